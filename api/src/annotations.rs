@@ -1,0 +1,11 @@
+//! Annotation keys (compute.md 1.5 and karmada.md 8.2).
+
+/// Hub namespace of a WorkloadDeployment or of a projected Instance, recorded before anything is written there, so that finalization needs to
+/// read nothing else (P-7).
+pub const FEDERATION_NAMESPACE: &str = "compute.datumapis.com/federation-namespace";
+/// JSON array of `Kind/name` tokens: ConfigMaps and Secrets that must travel with a WorkloadDeployment.
+pub const EXPECTED_REFERENCED_DATA: &str = "compute.datumapis.com/expected-referenced-data";
+/// Generation of the hub object that Karmada last applied to a cell. Written by Karmada on the cell's object.
+pub const RESOURCE_TEMPLATE_GENERATION: &str = "resourcetemplate.karmada.io/generation";
+/// Contexts in which Milo serves a CRD.
+pub const PARENT_CONTEXTS: &str = "discovery.miloapis.com/parent-contexts";

@@ -1,0 +1,267 @@
+//! Identities that cross planes. None of them can be empty, and none has a default (I-7, I-16).
+
+use std::fmt;
+
+use thiserror::Error;
+
+use crate::labels;
+
+/// Longest value of a label, in bytes (Kubernetes: labels and selectors).
+const LABEL_VALUE_MAX: usize = 63;
+const CLUSTER_PREFIX: &str = "cluster-";
+
+/// A name that cannot serve as the identity it was read for.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum IdentityError {
+    /// Nothing was given where a name is needed.
+    #[error("{what} is empty")]
+    Empty {
+        /// What the value was to be.
+        what: &'static str,
+    },
+    /// The value does not have the form that the identity needs.
+    #[error("{what} {value:?} is not valid: {rule}")]
+    Invalid {
+        /// What the value was to be.
+        what: &'static str,
+        /// The value as it was read.
+        value: String,
+        /// The rule that it breaks.
+        rule: &'static str,
+    },
+    /// The object that carries the identity does not have the label.
+    #[error("label {label} is missing")]
+    LabelMissing {
+        /// Key of the missing label.
+        label: &'static str,
+    },
+}
+
+macro_rules! identity {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $check:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(String);
+
+        impl $name {
+            /// Checks `value` and takes it as it is.
+            ///
+            /// # Errors
+            ///
+            /// [`IdentityError`] when the value is empty or breaks the rule of this identity.
+            pub fn new(value: impl Into<String>) -> Result<Self, IdentityError> {
+                let value = value.into();
+                if value.is_empty() {
+                    return Err(IdentityError::Empty { what: $what });
+                }
+                let check: fn(&str) -> Result<(), &'static str> = $check;
+                match check(&value) {
+                    Ok(()) => Ok(Self(value)),
+                    Err(rule) => Err(IdentityError::Invalid { what: $what, value, rule }),
+                }
+            }
+
+            /// The name as it is written on the wire.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+    };
+}
+
+identity! {
+    /// Bare name of a project: a DNS-1123 label, as Milo names projects.
+    ProjectName, "project name", dns_label
+}
+
+identity! {
+    /// Namespace on the hub, and of the same name in the cells, that mirrors one project namespace: `ns-<uid>`.
+    HubNamespace, "hub namespace", dns_label
+}
+
+identity! {
+    /// City code of a placement, case preserved. It is the value of a label, so it must be a valid one.
+    CityCode, "city code", label_value
+}
+
+identity! {
+    /// Name of a cell: the name of its Karmada Cluster.
+    CellName, "cell name", dns_label
+}
+
+impl ProjectName {
+    /// The value of [`labels::UPSTREAM_CLUSTER_NAME`] that names this project.
+    pub fn to_label(&self) -> String {
+        format!("{CLUSTER_PREFIX}{}", self.0)
+    }
+
+    /// Reads a project from the value of [`labels::UPSTREAM_CLUSTER_NAME`].
+    ///
+    /// Accepts every form that was ever written (compute.md 2.8, P-5): `cluster-x`, `cluster-_x` and `cluster-org_x` all name the project `x`.
+    ///
+    /// # Errors
+    ///
+    /// [`IdentityError::Invalid`] when the prefix is missing or no project name follows it.
+    pub fn from_label(value: &str) -> Result<Self, IdentityError> {
+        let invalid = |rule| IdentityError::Invalid {
+            what: labels::UPSTREAM_CLUSTER_NAME,
+            value: value.to_owned(),
+            rule,
+        };
+        let encoded = value
+            .strip_prefix(CLUSTER_PREFIX)
+            .ok_or_else(|| invalid("must begin with \"cluster-\""))?;
+        let name = encoded.rsplit('_').next().unwrap_or_default();
+        Self::new(name).map_err(|_| invalid("no project name follows the prefix"))
+    }
+}
+
+impl HubNamespace {
+    /// The hub namespace of the project namespace with this UID (compute.md 2.8).
+    ///
+    /// # Errors
+    ///
+    /// [`IdentityError`] when the UID is empty or cannot be part of a namespace name.
+    pub fn of_project_namespace(uid: &str) -> Result<Self, IdentityError> {
+        if uid.is_empty() {
+            return Err(IdentityError::Empty {
+                what: "uid of the project namespace",
+            });
+        }
+        Self::new(format!("ns-{uid}"))
+    }
+}
+
+impl CityCode {
+    /// The part of an object name that stands for this city: lower case, spaces as hyphens (compute.md 2.8).
+    pub fn name_part(&self) -> String {
+        self.0.to_lowercase().replace(' ', "-")
+    }
+}
+
+fn dns_label(value: &str) -> Result<(), &'static str> {
+    let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if value.len() <= LABEL_VALUE_MAX
+        && value.chars().all(inner)
+        && edge(value.chars().next())
+        && edge(value.chars().next_back())
+    {
+        Ok(())
+    } else {
+        Err(
+            "must be a DNS-1123 label: at most 63 lower-case letters, digits and '-', with a letter or digit at both ends",
+        )
+    }
+}
+
+fn label_value(value: &str) -> Result<(), &'static str> {
+    let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if value.len() <= LABEL_VALUE_MAX
+        && value.chars().all(inner)
+        && edge(value.chars().next())
+        && edge(value.chars().next_back())
+    {
+        Ok(())
+    } else {
+        Err(
+            "must be a label value: at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends",
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_legacy_form_of_the_cluster_label_names_the_project() {
+        for label in [
+            "cluster-proj-a",
+            "cluster-_proj-a",
+            "cluster-org_proj-a",
+            "cluster-_org_proj-a",
+        ] {
+            assert_eq!(
+                ProjectName::from_label(label).unwrap().as_str(),
+                "proj-a",
+                "{label}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_label_without_a_project_is_refused() {
+        for label in [
+            "",
+            "cluster-",
+            "cluster-_",
+            "proj-a",
+            "Cluster-proj-a",
+            "cluster-Proj",
+        ] {
+            assert!(ProjectName::from_label(label).is_err(), "{label}");
+        }
+    }
+
+    #[test]
+    fn encoding_and_decoding_agree() {
+        let project = ProjectName::new("single").unwrap();
+        assert_eq!(project.to_label(), "cluster-single");
+        assert_eq!(
+            ProjectName::from_label(&project.to_label()).unwrap(),
+            project
+        );
+    }
+
+    #[test]
+    fn no_identity_is_ever_empty() {
+        assert_eq!(
+            ProjectName::new(""),
+            Err(IdentityError::Empty {
+                what: "project name"
+            })
+        );
+        assert_eq!(
+            CellName::new(""),
+            Err(IdentityError::Empty { what: "cell name" })
+        );
+        assert_eq!(
+            CityCode::new(""),
+            Err(IdentityError::Empty { what: "city code" })
+        );
+        assert!(HubNamespace::of_project_namespace("").is_err());
+    }
+
+    #[test]
+    fn a_city_code_must_be_a_label_value() {
+        let long = "x".repeat(64);
+        for city in ["New York", "-dfw", "dfw.", "münchen", long.as_str()] {
+            assert!(CityCode::new(city).is_err(), "{city}");
+        }
+        assert_eq!(CityCode::new("DFW").unwrap().name_part(), "dfw");
+    }
+
+    #[test]
+    fn hub_namespaces_derive_from_the_uid() {
+        let namespace =
+            HubNamespace::of_project_namespace("0f6f6d3a-6dd9-4f5f-8c8b-0d2c9c1f0d11").unwrap();
+        assert_eq!(
+            namespace.as_str(),
+            "ns-0f6f6d3a-6dd9-4f5f-8c8b-0d2c9c1f0d11"
+        );
+    }
+}

@@ -1,0 +1,167 @@
+//! Instance (compute.md 1.3): one machine or sandbox. Real in its cell, a copy on the hub, a projection in the project.
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Condition;
+use crate::network_interface::InstanceNetworkInterface;
+use crate::runtime::InstanceRuntimeSpec;
+use crate::volume::InstanceVolume;
+
+/// Condition: the instance runs and may be used.
+pub const READY: &str = "Ready";
+/// Condition, written by the infrastructure provider: the instance has been programmed.
+pub const PROGRAMMED: &str = "Programmed";
+/// Condition, written by the infrastructure provider: the instance is running.
+pub const RUNNING: &str = "Running";
+/// Condition that exists only while it is False: the Instance of the cell could not be copied to the hub.
+pub const COPIED_TO_HUB: &str = "CopiedToHub";
+
+/// Desired state of an Instance.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "compute.datumapis.com",
+    version = "v1alpha",
+    kind = "Instance",
+    plural = "instances",
+    namespaced,
+    status = "InstanceStatus",
+    derive = "PartialEq",
+    doc = "Instance is the Schema for the instances API",
+    annotation("discovery.miloapis.com/parent-contexts", "Project"),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    ),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].reason"
+    ),
+    printcolumn(
+        name = "Network IP",
+        type_ = "string",
+        json_path = ".status.networkInterfaces[0].assignments.networkIP"
+    ),
+    printcolumn(
+        name = "External IP",
+        type_ = "string",
+        json_path = ".status.networkInterfaces[0].assignments.externalIP"
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].message",
+        priority = 1
+    )
+)]
+pub struct InstanceSpec {
+    /// What the deployment controller of the cell records about the Instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller: Option<InstanceController>,
+    /// Location that the instance has been scheduled to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub location: Option<LocationReference>,
+    /// Network interfaces of the instance.
+    #[schemars(length(min = 1))]
+    pub network_interfaces: Vec<InstanceNetworkInterface>,
+    /// What the instance runs, and on which resources.
+    pub runtime: InstanceRuntimeSpec,
+    /// Volumes that containers or the virtual machine can attach.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub volumes: Vec<InstanceVolume>,
+}
+
+/// Owned by the deployment controller of the cell.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InstanceController {
+    /// Gates that must be removed before the instance is realised.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub scheduling_gates: Vec<SchedulingGate>,
+    /// Hash of the template that the Instance was created from. Opaque.
+    pub template_hash: String,
+}
+
+/// A reason to hold an Instance back.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SchedulingGate {
+    /// Name of the gate.
+    pub name: String,
+}
+
+/// Refers to a Location.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("required" = ["name", "namespace"]))]
+pub struct LocationReference {
+    /// Name of the Location.
+    pub name: String,
+    /// Namespace of the Location. Objects of later versions, whose Locations are cluster-scoped, have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+}
+
+/// Observed state of an Instance.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("default" = {
+    "conditions": [
+        {"lastTransitionTime": "1970-01-01T00:00:00Z", "message": "Waiting for controller", "reason": "Pending", "status": "Unknown", "type": "Programmed"},
+        {"lastTransitionTime": "1970-01-01T00:00:00Z", "message": "Waiting for controller", "reason": "Pending", "status": "Unknown", "type": "Running"},
+        {"lastTransitionTime": "1970-01-01T00:00:00Z", "message": "Waiting for controller", "reason": "Pending", "status": "Unknown", "type": "Ready"},
+    ]
+}))]
+pub struct InstanceStatus {
+    /// Known conditions: Ready, Programmed, Running.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// What the infrastructure provider recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller: Option<InstanceControllerStatus>,
+    /// Status of each network interface.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub network_interfaces: Vec<InstanceNetworkInterfaceStatus>,
+}
+
+/// Written by the infrastructure provider that realises the instance.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InstanceControllerStatus {
+    /// Hash of the template that the running instance was made from.
+    pub observed_template_hash: String,
+}
+
+/// Status of a network interface.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InstanceNetworkInterfaceStatus {
+    /// Addresses of the interface.
+    pub assignments: InstanceNetworkInterfaceAssignments,
+}
+
+/// Addresses of a network interface.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+pub struct InstanceNetworkInterfaceAssignments {
+    /// The external IP address that leads to the interface.
+    #[serde(
+        rename = "externalIP",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub external_ip: Option<String>,
+    /// The IP address in the network.
+    #[serde(rename = "networkIP", default, skip_serializing_if = "Option::is_none")]
+    pub network_ip: Option<String>,
+}

@@ -1,0 +1,44 @@
+//! Wire types of every API that compute-federation speaks.
+//!
+//! Owns the compute API (`compute.datumapis.com/v1alpha`) with the generation of its CRDs, the parts of
+//! Karmada's API that the controllers use, and the labels, annotations, finalizers and identity types that travel
+//! between planes. Each of those exists once, here.
+//!
+//! Types of other projects carry only the fields that are used; unknown fields are tolerated when they are read. This crate does no I/O,
+//! and decides nothing: rules live in `interpreters`, `webhooks` and `controllers`.
+
+pub mod annotations;
+pub mod condition;
+pub mod core_v1;
+pub mod crds;
+pub mod finalizers;
+pub mod gateway;
+pub mod identity;
+pub mod instance;
+pub mod instance_template;
+pub mod karmada;
+pub mod labels;
+pub mod network_interface;
+pub mod quantity;
+pub mod runtime;
+pub mod scheduling_gates;
+pub mod volume;
+pub mod workload;
+pub mod workload_deployment;
+
+pub use condition::{Condition, ConditionStatus};
+pub use identity::{CellName, CityCode, HubNamespace, ProjectName};
+pub use instance::{Instance, InstanceSpec, InstanceStatus};
+pub use instance_template::{EmbeddedMetadata, InstanceTemplateSpec};
+pub use quantity::Quantity;
+pub use workload::{Workload, WorkloadSpec, WorkloadStatus};
+pub use workload_deployment::{
+    WorkloadDeployment, WorkloadDeploymentSpec, WorkloadDeploymentStatus,
+};
+
+/// API group of Workload, WorkloadDeployment and Instance.
+pub const GROUP: &str = "compute.datumapis.com";
+/// The one served and stored version of [`GROUP`].
+pub const VERSION: &str = "v1alpha";
+/// `apiVersion` of the compute kinds.
+pub const API_VERSION: &str = "compute.datumapis.com/v1alpha";

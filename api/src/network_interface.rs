@@ -1,0 +1,86 @@
+//! Network interfaces of an Instance (compute.md 1.4, platform.md 5).
+
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A network interface of an instance.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InstanceNetworkInterface {
+    /// The network to attach the interface to.
+    pub network: NetworkReference,
+    /// Policy of the interface.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_policy: Option<InterfaceNetworkPolicy>,
+}
+
+/// Refers to a Network.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NetworkReference {
+    /// Name of the Network.
+    pub name: String,
+    /// Namespace of the Network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+}
+
+/// Policy of an interface.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InterfaceNetworkPolicy {
+    /// Ingress rules of the interface.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ingress: Vec<IngressRule>,
+}
+
+/// Traffic that is let in: that which matches both ports and sources.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct IngressRule {
+    /// Sources that may connect; every source where none is listed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub from: Vec<IngressPeer>,
+    /// Ports that may be connected to; every port where none is listed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub ports: Vec<IngressPort>,
+}
+
+/// A port that traffic is allowed on.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct IngressPort {
+    /// Last port of the range that begins at `port`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_port: Option<i32>,
+    /// Number or name of the port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<IntOrString>,
+    /// Protocol of the port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<String>,
+}
+
+/// A source of traffic.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct IngressPeer {
+    /// A block of addresses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ip_block: Option<IpBlock>,
+}
+
+/// A block of addresses.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct IpBlock {
+    /// The block in CIDR notation.
+    pub cidr: String,
+    /// Blocks within `cidr` that are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub except: Vec<String>,
+}

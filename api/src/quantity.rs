@@ -1,0 +1,405 @@
+//! Kubernetes quantities: the wire form, exact arithmetic and the canonical form.
+//!
+//! Rules: `k8s.io/apimachinery/pkg/api/resource`, documented under "Quantity" in the Kubernetes API reference.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use thiserror::Error;
+
+/// A quantity as it stands in an object. The text is kept as it was written, so that a mirrored object does not change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Quantity(pub String);
+
+/// A text that is not a quantity.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{text:?} is not a quantity: {rule}")]
+pub struct ParseQuantityError {
+    text: String,
+    rule: &'static str,
+}
+
+/// The value of a quantity, exact to 1n, together with the family of suffixes in which it is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Amount {
+    nanos: i128,
+    format: Format,
+}
+
+/// Family of suffixes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// `Ki`, `Mi`, `Gi`, `Ti`, `Pi`, `Ei`.
+    BinarySi,
+    /// `n`, `u`, `m`, none, `k`, `M`, `G`, `T`, `P`, `E`.
+    DecimalSi,
+    /// `e3`, `E-3`.
+    DecimalExponent,
+}
+
+const NANOS: i128 = 1_000_000_000;
+/// No quantity is larger than 2^63-1 in magnitude; what is larger is capped.
+const MAX_NANOS: i128 = i64::MAX as i128 * NANOS;
+const DECIMAL_SUFFIXES: [(&str, i32); 10] = [
+    ("n", -9),
+    ("u", -6),
+    ("m", -3),
+    ("", 0),
+    ("k", 3),
+    ("M", 6),
+    ("G", 9),
+    ("T", 12),
+    ("P", 15),
+    ("E", 18),
+];
+const BINARY_SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+
+impl Quantity {
+    /// The exact value.
+    ///
+    /// # Errors
+    ///
+    /// [`ParseQuantityError`] when the text is not a quantity.
+    pub fn amount(&self) -> Result<Amount, ParseQuantityError> {
+        self.0.parse()
+    }
+}
+
+impl From<&str> for Quantity {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl Amount {
+    /// Nothing, printed as `0`.
+    pub const ZERO: Self = Self {
+        nanos: 0,
+        format: Format::DecimalSi,
+    };
+
+    /// The sum, capped at 2^63-1. It is printed in the family of `self`, unless that is zero.
+    #[must_use]
+    pub fn saturating_add(self, other: Self) -> Self {
+        let format = if self.nanos == 0 {
+            other.format
+        } else {
+            self.format
+        };
+        let nanos = (self.nanos + other.nanos).clamp(-MAX_NANOS, MAX_NANOS);
+        Self { nanos, format }
+    }
+}
+
+impl FromStr for Amount {
+    type Err = ParseQuantityError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let error = |rule| ParseQuantityError {
+            text: text.to_owned(),
+            rule,
+        };
+        let (negative, unsigned) = match text.as_bytes().first() {
+            Some(b'-') => (true, text.get(1..).unwrap_or_default()),
+            Some(b'+') => (false, text.get(1..).unwrap_or_default()),
+            _ => (false, text),
+        };
+        let number_end = unsigned
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(unsigned.len());
+        let (number, suffix) = unsigned.split_at(number_end);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
+            return Err(error("it must begin with a decimal number"));
+        }
+        let (format, scale) = Scale::of_suffix(suffix)
+            .ok_or_else(|| error("its suffix is not one of Kubernetes'"))?;
+        let nanos = scale.nanos(whole, fraction);
+        Ok(Self {
+            nanos: if negative { -nanos } else { nanos },
+            format,
+        })
+    }
+}
+
+/// What a suffix multiplies by.
+#[derive(Clone, Copy)]
+enum Scale {
+    Binary(u32),
+    Decimal(i32),
+}
+
+impl Scale {
+    fn of_suffix(suffix: &str) -> Option<(Format, Self)> {
+        if let Some((_, exponent)) = DECIMAL_SUFFIXES.iter().find(|(name, _)| *name == suffix) {
+            return Some((Format::DecimalSi, Self::Decimal(*exponent)));
+        }
+        if let Some(power) = BINARY_SUFFIXES.iter().position(|name| *name == suffix) {
+            return Some((
+                Format::BinarySi,
+                Self::Binary(u32::try_from(power).ok()? * 10),
+            ));
+        }
+        let exponent = suffix.strip_prefix(['e', 'E'])?;
+        let digits = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+        if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+            return None;
+        }
+        // An exponent beyond i32 is far beyond the cap or below 1n either way.
+        let beyond = if exponent.starts_with('-') {
+            i32::MIN
+        } else {
+            i32::MAX
+        };
+        let exponent = exponent.parse().unwrap_or(beyond);
+        Some((Format::DecimalExponent, Self::Decimal(exponent)))
+    }
+
+    /// `whole.fraction` times the scale in nanos: capped, and rounded away from zero below 1n.
+    fn nanos(self, whole: &str, fraction: &str) -> i128 {
+        let digits: Vec<u8> = whole
+            .bytes()
+            .chain(fraction.bytes())
+            .map(|b| b - b'0')
+            .collect();
+        let Some(first) = digits.iter().position(|digit| *digit != 0) else {
+            return 0;
+        };
+        let significant = digits.get(first..).unwrap_or_default();
+        let fraction_len = i64::try_from(fraction.len()).unwrap_or(i64::MAX);
+        let (factor, exponent) = match self {
+            Self::Binary(bits) => (1_i128 << bits, 9 - fraction_len),
+            Self::Decimal(exponent) => (1, i64::from(exponent) + 9 - fraction_len),
+        };
+        scaled(significant, factor, exponent)
+    }
+}
+
+/// `digits` × `factor` × 10^`exponent`, capped, and rounded up where digits fall away.
+fn scaled(digits: &[u8], factor: i128, exponent: i64) -> i128 {
+    let mut product = times(digits, factor);
+    let mut inexact = false;
+    if exponent < 0 {
+        let places = usize::try_from(exponent.unsigned_abs()).unwrap_or(usize::MAX);
+        let kept = product.len().saturating_sub(places);
+        inexact = product.drain(kept..).any(|digit| digit != 0);
+    } else {
+        // Forty digits are beyond the cap already.
+        product.extend((0..exponent.min(40)).map(|_| 0));
+    }
+    let value = product.iter().fold(0, |value: i128, digit| {
+        value.saturating_mul(10).saturating_add(i128::from(*digit))
+    });
+    value.saturating_add(i128::from(inexact)).min(MAX_NANOS)
+}
+
+/// Multiplies a decimal number, most significant digit first, without losing any of it.
+fn times(digits: &[u8], factor: i128) -> Vec<u8> {
+    let mut carry = 0;
+    let mut reversed = Vec::with_capacity(digits.len() + 20);
+    for digit in digits.iter().rev() {
+        carry += i128::from(*digit) * factor;
+        reversed.push((carry % 10).to_le_bytes()[0]);
+        carry /= 10;
+    }
+    while carry > 0 {
+        reversed.push((carry % 10).to_le_bytes()[0]);
+        carry /= 10;
+    }
+    reversed.reverse();
+    reversed
+}
+
+impl fmt::Display for Amount {
+    /// The canonical form: no fraction, no precision lost, the largest possible suffix.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.nanos == 0 {
+            return f.write_str("0");
+        }
+        let whole = self.nanos % NANOS == 0;
+        let small = self.nanos.abs() < 1024 * NANOS;
+        if self.format == Format::BinarySi && whole && !small {
+            let (number, power) = without_factors(self.nanos / NANOS, 1024);
+            return write!(
+                f,
+                "{number}{}",
+                BINARY_SUFFIXES.get(power).copied().unwrap_or_default()
+            );
+        }
+        let (number, zeros) = without_factors(self.nanos, 10);
+        let exponent = i32::try_from(zeros).unwrap_or_default() - 9;
+        let shift = exponent.rem_euclid(3);
+        let number = number * 10_i128.pow(shift.unsigned_abs());
+        match (self.format, exponent - shift) {
+            (_, 0) => write!(f, "{number}"),
+            (Format::DecimalExponent, exponent) => write!(f, "{number}e{exponent}"),
+            (_, exponent) => {
+                let suffix = DECIMAL_SUFFIXES.iter().find(|(_, e)| *e == exponent);
+                write!(
+                    f,
+                    "{number}{}",
+                    suffix.map(|(name, _)| *name).unwrap_or_default()
+                )
+            }
+        }
+    }
+}
+
+/// Divides by `factor` as often as that leaves no remainder, and says how often.
+fn without_factors(mut number: i128, factor: i128) -> (i128, usize) {
+    let mut times = 0;
+    while number != 0 && number % factor == 0 {
+        number /= factor;
+        times += 1;
+    }
+    (number, times)
+}
+
+impl From<Amount> for Quantity {
+    fn from(amount: Amount) -> Self {
+        Self(amount.to_string())
+    }
+}
+
+impl<'de> Deserialize<'de> for Quantity {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct IntOrString;
+        impl Visitor<'_> for IntOrString {
+            type Value = Quantity;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a quantity: a string or an integer")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Quantity, E> {
+                Ok(Quantity(text.to_owned()))
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Quantity, E> {
+                Ok(Quantity(number.to_string()))
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Quantity, E> {
+                Ok(Quantity(number.to_string()))
+            }
+        }
+        deserializer.deserialize_any(IntOrString)
+    }
+}
+
+impl JsonSchema for Quantity {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Quantity".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "pattern": r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$",
+            "x-kubernetes-int-or-string": true,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn canonical(text: &str) -> String {
+        text.parse::<Amount>().unwrap().to_string()
+    }
+
+    #[test]
+    fn canonical_forms() {
+        for (text, expected) in [
+            ("0", "0"),
+            ("0Gi", "0"),
+            ("1.5", "1500m"),
+            ("1.5Gi", "1536Mi"),
+            ("0.5Gi", "512Mi"),
+            ("1024Mi", "1Gi"),
+            ("1000m", "1"),
+            ("100m", "100m"),
+            ("2048Mi", "2Gi"),
+            ("512", "512"),
+            ("1023Ki", "1023Ki"),
+            ("1000Ki", "1000Ki"),
+            ("0.5Ki", "512"),
+            ("0.1n", "1n"),
+            ("-0.1n", "-1n"),
+            ("-1500m", "-1500m"),
+            ("1e3", "1e3"),
+            ("12E6", "12e6"),
+            ("1.2e-3", "1200e-6"),
+            ("10k", "10k"),
+            ("100E", "9223372036854775807"),
+            ("1e400", "9223372036854775807"),
+            ("-1e400", "-9223372036854775807"),
+            ("1e-400", "1e-9"),
+            ("9223372036854775807", "9223372036854775807"),
+            ("9999999999999999999999", "9223372036854775807"),
+            ("7Ei", "7Ei"),
+            ("1.", "1"),
+            (".5", "500m"),
+            ("+1", "1"),
+            ("000000000000000000000000000000000000000000000001", "1"),
+            ("0.000000000000000000000000000000000000000000000001", "1n"),
+            (
+                "9223372036854775806.123456789",
+                "9223372036854775806123456789n",
+            ),
+            (
+                "7.0000000000000000000000000001Ei",
+                "8070450532247928832000000001n",
+            ),
+        ] {
+            assert_eq!(canonical(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_quantity_is_refused() {
+        for text in [
+            "", "-", ".", "x", "1x", "1 Gi", "1.2.3", "e3", "1e", "1e+", "1KiB", "1i", "1ki", "１",
+        ] {
+            assert!(text.parse::<Amount>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sums_keep_the_family_of_the_first_that_is_not_zero() {
+        let sum = |texts: &[&str]| {
+            texts
+                .iter()
+                .fold(Amount::ZERO, |sum, text| {
+                    sum.saturating_add(text.parse().unwrap())
+                })
+                .to_string()
+        };
+        assert_eq!(sum(&[]), "0");
+        assert_eq!(sum(&["1", "500m"]), "1500m");
+        assert_eq!(sum(&["1Gi", "1G"]), "2073741824");
+        assert_eq!(sum(&["1Mi", "1023Mi"]), "1Gi");
+        assert_eq!(sum(&["9223372036854775807", "1"]), "9223372036854775807");
+    }
+
+    #[test]
+    fn integers_are_quantities_too() {
+        assert_eq!(
+            serde_json::from_str::<Quantity>("2").unwrap(),
+            Quantity::from("2")
+        );
+        assert_eq!(
+            serde_json::from_str::<Quantity>("\"2Gi\"").unwrap(),
+            Quantity::from("2Gi")
+        );
+        assert!(serde_json::from_str::<Quantity>("2.5").is_err());
+    }
+}

@@ -1,0 +1,123 @@
+//! What an Instance runs: a sandbox of containers or a virtual machine (compute.md 1.4).
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Quantity;
+use crate::core_v1::{EnvVar, LocalReference};
+
+/// What the instance runs, and on which resources.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InstanceRuntimeSpec {
+    /// Resources of the instance.
+    pub resources: InstanceRuntimeResources,
+    /// A sandbox is a managed isolated environment capable of running containers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxRuntime>,
+    /// A virtual machine boots from a disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub virtual_machine: Option<VirtualMachineRuntime>,
+}
+
+/// Resources of the instance.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InstanceRuntimeResources {
+    /// Full or partial URL of the instance type resource.
+    pub instance_type: String,
+    /// Resources beside those of the instance type.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub requests: BTreeMap<String, Quantity>,
+}
+
+/// Containers that share one isolated environment.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SandboxRuntime {
+    /// Containers of the sandbox.
+    #[schemars(
+        length(min = 1),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub containers: Vec<SandboxContainer>,
+    /// Secrets in the same namespace used for pulling the images.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub image_pull_secrets: Vec<LocalReference>,
+}
+
+/// One container of a sandbox.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SandboxContainer {
+    /// Environment variables of the container.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub env: Vec<EnvVar>,
+    /// Image of the container.
+    pub image: String,
+    /// Name of the container.
+    pub name: String,
+    /// Ports of the container.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub ports: Vec<NamedPort>,
+    /// Resources of the container.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<ContainerResourceRequirements>,
+    /// Volumes to attach to the container.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volume_attachments: Vec<VolumeAttachment>,
+}
+
+/// Resources of a container.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerResourceRequirements {
+    /// The maximum amount of resources allowed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: BTreeMap<String, Quantity>,
+    /// The minimum amount of resources required.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub requests: BTreeMap<String, Quantity>,
+}
+
+/// Attaches a volume of the instance.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VolumeAttachment {
+    /// Path to mount the volume at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mount_path: Option<String>,
+    /// Name of the volume.
+    pub name: String,
+}
+
+/// A named port.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NamedPort {
+    /// Name of the port, an IANA service name.
+    pub name: String,
+    /// Port number.
+    #[schemars(range(min = 1, max = 65535))]
+    pub port: i32,
+    /// Protocol of the port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<String>,
+}
+
+/// A virtual machine that boots from the first of its volumes.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VirtualMachineRuntime {
+    /// Ports of the virtual machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub ports: Vec<NamedPort>,
+    /// Volumes to attach; the first is the boot disk.
+    #[schemars(length(min = 1))]
+    pub volume_attachments: Vec<VolumeAttachment>,
+}

@@ -1,0 +1,96 @@
+//! Volumes of an Instance (compute.md 1.4).
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Quantity;
+use crate::core_v1::{ConfigMapVolumeSource, LocalReference, SecretVolumeSource};
+use crate::instance_template::EmbeddedMetadata;
+
+/// A volume with at most one source.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InstanceVolume {
+    /// A ConfigMap that populates the volume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_map: Option<ConfigMapVolumeSource>,
+    /// A persistent disk backed volume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskVolumeSource>,
+    /// Name of the volume.
+    pub name: String,
+    /// A Secret that populates the volume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<SecretVolumeSource>,
+}
+
+/// A disk that is created with the instance.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DiskVolumeSource {
+    /// Device name to use when attaching the disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_name: Option<String>,
+    /// Settings of a new disk.
+    pub template: DiskTemplateSpec,
+}
+
+/// Settings of a new disk.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DiskTemplateSpec {
+    /// Metadata of the disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<EmbeddedMetadata>,
+    /// Desired behavior of the disk.
+    pub spec: DiskSpec,
+}
+
+/// Desired behavior of a disk.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DiskSpec {
+    /// What the disk is populated with when it is created.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub populator: Option<DiskPopulator>,
+    /// Resources of the disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<DiskResourceRequirements>,
+    /// Type of the disk.
+    #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "pd-standard"))]
+    pub type_: Option<String>,
+}
+
+/// Resources of a disk.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DiskResourceRequirements {
+    /// The minimum amount of resources required.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub requests: BTreeMap<String, Quantity>,
+}
+
+/// What a disk is populated with; at most one of the fields.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DiskPopulator {
+    /// An empty file system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filesystem: Option<FilesystemDiskPopulator>,
+    /// An operating system image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<LocalReference>,
+}
+
+/// An empty file system.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FilesystemDiskPopulator {
+    /// Type of the file system.
+    #[serde(rename = "type")]
+    #[schemars(extend("enum" = ["ext4"]))]
+    pub type_: String,
+}

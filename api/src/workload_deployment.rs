@@ -1,0 +1,154 @@
+//! WorkloadDeployment (compute.md 1.2): one placement of a Workload in one city, on every plane.
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::instance::LocationReference;
+use crate::workload::HorizontalScaleSettings;
+use crate::{Condition, InstanceTemplateSpec};
+
+/// Condition: an instance is ready, or none is desired.
+pub const AVAILABLE: &str = "Available";
+/// Condition: no instance waits for quota.
+pub const REPLICAS_READY: &str = "ReplicasReady";
+/// Condition that exists only while it is False: a cell of the deployment has not applied it, or has not reported.
+pub const CELLS_REPORTING: &str = "CellsReporting";
+
+/// Desired state of a WorkloadDeployment.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "compute.datumapis.com",
+    version = "v1alpha",
+    kind = "WorkloadDeployment",
+    plural = "workloaddeployments",
+    namespaced,
+    status = "WorkloadDeploymentStatus",
+    derive = "PartialEq",
+    doc = "WorkloadDeployment is the Schema for the workloaddeployments API",
+    annotation("discovery.miloapis.com/parent-contexts", "Project"),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    ),
+    printcolumn(
+        name = "Available",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Available\")].status"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Available\")].reason"
+    ),
+    printcolumn(name = "Replicas", type_ = "string", json_path = ".status.replicas"),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.readyReplicas"),
+    printcolumn(
+        name = "Desired",
+        type_ = "string",
+        json_path = ".status.desiredReplicas"
+    ),
+    printcolumn(
+        name = "Up-to-date",
+        type_ = "string",
+        json_path = ".status.currentReplicas"
+    ),
+    printcolumn(
+        name = "Location Namespace",
+        type_ = "string",
+        json_path = ".status.location.namespace",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Location Name",
+        type_ = "string",
+        json_path = ".status.location.name",
+        priority = 1
+    )
+)]
+pub struct WorkloadDeploymentSpec {
+    /// Code of the city that the instances run in.
+    pub city_code: String,
+    /// Name of the placement of the Workload.
+    pub placement_name: String,
+    /// The number of instances; takes the place of `scaleSettings.minReplicas` where it is set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub replicas: Option<i32>,
+    /// Scale of the deployment.
+    pub scale_settings: HorizontalScaleSettings,
+    /// Settings of the instances.
+    pub template: InstanceTemplateSpec,
+    /// The Workload that the deployment belongs to.
+    pub workload_ref: WorkloadReference,
+}
+
+impl WorkloadDeploymentSpec {
+    /// The number of instances that are desired, never negative.
+    pub fn desired_replicas(&self) -> i32 {
+        self.replicas
+            .unwrap_or(self.scale_settings.min_replicas)
+            .max(0)
+    }
+}
+
+/// Refers to a Workload of the same project and namespace.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadReference {
+    /// Name of the Workload.
+    pub name: String,
+    /// UID of the Workload.
+    pub uid: String,
+}
+
+/// Observed state of a WorkloadDeployment.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadDeploymentStatus {
+    /// What each cell said last, once the deployment is in two cells or more. Only on the hub.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub cells: Vec<CellStatus>,
+    /// Known conditions: Available, `ReplicasReady`, and `CellsReporting` while it is False.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// Instances that run the current template.
+    pub current_replicas: i32,
+    /// The desired number of instances.
+    pub desired_replicas: i32,
+    /// The location that the deployment was assigned to before federation. Nothing writes it any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub location: Option<LocationReference>,
+    /// The generation of this plane's object that all cells have acted on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Instances that are ready.
+    pub ready_replicas: i32,
+    /// Instances that exist.
+    pub replicas: i32,
+}
+
+/// What one cell said last.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CellStatus {
+    /// Conditions as the cell reported them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// Instances that run the current template.
+    pub current_replicas: i32,
+    /// The desired number of instances.
+    pub desired_replicas: i32,
+    /// Name of the cell.
+    pub name: String,
+    /// Instances that are ready.
+    pub ready_replicas: i32,
+    /// Instances that exist.
+    pub replicas: i32,
+    /// Generation of the hub object that the cell last acted on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource_template_generation: Option<i64>,
+}

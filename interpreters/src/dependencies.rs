@@ -1,0 +1,114 @@
+//! ConfigMaps and Secrets that must be where an object is (architecture: those that the template uses and those that
+//! the annotation names; own namespace, sorted, unique).
+
+use std::collections::BTreeSet;
+
+use crate::review::Dependency;
+use crate::template::Spec;
+
+const CONFIG_MAP: &str = "ConfigMap";
+const SECRET: &str = "Secret";
+
+/// What an object of `namespace` with this instance spec, and with this value of
+/// `compute.datumapis.com/expected-referenced-data`, depends on.
+pub(crate) fn of_instance_spec(
+    namespace: &str,
+    spec: &Spec<'_>,
+    expected_referenced_data: &str,
+) -> Vec<Dependency> {
+    let mut found = BTreeSet::new();
+    for volume in &spec.volumes {
+        found.insert((CONFIG_MAP, volume.config_map.name.as_ref()));
+        found.insert((SECRET, volume.secret.secret_name.as_ref()));
+    }
+    if let Some(sandbox) = &spec.runtime.sandbox {
+        for variable in sandbox
+            .containers
+            .iter()
+            .flat_map(|container| &container.env)
+        {
+            found.insert((
+                CONFIG_MAP,
+                variable.value_from.config_map_key_ref.name.as_ref(),
+            ));
+            found.insert((SECRET, variable.value_from.secret_key_ref.name.as_ref()));
+        }
+        for secret in &sandbox.image_pull_secrets {
+            found.insert((SECRET, secret.name.as_ref()));
+        }
+    }
+    found.extend(tokens(expected_referenced_data));
+    found
+        .into_iter()
+        .filter(|(_, name)| !name.is_empty())
+        .map(|(kind, name)| Dependency {
+            api_version: "v1",
+            kind,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        })
+        .collect()
+}
+
+/// The quoted `Kind/name` tokens of the annotation. What is neither a ConfigMap nor a Secret is skipped, as the
+/// customization did that this replaces (compute.md 4.1, V3).
+fn tokens(annotation: &str) -> impl Iterator<Item = (&'static str, &str)> {
+    annotation
+        .split('"')
+        .skip(1)
+        .step_by(2)
+        .filter_map(|token| {
+            let (kind, name) = token.split_once('/')?;
+            let kind = [CONFIG_MAP, SECRET]
+                .into_iter()
+                .find(|known| *known == kind)?;
+            (!name.contains('/')).then_some((kind, name))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(spec: &str, annotation: &str) -> Vec<String> {
+        let spec: Spec<'_> = serde_json::from_str(spec).unwrap();
+        of_instance_spec("ns-1", &spec, annotation)
+            .into_iter()
+            .map(|d| format!("{} {} {}/{}", d.api_version, d.kind, d.namespace, d.name))
+            .collect()
+    }
+
+    #[test]
+    fn every_use_in_the_template_counts_once_and_sorted() {
+        let spec = r#"{
+            "volumes":[{"name":"a","secret":{"secretName":"s1"}},{"name":"b","configMap":{"name":"c2"}},{"name":"c","disk":{}}],
+            "runtime":{"sandbox":{
+                "imagePullSecrets":[{"name":"pull"}],
+                "containers":[{"env":[
+                    {"name":"A","valueFrom":{"configMapKeyRef":{"name":"c1","key":"k"}}},
+                    {"name":"B","valueFrom":{"secretKeyRef":{"name":"s1","key":"k"}}},
+                    {"name":"C","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}},
+                    {"name":"D","value":"x"}]}]}}}"#;
+        assert_eq!(
+            names(spec, ""),
+            [
+                "v1 ConfigMap ns-1/c1",
+                "v1 ConfigMap ns-1/c2",
+                "v1 Secret ns-1/pull",
+                "v1 Secret ns-1/s1"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_annotation_adds_config_maps_and_secrets_and_nothing_else() {
+        assert_eq!(
+            names(
+                "{}",
+                r#"["ConfigMap/b","Secret/a","ConfigMap/b","Pod/x","ConfigMap","Secret/","Secret/a/b"]"#
+            ),
+            ["v1 ConfigMap ns-1/b", "v1 Secret ns-1/a"]
+        );
+        assert!(names("{}", "not json").is_empty());
+    }
+}

@@ -1,0 +1,136 @@
+//! Joins what several cells report about one WorkloadDeployment into one status.
+//!
+//! [`StatusFold`] is a value keyed by cell. Its merge is commutative, associative and idempotent: folding groups of
+//! cells first and then the groups gives the same value, and so the same bytes. [`StatusFold::render`] reads it
+//! together with the object that the status is for, whose former status is the memory of cells that are silent.
+
+mod render;
+mod report;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use report::Report;
+
+/// The name under which an item is kept that names no cell.
+const UNNAMED: &str = "unnamed";
+
+/// What the cells of one WorkloadDeployment say, by cell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StatusFold<'a> {
+    cells: BTreeMap<Cow<'a, str>, Contribution<'a>>,
+}
+
+/// What one cell says. The order decides which of two contributions of one cell stays: one that says more.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Contribution<'a> {
+    /// The status that came with the item. While the cell is silent it is what the cell said last.
+    report: Option<Report<'a>>,
+    /// Why the cell cannot be taken at its word.
+    silence: Option<Silence<'a>>,
+}
+
+/// Why a cell says nothing.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Silence<'a> {
+    /// Karmada has not applied the object in the cell, and perhaps says why.
+    NotApplied { message: Cow<'a, str> },
+    /// The object is applied, but there is no status of it, or none that can be read.
+    NotReported,
+}
+
+/// `AggregatedStatusItem` (karmada.md 4.1).
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Item<'a> {
+    #[serde(borrow, default)]
+    cluster_name: Cow<'a, str>,
+    #[serde(borrow)]
+    status: Option<&'a RawValue>,
+    #[serde(default)]
+    applied: bool,
+    #[serde(borrow, default)]
+    applied_message: Cow<'a, str>,
+}
+
+/// The one field that is read of an item that does not decode as a whole.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ItemName<'a> {
+    #[serde(borrow, default)]
+    cluster_name: Cow<'a, str>,
+}
+
+impl<'a> StatusFold<'a> {
+    /// The fold over one `AggregatedStatusItem`. One that cannot be read counts as a cell that does not report: an error
+    /// would withhold what all other cells say.
+    pub fn of_item(item: &'a RawValue) -> Self {
+        let (name, contribution) = if let Ok(item) = serde_json::from_str::<Item<'a>>(item.get()) {
+            let report = item.status.and_then(|status| Report::parse(status.get()));
+            let silence = if !item.applied {
+                Some(Silence::NotApplied {
+                    message: item.applied_message,
+                })
+            } else if report.is_none() {
+                Some(Silence::NotReported)
+            } else {
+                None
+            };
+            (item.cluster_name, Contribution { report, silence })
+        } else {
+            let item = serde_json::from_str::<ItemName<'a>>(item.get());
+            let name = item.map(|item| item.cluster_name).unwrap_or_default();
+            (
+                name,
+                Contribution {
+                    report: None,
+                    silence: Some(Silence::NotReported),
+                },
+            )
+        };
+        let name = if name.is_empty() {
+            Cow::Borrowed(UNNAMED)
+        } else {
+            name
+        };
+        Self {
+            cells: BTreeMap::from([(name, contribution)]),
+        }
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn merge(mut self, other: Self) -> Self {
+        for (name, contribution) in other.cells {
+            match self.cells.get_mut(&name) {
+                Some(existing) if *existing >= contribution => {}
+                Some(existing) => *existing = contribution,
+                None => {
+                    self.cells.insert(name, contribution);
+                }
+            }
+        }
+        self
+    }
+
+    /// Whether no cell is known.
+    pub fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+}
+
+/// The object that a status is rendered for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Template<'a> {
+    /// `metadata.generation`.
+    pub generation: Option<i64>,
+    /// `spec.scaleSettings.minReplicas`.
+    pub min_replicas: Option<i32>,
+    /// `spec.replicas`.
+    pub replicas: Option<i32>,
+    /// `status` as JSON.
+    pub status: Option<&'a str>,
+}

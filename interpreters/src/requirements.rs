@@ -1,0 +1,171 @@
+//! What one Instance needs (architecture: sum of the container limits, else the requests of the runtime, else the
+//! instance type's, else nothing; compute.md 2.6.1).
+
+use std::collections::BTreeMap;
+
+use api::quantity::Amount;
+
+use crate::InterpretError;
+use crate::review::Requirements;
+use crate::template::{Quantities, Runtime};
+
+/// The resources without which a size is not known.
+const SIZE: [&str; 2] = ["cpu", "memory"];
+/// Sizes of the instance types (compute.md 2.6.1).
+const INSTANCE_TYPES: [(&str, [(&str, &str); 2]); 1] = [(
+    "datumcloud/d1-standard-2",
+    [("cpu", "1"), ("memory", "2Gi")],
+)];
+
+/// The requirements of one Instance whose `spec.runtime` stands at `field`.
+pub(crate) fn of_runtime(
+    field: &str,
+    runtime: &Runtime<'_>,
+) -> Result<Option<Requirements>, InterpretError> {
+    let resource_request = match container_limits(field, runtime)? {
+        Some(limits) => limits,
+        None if is_size(&runtime.resources.requests) => canonical(
+            &format!("{field}.resources.requests"),
+            &runtime.resources.requests,
+        )?,
+        None => match of_instance_type(&runtime.resources.instance_type) {
+            Some(size) => size,
+            None => return Ok(None),
+        },
+    };
+    Ok(Some(Requirements { resource_request }))
+}
+
+/// The sum over all containers, when each of them has a size.
+fn container_limits(
+    field: &str,
+    runtime: &Runtime<'_>,
+) -> Result<Option<BTreeMap<String, String>>, InterpretError> {
+    let Some(sandbox) = &runtime.sandbox else {
+        return Ok(None);
+    };
+    let containers = &sandbox.containers;
+    if containers.is_empty() || !containers.iter().all(|c| is_size(&c.resources.limits)) {
+        return Ok(None);
+    }
+    let mut sums: BTreeMap<&str, Amount> = BTreeMap::new();
+    for (index, container) in containers.iter().enumerate() {
+        let field = format!("{field}.sandbox.containers[{index}].resources.limits");
+        for (resource, amount) in amounts(&field, &container.resources.limits)? {
+            let sum = sums.entry(resource).or_insert(Amount::ZERO);
+            *sum = sum.saturating_add(amount);
+        }
+    }
+    Ok(Some(printed(sums)))
+}
+
+fn of_instance_type(instance_type: &str) -> Option<BTreeMap<String, String>> {
+    let (_, size) = INSTANCE_TYPES
+        .iter()
+        .find(|(name, _)| *name == instance_type)?;
+    Some(
+        size.iter()
+            .map(|(resource, amount)| ((*resource).to_owned(), (*amount).to_owned()))
+            .collect(),
+    )
+}
+
+fn is_size(quantities: &Quantities<'_>) -> bool {
+    SIZE.iter()
+        .all(|resource| quantities.contains_key(*resource))
+}
+
+fn canonical(
+    field: &str,
+    quantities: &Quantities<'_>,
+) -> Result<BTreeMap<String, String>, InterpretError> {
+    Ok(printed(amounts(field, quantities)?))
+}
+
+fn amounts<'q>(
+    field: &str,
+    quantities: &'q Quantities<'_>,
+) -> Result<BTreeMap<&'q str, Amount>, InterpretError> {
+    quantities
+        .iter()
+        .map(|(resource, quantity)| match quantity.amount() {
+            Ok(amount) => Ok((resource.as_ref(), amount)),
+            Err(error) => Err(InterpretError::new(format!("{field}[{resource}]"), error)),
+        })
+        .collect()
+}
+
+fn printed(amounts: BTreeMap<&str, Amount>) -> BTreeMap<String, String> {
+    amounts
+        .into_iter()
+        .map(|(resource, amount)| (resource.to_owned(), amount.to_string()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requirements(runtime: &str) -> Option<BTreeMap<String, String>> {
+        let runtime: Runtime<'_> = serde_json::from_str(runtime).unwrap();
+        of_runtime("spec.runtime", &runtime)
+            .unwrap()
+            .map(|r| r.resource_request)
+    }
+
+    fn expect(runtime: &str, expected: &[(&str, &str)]) {
+        let expected: BTreeMap<_, _> = expected
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect();
+        assert_eq!(requirements(runtime), Some(expected));
+    }
+
+    #[test]
+    fn container_limits_are_summed() {
+        expect(
+            r#"{"resources":{"instanceType":"datumcloud/d1-standard-2"},"sandbox":{"containers":[
+                {"resources":{"limits":{"cpu":"500m","memory":"1Gi"}}},
+                {"resources":{"limits":{"cpu":1,"memory":"512Mi","example.com/gpu":"2"}}}]}}"#,
+            &[
+                ("cpu", "1500m"),
+                ("memory", "1536Mi"),
+                ("example.com/gpu", "2"),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_container_without_limits_leaves_the_size_to_the_requests_then_to_the_instance_type() {
+        let sandbox =
+            r#""sandbox":{"containers":[{"resources":{"limits":{"cpu":"1","memory":"1Gi"}}},{}]}"#;
+        expect(
+            &format!(
+                r#"{{"resources":{{"instanceType":"x","requests":{{"cpu":"2000m","memory":"4Gi"}}}},{sandbox}}}"#
+            ),
+            &[("cpu", "2"), ("memory", "4Gi")],
+        );
+        expect(
+            &format!(
+                r#"{{"resources":{{"instanceType":"datumcloud/d1-standard-2","requests":{{"cpu":"1"}}}},{sandbox}}}"#
+            ),
+            &[("cpu", "1"), ("memory", "2Gi")],
+        );
+        assert_eq!(
+            requirements(&format!(
+                r#"{{"resources":{{"instanceType":"x"}},{sandbox}}}"#
+            )),
+            None
+        );
+        assert_eq!(requirements("{}"), None);
+    }
+
+    #[test]
+    fn a_bad_quantity_is_named() {
+        let runtime: Runtime<'_> =
+            serde_json::from_str(r#"{"resources":{"requests":{"cpu":"lots","memory":"1Gi"}}}"#)
+                .unwrap();
+        let error = of_runtime("spec.runtime", &runtime).unwrap_err();
+        assert_eq!(error.field, "spec.runtime.resources.requests[cpu]");
+    }
+}

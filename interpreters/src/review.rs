@@ -1,0 +1,389 @@
+//! The wire protocol: `ResourceInterpreterContext`, `config.karmada.io/v1alpha1` (karmada.md 1).
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use thiserror::Error;
+
+use crate::error::InterpretError;
+use crate::patch::Patch;
+
+const API_VERSION: &str = "config.karmada.io/v1alpha1";
+const KIND: &str = "ResourceInterpreterContext";
+/// `response.status.code` of a request that cannot be answered. Karmada only shows it.
+const UNPROCESSABLE: i32 = 422;
+
+/// A body that cannot be answered in its own protocol.
+#[derive(Debug, Error)]
+pub enum MalformedReview {
+    /// The body does not decode.
+    #[error("the body is not a ResourceInterpreterContext: {0}")]
+    NotAReview(#[source] serde_json::Error),
+    /// A field that every answer needs is missing, or has another value than this protocol gives it.
+    #[error("{0}")]
+    Invalid(InterpretError),
+}
+
+/// What Karmada asks (karmada.md 1.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Operation {
+    /// How many replicas does the object want, and what does each need?
+    InterpretReplica,
+    /// Of which components does the object consist?
+    InterpretComponent,
+    /// The object with another number of replicas.
+    ReviseReplica,
+    /// The desired object with what the cell owns.
+    Retain,
+    /// The object with the joined status of all cells.
+    AggregateStatus,
+    /// Which other objects must be where the object is?
+    InterpretDependency,
+    /// The part of the status that is reported to the hub.
+    InterpretStatus,
+    /// Is the object healthy?
+    InterpretHealth,
+}
+
+impl Operation {
+    /// All operations, in the order of the protocol's description.
+    pub const ALL: [Self; 8] = [
+        Self::InterpretReplica,
+        Self::InterpretComponent,
+        Self::ReviseReplica,
+        Self::Retain,
+        Self::AggregateStatus,
+        Self::InterpretDependency,
+        Self::InterpretStatus,
+        Self::InterpretHealth,
+    ];
+
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::InterpretReplica => "InterpretReplica",
+            Self::InterpretComponent => "InterpretComponent",
+            Self::ReviseReplica => "ReviseReplica",
+            Self::Retain => "Retain",
+            Self::AggregateStatus => "AggregateStatus",
+            Self::InterpretDependency => "InterpretDependency",
+            Self::InterpretStatus => "InterpretStatus",
+            Self::InterpretHealth => "InterpretHealth",
+        }
+    }
+}
+
+/// A kind that can be interpreted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// `compute.datumapis.com/v1alpha` WorkloadDeployment.
+    WorkloadDeployment,
+    /// `compute.datumapis.com/v1alpha` Instance.
+    Instance,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 2] = [Self::WorkloadDeployment, Self::Instance];
+
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::WorkloadDeployment => "WorkloadDeployment",
+            Self::Instance => "Instance",
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Context<'a> {
+    #[serde(borrow, default)]
+    api_version: Cow<'a, str>,
+    #[serde(borrow, default)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    request: Option<Request<'a>>,
+}
+
+/// One question about one object, as it was received.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Request<'a> {
+    /// Identifies the call; the answer repeats it.
+    #[serde(borrow, default)]
+    uid: Cow<'a, str>,
+    #[serde(borrow, default)]
+    kind: GroupVersionKind<'a>,
+    #[serde(borrow, default)]
+    name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    namespace: Cow<'a, str>,
+    #[serde(borrow, default)]
+    operation: Cow<'a, str>,
+    #[serde(borrow)]
+    object: Option<&'a RawValue>,
+    #[serde(borrow)]
+    observed_object: Option<&'a RawValue>,
+    #[serde(default)]
+    replicas: i32,
+    #[serde(borrow)]
+    aggregated_status: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+struct GroupVersionKind<'a> {
+    #[serde(borrow, default)]
+    group: Cow<'a, str>,
+    #[serde(borrow, default)]
+    version: Cow<'a, str>,
+    #[serde(borrow, default)]
+    kind: Cow<'a, str>,
+}
+
+impl<'a> Request<'a> {
+    pub(crate) fn operation(&self) -> Result<Operation, InterpretError> {
+        Operation::ALL
+            .into_iter()
+            .find(|operation| operation.as_str() == self.operation)
+            .ok_or_else(|| {
+                let known = Operation::ALL.map(Operation::as_str).join(", ");
+                let problem = format!("unknown operation {:?}; known are {known}", self.operation);
+                InterpretError::new("request.operation", problem)
+            })
+    }
+
+    pub(crate) fn kind(&self) -> Result<Kind, InterpretError> {
+        let GroupVersionKind {
+            group,
+            version,
+            kind,
+        } = &self.kind;
+        let known = (group == api::GROUP && version == api::VERSION)
+            .then(|| Kind::ALL.into_iter().find(|known| known.as_str() == kind));
+        known.flatten().ok_or_else(|| {
+            let names = Kind::ALL.map(Kind::as_str).join(" and ");
+            let problem = format!(
+                "{group}/{version} {kind} is not interpreted here; {names} of {} are",
+                api::API_VERSION
+            );
+            InterpretError::new("request.kind", problem)
+        })
+    }
+
+    /// The desired object, the template or the object of the cell, depending on the operation.
+    pub(crate) fn object(&self) -> Result<&'a str, InterpretError> {
+        self.object
+            .map(RawValue::get)
+            .ok_or_else(|| InterpretError::missing("request.object"))
+    }
+
+    /// The object of the cell, for Retain.
+    pub(crate) fn observed_object(&self) -> Result<&'a str, InterpretError> {
+        self.observed_object
+            .map(RawValue::get)
+            .ok_or_else(|| InterpretError::missing("request.observedObject"))
+    }
+
+    /// The share of one cell, for `ReviseReplica`.
+    pub(crate) fn replicas(&self) -> i32 {
+        self.replicas
+    }
+
+    /// What each cell reported, for `AggregateStatus`. Absent means none.
+    pub(crate) fn aggregated_status(&self) -> Result<Vec<&'a RawValue>, InterpretError> {
+        match self.aggregated_status {
+            Some(items) => crate::raw::parse("request.aggregatedStatus", items.get()),
+            None => Ok(Vec::new()),
+        }
+    }
+}
+
+/// Reads the envelope. The objects in it are only delimited.
+pub(crate) fn decode(body: &[u8]) -> Result<Request<'_>, MalformedReview> {
+    let Context {
+        api_version,
+        kind,
+        request,
+    } = serde_json::from_slice(body).map_err(MalformedReview::NotAReview)?;
+    let expect = |field: &str, value: &str, expected: &str| {
+        if value.is_empty() || value == expected {
+            Ok(())
+        } else {
+            let problem = format!("is {value:?}, must be {expected:?}");
+            Err(MalformedReview::Invalid(InterpretError::new(
+                field, problem,
+            )))
+        }
+    };
+    expect("apiVersion", &api_version, API_VERSION)?;
+    expect("kind", &kind, KIND)?;
+    let missing = |field: &str| MalformedReview::Invalid(InterpretError::missing(field));
+    let request = request.ok_or_else(|| missing("request"))?;
+    if request.uid.is_empty() {
+        return Err(missing("request.uid"));
+    }
+    Ok(request)
+}
+
+/// What an operation found out.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Replicas {
+        replicas: i32,
+        requirements: Option<Requirements>,
+    },
+    Components(Vec<Component>),
+    Patch(Patch),
+    Dependencies(Vec<Dependency>),
+    Status(Box<RawValue>),
+    Health(bool),
+}
+
+/// What one replica needs (`ReplicaRequirements`, karmada.md 1.3).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Requirements {
+    pub(crate) resource_request: BTreeMap<String, String>,
+}
+
+/// A group of equal replicas.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Component {
+    pub(crate) name: &'static str,
+    pub(crate) replicas: i32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) replica_requirements: Option<Requirements>,
+}
+
+/// An object that must be where the interpreted object is (`DependentObjectReference`). The order is that of the answer.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Dependency {
+    pub(crate) api_version: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+/// An answered request: the body to send, and what there is to say about it in logs and metrics.
+#[derive(Debug)]
+pub struct Interpretation {
+    /// The operation, where it is a known one.
+    pub operation: Option<Operation>,
+    /// The kind, where it is a known one.
+    pub kind: Option<Kind>,
+    /// `request.uid`.
+    pub uid: String,
+    /// Namespace of the object.
+    pub namespace: String,
+    /// Name of the object.
+    pub name: String,
+    /// Why the request failed, where it did.
+    pub error: Option<InterpretError>,
+    /// The `ResourceInterpreterContext` with the response, as JSON.
+    pub body: Vec<u8>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ResponseContext<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    response: Response<'a>,
+}
+
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Response<'a> {
+    uid: &'a str,
+    successful: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<ResponseStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replica_requirements: Option<Requirements>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replicas: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    components: Option<Vec<Component>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dependencies: Option<Vec<Dependency>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    raw_status: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    healthy: Option<bool>,
+}
+
+#[derive(Serialize)]
+struct ResponseStatus {
+    message: String,
+    code: i32,
+}
+
+/// Writes the answer.
+pub(crate) fn encode(
+    request: &Request<'_>,
+    outcome: Result<Outcome, InterpretError>,
+) -> Interpretation {
+    let error = outcome.as_ref().err().cloned();
+    let mut response = Response {
+        uid: &request.uid,
+        successful: error.is_none(),
+        ..Response::default()
+    };
+    match outcome {
+        Ok(outcome) => response.fill(outcome),
+        Err(error) => {
+            response.status = Some(ResponseStatus {
+                message: error.to_string(),
+                code: UNPROCESSABLE,
+            });
+        }
+    }
+    let context = ResponseContext {
+        api_version: API_VERSION,
+        kind: KIND,
+        response,
+    };
+    Interpretation {
+        operation: request.operation().ok(),
+        kind: request.kind().ok(),
+        uid: request.uid.to_string(),
+        namespace: request.namespace.to_string(),
+        name: request.name.to_string(),
+        error,
+        body: serde_json::to_vec(&context).unwrap_or_default(),
+    }
+}
+
+impl Response<'_> {
+    fn fill(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Replicas {
+                replicas,
+                requirements,
+            } => {
+                self.replicas = Some(replicas);
+                self.replica_requirements = requirements;
+            }
+            Outcome::Components(components) => self.components = Some(components),
+            Outcome::Patch(patch) if patch.is_empty() => {}
+            Outcome::Patch(patch) => {
+                self.patch = Some(STANDARD.encode(patch.to_json()));
+                self.patch_type = Some("JSONPatch");
+            }
+            Outcome::Dependencies(dependencies) => self.dependencies = Some(dependencies),
+            Outcome::Status(status) => self.raw_status = Some(status),
+            Outcome::Health(healthy) => self.healthy = Some(healthy),
+        }
+    }
+}

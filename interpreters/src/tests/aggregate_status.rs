@@ -1,0 +1,380 @@
+//! AggregateStatus on a WorkloadDeployment: the rules of the fold by example.
+
+use serde_json::{Value, json};
+
+use super::{NOW, call_at, patch};
+
+const EARLIER: &str = "2026-11-21T09:00:00Z";
+
+/// The status that is written, or `None` when there is no patch.
+fn aggregate_at(object: &Value, items: &[Value], now: &str) -> Option<Value> {
+    let more = match items {
+        [] => json!({}),
+        items => json!({"aggregatedStatus": items}),
+    };
+    let patch = patch(&call_at(
+        "WorkloadDeployment",
+        "AggregateStatus",
+        object,
+        &more,
+        now,
+    ));
+    let add = patch.get(0)?;
+    assert_eq!(patch.as_array().unwrap().len(), 1);
+    assert_eq!(
+        (&add["op"], &add["path"]),
+        (&json!("add"), &json!("/status"))
+    );
+    Some(add["value"].clone())
+}
+
+fn aggregate(object: &Value, items: &[Value]) -> Value {
+    aggregate_at(object, items, NOW).expect("a patch")
+}
+
+fn hub(generation: i64, replicas: i32) -> Value {
+    json!({"metadata": {"generation": generation}, "spec": {"scaleSettings": {"minReplicas": replicas}}})
+}
+
+fn with_status(mut object: Value, status: Value) -> Value {
+    object["status"] = status;
+    object
+}
+
+fn condition(type_: &str, status: &str, generation: i64) -> Value {
+    json!({
+        "type": type_, "status": status, "reason": format!("{type_}{status}"), "message": "m",
+        "lastTransitionTime": EARLIER, "observedGeneration": generation,
+    })
+}
+
+/// What a cell at its generation 4 reports that acted on the template's generation with this many replicas.
+fn report(cell: &str, template_generation: i64, assigned: i32, available: &str) -> Value {
+    json!({
+        "clusterName": cell, "applied": true, "health": "Healthy",
+        "status": {
+            "replicas": assigned, "currentReplicas": assigned, "desiredReplicas": assigned, "readyReplicas": 1,
+            "observedGeneration": 4, "generation": 4, "resourceTemplateGeneration": template_generation,
+            "assignedReplicas": assigned,
+            "conditions": [condition("ReplicasReady", "True", 4), condition("Available", available, 4)],
+        },
+    })
+}
+
+fn silent(cell: &str) -> Value {
+    json!({"clusterName": cell, "applied": true, "status": {}})
+}
+
+fn find<'a>(status: &'a Value, type_: &str) -> &'a Value {
+    let conditions = status["conditions"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    conditions
+        .iter()
+        .find(|c| c["type"] == type_)
+        .unwrap_or(&Value::Null)
+}
+
+#[test]
+fn no_items_leave_the_status_alone() {
+    assert_eq!(
+        aggregate_at(&with_status(hub(1, 1), json!({"replicas": 3})), &[], NOW),
+        None
+    );
+}
+
+#[test]
+fn one_cell_gives_its_status_with_translated_generations_and_without_helpers() {
+    let mut item = report("dfw1", 7, 2, "True");
+    item["status"]["other"] = json!({"b": 1, "a": []});
+    assert_eq!(
+        aggregate(&hub(7, 2), &[item]),
+        json!({
+            "replicas": 2, "currentReplicas": 2, "desiredReplicas": 2, "readyReplicas": 1,
+            "observedGeneration": 7, "other": {"b": 1, "a": []},
+            "conditions": [condition("ReplicasReady", "True", 7), condition("Available", "True", 7)],
+        })
+    );
+}
+
+#[test]
+fn required_counters_are_always_there() {
+    let item = json!({"clusterName": "dfw1", "applied": true, "status": {"conditions": []}});
+    assert_eq!(
+        aggregate(&hub(1, 1), &[item]),
+        json!({"replicas": 0, "currentReplicas": 0, "desiredReplicas": 0, "readyReplicas": 0})
+    );
+}
+
+#[test]
+fn what_has_been_written_gives_no_patch() {
+    for items in [
+        vec![report("dfw1", 7, 2, "True")],
+        vec![report("dfw1", 7, 1, "True"), report("dfw2", 7, 1, "False")],
+        vec![report("dfw1", 7, 1, "True"), silent("dfw2")],
+        vec![silent("dfw1"), silent("dfw2")],
+    ] {
+        let object = with_status(hub(7, 2), aggregate(&hub(7, 2), &items));
+        assert_eq!(
+            aggregate_at(&object, &items, "2026-11-21T11:00:00Z"),
+            None,
+            "{items:?}"
+        );
+    }
+}
+
+#[test]
+fn a_cell_that_gives_no_generation_is_given_none() {
+    let mut item = report("dfw1", 7, 2, "True");
+    item["status"]
+        .as_object_mut()
+        .unwrap()
+        .remove("observedGeneration");
+    for condition in item["status"]["conditions"].as_array_mut().unwrap() {
+        condition
+            .as_object_mut()
+            .unwrap()
+            .remove("observedGeneration");
+    }
+    let object = with_status(hub(7, 2), json!({"replicas": 1, "observedGeneration": 6}));
+    let status = aggregate(&object, &[item]);
+    assert!(status.get("observedGeneration").is_none());
+    assert!(
+        find(&status, "Available")
+            .get("observedGeneration")
+            .is_none()
+    );
+}
+
+#[test]
+fn the_generation_is_the_former_until_every_cell_has_acted_on_the_template_with_its_share() {
+    let former = aggregate(&hub(7, 2), &[report("dfw1", 7, 2, "True")]);
+    let object = with_status(hub(8, 3), former);
+    let observed = |items: &[Value]| {
+        let status = aggregate_at(&object, items, NOW).unwrap_or_else(|| object["status"].clone());
+        assert_eq!(
+            find(&status, "Available")["observedGeneration"],
+            status["observedGeneration"]
+        );
+        status["observedGeneration"].as_i64().unwrap()
+    };
+    // An older template; the new template with the old share; a cell that has not acted on what it has.
+    assert_eq!(observed(&[report("dfw1", 7, 3, "True")]), 7);
+    assert_eq!(observed(&[report("dfw1", 8, 2, "True")]), 7);
+    let mut item = report("dfw1", 8, 3, "True");
+    item["status"]["generation"] = json!(5);
+    assert_eq!(observed(&[item]), 7);
+    assert_eq!(observed(&[report("dfw1", 8, 3, "True")]), 8);
+    // Divided, and duplicated.
+    assert_eq!(
+        observed(&[report("dfw1", 8, 1, "True"), report("dfw2", 8, 1, "True")]),
+        7
+    );
+    assert_eq!(
+        observed(&[report("dfw1", 8, 1, "True"), report("dfw2", 8, 2, "True")]),
+        8
+    );
+    assert_eq!(
+        observed(&[report("dfw1", 8, 3, "True"), report("dfw2", 8, 3, "True")]),
+        8
+    );
+    assert_eq!(observed(&[report("dfw1", 8, 3, "True"), silent("dfw2")]), 7);
+}
+
+#[test]
+fn a_condition_that_a_cell_judged_by_an_older_generation_keeps_its_former_generation() {
+    let former = aggregate(&hub(7, 2), &[report("dfw1", 7, 2, "True")]);
+    let mut item = report("dfw1", 8, 2, "True");
+    item["status"]["conditions"][1]["observedGeneration"] = json!(3);
+    let status = aggregate(&with_status(hub(8, 2), former), &[item]);
+    assert_eq!(status["observedGeneration"], 8);
+    assert_eq!(find(&status, "ReplicasReady")["observedGeneration"], 8);
+    assert_eq!(find(&status, "Available")["observedGeneration"], 7);
+}
+
+#[test]
+fn the_share_of_a_cell_with_an_autoscaler_is_what_karmada_assigned() {
+    let mut item = report("dfw1", 7, 9, "True");
+    item["status"]["assignedMinReplicas"] = json!(2);
+    assert_eq!(
+        aggregate(&hub(7, 2), std::slice::from_ref(&item))["observedGeneration"],
+        7
+    );
+    let mut object = hub(7, 2);
+    object["spec"]["replicas"] = json!(9);
+    assert_eq!(aggregate(&object, &[item])["observedGeneration"], 7);
+}
+
+#[test]
+fn several_cells_are_summed_and_conditions_joined_by_type() {
+    let status = aggregate(
+        &hub(7, 5),
+        &[report("dfw2", 7, 3, "True"), report("dfw1", 7, 2, "False")],
+    );
+    assert_eq!(status["replicas"], 5);
+    assert_eq!(status["readyReplicas"], 2);
+    assert_eq!(
+        find(&status, "Available"),
+        &json!({
+            "type": "Available", "status": "True", "reason": "AvailableTrue", "message": "dfw2: m",
+            "lastTransitionTime": EARLIER, "observedGeneration": 7,
+        })
+    );
+    assert_eq!(find(&status, "ReplicasReady")["message"], "dfw1: m");
+    let types: Vec<_> = status["conditions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| c["type"].clone())
+        .collect();
+    assert_eq!(types, ["Available", "ReplicasReady"]);
+    let cells: Vec<_> = status["cells"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| c["name"].clone())
+        .collect();
+    assert_eq!(cells, ["dfw1", "dfw2"]);
+    assert_eq!(status["cells"][1]["replicas"], 3);
+    assert_eq!(status["cells"][1]["resourceTemplateGeneration"], 7);
+}
+
+#[test]
+fn other_conditions_are_as_bad_as_their_worst_cell() {
+    let mut items = [
+        report("dfw1", 7, 2, "True"),
+        report("dfw2", 7, 2, "True"),
+        report("dfw3", 7, 2, "True"),
+    ];
+    items[1]["status"]["conditions"][0]["status"] = json!("Unknown");
+    let status = aggregate(&hub(7, 2), &items);
+    assert_eq!(find(&status, "ReplicasReady")["status"], "Unknown");
+    items[2]["status"]["conditions"][0]["status"] = json!("False");
+    let status = aggregate(&hub(7, 2), &items);
+    assert_eq!(find(&status, "ReplicasReady")["status"], "False");
+    assert_eq!(find(&status, "ReplicasReady")["message"], "dfw3: m");
+}
+
+#[test]
+fn a_silent_cell_keeps_what_it_said_and_is_named() {
+    let both = [report("dfw1", 7, 2, "True"), report("dfw2", 7, 3, "True")];
+    let object = with_status(hub(7, 5), aggregate(&hub(7, 5), &both));
+    let not_applied = json!({"clusterName": "dfw2", "appliedMessage": "boom", "health": "Unknown"});
+    let status = aggregate(&object, &[both[0].clone(), not_applied.clone()]);
+    assert_eq!(status["replicas"], 5);
+    assert_eq!(status["cells"], object["status"]["cells"]);
+    assert_eq!(
+        find(&status, "CellsReporting"),
+        &json!({
+            "type": "CellsReporting", "status": "False", "reason": "CellNotApplied",
+            "message": "dfw2: not applied: boom", "lastTransitionTime": NOW,
+        })
+    );
+    // Its time stays while it stays False, and it goes when all report.
+    let later = aggregate_at(
+        &with_status(hub(7, 5), status),
+        &[both[0].clone(), silent("dfw2")],
+        "2026-11-21T12:00:00Z",
+    )
+    .unwrap();
+    assert_eq!(find(&later, "CellsReporting")["lastTransitionTime"], NOW);
+    assert_eq!(find(&later, "CellsReporting")["reason"], "CellNotReported");
+    let healed = aggregate(&with_status(hub(7, 5), later), &both);
+    assert_eq!(healed, object["status"]);
+}
+
+#[test]
+fn the_single_cell_is_remembered_in_the_status_itself() {
+    let object = with_status(
+        hub(7, 2),
+        aggregate(&hub(7, 2), &[report("dfw1", 7, 2, "True")]),
+    );
+    let status = aggregate(&object, &[silent("dfw1")]);
+    assert_eq!(status["replicas"], 2);
+    assert_eq!(status["observedGeneration"], 7);
+    assert_eq!(
+        find(&status, "Available"),
+        &condition("Available", "True", 7)
+    );
+    assert_eq!(
+        find(&status, "CellsReporting")["message"],
+        "dfw1: no status reported"
+    );
+}
+
+#[test]
+fn before_any_report_the_counters_are_zero() {
+    let status = aggregate(&hub(1, 2), &[json!({"clusterName": "dfw1"})]);
+    assert_eq!(status["replicas"], 0);
+    assert_eq!(
+        find(&status, "CellsReporting")["message"],
+        "dfw1: not applied yet"
+    );
+    assert!(status.get("observedGeneration").is_none());
+}
+
+#[test]
+fn from_one_cell_to_two_and_back_nothing_is_lost_or_invented() {
+    let one = [report("dfw1", 7, 2, "True")];
+    let alone = aggregate(&hub(7, 2), &one);
+    // A second cell joins and has said nothing yet.
+    let joined = aggregate(
+        &with_status(hub(7, 2), alone.clone()),
+        &[one[0].clone(), silent("dfw2")],
+    );
+    assert_eq!(joined["replicas"], 2);
+    assert_eq!(joined["cells"].as_array().unwrap().len(), 1);
+    // It reports; then it leaves while the first is silent.
+    let both = aggregate(
+        &with_status(hub(7, 2), joined),
+        &[one[0].clone(), report("dfw2", 7, 2, "True")],
+    );
+    assert_eq!(both["replicas"], 4);
+    let left = aggregate(&with_status(hub(7, 2), both), &[silent("dfw1")]);
+    assert_eq!(left["replicas"], 2);
+    assert!(left.get("cells").is_none());
+    assert_eq!(aggregate(&with_status(hub(7, 2), left), &one), alone);
+}
+
+#[test]
+fn the_order_of_items_and_their_repetition_do_not_matter() {
+    let items = [
+        report("a", 7, 1, "True"),
+        report("b", 7, 2, "False"),
+        silent("c"),
+        report("d", 6, 2, "Unknown"),
+    ];
+    let status = aggregate(&hub(7, 2), &items);
+    let mut shuffled: Vec<_> = items.iter().rev().cloned().collect();
+    shuffled.extend(items[1..3].iter().cloned());
+    assert_eq!(aggregate(&hub(7, 2), &shuffled), status);
+}
+
+#[test]
+fn a_malformed_item_silences_its_cell_and_not_the_call() {
+    let good = report("dfw1", 7, 2, "True");
+    for bad in [
+        json!({"clusterName": "dfw2", "applied": true, "status": "text"}),
+        json!({"clusterName": "dfw2", "applied": true, "status": {"replicas": "two"}}),
+        json!({"clusterName": "dfw2", "applied": true, "status": {"conditions": [{"type": "Available"}]}}),
+        json!({"clusterName": "dfw2", "applied": "yes", "status": {}}),
+    ] {
+        let status = aggregate(&hub(7, 2), &[good.clone(), bad.clone()]);
+        assert_eq!(status["replicas"], 2, "{bad}");
+        assert_eq!(
+            find(&status, "CellsReporting")["message"],
+            "dfw2: no status reported",
+            "{bad}"
+        );
+    }
+}
+
+#[test]
+fn counters_saturate() {
+    let mut items = [report("dfw1", 7, 2, "True"), report("dfw2", 7, 2, "True")];
+    for item in &mut items {
+        item["status"]["replicas"] = json!(i32::MAX);
+    }
+    assert_eq!(aggregate(&hub(7, 2), &items)["replicas"], i32::MAX);
+}

@@ -1,0 +1,217 @@
+//! Every operation on a WorkloadDeployment but AggregateStatus, through the wire protocol.
+
+use serde_json::{Value, json};
+
+use super::patch;
+
+fn call(operation: &str, object: &Value, more: &Value) -> Value {
+    super::call("WorkloadDeployment", operation, object, more)
+}
+
+fn template() -> Value {
+    json!({"spec": {
+        "networkInterfaces": [{"network": {"name": "default"}}],
+        "runtime": {
+            "resources": {"instanceType": "datumcloud/d1-standard-2"},
+            "sandbox": {"containers": [{"name": "app", "image": "app:1", "env": [
+                {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "a"}}},
+            ]}]},
+        },
+    }})
+}
+
+#[test]
+fn replicas_come_from_spec_replicas_else_from_min_replicas() {
+    let object = json!({"spec": {"replicas": 5, "scaleSettings": {"minReplicas": 2}, "template": template()}});
+    let response = call("InterpretReplica", &object, &json!({}));
+    assert_eq!(response["replicas"], 5);
+    assert_eq!(
+        response["replicaRequirements"],
+        json!({"resourceRequest": {"cpu": "1", "memory": "2Gi"}})
+    );
+    let object = json!({"spec": {"scaleSettings": {"minReplicas": 2}, "template": template()}});
+    assert_eq!(call("InterpretReplica", &object, &json!({}))["replicas"], 2);
+}
+
+#[test]
+fn with_nothing_desired_no_requirements_are_sent_so_that_the_object_stays_in_its_cells() {
+    let object = json!({"spec": {"scaleSettings": {"minReplicas": 0}, "template": template()}});
+    let response = call("InterpretReplica", &object, &json!({}));
+    assert_eq!(response["replicas"], 0);
+    assert!(response.get("replicaRequirements").is_none());
+}
+
+#[test]
+fn the_instances_are_one_component() {
+    let object = json!({"spec": {"scaleSettings": {"minReplicas": 2}, "template": template()}});
+    assert_eq!(
+        call("InterpretComponent", &object, &json!({}))["components"],
+        json!([{"name": "instances", "replicas": 2, "replicaRequirements": {"resourceRequest": {"cpu": "1", "memory": "2Gi"}}}])
+    );
+}
+
+#[test]
+fn revision_sets_the_field_that_was_read_and_divides_the_maximum() {
+    let revise = |spec: Value, share: i32| {
+        patch(&call(
+            "ReviseReplica",
+            &json!({"spec": spec}),
+            &json!({"replicas": share}),
+        ))
+    };
+    let min =
+        |value| json!({"op": "add", "path": "/spec/scaleSettings/minReplicas", "value": value});
+    let max =
+        |value| json!({"op": "add", "path": "/spec/scaleSettings/maxReplicas", "value": value});
+    let replicas = |value| json!({"op": "add", "path": "/spec/replicas", "value": value});
+
+    assert_eq!(
+        revise(json!({"scaleSettings": {"minReplicas": 3}}), 3),
+        json!([])
+    );
+    assert_eq!(
+        revise(json!({"scaleSettings": {"minReplicas": 3}}), 1),
+        json!([min(1)])
+    );
+    assert_eq!(
+        revise(
+            json!({"scaleSettings": {"minReplicas": 3, "maxReplicas": 10}}),
+            1
+        ),
+        json!([min(1), max(3)])
+    );
+    assert_eq!(
+        revise(
+            json!({"scaleSettings": {"minReplicas": 3, "maxReplicas": 3}}),
+            2
+        ),
+        json!([min(2), max(2)])
+    );
+    assert_eq!(
+        revise(
+            json!({"replicas": 4, "scaleSettings": {"minReplicas": 3}}),
+            2
+        ),
+        json!([replicas(2)])
+    );
+    assert_eq!(
+        revise(
+            json!({"replicas": 4, "scaleSettings": {"minReplicas": 3, "maxReplicas": 4}}),
+            2
+        ),
+        json!([replicas(2), max(3)])
+    );
+    assert_eq!(
+        revise(
+            json!({"scaleSettings": {"minReplicas": 0, "maxReplicas": 4}}),
+            2
+        ),
+        json!([min(2)])
+    );
+}
+
+#[test]
+fn the_cells_own_replicas_are_retained_unless_the_desired_object_sets_them() {
+    let retain = |desired: Value, observed: Value| {
+        let more = json!({"observedObject": {"spec": observed}});
+        patch(&call("Retain", &json!({"spec": desired}), &more))
+    };
+    assert_eq!(
+        retain(json!({}), json!({"replicas": 7})),
+        json!([{"op": "add", "path": "/spec/replicas", "value": 7}])
+    );
+    assert_eq!(
+        retain(json!({"replicas": 2}), json!({"replicas": 7})),
+        json!([])
+    );
+    assert_eq!(retain(json!({}), json!({})), json!([]));
+}
+
+#[test]
+fn dependencies_are_those_of_the_template_and_of_the_annotation() {
+    let object = json!({
+        "metadata": {
+            "namespace": "ns-1",
+            "annotations": {"compute.datumapis.com/expected-referenced-data": "[\"Secret/token\"]"},
+        },
+        "spec": {"template": template()},
+    });
+    assert_eq!(
+        call("InterpretDependency", &object, &json!({}))["dependencies"],
+        json!([
+            {"apiVersion": "v1", "kind": "ConfigMap", "namespace": "ns-1", "name": "settings"},
+            {"apiVersion": "v1", "kind": "Secret", "namespace": "ns-1", "name": "token"},
+        ])
+    );
+    assert_eq!(
+        call("InterpretDependency", &json!({}), &json!({}))["dependencies"],
+        json!([])
+    );
+}
+
+#[test]
+fn the_reported_status_is_whole_and_tells_generations_and_share() {
+    let mut object = json!({
+        "metadata": {"generation": 3, "annotations": {"resourcetemplate.karmada.io/generation": "7"}},
+        "spec": {"scaleSettings": {"minReplicas": 2}},
+        "status": {"replicas": 2, "observedGeneration": 3, "unknown": {"b": [], "a": 1.0}},
+    });
+    let status = |object: &Value| call("InterpretStatus", object, &json!({}))["rawStatus"].clone();
+    assert_eq!(
+        status(&object),
+        json!({
+            "replicas": 2, "observedGeneration": 3, "unknown": {"b": [], "a": 1.0},
+            "generation": 3, "resourceTemplateGeneration": 7, "assignedReplicas": 2,
+        })
+    );
+    object["spec"]["replicas"] = json!(9);
+    assert_eq!(status(&object)["assignedReplicas"], 9);
+    assert_eq!(status(&object)["assignedMinReplicas"], 2);
+
+    object["metadata"]["deletionTimestamp"] = json!("2026-11-21T10:00:00Z");
+    assert_eq!(status(&object), json!({}));
+    for nothing in [
+        json!({}),
+        json!({"status": null}),
+        json!({"metadata": {"generation": 1}, "status": {}}),
+    ] {
+        assert_eq!(status(&nothing), json!({}), "{nothing}");
+    }
+}
+
+#[test]
+fn health_is_availability_at_the_current_generation() {
+    let health = |object: Value| {
+        call("InterpretHealth", &object, &json!({}))["healthy"]
+            .as_bool()
+            .unwrap()
+    };
+    let with = |replicas: i32, condition: Value| {
+        json!({
+            "metadata": {"generation": 2},
+            "spec": {"scaleSettings": {"minReplicas": replicas}},
+            "status": {"conditions": [{"type": "ReplicasReady", "status": "False"}, condition]},
+        })
+    };
+    assert!(health(with(
+        1,
+        json!({"type": "Available", "status": "True"})
+    )));
+    assert!(health(with(
+        1,
+        json!({"type": "Available", "status": "True", "observedGeneration": 2})
+    )));
+    assert!(!health(with(
+        1,
+        json!({"type": "Available", "status": "True", "observedGeneration": 1})
+    )));
+    assert!(!health(with(
+        1,
+        json!({"type": "Available", "status": "Unknown"})
+    )));
+    assert!(health(with(
+        0,
+        json!({"type": "Available", "status": "False"})
+    )));
+    assert!(!health(json!({"spec": {"replicas": 1}})));
+}

@@ -1,0 +1,283 @@
+//! WorkloadDeployment: each operation has its rule in the documentation of its function.
+
+mod aggregate;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use api::annotations::{EXPECTED_REFERENCED_DATA, RESOURCE_TEMPLATE_GENERATION};
+use api::workload_deployment::AVAILABLE;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::InterpretError;
+use crate::dependencies;
+use crate::patch::Patch;
+use crate::raw::{RawFields, parse};
+use crate::requirements;
+use crate::review::{Component, Operation, Outcome, Request};
+use crate::template::Template;
+
+const MIN_REPLICAS: &str = "spec.scaleSettings.minReplicas";
+
+/// Answers one request about a WorkloadDeployment.
+pub(crate) fn interpret(
+    operation: Operation,
+    request: &Request<'_>,
+    now: Timestamp,
+) -> Result<Outcome, InterpretError> {
+    let object = request.object()?;
+    Ok(match operation {
+        Operation::InterpretReplica => interpret_replica(&read(object)?)?,
+        Operation::InterpretComponent => interpret_component(&read(object)?)?,
+        Operation::ReviseReplica => {
+            Outcome::Patch(revise_replica(&read(object)?, request.replicas())?)
+        }
+        Operation::Retain => {
+            let observed = parse("request.observedObject", request.observed_object()?)?;
+            Outcome::Patch(retain(&read(object)?, &observed))
+        }
+        Operation::AggregateStatus => Outcome::Patch(aggregate::status(
+            &read(object)?,
+            &request.aggregated_status()?,
+            now,
+        )?),
+        Operation::InterpretDependency => interpret_dependency(&read(object)?)?,
+        Operation::InterpretStatus => Outcome::Status(interpret_status(&read(object)?)?),
+        Operation::InterpretHealth => Outcome::Health(interpret_health(&read(object)?)?),
+    })
+}
+
+fn read(object: &str) -> Result<WorkloadDeployment<'_>, InterpretError> {
+    parse("request.object", object)
+}
+
+/// The fields that interpretation reads, borrowed from the request.
+#[derive(Deserialize)]
+struct WorkloadDeployment<'a> {
+    #[serde(borrow, default)]
+    metadata: Metadata<'a>,
+    #[serde(borrow, default)]
+    spec: Spec<'a>,
+    #[serde(borrow)]
+    status: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata<'a> {
+    #[serde(borrow, default)]
+    annotations: BTreeMap<Cow<'a, str>, Cow<'a, str>>,
+    #[serde(borrow)]
+    deletion_timestamp: Option<&'a RawValue>,
+    generation: Option<i64>,
+    #[serde(borrow, default)]
+    namespace: Cow<'a, str>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec<'a> {
+    replicas: Option<i32>,
+    #[serde(default)]
+    scale_settings: ScaleSettings,
+    #[serde(borrow)]
+    template: Option<&'a RawValue>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ScaleSettings {
+    max_replicas: Option<i32>,
+    min_replicas: Option<i32>,
+}
+
+impl<'a> WorkloadDeployment<'a> {
+    /// The number of instances that are desired.
+    fn desired(&self) -> Result<i32, InterpretError> {
+        self.spec
+            .replicas
+            .or(self.spec.scale_settings.min_replicas)
+            .map(|replicas| replicas.max(0))
+            .ok_or_else(|| InterpretError::new(MIN_REPLICAS, "is missing, and so is spec.replicas"))
+    }
+
+    fn template(&self) -> Result<Template<'a>, InterpretError> {
+        match self.spec.template {
+            Some(template) => parse("spec.template", template.get()),
+            None => Ok(Template::default()),
+        }
+    }
+
+    fn annotation(&self, key: &str) -> Option<&str> {
+        self.metadata.annotations.get(key).map(AsRef::as_ref)
+    }
+}
+
+/// The number of instances is `spec.replicas`, else `spec.scaleSettings.minReplicas`. With 0 no requirements are
+/// sent: then Karmada keeps the object in its cells (karmada.md 3.1).
+fn interpret_replica(deployment: &WorkloadDeployment<'_>) -> Result<Outcome, InterpretError> {
+    let replicas = deployment.desired()?;
+    let runtime = deployment.template()?.spec.runtime;
+    let requirements = match replicas {
+        0 => None,
+        _ => requirements::of_runtime("spec.template.spec.runtime", &runtime)?,
+    };
+    Ok(Outcome::Replicas {
+        replicas,
+        requirements,
+    })
+}
+
+/// One component: the instances.
+fn interpret_component(deployment: &WorkloadDeployment<'_>) -> Result<Outcome, InterpretError> {
+    let replicas = deployment.desired()?;
+    let runtime = deployment.template()?.spec.runtime;
+    let component = Component {
+        name: "instances",
+        replicas,
+        replica_requirements: requirements::of_runtime("spec.template.spec.runtime", &runtime)?,
+    };
+    Ok(Outcome::Components(vec![component]))
+}
+
+/// Sets the field that [`interpret_replica`] read. `maxReplicas`, where there is one, is divided in proportion, rounded
+/// down so that the cells together stay within it, and is never below the minimum.
+fn revise_replica(
+    deployment: &WorkloadDeployment<'_>,
+    share: i32,
+) -> Result<Patch, InterpretError> {
+    let total = deployment.desired()?;
+    let ScaleSettings {
+        max_replicas,
+        min_replicas,
+    } = deployment.spec.scale_settings;
+    let mut patch = Patch::default();
+    if total == share {
+        return Ok(patch);
+    }
+    let minimum = if deployment.spec.replicas.is_some() {
+        patch.add_number("/spec/replicas", share);
+        min_replicas.unwrap_or(0)
+    } else {
+        patch.add_number("/spec/scaleSettings/minReplicas", share);
+        share
+    };
+    if let Some(max) = max_replicas {
+        // Nothing can be said about the proportion of nothing.
+        let part = match i64::from(total) {
+            0 => i64::from(max),
+            total => i64::from(max) * i64::from(share) / total,
+        };
+        let part = i32::try_from(part).unwrap_or(i32::MAX).max(minimum);
+        if part != max {
+            patch.add_number("/spec/scaleSettings/maxReplicas", part);
+        }
+    }
+    Ok(patch)
+}
+
+/// `spec.replicas` belongs to the cell, where an autoscaler may write it, unless the desired object sets it.
+fn retain(desired: &WorkloadDeployment<'_>, observed: &WorkloadDeployment<'_>) -> Patch {
+    let mut patch = Patch::default();
+    if let (None, Some(replicas)) = (desired.spec.replicas, observed.spec.replicas) {
+        patch.add_number("/spec/replicas", replicas);
+    }
+    patch
+}
+
+/// ConfigMaps and Secrets that the template uses, and those that the annotation names.
+fn interpret_dependency(deployment: &WorkloadDeployment<'_>) -> Result<Outcome, InterpretError> {
+    let template = deployment.template()?;
+    let annotation = deployment
+        .annotation(EXPECTED_REFERENCED_DATA)
+        .unwrap_or_default();
+    let namespace = &deployment.metadata.namespace;
+    let dependencies = dependencies::of_instance_spec(namespace, &template.spec, annotation);
+    Ok(Outcome::Dependencies(dependencies))
+}
+
+/// The whole status, plus what the fold needs to know about generations (karmada.md 4.3) and shares: `generation`,
+/// `resourceTemplateGeneration` and `assignedReplicas`, the field that [`revise_replica`] writes. Where `spec.replicas`
+/// is set, it may be an autoscaler's; `assignedMinReplicas` says then what Karmada assigned if the template has no
+/// `spec.replicas`. `{}` when there is no status, or when the object is terminating: its successor on the hub must not
+/// show what is dying here.
+fn interpret_status(deployment: &WorkloadDeployment<'_>) -> Result<Box<RawValue>, InterpretError> {
+    let mut fields: RawFields<'_> = match deployment.status {
+        Some(status) if deployment.metadata.deletion_timestamp.is_none() => {
+            parse::<Option<_>>("status", status.get())?.unwrap_or_default()
+        }
+        _ => RawFields::new(),
+    };
+    let ScaleSettings { min_replicas, .. } = deployment.spec.scale_settings;
+    let (replicas, template_generation) = (
+        deployment.spec.replicas,
+        deployment.annotation(RESOURCE_TEMPLATE_GENERATION),
+    );
+    let own = [
+        ("generation", deployment.metadata.generation),
+        (
+            "resourceTemplateGeneration",
+            template_generation.and_then(|text| text.parse().ok()),
+        ),
+        ("assignedReplicas", replicas.or(min_replicas).map(i64::from)),
+        (
+            "assignedMinReplicas",
+            replicas.and(min_replicas).map(i64::from),
+        ),
+    ]
+    .map(|(name, number)| {
+        (
+            name,
+            number.and_then(|n| RawValue::from_string(n.to_string()).ok()),
+        )
+    });
+    if !fields.is_empty() {
+        for (name, number) in &own {
+            fields.remove(*name);
+            fields.extend(
+                number
+                    .as_deref()
+                    .map(|number| (Cow::Borrowed(*name), number)),
+            );
+        }
+    }
+    serde_json::value::to_raw_value(&fields).map_err(|error| InterpretError::new("status", error))
+}
+
+/// Healthy when nothing is desired, or when `Available` is True and, where it carries an `observedGeneration`, that is
+/// the object's.
+fn interpret_health(deployment: &WorkloadDeployment<'_>) -> Result<bool, InterpretError> {
+    if deployment.desired()? == 0 {
+        return Ok(true);
+    }
+    let Some(status) = deployment.status else {
+        return Ok(false);
+    };
+    let status: Option<StatusConditions<'_>> = parse("status", status.get())?;
+    let conditions = status.map(|status| status.conditions).unwrap_or_default();
+    Ok(conditions.iter().any(|condition| {
+        condition.type_ == AVAILABLE
+            && condition.status == "True"
+            && condition
+                .observed_generation
+                .is_none_or(|observed| Some(observed) == deployment.metadata.generation)
+    }))
+}
+
+#[derive(Deserialize)]
+struct StatusConditions<'a> {
+    #[serde(borrow, default)]
+    conditions: Vec<ConditionView<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ConditionView<'a> {
+    observed_generation: Option<i64>,
+    #[serde(borrow, default)]
+    status: Cow<'a, str>,
+    #[serde(rename = "type", borrow, default)]
+    type_: Cow<'a, str>,
+}
