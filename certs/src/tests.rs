@@ -1,0 +1,281 @@
+//! Certificates on disk and connections that are served with them.
+
+use std::convert::Infallible;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use jiff::Timestamp;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_util::sync::CancellationToken;
+
+use crate::{Acceptor, CertificateError, Certificates, Files, Limits, Reloader, serve};
+
+fn clock() -> Timestamp {
+    "2026-11-21T10:00:00Z".parse().unwrap()
+}
+
+/// A self-signed certificate for `localhost` as PEM, and as DER.
+fn issue() -> (String, String, CertificateDer<'static>) {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+    let certificate = params.self_signed(&key).unwrap();
+    (
+        certificate.pem(),
+        key.serialize_pem(),
+        certificate.der().clone(),
+    )
+}
+
+fn write(directory: &Path, certificate: &str, key: &str) {
+    fs::write(directory.join("tls.crt"), certificate).unwrap();
+    fs::write(directory.join("tls.key"), key).unwrap();
+}
+
+/// Writes a generation as kubelet does: a new directory, then `..data` swapped by a rename.
+fn swap(volume: &Path, generation: &str, certificate: &str, key: &str) {
+    let directory = volume.join(generation);
+    fs::create_dir(&directory).unwrap();
+    write(&directory, certificate, key);
+    symlink(generation, volume.join("..data_tmp")).unwrap();
+    fs::rename(volume.join("..data_tmp"), volume.join("..data")).unwrap();
+    for file in ["tls.crt", "tls.key"] {
+        if fs::symlink_metadata(volume.join(file)).is_err() {
+            symlink(Path::new("..data").join(file), volume.join(file)).unwrap();
+        }
+    }
+}
+
+fn problem(directory: &Path) -> String {
+    Files::from(directory)
+        .load(clock())
+        .unwrap_err()
+        .to_string()
+}
+
+#[test]
+fn every_error_names_the_file() {
+    let directory = TempDir::new().unwrap();
+    let path = |file: &str| directory.path().join(file).display().to_string();
+    assert_eq!(
+        problem(directory.path()),
+        format!("{}: no such file", path("tls.crt"))
+    );
+
+    let (certificate, key, _) = issue();
+    let (_, other_key, _) = issue();
+    write(directory.path(), &certificate, "no key");
+    assert!(
+        problem(directory.path())
+            .starts_with(&format!("{}: holds no private key", path("tls.key")))
+    );
+    write(directory.path(), "", &key);
+    assert_eq!(
+        problem(directory.path()),
+        format!("{}: holds no certificate", path("tls.crt"))
+    );
+    write(directory.path(), &certificate, &other_key);
+    assert!(
+        problem(directory.path())
+            .starts_with(&format!("{}: does not serve tls.crt", path("tls.key")))
+    );
+    fs::remove_file(directory.path().join("tls.key")).unwrap();
+    fs::create_dir(directory.path().join("tls.key")).unwrap();
+    assert!(problem(directory.path()).starts_with(&format!("{}: ", path("tls.key"))));
+}
+
+#[test]
+fn an_expired_certificate_is_not_served() {
+    let directory = TempDir::new().unwrap();
+    let (certificate, key, _) = issue();
+    write(directory.path(), &certificate, &key);
+    let files = Files::from(directory.path());
+    let expiry = files.load(clock()).unwrap().not_after;
+    let error = files.load(expiry).unwrap_err();
+    assert!(matches!(error, CertificateError::Invalid { .. }), "{error}");
+    assert!(error.to_string().ends_with(&format!("expired at {expiry}")));
+}
+
+#[test]
+fn self_signed_certificates_last_a_year() {
+    let certificates = Certificates::self_signed(&["localhost".to_owned()], clock()).unwrap();
+    assert_eq!(certificates.not_after.to_string(), "2027-11-21T10:00:00Z");
+}
+
+#[test]
+fn a_broken_certificate_at_the_start_is_an_error_and_a_missing_one_is_waited_for() {
+    let directory = TempDir::new().unwrap();
+    let reloader = Reloader::new(Files::from(directory.path()), clock).unwrap();
+    assert_eq!(reloader.state().borrow().not_after, None);
+    write(directory.path(), "garbage", "garbage");
+    assert!(Reloader::new(Files::from(directory.path()), clock).is_err());
+}
+
+struct Server {
+    address: std::net::SocketAddr,
+    state: tokio::sync::watch::Receiver<crate::reload::State>,
+    stop: CancellationToken,
+    served: tokio::task::JoinHandle<()>,
+}
+
+async fn start(directory: &Path) -> Server {
+    let reloader = Reloader::new(Files::from(directory), clock).unwrap();
+    let (acceptor, state) = (reloader.acceptor(), reloader.state());
+    let stop = CancellationToken::new();
+    tokio::spawn(reloader.run(Duration::from_millis(5), stop.clone()));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let service = service_fn(|_: Request<Incoming>| async {
+        Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"hello"))))
+    });
+    let served = tokio::spawn(serve(
+        listener,
+        acceptor,
+        service,
+        Limits::default(),
+        stop.clone(),
+    ));
+    Server {
+        address,
+        state,
+        stop,
+        served,
+    }
+}
+
+/// Connects as Karmada does: `trusted` is the only root, and the name is checked.
+async fn connect(
+    server: &Server,
+    trusted: &CertificateDer<'static>,
+) -> std::io::Result<TlsStream<TcpStream>> {
+    let mut roots = RootCertStore::empty();
+    roots.add(trusted.clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let stream = TcpStream::connect(server.address).await?;
+    let name = ServerName::try_from("localhost").unwrap();
+    TlsConnector::from(Arc::new(config))
+        .connect(name, stream)
+        .await
+}
+
+async fn get(stream: &mut TlsStream<TcpStream>) -> String {
+    stream
+        .write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .await
+        .unwrap();
+    let mut received = Vec::new();
+    while !received.ends_with(b"hello") {
+        assert_ne!(
+            stream.read_buf(&mut received).await.unwrap(),
+            0,
+            "{}",
+            String::from_utf8_lossy(&received)
+        );
+    }
+    String::from_utf8(received).unwrap()
+}
+
+#[tokio::test]
+async fn a_swapped_directory_is_served_to_new_connections_while_old_ones_go_on() {
+    let volume = TempDir::new().unwrap();
+    let (first, second) = (issue(), issue());
+    swap(volume.path(), "..1", &first.0, &first.1);
+    let mut server = start(volume.path()).await;
+    let mut old = connect(&server, &first.2).await.unwrap();
+    get(&mut old).await;
+
+    swap(volume.path(), "..2", &second.0, &second.1);
+    server
+        .state
+        .wait_for(|state| state.reloads == 2)
+        .await
+        .unwrap();
+    get(&mut connect(&server, &second.2).await.unwrap()).await;
+    assert!(
+        connect(&server, &first.2).await.is_err(),
+        "the former certificate is still served"
+    );
+    get(&mut old).await;
+
+    // A broken one changes nothing but the count of failures.
+    swap(volume.path(), "..3", "garbage", &first.1);
+    server
+        .state
+        .wait_for(|state| state.failures == 1)
+        .await
+        .unwrap();
+    get(&mut connect(&server, &second.2).await.unwrap()).await;
+    assert_eq!(server.state.borrow().reloads, 2);
+}
+
+#[tokio::test]
+async fn without_a_certificate_connections_are_closed_until_there_is_one() {
+    let directory = TempDir::new().unwrap();
+    let (certificate, key, der) = issue();
+    let mut server = start(directory.path()).await;
+    assert!(connect(&server, &der).await.is_err());
+    write(directory.path(), &certificate, &key);
+    server
+        .state
+        .wait_for(|state| state.not_after.is_some())
+        .await
+        .unwrap();
+    get(&mut connect(&server, &der).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_stop_ends_idle_connections_and_the_server() {
+    let directory = TempDir::new().unwrap();
+    let (certificate, key, der) = issue();
+    write(directory.path(), &certificate, &key);
+    let server = start(directory.path()).await;
+    let mut idle = connect(&server, &der).await.unwrap();
+    get(&mut idle).await;
+    server.stop.cancel();
+    server.served.await.unwrap();
+    assert_eq!(idle.read(&mut [0; 16]).await.unwrap_or(0), 0);
+    assert!(TcpStream::connect(server.address).await.is_err());
+}
+
+#[tokio::test]
+async fn plain_connections_are_served_too() {
+    let stop = CancellationToken::new();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let service = service_fn(|_: Request<Incoming>| async {
+        Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"hello"))))
+    });
+    tokio::spawn(serve(
+        listener,
+        Acceptor::Plain,
+        service,
+        Limits::default(),
+        stop,
+    ));
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream
+        .write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        .await
+        .unwrap();
+    let mut received = String::new();
+    stream.read_to_string(&mut received).await.unwrap();
+    assert!(received.ends_with("hello"), "{received}");
+}

@@ -1,0 +1,63 @@
+//! HTTP of the webhook server: which path leads where, how large and how slow a request may be, and what is counted.
+//!
+//! What is asked is answered elsewhere (`interpreters`); connections and TLS are `certs`'. Failures that have no answer
+//! in their own protocol are answered with a Kubernetes `Status`, whose message API clients show.
+
+mod interpret;
+pub mod metrics;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::response::Response;
+use axum::routing::post;
+use http::StatusCode;
+use jiff::Timestamp;
+use tower_http::catch_panic::CatchPanicLayer;
+use tracing::error;
+
+pub use metrics::Metrics;
+
+/// Largest body. Karmada sets no limit, and two objects of the API server's own limit fit with room to spare.
+const BODY_MAX: usize = 8 * 1024 * 1024;
+/// Time for a request whose caller names none, and the most that a caller is given.
+const REQUEST_MAX: Duration = Duration::from_secs(10);
+
+/// What the handlers share.
+#[derive(Clone)]
+struct Shared {
+    metrics: Arc<Metrics>,
+    clock: fn() -> Timestamp,
+}
+
+/// The routes of the webhook server.
+pub fn router(metrics: Arc<Metrics>, clock: fn() -> Timestamp) -> Router {
+    let interpret = post(interpret::handle).fallback(status::method_not_allowed);
+    Router::new()
+        .route("/interpret", interpret.clone())
+        .route("/interpret/", interpret)
+        .fallback(status::not_found)
+        .layer(CatchPanicLayer::custom(panicked))
+        .with_state(Shared { metrics, clock })
+}
+
+// The layer hands the panic over by value.
+#[expect(clippy::needless_pass_by_value)]
+fn panicked(panic: Box<dyn Any + Send>) -> Response {
+    let message = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("unknown");
+    error!(%message, "a handler panicked");
+    status::response(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "InternalError",
+        "the handler panicked; see the log",
+    )
+}

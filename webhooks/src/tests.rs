@@ -1,0 +1,166 @@
+//! Requests through the router.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt, StreamBody};
+use jiff::Timestamp;
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use crate::{BODY_MAX, Metrics, router};
+
+struct Server {
+    router: axum::Router,
+    registry: Registry,
+}
+
+fn server() -> Server {
+    let mut registry = Registry::default();
+    let metrics = Arc::new(Metrics::register(&mut registry));
+    Server {
+        router: router(metrics, || Timestamp::UNIX_EPOCH),
+        registry,
+    }
+}
+
+impl Server {
+    async fn send(&self, method: &str, path: &str, body: impl Into<Body>) -> (StatusCode, Value) {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .body(body.into())
+            .unwrap();
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let code = response.status();
+        assert_eq!(response.headers()["content-type"], "application/json");
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (code, serde_json::from_slice(&body).unwrap())
+    }
+
+    fn metrics(&self) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        text
+    }
+}
+
+fn review(operation: &str) -> String {
+    json!({"request": {
+        "uid": "u1",
+        "kind": {"group": "compute.datumapis.com", "version": "v1alpha", "kind": "WorkloadDeployment"},
+        "operation": operation,
+        "object": {"spec": {"replicas": 3}},
+    }})
+    .to_string()
+}
+
+#[tokio::test]
+async fn the_interpreter_answers_with_and_without_a_slash_and_with_a_timeout() {
+    let server = server();
+    for path in [
+        "/interpret",
+        "/interpret/",
+        "/interpret?timeout=3s",
+        "/interpret?timeout=x",
+    ] {
+        let (code, answer) = server.send("POST", path, review("InterpretReplica")).await;
+        assert_eq!(
+            (code, &answer["response"]["replicas"]),
+            (StatusCode::OK, &json!(3)),
+            "{path}"
+        );
+    }
+    let counted = "interpreter_requests_total{operation=\"InterpretReplica\",kind=\"WorkloadDeployment\",outcome=\"success\"} 4";
+    assert!(server.metrics().contains(counted), "{}", server.metrics());
+}
+
+#[tokio::test]
+async fn what_cannot_be_interpreted_is_an_answer_and_its_names_do_not_become_labels() {
+    let server = server();
+    let (code, answer) = server.send("POST", "/interpret", review("Sing")).await;
+    assert_eq!(
+        (code, &answer["response"]["successful"]),
+        (StatusCode::OK, &json!(false))
+    );
+    assert!(
+        server
+            .metrics()
+            .contains("{operation=\"other\",kind=\"WorkloadDeployment\",outcome=\"failure\"} 1")
+    );
+}
+
+#[tokio::test]
+async fn a_body_that_is_no_review_is_refused_with_the_reason() {
+    let server = server();
+    let (code, status) = server.send("POST", "/interpret", "not json").await;
+    assert_eq!(code, StatusCode::BAD_REQUEST);
+    assert_eq!(status["kind"], "Status");
+    assert!(
+        status["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("the body is not a ResourceInterpreterContext: ")
+    );
+    assert!(server.metrics().contains("outcome=\"refused\"} 1"));
+}
+
+#[tokio::test]
+async fn a_body_beyond_the_limit_is_refused_whether_or_not_its_length_is_announced() {
+    let server = server();
+    let (code, status) = server
+        .send("POST", "/interpret", vec![b' '; BODY_MAX + 1])
+        .await;
+    assert_eq!(code, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(status["message"], "the body is larger than 8388608 bytes");
+    let chunk = || {
+        Ok::<_, std::io::Error>(http_body::Frame::data(bytes::Bytes::from(vec![
+            b' ';
+            BODY_MAX / 2
+        ])))
+    };
+    let chunks = futures::stream::iter([chunk(), chunk(), chunk()]);
+    let (code, _) = server
+        .send("POST", "/interpret", Body::new(StreamBody::new(chunks)))
+        .await;
+    assert_eq!(code, StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_arrive_in_the_callers_time_is_refused() {
+    let server = server();
+    let silence =
+        futures::stream::pending::<Result<http_body::Frame<bytes::Bytes>, std::io::Error>>();
+    let (code, status) = server
+        .send(
+            "POST",
+            "/interpret?timeout=2s",
+            Body::new(StreamBody::new(silence)),
+        )
+        .await;
+    assert_eq!(code, StatusCode::REQUEST_TIMEOUT);
+    assert_eq!(status["message"], "the body did not arrive within 1750 ms");
+}
+
+#[tokio::test]
+async fn other_paths_and_methods_are_named() {
+    let server = server();
+    let (code, status) = server.send("POST", "/interpretation", "").await;
+    assert_eq!(
+        (code, &status["message"]),
+        (
+            StatusCode::NOT_FOUND,
+            &json!("there is no webhook at /interpretation")
+        )
+    );
+    let (code, status) = server.send("GET", "/interpret", "").await;
+    assert_eq!(
+        (code, &status["message"]),
+        (
+            StatusCode::METHOD_NOT_ALLOWED,
+            &json!("GET is not supported, POST is")
+        )
+    );
+}
