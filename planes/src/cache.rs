@@ -1,0 +1,312 @@
+//! What is watched of one kind on one plane.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::mem;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use futures::StreamExt;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::DeserializeGuard;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+use tokio::sync::watch;
+use tracing::warn;
+
+use crate::metrics::{CacheLabels, Metrics};
+
+/// Namespace and name; the namespace of a cluster-scoped object is empty.
+type ObjectKey = (String, String);
+type Handler = Box<dyn Fn(&ObjectMeta) + Send + Sync>;
+
+/// Objects in one page of a list.
+const PAGE: u32 = 500;
+
+/// The objects of a kind, as the watch has last seen them. Cheap to clone.
+#[derive(Debug)]
+pub struct Cache<K> {
+    inner: Arc<Inner<K>>,
+}
+
+#[derive(Debug)]
+struct Inner<K> {
+    objects: RwLock<BTreeMap<ObjectKey, Entry<K>>>,
+    synced: watch::Sender<bool>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry<K> {
+    metadata: ObjectMeta,
+    /// Why the object cannot be decoded, where it cannot.
+    object: Result<Arc<K>, String>,
+}
+
+/// An object exists and cannot be read. It is not absent: no decision may take it so.
+#[derive(Clone, Debug, Error)]
+#[error("{kind} {namespace}/{name} cannot be decoded: {problem}")]
+pub struct Undecodable {
+    kind: String,
+    namespace: String,
+    name: String,
+    problem: String,
+}
+
+impl<K> Clone for Cache<K> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+        }
+    }
+}
+
+impl<K> Default for Cache<K> {
+    fn default() -> Self {
+        let inner = Inner {
+            objects: RwLock::default(),
+            synced: watch::Sender::new(false),
+        };
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+}
+
+impl<K: Resource<DynamicType = ()>> Cache<K> {
+    /// The object of this name, if there is one. The namespace of a cluster-scoped object is empty.
+    ///
+    /// # Errors
+    ///
+    /// [`Undecodable`] when it exists and cannot be read.
+    pub fn get(&self, namespace: &str, name: &str) -> Result<Option<Arc<K>>, Undecodable> {
+        let objects = self
+            .inner
+            .objects
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        let entry = objects.get(&(namespace.to_owned(), name.to_owned()));
+        entry.map(Entry::decoded).transpose()
+    }
+
+    /// All objects of a namespace, by name.
+    ///
+    /// # Errors
+    ///
+    /// [`Undecodable`] when one of them cannot be read.
+    pub fn list(&self, namespace: &str) -> Result<Vec<Arc<K>>, Undecodable> {
+        let objects = self
+            .inner
+            .objects
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        objects
+            .range((namespace.to_owned(), String::new())..)
+            .take_while(|((of, _), _)| of == namespace)
+            .map(|(_, entry)| entry.decoded())
+            .collect()
+    }
+
+    /// Waits until everything has been listed once.
+    pub async fn synced(&self) {
+        // The sender lives as long as `self`.
+        let _ = self
+            .inner
+            .synced
+            .subscribe()
+            .wait_for(|synced| *synced)
+            .await;
+    }
+
+    /// Whether everything has been listed once.
+    pub fn is_synced(&self) -> bool {
+        *self.inner.synced.borrow()
+    }
+}
+
+impl<K: Resource<DynamicType = ()>> Entry<K> {
+    fn decoded(&self) -> Result<Arc<K>, Undecodable> {
+        self.object.clone().map_err(|problem| Undecodable {
+            kind: K::kind(&()).into_owned(),
+            namespace: self.metadata.namespace.clone().unwrap_or_default(),
+            name: self.metadata.name.clone().unwrap_or_default(),
+            problem,
+        })
+    }
+}
+
+/// Keeps a [`Cache`] current and tells handlers what changed.
+pub struct Follower<K> {
+    cache: Cache<K>,
+    plane: String,
+    handlers: Vec<Handler>,
+    metrics: Metrics,
+    /// The objects of a list that is not complete yet.
+    listed: BTreeMap<ObjectKey, Entry<K>>,
+    /// The last error, so that it is reported once.
+    problem: Option<String>,
+}
+
+impl<K> Follower<K>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    /// A cache that nothing is in yet. `plane` names the API server in logs and metrics.
+    pub fn new(plane: &str, metrics: &Metrics) -> Self {
+        Self {
+            cache: Cache::default(),
+            plane: plane.to_owned(),
+            handlers: Vec::new(),
+            metrics: metrics.clone(),
+            listed: BTreeMap::new(),
+            problem: None,
+        }
+    }
+
+    /// The cache that is kept.
+    pub fn cache(&self) -> Cache<K> {
+        self.cache.clone()
+    }
+
+    /// Calls `handler` with the metadata of every object that appears, changes or goes, after the cache has it; of one
+    /// that changes, with both versions. It must not block.
+    pub fn on_change(&mut self, handler: impl Fn(&ObjectMeta) + Send + Sync + 'static) {
+        self.handlers.push(Box::new(handler));
+    }
+
+    /// Watches for ever. Errors are waited out and reported once.
+    pub async fn run(mut self, api: Api<DeserializeGuard<K>>) {
+        let config = watcher::Config::default().page_size(PAGE);
+        let mut events = watcher(api, config).default_backoff().boxed();
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(event) => self.apply(event),
+                Err(error) => self.report(&error),
+            }
+        }
+    }
+
+    fn report(&mut self, error: &watcher::Error) {
+        let problem = error.to_string();
+        if self.problem.as_ref() != Some(&problem) {
+            warn!(plane = %self.plane, kind = %K::kind(&()), %problem, "watch failed; it is begun again");
+            self.problem = Some(problem);
+        }
+    }
+
+    fn apply(&mut self, event: Event<DeserializeGuard<K>>) {
+        match event {
+            Event::Init => self.listed.clear(),
+            Event::InitApply(object) => {
+                let (key, entry) = self.entry(object);
+                self.listed.insert(key, entry);
+            }
+            Event::InitDone => {
+                let listed = mem::take(&mut self.listed);
+                self.replace(listed);
+                self.problem = None;
+                self.cache.inner.synced.send_replace(true);
+            }
+            Event::Apply(object) => {
+                let (key, entry) = self.entry(object);
+                let metadata = entry.metadata.clone();
+                let former = self.write(|objects| objects.insert(key, entry));
+                self.tell(
+                    former.as_ref().map(|former| &former.metadata),
+                    Some(&metadata),
+                );
+                self.count_undecodable();
+            }
+            Event::Delete(object) => {
+                let (key, entry) = self.entry(object);
+                self.write(|objects| objects.remove(&key));
+                self.tell(None, Some(&entry.metadata));
+                self.count_undecodable();
+            }
+        }
+    }
+
+    /// Takes a complete list in the place of what was known. Handlers hear of objects that differ, and of those that went
+    /// while no one watched.
+    fn replace(&self, listed: BTreeMap<ObjectKey, Entry<K>>) {
+        let new: Vec<_> = listed
+            .iter()
+            .map(|(key, entry)| (key.clone(), entry.metadata.clone()))
+            .collect();
+        let mut former = self.write(|objects| mem::replace(objects, listed));
+        for (key, metadata) in new {
+            let former = former.remove(&key).map(|entry| entry.metadata);
+            let same = |former: &ObjectMeta| {
+                former.uid == metadata.uid && former.resource_version == metadata.resource_version
+            };
+            if !former.as_ref().is_some_and(same) {
+                self.tell(former.as_ref(), Some(&metadata));
+            }
+        }
+        for entry in former.values() {
+            self.tell(Some(&entry.metadata), None);
+        }
+        self.count_undecodable();
+    }
+
+    fn write<T>(&self, change: impl FnOnce(&mut BTreeMap<ObjectKey, Entry<K>>) -> T) -> T {
+        change(
+            &mut self
+                .cache
+                .inner
+                .objects
+                .write()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
+    }
+
+    fn tell(&self, former: Option<&ObjectMeta>, current: Option<&ObjectMeta>) {
+        for metadata in former.into_iter().chain(current) {
+            self.handlers.iter().for_each(|handler| handler(metadata));
+        }
+    }
+
+    fn entry(&self, object: DeserializeGuard<K>) -> (ObjectKey, Entry<K>) {
+        let (object, mut metadata) = match object.0 {
+            Ok(mut object) => {
+                // Nobody reads who manages which field, and it is the larger half of many objects.
+                object.meta_mut().managed_fields = None;
+                let metadata = object.meta().clone();
+                (Ok(Arc::new(object)), metadata)
+            }
+            Err(invalid) => (Err(invalid.error), invalid.metadata),
+        };
+        metadata.managed_fields = None;
+        let key = (
+            metadata.namespace.clone().unwrap_or_default(),
+            metadata.name.clone().unwrap_or_default(),
+        );
+        if let Err(problem) = &object {
+            let (namespace, name) = (&key.0, &key.1);
+            warn!(plane = %self.plane, kind = %K::kind(&()), namespace, name, problem, "object cannot be decoded");
+        }
+        (key, Entry { metadata, object })
+    }
+
+    fn count_undecodable(&self) {
+        let objects = self
+            .cache
+            .inner
+            .objects
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        let count = objects
+            .values()
+            .filter(|entry| entry.object.is_err())
+            .count();
+        let labels = CacheLabels {
+            plane: self.plane.clone(),
+            kind: K::kind(&()).into_owned(),
+        };
+        self.metrics
+            .undecodable
+            .get_or_create(&labels)
+            .set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+}

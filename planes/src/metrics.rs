@@ -1,0 +1,109 @@
+//! What watches, queues and controllers count.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+/// Upper bounds of the time that a reconciliation takes, in seconds.
+const BUCKETS: [f64; 9] = [0.000_1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0];
+
+/// Counters, gauges and histograms of caches and controllers.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    pub(crate) reconciles: Family<ReconcileLabels, Counter>,
+    pub(crate) reconcile_seconds: Family<ControllerLabels, Histogram>,
+    pub(crate) queue_depth: Family<ControllerLabels, Gauge>,
+    pub(crate) undecodable: Family<CacheLabels, Gauge>,
+    pub(crate) leader: Gauge,
+    writes: Family<WriteLabels, Counter>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct ControllerLabels {
+    pub(crate) controller: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct ReconcileLabels {
+    pub(crate) controller: &'static str,
+    pub(crate) result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct CacheLabels {
+    pub(crate) plane: String,
+    pub(crate) kind: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WriteLabels {
+    controller: &'static str,
+    verb: &'static str,
+    kind: String,
+}
+
+impl Metrics {
+    /// Registers the metrics.
+    pub fn register(registry: &mut Registry) -> Self {
+        let histogram: fn() -> Histogram = || Histogram::new(BUCKETS);
+        let metrics = Self {
+            reconciles: Family::default(),
+            reconcile_seconds: Family::new_with_constructor(histogram),
+            queue_depth: Family::default(),
+            undecodable: Family::default(),
+            leader: Gauge::default(),
+            writes: Family::default(),
+        };
+        registry.register(
+            "reconciles",
+            "Reconciliations by controller and result: settled, again, gone or error",
+            metrics.reconciles.clone(),
+        );
+        registry.register(
+            "reconcile_seconds",
+            "Time that a reconciliation takes",
+            metrics.reconcile_seconds.clone(),
+        );
+        registry.register(
+            "queue_depth",
+            "Keys that wait for a worker",
+            metrics.queue_depth.clone(),
+        );
+        registry.register(
+            "undecodable_objects",
+            "Objects that are watched and cannot be decoded",
+            metrics.undecodable.clone(),
+        );
+        registry.register(
+            "leader",
+            "1 while this process may write",
+            metrics.leader.clone(),
+        );
+        registry.register(
+            "writes",
+            "Writes by controller, verb and kind",
+            metrics.writes.clone(),
+        );
+        metrics
+    }
+
+    /// Counts a write of a controller.
+    pub fn wrote(&self, controller: &'static str, verb: &'static str, kind: &str) {
+        let labels = WriteLabels {
+            controller,
+            verb,
+            kind: kind.to_owned(),
+        };
+        self.writes.get_or_create(&labels).inc();
+    }
+}
+
+impl Default for Metrics {
+    /// Metrics that no one reads.
+    fn default() -> Self {
+        Self::register(&mut Registry::default())
+    }
+}
