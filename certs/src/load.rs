@@ -159,11 +159,12 @@ impl Certificates {
     ///
     /// # Errors
     ///
-    /// When a name cannot stand in a certificate.
-    pub fn self_signed(
-        names: &[String],
-        now: Timestamp,
-    ) -> Result<Self, Box<dyn Error + Send + Sync>> {
+    /// [`CertificateError::NotIssued`] when a name cannot stand in a certificate.
+    pub fn self_signed(names: &[String], now: Timestamp) -> Result<Self, CertificateError> {
+        Self::issue(names, now).map_err(CertificateError::NotIssued)
+    }
+
+    fn issue(names: &[String], now: Timestamp) -> Result<Self, Box<dyn Error + Send + Sync>> {
         let key = rcgen::KeyPair::generate()?;
         let mut params = rcgen::CertificateParams::new(names)?;
         let not_after = now + SELF_SIGNED_LIFETIME;

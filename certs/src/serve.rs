@@ -21,6 +21,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
+use crate::Certificates;
+
 /// How connections begin.
 #[derive(Clone)]
 pub enum Acceptor {
@@ -28,6 +30,13 @@ pub enum Acceptor {
     Plain,
     /// With the configuration that is in service when the connection begins. Without one it is closed.
     Tls(Arc<ArcSwapOption<ServerConfig>>),
+}
+
+impl From<Certificates> for Acceptor {
+    /// Serves always with these.
+    fn from(certificates: Certificates) -> Self {
+        Self::Tls(Arc::new(ArcSwapOption::from(Some(certificates.config))))
+    }
 }
 
 /// Bounds on what a client can take up.

@@ -108,20 +108,23 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
             .collect()
     }
 
-    /// Waits until everything has been listed once.
-    pub async fn synced(&self) {
-        // The sender lives as long as `self`.
-        let _ = self
+    /// The metadata of all objects of a namespace, also of those that cannot be read otherwise.
+    pub fn metadata(&self, namespace: &str) -> Vec<ObjectMeta> {
+        let objects = self
             .inner
-            .synced
-            .subscribe()
-            .wait_for(|synced| *synced)
-            .await;
+            .objects
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        objects
+            .range((namespace.to_owned(), String::new())..)
+            .take_while(|((of, _), _)| of == namespace)
+            .map(|(_, entry)| entry.metadata.clone())
+            .collect()
     }
 
-    /// Whether everything has been listed once.
-    pub fn is_synced(&self) -> bool {
-        *self.inner.synced.borrow()
+    /// Whether everything has been listed once, now and later.
+    pub fn synced(&self) -> watch::Receiver<bool> {
+        self.inner.synced.subscribe()
     }
 }
 

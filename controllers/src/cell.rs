@@ -1,0 +1,103 @@
+//! The controllers of a cell, and what they share.
+
+use std::sync::Arc;
+
+use api::{CellName, Instance, WorkloadDeployment};
+use kube::Client;
+use planes::cache::Follower;
+use planes::{Cache, Metrics, Queue, Tasks};
+use tokio_util::sync::CancellationToken;
+
+use crate::Clock;
+use crate::deployment::DeploymentController;
+use crate::events::Events;
+use crate::instance::InstanceController;
+use crate::keys::ObjectKey;
+use crate::objects::controller_name;
+use crate::wiring::{Controller, Synced, Wiring};
+use crate::write::Writer;
+
+/// The cell, as its controllers see it.
+pub(crate) struct Cell {
+    pub(crate) name: CellName,
+    pub(crate) client: Client,
+    pub(crate) hub: Client,
+    pub(crate) deployments: Cache<WorkloadDeployment>,
+    pub(crate) instances: Cache<Instance>,
+}
+
+/// What the controllers of a cell need.
+pub struct Config {
+    /// Name of the cell, which every copy on the hub carries.
+    pub name: CellName,
+    /// The cell's API server.
+    pub client: Client,
+    /// The hub.
+    pub hub: Client,
+    /// Where writes and reconciliations are counted.
+    pub metrics: Metrics,
+    /// Cancelled once this process may write.
+    pub may_write: CancellationToken,
+    /// Tells the time.
+    pub clock: Clock,
+}
+
+/// Starts the caches and the controllers of a cell.
+pub fn start(tasks: &Tasks, config: Config) -> Synced {
+    let Config {
+        name,
+        client,
+        hub,
+        metrics,
+        may_write,
+        clock,
+    } = config;
+    let (deployment_queue, deployment_workers) = Queue::new(DeploymentController::NAME, &metrics);
+    let (instance_queue, instance_workers) = Queue::new(InstanceController::NAME, &metrics);
+
+    let mut deployments = Follower::<WorkloadDeployment>::new("cell", &metrics);
+    let mut instances = Follower::<Instance>::new("cell", &metrics);
+    instances.on_change(move |metadata| instance_queue.add(ObjectKey::of(metadata)));
+    instances.on_change({
+        let queue = deployment_queue.clone();
+        move |metadata| {
+            if let Some(name) = controller_name::<WorkloadDeployment>(metadata) {
+                queue.add(ObjectKey {
+                    name: name.to_owned(),
+                    ..ObjectKey::of(metadata)
+                });
+            }
+        }
+    });
+    deployments.on_change(move |metadata| deployment_queue.add(ObjectKey::of(metadata)));
+
+    let cell = Arc::new(Cell {
+        name,
+        client: client.clone(),
+        hub,
+        deployments: deployments.cache(),
+        instances: instances.cache(),
+    });
+    let mut wiring = Wiring::new(tasks);
+    wiring.follow(
+        "WorkloadDeployments of the cell",
+        deployments,
+        client.clone(),
+    );
+    wiring.follow("Instances of the cell", instances, client.clone());
+    let ready = wiring.ready_to_write(may_write);
+    let deployment_controller = DeploymentController {
+        cell: Arc::clone(&cell),
+        writer: Writer::new(DeploymentController::NAME, &metrics),
+        clock,
+    };
+    wiring.run(deployment_workers, &ready, deployment_controller);
+    let instance_controller = InstanceController {
+        cell,
+        writer: Writer::new(InstanceController::NAME, &metrics),
+        events: Events::new(client, InstanceController::NAME),
+        clock,
+    };
+    wiring.run(instance_workers, &ready, instance_controller);
+    wiring.synced()
+}

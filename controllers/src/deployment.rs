@@ -1,0 +1,132 @@
+//! WorkloadDeployment → Instances, in a cell (compute.md 2.4).
+
+mod plan;
+
+use std::sync::Arc;
+
+use api::instance::InstanceController;
+use api::{Instance, InstanceSpec, WorkloadDeployment, finalizers};
+use kube::{Api, ResourceExt};
+use planes::Outcome;
+use serde_json::{Value, json};
+
+use crate::cell::Cell;
+use crate::keys::ObjectKey;
+use crate::objects::{Keys, controller_reference};
+use crate::wiring::Controller;
+use crate::write::Writer;
+use crate::{Clock, ReconcileError};
+use plan::{Observed, Step, linking_labels, ordinal, plan, template_hash};
+
+pub(crate) struct DeploymentController {
+    pub(crate) cell: Arc<Cell>,
+    pub(crate) writer: Writer,
+    pub(crate) clock: Clock,
+}
+
+impl Controller for DeploymentController {
+    const NAME: &'static str = "deployment";
+    type Key = ObjectKey;
+
+    async fn reconcile(&self, key: ObjectKey) -> Result<Outcome, ReconcileError> {
+        let Some(deployment) = self.cell.deployments.get(&key.namespace, &key.name)? else {
+            return Ok(Outcome::Gone);
+        };
+        let instances = self.cell.instances.list(&key.namespace)?;
+        let plan = plan(&Observed {
+            deployment: &deployment,
+            instances: &instances,
+            now: (self.clock)(),
+        });
+        self.execute(&deployment, plan).await?;
+        Ok(Outcome::Settled)
+    }
+}
+
+impl DeploymentController {
+    async fn execute(
+        &self,
+        deployment: &WorkloadDeployment,
+        plan: plan::Plan,
+    ) -> Result<(), ReconcileError> {
+        let namespace = deployment.namespace().unwrap_or_default();
+        let deployments: Api<WorkloadDeployment> =
+            Api::namespaced(self.cell.client.clone(), &namespace);
+        let instances: Api<Instance> = Api::namespaced(self.cell.client.clone(), &namespace);
+        let finalizer = finalizers::WORKLOAD_CONTROLLER;
+        if plan.add_finalizer {
+            self.writer
+                .add_finalizer(&deployments, deployment, finalizer, &Keys::new())
+                .await?;
+        }
+        for instance in &plan.refresh {
+            let Some(ordinal) = ordinal(deployment, instance) else {
+                continue;
+            };
+            self.ensure(&instances, deployment, Some(instance), ordinal)
+                .await?;
+        }
+        match plan.steps.first() {
+            Some(Step::Create(ordinal)) => {
+                self.ensure(&instances, deployment, None, *ordinal).await?;
+            }
+            Some(Step::Replace(instance) | Step::Delete(instance)) => {
+                self.writer.delete(&instances, instance.as_ref()).await?;
+            }
+            Some(Step::Wait(_)) | None => {}
+        }
+        for instance in &plan.delete {
+            self.writer.delete(&instances, instance.as_ref()).await?;
+        }
+        if let Some(status) = plan.status {
+            self.writer
+                .apply_status(&deployments, &deployment.name_any(), json!(status))
+                .await?;
+        }
+        if plan.remove_finalizer {
+            self.writer
+                .remove_finalizer(&deployments, deployment, finalizer)
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn ensure(
+        &self,
+        instances: &Api<Instance>,
+        deployment: &WorkloadDeployment,
+        existing: Option<&Instance>,
+        ordinal: i32,
+    ) -> Result<(), ReconcileError> {
+        let body = body(deployment, ordinal);
+        let labels = linking_labels(deployment, ordinal);
+        let as_wanted = |written: &Instance| crate::objects::covers(written.labels(), &labels);
+        self.writer
+            .ensure(instances, existing, &body, &[], as_wanted)
+            .await
+    }
+}
+
+/// The Instance of this ordinal: the template, and what links it to the deployment.
+fn body(deployment: &WorkloadDeployment, ordinal: i32) -> Value {
+    let template = &deployment.spec.template;
+    let metadata = template.metadata.clone().unwrap_or_default();
+    let mut labels = metadata.labels;
+    labels.extend(linking_labels(deployment, ordinal));
+    let controller = InstanceController {
+        scheduling_gates: Vec::new(),
+        template_hash: template_hash(deployment),
+    };
+    json!({
+        "apiVersion": api::API_VERSION,
+        "kind": "Instance",
+        "metadata": {
+            "name": plan::instance_name(deployment, ordinal),
+            "namespace": deployment.namespace(),
+            "labels": labels,
+            "annotations": metadata.annotations,
+            "ownerReferences": [controller_reference(deployment)],
+        },
+        "spec": InstanceSpec { controller: Some(controller), ..template.spec.clone() },
+    })
+}

@@ -1,0 +1,341 @@
+//! Which Instances a WorkloadDeployment needs in its cell, and in which order (compute.md 2.4 and 2.5).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::condition::{self, Condition, ConditionStatus};
+use api::instance::{PROGRAMMED, READY};
+use api::workload::ORDERED_READY;
+use api::workload_deployment::{AVAILABLE, REPLICAS_READY};
+use api::{Instance, WorkloadDeployment, WorkloadDeploymentStatus, finalizers, labels};
+use jiff::Timestamp;
+use kube::ResourceExt;
+
+use crate::names;
+use crate::objects::{Keys, controller_uid, covers, has_finalizer, is_terminating};
+
+/// Reasons of a deployment's conditions (compute.md 1.2).
+mod reason {
+    pub(super) const STABLE_INSTANCE_FOUND: &str = "StableInstanceFound";
+    pub(super) const PROVISIONING_INSTANCES: &str = "ProvisioningInstances";
+    pub(super) const NO_INSTANCES_DESIRED: &str = "NoInstancesDesired";
+    pub(super) const UNSUPPORTED_POLICY: &str = "UnsupportedInstanceManagementPolicy";
+    pub(super) const REPLICAS_AVAILABLE: &str = "ReplicasAvailable";
+}
+
+/// Our hashes begin with this; any other is the baseline's, which no one can compute again (I-22).
+const HASH_PREFIX: &str = "v1-";
+
+/// What the controller sees.
+pub(super) struct Observed<'a> {
+    pub(super) deployment: &'a WorkloadDeployment,
+    /// All Instances in the deployment's namespace, whosoever's they are.
+    pub(super) instances: &'a [Arc<Instance>],
+    pub(super) now: Timestamp,
+}
+
+/// What must be done, in this order.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Plan {
+    pub(super) add_finalizer: bool,
+    /// Every step that leads to what is wanted, of which only the first is taken.
+    pub(super) steps: Vec<Step>,
+    /// Instances that run the right thing and do not say so.
+    pub(super) refresh: Vec<Arc<Instance>>,
+    /// Instances to delete because the deployment is going.
+    pub(super) delete: Vec<Arc<Instance>>,
+    pub(super) status: Option<WorkloadDeploymentStatus>,
+    pub(super) remove_finalizer: bool,
+}
+
+/// A step of the ordered way.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Step {
+    /// Create the Instance of this ordinal.
+    Create(i32),
+    /// Wait for this Instance to become ready, or to be gone.
+    Wait(String),
+    /// Delete this Instance, whose template has changed, so that it is created anew.
+    Replace(Arc<Instance>),
+    /// Delete this Instance, which is not wanted.
+    Delete(Arc<Instance>),
+}
+
+pub(super) fn plan(observed: &Observed<'_>) -> Plan {
+    let Observed {
+        deployment,
+        instances,
+        now,
+    } = *observed;
+    let uid = deployment.uid().unwrap_or_default();
+    let own: Vec<_> = instances
+        .iter()
+        .filter(|instance| controller_uid(instance.as_ref()) == Some(&uid))
+        .cloned()
+        .collect();
+    if is_terminating(deployment) {
+        if !has_finalizer(deployment, finalizers::WORKLOAD_CONTROLLER) {
+            return Plan::default();
+        }
+        return Plan {
+            delete: own
+                .iter()
+                .filter(|instance| !is_terminating(instance.as_ref()))
+                .cloned()
+                .collect(),
+            remove_finalizer: own.is_empty(),
+            ..Plan::default()
+        };
+    }
+    let status = status(deployment, &own, now);
+    Plan {
+        add_finalizer: !has_finalizer(deployment, finalizers::WORKLOAD_CONTROLLER),
+        steps: steps(deployment, &own, instances),
+        refresh: own
+            .iter()
+            .filter(|instance| needs_refresh(deployment, instance))
+            .cloned()
+            .collect(),
+        status: (deployment.status.as_ref() != Some(&status)).then_some(status),
+        ..Plan::default()
+    }
+}
+
+/// The name of the Instance of this ordinal.
+pub(super) fn instance_name(deployment: &WorkloadDeployment, ordinal: i32) -> String {
+    format!("{}-{ordinal}", deployment.name_any())
+}
+
+/// The ordinal of an Instance of this deployment, from its name.
+pub(super) fn ordinal(deployment: &WorkloadDeployment, instance: &Instance) -> Option<i32> {
+    let name = instance.name_any();
+    let ordinal: i32 = name
+        .strip_prefix(&deployment.name_any())?
+        .strip_prefix('-')?
+        .parse()
+        .ok()?;
+    (instance_name(deployment, ordinal) == name).then_some(ordinal)
+}
+
+/// The labels of an Instance that link it to its deployment.
+pub(super) fn linking_labels(deployment: &WorkloadDeployment, ordinal: i32) -> Keys {
+    let spec = &deployment.spec;
+    Keys::from([
+        (
+            labels::WORKLOAD_UID.to_owned(),
+            spec.workload_ref.uid.clone(),
+        ),
+        (
+            labels::WORKLOAD_NAME.to_owned(),
+            names::label_value(&spec.workload_ref.name),
+        ),
+        (
+            labels::PLACEMENT_NAME.to_owned(),
+            names::label_value(&spec.placement_name),
+        ),
+        (
+            labels::INSTANCE_CITY_CODE.to_owned(),
+            spec.city_code.clone(),
+        ),
+        (
+            labels::WORKLOAD_DEPLOYMENT_UID.to_owned(),
+            deployment.uid().unwrap_or_default(),
+        ),
+        (
+            labels::WORKLOAD_DEPLOYMENT_NAME.to_owned(),
+            names::label_value(&deployment.name_any()),
+        ),
+        (labels::INSTANCE_INDEX.to_owned(), ordinal.to_string()),
+    ])
+}
+
+/// A hash of the template, which the infrastructure provider reports back for the instance that runs.
+pub(super) fn template_hash(deployment: &WorkloadDeployment) -> String {
+    let template = serde_json::to_string(&deployment.spec.template).unwrap_or_default();
+    format!("{HASH_PREFIX}{}", names::hash(&[&template]))
+}
+
+/// The ordered way. First, by ascending ordinal, what is missing is created and what is not ready is waited for; then, by
+/// descending ordinal, what has another template is replaced; then what is too many is deleted. Waiting for an
+/// Instance whose template is wrong cannot help: it is replaced in its turn.
+fn steps(
+    deployment: &WorkloadDeployment,
+    own: &[Arc<Instance>],
+    all: &[Arc<Instance>],
+) -> Vec<Step> {
+    if deployment.spec.scale_settings.instance_management_policy != ORDERED_READY {
+        return Vec::new();
+    }
+    let wanted = deployment.spec.desired_replicas();
+    let (mut slots, mut surplus) = (BTreeMap::new(), Vec::new());
+    for instance in own {
+        match ordinal(deployment, instance) {
+            Some(ordinal) if (0..wanted).contains(&ordinal) => {
+                slots.insert(ordinal, instance);
+            }
+            // Strays, which have no ordinal, go first.
+            Some(ordinal) => surplus.push((ordinal, instance)),
+            None => surplus.push((i32::MAX, instance)),
+        }
+    }
+    let (mut forward, mut replace) = (Vec::new(), Vec::new());
+    for ordinal in 0..wanted {
+        let name = instance_name(deployment, ordinal);
+        match slots.get(&ordinal) {
+            Some(instance) if is_terminating(instance.as_ref()) => forward.push(Step::Wait(name)),
+            Some(instance) => match (is_ready(instance), is_drifted(deployment, instance)) {
+                (true, false) => {}
+                (true, true) => replace.push(Step::Replace(Arc::clone(instance))),
+                (false, false) => forward.push(Step::Wait(name)),
+                (false, true) => forward.push(Step::Replace(Arc::clone(instance))),
+            },
+            // One of a deployment that had the name before: garbage collection takes it.
+            None if all.iter().any(|instance| instance.name_any() == name) => {
+                forward.push(Step::Wait(name));
+            }
+            None => forward.push(Step::Create(ordinal)),
+        }
+    }
+    surplus.sort_by(|(one, a), (other, b)| {
+        other.cmp(one).then_with(|| a.name_any().cmp(&b.name_any()))
+    });
+    let delete = surplus
+        .into_iter()
+        .map(|(_, instance)| match is_terminating(instance.as_ref()) {
+            true => Step::Wait(instance.name_any()),
+            false => Step::Delete(Arc::clone(instance)),
+        });
+    forward
+        .into_iter()
+        .chain(replace.into_iter().rev())
+        .chain(delete)
+        .collect()
+}
+
+fn is_ready(instance: &Instance) -> bool {
+    instance
+        .status
+        .as_ref()
+        .is_some_and(|status| condition::is_true(&status.conditions, READY))
+}
+
+/// Whether the Instance was made from another template. With a hash of ours the hashes tell; with a foreign one the
+/// Instance itself must, so that a customer's machine is not replaced because a format has changed.
+fn is_drifted(deployment: &WorkloadDeployment, instance: &Instance) -> bool {
+    match &instance.spec.controller {
+        Some(controller) if controller.template_hash.starts_with(HASH_PREFIX) => {
+            controller.template_hash != template_hash(deployment)
+        }
+        _ => {
+            let spec = api::InstanceSpec {
+                controller: None,
+                ..instance.spec.clone()
+            };
+            spec != api::InstanceSpec {
+                controller: None,
+                ..deployment.spec.template.spec.clone()
+            }
+        }
+    }
+}
+
+/// Whether an Instance that was made from this template lacks labels or carries a foreign hash.
+fn needs_refresh(deployment: &WorkloadDeployment, instance: &Instance) -> bool {
+    let Some(ordinal) = ordinal(deployment, instance) else {
+        return false;
+    };
+    let hash = instance
+        .spec
+        .controller
+        .as_ref()
+        .map(|controller| &controller.template_hash);
+    !is_terminating(instance)
+        && !is_drifted(deployment, instance)
+        && (!covers(instance.labels(), &linking_labels(deployment, ordinal))
+            || hash != Some(&template_hash(deployment)))
+}
+
+fn status(
+    deployment: &WorkloadDeployment,
+    own: &[Arc<Instance>],
+    now: Timestamp,
+) -> WorkloadDeploymentStatus {
+    let hash = template_hash(deployment);
+    let count = |counts: &dyn Fn(&Instance) -> bool| {
+        i32::try_from(own.iter().filter(|instance| counts(instance)).count()).unwrap_or(i32::MAX)
+    };
+    let runs_template = |instance: &Instance| {
+        let status = instance.status.as_ref();
+        status.is_some_and(|status| {
+            let observed = status
+                .controller
+                .as_ref()
+                .map(|controller| &controller.observed_template_hash);
+            condition::is_true(&status.conditions, PROGRAMMED) && observed == Some(&hash)
+        })
+    };
+    let former = deployment.status.clone().unwrap_or_default();
+    let replicas = count(&|_| true);
+    let ready = count(&is_ready);
+    let mut conditions = former.conditions;
+    for condition in [available(deployment, ready, now), replicas_ready(now)] {
+        condition::set(
+            &mut conditions,
+            condition.observed(deployment.metadata.generation),
+        );
+    }
+    WorkloadDeploymentStatus {
+        cells: Vec::new(),
+        conditions,
+        current_replicas: count(&runs_template),
+        desired_replicas: deployment.spec.desired_replicas(),
+        location: former.location,
+        observed_generation: deployment.metadata.generation,
+        ready_replicas: ready,
+        replicas,
+    }
+}
+
+fn available(deployment: &WorkloadDeployment, ready: i32, now: Timestamp) -> Condition {
+    let policy = &deployment.spec.scale_settings.instance_management_policy;
+    let desired = deployment.spec.desired_replicas();
+    let (status, reason, message) = if policy != ORDERED_READY {
+        let message =
+            format!("instanceManagementPolicy {policy:?} is not supported, {ORDERED_READY} is");
+        (ConditionStatus::False, reason::UNSUPPORTED_POLICY, message)
+    } else if desired == 0 {
+        (
+            ConditionStatus::True,
+            reason::NO_INSTANCES_DESIRED,
+            "no instances are desired".to_owned(),
+        )
+    } else if ready > 0 {
+        (
+            ConditionStatus::True,
+            reason::STABLE_INSTANCE_FOUND,
+            "an instance is ready".to_owned(),
+        )
+    } else {
+        let message = format!("no instance of {desired} is ready");
+        (
+            ConditionStatus::False,
+            reason::PROVISIONING_INSTANCES,
+            message,
+        )
+    };
+    Condition::new(AVAILABLE, status, reason, message, now)
+}
+
+fn replicas_ready(now: Timestamp) -> Condition {
+    let message = "no instance waits for quota";
+    Condition::new(
+        REPLICAS_READY,
+        ConditionStatus::True,
+        reason::REPLICAS_AVAILABLE,
+        message,
+        now,
+    )
+}
+
+#[cfg(test)]
+mod tests;

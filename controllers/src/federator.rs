@@ -1,0 +1,182 @@
+//! WorkloadDeployment → hub, and its status back (compute.md 2.2).
+
+mod plan;
+
+use std::sync::Arc;
+
+use api::{HubNamespace, WorkloadDeployment, annotations, finalizers};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, ResourceExt};
+use planes::Outcome;
+use serde_json::{Value, json};
+
+use crate::keys::ProjectKey;
+use crate::management::{Hub, Project, Projects};
+use crate::objects::{Keys, covers, describe, is_terminating};
+use crate::policy::selects_city;
+use crate::wiring::Controller;
+use crate::write::{Writer, is_not_found};
+use crate::{Clock, ReconcileError};
+use plan::{Observed, Plan, hub_namespace, plan};
+
+pub(crate) struct Federator {
+    pub(crate) projects: Arc<Projects>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) writer: Writer,
+    pub(crate) clock: Clock,
+}
+
+impl Controller for Federator {
+    const NAME: &'static str = "federator";
+    type Key = ProjectKey;
+
+    async fn reconcile(&self, key: ProjectKey) -> Result<Outcome, ReconcileError> {
+        let project = self.projects.get(&key.project)?;
+        let Some(deployment) = project.deployments.get(&key.namespace, &key.name)? else {
+            return Ok(Outcome::Gone);
+        };
+        let namespace = project.namespaces.get("", &key.namespace)?;
+        let hub_namespace = hub_namespace(&deployment, namespace.as_deref())?;
+        let plan = plan(&Observed {
+            project: &key.project,
+            deployment: &deployment,
+            hub_namespace: &hub_namespace,
+            namespace: self
+                .hub
+                .namespaces
+                .get("", hub_namespace.as_str())?
+                .as_deref(),
+            copy: self
+                .hub
+                .deployments
+                .get(hub_namespace.as_str(), &key.name)?
+                .as_ref(),
+            policy_exists: self.policy_exists(&hub_namespace, &deployment.spec.city_code)?,
+            now: (self.clock)(),
+        });
+        self.execute(project, &deployment, &hub_namespace, plan)
+            .await?;
+        Ok(Outcome::Settled)
+    }
+}
+
+impl Federator {
+    fn policy_exists(
+        &self,
+        hub_namespace: &HubNamespace,
+        city: &str,
+    ) -> Result<bool, ReconcileError> {
+        let policies = self.hub.policies.list(hub_namespace.as_str())?;
+        Ok(policies
+            .iter()
+            .any(|policy| selects_city(policy, city) && !is_terminating(policy.as_ref())))
+    }
+
+    async fn execute(
+        &self,
+        project: &Project,
+        deployment: &WorkloadDeployment,
+        hub_namespace: &HubNamespace,
+        plan: Plan,
+    ) -> Result<(), ReconcileError> {
+        let name = deployment.name_any();
+        let namespace = deployment.namespace().unwrap_or_default();
+        let upstream: Api<WorkloadDeployment> = Api::namespaced(project.client.clone(), &namespace);
+        let downstream: Api<WorkloadDeployment> =
+            Api::namespaced(self.hub.client.clone(), hub_namespace.as_str());
+        if plan.record {
+            let record = (
+                annotations::FEDERATION_NAMESPACE.to_owned(),
+                hub_namespace.as_str().to_owned(),
+            );
+            let finalizer = finalizers::FEDERATOR;
+            self.writer
+                .add_finalizer(&upstream, deployment, finalizer, &Keys::from([record]))
+                .await?;
+        }
+        if let Some(labels) = plan.apply_namespace {
+            self.apply_namespace(hub_namespace, &labels).await?;
+        }
+        let copy = self.hub.deployments.get(hub_namespace.as_str(), &name)?;
+        if let Some(desired) = plan.apply_copy {
+            let body = copy_body(deployment, hub_namespace, &desired);
+            let as_wanted = |written: &WorkloadDeployment| written.spec == deployment.spec;
+            self.writer
+                .ensure(&downstream, copy.as_deref(), &body, &["/spec"], as_wanted)
+                .await?;
+        }
+        if let (true, Some(copy)) = (plan.delete_copy, &copy) {
+            self.writer.delete(&downstream, copy.as_ref()).await?;
+        }
+        if let Some(status) = plan.status {
+            self.writer
+                .apply_status(&upstream, &name, json!(status))
+                .await?;
+        }
+        if plan.release {
+            self.release(&upstream, &downstream, deployment).await?;
+        }
+        Ok(())
+    }
+
+    /// Only the federator makes hub namespaces: cells read from their labels whose they are.
+    async fn apply_namespace(
+        &self,
+        name: &HubNamespace,
+        labels: &Keys,
+    ) -> Result<(), ReconcileError> {
+        let namespaces: Api<Namespace> = Api::all(self.hub.client.clone());
+        let existing = self.hub.namespaces.get("", name.as_str())?;
+        let body = json!({
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": name.as_str(), "labels": labels},
+        });
+        let as_wanted = |written: &Namespace| covers(written.labels(), labels);
+        self.writer
+            .ensure(&namespaces, existing.as_deref(), &body, &[], as_wanted)
+            .await
+    }
+
+    /// Removes the finalizer once the hub itself says that the copy is gone: a cache may not have heard of it yet.
+    async fn release(
+        &self,
+        upstream: &Api<WorkloadDeployment>,
+        downstream: &Api<WorkloadDeployment>,
+        deployment: &WorkloadDeployment,
+    ) -> Result<(), ReconcileError> {
+        let name = deployment.name_any();
+        match downstream.get_metadata(&name).await {
+            Err(error) if is_not_found(&error) => {
+                self.writer
+                    .remove_finalizer(upstream, deployment, finalizers::FEDERATOR)
+                    .await
+            }
+            Err(error) => Err(ReconcileError::api(
+                format!("get the hub's copy of {name}"),
+                error,
+            )),
+            Ok(_) => Err(ReconcileError::NotYet {
+                object: describe(deployment),
+                missing: "its hub copy to be gone".to_owned(),
+            }),
+        }
+    }
+}
+
+fn copy_body(
+    deployment: &WorkloadDeployment,
+    hub_namespace: &HubNamespace,
+    desired: &plan::DesiredCopy,
+) -> Value {
+    json!({
+        "apiVersion": api::API_VERSION,
+        "kind": "WorkloadDeployment",
+        "metadata": {
+            "name": deployment.name_any(),
+            "namespace": hub_namespace.as_str(),
+            "labels": desired.labels,
+        },
+        "spec": deployment.spec,
+    })
+}

@@ -1,0 +1,216 @@
+//! What carries a project's WorkloadDeployment to the hub and its status back.
+
+use std::sync::Arc;
+
+use api::condition::{self, Condition, ConditionStatus};
+use api::identity::IdentityError;
+use api::workload_deployment::{AVAILABLE, CELLS_REPORTING};
+use api::{
+    CityCode, HubNamespace, ProjectName, WorkloadDeployment, WorkloadDeploymentStatus, annotations,
+    finalizers, labels,
+};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::ResourceExt;
+
+use crate::ReconcileError;
+use crate::generation::Planes;
+use crate::objects::{Keys, covers, describe, has_finalizer, is_terminating};
+
+/// `Available` is False for this reason when the city code cannot be the value of a label, which policies select by.
+const INVALID_CITY_CODE: &str = "InvalidCityCode";
+
+/// What the controller sees.
+pub(super) struct Observed<'a> {
+    pub(super) project: &'a ProjectName,
+    /// The project's deployment.
+    pub(super) deployment: &'a WorkloadDeployment,
+    pub(super) hub_namespace: &'a HubNamespace,
+    /// The Namespace of that name on the hub.
+    pub(super) namespace: Option<&'a Namespace>,
+    /// The deployment of the same name on the hub.
+    pub(super) copy: Option<&'a Arc<WorkloadDeployment>>,
+    /// Whether a policy on the hub propagates what has this city code.
+    pub(super) policy_exists: bool,
+    pub(super) now: Timestamp,
+}
+
+/// What must be done, in this order.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Plan {
+    /// Record the hub namespace on the project's deployment, together with the finalizer.
+    pub(super) record: bool,
+    pub(super) apply_namespace: Option<Keys>,
+    pub(super) apply_copy: Option<DesiredCopy>,
+    pub(super) delete_copy: bool,
+    pub(super) status: Option<WorkloadDeploymentStatus>,
+    /// Remove the finalizer, once the hub has confirmed that the copy is gone.
+    pub(super) release: bool,
+}
+
+/// The hub's copy. Its spec is that of the project's deployment.
+#[derive(Debug, PartialEq)]
+pub(super) struct DesiredCopy {
+    pub(super) labels: Keys,
+}
+
+/// The hub namespace of a deployment: the recorded one. One that has none yet gets that of its namespace, which is the
+/// only other thing that is read (P-7).
+pub(super) fn hub_namespace(
+    deployment: &WorkloadDeployment,
+    namespace: Option<&Namespace>,
+) -> Result<HubNamespace, ReconcileError> {
+    let derived = namespace.and_then(ResourceExt::uid);
+    let derived = derived
+        .map(|uid| HubNamespace::of_project_namespace(&uid))
+        .transpose();
+    let derived = derived.map_err(ReconcileError::identity(describe(deployment)))?;
+    let recorded = deployment
+        .annotations()
+        .get(annotations::FEDERATION_NAMESPACE);
+    let recorded = recorded
+        .map(|name| HubNamespace::new(name.as_str()))
+        .transpose();
+    let recorded = recorded.map_err(ReconcileError::identity(describe(deployment)))?;
+    match (recorded, derived) {
+        (Some(recorded), Some(derived)) if recorded != derived => {
+            Err(ReconcileError::Contradiction {
+                object: describe(deployment),
+                problem: format!(
+                    "annotation {} says {recorded}, its namespace belongs to {derived}",
+                    annotations::FEDERATION_NAMESPACE
+                ),
+            })
+        }
+        (Some(recorded), _) => Ok(recorded),
+        (None, Some(derived)) => Ok(derived),
+        (None, None) => Err(ReconcileError::NotYet {
+            object: describe(deployment),
+            missing: "its Namespace on the project plane".to_owned(),
+        }),
+    }
+}
+
+/// The labels that say whose a hub namespace is.
+fn namespace_labels(project: &ProjectName, namespace: &str) -> Keys {
+    Keys::from([
+        (labels::UPSTREAM_CLUSTER_NAME.to_owned(), project.to_label()),
+        (labels::UPSTREAM_NAMESPACE.to_owned(), namespace.to_owned()),
+    ])
+}
+
+pub(super) fn plan(observed: &Observed<'_>) -> Plan {
+    let Observed {
+        deployment, copy, ..
+    } = *observed;
+    if is_terminating(deployment) {
+        let ours = has_finalizer(deployment, finalizers::FEDERATOR);
+        return Plan {
+            delete_copy: ours && copy.is_some_and(|copy| !is_terminating(copy.as_ref())),
+            release: ours && copy.is_none(),
+            ..Plan::default()
+        };
+    }
+    match CityCode::new(deployment.spec.city_code.as_str()) {
+        Ok(city) => federate(observed, &city),
+        Err(error) => {
+            let status = invalid_city_code(deployment, &error, observed.now);
+            Plan {
+                status: (deployment.status.as_ref() != Some(&status)).then_some(status),
+                ..Plan::default()
+            }
+        }
+    }
+}
+
+fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
+    let Observed {
+        project,
+        deployment,
+        hub_namespace,
+        namespace,
+        copy,
+        policy_exists,
+        now: _,
+    } = *observed;
+    let upstream_namespace = deployment.namespace().unwrap_or_default();
+    let recorded = deployment
+        .annotations()
+        .get(annotations::FEDERATION_NAMESPACE);
+    let namespace_labels = namespace_labels(project, &upstream_namespace);
+    let copy_labels = Keys::from([
+        (labels::CITY_CODE.to_owned(), city.as_str().to_owned()),
+        (labels::UPSTREAM_NAMESPACE.to_owned(), upstream_namespace),
+    ]);
+    let copy_is_as_desired = |copy: &WorkloadDeployment| {
+        copy.spec == deployment.spec && covers(copy.labels(), &copy_labels)
+    };
+    let in_step = copy.is_some_and(|copy| copy_is_as_desired(copy));
+    let status = copy.and_then(|copy| status(deployment, copy, in_step));
+    // A copy that is terminating is waited for. A new one waits for its policy: created before it, it would be
+    // Karmada's to find later.
+    let apply_copy = match copy {
+        Some(copy) => !in_step && !is_terminating(copy.as_ref()),
+        None => policy_exists,
+    };
+    Plan {
+        record: !has_finalizer(deployment, finalizers::FEDERATOR)
+            || recorded.map(String::as_str) != Some(hub_namespace.as_str()),
+        apply_namespace: (!namespace
+            .is_some_and(|namespace| covers(namespace.labels(), &namespace_labels)))
+        .then_some(namespace_labels),
+        apply_copy: apply_copy.then_some(DesiredCopy {
+            labels: copy_labels,
+        }),
+        delete_copy: false,
+        status: status.filter(|status| deployment.status.as_ref() != Some(status)),
+        release: false,
+    }
+}
+
+/// The hub's status for the project: generations translated, the hub's memory of its cells left out. `None` while the hub
+/// has none.
+fn status(
+    deployment: &WorkloadDeployment,
+    copy: &WorkloadDeployment,
+    in_step: bool,
+) -> Option<WorkloadDeploymentStatus> {
+    let hub = copy.status.as_ref()?;
+    let former = deployment.status.clone().unwrap_or_default();
+    let planes = Planes {
+        source: copy.metadata.generation,
+        target: deployment.metadata.generation,
+        in_step,
+    };
+    Some(WorkloadDeploymentStatus {
+        cells: Vec::new(),
+        conditions: planes.translate_conditions(&hub.conditions, &former.conditions),
+        observed_generation: planes.translate(hub.observed_generation, former.observed_generation),
+        ..hub.clone()
+    })
+}
+
+/// Nothing reaches the hub, and the deployment says why.
+fn invalid_city_code(
+    deployment: &WorkloadDeployment,
+    error: &IdentityError,
+    now: Timestamp,
+) -> WorkloadDeploymentStatus {
+    let mut status = deployment.status.clone().unwrap_or_default();
+    condition::remove(&mut status.conditions, CELLS_REPORTING);
+    let available = Condition::new(
+        AVAILABLE,
+        ConditionStatus::False,
+        INVALID_CITY_CODE,
+        error.to_string(),
+        now,
+    );
+    condition::set(
+        &mut status.conditions,
+        available.observed(deployment.metadata.generation),
+    );
+    status
+}
+
+#[cfg(test)]
+mod tests;

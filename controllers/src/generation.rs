@@ -1,0 +1,68 @@
+//! Translation of `observedGeneration` between planes. A generation only means something on the plane that issued it.
+
+use api::Condition;
+use api::condition::find;
+
+/// A mirrored object: its generation on the plane that the status comes from, and on the plane that it goes to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Planes {
+    /// Generation of the object whose status is read.
+    pub(crate) source: Option<i64>,
+    /// Generation of the object whose status is written.
+    pub(crate) target: Option<i64>,
+    /// Whether the source has the target's spec, or the other way round: only then do the two generations stand for the
+    /// same thing.
+    pub(crate) in_step: bool,
+}
+
+impl Planes {
+    /// The target's generation when the source's current one was observed, else what the target said before. An
+    /// observation that was not made is given none.
+    pub(crate) fn translate(self, observed: Option<i64>, former: Option<i64>) -> Option<i64> {
+        let observed = observed?;
+        if self.in_step && Some(observed) == self.source {
+            self.target
+        } else {
+            former
+        }
+    }
+
+    /// The same conditions for the target.
+    pub(crate) fn translate_conditions(
+        self,
+        conditions: &[Condition],
+        former: &[Condition],
+    ) -> Vec<Condition> {
+        let translated = conditions.iter().map(|condition| {
+            let former =
+                find(former, &condition.type_).and_then(|former| former.observed_generation);
+            condition
+                .clone()
+                .observed(self.translate(condition.observed_generation, former))
+        });
+        translated.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generations_are_translated_only_when_both_planes_hold_the_same() {
+        let planes = Planes {
+            source: Some(7),
+            target: Some(3),
+            in_step: true,
+        };
+        assert_eq!(planes.translate(Some(7), Some(2)), Some(3));
+        assert_eq!(planes.translate(Some(6), Some(2)), Some(2));
+        assert_eq!(planes.translate(None, Some(2)), None);
+        let behind = Planes {
+            in_step: false,
+            ..planes
+        };
+        assert_eq!(behind.translate(Some(7), Some(2)), Some(2));
+        assert_eq!(behind.translate(Some(7), None), None);
+    }
+}

@@ -1,0 +1,218 @@
+//! An Instance in its cell: its readiness, and its copy on the hub (compute.md 2.6).
+//!
+//! The hub is read, not watched: a cell has no business in what other cells have there (compute.md 6.4), and what is
+//! copied changes in the cell.
+
+mod plan;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::{Instance, InstanceStatus, WorkloadDeployment, finalizers};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::runtime::events::EventType;
+use kube::{Api, Resource, ResourceExt};
+use planes::Outcome;
+use serde_json::{Value, json};
+
+use crate::cell::Cell;
+use crate::events::Events;
+use crate::keys::ObjectKey;
+use crate::objects::{Keys, controller_reference, deployment_name, is_terminating};
+use crate::wiring::Controller;
+use crate::write::{Object, Writer};
+use crate::{Clock, ReconcileError};
+use plan::{HubSide, Observed, Plan, Transition, plan};
+
+/// When to look again whether the hub lets an Instance be copied that it refuses now: no watch tells.
+const RETRY_COPY: Duration = Duration::from_secs(5);
+
+pub(crate) struct InstanceController {
+    pub(crate) cell: Arc<Cell>,
+    pub(crate) writer: Writer,
+    pub(crate) events: Events,
+    pub(crate) clock: Clock,
+}
+
+impl Controller for InstanceController {
+    const NAME: &'static str = "instance";
+    type Key = ObjectKey;
+
+    async fn reconcile(&self, key: ObjectKey) -> Result<Outcome, ReconcileError> {
+        let Some(instance) = self.cell.instances.get(&key.namespace, &key.name)? else {
+            return Ok(Outcome::Gone);
+        };
+        let hub = self.observe_hub(&instance).await;
+        let plan = self.plan(&instance, hub.as_ref().ok());
+        self.write_instance(&instance, &plan).await?;
+        let hub = hub?;
+        self.write_copy(&instance, &hub, &plan).await?;
+        if plan.remove_finalizer {
+            let finalizer = finalizers::INSTANCE_CONTROLLER;
+            self.writer
+                .remove_finalizer(&self.in_cell(&instance), instance.as_ref(), finalizer)
+                .await?;
+        }
+        Ok(if plan.refused {
+            Outcome::Again(RETRY_COPY)
+        } else {
+            Outcome::Settled
+        })
+    }
+}
+
+impl InstanceController {
+    fn plan(&self, instance: &Instance, hub: Option<&HubSide>) -> Plan {
+        plan(&Observed {
+            cell: &self.cell.name,
+            instance,
+            hub,
+            now: (self.clock)(),
+        })
+    }
+
+    /// Reads what there must be for a copy; of a terminating Instance the copy alone.
+    async fn observe_hub(&self, instance: &Instance) -> Result<HubSide, ReconcileError> {
+        let copy = read(&self.on_hub(instance), &instance.name_any()).await?;
+        if is_terminating(instance) {
+            return Ok(HubSide {
+                copy,
+                ..HubSide::default()
+            });
+        }
+        let name = instance.namespace().unwrap_or_default();
+        let namespaces: Api<Namespace> = Api::all(self.cell.hub.clone());
+        let deployments: Api<WorkloadDeployment> = Api::namespaced(self.cell.hub.clone(), &name);
+        let deployment = match deployment_name(instance.meta()) {
+            Some(deployment) => read(&deployments, deployment).await?,
+            None => None,
+        };
+        Ok(HubSide {
+            namespace: read(&namespaces, &name).await?,
+            deployment,
+            copy,
+        })
+    }
+
+    async fn write_instance(&self, instance: &Instance, plan: &Plan) -> Result<(), ReconcileError> {
+        let instances = self.in_cell(instance);
+        if plan.add_finalizer {
+            let finalizer = finalizers::INSTANCE_CONTROLLER;
+            return self
+                .writer
+                .add_finalizer(&instances, instance, finalizer, &Keys::new())
+                .await;
+        }
+        if let Some(conditions) = &plan.conditions {
+            self.writer
+                .patch_status(&instances, instance, json!({"conditions": conditions}))
+                .await?;
+        }
+        match &plan.transition {
+            Some(Transition::Copied) => {
+                self.events
+                    .publish(
+                        instance,
+                        EventType::Normal,
+                        "CopiedToHub",
+                        "copied to the hub",
+                    )
+                    .await;
+            }
+            Some(Transition::NotCopied(refusal)) => {
+                self.events
+                    .publish(
+                        instance,
+                        EventType::Warning,
+                        refusal.reason,
+                        &refusal.message,
+                    )
+                    .await;
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    async fn write_copy(
+        &self,
+        instance: &Instance,
+        hub: &HubSide,
+        plan: &Plan,
+    ) -> Result<(), ReconcileError> {
+        let copies = self.on_hub(instance);
+        if let (true, Some(copy)) = (plan.delete_copy, &hub.copy) {
+            return self.writer.delete(&copies, copy).await;
+        }
+        if let (Some(labels), Some(owner)) = (&plan.apply_copy, &hub.deployment) {
+            let body = copy_body(instance, owner, labels);
+            let as_wanted = |written: &Instance| written.spec == instance.spec;
+            self.writer
+                .ensure(&copies, hub.copy.as_ref(), &body, &["/spec"], as_wanted)
+                .await?;
+            // The status follows in the same breath: the cell does not watch the hub and would not hear of the copy.
+            let copy = read(&copies, &instance.name_any()).await?;
+            let hub = HubSide {
+                namespace: hub.namespace.clone(),
+                deployment: hub.deployment.clone(),
+                copy,
+            };
+            return self
+                .write_copy_status(instance, self.plan(instance, Some(&hub)).copy_status)
+                .await;
+        }
+        self.write_copy_status(instance, plan.copy_status.clone())
+            .await
+    }
+
+    async fn write_copy_status(
+        &self,
+        instance: &Instance,
+        status: Option<InstanceStatus>,
+    ) -> Result<(), ReconcileError> {
+        match status {
+            Some(status) => {
+                self.writer
+                    .apply_status(&self.on_hub(instance), &instance.name_any(), json!(status))
+                    .await
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn in_cell(&self, instance: &Instance) -> Api<Instance> {
+        Api::namespaced(
+            self.cell.client.clone(),
+            &instance.namespace().unwrap_or_default(),
+        )
+    }
+
+    fn on_hub(&self, instance: &Instance) -> Api<Instance> {
+        Api::namespaced(
+            self.cell.hub.clone(),
+            &instance.namespace().unwrap_or_default(),
+        )
+    }
+}
+
+async fn read<K: Object>(api: &Api<K>, name: &str) -> Result<Option<K>, ReconcileError> {
+    let read = api.get_opt(name).await;
+    read.map_err(|error| {
+        ReconcileError::api(format!("get the hub's {} {name}", K::kind(&())), error)
+    })
+}
+
+/// The copy: what the cell has, owned by the hub's WorkloadDeployment, so that the hub's own garbage collection takes it.
+fn copy_body(instance: &Instance, owner: &WorkloadDeployment, labels: &Keys) -> Value {
+    json!({
+        "apiVersion": api::API_VERSION,
+        "kind": "Instance",
+        "metadata": {
+            "name": instance.name_any(),
+            "namespace": instance.namespace(),
+            "labels": labels,
+            "ownerReferences": [controller_reference(owner)],
+        },
+        "spec": instance.spec,
+    })
+}

@@ -1,0 +1,324 @@
+//! An Instance's readiness in its cell, and its copy on the hub (compute.md 2.6).
+
+use api::condition::{self, Condition, ConditionStatus};
+use api::instance::{COPIED_TO_HUB, PROGRAMMED, READY, RUNNING};
+use api::{CellName, Instance, InstanceStatus, WorkloadDeployment, finalizers, labels};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Resource, ResourceExt};
+
+use crate::generation::Planes;
+use crate::objects::{
+    Keys, controller_uid, covers, deployment_name, has_finalizer, is_terminating, label,
+};
+
+/// Reasons of an Instance's conditions (compute.md 1.3), and of `CopiedToHub`.
+pub(super) mod reason {
+    pub(super) const SCHEDULING_GATES_PRESENT: &str = "SchedulingGatesPresent";
+    pub(super) const PENDING_PROGRAMMING: &str = "PendingProgramming";
+    pub(super) const PENDING: &str = "Pending";
+    pub(super) const RUNNING: &str = "Running";
+    pub(super) const LINKING_LABELS_MISSING: &str = "LinkingLabelsMissing";
+    pub(super) const HUB_NAMESPACE_MISSING: &str = "HubNamespaceMissing";
+    pub(super) const HUB_NAMESPACE_UNIDENTIFIED: &str = "HubNamespaceUnidentified";
+    pub(super) const HUB_DEPLOYMENT_MISSING: &str = "HubDeploymentMissing";
+    pub(super) const HELD_BY_ANOTHER_CELL: &str = "HeldByAnotherCell";
+    pub(super) const HELD_BY_ANOTHER_OWNER: &str = "HeldByAnotherOwner";
+}
+
+/// What the controller sees.
+pub(super) struct Observed<'a> {
+    pub(super) cell: &'a CellName,
+    pub(super) instance: &'a Instance,
+    /// `None` while the hub cannot be reached: an outage of the hub must not hold up what happens in the cell.
+    pub(super) hub: Option<&'a HubSide>,
+    pub(super) now: Timestamp,
+}
+
+/// What the hub has, read just now.
+#[derive(Debug, Default)]
+pub(super) struct HubSide {
+    /// The Namespace of the Instance's namespace name.
+    pub(super) namespace: Option<Namespace>,
+    /// The WorkloadDeployment that the Instance's labels name.
+    pub(super) deployment: Option<WorkloadDeployment>,
+    /// The Instance of the same namespace and name.
+    pub(super) copy: Option<Instance>,
+}
+
+/// What must be done, in this order.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a step that is taken or not"
+)]
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Plan {
+    pub(super) add_finalizer: bool,
+    /// The conditions of the Instance, where they change.
+    pub(super) conditions: Option<Vec<Condition>>,
+    /// The hub's side does not allow a copy.
+    pub(super) refused: bool,
+    /// What to publish about `CopiedToHub`, where it begins, changes its reason or ends.
+    pub(super) transition: Option<Transition>,
+    /// The labels of the copy, where the copy is not as it should be.
+    pub(super) apply_copy: Option<Keys>,
+    pub(super) copy_status: Option<InstanceStatus>,
+    pub(super) delete_copy: bool,
+    pub(super) remove_finalizer: bool,
+}
+
+/// A change of `CopiedToHub`.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Transition {
+    /// The Instance is copied again.
+    Copied,
+    /// The Instance is not copied.
+    NotCopied(Refusal),
+}
+
+/// Why there must be no copy: reason and message of `CopiedToHub`.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Refusal {
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+}
+
+pub(super) fn plan(observed: &Observed<'_>) -> Plan {
+    let Observed {
+        cell,
+        instance,
+        hub,
+        now,
+    } = *observed;
+    let has_finalizer = has_finalizer(instance, finalizers::INSTANCE_CONTROLLER);
+    if is_terminating(instance) {
+        let Some(hub) = hub.filter(|_| has_finalizer) else {
+            return Plan::default();
+        };
+        // A copy of another cell, or of no one, is not this Instance's to delete.
+        let ours = |copy: &&Instance| label(*copy, labels::SOURCE_CLUSTER) == Some(cell.as_str());
+        let copy = hub.copy.as_ref().filter(ours);
+        return Plan {
+            delete_copy: copy.is_some_and(|copy| !is_terminating(copy)),
+            remove_finalizer: true,
+            ..Plan::default()
+        };
+    }
+    let former = instance.status.clone().unwrap_or_default();
+    let mut conditions = former.conditions.clone();
+    condition::set(
+        &mut conditions,
+        ready(instance, now).observed(instance.metadata.generation),
+    );
+    let copy = hub.map(|hub| (hub, ownership(cell, instance, hub)));
+    let mut transition = None;
+    match &copy {
+        None => {}
+        Some((_, Ok(_))) => {
+            transition = condition::find(&conditions, COPIED_TO_HUB).map(|_| Transition::Copied);
+            condition::remove(&mut conditions, COPIED_TO_HUB);
+        }
+        Some((_, Err(refusal))) => {
+            let was = condition::find(&conditions, COPIED_TO_HUB);
+            if was.is_none_or(|was| was.reason != refusal.reason) {
+                transition = Some(Transition::NotCopied(refusal.clone()));
+            }
+            let condition = Condition::new(
+                COPIED_TO_HUB,
+                ConditionStatus::False,
+                refusal.reason,
+                &refusal.message,
+                now,
+            );
+            condition::set(
+                &mut conditions,
+                condition.observed(instance.metadata.generation),
+            );
+        }
+    }
+    let refused = matches!(copy, Some((_, Err(_))));
+    let status = InstanceStatus {
+        conditions,
+        ..former.clone()
+    };
+    let (apply_copy, copy_status) = match copy {
+        Some((hub, Ok(ownership))) => copy_changes(instance, hub, ownership, &status),
+        Some((_, Err(_))) | None => (None, None),
+    };
+    Plan {
+        add_finalizer: !has_finalizer,
+        conditions: (status.conditions != former.conditions).then_some(status.conditions),
+        refused,
+        transition,
+        apply_copy,
+        copy_status,
+        ..Plan::default()
+    }
+}
+
+/// The first rule of compute.md 2.6.2 that matches decides; no quota yet.
+fn ready(instance: &Instance, now: Timestamp) -> Condition {
+    let gates = instance
+        .spec
+        .controller
+        .as_ref()
+        .map(|controller| controller.scheduling_gates.as_slice());
+    if let Some(gates @ [_, ..]) = gates {
+        let names: Vec<_> = gates.iter().map(|gate| gate.name.as_str()).collect();
+        let message = format!("scheduling gates are present: {}", names.join(", "));
+        return Condition::new(
+            READY,
+            ConditionStatus::False,
+            reason::SCHEDULING_GATES_PRESENT,
+            message,
+            now,
+        );
+    }
+    let conditions = instance
+        .status
+        .as_ref()
+        .map(|status| status.conditions.as_slice())
+        .unwrap_or_default();
+    for (type_, default_reason, default_message) in [
+        (
+            PROGRAMMED,
+            reason::PENDING_PROGRAMMING,
+            "the instance has not been programmed",
+        ),
+        (RUNNING, reason::PENDING, "the instance is not running"),
+    ] {
+        let condition = condition::find(conditions, type_);
+        if condition.is_some_and(Condition::is_true) {
+            continue;
+        }
+        let reason = condition
+            .map(|c| c.reason.as_str())
+            .filter(|reason| *reason != reason::PENDING);
+        let told = condition.filter(|condition| condition.status != ConditionStatus::Unknown);
+        let message = told.map_or(default_message, |condition| condition.message.as_str());
+        return Condition::new(
+            READY,
+            ConditionStatus::False,
+            reason.unwrap_or(default_reason),
+            message,
+            now,
+        );
+    }
+    Condition::new(
+        READY,
+        ConditionStatus::True,
+        reason::RUNNING,
+        "the instance is ready to use",
+        now,
+    )
+}
+
+/// Whose the copy is. A copy is made only under the hub's WorkloadDeployment, and carries the name of its cell.
+struct Ownership<'a> {
+    owner: &'a WorkloadDeployment,
+    labels: Keys,
+}
+
+fn ownership<'a>(
+    cell: &CellName,
+    instance: &Instance,
+    hub: &'a HubSide,
+) -> Result<Ownership<'a>, Refusal> {
+    let refuse = |reason, message| Err(Refusal { reason, message });
+    let missing: Vec<_> = labels::INSTANCE_LINKING
+        .into_iter()
+        .filter(|key| label(instance, key).is_none())
+        .collect();
+    if !missing.is_empty() {
+        let message = format!("the Instance lacks the labels {}", missing.join(", "));
+        return refuse(reason::LINKING_LABELS_MISSING, message);
+    }
+    let name = instance.namespace().unwrap_or_default();
+    let Some(namespace) = &hub.namespace else {
+        return refuse(
+            reason::HUB_NAMESPACE_MISSING,
+            format!("the hub has no Namespace {name}"),
+        );
+    };
+    let identity = [labels::UPSTREAM_CLUSTER_NAME, labels::UPSTREAM_NAMESPACE];
+    if let Some(missing) = identity
+        .into_iter()
+        .find(|key| label(namespace, key).is_none())
+    {
+        let message = format!("the hub's Namespace {name} lacks the label {missing}");
+        return refuse(reason::HUB_NAMESPACE_UNIDENTIFIED, message);
+    }
+    let deployment = deployment_name(instance.meta()).unwrap_or_default();
+    let Some(owner) = hub
+        .deployment
+        .as_ref()
+        .filter(|owner| !is_terminating(*owner))
+    else {
+        let message = format!("the hub has no WorkloadDeployment {name}/{deployment}");
+        return refuse(reason::HUB_DEPLOYMENT_MISSING, message);
+    };
+    if let Some(copy) = &hub.copy {
+        if let Some(other) =
+            label(copy, labels::SOURCE_CLUSTER).filter(|other| *other != cell.as_str())
+        {
+            let message = format!("the hub's Instance of this name is that of cell {other}");
+            return refuse(reason::HELD_BY_ANOTHER_CELL, message);
+        }
+        if controller_uid(copy).is_some_and(|uid| Some(uid) != owner.metadata.uid.as_deref()) {
+            let message = "the hub's Instance of this name has another controller".to_owned();
+            return refuse(reason::HELD_BY_ANOTHER_OWNER, message);
+        }
+    }
+    let mut wanted: Keys = labels::INSTANCE_LINKING
+        .into_iter()
+        .filter_map(|key| Some((key.to_owned(), label(instance, key)?.to_owned())))
+        .collect();
+    wanted.extend(
+        identity
+            .into_iter()
+            .filter_map(|key| Some((key.to_owned(), label(namespace, key)?.to_owned()))),
+    );
+    wanted.insert(
+        labels::WORKLOAD_DEPLOYMENT_UID.to_owned(),
+        owner.uid().unwrap_or_default(),
+    );
+    wanted.insert(labels::SOURCE_CLUSTER.to_owned(), cell.as_str().to_owned());
+    Ok(Ownership {
+        owner,
+        labels: wanted,
+    })
+}
+
+/// What of the copy must be written: first the copy, then, once it is as it should be, the status that the cell gives.
+fn copy_changes(
+    instance: &Instance,
+    hub: &HubSide,
+    ownership: Ownership<'_>,
+    status: &InstanceStatus,
+) -> (Option<Keys>, Option<InstanceStatus>) {
+    let Some(copy) = &hub.copy else {
+        return (Some(ownership.labels), None);
+    };
+    if is_terminating(copy) {
+        return (None, None);
+    }
+    let owned = controller_uid(copy).is_some()
+        && controller_uid(copy) == ownership.owner.metadata.uid.as_deref();
+    if copy.spec != instance.spec || !covers(copy.labels(), &ownership.labels) || !owned {
+        return (Some(ownership.labels), None);
+    }
+    let former = copy.status.clone().unwrap_or_default();
+    let planes = Planes {
+        source: instance.metadata.generation,
+        target: copy.metadata.generation,
+        in_step: true,
+    };
+    let wanted = InstanceStatus {
+        conditions: planes.translate_conditions(&status.conditions, &former.conditions),
+        ..status.clone()
+    };
+    (None, (wanted != former).then_some(wanted))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,352 @@
+//! The controllers of the management plane, and what they share.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use api::karmada::PropagationPolicy;
+use api::{HubNamespace, Instance, ProjectName, Workload, WorkloadDeployment, annotations, labels};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Client, Resource};
+use planes::cache::Follower;
+use planes::{Cache, Metrics, Queue, Tasks};
+use tokio_util::sync::CancellationToken;
+
+use crate::federator::Federator;
+use crate::keys::ProjectKey;
+use crate::objects::{controller_name, deployment_name};
+use crate::policy::PolicyController;
+use crate::projector::{Projector, projection_of};
+use crate::wiring::{Controller, Synced, Wiring};
+use crate::workload::WorkloadController;
+use crate::write::Writer;
+use crate::{Clock, ReconcileError};
+
+/// One project's API server and what is watched there.
+pub(crate) struct Project {
+    pub(crate) client: Client,
+    pub(crate) namespaces: Cache<Namespace>,
+    pub(crate) workloads: Cache<Workload>,
+    pub(crate) deployments: Cache<WorkloadDeployment>,
+    pub(crate) instances: Cache<Instance>,
+}
+
+/// The projects that are served.
+pub(crate) struct Projects(HashMap<ProjectName, Project>);
+
+impl Projects {
+    /// The project of this name. One that is not served is no reason to decide anything about it.
+    pub(crate) fn get(&self, name: &ProjectName) -> Result<&Project, ReconcileError> {
+        self.0.get(name).ok_or_else(|| ReconcileError::NotYet {
+            object: format!("project {name}"),
+            missing: "its API server: the project is not served here".to_owned(),
+        })
+    }
+}
+
+/// The hub and what is watched there.
+pub(crate) struct Hub {
+    pub(crate) client: Client,
+    pub(crate) namespaces: Cache<Namespace>,
+    pub(crate) deployments: Cache<WorkloadDeployment>,
+    pub(crate) policies: Cache<PropagationPolicy>,
+    pub(crate) instances: Cache<Instance>,
+}
+
+/// What the controllers of the management plane need.
+pub struct Config {
+    /// The one project of `discovery.mode: single`.
+    pub project: ProjectName,
+    /// The project's API server.
+    pub client: Client,
+    /// The hub.
+    pub hub: Client,
+    /// Where writes and reconciliations are counted.
+    pub metrics: Metrics,
+    /// Cancelled once this process may write.
+    pub may_write: CancellationToken,
+    /// Tells the time.
+    pub clock: Clock,
+}
+
+/// Where each controller's work is added.
+#[derive(Clone)]
+struct Queues {
+    workload: Queue<ProjectKey>,
+    federator: Queue<ProjectKey>,
+    policy: Queue<HubNamespace>,
+    projector: Queue<ProjectKey>,
+}
+
+/// Starts the caches and the controllers of the management plane.
+pub fn start(tasks: &Tasks, config: Config) -> Synced {
+    let Config {
+        project,
+        client,
+        hub: hub_client,
+        metrics,
+        may_write,
+        clock,
+    } = config;
+    let (workload, workload_workers) = Queue::new(WorkloadController::NAME, &metrics);
+    let (federator, federator_workers) = Queue::new(Federator::NAME, &metrics);
+    let (policy, policy_workers) = Queue::new(PolicyController::NAME, &metrics);
+    let (projector, projector_workers) = Queue::new(Projector::NAME, &metrics);
+    let queues = Queues {
+        workload,
+        federator,
+        policy,
+        projector,
+    };
+
+    let mut wiring = Wiring::new(tasks);
+    let followers = HubFollowers::new(&metrics);
+    let hub = Arc::new(followers.hub(hub_client));
+    let plane = follow_project(&mut wiring, &project, client, &hub, &queues, &metrics);
+    let projects = Arc::new(Projects(HashMap::from([(project, plane)])));
+    followers.follow(&mut wiring, &hub, &projects, &queues);
+
+    let ready = wiring.ready_to_write(may_write);
+    let writer = |controller| Writer::new(controller, &metrics);
+    let controller = WorkloadController {
+        projects: Arc::clone(&projects),
+        writer: writer(WorkloadController::NAME),
+        clock,
+    };
+    wiring.run(workload_workers, &ready, controller);
+    let controller = Federator {
+        projects: Arc::clone(&projects),
+        hub: Arc::clone(&hub),
+        writer: writer(Federator::NAME),
+        clock,
+    };
+    wiring.run(federator_workers, &ready, controller);
+    let controller = PolicyController {
+        projects: Arc::clone(&projects),
+        hub: Arc::clone(&hub),
+        writer: writer(PolicyController::NAME),
+    };
+    wiring.run(policy_workers, &ready, controller);
+    let controller = Projector {
+        projects,
+        hub,
+        writer: writer(Projector::NAME),
+    };
+    wiring.run(projector_workers, &ready, controller);
+    wiring.synced()
+}
+
+/// Watches one project.
+fn follow_project(
+    wiring: &mut Wiring<'_>,
+    name: &ProjectName,
+    client: Client,
+    hub: &Arc<Hub>,
+    queues: &Queues,
+    metrics: &Metrics,
+) -> Project {
+    let plane = format!("project/{name}");
+    let mut workloads = Follower::<Workload>::new(&plane, metrics);
+    let mut deployments = Follower::<WorkloadDeployment>::new(&plane, metrics);
+    let mut namespaces = Follower::<Namespace>::new(&plane, metrics);
+    let mut instances = Follower::<Instance>::new(&plane, metrics);
+
+    workloads.on_change({
+        let (name, queue) = (name.clone(), queues.workload.clone());
+        move |metadata| queue.add(ProjectKey::of(&name, metadata))
+    });
+    deployments.on_change({
+        let (name, queues, hub) = (name.clone(), queues.clone(), Arc::clone(hub));
+        move |metadata| {
+            let key = ProjectKey::of(&name, metadata);
+            if let Some(workload) = controller_name::<Workload>(metadata) {
+                queues.workload.add(ProjectKey {
+                    name: workload.to_owned(),
+                    ..key.clone()
+                });
+            }
+            if let Some(hub_namespace) = recorded_hub_namespace(metadata) {
+                // Instances on the hub may have waited for their owner.
+                add_instances_of(&hub, &queues, &hub_namespace, &key.name);
+                queues.policy.add(hub_namespace);
+            }
+            queues.federator.add(key);
+        }
+    });
+    instances.on_change({
+        let (name, queue) = (name.clone(), queues.projector.clone());
+        move |metadata| queue.add(ProjectKey::of(&name, metadata))
+    });
+    namespaces.on_change({
+        // A deployment can be seen before its Namespace is.
+        let (name, queues, deployments) = (name.clone(), queues.clone(), deployments.cache());
+        move |metadata| {
+            let namespace = metadata.name.as_deref().unwrap_or_default();
+            for deployment in deployments.metadata(namespace) {
+                queues.federator.add(ProjectKey::of(&name, &deployment));
+            }
+        }
+    });
+    let project = Project {
+        client: client.clone(),
+        namespaces: namespaces.cache(),
+        workloads: workloads.cache(),
+        deployments: deployments.cache(),
+        instances: instances.cache(),
+    };
+    wiring.follow("Namespaces of the project", namespaces, client.clone());
+    wiring.follow("Workloads of the project", workloads, client.clone());
+    wiring.follow(
+        "WorkloadDeployments of the project",
+        deployments,
+        client.clone(),
+    );
+    wiring.follow("Instances of the project", instances, client);
+    project
+}
+
+/// What follows the hub.
+struct HubFollowers {
+    namespaces: Follower<Namespace>,
+    deployments: Follower<WorkloadDeployment>,
+    policies: Follower<PropagationPolicy>,
+    instances: Follower<Instance>,
+}
+
+impl HubFollowers {
+    fn new(metrics: &Metrics) -> Self {
+        Self {
+            namespaces: Follower::new("hub", metrics),
+            deployments: Follower::new("hub", metrics),
+            policies: Follower::new("hub", metrics),
+            instances: Follower::new("hub", metrics),
+        }
+    }
+
+    fn hub(&self, client: Client) -> Hub {
+        Hub {
+            client,
+            namespaces: self.namespaces.cache(),
+            deployments: self.deployments.cache(),
+            policies: self.policies.cache(),
+            instances: self.instances.cache(),
+        }
+    }
+
+    fn follow(
+        mut self,
+        wiring: &mut Wiring<'_>,
+        hub: &Arc<Hub>,
+        projects: &Arc<Projects>,
+        queues: &Queues,
+    ) {
+        self.namespaces.on_change({
+            let (projects, queues) = (Arc::clone(projects), queues.clone());
+            move |metadata| {
+                let Some(namespace) = metadata
+                    .name
+                    .as_deref()
+                    .and_then(|name| HubNamespace::new(name).ok())
+                else {
+                    return;
+                };
+                queues.policy.add(namespace);
+                if let Some((project, upstream)) = identity(metadata) {
+                    add_deployments_of(&projects, &queues, &project, &upstream);
+                }
+            }
+        });
+        self.deployments.on_change({
+            let (hub, queues) = (Arc::clone(hub), queues.clone());
+            move |metadata| {
+                let namespace = metadata.namespace.as_deref().unwrap_or_default();
+                if let Ok(namespace) = HubNamespace::new(namespace) {
+                    queues.policy.add(namespace);
+                }
+                // Of a namespace that is not known yet, the Namespace's own event comes.
+                if let Some((project, upstream)) = identity_of(&hub, namespace) {
+                    let name = metadata.name.as_deref().unwrap_or_default();
+                    queues
+                        .federator
+                        .add(ProjectKey::new(&project, &upstream, name));
+                }
+            }
+        });
+        self.policies.on_change({
+            let (hub, projects, queues) = (Arc::clone(hub), Arc::clone(projects), queues.clone());
+            move |metadata| {
+                let namespace = metadata.namespace.as_deref().unwrap_or_default();
+                if let Ok(namespace) = HubNamespace::new(namespace) {
+                    queues.policy.add(namespace);
+                }
+                // New deployments wait for their policy.
+                if let Some((project, upstream)) = identity_of(&hub, namespace) {
+                    add_deployments_of(&projects, &queues, &project, &upstream);
+                }
+            }
+        });
+        self.instances.on_change({
+            let queue = queues.projector.clone();
+            move |metadata| {
+                if let Some(key) = projection_of(metadata) {
+                    queue.add(key);
+                }
+            }
+        });
+        let client = &hub.client;
+        wiring.follow("Namespaces of the hub", self.namespaces, client.clone());
+        wiring.follow(
+            "WorkloadDeployments of the hub",
+            self.deployments,
+            client.clone(),
+        );
+        wiring.follow(
+            "PropagationPolicies of the hub",
+            self.policies,
+            client.clone(),
+        );
+        wiring.follow("Instances of the hub", self.instances, client.clone());
+    }
+}
+
+fn recorded_hub_namespace(deployment: &ObjectMeta) -> Option<HubNamespace> {
+    let recorded = deployment
+        .annotations
+        .as_ref()?
+        .get(annotations::FEDERATION_NAMESPACE)?;
+    HubNamespace::new(recorded.as_str()).ok()
+}
+
+/// Project and project namespace that a hub namespace belongs to, where its labels say so.
+fn identity(namespace: &ObjectMeta) -> Option<(ProjectName, String)> {
+    let labels = namespace.labels.as_ref()?;
+    let project = ProjectName::from_label(labels.get(labels::UPSTREAM_CLUSTER_NAME)?).ok()?;
+    Some((project, labels.get(labels::UPSTREAM_NAMESPACE)?.clone()))
+}
+
+fn identity_of(hub: &Hub, namespace: &str) -> Option<(ProjectName, String)> {
+    identity(hub.namespaces.get("", namespace).ok()??.meta())
+}
+
+fn add_deployments_of(
+    projects: &Projects,
+    queues: &Queues,
+    project: &ProjectName,
+    namespace: &str,
+) {
+    if let Ok(plane) = projects.get(project) {
+        for metadata in plane.deployments.metadata(namespace) {
+            queues.federator.add(ProjectKey::of(project, &metadata));
+        }
+    }
+}
+
+fn add_instances_of(hub: &Hub, queues: &Queues, namespace: &HubNamespace, deployment: &str) {
+    for metadata in hub.instances.metadata(namespace.as_str()) {
+        if deployment_name(&metadata) == Some(deployment)
+            && let Some(key) = projection_of(&metadata)
+        {
+            queues.projector.add(key);
+        }
+    }
+}

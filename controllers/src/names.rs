@@ -1,0 +1,93 @@
+//! Names and hashes that are derived from others.
+
+/// The alphabet of Kubernetes' `SafeEncodeString`: no vowels, so that no words come about.
+const SAFE: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+/// Longest value of a label. Names of deployments are values of labels too.
+const LABEL_VALUE_MAX: usize = 63;
+
+/// A hash of these parts, short enough for a name. Stable for ever: names on API servers contain it.
+pub(crate) fn hash(parts: &[&str]) -> String {
+    // FNV-1a; a zero byte ends each part, which no name contains.
+    let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
+    let mut hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let mut name = String::new();
+    while name.len() < 10 {
+        let index = usize::try_from(hash % 27).unwrap_or_default();
+        name.extend(SAFE.get(index).map(|letter| char::from(*letter)));
+        hash /= 27;
+    }
+    name
+}
+
+/// Whether an object and the value of a label can have this name: a DNS-1123 subdomain of at most 63 characters.
+pub(crate) fn is_name_and_label(name: &str) -> bool {
+    let is_label = |label: &str| {
+        let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        !label.is_empty()
+            && label.chars().all(inner)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    name.len() <= LABEL_VALUE_MAX && name.split('.').all(is_label)
+}
+
+/// `readable`, cut and cleaned until a hash fits behind it.
+pub(crate) fn with_hash(readable: &str, hash: &str) -> String {
+    let clean: String = readable
+        .to_lowercase()
+        .chars()
+        .map(|c| {
+            if c.is_ascii_lowercase() || c.is_ascii_digit() {
+                c
+            } else {
+                '-'
+            }
+        })
+        .take(LABEL_VALUE_MAX - 1 - hash.len())
+        .collect();
+    match clean.trim_matches('-') {
+        "" => hash.to_owned(),
+        clean => format!("{clean}-{hash}"),
+    }
+}
+
+/// The value of a label that stands for a name of any length.
+pub(crate) fn label_value(name: &str) -> String {
+    if name.len() <= LABEL_VALUE_MAX {
+        name.to_owned()
+    } else {
+        with_hash(name, &hash(&[name]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_are_stable_and_tell_parts_apart() {
+        assert_eq!(hash(&["a", "b-c"]), hash(&["a", "b-c"]));
+        assert_ne!(hash(&["a", "b-c"]), hash(&["a-b", "c"]));
+        assert_eq!(hash(&[]).len(), 10);
+    }
+
+    #[test]
+    fn derived_names_are_names() {
+        let long = "x".repeat(300);
+        for readable in [
+            "web-default-dfw",
+            "Web Default",
+            "---",
+            "münchen",
+            "",
+            long.as_str(),
+        ] {
+            let name = with_hash(readable, &hash(&[readable]));
+            assert!(is_name_and_label(&name), "{name}");
+        }
+        assert_eq!(label_value("web"), "web");
+        assert!(is_name_and_label(&label_value(&long)));
+    }
+}

@@ -1,0 +1,106 @@
+//! Questions about the metadata of objects that every plan asks.
+
+use std::collections::BTreeMap;
+
+use api::{WorkloadDeployment, labels};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::{Resource, ResourceExt};
+
+/// Labels or annotations, by key.
+pub(crate) type Keys = BTreeMap<String, String>;
+
+/// Whether deletion of the object has begun.
+pub(crate) fn is_terminating(object: &impl ResourceExt) -> bool {
+    object.meta().deletion_timestamp.is_some()
+}
+
+/// Whether the object has this finalizer.
+pub(crate) fn has_finalizer(object: &impl ResourceExt, finalizer: &str) -> bool {
+    object
+        .finalizers()
+        .iter()
+        .any(|existing| existing == finalizer)
+}
+
+/// Whether every wanted key is there with its value. Keys of other writers do not matter.
+pub(crate) fn covers(existing: &Keys, wanted: &Keys) -> bool {
+    wanted
+        .iter()
+        .all(|(key, value)| existing.get(key) == Some(value))
+}
+
+/// The value of a label; an empty one counts as missing.
+pub(crate) fn label<'o>(object: &'o impl ResourceExt, key: &str) -> Option<&'o str> {
+    object
+        .labels()
+        .get(key)
+        .map(String::as_str)
+        .filter(|value| !value.is_empty())
+}
+
+/// A controller reference to `owner`, as garbage collection wants it.
+pub(crate) fn controller_reference<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReference {
+    OwnerReference {
+        api_version: K::api_version(&()).into_owned(),
+        block_owner_deletion: Some(true),
+        controller: Some(true),
+        kind: K::kind(&()).into_owned(),
+        name: owner.meta().name.clone().unwrap_or_default(),
+        uid: owner.meta().uid.clone().unwrap_or_default(),
+    }
+}
+
+/// A reference to `owner` that makes garbage collection take the object with it, and nothing more.
+pub(crate) fn owner_reference<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReference {
+    OwnerReference {
+        block_owner_deletion: None,
+        controller: None,
+        ..controller_reference(owner)
+    }
+}
+
+/// The UID of the object that controls this one.
+pub(crate) fn controller_uid(object: &impl ResourceExt) -> Option<&str> {
+    let owners = object.owner_references();
+    owners
+        .iter()
+        .find(|owner| owner.controller == Some(true))
+        .map(|owner| owner.uid.as_str())
+}
+
+/// The name of the controller of this kind that an object with this metadata has.
+pub(crate) fn controller_name<K: Resource<DynamicType = ()>>(
+    metadata: &ObjectMeta,
+) -> Option<&str> {
+    let owners = metadata.owner_references.as_deref().unwrap_or_default();
+    let owner = owners.iter().find(|owner| {
+        owner.controller == Some(true)
+            && owner.kind == K::kind(&())
+            && owner.api_version == K::api_version(&())
+    });
+    owner.map(|owner| owner.name.as_str())
+}
+
+/// The name of the WorkloadDeployment that an Instance belongs to: its controller's, or what its label says.
+pub(crate) fn deployment_name(instance: &ObjectMeta) -> Option<&str> {
+    controller_name::<WorkloadDeployment>(instance).or_else(|| {
+        let keys = instance.labels.as_ref()?;
+        keys.get(labels::WORKLOAD_DEPLOYMENT_NAME)
+            .map(String::as_str)
+            .filter(|name| !name.is_empty())
+    })
+}
+
+/// `Kind namespace/name`, for messages.
+pub(crate) fn describe<K: Resource<DynamicType = ()>>(object: &K) -> String {
+    let (namespace, name) = (
+        object.meta().namespace.as_deref(),
+        object.meta().name.as_deref(),
+    );
+    format!(
+        "{} {}/{}",
+        K::kind(&()),
+        namespace.unwrap_or_default(),
+        name.unwrap_or_default()
+    )
+}

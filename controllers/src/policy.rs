@@ -1,0 +1,119 @@
+//! The lifecycle of PropagationPolicies on the hub (compute.md 2.2).
+
+mod plan;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use api::karmada::PropagationPolicy;
+use api::{CityCode, HubNamespace, ProjectName, annotations, labels};
+use kube::{Api, ResourceExt};
+use planes::Outcome;
+use serde_json::json;
+
+use crate::ReconcileError;
+use crate::management::{Hub, Projects};
+use crate::objects::{describe, is_terminating, label};
+use crate::wiring::Controller;
+use crate::write::Writer;
+use plan::{Observed, Plan, plan, selected_city};
+
+/// Whether the policy carries deployments of this city to the cells of this city.
+pub(crate) fn selects_city(policy: &PropagationPolicy, city: &str) -> bool {
+    selected_city(policy) == Some(city)
+}
+
+pub(crate) struct PolicyController {
+    pub(crate) projects: Arc<Projects>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) writer: Writer,
+}
+
+impl Controller for PolicyController {
+    const NAME: &'static str = "policy";
+    type Key = HubNamespace;
+
+    /// Reconciles all policies of one hub namespace.
+    async fn reconcile(&self, key: HubNamespace) -> Result<Outcome, ReconcileError> {
+        let Some(namespace) = self.hub.namespaces.get("", key.as_str())? else {
+            return Ok(Outcome::Gone);
+        };
+        let Some(project) = label(namespace.as_ref(), labels::UPSTREAM_CLUSTER_NAME) else {
+            // Not one of the federator's namespaces.
+            return Ok(Outcome::Settled);
+        };
+        if is_terminating(namespace.as_ref()) {
+            return Ok(Outcome::Settled);
+        }
+        let project = ProjectName::from_label(project)
+            .map_err(ReconcileError::identity(describe(namespace.as_ref())))?;
+        let upstream = label(namespace.as_ref(), labels::UPSTREAM_NAMESPACE).unwrap_or_default();
+        let plan = plan(&Observed {
+            namespace: &key,
+            needed: &self.needed(&key, &project, upstream)?,
+            policies: &self.hub.policies.list(key.as_str())?,
+        });
+        self.execute(&key, plan).await?;
+        Ok(Outcome::Settled)
+    }
+}
+
+impl PolicyController {
+    /// The cities of the deployments that are on the hub, also of those that are going, and of those that the project
+    /// wants there.
+    fn needed(
+        &self,
+        namespace: &HubNamespace,
+        project: &ProjectName,
+        upstream: &str,
+    ) -> Result<BTreeSet<CityCode>, ReconcileError> {
+        let copies = self.hub.deployments.list(namespace.as_str())?;
+        let on_hub = copies
+            .iter()
+            .filter_map(|copy| label(copy.as_ref(), labels::CITY_CODE));
+        let deployments = self.projects.get(project)?.deployments.list(upstream)?;
+        let wanted = deployments
+            .iter()
+            .filter(|deployment| !is_terminating(deployment.as_ref()))
+            .filter(|deployment| {
+                let recorded = deployment
+                    .annotations()
+                    .get(annotations::FEDERATION_NAMESPACE);
+                recorded.map(String::as_str) == Some(namespace.as_str())
+            })
+            .map(|deployment| deployment.spec.city_code.as_str());
+        // The federator reports a code that is no valid one; no label has it.
+        Ok(on_hub
+            .chain(wanted)
+            .filter_map(|city| CityCode::new(city).ok())
+            .collect())
+    }
+
+    async fn execute(&self, namespace: &HubNamespace, plan: Plan) -> Result<(), ReconcileError> {
+        let policies: Api<PropagationPolicy> =
+            Api::namespaced(self.hub.client.clone(), namespace.as_str());
+        for desired in &plan.apply {
+            let body = json!({
+                "apiVersion": "policy.karmada.io/v1alpha1",
+                "kind": "PropagationPolicy",
+                "metadata": {"name": desired.name, "namespace": namespace.as_str(), "labels": desired.labels},
+                "spec": desired.spec,
+            });
+            let own = ["/spec/resourceSelectors", "/spec/placement"];
+            let as_wanted = |written: &PropagationPolicy| written.spec == desired.spec;
+            self.writer
+                .ensure(
+                    &policies,
+                    desired.existing.as_deref(),
+                    &body,
+                    &own,
+                    as_wanted,
+                )
+                .await?;
+        }
+        for policy in &plan.delete {
+            self.writer.delete(&policies, policy.as_ref()).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,163 @@
+//! Hub Instance → read-only Instance in the project (compute.md 2.3).
+
+mod plan;
+
+use std::sync::Arc;
+
+use api::identity::IdentityError;
+use api::{HubNamespace, Instance, ProjectName, WorkloadDeployment, labels};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Api, Resource, ResourceExt};
+use planes::Outcome;
+use serde_json::{Value, json};
+use tracing::warn;
+
+use crate::ReconcileError;
+use crate::keys::ProjectKey;
+use crate::management::{Hub, Project, Projects};
+use crate::objects::{deployment_name, owner_reference};
+use crate::wiring::Controller;
+use crate::write::Writer;
+use plan::{Desired, Observed, plan};
+
+pub(crate) struct Projector {
+    pub(crate) projects: Arc<Projects>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) writer: Writer,
+}
+
+/// The projection of a hub Instance with this metadata. One that does not say whose it is has none, and is reported.
+pub(crate) fn projection_of(instance: &ObjectMeta) -> Option<ProjectKey> {
+    let read = |key: &'static str| {
+        let value = instance.labels.as_ref().and_then(|labels| labels.get(key));
+        value
+            .filter(|value| !value.is_empty())
+            .ok_or(IdentityError::LabelMissing { label: key })
+    };
+    let key = || {
+        let project = ProjectName::from_label(read(labels::UPSTREAM_CLUSTER_NAME)?)?;
+        let namespace = read(labels::UPSTREAM_NAMESPACE)?;
+        Ok(ProjectKey::new(
+            &project,
+            namespace,
+            instance.name.as_deref().unwrap_or_default(),
+        ))
+    };
+    let key: Result<ProjectKey, IdentityError> = key();
+    if let Err(error) = &key {
+        let (namespace, name) = (instance.namespace.as_deref(), instance.name.as_deref());
+        warn!(namespace, name, %error, "hub Instance is not projected: it does not say whose it is");
+    }
+    key.ok()
+}
+
+impl Controller for Projector {
+    const NAME: &'static str = "projector";
+    type Key = ProjectKey;
+
+    async fn reconcile(&self, key: ProjectKey) -> Result<Outcome, ReconcileError> {
+        let project = self.projects.get(&key.project)?;
+        let projection = project.instances.get(&key.namespace, &key.name)?;
+        let Some(namespace) = project.namespaces.get("", &key.namespace)? else {
+            return match projection {
+                None => Ok(Outcome::Gone),
+                Some(_) => Err(ReconcileError::NotYet {
+                    object: format!("Instance {key:?}"),
+                    missing: "its Namespace on the project plane".to_owned(),
+                }),
+            };
+        };
+        let hub_namespace =
+            HubNamespace::of_project_namespace(&namespace.uid().unwrap_or_default()).map_err(
+                ReconcileError::identity(format!("Namespace {}", key.namespace)),
+            )?;
+        let instance = self.hub.instances.get(hub_namespace.as_str(), &key.name)?;
+        let deployment = match instance
+            .as_ref()
+            .and_then(|instance| deployment_name(instance.meta()))
+        {
+            Some(name) => project.deployments.get(&key.namespace, name)?,
+            None => None,
+        };
+        let plan = plan(&Observed {
+            project: &key.project,
+            hub_namespace: &hub_namespace,
+            instance: instance.as_ref(),
+            deployment: deployment.as_ref(),
+            projection: projection.as_ref(),
+        });
+        let gone = instance.is_none() && projection.is_none();
+        self.execute(
+            project,
+            &key,
+            instance.as_ref(),
+            deployment.as_ref(),
+            projection.as_ref(),
+            plan,
+        )
+        .await?;
+        Ok(if gone {
+            Outcome::Gone
+        } else {
+            Outcome::Settled
+        })
+    }
+}
+
+impl Projector {
+    async fn execute(
+        &self,
+        project: &Project,
+        key: &ProjectKey,
+        instance: Option<&Arc<Instance>>,
+        deployment: Option<&Arc<WorkloadDeployment>>,
+        projection: Option<&Arc<Instance>>,
+        plan: plan::Plan,
+    ) -> Result<(), ReconcileError> {
+        let instances: Api<Instance> = Api::namespaced(project.client.clone(), &key.namespace);
+        if let (Some(desired), Some(instance), Some(deployment)) =
+            (plan.apply, instance, deployment)
+        {
+            let body = body(key, instance, deployment, &desired);
+            let as_wanted = |written: &Instance| written.spec == instance.spec;
+            self.writer
+                .ensure(
+                    &instances,
+                    projection.map(AsRef::as_ref),
+                    &body,
+                    &["/spec"],
+                    as_wanted,
+                )
+                .await?;
+        }
+        if let Some(status) = plan.status {
+            self.writer
+                .apply_status(&instances, &key.name, json!(status))
+                .await?;
+        }
+        if let (true, Some(projection)) = (plan.delete, projection) {
+            self.writer.delete(&instances, projection.as_ref()).await?;
+        }
+        Ok(())
+    }
+}
+
+fn body(
+    key: &ProjectKey,
+    instance: &Instance,
+    deployment: &WorkloadDeployment,
+    desired: &Desired,
+) -> Value {
+    json!({
+        "apiVersion": api::API_VERSION,
+        "kind": "Instance",
+        "metadata": {
+            "name": key.name,
+            "namespace": key.namespace,
+            "labels": desired.labels,
+            "annotations": desired.annotations,
+            "ownerReferences": [owner_reference(deployment)],
+        },
+        "spec": instance.spec,
+    })
+}

@@ -1,0 +1,154 @@
+//! What a hub Instance looks like in its project.
+
+use std::sync::Arc;
+
+use api::{
+    HubNamespace, Instance, InstanceStatus, ProjectName, WorkloadDeployment, annotations, labels,
+};
+use kube::ResourceExt;
+
+use crate::generation::Planes;
+use crate::objects::{Keys, covers, is_terminating, owner_reference};
+
+/// Labels of a hub Instance that a projection has too.
+const COPIED_LABELS: [&str; 7] = [
+    labels::WORKLOAD_UID,
+    labels::WORKLOAD_NAME,
+    labels::PLACEMENT_NAME,
+    labels::INSTANCE_CITY_CODE,
+    labels::WORKLOAD_DEPLOYMENT_NAME,
+    labels::INSTANCE_INDEX,
+    labels::SOURCE_CLUSTER,
+];
+
+/// What the controller sees.
+pub(super) struct Observed<'a> {
+    pub(super) project: &'a ProjectName,
+    pub(super) hub_namespace: &'a HubNamespace,
+    /// The Instance on the hub.
+    pub(super) instance: Option<&'a Arc<Instance>>,
+    /// The project's deployment of the name that the hub Instance gives.
+    pub(super) deployment: Option<&'a Arc<WorkloadDeployment>>,
+    /// The Instance of that name in the project.
+    pub(super) projection: Option<&'a Arc<Instance>>,
+}
+
+/// What must be done, in this order.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Plan {
+    pub(super) apply: Option<Desired>,
+    pub(super) status: Option<InstanceStatus>,
+    pub(super) delete: bool,
+}
+
+/// A projection as it is wanted. Its spec is that of the hub Instance.
+#[derive(Debug, PartialEq)]
+pub(super) struct Desired {
+    pub(super) labels: Keys,
+    pub(super) annotations: Keys,
+}
+
+pub(super) fn plan(observed: &Observed<'_>) -> Plan {
+    let Observed {
+        instance,
+        deployment,
+        projection,
+        ..
+    } = *observed;
+    let Some(instance) = instance else {
+        let ours =
+            projection.is_some_and(|projection| is_projection(projection, observed.hub_namespace));
+        return Plan {
+            delete: ours && projection.is_some_and(|p| !is_terminating(p.as_ref())),
+            ..Plan::default()
+        };
+    };
+    // A projection is never without an owner, and what is going is not projected any more (compute.md 2.3).
+    let live = deployment.filter(|deployment| !is_terminating(deployment.as_ref()));
+    let (Some(deployment), false) = (live, is_terminating(instance.as_ref())) else {
+        return Plan::default();
+    };
+    if projection.is_some_and(|projection| is_terminating(projection.as_ref())) {
+        return Plan::default();
+    }
+    let desired = desired(observed, instance);
+    let in_step = projection.is_some_and(|projection| {
+        projection.spec == instance.spec
+            && covers(projection.labels(), &desired.labels)
+            && covers(projection.annotations(), &desired.annotations)
+            && projection
+                .owner_references()
+                .contains(&owner_reference(deployment.as_ref()))
+    });
+    if !in_step {
+        return Plan {
+            apply: Some(desired),
+            ..Plan::default()
+        };
+    }
+    Plan {
+        status: projection.and_then(|projection| status(instance, projection)),
+        ..Plan::default()
+    }
+}
+
+/// Whether an Instance of the project was made by this controller, from this hub namespace.
+fn is_projection(projection: &Instance, hub_namespace: &HubNamespace) -> bool {
+    let from = projection
+        .annotations()
+        .get(annotations::FEDERATION_NAMESPACE);
+    from.map(String::as_str) == Some(hub_namespace.as_str())
+        && projection
+            .labels()
+            .contains_key(labels::UPSTREAM_CLUSTER_NAME)
+}
+
+fn desired(observed: &Observed<'_>, instance: &Instance) -> Desired {
+    let mut wanted: Keys = COPIED_LABELS
+        .iter()
+        .filter_map(|key| Some(((*key).to_owned(), instance.labels().get(*key)?.clone())))
+        .collect();
+    wanted.extend([
+        (
+            labels::UPSTREAM_CLUSTER_NAME.to_owned(),
+            observed.project.to_label(),
+        ),
+        (
+            labels::UPSTREAM_NAMESPACE.to_owned(),
+            instance
+                .labels()
+                .get(labels::UPSTREAM_NAMESPACE)
+                .cloned()
+                .unwrap_or_default(),
+        ),
+    ]);
+    if let Some(uid) = observed.deployment.and_then(|deployment| deployment.uid()) {
+        wanted.insert(labels::WORKLOAD_DEPLOYMENT_UID.to_owned(), uid);
+    }
+    Desired {
+        labels: wanted,
+        annotations: Keys::from([(
+            annotations::FEDERATION_NAMESPACE.to_owned(),
+            observed.hub_namespace.as_str().to_owned(),
+        )]),
+    }
+}
+
+/// The hub's status with translated generations, where it differs. Written once the projection is as it should be.
+fn status(instance: &Instance, projection: &Instance) -> Option<InstanceStatus> {
+    let hub = instance.status.as_ref()?;
+    let former = projection.status.clone().unwrap_or_default();
+    let planes = Planes {
+        source: instance.metadata.generation,
+        target: projection.metadata.generation,
+        in_step: true,
+    };
+    let status = InstanceStatus {
+        conditions: planes.translate_conditions(&hub.conditions, &former.conditions),
+        ..hub.clone()
+    };
+    (status != former).then_some(status)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! How caches, queues and controllers are put together.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use kube::core::DeserializeGuard;
+use kube::{Api, Client, Resource};
+use planes::cache::Follower;
+use planes::queue::Workers;
+use planes::{Cache, Outcome, Tasks};
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::ReconcileError;
+
+/// Reconciliations of one controller at a time.
+const CONCURRENCY: usize = 4;
+
+/// Brings one key to what is wanted of it.
+pub(crate) trait Controller: Send + Sync + 'static {
+    /// Names the controller in field managers, logs and metrics.
+    const NAME: &'static str;
+    /// What the controller's queue holds.
+    type Key: Clone + Debug + Eq + Hash + Send + Sync + 'static;
+
+    /// Observes, plans and executes. What fails is tried again.
+    fn reconcile(
+        &self,
+        key: Self::Key,
+    ) -> impl Future<Output = Result<Outcome, ReconcileError>> + Send;
+}
+
+/// The caches that must be filled before anything is decided.
+#[derive(Clone, Debug, Default)]
+pub struct Synced(Vec<(String, watch::Receiver<bool>)>);
+
+impl Synced {
+    /// The caches that are not filled yet.
+    pub fn pending(&self) -> Vec<&str> {
+        self.0
+            .iter()
+            .filter(|(_, synced)| !*synced.borrow())
+            .map(|(name, _)| name.as_str())
+            .collect()
+    }
+
+    /// Waits until all caches are filled.
+    async fn all(mut self) {
+        for (_, synced) in &mut self.0 {
+            // A cache whose follower has ended stays as it is; the process is stopping then.
+            if synced.wait_for(|synced| *synced).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
+
+/// Starts what follows one plane and works on it.
+pub(crate) struct Wiring<'a> {
+    tasks: &'a Tasks,
+    synced: Synced,
+}
+
+impl<'a> Wiring<'a> {
+    pub(crate) fn new(tasks: &'a Tasks) -> Self {
+        Self {
+            tasks,
+            synced: Synced::default(),
+        }
+    }
+
+    /// Watches all objects of a kind. `what` names them in readiness and logs.
+    pub(crate) fn follow<K>(&mut self, what: &'static str, follower: Follower<K>, client: Client)
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
+        let cache: Cache<K> = follower.cache();
+        self.synced.0.push((what.to_owned(), cache.synced()));
+        let stop = self.tasks.stop();
+        let api: Api<DeserializeGuard<K>> = Api::all(client);
+        self.tasks.spawn(what, async move {
+            stop.run_until_cancelled(follower.run(api)).await;
+            Ok::<_, std::convert::Infallible>(())
+        });
+    }
+
+    /// When to begin to write: once all caches are filled and the process may.
+    pub(crate) fn ready_to_write(&self, may_write: CancellationToken) -> CancellationToken {
+        let ready = CancellationToken::new();
+        let (synced, stop) = (self.synced.clone(), self.tasks.stop());
+        self.tasks.spawn("start of the controllers", {
+            let ready = ready.clone();
+            async move {
+                let both = async { tokio::join!(synced.all(), may_write.cancelled()) };
+                if stop.run_until_cancelled(both).await.is_some() {
+                    ready.cancel();
+                }
+                stop.cancelled().await;
+                Ok::<_, std::convert::Infallible>(())
+            }
+        });
+        ready
+    }
+
+    /// Works off a queue.
+    pub(crate) fn run<C: Controller>(
+        &self,
+        workers: Workers<C::Key>,
+        ready: &CancellationToken,
+        controller: C,
+    ) {
+        let controller = Arc::new(controller);
+        let (ready, stop) = (ready.clone(), self.tasks.stop());
+        self.tasks.spawn(C::NAME, async move {
+            let reconcile = move |key| {
+                let controller = Arc::clone(&controller);
+                async move { controller.reconcile(key).await }
+            };
+            workers.run(CONCURRENCY, ready, stop, reconcile).await
+        });
+    }
+
+    /// The caches that are followed.
+    pub(crate) fn synced(self) -> Synced {
+        self.synced
+    }
+}

@@ -1,0 +1,269 @@
+//! The command line, in the forms of Go's `flag` package, because manifests pass them (compute.md 5.2 and 5.3).
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::builder::NonEmptyStringValueParser;
+use clap::{ArgAction, Parser, ValueEnum};
+
+/// Carries Datum's WorkloadDeployments through a Karmada hub to the cells, and their status back.
+#[derive(Clone, Debug, Parser)]
+#[command(version, disable_help_subcommand = true)]
+pub(crate) struct Args {
+    /// Kubeconfig of the process's own cluster: the project in the management plane, the cell in a cell. Else KUBECONFIG,
+    /// else that of the pod.
+    #[arg(long, value_name = "FILE", value_parser = path, default_value = "")]
+    pub(crate) kubeconfig: Unset<PathBuf>,
+
+    /// Config file (`kind: WorkloadOperator`). Without one, defaults apply.
+    #[arg(long, value_name = "FILE", value_parser = path, default_value = "")]
+    pub(crate) server_config: Unset<PathBuf>,
+
+    /// Kubeconfig of the hub.
+    #[arg(long, value_name = "FILE", alias = "downstream-kubeconfig", value_parser = path, default_value = "")]
+    pub(crate) federation_kubeconfig: Unset<PathBuf>,
+
+    /// Context in the kubeconfig of the hub, if not the current one.
+    #[arg(long, value_name = "NAME", alias = "downstream-context", value_parser = text, default_value = "")]
+    pub(crate) federation_context: Unset<String>,
+
+    /// Run the controllers of the management plane.
+    #[arg(long, value_name = "BOOL", action = ArgAction::Set, value_parser = boolean, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub(crate) enable_management_controllers: bool,
+
+    /// Run the controllers of a cell.
+    #[arg(long, value_name = "BOOL", action = ArgAction::Set, value_parser = boolean, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub(crate) enable_cell_controllers: bool,
+
+    /// Only write while holding a lease in the own cluster.
+    #[arg(long, value_name = "BOOL", action = ArgAction::Set, value_parser = boolean, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
+    pub(crate) leader_elect: bool,
+
+    /// Namespace of the lease; that of the pod, if this is one.
+    #[arg(long, value_name = "NAMESPACE", value_parser = text, default_value = "")]
+    pub(crate) leader_elect_namespace: Unset<String>,
+
+    /// Address of /healthz and /readyz; `:8081` means all addresses, `0` means off.
+    #[arg(long, value_name = "ADDRESS", value_parser = health_address, default_value = DEFAULT_HEALTH_ADDRESS)]
+    pub(crate) health_probe_bind_address: BindAddress,
+
+    /// Form of the log.
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) log_format: LogFormat,
+
+    /// What is logged: a level, or directives such as `info,planes=debug`.
+    #[arg(long, value_name = "DIRECTIVES", default_value = "info", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) log_level: String,
+}
+
+const DEFAULT_HEALTH_ADDRESS: &str = ":8081";
+
+/// A flag whose empty value means that it was not given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unset<T>(pub(crate) Option<T>);
+
+/// Form of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// One JSON object per line.
+    Json,
+    /// Lines for people.
+    Text,
+}
+
+/// Where to listen, in Go's forms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum BindAddress {
+    /// Not at all.
+    Off,
+    /// At this address; an empty host means all.
+    At {
+        /// Host name or IP address.
+        host: String,
+        /// Port number.
+        port: u16,
+    },
+}
+
+impl FromStr for BindAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "0" {
+            return Ok(Self::Off);
+        }
+        let error = || {
+            format!(
+                "{text:?} is not an address: \"host:port\", \":port\" for all addresses, or \"0\" for off"
+            )
+        };
+        let (host, port) = text.rsplit_once(':').ok_or_else(error)?;
+        let port = port.parse().map_err(|_| error())?;
+        let bracketed = host
+            .strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'));
+        let host = match bracketed {
+            Some(host) => host,
+            None if host.contains(':') => return Err(error()),
+            None => host,
+        };
+        Ok(Self::At {
+            host: host.to_owned(),
+            port,
+        })
+    }
+}
+
+fn health_address(text: &str) -> Result<BindAddress, String> {
+    if text.is_empty() {
+        DEFAULT_HEALTH_ADDRESS.parse()
+    } else {
+        text.parse()
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "clap's value parsers can fail")]
+fn path(text: &str) -> Result<Unset<PathBuf>, String> {
+    Ok(Unset((!text.is_empty()).then(|| PathBuf::from(text))))
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "clap's value parsers can fail")]
+fn text(text: &str) -> Result<Unset<String>, String> {
+    Ok(Unset((!text.is_empty()).then(|| text.to_owned())))
+}
+
+/// Go's `strconv.ParseBool`; empty means unset, and every boolean here is false then.
+fn boolean(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(true),
+        "" | "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok(false),
+        _ => Err(format!("{text:?} is not true or false")),
+    }
+}
+
+impl Args {
+    pub(crate) fn from_command_line() -> Self {
+        Self::parse_from(go_forms(std::env::args_os()))
+    }
+}
+
+/// Go's flags may begin with one dash: `-leader-elect` is `--leader-elect`.
+fn go_forms(args: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
+    args.enumerate().map(|(index, arg)| match arg.to_str() {
+        Some(text)
+            if index > 0 && text.len() > 2 && text.starts_with('-') && !text.starts_with("--") =>
+        {
+            format!("-{text}").into()
+        }
+        _ => arg,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(args: &[&str]) -> Result<Args, String> {
+        let args = std::iter::once("compute-federation")
+            .chain(args.iter().copied())
+            .map(OsString::from);
+        Args::try_parse_from(go_forms(args)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn nothing_is_on_by_default() {
+        let args = parse(&[]).unwrap();
+        assert!(
+            !args.enable_management_controllers
+                && !args.enable_cell_controllers
+                && !args.leader_elect
+        );
+        assert_eq!(args.server_config, Unset(None));
+        assert_eq!(
+            args.health_probe_bind_address,
+            BindAddress::At {
+                host: String::new(),
+                port: 8081
+            }
+        );
+    }
+
+    #[test]
+    fn booleans_take_gos_forms() {
+        for (flag, expected) in [
+            ("--leader-elect", true),
+            ("-leader-elect", true),
+            ("--leader-elect=true", true),
+            ("--leader-elect=1", true),
+            ("--leader-elect=T", true),
+            ("--leader-elect=false", false),
+            ("--leader-elect=F", false),
+            ("--leader-elect=", false),
+        ] {
+            assert_eq!(parse(&[flag]).unwrap().leader_elect, expected, "{flag}");
+        }
+        let error = parse(&["--leader-elect=yes"]).unwrap_err();
+        assert!(
+            error.contains("--leader-elect") && error.contains("\"yes\" is not true or false"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn an_empty_value_means_unset() {
+        let args = parse(&[
+            "--server-config=",
+            "--federation-kubeconfig=",
+            "--kubeconfig",
+            "",
+        ])
+        .unwrap();
+        assert_eq!(args.server_config, Unset(None));
+        assert_eq!(args.federation_kubeconfig, Unset(None));
+        assert_eq!(args.kubeconfig, Unset(None));
+        let args = parse(&["--health-probe-bind-address="]).unwrap();
+        assert_eq!(
+            args.health_probe_bind_address,
+            BindAddress::At {
+                host: String::new(),
+                port: 8081
+            }
+        );
+    }
+
+    #[test]
+    fn values_follow_an_equals_sign_or_a_space() {
+        for flags in [
+            vec!["--server-config=/c.yaml"],
+            vec!["--server-config", "/c.yaml"],
+            vec!["-server-config=/c.yaml"],
+        ] {
+            assert_eq!(
+                parse(&flags).unwrap().server_config,
+                Unset(Some("/c.yaml".into())),
+                "{flags:?}"
+            );
+        }
+        let args = parse(&["--downstream-kubeconfig=/hub"]).unwrap();
+        assert_eq!(args.federation_kubeconfig, Unset(Some("/hub".into())));
+    }
+
+    #[test]
+    fn addresses_take_gos_forms() {
+        let at = |host: &str, port| {
+            Ok(BindAddress::At {
+                host: host.into(),
+                port,
+            })
+        };
+        assert_eq!("0".parse(), Ok(BindAddress::Off));
+        assert_eq!(":8443".parse(), at("", 8443));
+        assert_eq!("127.0.0.1:0".parse(), at("127.0.0.1", 0));
+        assert_eq!("localhost:8081".parse(), at("localhost", 8081));
+        assert_eq!("[::1]:8081".parse(), at("::1", 8081));
+        for text in ["", "8081", ":x", ":70000", "::1:8081", "localhost"] {
+            assert!(text.parse::<BindAddress>().is_err(), "{text}");
+        }
+    }
+}
