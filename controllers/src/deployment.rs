@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use api::instance::InstanceController;
 use api::{Instance, InstanceSpec, WorkloadDeployment, finalizers};
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
 use planes::Outcome;
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use crate::cell::Cell;
 use crate::keys::ObjectKey;
 use crate::objects::{Keys, controller_reference};
 use crate::wiring::Controller;
-use crate::write::Writer;
+use crate::write::{Collection, Writer};
 use crate::{Clock, ReconcileError};
 use plan::{Observed, Step, linking_labels, ordinal, plan, template_hash};
 
@@ -50,9 +50,9 @@ impl DeploymentController {
         plan: plan::Plan,
     ) -> Result<(), ReconcileError> {
         let namespace = deployment.namespace().unwrap_or_default();
-        let deployments: Api<WorkloadDeployment> =
-            Api::namespaced(self.cell.client.clone(), &namespace);
-        let instances: Api<Instance> = Api::namespaced(self.cell.client.clone(), &namespace);
+        let cell = &self.cell;
+        let deployments = Collection::new(&cell.client, &namespace, Some(&cell.deployments));
+        let instances = Collection::new(&cell.client, &namespace, Some(&cell.instances));
         let finalizer = finalizers::WORKLOAD_CONTROLLER;
         if plan.add_finalizer {
             self.writer
@@ -93,7 +93,7 @@ impl DeploymentController {
 
     async fn ensure(
         &self,
-        instances: &Api<Instance>,
+        instances: &Collection<'_, Instance>,
         deployment: &WorkloadDeployment,
         existing: Option<&Instance>,
         ordinal: i32,

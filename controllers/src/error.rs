@@ -8,7 +8,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum ReconcileError {
     /// An API server refused a request or could not be reached.
-    #[error("{action}: {source}")]
+    #[error("{action}: {}", brief(source))]
     Api {
         /// What was tried, with the object.
         action: String,
@@ -63,5 +63,15 @@ impl ReconcileError {
     pub(crate) fn identity(object: impl Into<String>) -> impl FnOnce(IdentityError) -> Self {
         let object = object.into();
         move |source| Self::Identity { object, source }
+    }
+}
+
+/// What an API server said, without the rest of its `Status`.
+fn brief(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => {
+            format!("{} ({} {})", status.message, status.code, status.reason)
+        }
+        other => other.to_string(),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use api::{HubNamespace, WorkloadDeployment, annotations, finalizers};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
 use planes::Outcome;
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ use crate::management::{Hub, Project, Projects};
 use crate::objects::{Keys, covers, describe, is_terminating};
 use crate::policy::selects_city;
 use crate::wiring::Controller;
-use crate::write::{Writer, is_not_found};
+use crate::write::{Collection, Writer};
 use crate::{Clock, ReconcileError};
 use plan::{Observed, Plan, hub_namespace, plan};
 
@@ -81,9 +81,12 @@ impl Federator {
     ) -> Result<(), ReconcileError> {
         let name = deployment.name_any();
         let namespace = deployment.namespace().unwrap_or_default();
-        let upstream: Api<WorkloadDeployment> = Api::namespaced(project.client.clone(), &namespace);
-        let downstream: Api<WorkloadDeployment> =
-            Api::namespaced(self.hub.client.clone(), hub_namespace.as_str());
+        let upstream = Collection::new(&project.client, &namespace, Some(&project.deployments));
+        let downstream = Collection::new(
+            &self.hub.client,
+            hub_namespace.as_str(),
+            Some(&self.hub.deployments),
+        );
         if plan.record {
             let record = (
                 annotations::FEDERATION_NAMESPACE.to_owned(),
@@ -125,7 +128,7 @@ impl Federator {
         name: &HubNamespace,
         labels: &Keys,
     ) -> Result<(), ReconcileError> {
-        let namespaces: Api<Namespace> = Api::all(self.hub.client.clone());
+        let namespaces = Collection::of_plane(&self.hub.client, Some(&self.hub.namespaces));
         let existing = self.hub.namespaces.get("", name.as_str())?;
         let body = json!({
             "apiVersion": "v1",
@@ -141,26 +144,19 @@ impl Federator {
     /// Removes the finalizer once the hub itself says that the copy is gone: a cache may not have heard of it yet.
     async fn release(
         &self,
-        upstream: &Api<WorkloadDeployment>,
-        downstream: &Api<WorkloadDeployment>,
+        upstream: &Collection<'_, WorkloadDeployment>,
+        downstream: &Collection<'_, WorkloadDeployment>,
         deployment: &WorkloadDeployment,
     ) -> Result<(), ReconcileError> {
-        let name = deployment.name_any();
-        match downstream.get_metadata(&name).await {
-            Err(error) if is_not_found(&error) => {
-                self.writer
-                    .remove_finalizer(upstream, deployment, finalizers::FEDERATOR)
-                    .await
-            }
-            Err(error) => Err(ReconcileError::api(
-                format!("get the hub's copy of {name}"),
-                error,
-            )),
-            Ok(_) => Err(ReconcileError::NotYet {
+        if downstream.read(&deployment.name_any()).await?.is_some() {
+            return Err(ReconcileError::NotYet {
                 object: describe(deployment),
                 missing: "its hub copy to be gone".to_owned(),
-            }),
+            });
         }
+        self.writer
+            .remove_finalizer(upstream, deployment, finalizers::FEDERATOR)
+            .await
     }
 }
 

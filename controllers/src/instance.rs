@@ -11,7 +11,7 @@ use std::time::Duration;
 use api::{Instance, InstanceStatus, WorkloadDeployment, finalizers};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::runtime::events::EventType;
-use kube::{Api, Resource, ResourceExt};
+use kube::{Resource, ResourceExt};
 use planes::Outcome;
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ use crate::events::Events;
 use crate::keys::ObjectKey;
 use crate::objects::{Keys, controller_reference, deployment_name, is_terminating};
 use crate::wiring::Controller;
-use crate::write::{Object, Writer};
+use crate::write::{Collection, Writer};
 use crate::{Clock, ReconcileError};
 use plan::{HubSide, Observed, Plan, Transition, plan};
 
@@ -73,7 +73,7 @@ impl InstanceController {
 
     /// Reads what there must be for a copy; of a terminating Instance the copy alone.
     async fn observe_hub(&self, instance: &Instance) -> Result<HubSide, ReconcileError> {
-        let copy = read(&self.on_hub(instance), &instance.name_any()).await?;
+        let copy = self.on_hub(instance).read(&instance.name_any()).await?;
         if is_terminating(instance) {
             return Ok(HubSide {
                 copy,
@@ -81,14 +81,14 @@ impl InstanceController {
             });
         }
         let name = instance.namespace().unwrap_or_default();
-        let namespaces: Api<Namespace> = Api::all(self.cell.hub.clone());
-        let deployments: Api<WorkloadDeployment> = Api::namespaced(self.cell.hub.clone(), &name);
+        let namespaces = Collection::<Namespace>::of_plane(&self.cell.hub, None);
+        let deployments = Collection::<WorkloadDeployment>::new(&self.cell.hub, &name, None);
         let deployment = match deployment_name(instance.meta()) {
-            Some(deployment) => read(&deployments, deployment).await?,
+            Some(deployment) => deployments.read(deployment).await?,
             None => None,
         };
         Ok(HubSide {
-            namespace: read(&namespaces, &name).await?,
+            namespace: namespaces.read(&name).await?,
             deployment,
             copy,
         })
@@ -151,7 +151,7 @@ impl InstanceController {
                 .ensure(&copies, hub.copy.as_ref(), &body, &["/spec"], as_wanted)
                 .await?;
             // The status follows in the same breath: the cell does not watch the hub and would not hear of the copy.
-            let copy = read(&copies, &instance.name_any()).await?;
+            let copy = copies.read(&instance.name_any()).await?;
             let hub = HubSide {
                 namespace: hub.namespace.clone(),
                 deployment: hub.deployment.clone(),
@@ -180,26 +180,18 @@ impl InstanceController {
         }
     }
 
-    fn in_cell(&self, instance: &Instance) -> Api<Instance> {
-        Api::namespaced(
-            self.cell.client.clone(),
-            &instance.namespace().unwrap_or_default(),
-        )
+    fn in_cell(&self, instance: &Instance) -> Collection<'_, Instance> {
+        let namespace = instance.namespace().unwrap_or_default();
+        Collection::new(&self.cell.client, &namespace, Some(&self.cell.instances))
     }
 
-    fn on_hub(&self, instance: &Instance) -> Api<Instance> {
-        Api::namespaced(
-            self.cell.hub.clone(),
+    fn on_hub(&self, instance: &Instance) -> Collection<'_, Instance> {
+        Collection::new(
+            &self.cell.hub,
             &instance.namespace().unwrap_or_default(),
+            None,
         )
     }
-}
-
-async fn read<K: Object>(api: &Api<K>, name: &str) -> Result<Option<K>, ReconcileError> {
-    let read = api.get_opt(name).await;
-    read.map_err(|error| {
-        ReconcileError::api(format!("get the hub's {} {name}", K::kind(&())), error)
-    })
 }
 
 /// The copy: what the cell has, owned by the hub's WorkloadDeployment, so that the hub's own garbage collection takes it.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use api::karmada::PropagationPolicy;
 use api::{CityCode, HubNamespace, ProjectName, annotations, labels};
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
 use planes::Outcome;
 use serde_json::json;
 
@@ -15,7 +15,7 @@ use crate::ReconcileError;
 use crate::management::{Hub, Projects};
 use crate::objects::{describe, is_terminating, label};
 use crate::wiring::Controller;
-use crate::write::Writer;
+use crate::write::{Collection, Writer};
 use plan::{Observed, Plan, plan, selected_city};
 
 /// Whether the policy carries deployments of this city to the cells of this city.
@@ -90,8 +90,11 @@ impl PolicyController {
     }
 
     async fn execute(&self, namespace: &HubNamespace, plan: Plan) -> Result<(), ReconcileError> {
-        let policies: Api<PropagationPolicy> =
-            Api::namespaced(self.hub.client.clone(), namespace.as_str());
+        let policies = Collection::new(
+            &self.hub.client,
+            namespace.as_str(),
+            Some(&self.hub.policies),
+        );
         for desired in &plan.apply {
             let body = json!({
                 "apiVersion": "policy.karmada.io/v1alpha1",

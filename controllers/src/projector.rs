@@ -7,7 +7,7 @@ use std::sync::Arc;
 use api::identity::IdentityError;
 use api::{HubNamespace, Instance, ProjectName, WorkloadDeployment, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{Api, Resource, ResourceExt};
+use kube::{Resource, ResourceExt};
 use planes::Outcome;
 use serde_json::{Value, json};
 use tracing::warn;
@@ -17,7 +17,7 @@ use crate::keys::ProjectKey;
 use crate::management::{Hub, Project, Projects};
 use crate::objects::{deployment_name, owner_reference};
 use crate::wiring::Controller;
-use crate::write::Writer;
+use crate::write::{Collection, Writer};
 use plan::{Desired, Observed, plan};
 
 pub(crate) struct Projector {
@@ -114,7 +114,7 @@ impl Projector {
         projection: Option<&Arc<Instance>>,
         plan: plan::Plan,
     ) -> Result<(), ReconcileError> {
-        let instances: Api<Instance> = Api::namespaced(project.client.clone(), &key.namespace);
+        let instances = Collection::new(&project.client, &key.namespace, Some(&project.instances));
         if let (Some(desired), Some(instance), Some(deployment)) =
             (plan.apply, instance, deployment)
         {

@@ -5,7 +5,7 @@ mod plan;
 use std::sync::Arc;
 
 use api::{Workload, WorkloadDeployment, WorkloadDeploymentSpec, finalizers};
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
 use planes::Outcome;
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use crate::keys::ProjectKey;
 use crate::management::{Project, Projects};
 use crate::objects::{Keys, controller_reference};
 use crate::wiring::Controller;
-use crate::write::Writer;
+use crate::write::{Collection, Writer};
 use crate::{Clock, ReconcileError};
 use plan::{Desired, Observed, plan};
 
@@ -54,9 +54,8 @@ impl WorkloadController {
         plan: plan::Plan,
     ) -> Result<(), ReconcileError> {
         let namespace = workload.namespace().unwrap_or_default();
-        let workloads: Api<Workload> = Api::namespaced(project.client.clone(), &namespace);
-        let deployments: Api<WorkloadDeployment> =
-            Api::namespaced(project.client.clone(), &namespace);
+        let workloads = Collection::new(&project.client, &namespace, Some(&project.workloads));
+        let deployments = Collection::new(&project.client, &namespace, Some(&project.deployments));
         if plan.add_finalizer {
             let finalizer = finalizers::WORKLOAD_CONTROLLER;
             self.writer

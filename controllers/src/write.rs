@@ -2,10 +2,11 @@
 
 use std::fmt::Debug;
 
+use either::Either;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::core::Status;
-use kube::{Api, Resource, ResourceExt};
-use planes::Metrics;
+use kube::core::{ClusterResourceScope, NamespaceResourceScope};
+use kube::{Api, Client, Resource, ResourceExt};
+use planes::{Cache, Metrics};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -30,6 +31,41 @@ pub(crate) trait Object:
 }
 impl<K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned> Object for K {}
 
+/// The objects of one kind in one namespace of one plane, and the cache that shall know of writes at once, if there is
+/// one.
+pub(crate) struct Collection<'c, K> {
+    api: Api<K>,
+    cache: Option<&'c Cache<K>>,
+}
+
+impl<'c, K: Object<Scope = NamespaceResourceScope>> Collection<'c, K> {
+    /// The objects of a namespace.
+    pub(crate) fn new(client: &Client, namespace: &str, cache: Option<&'c Cache<K>>) -> Self {
+        Self {
+            api: Api::namespaced(client.clone(), namespace),
+            cache,
+        }
+    }
+}
+
+impl<'c, K: Object<Scope = ClusterResourceScope>> Collection<'c, K> {
+    /// The objects of a plane.
+    pub(crate) fn of_plane(client: &Client, cache: Option<&'c Cache<K>>) -> Self {
+        Self {
+            api: Api::all(client.clone()),
+            cache,
+        }
+    }
+}
+
+impl<K: Object> Collection<'_, K> {
+    /// Asks the API server itself for an object.
+    pub(crate) async fn read(&self, name: &str) -> Result<Option<K>> {
+        let read = self.api.get_opt(name).await;
+        read.map_err(|error| ReconcileError::api(format!("get {} {name}", K::kind(&())), error))
+    }
+}
+
 impl Writer {
     pub(crate) fn new(controller: &'static str, metrics: &Metrics) -> Self {
         let field_manager = format!("compute-federation-{controller}");
@@ -48,7 +84,7 @@ impl Writer {
     /// their JSON pointers, `as_wanted` compares.
     pub(crate) async fn ensure<K: Object + Serialize>(
         &self,
-        api: &Api<K>,
+        to: &Collection<'_, K>,
         existing: Option<&K>,
         body: &Value,
         own: &[&str],
@@ -60,11 +96,11 @@ impl Writer {
                 field_manager: Some(self.field_manager.clone()),
                 ..PostParams::default()
             };
-            let created = api.create(&params, &object).await;
-            let created = self.wrote::<K, _>("create", &object.name_any(), created)?;
+            let created = to.api.create(&params, &object).await;
+            let created = self.wrote(to, "create", &object.name_any(), created)?;
             return stays(&created, as_wanted);
         };
-        let applied = self.apply(api, existing, body).await?;
+        let applied = self.apply(to, existing, body).await?;
         if as_wanted(&applied) {
             return Ok(());
         }
@@ -76,17 +112,23 @@ impl Writer {
             json!({"op": "replace", "path": part, "value": value})
         }));
         let patch = Patch::<Value>::Json(decode(Value::Array(patch))?);
-        let replaced = api
+        let replaced = to
+            .api
             .patch(&applied.name_any(), &self.patch_params(), &patch)
             .await;
         stays(
-            &self.wrote::<K, _>("patch", &applied.name_any(), replaced)?,
+            &self.wrote(to, "patch", &applied.name_any(), replaced)?,
             as_wanted,
         )
     }
 
     /// Applies to exactly this object, not to another one that has taken its name.
-    async fn apply<K: Object>(&self, api: &Api<K>, existing: &K, body: &Value) -> Result<K> {
+    async fn apply<K: Object>(
+        &self,
+        to: &Collection<'_, K>,
+        existing: &K,
+        body: &Value,
+    ) -> Result<K> {
         let mut body = body.clone();
         if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.insert("uid".into(), json!(existing.uid()));
@@ -96,8 +138,8 @@ impl Writer {
             force: true,
             ..self.patch_params()
         };
-        let applied = api.patch(&name, &params, &Patch::Apply(&body)).await;
-        self.wrote::<K, _>("apply", &name, applied)
+        let applied = to.api.patch(&name, &params, &Patch::Apply(&body)).await;
+        self.wrote(to, "apply", &name, applied)
     }
 
     fn patch_params(&self) -> PatchParams {
@@ -110,7 +152,7 @@ impl Writer {
     /// Applies a whole status, for kinds whose status has this one writer on this plane.
     pub(crate) async fn apply_status<K: Object>(
         &self,
-        api: &Api<K>,
+        to: &Collection<'_, K>,
         name: &str,
         status: Value,
     ) -> Result<()> {
@@ -124,30 +166,34 @@ impl Writer {
             force: true,
             ..self.patch_params()
         };
-        let applied = api.patch_status(name, &params, &Patch::Apply(&body)).await;
-        self.wrote::<K, _>("apply status", name, applied).map(drop)
+        let applied = to
+            .api
+            .patch_status(name, &params, &Patch::Apply(&body))
+            .await;
+        self.wrote(to, "apply status", name, applied).map(drop)
     }
 
     /// Writes fields of a status that has several writers: fails if the object has changed since it was read.
     pub(crate) async fn patch_status<K: Object>(
         &self,
-        api: &Api<K>,
+        to: &Collection<'_, K>,
         object: &K,
         status: Value,
     ) -> Result<()> {
         let name = object.name_any();
         let body =
             json!({"metadata": {"resourceVersion": object.resource_version()}, "status": status});
-        let patched = api
+        let patched = to
+            .api
             .patch_status(&name, &self.patch_params(), &Patch::Merge(&body))
             .await;
-        self.wrote::<K, _>("patch status", &name, patched).map(drop)
+        self.wrote(to, "patch status", &name, patched).map(drop)
     }
 
     /// Adds a finalizer, and annotations in the same write. Fails if the object has changed since it was read.
     pub(crate) async fn add_finalizer<K: Object>(
         &self,
-        api: &Api<K>,
+        to: &Collection<'_, K>,
         object: &K,
         finalizer: &str,
         annotations: &Keys,
@@ -157,13 +203,13 @@ impl Writer {
             finalizers.push(finalizer.to_owned());
         }
         let metadata = json!({"finalizers": finalizers, "annotations": annotations});
-        self.patch_metadata(api, object, metadata).await.map(drop)
+        self.patch_metadata(to, object, metadata).await.map(drop)
     }
 
     /// Removes a finalizer whose work is done. Fails if the object has changed since it was read.
     pub(crate) async fn remove_finalizer<K: Object>(
         &self,
-        api: &Api<K>,
+        to: &Collection<'_, K>,
         object: &K,
         finalizer: &str,
     ) -> Result<()> {
@@ -172,14 +218,14 @@ impl Writer {
             .iter()
             .filter(|existing| *existing != finalizer)
             .collect();
-        self.patch_metadata(api, object, json!({"finalizers": finalizers}))
+        self.patch_metadata(to, object, json!({"finalizers": finalizers}))
             .await
             .map(drop)
     }
 
     async fn patch_metadata<K: Object>(
         &self,
-        api: &Api<K>,
+        to: &Collection<'_, K>,
         object: &K,
         mut metadata: Value,
     ) -> Result<K> {
@@ -188,12 +234,12 @@ impl Writer {
             fields.insert("resourceVersion".into(), json!(object.resource_version()));
         }
         let patch = Patch::Merge(json!({"metadata": metadata}));
-        let patched = api.patch(&name, &self.patch_params(), &patch).await;
-        self.wrote::<K, _>("patch", &name, patched)
+        let patched = to.api.patch(&name, &self.patch_params(), &patch).await;
+        self.wrote(to, "patch", &name, patched)
     }
 
     /// Deletes exactly this object, not another one that has taken its name. One that is gone is deleted.
-    pub(crate) async fn delete<K: Object>(&self, api: &Api<K>, object: &K) -> Result<()> {
+    pub(crate) async fn delete<K: Object>(&self, to: &Collection<'_, K>, object: &K) -> Result<()> {
         let name = object.name_any();
         let preconditions = Preconditions {
             uid: object.uid(),
@@ -203,27 +249,35 @@ impl Writer {
             preconditions: Some(preconditions),
             ..DeleteParams::background()
         };
-        match api.delete(&name, &params).await {
+        match to.api.delete(&name, &params).await {
+            // It has finalizers, and goes when they have.
+            Ok(Either::Left(terminating)) => {
+                self.wrote(to, "delete", &name, Ok(terminating)).map(drop)
+            }
+            Ok(Either::Right(_)) => self
+                .wrote(to, "delete", &name, Ok(object.clone()))
+                .map(drop),
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-            result => self.wrote::<K, _>("delete", &name, result).map(drop),
+            Err(error) => self.wrote(to, "delete", &name, Err(error)).map(drop),
         }
     }
 
-    fn wrote<K: Object, T>(
+    fn wrote<K: Object>(
         &self,
+        to: &Collection<'_, K>,
         verb: &'static str,
         name: &str,
-        result: kube::Result<T>,
-    ) -> Result<T> {
+        result: kube::Result<K>,
+    ) -> Result<K> {
         let kind = K::kind(&());
-        match result {
-            Ok(written) => {
-                self.metrics.wrote(self.controller, verb, &kind);
-                tracing::info!(verb, %kind, name, "written");
-                Ok(written)
-            }
-            Err(error) => Err(ReconcileError::api(format!("{verb} {kind} {name}"), error)),
+        let written =
+            result.map_err(|error| ReconcileError::api(format!("{verb} {kind} {name}"), error))?;
+        self.metrics.wrote(self.controller, verb, &kind);
+        tracing::info!(verb, %kind, name, "written");
+        if let Some(cache) = to.cache {
+            cache.learn(written.clone());
         }
+        Ok(written)
     }
 }
 
@@ -241,9 +295,4 @@ fn stays<K: Object>(written: &K, as_wanted: impl Fn(&K) -> bool) -> Result<()> {
             object: describe(written),
         })
     }
-}
-
-/// Whether an API server says that the object of a request does not exist.
-pub(crate) fn is_not_found(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if Status::is_not_found(status))
 }

@@ -37,11 +37,20 @@ struct Inner<K> {
     synced: watch::Sender<bool>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Entry<K> {
     metadata: ObjectMeta,
     /// Why the object cannot be decoded, where it cannot.
     object: Result<Arc<K>, String>,
+}
+
+impl<K> Clone for Entry<K> {
+    fn clone(&self) -> Self {
+        Self {
+            metadata: self.metadata.clone(),
+            object: self.object.clone(),
+        }
+    }
 }
 
 /// An object exists and cannot be read. It is not absent: no decision may take it so.
@@ -122,10 +131,67 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
             .collect()
     }
 
+    /// Takes in an object as a write has returned it, unless a later version is known already: whoever decides next
+    /// sees what has been written, though the watch may not have told of it yet. Handlers hear of it from the watch.
+    pub fn learn(&self, mut object: K) {
+        object.meta_mut().managed_fields = None;
+        let metadata = object.meta().clone();
+        let entry = Entry {
+            metadata,
+            object: Ok(Arc::new(object)),
+        };
+        let mut objects = self
+            .inner
+            .objects
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        insert_newer(&mut objects, entry.key(), entry);
+    }
+
     /// Whether everything has been listed once, now and later.
     pub fn synced(&self) -> watch::Receiver<bool> {
         self.inner.synced.subscribe()
     }
+}
+
+impl<K> Entry<K> {
+    fn key(&self) -> ObjectKey {
+        let ObjectMeta {
+            namespace, name, ..
+        } = &self.metadata;
+        (
+            namespace.clone().unwrap_or_default(),
+            name.clone().unwrap_or_default(),
+        )
+    }
+
+    /// Whether this is a later version than `other`. Resource versions are comparable numbers (Kubernetes 1.35, KEP-5504).
+    fn is_newer(&self, other: &Self) -> bool {
+        let version = |entry: &Self| {
+            entry
+                .metadata
+                .resource_version
+                .as_ref()?
+                .parse::<u128>()
+                .ok()
+        };
+        version(self).is_some_and(|this| version(other).is_some_and(|other| this > other))
+    }
+}
+
+/// Puts an entry in the place of an older one, which it gives back.
+fn insert_newer<K>(
+    objects: &mut BTreeMap<ObjectKey, Entry<K>>,
+    key: ObjectKey,
+    entry: Entry<K>,
+) -> Option<Entry<K>> {
+    if objects
+        .get(&key)
+        .is_some_and(|existing| existing.is_newer(&entry))
+    {
+        return None;
+    }
+    objects.insert(key, entry)
 }
 
 impl<K: Resource<DynamicType = ()>> Entry<K> {
@@ -214,7 +280,7 @@ where
             Event::Apply(object) => {
                 let (key, entry) = self.entry(object);
                 let metadata = entry.metadata.clone();
-                let former = self.write(|objects| objects.insert(key, entry));
+                let former = self.write(|objects| insert_newer(objects, key, entry));
                 self.tell(
                     former.as_ref().map(|former| &former.metadata),
                     Some(&metadata),
@@ -223,7 +289,15 @@ where
             }
             Event::Delete(object) => {
                 let (key, entry) = self.entry(object);
-                self.write(|objects| objects.remove(&key));
+                self.write(|objects| {
+                    // A successor of the same name may be known already.
+                    if objects
+                        .get(&key)
+                        .is_some_and(|existing| existing.metadata.uid == entry.metadata.uid)
+                    {
+                        objects.remove(&key);
+                    }
+                });
                 self.tell(None, Some(&entry.metadata));
                 self.count_undecodable();
             }
@@ -237,7 +311,19 @@ where
             .iter()
             .map(|(key, entry)| (key.clone(), entry.metadata.clone()))
             .collect();
-        let mut former = self.write(|objects| mem::replace(objects, listed));
+        let mut former = self.write(|objects| {
+            let former = mem::replace(objects, listed);
+            for (key, entry) in &former {
+                // What was written while the list was made is newer than the list.
+                if objects
+                    .get(key)
+                    .is_some_and(|listed| entry.is_newer(listed))
+                {
+                    objects.insert(key.clone(), entry.clone());
+                }
+            }
+            former
+        });
         for (key, metadata) in new {
             let former = former.remove(&key).map(|entry| entry.metadata);
             let same = |former: &ObjectMeta| {
@@ -281,15 +367,13 @@ where
             Err(invalid) => (Err(invalid.error), invalid.metadata),
         };
         metadata.managed_fields = None;
-        let key = (
-            metadata.namespace.clone().unwrap_or_default(),
-            metadata.name.clone().unwrap_or_default(),
-        );
-        if let Err(problem) = &object {
+        let entry = Entry { metadata, object };
+        let key = entry.key();
+        if let Err(problem) = &entry.object {
             let (namespace, name) = (&key.0, &key.1);
             warn!(plane = %self.plane, kind = %K::kind(&()), namespace, name, problem, "object cannot be decoded");
         }
-        (key, Entry { metadata, object })
+        (key, entry)
     }
 
     fn count_undecodable(&self) {

@@ -5,7 +5,6 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt::{Debug, Display};
 use std::hash::Hash;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -13,7 +12,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::time::{DelayQueue, delay_queue};
-use tracing::{Instrument, info_span, warn};
+use tracing::{Instrument, debug, info_span, warn};
 
 use crate::metrics::{ControllerLabels, Metrics, ReconcileLabels};
 
@@ -171,7 +170,8 @@ struct State<K> {
 
 struct Failures {
     count: u32,
-    last: Arc<str>,
+    /// The failure that was reported last.
+    reported: Option<Box<str>>,
 }
 
 impl<K> Default for State<K> {
@@ -232,26 +232,37 @@ impl<K: Clone + Debug + Eq + Hash> State<K> {
         }
     }
 
-    /// The time to wait after this failure. The same failure of the same key is reported once.
+    /// The time to wait after this failure. A first one is often only that someone was faster; from the second in a row
+    /// on, each different failure of a key is reported once.
     fn failed(&mut self, controller: &str, key: &K, error: &str) -> Duration {
-        let former = self.failures.get(key);
-        let count = former.map_or(0, |failures| failures.count) + 1;
+        let (count, reported) = match self.failures.remove(key) {
+            Some(failures) => (failures.count + 1, failures.reported),
+            None => (1, None),
+        };
         let wait = BACKOFF_MAX.min(BACKOFF_MIN.saturating_mul(1 << (count - 1).min(16)));
-        if former.is_none_or(|failures| &*failures.last != error) {
-            warn!(
-                controller,
-                ?key,
-                error,
-                "reconciliation failed; it is tried again"
-            );
-        }
-        self.failures.insert(
-            key.clone(),
-            Failures {
-                count,
-                last: error.into(),
-            },
-        );
+        let reported = match reported {
+            Some(reported) if *reported == *error => Some(reported),
+            former if count == 1 => {
+                debug!(
+                    controller,
+                    ?key,
+                    error,
+                    "reconciliation failed; it is tried again"
+                );
+                former
+            }
+            _ => {
+                warn!(
+                    controller,
+                    ?key,
+                    error,
+                    "reconciliation failed again; it is tried again"
+                );
+                Some(error.into())
+            }
+        };
+        self.failures
+            .insert(key.clone(), Failures { count, reported });
         wait
     }
 }

@@ -1,0 +1,158 @@
+//! Writes, counted from the API servers' own audit logs.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde::Deserialize;
+
+use crate::Plane;
+
+/// A write that an API server has answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// The plane that was written to.
+    pub plane: String,
+    /// Who wrote.
+    pub user_agent: String,
+    /// `create`, `update`, `patch`, `delete` or `deletecollection`.
+    pub verb: String,
+    /// Resource, with its subresource.
+    pub resource: String,
+    /// Namespace and name of the object.
+    pub object: String,
+    /// HTTP status of the answer.
+    pub code: u16,
+}
+
+impl fmt::Display for Write {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            plane,
+            user_agent,
+            verb,
+            resource,
+            object,
+            code,
+        } = self;
+        write!(
+            f,
+            "{plane}: {verb} {resource} {object} by {user_agent}: {code}"
+        )
+    }
+}
+
+impl Write {
+    /// Whether compute-federation wrote, in any of its roles.
+    pub fn is_ours(&self) -> bool {
+        self.user_agent.starts_with("compute-federation/")
+    }
+
+    /// Whether a lease was written.
+    pub fn is_lease(&self) -> bool {
+        self.resource == "leases"
+    }
+}
+
+/// A moment in the audit logs of several planes.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    logs: Vec<(String, PathBuf, usize)>,
+}
+
+impl Mark {
+    /// Now.
+    ///
+    /// # Errors
+    ///
+    /// When an audit log cannot be read.
+    pub fn now<'p>(planes: impl IntoIterator<Item = &'p Plane>) -> anyhow::Result<Self> {
+        let logs = planes
+            .into_iter()
+            .map(|plane| {
+                let log = plane.audit_log().to_owned();
+                let length = read(&log)?.len();
+                Ok((plane.name().to_owned(), log, length))
+            })
+            .collect::<anyhow::Result<_>>()?;
+        Ok(Self { logs })
+    }
+
+    /// The writes since then.
+    ///
+    /// # Errors
+    ///
+    /// When an audit log cannot be read.
+    pub fn writes(&self) -> anyhow::Result<Vec<Write>> {
+        let mut writes = Vec::new();
+        for (plane, log, begin) in &self.logs {
+            let text = read(log)?;
+            let new = text.get(*begin..).unwrap_or_default();
+            // The last line may be incomplete; it is not answered yet then.
+            let lines = new
+                .split_inclusive('\n')
+                .filter(|line| line.ends_with('\n'));
+            for line in lines {
+                let entry: Entry = serde_json::from_str(line)
+                    .with_context(|| format!("{}: {line}", log.display()))?;
+                writes.push(entry.write(plane));
+            }
+        }
+        Ok(writes)
+    }
+}
+
+fn read(log: &Path) -> anyhow::Result<String> {
+    fs::read_to_string(log).with_context(|| log.display().to_string())
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    #[serde(default)]
+    user_agent: String,
+    verb: String,
+    #[serde(default)]
+    object_ref: ObjectRef,
+    #[serde(default)]
+    response_status: ResponseStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ObjectRef {
+    resource: String,
+    subresource: String,
+    namespace: String,
+    name: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ResponseStatus {
+    code: u16,
+}
+
+impl Entry {
+    fn write(self, plane: &str) -> Write {
+        let ObjectRef {
+            resource,
+            subresource,
+            namespace,
+            name,
+        } = self.object_ref;
+        Write {
+            plane: plane.to_owned(),
+            user_agent: self.user_agent,
+            verb: self.verb,
+            resource: if subresource.is_empty() {
+                resource
+            } else {
+                format!("{resource}/{subresource}")
+            },
+            object: format!("{namespace}/{name}"),
+            code: self.response_status.code,
+        }
+    }
+}

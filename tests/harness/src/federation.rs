@@ -1,0 +1,509 @@
+//! The whole federation: what is started, in which order, and how it ends.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use futures::FutureExt;
+use futures::future::{join_all, select_all, try_join_all};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::karmada::{self, KarmadaPorts};
+use crate::manager::{Manager, ManagerPorts, Role, deploy};
+use crate::objects::{apply, apply_crds};
+use crate::peers::Peers;
+use crate::pki::Pki;
+use crate::plane::{Plane, PlanePorts, flag};
+use crate::ports::Ports;
+use crate::process::{Process, Program};
+use crate::{files, provider};
+
+/// File in the directory of a federation that has been left running.
+pub(crate) const KEPT_STATE: &str = "kept.json";
+/// File that Karmada knows the interpreter by.
+const INTERPRETER: &str = "base/federation/resource-interpreter-webhook.yaml";
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Names the federation's directory.
+    pub label: String,
+    /// The build's target directory, below which the federation's directory is made.
+    pub target: PathBuf,
+    /// The compute-federation binary.
+    pub binary: PathBuf,
+    /// The outside programs.
+    pub peers: Peers,
+    /// The cells.
+    pub cells: Vec<CellConfig>,
+    /// Whether compute-federation runs in the management plane and in the cells; if not, the federation is bare.
+    pub managers: bool,
+}
+
+/// A cell to start.
+#[derive(Clone, Debug)]
+pub struct CellConfig {
+    /// Name of the cell.
+    pub name: String,
+    /// Code of its city.
+    pub city: String,
+}
+
+impl CellConfig {
+    /// A cell of this name in this city.
+    pub fn new(name: &str, city: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            city: city.to_owned(),
+        }
+    }
+}
+
+/// What every part is started with.
+pub(crate) struct Setup<'a> {
+    pub(crate) binary: &'a Path,
+    pub(crate) directory: &'a Path,
+    pub(crate) logs: &'a Path,
+    pub(crate) peers: &'a Peers,
+    pub(crate) pki: &'a Pki,
+}
+
+/// A running federation. Its processes end when it is dropped, or with the process that holds it.
+pub struct Federation {
+    directory: PathBuf,
+    project: Plane,
+    hub: Plane,
+    cells: BTreeMap<String, Cell>,
+    management: Option<tokio::sync::Mutex<Manager>>,
+    others: Vec<Process>,
+    ready_after: Duration,
+    _ports: Ports,
+}
+
+struct Cell {
+    plane: Plane,
+    manager: Option<tokio::sync::Mutex<Manager>>,
+    provider: Option<Process>,
+}
+
+/// A federation that goes on without the process that started it.
+#[derive(Deserialize, Serialize)]
+struct Kept {
+    tethers: Vec<u32>,
+}
+
+impl Federation {
+    /// Starts a federation and waits until it is ready.
+    ///
+    /// # Errors
+    ///
+    /// When a part does not become ready or ends; the error names its log. Nothing is left running.
+    pub async fn start(config: &Config) -> anyhow::Result<Self> {
+        let begin = Instant::now();
+        let directory = files::create(&config.target, &config.label)?;
+        let logs = directory.join("logs");
+        fs::create_dir_all(&logs)?;
+        let pki = Pki::create(&directory.join("pki"))?;
+        let setup = Setup {
+            binary: &config.binary,
+            directory: &directory,
+            logs: &logs,
+            peers: &config.peers,
+            pki: &pki,
+        };
+        let started = Self::assemble(config, &setup, begin).await;
+        started.with_context(|| format!("the federation in {} did not start", directory.display()))
+    }
+
+    async fn assemble(config: &Config, setup: &Setup<'_>, begin: Instant) -> anyhow::Result<Self> {
+        let mut ports = Ports::take()?;
+        let etcd_port = ports.next()?;
+        let etcd = start_etcd(setup, etcd_port, ports.next()?).await?;
+        let plane_ports = |ports: &mut Ports| {
+            anyhow::Ok(PlanePorts {
+                apiserver: ports.next()?,
+                etcd: etcd_port,
+            })
+        };
+        let (project_ports, hub_ports) = (plane_ports(&mut ports)?, plane_ports(&mut ports)?);
+        let karmada_ports = KarmadaPorts {
+            aggregated_apiserver: ports.next()?,
+            webhook: ports.next()?,
+            webhook_health: ports.next()?,
+            etcd: etcd_port,
+        };
+        let management_ports = manager_ports(&mut ports)?;
+        let mut cell_ports = Vec::new();
+        for cell in &config.cells {
+            cell_ports.push((cell, plane_ports(&mut ports)?, manager_ports(&mut ports)?));
+        }
+
+        let project = start_plane(setup, "project", "project", project_ports, &[]);
+        let hub = async {
+            let flags = karmada::hub_flags(setup);
+            let hub = start_plane(setup, "hub", "hub", hub_ports, &flags).await?;
+            let karmada = karmada::start(setup, &hub, karmada_ports).await?;
+            anyhow::Ok((hub, karmada))
+        };
+        let cells = try_join_all(
+            cell_ports
+                .iter()
+                .map(|(cell, ports, _)| start_cell(setup, cell, *ports)),
+        );
+        let (project, (hub, mut others), cells) = etcd
+            .while_running(async { tokio::try_join!(project, hub, cells) })
+            .await?;
+        others.push(etcd);
+
+        let management = async {
+            if !config.managers {
+                return Ok(None);
+            }
+            let manager =
+                Manager::start(setup, Role::Management, &project, &hub, management_ports).await?;
+            register_interpreter(setup, &hub, manager.webhook_port()).await?;
+            anyhow::Ok(Some(manager))
+        };
+        let members = async {
+            others.extend(karmada::start_controllers(setup, &hub).await?);
+            try_join_all(cells.iter().zip(&config.cells).map(|(cell, config)| async {
+                karmada::join(setup, &hub, cell, config).await?;
+                karmada::joined(&hub, cell.name()).await
+            }))
+            .await
+        };
+        // Karmada loads interpreters when it starts and does not look back at objects that came before them.
+        let management = management.await?;
+        let runners = try_join_all(cells.iter().zip(&cell_ports).map(
+            |(cell, (_, _, ports))| async {
+                if !config.managers {
+                    return Ok((None, None));
+                }
+                let manager = Manager::start(setup, Role::Cell, cell, &hub, *ports).await?;
+                Ok((Some(manager), Some(start_provider(setup, cell).await?)))
+            },
+        ));
+        let (runners, _): (Vec<(_, _)>, _) = tokio::try_join!(runners, members)?;
+
+        let lock = tokio::sync::Mutex::new;
+        let cells = cells
+            .into_iter()
+            .zip(runners)
+            .map(|(plane, (manager, provider))| {
+                (
+                    plane.name().to_owned(),
+                    Cell {
+                        plane,
+                        manager: manager.map(lock),
+                        provider,
+                    },
+                )
+            });
+        Ok(Self {
+            directory: setup.directory.to_owned(),
+            project,
+            hub,
+            cells: cells.collect(),
+            management: management.map(tokio::sync::Mutex::new),
+            others,
+            ready_after: begin.elapsed(),
+            _ports: ports,
+        })
+    }
+
+    /// How long it took until everything was ready.
+    pub fn ready_after(&self) -> Duration {
+        self.ready_after
+    }
+
+    /// Where logs, kubeconfigs and certificates are.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The project's API server.
+    pub fn project(&self) -> &Plane {
+        &self.project
+    }
+
+    /// Karmada's API server.
+    pub fn hub(&self) -> &Plane {
+        &self.hub
+    }
+
+    /// A cell's API server.
+    ///
+    /// # Errors
+    ///
+    /// When there is no cell of this name.
+    pub fn cell(&self, name: &str) -> anyhow::Result<&Plane> {
+        self.cells
+            .get(name)
+            .map(|cell| &cell.plane)
+            .with_context(|| format!("there is no cell {name}"))
+    }
+
+    /// All cells, by name.
+    pub fn cells(&self) -> impl Iterator<Item = &Plane> {
+        self.cells.values().map(|cell| &cell.plane)
+    }
+
+    /// All API servers: project, hub, cells.
+    pub fn planes(&self) -> impl Iterator<Item = &Plane> {
+        [&self.project, &self.hub].into_iter().chain(self.cells())
+    }
+
+    /// compute-federation in the management plane.
+    ///
+    /// # Errors
+    ///
+    /// When the federation is bare.
+    pub fn management(&self) -> anyhow::Result<&tokio::sync::Mutex<Manager>> {
+        self.management
+            .as_ref()
+            .context("the federation runs without managers")
+    }
+
+    /// compute-federation in a cell.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such cell, or the federation is bare.
+    pub fn cell_manager(&self, name: &str) -> anyhow::Result<&tokio::sync::Mutex<Manager>> {
+        let cell = self
+            .cells
+            .get(name)
+            .with_context(|| format!("there is no cell {name}"))?;
+        cell.manager
+            .as_ref()
+            .context("the federation runs without managers")
+    }
+
+    /// The ids of all processes, tethers included, while no manager is locked.
+    pub fn pids(&self) -> Vec<i32> {
+        let planes = self.planes().flat_map(Plane::processes);
+        let providers = self
+            .cells
+            .values()
+            .filter_map(|cell| cell.provider.as_ref());
+        let mut pids: Vec<_> = planes
+            .chain(&self.others)
+            .chain(providers)
+            .flat_map(|process| [process.pid(), process.tether_pid().cast_signed()])
+            .collect();
+        for manager in self
+            .managers()
+            .filter_map(|manager| manager.try_lock().ok())
+        {
+            pids.extend(
+                manager
+                    .process()
+                    .iter()
+                    .flat_map(|p| [p.pid(), p.tether_pid().cast_signed()]),
+            );
+        }
+        pids
+    }
+
+    /// Waits until a process ends that no one asked to, and says what it wrote last.
+    pub async fn death(&self) -> anyhow::Error {
+        let processes = self.planes().flat_map(Plane::processes).chain(&self.others);
+        let deaths =
+            processes.map(|process| async { process.death(process.ended().await) }.boxed());
+        select_all(deaths).await.0
+    }
+
+    fn managers(&self) -> impl Iterator<Item = &tokio::sync::Mutex<Manager>> {
+        self.management
+            .iter()
+            .chain(self.cells.values().filter_map(|cell| cell.manager.as_ref()))
+    }
+
+    fn into_processes(self) -> (Vec<Process>, Vec<Process>) {
+        let (mut first, mut others) = (Vec::new(), self.others);
+        first.extend(
+            self.management
+                .and_then(|manager| manager.into_inner().into_process()),
+        );
+        others.extend(self.project.into_processes());
+        others.extend(self.hub.into_processes());
+        for cell in self.cells.into_values() {
+            first.extend(
+                cell.manager
+                    .and_then(|manager| manager.into_inner().into_process()),
+            );
+            others.extend(cell.provider);
+            others.extend(cell.plane.into_processes());
+        }
+        (first, others)
+    }
+
+    /// Ends all processes and waits until they are gone. Logs are kept.
+    pub async fn stop(self) {
+        let (managers, others) = self.into_processes();
+        join_all(managers.into_iter().map(Process::terminate)).await;
+        join_all(others.into_iter().map(Process::kill)).await;
+    }
+
+    /// Lets the federation go on without this process. [`stop_kept`] ends it.
+    ///
+    /// # Errors
+    ///
+    /// When a process has ended already.
+    pub async fn keep(self) -> anyhow::Result<()> {
+        let state = self.directory.join(KEPT_STATE);
+        let (managers, others) = self.into_processes();
+        let processes: Vec<_> = managers.into_iter().chain(others).collect();
+        let tethers = processes.iter().map(Process::tether_pid).collect();
+        fs::write(state, serde_json::to_string(&Kept { tethers })?)?;
+        try_join_all(processes.into_iter().map(Process::detach))
+            .await
+            .map(drop)
+    }
+}
+
+/// Ends every federation below this target directory that was left running, and says which.
+///
+/// # Errors
+///
+/// When the directories cannot be read.
+pub fn stop_kept(target: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    use rustix::process::{Pid, Signal, kill_process};
+    let mut stopped = Vec::new();
+    for directory in fs::read_dir(target.join("federation"))
+        .into_iter()
+        .flatten()
+    {
+        let directory = directory?.path();
+        let state = directory.join(KEPT_STATE);
+        let Ok(text) = fs::read_to_string(&state) else {
+            continue;
+        };
+        let kept: Kept =
+            serde_json::from_str(&text).with_context(|| state.display().to_string())?;
+        let tethers = kept
+            .tethers
+            .into_iter()
+            .filter_map(|pid| Pid::from_raw(pid.cast_signed()));
+        for tether in tethers.filter(|tether| is_tether(*tether)) {
+            // The kernel ends what the tether holds. A tether that has ended cannot be killed, and need not be.
+            let _ = kill_process(tether, Signal::KILL);
+        }
+        fs::remove_file(&state)?;
+        // etcd's data goes with its tether, unless that is killed.
+        let _ = fs::remove_dir_all(directory.join("etcd"));
+        stopped.push(directory);
+    }
+    Ok(stopped)
+}
+
+/// Whether a process is a tether: another one may have got its id meanwhile.
+fn is_tether(pid: rustix::process::Pid) -> bool {
+    let command = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
+    command.split(|byte| *byte == 0).nth(1) == Some(crate::tether::HOLD.as_bytes())
+}
+
+fn manager_ports(ports: &mut Ports) -> anyhow::Result<ManagerPorts> {
+    Ok(ManagerPorts {
+        health: ports.next()?,
+        metrics: ports.next()?,
+        webhook: ports.next()?,
+    })
+}
+
+async fn start_etcd(setup: &Setup<'_>, port: u16, peer_port: u16) -> anyhow::Result<Process> {
+    let data = setup.directory.join("etcd");
+    let url = format!("http://127.0.0.1:{port}");
+    Process::start(Program {
+        name: "etcd",
+        path: setup.peers.program("etcd"),
+        args: vec![
+            flag("data-dir", &data),
+            "--unsafe-no-fsync".into(),
+            format!("--listen-client-urls={url}").into(),
+            format!("--advertise-client-urls={url}").into(),
+            format!("--listen-peer-urls=http://127.0.0.1:{peer_port}").into(),
+            "--log-level=warn".into(),
+            "--quota-backend-bytes=8589934592".into(),
+        ],
+        logs: setup.logs,
+        remove: Some(&data),
+    })
+    .await
+}
+
+/// Starts an API server and applies our CRDs: before Karmada sees it, so that it knows our kinds at once.
+async fn start_plane(
+    setup: &Setup<'_>,
+    kind: &'static str,
+    name: &str,
+    ports: PlanePorts,
+    flags: &[std::ffi::OsString],
+) -> anyhow::Result<Plane> {
+    let plane = Plane::start(setup, kind, name, ports, flags).await?;
+    let definitions = api::crds::files().map_err(anyhow::Error::from_boxed)?;
+    let files: Vec<_> = definitions
+        .iter()
+        .map(|file| deploy().join("base/crd").join(&file.name))
+        .collect();
+    apply_crds(&plane.client(), &files).await?;
+    Ok(plane)
+}
+
+async fn start_cell(
+    setup: &Setup<'_>,
+    cell: &CellConfig,
+    ports: PlanePorts,
+) -> anyhow::Result<Plane> {
+    let tokens = setup.directory.join("tokens.csv");
+    fs::write(
+        &tokens,
+        format!(
+            "{},karmada,karmada,\"system:masters\"\n",
+            karmada::CELL_TOKEN
+        ),
+    )?;
+    start_plane(
+        setup,
+        "cell",
+        &cell.name,
+        ports,
+        &[flag("token-auth-file", &tokens)],
+    )
+    .await
+}
+
+async fn start_provider(setup: &Setup<'_>, cell: &Plane) -> anyhow::Result<Process> {
+    Process::start(Program {
+        name: &format!("{}-provider", cell.name()),
+        path: std::env::current_exe()?,
+        args: vec![provider::RUN.into(), cell.kubeconfig().into()],
+        logs: setup.logs,
+        remove: None,
+    })
+    .await
+}
+
+/// Registers our webhook with Karmada as `deploy/` has it, but at its address on loopback.
+async fn register_interpreter(setup: &Setup<'_>, hub: &Plane, port: u16) -> anyhow::Result<()> {
+    let file = deploy().join(INTERPRETER);
+    let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+    let mut configuration: Value =
+        serde_saphyr::from_str(&text).with_context(|| file.display().to_string())?;
+    let webhooks = configuration
+        .get_mut("webhooks")
+        .and_then(Value::as_array_mut);
+    let webhooks = webhooks.with_context(|| format!("{}: no webhooks", file.display()))?;
+    ensure!(!webhooks.is_empty(), "{}: no webhooks", file.display());
+    for webhook in webhooks {
+        webhook["clientConfig"] = serde_json::json!({
+            "url": format!("https://127.0.0.1:{port}/interpret"),
+            "caBundle": setup.pki.ca_bundle(),
+        });
+    }
+    apply(&hub.client(), &configuration).await.map(drop)
+}

@@ -1,0 +1,283 @@
+//! Karmada on the hub (karmada.md 9).
+
+use std::ffi::OsString;
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use futures::future::try_join_all;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::api::{ApiResource, DynamicObject};
+use kube::core::GroupVersionKind;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::time::sleep;
+
+use crate::federation::{CellConfig, Setup};
+use crate::objects::{apply, apply_crds};
+use crate::plane::{POLL, Plane, flag};
+use crate::process::{Process, Program};
+use crate::wait;
+
+/// Time for a part of Karmada to be ready.
+const READY: Duration = Duration::from_secs(30);
+/// What a cell's API server knows Karmada by.
+pub(crate) const CELL_TOKEN: &str = "karmada-of-the-harness";
+/// The label by which policies select cells.
+const CITY_CODE: &str = api::labels::CITY_CODE;
+
+/// The ports of Karmada.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KarmadaPorts {
+    pub(crate) aggregated_apiserver: u16,
+    pub(crate) webhook: u16,
+    pub(crate) webhook_health: u16,
+    pub(crate) etcd: u16,
+}
+
+/// Flags of the hub's API server that an aggregated API server needs.
+pub(crate) fn hub_flags(setup: &Setup<'_>) -> Vec<OsString> {
+    vec![
+        flag("proxy-client-cert-file", setup.pki.file("front-proxy.crt")),
+        flag("proxy-client-key-file", setup.pki.file("front-proxy.key")),
+        flag("requestheader-client-ca-file", setup.pki.file("ca.crt")),
+        "--requestheader-allowed-names=front-proxy-client".into(),
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-".into(),
+        "--requestheader-group-headers=X-Remote-Group".into(),
+        "--requestheader-username-headers=X-Remote-User".into(),
+    ]
+}
+
+/// Karmada's parts that must be there before its configuration: CRDs, the aggregated API server, the webhook.
+pub(crate) async fn start(
+    setup: &Setup<'_>,
+    hub: &Plane,
+    ports: KarmadaPorts,
+) -> anyhow::Result<Vec<Process>> {
+    let client = hub.client();
+    let namespace =
+        |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    apply(&client, &namespace("karmada-system")).await?;
+    apply(&client, &namespace("karmada-cluster")).await?;
+    apply_crds(&client, &setup.peers.karmada_crds()?).await?;
+    let kubeconfig = hub.kubeconfig();
+    let aggregated = Process::start(Program {
+        name: "karmada-aggregated-apiserver",
+        path: setup.peers.program("karmada-aggregated-apiserver"),
+        args: vec![
+            flag("kubeconfig", kubeconfig),
+            flag("authentication-kubeconfig", kubeconfig),
+            flag("authorization-kubeconfig", kubeconfig),
+            format!("--etcd-servers=http://127.0.0.1:{}", ports.etcd).into(),
+            flag("tls-cert-file", setup.pki.file("tls.crt")),
+            flag("tls-private-key-file", setup.pki.file("tls.key")),
+            "--bind-address=127.0.0.1".into(),
+            format!("--secure-port={}", ports.aggregated_apiserver).into(),
+        ],
+        logs: setup.logs,
+        remove: None,
+    });
+    let webhook = Process::start(Program {
+        name: "karmada-webhook",
+        path: setup.peers.program("karmada-webhook"),
+        args: vec![
+            flag("kubeconfig", kubeconfig),
+            "--bind-address=127.0.0.1".into(),
+            format!("--secure-port={}", ports.webhook).into(),
+            flag("cert-dir", setup.pki.directory()),
+            "--metrics-bind-address=0".into(),
+            format!(
+                "--health-probe-bind-address=127.0.0.1:{}",
+                ports.webhook_health
+            )
+            .into(),
+        ],
+        logs: setup.logs,
+        remove: None,
+    });
+    let (aggregated, webhook) = tokio::try_join!(aggregated, webhook)?;
+    tokio::try_join!(
+        aggregated.while_running(register_aggregated(
+            setup,
+            &client,
+            ports.aggregated_apiserver
+        )),
+        webhook.while_running(register_webhook(setup, &client, ports.webhook)),
+    )?;
+    Ok(vec![aggregated, webhook])
+}
+
+async fn register_aggregated(setup: &Setup<'_>, client: &Client, port: u16) -> anyhow::Result<()> {
+    apply(
+        client,
+        &json!({
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "karmada-aggregated-apiserver", "namespace": "karmada-system"},
+            "spec": {"type": "ExternalName", "externalName": "localhost"},
+        }),
+    )
+    .await?;
+    let name = "v1alpha1.cluster.karmada.io";
+    let service = json!({
+        "apiVersion": "apiregistration.k8s.io/v1",
+        "kind": "APIService",
+        "metadata": {"name": name},
+        "spec": {
+            "group": "cluster.karmada.io",
+            "version": "v1alpha1",
+            "groupPriorityMinimum": 2000,
+            "versionPriority": 10,
+            "caBundle": setup.pki.ca_bundle(),
+            "service": {"name": "karmada-aggregated-apiserver", "namespace": "karmada-system", "port": port},
+        },
+    });
+    // The aggregator asks an API server that does not answer only every 30 s again.
+    listening(port).await;
+    apply(client, &service).await?;
+    let api: Api<APIService> = Api::all(client.clone());
+    let is_available = |service: &APIService| {
+        let conditions = service
+            .status
+            .as_ref()
+            .and_then(|status| status.conditions.as_ref());
+        conditions.is_some_and(|all| {
+            all.iter()
+                .any(|one| one.type_ == "Available" && one.status == "True")
+        })
+    };
+    wait::until(&api, name, "available", READY, is_available)
+        .await
+        .map(drop)
+}
+
+/// Karmada's webhook configuration refuses everything until the webhook listens.
+async fn register_webhook(setup: &Setup<'_>, client: &Client, port: u16) -> anyhow::Result<()> {
+    listening(port).await;
+    let file = setup.peers.karmada_webhooks();
+    let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+    let text = text
+        .replace(
+            "https://karmada-webhook.karmada-system.svc:443",
+            &format!("https://127.0.0.1:{port}"),
+        )
+        .replace("{{caBundle}}", &setup.pki.ca_bundle());
+    let configurations: Vec<Value> =
+        serde_saphyr::from_multiple(&text).with_context(|| file.display().to_string())?;
+    ensure!(!configurations.is_empty(), "{} is empty", file.display());
+    try_join_all(
+        configurations
+            .iter()
+            .map(|configuration| apply(client, configuration)),
+    )
+    .await
+    .map(drop)
+}
+
+async fn listening(port: u16) {
+    while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+        sleep(POLL).await;
+    }
+}
+
+/// Karmada's controllers and its scheduler.
+pub(crate) async fn start_controllers(
+    setup: &Setup<'_>,
+    hub: &Plane,
+) -> anyhow::Result<Vec<Process>> {
+    let common = || {
+        vec![
+            flag("kubeconfig", hub.kubeconfig()),
+            "--leader-elect=false".into(),
+            "--metrics-bind-address=0".into(),
+            "--health-probe-bind-address=0".into(),
+        ]
+    };
+    let mut args = common();
+    args.extend([
+        "--controllers=cluster,clusterStatus,binding,bindingStatus,execution,workStatus,namespace"
+            .into(),
+        "--cluster-status-update-frequency=10s".into(),
+        "--enable-cluster-resource-modeling=false".into(),
+    ]);
+    let start = |name: &'static str, args: Vec<OsString>| async move {
+        let path = setup.peers.program(name);
+        Process::start(Program {
+            name,
+            path,
+            args,
+            logs: setup.logs,
+            remove: None,
+        })
+        .await
+    };
+    let (controllers, scheduler) = tokio::try_join!(
+        start("karmada-controller-manager", args),
+        start("karmada-scheduler", common())
+    )?;
+    Ok(vec![controllers, scheduler])
+}
+
+/// Makes a cell a member of Karmada.
+pub(crate) async fn join(
+    setup: &Setup<'_>,
+    hub: &Plane,
+    cell: &Plane,
+    config: &CellConfig,
+) -> anyhow::Result<()> {
+    let client = hub.client();
+    apply(
+        &client,
+        &json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": cell.name(), "namespace": "karmada-cluster"},
+            "data": {"token": STANDARD.encode(CELL_TOKEN), "caBundle": setup.pki.ca_bundle()},
+        }),
+    )
+    .await?;
+    apply(
+        &client,
+        &json!({
+            "apiVersion": "cluster.karmada.io/v1alpha1",
+            "kind": "Cluster",
+            "metadata": {"name": cell.name(), "labels": {CITY_CODE: config.city}},
+            "spec": {
+                "syncMode": "Push",
+                "apiEndpoint": format!("https://127.0.0.1:{}", cell.port()),
+                "secretRef": {"namespace": "karmada-cluster", "name": cell.name()},
+            },
+        }),
+    )
+    .await
+    .map(drop)
+}
+
+/// Waits until Karmada can place our kinds in a cell.
+pub(crate) async fn joined(hub: &Plane, cell: &str) -> anyhow::Result<()> {
+    let kind = GroupVersionKind::gvk("cluster.karmada.io", "v1alpha1", "Cluster");
+    let api: Api<DynamicObject> = Api::all_with(hub.client(), &ApiResource::from_gvk(&kind));
+    wait::eventually(&format!("{cell} has joined"), READY, || async {
+        let cluster = api.get(cell).await?;
+        let status = cluster.data.pointer("/status").context("no status")?;
+        let list = |name: &str| {
+            status
+                .get(name)
+                .and_then(Value::as_array)
+                .cloned()
+                .unwrap_or_default()
+        };
+        let ready = list("conditions")
+            .iter()
+            .any(|one| one["type"] == "Ready" && one["status"] == "True");
+        let serves = list("apiEnablements")
+            .iter()
+            .any(|one| one["groupVersion"] == api::API_VERSION);
+        ensure!(ready && serves, "status of the Cluster: {status}");
+        Ok(())
+    })
+    .await
+}

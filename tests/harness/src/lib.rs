@@ -1,0 +1,38 @@
+//! A real federation on loopback, for tests and for the demo.
+//!
+//! Every part is a process of its own: etcd, the API servers and controller managers of the project, the hub and the
+//! cells, Karmada's four, compute-federation in its roles, and an infrastructure provider in each cell. Each runs under a
+//! [`tether`], so that nothing outlives the process that started it, however that ends.
+//!
+//! A program that uses this crate must call [`reexec`] first thing in `main`: tethers and providers are that program
+//! itself, started once more.
+
+pub mod audit;
+pub mod federation;
+mod files;
+mod karmada;
+pub mod manager;
+pub mod objects;
+pub mod peers;
+mod pki;
+pub mod plane;
+mod ports;
+pub mod process;
+pub mod provider;
+pub mod tether;
+pub mod wait;
+
+pub use federation::{CellConfig, Config, Federation};
+pub use plane::Plane;
+
+/// Does the work of a tether or of a provider, and does not return, if that is what this process was started for.
+pub fn reexec() {
+    let mut args = std::env::args_os().skip(1);
+    let code = match args.next().as_deref().and_then(std::ffi::OsStr::to_str) {
+        Some(tether::HOLD) => tether::hold(args),
+        Some(tether::EXEC) => tether::exec(args),
+        Some(provider::RUN) => provider::run(args),
+        _ => return,
+    };
+    std::process::exit(code);
+}

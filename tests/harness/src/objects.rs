@@ -1,0 +1,73 @@
+//! Objects that are applied as they are written.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use futures::future::try_join_all;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::core::GroupVersionKind;
+use kube::{Api, Client};
+use serde_json::Value;
+
+use crate::wait;
+
+/// Time for an API server to establish a CRD.
+const ESTABLISHED: Duration = Duration::from_secs(20);
+
+/// Applies one object, given as its JSON. The plural of its kind is derived from the kind.
+///
+/// # Errors
+///
+/// When the object has no kind or name, or the API server refuses it.
+pub async fn apply(client: &Client, object: &Value) -> anyhow::Result<DynamicObject> {
+    let text = |pointer: &str| {
+        object
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    let version = text("/apiVersion");
+    let (group, version) = version.split_once('/').unwrap_or(("", version));
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, text("/kind")));
+    let api: Api<DynamicObject> = match text("/metadata/namespace") {
+        "" => Api::all_with(client.clone(), &resource),
+        namespace => Api::namespaced_with(client.clone(), namespace, &resource),
+    };
+    let params = PatchParams::apply("harness").force();
+    let name = text("/metadata/name");
+    let applied = api.patch(name, &params, &Patch::Apply(object)).await;
+    applied.with_context(|| format!("apply {} {name}", text("/kind")))
+}
+
+/// Applies CRDs from YAML files, one each, and waits until they are established.
+pub(crate) async fn apply_crds(client: &Client, files: &[impl AsRef<Path>]) -> anyhow::Result<()> {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    try_join_all(files.iter().map(|file| async {
+        let file = file.as_ref();
+        let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+        let definition: Value =
+            serde_saphyr::from_str(&text).with_context(|| file.display().to_string())?;
+        let applied = apply(client, &definition).await?;
+        let name = applied.metadata.name.unwrap_or_default();
+        wait::until(&api, &name, "established", ESTABLISHED, is_established)
+            .await
+            .map(drop)
+    }))
+    .await
+    .map(drop)
+}
+
+fn is_established(definition: &CustomResourceDefinition) -> bool {
+    let conditions = definition
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref());
+    conditions.is_some_and(|conditions| {
+        conditions
+            .iter()
+            .any(|condition| condition.type_ == "Established" && condition.status == "True")
+    })
+}

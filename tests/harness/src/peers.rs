@@ -1,0 +1,256 @@
+//! The outside programs, built once from the Go module in `tests/tools` and cached outside the checkout.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs::{self, File};
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail, ensure};
+use tokio::time::Instant;
+
+/// Names a directory with programs that exist already.
+pub const PEERS_VARIABLE: &str = "COMPUTE_FEDERATION_PEERS";
+
+/// Program and package, the slowest to build first.
+const PROGRAMS: [(&str, &str); 8] = [
+    ("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
+    (
+        "kube-controller-manager",
+        "k8s.io/kubernetes/cmd/kube-controller-manager",
+    ),
+    ("etcd", "go.etcd.io/etcd/server/v3"),
+    ("kubectl", "k8s.io/kubernetes/cmd/kubectl"),
+    (
+        "karmada-controller-manager",
+        "github.com/karmada-io/karmada/cmd/controller-manager",
+    ),
+    (
+        "karmada-aggregated-apiserver",
+        "github.com/karmada-io/karmada/cmd/aggregated-apiserver",
+    ),
+    (
+        "karmada-webhook",
+        "github.com/karmada-io/karmada/cmd/webhook",
+    ),
+    (
+        "karmada-scheduler",
+        "github.com/karmada-io/karmada/cmd/scheduler",
+    ),
+];
+/// Directory of Karmada's manifests beside the programs.
+const MANIFESTS: &str = "karmada";
+
+/// The outside programs.
+#[derive(Clone, Debug)]
+pub struct Peers {
+    directory: PathBuf,
+}
+
+impl Peers {
+    /// The programs of the environment variable, of the cache, or newly built ones; `progress` is told what is built.
+    ///
+    /// # Errors
+    ///
+    /// When Go is missing, a program does not build, or the directory of the environment variable lacks one.
+    pub fn find_or_build(mut progress: impl FnMut(&str)) -> anyhow::Result<Self> {
+        if let Some(directory) = std::env::var_os(PEERS_VARIABLE).filter(|value| !value.is_empty())
+        {
+            let peers = Self {
+                directory: directory.into(),
+            };
+            let missing = peers.missing();
+            ensure!(
+                missing.is_empty(),
+                "{PEERS_VARIABLE}: {} lacks {}",
+                peers.directory.display(),
+                missing.join(", ")
+            );
+            return Ok(peers);
+        }
+        let cache = cache_directory()?;
+        fs::create_dir_all(&cache).with_context(|| cache.display().to_string())?;
+        // One builds, others wait.
+        let lock = File::create(cache.join("peers.lock"))?;
+        lock.lock()?;
+        let peers = Self {
+            directory: cache.join(format!("peers-{}", version()?)),
+        };
+        if !peers.missing().is_empty() {
+            peers.build(&mut progress)?;
+        }
+        Ok(peers)
+    }
+
+    /// Where the programs are.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The path of a program.
+    pub fn program(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// Names and paths of all programs.
+    pub fn programs(&self) -> impl Iterator<Item = (&'static str, PathBuf)> {
+        PROGRAMS.iter().map(|(name, _)| (*name, self.program(name)))
+    }
+
+    /// Karmada's CRDs, each a YAML file.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be listed.
+    pub(crate) fn karmada_crds(&self) -> anyhow::Result<Vec<PathBuf>> {
+        yaml_files(&self.directory.join(MANIFESTS).join("crds"))
+    }
+
+    /// Karmada's webhook configurations, with placeholders.
+    pub(crate) fn karmada_webhooks(&self) -> PathBuf {
+        self.directory
+            .join(MANIFESTS)
+            .join("webhook-configuration.yaml")
+    }
+
+    fn missing(&self) -> Vec<String> {
+        let programs = self.programs().map(|(_, path)| path);
+        let expected = programs.chain([
+            self.karmada_webhooks(),
+            self.directory.join(MANIFESTS).join("crds"),
+        ]);
+        let missing = expected.filter(|path| !path.exists());
+        missing
+            .filter_map(|path| {
+                Some(
+                    path.strip_prefix(&self.directory)
+                        .ok()?
+                        .display()
+                        .to_string(),
+                )
+            })
+            .collect()
+    }
+
+    fn build(&self, progress: &mut impl FnMut(&str)) -> anyhow::Result<()> {
+        fs::create_dir_all(&self.directory)?;
+        let kubernetes = go(&["list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes"])?;
+        let version = "gitVersion=".to_owned() + &kubernetes;
+        let flags = format!(
+            "-s -w -X k8s.io/component-base/version.{version} -X k8s.io/client-go/pkg/version.{version}"
+        );
+        for (index, (name, package)) in PROGRAMS.iter().enumerate() {
+            if self.program(name).exists() {
+                continue;
+            }
+            progress(&format!(
+                "building {name} ({} of {})",
+                index + 1,
+                PROGRAMS.len()
+            ));
+            let begin = Instant::now();
+            // A build that is cut off leaves nothing that looks finished.
+            let unfinished = self.directory.join(format!(".{name}"));
+            let output = unfinished
+                .to_str()
+                .context("the path of the cache is not UTF-8")?;
+            go(&[
+                "build",
+                "-trimpath",
+                "-ldflags",
+                &flags,
+                "-o",
+                output,
+                package,
+            ])?;
+            fs::rename(&unfinished, self.program(name))?;
+            progress(&format!("built {name} in {} s", begin.elapsed().as_secs()));
+        }
+        self.copy_manifests()
+    }
+
+    fn copy_manifests(&self) -> anyhow::Result<()> {
+        let module: PathBuf = go(&[
+            "list",
+            "-m",
+            "-f",
+            "{{.Dir}}",
+            "github.com/karmada-io/karmada",
+        ])?
+        .into();
+        let crds = self.directory.join(MANIFESTS).join("crds");
+        fs::create_dir_all(&crds)?;
+        for group in fs::read_dir(module.join("charts/karmada/_crds/bases"))? {
+            for file in yaml_files(&group?.path())? {
+                let name = file.file_name().context("a file has a name")?;
+                // Not a copy of the file: the module cache is read-only, and so would be the copy.
+                fs::write(crds.join(name), fs::read(&file)?)?;
+            }
+        }
+        let webhooks = module.join("artifacts/deploy/webhook-configuration.yaml");
+        fs::write(self.karmada_webhooks(), fs::read(webhooks)?)?;
+        Ok(())
+    }
+}
+
+fn yaml_files(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(directory).with_context(|| directory.display().to_string())?;
+    let mut files: Vec<_> = entries
+        .map(|entry| Ok(entry?.path()))
+        .collect::<std::io::Result<_>>()?;
+    files.retain(|file| {
+        file.extension()
+            .is_some_and(|extension| extension == "yaml")
+    });
+    files.sort();
+    Ok(files)
+}
+
+fn tools() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools")
+}
+
+/// What the programs are built from, in short.
+fn version() -> anyhow::Result<String> {
+    let mut hasher = DefaultHasher::new();
+    for file in ["go.mod", "go.sum", "tools.go"] {
+        fs::read(tools().join(file))
+            .with_context(|| file.to_owned())?
+            .hash(&mut hasher);
+    }
+    PROGRAMS.hash(&mut hasher);
+    go(&["env", "GOVERSION"])?.hash(&mut hasher);
+    Ok(format!("{:016x}", hasher.finish()))
+}
+
+/// `XDG_CACHE_HOME`, else `~/.cache`, and the project's name.
+fn cache_directory() -> anyhow::Result<PathBuf> {
+    let set = |name: &str| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
+    Ok(cache
+        .context("neither XDG_CACHE_HOME nor HOME is set")?
+        .join("compute-federation"))
+}
+
+/// Runs Go in the module of the tools and gives what it prints.
+fn go(args: &[&str]) -> anyhow::Result<String> {
+    let output = Command::new("go")
+        .args(args)
+        .current_dir(tools())
+        .env("CGO_ENABLED", "0")
+        .env("GOFLAGS", "-buildvcs=false -mod=readonly")
+        .output()
+        .context("go is needed to build the outside programs; install it, or set COMPUTE_FEDERATION_PEERS")?;
+    if !output.status.success() {
+        bail!(
+            "go {} failed:\n{}",
+            args.join(" "),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}

@@ -1,0 +1,124 @@
+//! The certificates of a federation: one CA for all of it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, KeyUsagePurpose,
+};
+
+/// Names that servers of the federation are called by.
+const SERVER_NAMES: [&str; 5] = [
+    "localhost",
+    "127.0.0.1",
+    "kubernetes.default.svc",
+    "karmada-aggregated-apiserver.karmada-system.svc",
+    "karmada-webhook.karmada-system.svc",
+];
+
+/// Certificates and keys, as files in one directory.
+#[derive(Clone, Debug)]
+pub(crate) struct Pki {
+    directory: PathBuf,
+    ca: String,
+    admin: (String, String),
+}
+
+impl Pki {
+    /// Makes everything anew.
+    pub(crate) fn create(directory: &Path) -> anyhow::Result<Self> {
+        fs::create_dir_all(directory)?;
+        let mut params = CertificateParams::default();
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "federation-ca");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![
+            KeyUsagePurpose::KeyCertSign,
+            KeyUsagePurpose::CrlSign,
+            KeyUsagePurpose::DigitalSignature,
+        ];
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
+
+        let issue = |name: &str,
+                     organization: Option<&str>,
+                     server: bool|
+         -> anyhow::Result<(String, String)> {
+            let names: &[&str] = if server { &SERVER_NAMES } else { &[] };
+            let mut params = CertificateParams::new(
+                names
+                    .iter()
+                    .map(|name| (*name).to_owned())
+                    .collect::<Vec<_>>(),
+            )?;
+            params.distinguished_name.push(DnType::CommonName, name);
+            if let Some(organization) = organization {
+                params
+                    .distinguished_name
+                    .push(DnType::OrganizationName, organization);
+            }
+            params.extended_key_usages = vec![match server {
+                true => ExtendedKeyUsagePurpose::ServerAuth,
+                false => ExtendedKeyUsagePurpose::ClientAuth,
+            }];
+            let key = KeyPair::generate()?;
+            Ok((params.signed_by(&key, &issuer)?.pem(), key.serialize_pem()))
+        };
+        let write = |name: &str, text: &str| {
+            fs::write(directory.join(name), text).with_context(|| name.to_owned())
+        };
+        let ca = issuer.pem();
+        write("ca.crt", &ca)?;
+        let server = issue("localhost", None, true)?;
+        // The names under which Secret volumes and CSI drivers write them.
+        write("tls.crt", &server.0)?;
+        write("tls.key", &server.1)?;
+        let front_proxy = issue("front-proxy-client", None, false)?;
+        write("front-proxy.crt", &front_proxy.0)?;
+        write("front-proxy.key", &front_proxy.1)?;
+        let service_accounts = KeyPair::generate()?;
+        write("sa.key", &service_accounts.serialize_pem())?;
+        write("sa.pub", &service_accounts.public_key_pem())?;
+        let admin = issue("system:admin", Some("system:masters"), false)?;
+        Ok(Self {
+            directory: directory.to_owned(),
+            ca,
+            admin,
+        })
+    }
+
+    /// A file of the directory.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// The directory, which is what a server with reloading certificates is given.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The CA as base64, for `caBundle`.
+    pub(crate) fn ca_bundle(&self) -> String {
+        STANDARD.encode(&self.ca)
+    }
+
+    /// A self-contained kubeconfig with all rights at this port.
+    pub(crate) fn kubeconfig(&self, port: u16) -> String {
+        let (certificate, key) = &self.admin;
+        format!(
+            "apiVersion: v1\n\
+             kind: Config\n\
+             clusters: [{{name: plane, cluster: {{server: 'https://127.0.0.1:{port}', certificate-authority-data: {ca}}}}}]\n\
+             users: [{{name: admin, user: {{client-certificate-data: {certificate}, client-key-data: {key}}}}}]\n\
+             contexts: [{{name: plane, context: {{cluster: plane, user: admin}}}}]\n\
+             current-context: plane\n",
+            ca = self.ca_bundle(),
+            certificate = STANDARD.encode(certificate),
+            key = STANDARD.encode(key),
+        )
+    }
+}

@@ -1,0 +1,197 @@
+//! One API server of the federation, with the controller manager that collects garbage and namespaces for it.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use http::{Method, Request};
+use kube::Client;
+use planes::connect;
+use tokio::time::sleep;
+
+use crate::federation::Setup;
+use crate::process::{Process, Program};
+
+/// How the harness names itself to API servers.
+pub(crate) const USER_AGENT: &str = "compute-federation-harness";
+/// How often something is asked that cannot be watched.
+pub(crate) const POLL: Duration = Duration::from_millis(50);
+
+/// Logs writes alone, without bodies.
+const AUDIT_POLICY: &str = "\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules:
+  - level: None
+    verbs: [get, list, watch]
+  - level: Metadata
+";
+
+/// An API server.
+pub struct Plane {
+    kind: &'static str,
+    name: String,
+    kubeconfig: PathBuf,
+    audit_log: PathBuf,
+    port: u16,
+    client: Client,
+    processes: Vec<Process>,
+}
+
+impl Plane {
+    /// Starts an API server and waits until it is ready; then the controller manager, which is not waited for.
+    pub(crate) async fn start(
+        setup: &Setup<'_>,
+        kind: &'static str,
+        name: &str,
+        ports: PlanePorts,
+        more: &[OsString],
+    ) -> anyhow::Result<Self> {
+        let directory = setup.directory;
+        let kubeconfig = directory.join(format!("{name}.kubeconfig"));
+        fs::write(&kubeconfig, setup.pki.kubeconfig(ports.apiserver))?;
+        let audit_policy = directory.join("audit-policy.yaml");
+        fs::write(&audit_policy, AUDIT_POLICY)?;
+        let audit_log = setup.logs.join(format!("{name}-audit.log"));
+        let mut args = apiserver_args(setup, name, ports, &audit_policy, &audit_log);
+        args.extend_from_slice(more);
+        let apiserver = Process::start(Program {
+            name: &format!("{name}-apiserver"),
+            path: setup.peers.program("kube-apiserver"),
+            args,
+            logs: setup.logs,
+            remove: None,
+        })
+        .await?;
+        let config = connect::kubeconfig(&kubeconfig, None).await?;
+        let client = connect::client(config, USER_AGENT)?;
+        apiserver.while_running(ready(&client)).await?;
+        let controller_manager = Process::start(Program {
+            name: &format!("{name}-controller-manager"),
+            path: setup.peers.program("kube-controller-manager"),
+            args: vec![
+                flag("kubeconfig", &kubeconfig),
+                "--controllers=namespace,garbagecollector".into(),
+                "--leader-elect=false".into(),
+                "--secure-port=0".into(),
+                "--profiling=false".into(),
+            ],
+            logs: setup.logs,
+            remove: None,
+        })
+        .await?;
+        Ok(Self {
+            kind,
+            name: name.to_owned(),
+            kubeconfig,
+            audit_log,
+            port: ports.apiserver,
+            client,
+            processes: vec![apiserver, controller_manager],
+        })
+    }
+
+    /// `project`, `hub` or `cell`.
+    pub fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    /// The name of the plane.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A self-contained kubeconfig with all rights.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// Where the API server logs writes.
+    pub fn audit_log(&self) -> &Path {
+        &self.audit_log
+    }
+
+    /// A client with all rights.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn processes(&self) -> &[Process] {
+        &self.processes
+    }
+
+    pub(crate) fn into_processes(self) -> Vec<Process> {
+        self.processes
+    }
+}
+
+/// The ports of a plane.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlanePorts {
+    pub(crate) apiserver: u16,
+    pub(crate) etcd: u16,
+}
+
+/// `--name=path`.
+pub(crate) fn flag(name: &str, value: impl AsRef<Path>) -> OsString {
+    let mut flag = OsString::from(format!("--{name}="));
+    flag.push(value.as_ref());
+    flag
+}
+
+fn apiserver_args(
+    setup: &Setup<'_>,
+    name: &str,
+    ports: PlanePorts,
+    audit_policy: &Path,
+    audit_log: &Path,
+) -> Vec<OsString> {
+    let file = |name: &str| setup.pki.file(name);
+    let mut args: Vec<OsString> = [
+        format!("--etcd-servers=http://127.0.0.1:{}", ports.etcd),
+        format!("--etcd-prefix=/{name}"),
+        format!("--secure-port={}", ports.apiserver),
+        "--bind-address=127.0.0.1".to_owned(),
+        "--authorization-mode=RBAC".to_owned(),
+        "--disable-admission-plugins=StorageObjectInUseProtection,ServiceAccount".to_owned(),
+        "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
+        "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
+        "--endpoint-reconciler-type=none".to_owned(),
+        "--profiling=false".to_owned(),
+        "--audit-log-mode=blocking".to_owned(),
+    ]
+    .map(OsString::from)
+    .into();
+    args.extend([
+        flag("client-ca-file", file("ca.crt")),
+        flag("tls-cert-file", file("tls.crt")),
+        flag("tls-private-key-file", file("tls.key")),
+        flag("service-account-key-file", file("sa.pub")),
+        flag("service-account-signing-key-file", file("sa.key")),
+        flag("audit-policy-file", audit_policy),
+        flag("audit-log-path", audit_log),
+    ]);
+    args
+}
+
+/// Waits until the API server says that it is ready. It ends by itself only when it is.
+async fn ready(client: &Client) -> anyhow::Result<()> {
+    loop {
+        let request = Request::builder()
+            .method(Method::GET)
+            .uri("/readyz")
+            .body(Vec::new())
+            .context("/readyz")?;
+        if client.request_text(request).await.is_ok() {
+            return Ok(());
+        }
+        sleep(POLL).await;
+    }
+}

@@ -1,0 +1,52 @@
+//! Ports that no one else uses, so that several federations can run at once.
+
+use std::net::{Ipv4Addr, TcpListener};
+
+use anyhow::Context;
+
+/// Ports in one block.
+const BLOCK: u16 = 64;
+/// Below this are well-known ports, above the end those that the kernel gives to connections.
+const FIRST: u16 = 10_240;
+const LAST: u16 = 32_000;
+
+/// A block of ports. It belongs to whoever listens at its first one.
+#[derive(Debug)]
+pub(crate) struct Ports {
+    _lock: TcpListener,
+    next: u16,
+    end: u16,
+}
+
+impl Ports {
+    /// Takes a free block.
+    pub(crate) fn take() -> anyhow::Result<Self> {
+        // Federations that start at the same time look in different places first.
+        let blocks = (LAST - FIRST) / BLOCK;
+        let begin = u16::try_from(std::process::id() % u32::from(blocks))?;
+        (0..blocks)
+            .map(|offset| FIRST + (begin + offset) % blocks * BLOCK)
+            .find_map(|first| {
+                let lock = TcpListener::bind((Ipv4Addr::LOCALHOST, first)).ok()?;
+                let free = (first + 1..first + BLOCK)
+                    .all(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok());
+                free.then_some(Self {
+                    _lock: lock,
+                    next: first + 1,
+                    end: first + BLOCK,
+                })
+            })
+            .context("no free block of ports on loopback")
+    }
+
+    /// The next port of the block.
+    pub(crate) fn next(&mut self) -> anyhow::Result<u16> {
+        let port = self.next;
+        anyhow::ensure!(
+            port < self.end,
+            "a federation of this size needs more than {BLOCK} ports"
+        );
+        self.next += 1;
+        Ok(port)
+    }
+}

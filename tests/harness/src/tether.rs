@@ -1,0 +1,99 @@
+//! Ties the life of a process to that of the one that started it.
+//!
+//! A tether is a small process between the two. It holds the reading end of a pipe whose other end its parent has: when
+//! the parent ends, even by SIGKILL, the pipe closes and the tether kills what it holds. If the tether itself is killed,
+//! the kernel kills what it holds (`PR_SET_PDEATHSIG`). Both are groups of their own, so that a Ctrl-C in the terminal
+//! reaches the parent alone, which then ends them in order.
+
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
+
+/// First argument of a tether.
+pub(crate) const HOLD: &str = "harness-tether";
+/// First argument of the step between a tether and its program.
+pub(crate) const EXEC: &str = "harness-exec";
+
+/// Line on a tether's standard input: send SIGTERM to the program.
+pub(crate) const TERMINATE: &str = "terminate";
+/// Line on a tether's standard input: let the program live on when the pipe closes.
+pub(crate) const DETACH: &str = "detach";
+
+/// `LOG REMOVE PROGRAM [ARG…]`: runs the program with its output appended to LOG, prints its pid, and ends with its exit
+/// code; removes the directory REMOVE, if that is not empty, when it ends.
+pub(crate) fn hold(args: impl Iterator<Item = OsString>) -> i32 {
+    match try_hold(args) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("tether: {error:#}");
+            1
+        }
+    }
+}
+
+fn try_hold(mut args: impl Iterator<Item = OsString>) -> anyhow::Result<i32> {
+    let (Some(log), Some(remove)) = (args.next(), args.next()) else {
+        bail!("arguments are missing")
+    };
+    let log = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(PathBuf::from(log))?;
+    let mut program = Command::new(std::env::current_exe()?)
+        .arg(EXEC)
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .spawn()
+        .context("program not started")?;
+    let pid = Pid::from_child(&program);
+    println!("{}", program.id());
+    std::io::stdout().flush()?;
+    thread::spawn(move || watch_parent(pid));
+    // This thread must live on: the kernel takes its end for the end of the parent.
+    let status = program.wait()?;
+    if !remove.is_empty() {
+        // Nothing is left to remove if someone was faster.
+        let _ = fs::remove_dir_all(PathBuf::from(remove));
+    }
+    let signal = status.signal().map_or(1, |signal| 128 + signal);
+    Ok(status.code().unwrap_or(signal))
+}
+
+fn watch_parent(program: Pid) {
+    for line in std::io::stdin().lock().lines() {
+        match line.as_deref() {
+            // A program that has ended cannot be signalled, and need not be.
+            Ok(TERMINATE) => drop(kill_process(program, Signal::TERM)),
+            Ok(DETACH) => return,
+            Ok(_) => {}
+            Err(_) => break,
+        }
+    }
+    let _ = kill_process(program, Signal::KILL);
+}
+
+/// `PROGRAM [ARG…]`: becomes the program, which the kernel kills when the tether ends.
+pub(crate) fn exec(mut args: impl Iterator<Item = OsString>) -> i32 {
+    let Some(program) = args.next() else { return 2 };
+    let parent = getppid();
+    if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
+        eprintln!("tether: {error}");
+        return 1;
+    }
+    // The tether may have ended before the signal was set.
+    if getppid() != parent {
+        return 1;
+    }
+    let error = Command::new(&program).args(args).exec();
+    eprintln!("{}: {error}", program.display());
+    127
+}

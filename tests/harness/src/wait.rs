@@ -1,0 +1,126 @@
+//! Awaits what objects come to say, by watching them.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use anyhow::bail;
+use futures::StreamExt;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::watch_object;
+use kube::{Api, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::time::{sleep, timeout};
+
+use crate::plane::POLL;
+
+/// Waits until the object satisfies `predicate`, and gives it. `what` completes "… is not".
+///
+/// # Errors
+///
+/// When the time is over; the error shows the object as it was last seen.
+pub async fn until<K>(
+    api: &Api<K>,
+    name: &str,
+    what: &str,
+    within: Duration,
+    predicate: impl Fn(&K) -> bool,
+) -> anyhow::Result<K>
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
+{
+    let mut last = None;
+    let found = timeout(within, async {
+        let mut versions = watch_object(api.clone(), name).default_backoff().boxed();
+        while let Some(version) = versions.next().await {
+            // A watch that breaks is begun again.
+            let Ok(Some(object)) = version else { continue };
+            if predicate(&object) {
+                return Some(object);
+            }
+            last = Some(object);
+        }
+        None
+    })
+    .await;
+    match found {
+        Ok(Some(object)) => Ok(object),
+        _ => bail!(
+            "{name} is not {what} after {} s; it is:\n{}",
+            within.as_secs(),
+            describe(last.as_ref())
+        ),
+    }
+}
+
+/// Waits until the object does not exist.
+///
+/// # Errors
+///
+/// When the time is over; the error shows the object as it was last seen.
+pub async fn gone<K>(api: &Api<K>, name: &str, within: Duration) -> anyhow::Result<()>
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
+{
+    let mut last = None;
+    let gone = timeout(within, async {
+        let mut versions = watch_object(api.clone(), name).default_backoff().boxed();
+        while let Some(version) = versions.next().await {
+            match version {
+                Ok(None) => return true,
+                Ok(Some(object)) => last = Some(object),
+                Err(_) => {}
+            }
+        }
+        false
+    })
+    .await;
+    match gone {
+        Ok(true) => Ok(()),
+        _ => bail!(
+            "{name} is not gone after {} s; it is:\n{}",
+            within.as_secs(),
+            describe(last.as_ref())
+        ),
+    }
+}
+
+/// Waits until `check` finds nothing wrong. For what no single object says; it is asked again and again.
+///
+/// # Errors
+///
+/// The last finding, when the time is over.
+pub async fn eventually<T, F>(
+    what: &str,
+    within: Duration,
+    check: impl Fn() -> F,
+) -> anyhow::Result<T>
+where
+    F: Future<Output = anyhow::Result<T>>,
+{
+    let mut last = None;
+    let found = timeout(within, async {
+        loop {
+            match check().await {
+                Ok(found) => return found,
+                Err(error) => last = Some(error),
+            }
+            sleep(POLL).await;
+        }
+    })
+    .await;
+    match (found, last) {
+        (Ok(found), _) => Ok(found),
+        (Err(_), Some(error)) => {
+            Err(error.context(format!("not within {} s: {what}", within.as_secs())))
+        }
+        (Err(_), None) => bail!("not within {} s: {what}: no answer", within.as_secs()),
+    }
+}
+
+fn describe<K: Serialize>(object: Option<&K>) -> String {
+    match object {
+        Some(object) => serde_saphyr::to_string(object).unwrap_or_else(|error| error.to_string()),
+        None => "not there".to_owned(),
+    }
+}

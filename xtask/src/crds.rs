@@ -1,0 +1,32 @@
+//! `cargo xtask crds`: the CRDs of `deploy/base/crd`, generated from the Rust types.
+
+use std::fs;
+
+use anyhow::{Context, bail};
+
+use crate::build::root;
+
+/// Writes the files, or with `check` fails if one differs from what would be written.
+pub(crate) fn run(check: bool) -> anyhow::Result<()> {
+    let directory = root().join("deploy/base/crd");
+    let mut stale = Vec::new();
+    for file in api::crds::files().map_err(anyhow::Error::from_boxed)? {
+        let path = directory.join(&file.name);
+        if fs::read_to_string(&path).is_ok_and(|text| text == file.yaml) {
+            continue;
+        }
+        if check {
+            stale.push(file.name);
+        } else {
+            fs::write(&path, file.yaml).with_context(|| path.display().to_string())?;
+            println!("written: {}", file.name);
+        }
+    }
+    if !stale.is_empty() {
+        bail!(
+            "{}: stale; run `cargo xtask crds` and commit the result",
+            stale.join(", ")
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! The developer's commands: `cargo xtask --help`.
+
+mod build;
+mod crds;
+mod demo;
+mod test;
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Parser, Subcommand};
+use harness::peers::Peers;
+
+/// The developer's commands.
+#[derive(Parser)]
+#[command(name = "cargo xtask", disable_help_subcommand = true)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Shows a Workload all the way through a real federation.
+    Demo(demo::Args),
+    /// Runs the tests.
+    Test(test::Args),
+    /// Builds the outside programs and prints where they are.
+    Peers,
+    /// Writes the CRDs of deploy/base/crd from the Rust types.
+    Crds {
+        /// Only fail if a file differs.
+        #[arg(long)]
+        check: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    harness::reexec();
+    let result = match Args::parse().command {
+        Command::Demo(args) => demo::run(&args),
+        Command::Test(args) => test::run(&args),
+        Command::Peers => peers(),
+        Command::Crds { check } => crds::run(check),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn peers() -> anyhow::Result<()> {
+    let peers =
+        Peers::find_or_build(|progress| eprintln!("{progress}")).context("outside programs")?;
+    for (name, path) in peers.programs() {
+        println!("{name} {}", path.display());
+    }
+    Ok(())
+}
