@@ -16,7 +16,7 @@ use crate::federator::Federator;
 use crate::keys::ProjectKey;
 use crate::objects::{controller_name, deployment_name};
 use crate::policy::PolicyController;
-use crate::projector::{Projector, projection_of};
+use crate::projector::{Projector, Unidentified, projection_of};
 use crate::wiring::{Controller, Synced, Wiring};
 use crate::workload::WorkloadController;
 use crate::write::Writer;
@@ -286,11 +286,10 @@ impl HubFollowers {
             }
         });
         self.instances.on_change({
-            let queue = queues.projector.clone();
-            move |metadata| {
-                if let Some(key) = projection_of(metadata) {
-                    queue.add(key);
-                }
+            let (queue, unidentified) = (queues.projector.clone(), Unidentified::default());
+            move |metadata| match projection_of(metadata) {
+                Ok(key) => queue.add(key),
+                Err(error) => unidentified.report(metadata, &error),
             }
         });
         let client = &hub.client;
@@ -344,7 +343,7 @@ fn add_deployments_of(
 fn add_instances_of(hub: &Hub, queues: &Queues, namespace: &HubNamespace, deployment: &str) {
     for metadata in hub.instances.metadata(namespace.as_str()) {
         if deployment_name(&metadata) == Some(deployment)
-            && let Some(key) = projection_of(&metadata)
+            && let Ok(key) = projection_of(&metadata)
         {
             queues.projector.add(key);
         }

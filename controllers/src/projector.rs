@@ -2,7 +2,8 @@
 
 mod plan;
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use api::identity::IdentityError;
 use api::{HubNamespace, Instance, ProjectName, WorkloadDeployment, labels};
@@ -26,29 +27,44 @@ pub(crate) struct Projector {
     pub(crate) writer: Writer,
 }
 
-/// The projection of a hub Instance with this metadata. One that does not say whose it is has none, and is reported.
-pub(crate) fn projection_of(instance: &ObjectMeta) -> Option<ProjectKey> {
+/// The projection of a hub Instance with this metadata.
+///
+/// # Errors
+///
+/// When the Instance does not say whose it is; then it has none.
+pub(crate) fn projection_of(instance: &ObjectMeta) -> Result<ProjectKey, IdentityError> {
     let read = |key: &'static str| {
         let value = instance.labels.as_ref().and_then(|labels| labels.get(key));
         value
             .filter(|value| !value.is_empty())
             .ok_or(IdentityError::LabelMissing { label: key })
     };
-    let key = || {
-        let project = ProjectName::from_label(read(labels::UPSTREAM_CLUSTER_NAME)?)?;
-        let namespace = read(labels::UPSTREAM_NAMESPACE)?;
-        Ok(ProjectKey::new(
-            &project,
-            namespace,
-            instance.name.as_deref().unwrap_or_default(),
-        ))
-    };
-    let key: Result<ProjectKey, IdentityError> = key();
-    if let Err(error) = &key {
-        let (namespace, name) = (instance.namespace.as_deref(), instance.name.as_deref());
-        warn!(namespace, name, %error, "hub Instance is not projected: it does not say whose it is");
+    let project = ProjectName::from_label(read(labels::UPSTREAM_CLUSTER_NAME)?)?;
+    let namespace = read(labels::UPSTREAM_NAMESPACE)?;
+    Ok(ProjectKey::new(
+        &project,
+        namespace,
+        instance.name.as_deref().unwrap_or_default(),
+    ))
+}
+
+/// Reports hub Instances that do not say whose they are, each once.
+#[derive(Default)]
+pub(crate) struct Unidentified(Mutex<HashSet<String>>);
+
+impl Unidentified {
+    pub(crate) fn report(&self, instance: &ObjectMeta, error: &IdentityError) {
+        let uid = instance.uid.clone().unwrap_or_default();
+        if self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(uid)
+        {
+            let (namespace, name) = (instance.namespace.as_deref(), instance.name.as_deref());
+            warn!(namespace, name, %error, "hub Instance is not projected: it does not say whose it is");
+        }
     }
-    key.ok()
 }
 
 impl Controller for Projector {

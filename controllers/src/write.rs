@@ -254,12 +254,18 @@ impl Writer {
             Ok(Either::Left(terminating)) => {
                 self.wrote(to, "delete", &name, Ok(terminating)).map(drop)
             }
-            Ok(Either::Right(_)) => self
-                .wrote(to, "delete", &name, Ok(object.clone()))
-                .map(drop),
+            Ok(Either::Right(_)) => {
+                self.count("delete", &K::kind(&()), &name);
+                Ok(())
+            }
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
             Err(error) => self.wrote(to, "delete", &name, Err(error)).map(drop),
         }
+    }
+
+    fn count(&self, verb: &'static str, kind: &str, name: &str) {
+        self.metrics.wrote(self.controller, verb, kind);
+        tracing::info!(verb, kind, name, "written");
     }
 
     fn wrote<K: Object>(
@@ -272,8 +278,7 @@ impl Writer {
         let kind = K::kind(&());
         let written =
             result.map_err(|error| ReconcileError::api(format!("{verb} {kind} {name}"), error))?;
-        self.metrics.wrote(self.controller, verb, &kind);
-        tracing::info!(verb, %kind, name, "written");
+        self.count(verb, &kind, name);
         if let Some(cache) = to.cache {
             cache.learn(written.clone());
         }

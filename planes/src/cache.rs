@@ -1,9 +1,9 @@
 //! What is watched of one kind on one plane.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
 use std::mem;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use futures::StreamExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -22,6 +22,8 @@ use crate::metrics::{CacheLabels, Metrics};
 type ObjectKey = (String, String);
 type Handler = Box<dyn Fn(&ObjectMeta) + Send + Sync>;
 
+/// Objects whose end is remembered: more than can go while an answer is under way.
+const GONE: usize = 4096;
 /// Objects in one page of a list.
 const PAGE: u32 = 500;
 
@@ -33,8 +35,15 @@ pub struct Cache<K> {
 
 #[derive(Debug)]
 struct Inner<K> {
-    objects: RwLock<BTreeMap<ObjectKey, Entry<K>>>,
+    contents: RwLock<Contents<K>>,
     synced: watch::Sender<bool>,
+}
+
+#[derive(Debug)]
+struct Contents<K> {
+    objects: BTreeMap<ObjectKey, Entry<K>>,
+    /// UIDs of the objects that went last: the answer to a write may come after the end of its object.
+    gone: VecDeque<String>,
 }
 
 #[derive(Debug)]
@@ -73,8 +82,12 @@ impl<K> Clone for Cache<K> {
 
 impl<K> Default for Cache<K> {
     fn default() -> Self {
+        let contents = Contents {
+            objects: BTreeMap::new(),
+            gone: VecDeque::new(),
+        };
         let inner = Inner {
-            objects: RwLock::default(),
+            contents: RwLock::new(contents),
             synced: watch::Sender::new(false),
         };
         Self {
@@ -90,11 +103,7 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
     ///
     /// [`Undecodable`] when it exists and cannot be read.
     pub fn get(&self, namespace: &str, name: &str) -> Result<Option<Arc<K>>, Undecodable> {
-        let objects = self
-            .inner
-            .objects
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
+        let objects = &self.inner.read().objects;
         let entry = objects.get(&(namespace.to_owned(), name.to_owned()));
         entry.map(Entry::decoded).transpose()
     }
@@ -105,11 +114,7 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
     ///
     /// [`Undecodable`] when one of them cannot be read.
     pub fn list(&self, namespace: &str) -> Result<Vec<Arc<K>>, Undecodable> {
-        let objects = self
-            .inner
-            .objects
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
+        let objects = &self.inner.read().objects;
         objects
             .range((namespace.to_owned(), String::new())..)
             .take_while(|((of, _), _)| of == namespace)
@@ -119,11 +124,7 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
 
     /// The metadata of all objects of a namespace, also of those that cannot be read otherwise.
     pub fn metadata(&self, namespace: &str) -> Vec<ObjectMeta> {
-        let objects = self
-            .inner
-            .objects
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
+        let objects = &self.inner.read().objects;
         objects
             .range((namespace.to_owned(), String::new())..)
             .take_while(|((of, _), _)| of == namespace)
@@ -131,21 +132,20 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
             .collect()
     }
 
-    /// Takes in an object as a write has returned it, unless a later version is known already: whoever decides next
-    /// sees what has been written, though the watch may not have told of it yet. Handlers hear of it from the watch.
+    /// Takes in an object as a write has returned it, unless a later version is known already, or its end: whoever
+    /// decides next sees what has been written, though the watch may not have told of it yet. Handlers hear of it from
+    /// the watch.
     pub fn learn(&self, mut object: K) {
         object.meta_mut().managed_fields = None;
         let metadata = object.meta().clone();
-        let entry = Entry {
-            metadata,
-            object: Ok(Arc::new(object)),
-        };
-        let mut objects = self
-            .inner
-            .objects
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        insert_newer(&mut objects, entry.key(), entry);
+        let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
+        // Without finalizers a terminating object goes with the write.
+        if metadata.deletion_timestamp.is_none() || !finalizers.is_empty() {
+            self.inner.write().insert(Entry {
+                metadata,
+                object: Ok(Arc::new(object)),
+            });
+        }
     }
 
     /// Whether everything has been listed once, now and later.
@@ -179,19 +179,69 @@ impl<K> Entry<K> {
     }
 }
 
-/// Puts an entry in the place of an older one, which it gives back.
-fn insert_newer<K>(
-    objects: &mut BTreeMap<ObjectKey, Entry<K>>,
-    key: ObjectKey,
-    entry: Entry<K>,
-) -> Option<Entry<K>> {
-    if objects
-        .get(&key)
-        .is_some_and(|existing| existing.is_newer(&entry))
-    {
-        return None;
+impl<K> Contents<K> {
+    /// Puts an entry in the place of an older one, which it gives back.
+    fn insert(&mut self, entry: Entry<K>) -> Option<Entry<K>> {
+        let key = entry.key();
+        let is_gone = entry
+            .metadata
+            .uid
+            .as_ref()
+            .is_some_and(|uid| self.gone.contains(uid));
+        if is_gone
+            || self
+                .objects
+                .get(&key)
+                .is_some_and(|existing| existing.is_newer(&entry))
+        {
+            return None;
+        }
+        self.objects.insert(key, entry)
     }
-    objects.insert(key, entry)
+
+    /// Removes an object, but not a successor of the same name.
+    fn remove(&mut self, entry: &Entry<K>) {
+        let key = entry.key();
+        if self
+            .objects
+            .get(&key)
+            .is_some_and(|existing| existing.metadata.uid == entry.metadata.uid)
+        {
+            self.objects.remove(&key);
+        }
+        self.gone.extend(entry.metadata.uid.clone());
+        if self.gone.len() > GONE {
+            self.gone.pop_front();
+        }
+    }
+
+    /// Takes a complete list in the place of what was known, and gives that back.
+    fn replace(&mut self, listed: BTreeMap<ObjectKey, Entry<K>>) -> BTreeMap<ObjectKey, Entry<K>> {
+        let former = mem::replace(&mut self.objects, listed);
+        for (key, entry) in &former {
+            match self.objects.get(key) {
+                // What was written while the list was made is newer than the list.
+                Some(listed) if entry.is_newer(listed) => {
+                    self.objects.insert(key.clone(), entry.clone());
+                }
+                Some(_) => {}
+                None => self.remove(entry),
+            }
+        }
+        former
+    }
+}
+
+impl<K> Inner<K> {
+    fn read(&self) -> RwLockReadGuard<'_, Contents<K>> {
+        self.contents.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Contents<K>> {
+        self.contents
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl<K: Resource<DynamicType = ()>> Entry<K> {
@@ -268,8 +318,8 @@ where
         match event {
             Event::Init => self.listed.clear(),
             Event::InitApply(object) => {
-                let (key, entry) = self.entry(object);
-                self.listed.insert(key, entry);
+                let entry = self.entry(object);
+                self.listed.insert(entry.key(), entry);
             }
             Event::InitDone => {
                 let listed = mem::take(&mut self.listed);
@@ -278,9 +328,9 @@ where
                 self.cache.inner.synced.send_replace(true);
             }
             Event::Apply(object) => {
-                let (key, entry) = self.entry(object);
+                let entry = self.entry(object);
                 let metadata = entry.metadata.clone();
-                let former = self.write(|objects| insert_newer(objects, key, entry));
+                let former = self.cache.inner.write().insert(entry);
                 self.tell(
                     former.as_ref().map(|former| &former.metadata),
                     Some(&metadata),
@@ -288,16 +338,8 @@ where
                 self.count_undecodable();
             }
             Event::Delete(object) => {
-                let (key, entry) = self.entry(object);
-                self.write(|objects| {
-                    // A successor of the same name may be known already.
-                    if objects
-                        .get(&key)
-                        .is_some_and(|existing| existing.metadata.uid == entry.metadata.uid)
-                    {
-                        objects.remove(&key);
-                    }
-                });
+                let entry = self.entry(object);
+                self.cache.inner.write().remove(&entry);
                 self.tell(None, Some(&entry.metadata));
                 self.count_undecodable();
             }
@@ -311,19 +353,7 @@ where
             .iter()
             .map(|(key, entry)| (key.clone(), entry.metadata.clone()))
             .collect();
-        let mut former = self.write(|objects| {
-            let former = mem::replace(objects, listed);
-            for (key, entry) in &former {
-                // What was written while the list was made is newer than the list.
-                if objects
-                    .get(key)
-                    .is_some_and(|listed| entry.is_newer(listed))
-                {
-                    objects.insert(key.clone(), entry.clone());
-                }
-            }
-            former
-        });
+        let mut former = self.cache.inner.write().replace(listed);
         for (key, metadata) in new {
             let former = former.remove(&key).map(|entry| entry.metadata);
             let same = |former: &ObjectMeta| {
@@ -339,24 +369,13 @@ where
         self.count_undecodable();
     }
 
-    fn write<T>(&self, change: impl FnOnce(&mut BTreeMap<ObjectKey, Entry<K>>) -> T) -> T {
-        change(
-            &mut self
-                .cache
-                .inner
-                .objects
-                .write()
-                .unwrap_or_else(PoisonError::into_inner),
-        )
-    }
-
     fn tell(&self, former: Option<&ObjectMeta>, current: Option<&ObjectMeta>) {
         for metadata in former.into_iter().chain(current) {
             self.handlers.iter().for_each(|handler| handler(metadata));
         }
     }
 
-    fn entry(&self, object: DeserializeGuard<K>) -> (ObjectKey, Entry<K>) {
+    fn entry(&self, object: DeserializeGuard<K>) -> Entry<K> {
         let (object, mut metadata) = match object.0 {
             Ok(mut object) => {
                 // Nobody reads who manages which field, and it is the larger half of many objects.
@@ -368,21 +387,15 @@ where
         };
         metadata.managed_fields = None;
         let entry = Entry { metadata, object };
-        let key = entry.key();
         if let Err(problem) = &entry.object {
-            let (namespace, name) = (&key.0, &key.1);
+            let (namespace, name) = entry.key();
             warn!(plane = %self.plane, kind = %K::kind(&()), namespace, name, problem, "object cannot be decoded");
         }
-        (key, entry)
+        entry
     }
 
     fn count_undecodable(&self) {
-        let objects = self
-            .cache
-            .inner
-            .objects
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
+        let objects = &self.cache.inner.read().objects;
         let count = objects
             .values()
             .filter(|entry| entry.object.is_err())

@@ -56,17 +56,7 @@ impl Peers {
     pub fn find_or_build(mut progress: impl FnMut(&str)) -> anyhow::Result<Self> {
         if let Some(directory) = std::env::var_os(PEERS_VARIABLE).filter(|value| !value.is_empty())
         {
-            let peers = Self {
-                directory: directory.into(),
-            };
-            let missing = peers.missing();
-            ensure!(
-                missing.is_empty(),
-                "{PEERS_VARIABLE}: {} lacks {}",
-                peers.directory.display(),
-                missing.join(", ")
-            );
-            return Ok(peers);
+            return Self::at(Path::new(&directory)).context(PEERS_VARIABLE);
         }
         let cache = cache_directory()?;
         fs::create_dir_all(&cache).with_context(|| cache.display().to_string())?;
@@ -79,6 +69,25 @@ impl Peers {
         if !peers.missing().is_empty() {
             peers.build(&mut progress)?;
         }
+        Ok(peers)
+    }
+
+    /// The programs in a directory.
+    ///
+    /// # Errors
+    ///
+    /// When one is missing there.
+    pub fn at(directory: &Path) -> anyhow::Result<Self> {
+        let peers = Self {
+            directory: directory.to_owned(),
+        };
+        let missing = peers.missing();
+        ensure!(
+            missing.is_empty(),
+            "{} lacks {}",
+            directory.display(),
+            missing.join(", ")
+        );
         Ok(peers)
     }
 

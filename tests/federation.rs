@@ -1,0 +1,175 @@
+//! End-to-end tests on a real federation.
+//!
+//! Most tests share one federation, each in namespaces of its own. Those that need it for themselves, because they count
+//! writes or end processes, wait until they have it alone. A federation is started when the first test needs it, and
+//! ends with the run, however that ends.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "tests"
+)]
+
+#[path = "federation/crds.rs"]
+mod crds;
+#[path = "federation/fixture.rs"]
+mod fixture;
+#[path = "federation/lifetime.rs"]
+mod lifetime;
+#[path = "federation/operations.rs"]
+mod operations;
+#[path = "federation/repair.rs"]
+mod repair;
+#[path = "federation/restart.rs"]
+mod restart;
+#[path = "federation/settled.rs"]
+mod settled;
+#[path = "federation/suites.rs"]
+mod suites;
+#[path = "federation/workloads.rs"]
+mod workloads;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use harness::Federation;
+use libtest_mimic::{Arguments, Failed, Trial};
+use tokio::runtime::{Handle, Runtime};
+use tokio::sync::{OnceCell, RwLock};
+
+/// Tests at a time: they mostly wait.
+const THREADS: usize = 6;
+
+/// How a test uses the federation.
+enum Test {
+    /// Beside other tests.
+    Shared(for<'f> fn(&'f Federation) -> BoxFuture<'f, anyhow::Result<()>>),
+    /// While no other test does.
+    Alone(for<'f> fn(&'f Federation) -> BoxFuture<'f, anyhow::Result<()>>),
+    /// Not at all.
+    Apart(fn() -> BoxFuture<'static, anyhow::Result<()>>),
+}
+
+/// The federation that tests share, once one has needed it.
+#[derive(Default)]
+struct Shared {
+    federation: OnceCell<Result<Federation, String>>,
+    alone: RwLock<()>,
+}
+
+impl Shared {
+    async fn federation(&self) -> anyhow::Result<&Federation> {
+        let start = || async {
+            fixture::start("tests")
+                .await
+                .map_err(|error| format!("{error:#}"))
+        };
+        let federation = self.federation.get_or_init(start).await;
+        federation
+            .as_ref()
+            .map_err(|error| anyhow::anyhow!("{error}"))
+    }
+
+    async fn run(&self, test: &Test) -> anyhow::Result<()> {
+        let (run, _shared, _alone) = match test {
+            Test::Apart(run) => return run().await,
+            Test::Shared(run) => (run, Some(self.alone.read().await), None),
+            Test::Alone(run) => (run, None, Some(self.alone.write().await)),
+        };
+        let federation = self.federation().await?;
+        tokio::select! {
+            result = run(federation) => result.with_context(|| format!("in {}", federation.directory().display())),
+            death = federation.death() => Err(death),
+        }
+    }
+}
+
+macro_rules! tests {
+    ($($kind:ident $module:ident::$name:ident;)*) => {
+        vec![$((concat!(stringify!($module), "::", stringify!($name)), tests!(@$kind $module::$name))),*]
+    };
+    (@Apart $module:ident::$name:ident) => { Test::Apart(|| $module::$name().boxed()) };
+    (@$kind:ident $module:ident::$name:ident) => { Test::$kind(|federation| $module::$name(federation).boxed()) };
+}
+
+fn all() -> Vec<(&'static str, Test)> {
+    tests![
+        Shared crds::objects_that_use_every_field_survive_the_api_server;
+        Shared crds::the_api_server_defaults_and_refuses_as_the_schema_says;
+        Shared crds::kubectl_shows_the_columns;
+        Shared suites::workload_deployment_federation;
+        Shared suites::propagation_policy_lifecycle;
+        Shared suites::deletion_cascade;
+        Shared suites::instance_writeback;
+        Shared suites::instance_projection;
+        Shared suites::full_federation;
+        Shared suites::full_federation_ord;
+        Shared workloads::several_placements;
+        Shared workloads::a_city_without_a_cell;
+        Shared workloads::two_namespaces_with_equal_names;
+        Shared workloads::scaled_to_zero_and_back;
+        Shared workloads::a_new_image_replaces_instances_one_by_one;
+        Shared workloads::a_broken_image_is_replaced_by_a_good_one;
+        Shared workloads::cities_that_differ_in_case_live_side_by_side;
+        Shared workloads::a_city_code_that_is_no_label_is_reported;
+        Shared repair::a_hub_object_edited_by_hand;
+        Shared repair::a_hub_object_deleted_by_hand;
+        Shared repair::a_policy_deleted_by_hand;
+        Shared repair::a_projection_edited_by_hand;
+        Shared repair::a_copy_of_another_cell_is_left_alone;
+        Shared repair::an_instance_without_its_deployment_is_not_copied;
+        Shared operations::of_a_workload_deployment;
+        Shared operations::of_an_instance;
+        Alone settled::writes_nothing;
+        Alone restart::a_kill_on_the_way_converges_to_the_same_state;
+        Alone restart::sigterm_ends_in_order;
+        Apart lifetime::nothing_outlives_a_killed_process;
+        Apart lifetime::nothing_outlives_an_interrupted_process;
+        Apart lifetime::nothing_outlives_a_panic;
+        Apart lifetime::a_part_that_dies_is_named_with_its_log;
+    ]
+}
+
+fn main() -> ExitCode {
+    harness::reexec();
+    let runtime = Runtime::new().expect("a runtime");
+    if let Some(code) = lifetime::hold(&runtime) {
+        return code;
+    }
+    let mut args = Arguments::from_args();
+    args.test_threads.get_or_insert(THREADS);
+    let shared = Arc::new(Shared::default());
+    let trials = all()
+        .into_iter()
+        .map(|(name, test)| trial(name, test, &shared, runtime.handle()))
+        .collect();
+
+    // The run is blocking; meanwhile Ctrl-C ends what runs.
+    runtime.spawn(async {
+        if tokio::signal::ctrl_c().await.is_ok() {
+            // Every process of a federation ends with this one.
+            std::process::exit(130);
+        }
+    });
+    let conclusion = libtest_mimic::run(&args, trials);
+    if let Some(Ok(federation)) =
+        Arc::into_inner(shared).and_then(|shared| shared.federation.into_inner())
+    {
+        runtime.block_on(federation.stop());
+    }
+    conclusion.exit_code()
+}
+
+fn trial(name: &str, test: Test, shared: &Arc<Shared>, runtime: &Handle) -> Trial {
+    let (shared, runtime) = (Arc::clone(shared), runtime.clone());
+    Trial::test(name, move || {
+        runtime
+            .block_on(shared.run(&test))
+            .map_err(|error| Failed::from(format!("{error:#}")))
+    })
+}

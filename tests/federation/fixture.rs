@@ -1,0 +1,330 @@
+//! What the tests share: the federation, namespaces, objects and what they are waited to be.
+
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use api::condition;
+use api::{Instance, Workload, WorkloadDeployment, labels};
+use harness::peers::Peers;
+use harness::{CellConfig, Config, Federation, wait};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::GroupVersionKind;
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+/// Time for anything to travel once through the federation. It takes a second or two; ten tests share two cores.
+pub(crate) const WITHIN: Duration = Duration::from_mins(1);
+
+/// The cells of the shared federation.
+pub(crate) const DFW: &str = "dfw1";
+pub(crate) const ORD: &str = "ord1";
+
+/// Starts a federation with a cell in each of two cities.
+pub(crate) async fn start(label: &str) -> anyhow::Result<Federation> {
+    let federation = Federation::start(&config(label)?).await?;
+    eprintln!(
+        "federation ready after {:.1} s in {}",
+        federation.ready_after().as_secs_f64(),
+        federation.directory().display()
+    );
+    Ok(federation)
+}
+
+pub(crate) fn config(label: &str) -> anyhow::Result<Config> {
+    Ok(Config {
+        label: label.to_owned(),
+        target: target(),
+        binary: env!("CARGO_BIN_EXE_compute-federation").into(),
+        peers: Peers::find_or_build(|progress| eprintln!("{progress}"))?,
+        cells: vec![CellConfig::new(DFW, "DFW"), CellConfig::new(ORD, "ORD")],
+        managers: true,
+    })
+}
+
+/// The build's target directory.
+pub(crate) fn target() -> PathBuf {
+    let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    temporary.parent().unwrap_or(temporary).to_owned()
+}
+
+/// A namespace of the project, and where its objects go.
+pub(crate) struct Space<'f> {
+    pub(crate) federation: &'f Federation,
+    /// Name of the namespace in the project.
+    pub(crate) name: String,
+    /// Name of the namespace on the hub and in the cells.
+    pub(crate) hub_name: String,
+}
+
+impl<'f> Space<'f> {
+    /// Makes a namespace whose name begins like this.
+    pub(crate) async fn create(federation: &'f Federation, prefix: &str) -> anyhow::Result<Self> {
+        let namespaces: Api<Namespace> = Api::all(federation.project().client());
+        let namespace =
+            serde_json::from_value(json!({"metadata": {"generateName": format!("{prefix}-")}}))?;
+        let namespace = namespaces
+            .create(&PostParams::default(), &namespace)
+            .await?;
+        let uid = namespace.uid().context("a namespace has a UID")?;
+        Ok(Self {
+            federation,
+            name: namespace.name_any(),
+            hub_name: format!("ns-{uid}"),
+        })
+    }
+
+    pub(crate) fn in_project<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(
+        &self,
+    ) -> Api<K> {
+        Api::namespaced(self.federation.project().client(), &self.name)
+    }
+
+    pub(crate) fn on_hub<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(
+        &self,
+    ) -> Api<K> {
+        Api::namespaced(self.federation.hub().client(), &self.hub_name)
+    }
+
+    pub(crate) fn in_cell<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(
+        &self,
+        cell: &str,
+    ) -> Api<K> {
+        let cell = self
+            .federation
+            .cell(cell)
+            .expect("a cell of the federation");
+        Api::namespaced(cell.client(), &self.hub_name)
+    }
+
+    /// Creates a Workload.
+    pub(crate) async fn create_workload(
+        &self,
+        name: &str,
+        placements: &[(&str, &[&str], i32)],
+    ) -> anyhow::Result<Workload> {
+        create(&self.in_project(), workload(name, placements)).await
+    }
+
+    /// Waits until a Workload is available with this many instances, all of them ready and current.
+    pub(crate) async fn until_settled(
+        &self,
+        name: &str,
+        instances: i32,
+    ) -> anyhow::Result<Workload> {
+        let settled = |workload: &Workload| {
+            let status = workload.status.clone().unwrap_or_default();
+            let counters = [
+                status.replicas,
+                status.desired_replicas,
+                status.ready_replicas,
+                status.current_replicas,
+            ];
+            let available = condition::find(&status.conditions, "Available");
+            counters == [instances; 4]
+                && available.is_some_and(|available| {
+                    available.is_true()
+                        && available.observed_generation == workload.metadata.generation
+                })
+        };
+        wait::until(&self.in_project(), name, "settled", WITHIN, settled).await
+    }
+
+    /// Waits until there are exactly these Instances in a namespace of a plane, and all of them are ready.
+    pub(crate) async fn until_instances(
+        &self,
+        api: Api<Instance>,
+        names: &[&str],
+    ) -> anyhow::Result<Vec<Instance>> {
+        wait::eventually(
+            &format!("ready Instances are {names:?}"),
+            WITHIN,
+            || async {
+                let instances = api.list(&ListParams::default()).await?.items;
+                let found: Vec<_> = instances
+                    .iter()
+                    .filter(|instance| is_ready(instance))
+                    .map(kube::ResourceExt::name_any)
+                    .collect();
+                anyhow::ensure!(
+                    found == names && instances.len() == names.len(),
+                    "ready {found:?} of {}",
+                    instances.len()
+                );
+                Ok(instances)
+            },
+        )
+        .await
+    }
+
+    /// Waits until neither the hub nor any cell holds a deployment or an Instance of this namespace.
+    pub(crate) async fn until_empty(&self) -> anyhow::Result<()> {
+        let planes = [self.federation.hub().client()]
+            .into_iter()
+            .chain(self.federation.cells().map(harness::Plane::client));
+        for client in planes {
+            until_none::<WorkloadDeployment>(&client, &self.hub_name).await?;
+            until_none::<Instance>(&client, &self.hub_name).await?;
+        }
+        Ok(())
+    }
+}
+
+async fn until_none<K>(client: &Client, namespace: &str) -> anyhow::Result<()>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned,
+{
+    let api: Api<K> = Api::namespaced(client.clone(), namespace);
+    wait::eventually(
+        &format!("no {} in {namespace}", K::kind(&())),
+        WITHIN,
+        || async {
+            let left: Vec<_> = api
+                .list(&ListParams::default())
+                .await?
+                .iter()
+                .map(kube::ResourceExt::name_any)
+                .collect();
+            anyhow::ensure!(left.is_empty(), "left: {left:?}");
+            Ok(())
+        },
+    )
+    .await
+}
+
+pub(crate) fn is_ready(instance: &Instance) -> bool {
+    instance
+        .status
+        .as_ref()
+        .is_some_and(|status| condition::is_true(&status.conditions, "Ready"))
+}
+
+/// Whether the deployment is available and every counter has this value, at the object's current generation.
+pub(crate) fn is_settled(deployment: &WorkloadDeployment, instances: i32) -> bool {
+    let status = deployment.status.clone().unwrap_or_default();
+    let counters = [
+        status.replicas,
+        status.desired_replicas,
+        status.ready_replicas,
+        status.current_replicas,
+    ];
+    counters == [instances; 4]
+        && condition::is_true(&status.conditions, "Available")
+        && status.observed_generation == deployment.metadata.generation
+}
+
+pub(crate) async fn create<K>(api: &Api<K>, object: Value) -> anyhow::Result<K>
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Serialize,
+{
+    let object = serde_json::from_value(object)?;
+    Ok(api.create(&PostParams::default(), &object).await?)
+}
+
+/// Changes an object as `kubectl patch --type=merge` does.
+pub(crate) async fn patch<K: Clone + Debug + DeserializeOwned>(
+    api: &Api<K>,
+    name: &str,
+    change: Value,
+) -> anyhow::Result<K> {
+    Ok(api
+        .patch(name, &PatchParams::default(), &Patch::Merge(change))
+        .await?)
+}
+
+/// Changes a status as `kubectl patch --subresource=status --type=merge` does.
+pub(crate) async fn patch_status<K: Clone + Debug + DeserializeOwned>(
+    api: &Api<K>,
+    name: &str,
+    status: Value,
+) -> anyhow::Result<K> {
+    let change = json!({"status": status});
+    Ok(api
+        .patch_status(name, &PatchParams::default(), &Patch::Merge(change))
+        .await?)
+}
+
+/// Objects of a kind that has no type here.
+pub(crate) fn dynamic(
+    client: Client,
+    namespace: &str,
+    group: &str,
+    version: &str,
+    kind: &str,
+) -> Api<DynamicObject> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    Api::namespaced_with(client, namespace, &resource)
+}
+
+pub(crate) fn template() -> Value {
+    json!({
+        "spec": {
+            "networkInterfaces": [{"network": {"name": "test-network"}}],
+            "runtime": {
+                "resources": {"instanceType": "datumcloud/d1-standard-2"},
+                "sandbox": {"containers": [{"name": "app", "image": "app:1"}]},
+            },
+        },
+    })
+}
+
+/// A Workload with these placements: name, city codes and replicas.
+pub(crate) fn workload(name: &str, placements: &[(&str, &[&str], i32)]) -> Value {
+    let placements: Vec<_> = placements
+        .iter()
+        .map(|(name, cities, replicas)| {
+            json!({"name": name, "cityCodes": cities, "scaleSettings": {"minReplicas": replicas, "instanceManagementPolicy": "OrderedReady"}})
+        })
+        .collect();
+    json!({
+        "apiVersion": "compute.datumapis.com/v1alpha",
+        "kind": "Workload",
+        "metadata": {"name": name},
+        "spec": {"placements": placements, "template": template()},
+    })
+}
+
+/// A deployment that belongs to no Workload.
+pub(crate) fn deployment(name: &str, city: &str) -> Value {
+    json!({
+        "apiVersion": "compute.datumapis.com/v1alpha",
+        "kind": "WorkloadDeployment",
+        "metadata": {"name": name},
+        "spec": {
+            "cityCode": city,
+            "placementName": "default",
+            "scaleSettings": {"minReplicas": 1, "instanceManagementPolicy": "OrderedReady"},
+            "template": template(),
+            "workloadRef": {"name": "test-workload", "uid": "00000000-0000-0000-0000-000000000001"},
+        },
+    })
+}
+
+/// An Instance with the labels that link it to a deployment.
+pub(crate) fn instance(name: &str, deployment: &str) -> Value {
+    json!({
+        "apiVersion": "compute.datumapis.com/v1alpha",
+        "kind": "Instance",
+        "metadata": {
+            "name": name,
+            "labels": {
+                labels::WORKLOAD_UID: "00000000-0000-0000-0000-000000000001",
+                labels::WORKLOAD_NAME: "test-workload",
+                labels::PLACEMENT_NAME: "default",
+                labels::INSTANCE_CITY_CODE: "DFW",
+                labels::WORKLOAD_DEPLOYMENT_UID: "00000000-0000-0000-0000-000000000002",
+                labels::WORKLOAD_DEPLOYMENT_NAME: deployment,
+                labels::INSTANCE_INDEX: "0",
+            },
+        },
+        "spec": template()["spec"],
+    })
+}

@@ -1,0 +1,195 @@
+//! A federation ends with the process that started it, however that ends.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use harness::peers::Peers;
+use harness::{CellConfig, Config, Federation, wait};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::runtime::Runtime;
+
+use crate::fixture;
+
+/// First argument of a process that starts a federation and waits for its end.
+const HOLD: &str = "hold-a-federation";
+/// Second argument: panic instead of waiting.
+const PANIC: &str = "panic";
+/// Time for all processes to be gone.
+const END: Duration = Duration::from_secs(15);
+
+/// What the process says about its federation.
+#[derive(Deserialize, Serialize)]
+struct Held {
+    pids: Vec<i32>,
+    directory: PathBuf,
+}
+
+/// Starts a federation and waits for the end, if that is what this process was started for.
+pub(crate) fn hold(runtime: &Runtime) -> Option<ExitCode> {
+    let mut args = std::env::args().skip(1);
+    if args.next().as_deref() != Some(HOLD) {
+        return None;
+    }
+    let panics = args.next().as_deref() == Some(PANIC);
+    let held: anyhow::Result<()> = runtime.block_on(async {
+        let federation = Federation::start(&bare("held")?).await?;
+        let held = Held {
+            pids: federation.pids(),
+            directory: federation.directory().to_owned(),
+        };
+        println!("{}", serde_json::to_string(&held)?);
+        assert!(!panics, "as asked");
+        tokio::signal::ctrl_c().await?;
+        federation.stop().await;
+        Ok(())
+    });
+    Some(if held.is_ok() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// One cell, without compute-federation: enough processes to leave behind.
+fn bare(label: &str) -> anyhow::Result<Config> {
+    let cells = vec![CellConfig::new("dfw1", "DFW")];
+    Ok(Config {
+        cells,
+        managers: false,
+        ..fixture::config(label)?
+    })
+}
+
+async fn start(panics: bool) -> anyhow::Result<(Child, Held)> {
+    let mut process = Command::new(std::env::current_exe()?)
+        .arg(HOLD)
+        .args(panics.then_some(PANIC))
+        .stdout(Stdio::piped())
+        .stderr(if panics {
+            Stdio::null()
+        } else {
+            Stdio::inherit()
+        })
+        .kill_on_drop(true)
+        .spawn()?;
+    let stdout = process.stdout.take().context("the output is piped")?;
+    let line = BufReader::new(stdout)
+        .lines()
+        .next_line()
+        .await?
+        .context("the federation did not start")?;
+    let held: Held = serde_json::from_str(&line)?;
+    ensure!(held.pids.len() > 16, "{} processes", held.pids.len());
+    Ok((process, held))
+}
+
+async fn until_gone(held: &Held) -> anyhow::Result<()> {
+    wait::eventually("every process has ended", END, || async {
+        let left: Vec<_> = held.pids.iter().filter(|pid| runs(**pid)).collect();
+        ensure!(left.is_empty(), "left: {left:?}");
+        let data = held.directory.join("etcd");
+        ensure!(!data.exists(), "left: {}", data.display());
+        Ok(())
+    })
+    .await?;
+    // What is needed to find out why stays.
+    ensure!(
+        held.directory.join("logs/hub-apiserver.log").exists(),
+        "the logs are gone"
+    );
+    Ok(())
+}
+
+fn runs(pid: i32) -> bool {
+    Pid::from_raw(pid).is_some_and(|pid| test_kill_process(pid).is_ok())
+}
+
+fn signal(process: &Child, signal: Signal) -> anyhow::Result<()> {
+    let pid = process
+        .id()
+        .and_then(|pid| Pid::from_raw(pid.cast_signed()))
+        .context("the process runs")?;
+    Ok(kill_process(pid, signal)?)
+}
+
+pub(crate) async fn nothing_outlives_a_killed_process() -> anyhow::Result<()> {
+    let (mut process, held) = start(false).await?;
+    signal(&process, Signal::KILL)?;
+    process.wait().await?;
+    until_gone(&held).await
+}
+
+pub(crate) async fn nothing_outlives_an_interrupted_process() -> anyhow::Result<()> {
+    let (mut process, held) = start(false).await?;
+    signal(&process, Signal::INT)?;
+    ensure!(
+        process.wait().await?.success(),
+        "the process did not end in order"
+    );
+    until_gone(&held).await
+}
+
+pub(crate) async fn nothing_outlives_a_panic() -> anyhow::Result<()> {
+    let (mut process, held) = start(true).await?;
+    ensure!(
+        !process.wait().await?.success(),
+        "the process did not panic"
+    );
+    until_gone(&held).await
+}
+
+pub(crate) async fn a_part_that_dies_is_named_with_its_log() -> anyhow::Result<()> {
+    let mut config = bare("dying")?;
+    let peers = tempfile::tempdir()?;
+    for entry in fs::read_dir(config.peers.directory())? {
+        let entry = entry?;
+        symlink(entry.path(), peers.path().join(entry.file_name()))?;
+    }
+    let broken = peers.path().join("karmada-webhook");
+    fs::remove_file(&broken)?;
+    fs::write(&broken, "#!/bin/sh\necho out of order\nexit 3\n")?;
+    fs::set_permissions(&broken, fs::Permissions::from_mode(0o755))?;
+    config.peers = Peers::at(peers.path())?;
+
+    let Err(error) = Federation::start(&config).await else {
+        anyhow::bail!("the federation has started")
+    };
+    let error = format!("{error:#}");
+    let directory = directory_in(&error)?;
+    let expected = format!(
+        "karmada-webhook ended with exit code 3, see {}:",
+        directory.join("logs/karmada-webhook.log").display()
+    );
+    ensure!(
+        error.contains(&expected) && error.contains("out of order"),
+        "{error}"
+    );
+
+    // Nothing of it is left.
+    let directory = directory.display().to_string();
+    wait::eventually("every process has ended", END, || async {
+        let left: Vec<_> = fs::read_dir("/proc")?
+            .filter_map(|entry| fs::read_to_string(entry.ok()?.path().join("cmdline")).ok())
+            .filter(|command| command.contains(&directory))
+            .collect();
+        ensure!(left.is_empty(), "left: {left:?}");
+        Ok(())
+    })
+    .await
+}
+
+fn directory_in(error: &str) -> anyhow::Result<PathBuf> {
+    let directory = error
+        .strip_prefix("the federation in ")
+        .and_then(|rest| rest.split(" did not start").next());
+    directory
+        .map(|directory| Path::new(directory).to_owned())
+        .with_context(|| error.to_owned())
+}
