@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal as signal_stream};
 
 use crate::fixture;
 
@@ -44,9 +45,10 @@ pub(crate) fn hold(runtime: &Runtime) -> Option<ExitCode> {
             pids: federation.pids(),
             directory: federation.directory().to_owned(),
         };
+        let mut interrupt = signal_stream(SignalKind::interrupt())?;
         println!("{}", serde_json::to_string(&held)?);
         assert!(!panics, "as asked");
-        tokio::signal::ctrl_c().await?;
+        interrupt.recv().await;
         federation.stop().await;
         Ok(())
     });

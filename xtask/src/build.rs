@@ -21,9 +21,15 @@ pub(crate) fn target() -> PathBuf {
 
 /// Runs Cargo in the root of the checkout with its output going where ours goes.
 pub(crate) fn cargo(args: &[&str]) -> anyhow::Result<()> {
+    cargo_with(args, &[])
+}
+
+/// The same, with more environment variables.
+pub(crate) fn cargo_with(args: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
         .args(args)
+        .envs(environment.iter().copied())
         .current_dir(root())
         .status()
         .context("cargo not started")?;
@@ -33,12 +39,6 @@ pub(crate) fn cargo(args: &[&str]) -> anyhow::Result<()> {
 
 /// Builds the compute-federation binary and gives its path.
 pub(crate) fn binary() -> anyhow::Result<PathBuf> {
-    cargo(&[
-        "build",
-        "--quiet",
-        "--locked",
-        "--package",
-        "compute-federation",
-    ])?;
+    cargo(&["build", "--locked", "--package", "compute-federation"])?;
     Ok(target().join("debug/compute-federation"))
 }

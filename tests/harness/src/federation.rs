@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::karmada::{self, KarmadaPorts};
 use crate::manager::{Manager, ManagerPorts, Role, deploy};
-use crate::objects::{apply, apply_crds};
+use crate::objects::apply;
 use crate::peers::Peers;
 use crate::pki::Pki;
 use crate::plane::{Plane, PlanePorts, flag};
@@ -142,17 +142,19 @@ impl Federation {
             cell_ports.push((cell, plane_ports(&mut ports)?, manager_ports(&mut ports)?));
         }
 
-        let project = start_plane(setup, "project", "project", project_ports, &[]);
+        let our_crds = our_crds()?;
+        let project = Plane::start(setup, "project", "project", project_ports, &our_crds, &[]);
         let hub = async {
             let flags = karmada::hub_flags(setup);
-            let hub = start_plane(setup, "hub", "hub", hub_ports, &flags).await?;
+            let crds = [our_crds.clone(), setup.peers.karmada_crds()?].concat();
+            let hub = Plane::start(setup, "hub", "hub", hub_ports, &crds, &flags).await?;
             let karmada = karmada::start(setup, &hub, karmada_ports).await?;
             anyhow::Ok((hub, karmada))
         };
         let cells = try_join_all(
             cell_ports
                 .iter()
-                .map(|(cell, ports, _)| start_cell(setup, cell, *ports)),
+                .map(|(cell, ports, _)| start_cell(setup, cell, *ports, &our_crds)),
         );
         let (project, (hub, mut others), cells) = etcd
             .while_running(async { tokio::try_join!(project, hub, cells) })
@@ -436,28 +438,20 @@ async fn start_etcd(setup: &Setup<'_>, port: u16, peer_port: u16) -> anyhow::Res
     .await
 }
 
-/// Starts an API server and applies our CRDs: before Karmada sees it, so that it knows our kinds at once.
-async fn start_plane(
-    setup: &Setup<'_>,
-    kind: &'static str,
-    name: &str,
-    ports: PlanePorts,
-    flags: &[std::ffi::OsString],
-) -> anyhow::Result<Plane> {
-    let plane = Plane::start(setup, kind, name, ports, flags).await?;
-    let definitions = api::crds::files().map_err(anyhow::Error::from_boxed)?;
-    let files: Vec<_> = definitions
+/// The files with our CRDs, as they are deployed.
+fn our_crds() -> anyhow::Result<Vec<PathBuf>> {
+    let files = api::crds::files().map_err(anyhow::Error::from_boxed)?;
+    Ok(files
         .iter()
         .map(|file| deploy().join("base/crd").join(&file.name))
-        .collect();
-    apply_crds(&plane.client(), &files).await?;
-    Ok(plane)
+        .collect())
 }
 
 async fn start_cell(
     setup: &Setup<'_>,
     cell: &CellConfig,
     ports: PlanePorts,
+    crds: &[PathBuf],
 ) -> anyhow::Result<Plane> {
     let tokens = setup.directory.join("tokens.csv");
     fs::write(
@@ -467,14 +461,8 @@ async fn start_cell(
             karmada::CELL_TOKEN
         ),
     )?;
-    start_plane(
-        setup,
-        "cell",
-        &cell.name,
-        ports,
-        &[flag("token-auth-file", &tokens)],
-    )
-    .await
+    let flags = [flag("token-auth-file", &tokens)];
+    Plane::start(setup, "cell", &cell.name, ports, crds, &flags).await
 }
 
 async fn start_provider(setup: &Setup<'_>, cell: &Plane) -> anyhow::Result<Process> {

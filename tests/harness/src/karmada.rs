@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio::time::sleep;
 
 use crate::federation::{CellConfig, Setup};
-use crate::objects::{apply, apply_crds};
+use crate::objects::apply;
 use crate::plane::{POLL, Plane, flag};
 use crate::process::{Process, Program};
 use crate::wait;
@@ -51,7 +51,7 @@ pub(crate) fn hub_flags(setup: &Setup<'_>) -> Vec<OsString> {
     ]
 }
 
-/// Karmada's parts that must be there before its configuration: CRDs, the aggregated API server, the webhook.
+/// Karmada's parts that must be there before its configuration: the aggregated API server and the webhook.
 pub(crate) async fn start(
     setup: &Setup<'_>,
     hub: &Plane,
@@ -62,7 +62,6 @@ pub(crate) async fn start(
         |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     apply(&client, &namespace("karmada-system")).await?;
     apply(&client, &namespace("karmada-cluster")).await?;
-    apply_crds(&client, &setup.peers.karmada_crds()?).await?;
     let kubeconfig = hub.kubeconfig();
     let aggregated = Process::start(Program {
         name: "karmada-aggregated-apiserver",

@@ -12,6 +12,7 @@ use planes::connect;
 use tokio::time::sleep;
 
 use crate::federation::Setup;
+use crate::objects::apply_crds;
 use crate::process::{Process, Program};
 
 /// How the harness names itself to API servers.
@@ -42,12 +43,14 @@ pub struct Plane {
 }
 
 impl Plane {
-    /// Starts an API server and waits until it is ready; then the controller manager, which is not waited for.
+    /// Starts an API server, waits until it is ready and applies CRDs; then starts the controller manager, which is not
+    /// waited for. It comes after the CRDs because its garbage collector looks for new kinds only every 30 s.
     pub(crate) async fn start(
         setup: &Setup<'_>,
         kind: &'static str,
         name: &str,
         ports: PlanePorts,
+        crds: &[PathBuf],
         more: &[OsString],
     ) -> anyhow::Result<Self> {
         let directory = setup.directory;
@@ -68,7 +71,12 @@ impl Plane {
         .await?;
         let config = connect::kubeconfig(&kubeconfig, None).await?;
         let client = connect::client(config, USER_AGENT)?;
-        apiserver.while_running(ready(&client)).await?;
+        apiserver
+            .while_running(async {
+                ready(&client).await?;
+                apply_crds(&client, crds).await
+            })
+            .await?;
         let controller_manager = Process::start(Program {
             name: &format!("{name}-controller-manager"),
             path: setup.peers.program("kube-controller-manager"),

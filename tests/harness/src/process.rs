@@ -17,6 +17,8 @@ use crate::tether;
 
 /// Time for a process to end after SIGTERM.
 const TERMINATION: Duration = Duration::from_secs(30);
+/// Time for a tether to end what it holds.
+const KILL: Duration = Duration::from_secs(5);
 /// Lines of a log that an error shows.
 const LOG_LINES: usize = 15;
 
@@ -156,6 +158,13 @@ impl Process {
     /// Kills the process and waits until it is gone.
     pub async fn kill(mut self) -> i32 {
         self.stdin = None;
+        if let Ok(code) = timeout(KILL, self.ended()).await {
+            return code;
+        }
+        // A tether that does not react has been stopped; with its end the kernel kills what it holds.
+        if let Some(tether) = Pid::from_raw(self.tether_pid.cast_signed()) {
+            let _ = kill_process(tether, Signal::KILL);
+        }
         self.ended().await
     }
 

@@ -1,0 +1,121 @@
+//! What the demo sees on every plane, by watching.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use anyhow::Context;
+use api::karmada::PropagationPolicy;
+use api::{Instance, Workload, WorkloadDeployment};
+use futures::StreamExt;
+use harness::{Federation, Plane};
+use k8s_openapi::NamespaceResourceScope;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+
+/// Objects of one kind, by plane and name.
+pub(crate) type Objects<K> = BTreeMap<String, BTreeMap<String, K>>;
+
+/// Everything that belongs to the demo.
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) workloads: Objects<Workload>,
+    pub(crate) deployments: Objects<WorkloadDeployment>,
+    pub(crate) instances: Objects<Instance>,
+    pub(crate) policies: Objects<PropagationPolicy>,
+}
+
+type Change = Box<dyn FnOnce(&mut State) + Send>;
+
+/// Keeps a [`State`] current.
+pub(crate) struct Observer {
+    pub(crate) state: State,
+    changes: UnboundedReceiver<Change>,
+}
+
+impl Observer {
+    /// Watches a namespace of the project, and the namespace of another name on the hub and in the cells.
+    pub(crate) fn start(federation: &Federation, namespace: &str, hub_namespace: &str) -> Self {
+        let (sender, changes) = mpsc::unbounded_channel();
+        let (project, hub) = (federation.project(), federation.hub());
+        watch(project, namespace, &sender, |state| &mut state.workloads);
+        watch(hub, hub_namespace, &sender, |state| &mut state.policies);
+        for plane in federation.planes() {
+            let namespace = if plane.kind() == "project" {
+                namespace
+            } else {
+                hub_namespace
+            };
+            watch(plane, namespace, &sender, |state| &mut state.deployments);
+            watch(plane, namespace, &sender, |state| &mut state.instances);
+        }
+        Self {
+            state: State::default(),
+            changes,
+        }
+    }
+
+    /// Waits for changes and takes in all that there are.
+    pub(crate) async fn changed(&mut self) -> anyhow::Result<()> {
+        let mut change = Some(
+            self.changes
+                .recv()
+                .await
+                .context("the watches have ended")?,
+        );
+        while let Some(apply) = change {
+            apply(&mut self.state);
+            change = self.changes.try_recv().ok();
+        }
+        Ok(())
+    }
+}
+
+fn watch<K>(
+    plane: &Plane,
+    namespace: &str,
+    sender: &UnboundedSender<Change>,
+    objects: fn(&mut State) -> &mut Objects<K>,
+) where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + 'static,
+{
+    let api: Api<K> = Api::namespaced(plane.client(), namespace);
+    let (plane, sender) = (plane.name().to_owned(), sender.clone());
+    tokio::spawn(async move {
+        let mut events = watcher(api, watcher::Config::default())
+            .default_backoff()
+            .boxed();
+        while let Some(event) = events.next().await {
+            let plane = plane.clone();
+            let change: Change = match event {
+                Ok(Event::Apply(object) | Event::InitApply(object)) => Box::new(move |state| {
+                    objects(state)
+                        .entry(plane)
+                        .or_default()
+                        .insert(object.name_any(), object);
+                }),
+                Ok(Event::Delete(object)) => Box::new(move |state| {
+                    objects(state)
+                        .entry(plane)
+                        .or_default()
+                        .remove(&object.name_any());
+                }),
+                Ok(Event::Init) => {
+                    Box::new(move |state| objects(state).entry(plane).or_default().clear())
+                }
+                // A watch that breaks is begun again.
+                Ok(Event::InitDone) | Err(_) => continue,
+            };
+            if sender.send(change).is_err() {
+                return;
+            }
+        }
+    });
+}
