@@ -10,6 +10,8 @@ mod deployment;
 mod error;
 mod events;
 mod federator;
+#[cfg(test)]
+mod fixtures;
 mod generation;
 mod instance;
 mod keys;

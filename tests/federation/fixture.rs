@@ -149,7 +149,7 @@ impl<'f> Space<'f> {
                 let found: Vec<_> = instances
                     .iter()
                     .filter(|instance| is_ready(instance))
-                    .map(kube::ResourceExt::name_any)
+                    .map(ResourceExt::name_any)
                     .collect();
                 anyhow::ensure!(
                     found == names && instances.len() == names.len(),
@@ -191,7 +191,7 @@ where
                 .list(&ListParams::default())
                 .await?
                 .iter()
-                .map(kube::ResourceExt::name_any)
+                .map(ResourceExt::name_any)
                 .collect();
             anyhow::ensure!(left.is_empty(), "left: {left:?}");
             Ok(())

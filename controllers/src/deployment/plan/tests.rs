@@ -1,1 +1,273 @@
+use api::instance::{InstanceController, InstanceControllerStatus};
+use api::{InstanceSpec, InstanceStatus};
+use kube::Resource;
+
 use super::*;
+use crate::fixtures::{self, condition, now, shared, terminating};
+use crate::objects::controller_reference;
+
+fn deployment(replicas: i32) -> WorkloadDeployment {
+    let mut deployment = fixtures::deployment("ns-1", "web", "DFW", replicas);
+    deployment.meta_mut().finalizers = Some(vec![finalizers::WORKLOAD_CONTROLLER.into()]);
+    deployment
+}
+
+/// An Instance that was made from the deployment's template.
+fn made(deployment: &WorkloadDeployment, name: &str, ready: bool) -> Instance {
+    let mut instance = fixtures::instance("ns-1", name);
+    let controller = InstanceController {
+        scheduling_gates: Vec::new(),
+        template_hash: template_hash(deployment),
+    };
+    instance.spec = InstanceSpec {
+        controller: Some(controller),
+        ..deployment.spec.template.spec.clone()
+    };
+    instance.meta_mut().owner_references = Some(vec![controller_reference(deployment)]);
+    let ordinal = ordinal(deployment, &instance).unwrap_or_default();
+    instance.meta_mut().labels = Some(linking_labels(deployment, ordinal));
+    instance.status = Some(InstanceStatus {
+        conditions: vec![
+            condition("Programmed", true, None),
+            condition("Ready", ready, None),
+        ],
+        controller: Some(InstanceControllerStatus {
+            observed_template_hash: template_hash(deployment),
+        }),
+        ..InstanceStatus::default()
+    });
+    instance
+}
+
+fn steps_for(deployment: &WorkloadDeployment, instances: Vec<Instance>) -> Vec<String> {
+    let steps = plan(&Observed {
+        deployment,
+        instances: &shared(instances),
+        now: now(),
+    })
+    .steps;
+    steps
+        .iter()
+        .map(|step| match step {
+            Step::Create(ordinal) => format!("create-{ordinal}"),
+            Step::Wait(name) => format!("wait {name}"),
+            Step::Replace(instance) => format!("replace {}", instance.name_any()),
+            Step::Delete(instance) => format!("delete {}", instance.name_any()),
+        })
+        .collect()
+}
+
+fn changed(deployment: &WorkloadDeployment) -> WorkloadDeployment {
+    let mut changed = deployment.clone();
+    changed
+        .spec
+        .template
+        .spec
+        .runtime
+        .sandbox
+        .as_mut()
+        .unwrap()
+        .containers[0]
+        .image = "app:2".into();
+    changed
+}
+
+/// The acceptance examples of compute.md 2.5, where an update is a replacement.
+#[test]
+fn the_acceptance_examples() {
+    let two = deployment(2);
+    assert_eq!(steps_for(&two, vec![]), ["create-0", "create-1"]);
+    let both = || vec![made(&two, "web-0", true), made(&two, "web-1", true)];
+    assert_eq!(
+        steps_for(&changed(&two), both()),
+        ["replace web-1", "replace web-0"]
+    );
+    let three = deployment(3);
+    let one_unready = vec![made(&three, "web-0", true), made(&three, "web-1", false)];
+    assert_eq!(steps_for(&three, one_unready), ["wait web-1", "create-2"]);
+    let one_going = vec![
+        made(&three, "web-0", true),
+        terminating(made(&three, "web-1", true)),
+    ];
+    assert_eq!(steps_for(&three, one_going), ["wait web-1", "create-2"]);
+    let one = deployment(1);
+    assert_eq!(
+        steps_for(
+            &one,
+            vec![made(&one, "web-0", true), made(&one, "web-1", true)]
+        ),
+        ["delete web-1"]
+    );
+}
+
+#[test]
+fn what_is_settled_has_no_steps() {
+    let deployment = deployment(2);
+    let instances = shared([
+        made(&deployment, "web-0", true),
+        made(&deployment, "web-1", true),
+    ]);
+    let observe = |deployment| {
+        plan(&Observed {
+            deployment,
+            instances: &instances,
+            now: now(),
+        })
+    };
+    let mut settled = deployment.clone();
+    settled.status = observe(&deployment).status;
+    assert_eq!(observe(&settled), Plan::default());
+}
+
+#[test]
+fn an_instance_whose_template_is_wrong_is_not_waited_for() {
+    let deployment = deployment(2);
+    let broken = vec![made(&deployment, "web-0", false)];
+    assert_eq!(
+        steps_for(&changed(&deployment), broken),
+        ["replace web-0", "create-1"]
+    );
+}
+
+#[test]
+fn strays_go_first_and_a_deletion_is_waited_for() {
+    let one = deployment(1);
+    let mut instances: Vec<_> = ["web-0", "web-2", "web-1", "web-x", "web-01"]
+        .iter()
+        .map(|name| made(&one, name, true))
+        .collect();
+    assert_eq!(
+        steps_for(&one, instances.clone()),
+        [
+            "delete web-01",
+            "delete web-x",
+            "delete web-2",
+            "delete web-1"
+        ]
+    );
+    instances[1] = terminating(instances[1].clone());
+    assert_eq!(steps_for(&one, instances)[2], "wait web-2");
+    let none = deployment(0);
+    assert_eq!(
+        steps_for(&none, vec![made(&none, "web-0", true)]),
+        ["delete web-0"]
+    );
+}
+
+#[test]
+fn a_name_that_is_still_in_use_is_waited_for() {
+    let deployment = deployment(1);
+    let mut of_the_former = made(&deployment, "web-0", true);
+    of_the_former.meta_mut().owner_references.as_mut().unwrap()[0].uid = "former".into();
+    assert_eq!(steps_for(&deployment, vec![of_the_former]), ["wait web-0"]);
+}
+
+#[test]
+fn a_foreign_hash_is_stamped_anew_and_the_machine_stays() {
+    let deployment = deployment(1);
+    let mut instance = made(&deployment, "web-0", true);
+    instance.spec.controller.as_mut().unwrap().template_hash = "6b9d8f7c5".into();
+    let observe = |deployment: &WorkloadDeployment| {
+        plan(&Observed {
+            deployment,
+            instances: &shared([instance.clone()]),
+            now: now(),
+        })
+    };
+    let observed = observe(&deployment);
+    assert_eq!((observed.steps.len(), observed.refresh.len()), (0, 1));
+    // With another template, the machine does not stay.
+    let observed = observe(&changed(&deployment));
+    assert_eq!((observed.steps.len(), observed.refresh.len()), (1, 0));
+}
+
+#[test]
+fn another_management_policy_does_nothing_and_says_so() {
+    let mut parallel = deployment(1);
+    parallel.spec.scale_settings.instance_management_policy = "Parallel".into();
+    let plan = plan(&Observed {
+        deployment: &parallel,
+        instances: &[],
+        now: now(),
+    });
+    assert!(plan.steps.is_empty());
+    let conditions = plan.status.unwrap().conditions;
+    assert_eq!(
+        condition::find(&conditions, AVAILABLE).unwrap().reason,
+        reason::UNSUPPORTED_POLICY
+    );
+}
+
+#[test]
+fn the_status_counts_what_exists_what_is_ready_and_what_is_current() {
+    let two = deployment(2);
+    let mut older = made(&two, "web-1", false);
+    older
+        .status
+        .as_mut()
+        .unwrap()
+        .controller
+        .as_mut()
+        .unwrap()
+        .observed_template_hash = "older".into();
+    let status = |deployment: &WorkloadDeployment, instances: Vec<Instance>| {
+        plan(&Observed {
+            deployment,
+            instances: &shared(instances),
+            now: now(),
+        })
+        .status
+        .unwrap()
+    };
+    let both = status(&two, vec![made(&two, "web-0", true), older]);
+    let counters = [
+        both.replicas,
+        both.ready_replicas,
+        both.current_replicas,
+        both.desired_replicas,
+    ];
+    assert_eq!(
+        (counters, both.observed_generation),
+        ([2, 1, 1, 2], Some(5))
+    );
+    let reason = |status: &WorkloadDeploymentStatus| {
+        condition::find(&status.conditions, AVAILABLE)
+            .map(|available| (available.status, available.reason.clone()))
+    };
+    assert_eq!(
+        reason(&both),
+        Some((ConditionStatus::True, "StableInstanceFound".into()))
+    );
+    assert_eq!(
+        reason(&status(&two, vec![])),
+        Some((ConditionStatus::False, "ProvisioningInstances".into()))
+    );
+    assert_eq!(
+        reason(&status(&deployment(0), vec![])),
+        Some((ConditionStatus::True, "NoInstancesDesired".into()))
+    );
+    // `spec.replicas` takes the place of the minimum.
+    let mut scaled = deployment(1);
+    scaled.spec.replicas = Some(4);
+    assert_eq!(status(&scaled, vec![]).desired_replicas, 4);
+}
+
+#[test]
+fn deletion_waits_for_the_instances() {
+    let going = terminating(deployment(1));
+    let observe = |instances: Vec<Instance>| {
+        plan(&Observed {
+            deployment: &going,
+            instances: &shared(instances),
+            now: now(),
+        })
+    };
+    let plan = observe(vec![made(&going, "web-0", true)]);
+    assert_eq!(
+        (plan.delete.len(), plan.remove_finalizer, plan.status),
+        (1, false, None)
+    );
+    let plan = observe(vec![terminating(made(&going, "web-0", true))]);
+    assert_eq!((plan.delete.len(), plan.remove_finalizer), (0, false));
+    assert!(observe(vec![]).remove_finalizer);
+}

@@ -1,1 +1,228 @@
+use std::collections::BTreeMap;
+
+use kube::Resource;
+use serde_json::json;
+
 use super::*;
+use crate::fixtures::{condition, deployment, now, object, terminating};
+
+const HUB_NAMESPACE: &str = "ns-uid-1";
+
+fn project() -> ProjectName {
+    ProjectName::new("single").unwrap()
+}
+
+/// A project's deployment that has been recorded.
+fn recorded(city: &str) -> WorkloadDeployment {
+    let mut deployment = deployment("default", "web-us-dfw", city, 2);
+    deployment.meta_mut().finalizers = Some(vec![finalizers::FEDERATOR.into()]);
+    deployment.meta_mut().annotations = Some(BTreeMap::from([(
+        annotations::FEDERATION_NAMESPACE.into(),
+        HUB_NAMESPACE.into(),
+    )]));
+    deployment
+}
+
+fn namespace(uid: &str) -> Namespace {
+    object(json!({"metadata": {"name": "default", "uid": uid}}))
+}
+
+/// The hub's side: namespace, copy, and whether there is a policy.
+struct HubSide {
+    namespace: Option<Namespace>,
+    copy: Option<Arc<WorkloadDeployment>>,
+    policy_exists: bool,
+}
+
+const NOTHING: HubSide = HubSide {
+    namespace: None,
+    copy: None,
+    policy_exists: false,
+};
+
+/// A hub that has everything.
+fn complete(deployment: &WorkloadDeployment) -> HubSide {
+    let mut copy = deployment.clone();
+    copy.meta_mut().generation = Some(7);
+    copy.meta_mut().labels = Some(BTreeMap::from([
+        (labels::CITY_CODE.into(), deployment.spec.city_code.clone()),
+        (labels::UPSTREAM_NAMESPACE.into(), "default".into()),
+        (labels::SOURCE_CLUSTER.into(), "someone else's".into()),
+    ]));
+    let mut hub_namespace = namespace("hub");
+    hub_namespace.meta_mut().labels = Some(namespace_labels(&project(), "default"));
+    HubSide {
+        namespace: Some(hub_namespace),
+        copy: Some(Arc::new(copy)),
+        policy_exists: true,
+    }
+}
+
+fn plan_for(deployment: &WorkloadDeployment, hub: &HubSide) -> Plan {
+    plan(&Observed {
+        project: &project(),
+        deployment,
+        hub_namespace: &HubNamespace::new(HUB_NAMESPACE).unwrap(),
+        namespace: hub.namespace.as_ref(),
+        copy: hub.copy.as_ref(),
+        policy_exists: hub.policy_exists,
+        now: now(),
+    })
+}
+
+#[test]
+fn the_hub_namespace_is_the_recorded_one_and_else_that_of_the_namespace() {
+    let new = deployment("default", "web-us-dfw", "DFW", 2);
+    let namespace_1 = namespace("uid-1");
+    assert_eq!(
+        hub_namespace(&new, Some(&namespace_1)).unwrap().as_str(),
+        HUB_NAMESPACE
+    );
+    assert!(matches!(
+        hub_namespace(&new, None),
+        Err(ReconcileError::NotYet { .. })
+    ));
+    // Finalization reads nothing but the object (P-7).
+    assert_eq!(
+        hub_namespace(&recorded("DFW"), None).unwrap().as_str(),
+        HUB_NAMESPACE
+    );
+    let other = namespace("uid-2");
+    assert!(matches!(
+        hub_namespace(&recorded("DFW"), Some(&other)),
+        Err(ReconcileError::Contradiction { .. })
+    ));
+}
+
+#[test]
+fn the_namespace_is_recorded_before_anything_is_written_there() {
+    let plan = plan_for(&deployment("default", "web-us-dfw", "DFW", 2), &NOTHING);
+    assert!(plan.record);
+    let labels = plan.apply_namespace.unwrap();
+    assert_eq!(labels[labels::UPSTREAM_CLUSTER_NAME], "cluster-single");
+    assert_eq!(labels[labels::UPSTREAM_NAMESPACE], "default");
+    // The copy waits for its policy.
+    assert_eq!(plan.apply_copy, None);
+    assert!(!plan_for(&recorded("DFW"), &NOTHING).record);
+}
+
+#[test]
+fn the_copy_follows_its_policy() {
+    let hub = HubSide {
+        policy_exists: true,
+        ..NOTHING
+    };
+    let copy = plan_for(&recorded("DFW"), &hub).apply_copy.unwrap();
+    assert_eq!(copy.labels[labels::CITY_CODE], "DFW");
+    assert_eq!(copy.labels[labels::UPSTREAM_NAMESPACE], "default");
+}
+
+#[test]
+fn what_is_there_is_left_alone() {
+    let deployment = recorded("DFW");
+    assert_eq!(
+        plan_for(&deployment, &complete(&deployment)),
+        Plan::default()
+    );
+}
+
+#[test]
+fn an_edited_copy_is_repaired_and_one_that_is_going_is_waited_for() {
+    let deployment = recorded("DFW");
+    let mut hub = complete(&deployment);
+    Arc::make_mut(hub.copy.as_mut().unwrap()).spec.replicas = Some(9);
+    assert!(plan_for(&deployment, &hub).apply_copy.is_some());
+    hub.copy = hub
+        .copy
+        .map(|copy| Arc::new(terminating(copy.as_ref().clone())));
+    assert_eq!(plan_for(&deployment, &hub).apply_copy, None);
+}
+
+#[test]
+fn the_status_comes_back_with_translated_generations_and_without_the_cells() {
+    let deployment = recorded("DFW");
+    let mut hub = complete(&deployment);
+    let copy = Arc::make_mut(hub.copy.as_mut().unwrap());
+    copy.status = Some(object(json!({
+        "replicas": 2, "currentReplicas": 2, "desiredReplicas": 2, "readyReplicas": 2, "observedGeneration": 7,
+        "cells": [{"name": "a", "replicas": 2, "currentReplicas": 2, "desiredReplicas": 2, "readyReplicas": 2}],
+        "conditions": [condition("Available", true, Some(7)), condition("CellsReporting", false, None)],
+    })));
+    let status = plan_for(&deployment, &hub).status.unwrap();
+    assert_eq!(
+        (
+            status.observed_generation,
+            status.cells.len(),
+            status.replicas
+        ),
+        (Some(5), 0, 2)
+    );
+    let observed: Vec<_> = status
+        .conditions
+        .iter()
+        .map(|condition| condition.observed_generation)
+        .collect();
+    assert_eq!(observed, [Some(5), None]);
+
+    // Written once, it is not written again.
+    let mut settled = deployment.clone();
+    settled.status = Some(status);
+    assert_eq!(plan_for(&settled, &hub), Plan::default());
+
+    // A newer spec that the hub does not have yet: the former generation stays.
+    settled.meta_mut().generation = Some(6);
+    settled.spec.scale_settings.min_replicas = 9;
+    let plan = plan_for(&settled, &hub);
+    assert!(plan.apply_copy.is_some());
+    assert_eq!(plan.status, None);
+}
+
+#[test]
+fn deletion_removes_the_copy_then_the_finalizer_and_nothing_else() {
+    let deployment = terminating(recorded("DFW"));
+    let hub = complete(&deployment);
+    let plan = plan_for(
+        &deployment,
+        &HubSide {
+            copy: Some(Arc::new(recorded("DFW"))),
+            ..complete(&recorded("DFW"))
+        },
+    );
+    assert_eq!(
+        plan,
+        Plan {
+            delete_copy: true,
+            ..Plan::default()
+        }
+    );
+    // `complete` took over the deletion: the copy is going already.
+    assert_eq!(plan_for(&deployment, &hub), Plan::default());
+    assert_eq!(
+        plan_for(&deployment, &HubSide { copy: None, ..hub }),
+        Plan {
+            release: true,
+            ..Plan::default()
+        }
+    );
+    let mut foreign = deployment;
+    foreign.meta_mut().finalizers = Some(vec!["example.com/other".into()]);
+    assert_eq!(plan_for(&foreign, &NOTHING), Plan::default());
+}
+
+#[test]
+fn a_city_code_that_is_no_label_stops_before_the_hub_and_says_so() {
+    let mut deployment = deployment("default", "web-us-ny", "New York", 2);
+    let plan = plan_for(&deployment, &NOTHING);
+    assert_eq!(
+        (plan.record, &plan.apply_namespace, &plan.apply_copy),
+        (false, &None, &None)
+    );
+    let status = plan.status.unwrap();
+    let available = condition::find(&status.conditions, AVAILABLE).unwrap();
+    assert_eq!(
+        (available.reason.as_str(), available.is_false()),
+        (INVALID_CITY_CODE, true)
+    );
+    deployment.status = Some(status);
+    assert_eq!(plan_for(&deployment, &NOTHING), Plan::default());
+}

@@ -1,1 +1,322 @@
+use serde_json::{Value, json};
+
 use super::*;
+use crate::fixtures::{condition, deployment, instance as bare, now, object, terminating};
+use crate::objects::controller_reference;
+
+fn cell() -> CellName {
+    CellName::new("dfw1").unwrap()
+}
+
+/// An Instance of the cell with everything that a copy needs.
+fn linked() -> Instance {
+    let mut instance = bare("ns-1", "web-0");
+    let labels = labels::INSTANCE_LINKING.map(|key| (key.to_owned(), "x".to_owned()));
+    instance.meta_mut().labels = Some(Keys::from(labels));
+    instance
+        .labels_mut()
+        .insert(labels::WORKLOAD_DEPLOYMENT_NAME.into(), "web".into());
+    instance.meta_mut().finalizers = Some(vec![finalizers::INSTANCE_CONTROLLER.into()]);
+    instance
+}
+
+/// A hub that allows a copy and has none.
+fn hub() -> HubSide {
+    HubSide {
+        namespace: Some(object(json!({"metadata": {"name": "ns-1", "labels": {
+            labels::UPSTREAM_CLUSTER_NAME: "cluster-single", labels::UPSTREAM_NAMESPACE: "default",
+        }}}))),
+        deployment: Some(deployment("ns-1", "web", "DFW", 1)),
+        copy: None,
+    }
+}
+
+fn plan_for(instance: &Instance, hub: Option<&HubSide>) -> Plan {
+    plan(&Observed {
+        cell: &cell(),
+        instance,
+        hub,
+        now: now(),
+    })
+}
+
+fn executed(instance: &Instance, hub: &HubSide, labels: &Keys) -> Instance {
+    let mut copy = instance.clone();
+    copy.status = None;
+    copy.meta_mut().generation = Some(8);
+    copy.meta_mut().labels = Some(labels.clone());
+    copy.meta_mut().owner_references =
+        Some(vec![controller_reference(hub.deployment.as_ref().unwrap())]);
+    copy
+}
+
+fn readiness(conditions: &Value, gates: &Value) -> (ConditionStatus, String, String) {
+    let mut instance = linked();
+    instance.spec.controller = Some(object(
+        json!({"templateHash": "h", "schedulingGates": gates}),
+    ));
+    instance.status = Some(object(json!({"conditions": conditions})));
+    let ready = ready(&instance, now());
+    (ready.status, ready.reason, ready.message)
+}
+
+fn told(type_: &str, status: &str, reason: &str) -> Value {
+    json!({"type": type_, "status": status, "reason": reason, "message": "told", "lastTransitionTime": "2026-11-21T09:00:00Z"})
+}
+
+#[test]
+fn readiness_is_the_first_rule_that_matches() {
+    let no_gates = json!([]);
+    let programmed = told("Programmed", "True", "Programmed");
+    for (conditions, gates, expected) in [
+        (
+            json!([]),
+            json!([{"name": "Network"}, {"name": "Quota"}]),
+            (
+                "SchedulingGatesPresent",
+                "scheduling gates are present: Network, Quota",
+            ),
+        ),
+        (
+            json!([]),
+            no_gates.clone(),
+            ("PendingProgramming", "the instance has not been programmed"),
+        ),
+        (
+            json!([told("Programmed", "Unknown", "Pending")]),
+            no_gates.clone(),
+            ("PendingProgramming", "the instance has not been programmed"),
+        ),
+        (
+            json!([told("Programmed", "False", "ProgrammingInProgress")]),
+            no_gates.clone(),
+            ("ProgrammingInProgress", "told"),
+        ),
+        (
+            json!([programmed, told("Running", "Unknown", "Pending")]),
+            no_gates.clone(),
+            ("Pending", "the instance is not running"),
+        ),
+        (
+            json!([programmed, told("Running", "False", "Stopped")]),
+            no_gates.clone(),
+            ("Stopped", "told"),
+        ),
+    ] {
+        let (status, reason, message) = readiness(&conditions, &gates);
+        assert_eq!(
+            (status, reason.as_str(), message.as_str()),
+            (ConditionStatus::False, expected.0, expected.1)
+        );
+    }
+    let running = json!([programmed, told("Running", "True", "Running")]);
+    let (status, reason, _) = readiness(&running, &no_gates);
+    assert_eq!(
+        (status, reason.as_str()),
+        (ConditionStatus::True, "Running")
+    );
+}
+
+#[test]
+fn the_copy_carries_its_cell_and_the_hubs_identity() {
+    let labels = plan_for(&linked(), Some(&hub())).apply_copy.unwrap();
+    assert_eq!(labels[labels::SOURCE_CLUSTER], "dfw1");
+    assert_eq!(labels[labels::UPSTREAM_CLUSTER_NAME], "cluster-single");
+    assert_eq!(labels[labels::UPSTREAM_NAMESPACE], "default");
+    assert_eq!(labels[labels::WORKLOAD_DEPLOYMENT_UID], "web-uid");
+    assert_eq!(labels[labels::WORKLOAD_DEPLOYMENT_NAME], "web");
+}
+
+#[test]
+fn the_status_follows_the_copy_and_then_nothing() {
+    let mut instance = linked();
+    let mut hub = hub();
+    let plan = plan_for(&instance, Some(&hub));
+    hub.copy = Some(executed(&instance, &hub, &plan.apply_copy.unwrap()));
+    instance.status = Some(InstanceStatus {
+        conditions: plan.conditions.unwrap(),
+        ..InstanceStatus::default()
+    });
+
+    let plan = plan_for(&instance, Some(&hub));
+    assert_eq!((&plan.apply_copy, &plan.conditions), (&None, &None));
+    let status = plan.copy_status.unwrap();
+    assert_eq!(
+        condition::find(&status.conditions, READY)
+            .unwrap()
+            .observed_generation,
+        Some(8)
+    );
+    hub.copy.as_mut().unwrap().status = Some(status);
+    assert_eq!(plan_for(&instance, Some(&hub)), Plan::default());
+}
+
+#[test]
+fn a_changed_copy_is_repaired() {
+    let instance = linked();
+    let mut hub = hub();
+    let labels = plan_for(&instance, Some(&hub)).apply_copy.unwrap();
+    let copy = executed(&instance, &hub, &labels);
+    for break_it in [
+        (|copy: &mut Instance| copy.spec.location = Some(object(json!({"name": "x"}))))
+            as fn(&mut Instance),
+        |copy| drop(copy.labels_mut().remove(labels::UPSTREAM_NAMESPACE)),
+        |copy| copy.meta_mut().owner_references = None,
+        // The baseline's copies carry no cell; they are adopted.
+        |copy| drop(copy.labels_mut().remove(labels::SOURCE_CLUSTER)),
+    ] {
+        let mut broken = copy.clone();
+        break_it(&mut broken);
+        hub.copy = Some(broken);
+        assert!(plan_for(&instance, Some(&hub)).apply_copy.is_some());
+    }
+}
+
+#[test]
+fn every_refusal_has_its_reason_and_is_told_once() {
+    let mut unlabelled = linked();
+    unlabelled.labels_mut().remove(labels::INSTANCE_INDEX);
+    let mut copy = executed(&linked(), &hub(), &Keys::new());
+    copy.labels_mut()
+        .insert(labels::SOURCE_CLUSTER.into(), "ord1".into());
+    let mut owned = executed(&linked(), &hub(), &Keys::new());
+    owned.meta_mut().owner_references.as_mut().unwrap()[0].uid = "another".into();
+    let unidentified = Some(object(json!({"metadata": {"name": "ns-1"}})));
+    let going = hub().deployment.map(terminating);
+    for (instance, hub, expected) in vec![
+        (unlabelled, hub(), reason::LINKING_LABELS_MISSING),
+        (
+            linked(),
+            HubSide {
+                namespace: None,
+                ..hub()
+            },
+            reason::HUB_NAMESPACE_MISSING,
+        ),
+        (
+            linked(),
+            HubSide {
+                namespace: unidentified,
+                ..hub()
+            },
+            reason::HUB_NAMESPACE_UNIDENTIFIED,
+        ),
+        (
+            linked(),
+            HubSide {
+                deployment: None,
+                ..hub()
+            },
+            reason::HUB_DEPLOYMENT_MISSING,
+        ),
+        (
+            linked(),
+            HubSide {
+                deployment: going,
+                ..hub()
+            },
+            reason::HUB_DEPLOYMENT_MISSING,
+        ),
+        (
+            linked(),
+            HubSide {
+                copy: Some(copy),
+                ..hub()
+            },
+            reason::HELD_BY_ANOTHER_CELL,
+        ),
+        (
+            linked(),
+            HubSide {
+                copy: Some(owned),
+                ..hub()
+            },
+            reason::HELD_BY_ANOTHER_OWNER,
+        ),
+    ] {
+        let plan = plan_for(&instance, Some(&hub));
+        assert_eq!(
+            (plan.refused, &plan.apply_copy, &plan.copy_status),
+            (true, &None, &None),
+            "{expected}"
+        );
+        let conditions = plan.conditions.unwrap();
+        assert_eq!(
+            condition::find(&conditions, COPIED_TO_HUB).unwrap().reason,
+            expected
+        );
+        assert!(
+            matches!(plan.transition, Some(Transition::NotCopied(refusal)) if refusal.reason == expected)
+        );
+
+        let mut told = instance;
+        told.status = Some(InstanceStatus {
+            conditions,
+            ..InstanceStatus::default()
+        });
+        assert_eq!(
+            plan_for(&told, Some(&hub)),
+            Plan {
+                refused: true,
+                ..Plan::default()
+            },
+            "{expected}"
+        );
+        // What is refused no longer is told as well.
+        if expected != reason::LINKING_LABELS_MISSING {
+            let plan = plan_for(&told, Some(&self::hub()));
+            assert_eq!(plan.transition, Some(Transition::Copied));
+            assert_eq!(
+                condition::find(&plan.conditions.unwrap(), COPIED_TO_HUB),
+                None
+            );
+        }
+    }
+}
+
+#[test]
+fn an_unreachable_hub_does_not_hold_up_the_cell() {
+    let mut instance = linked();
+    let refused = condition(COPIED_TO_HUB, false, None);
+    instance.status = Some(InstanceStatus {
+        conditions: vec![refused.clone()],
+        ..InstanceStatus::default()
+    });
+    let plan = plan_for(&instance, None);
+    let conditions = plan.conditions.unwrap();
+    assert!(condition::find(&conditions, READY).is_some());
+    assert_eq!(condition::find(&conditions, COPIED_TO_HUB), Some(&refused));
+    assert_eq!((plan.apply_copy, plan.transition), (None, None));
+    // But it holds a finalizer: what is on the hub must go first.
+    assert_eq!(plan_for(&terminating(linked()), None), Plan::default());
+}
+
+#[test]
+fn deletion_takes_the_own_copy_and_no_other() {
+    let instance = terminating(linked());
+    let with_copy = |source: Option<&str>| {
+        let labels = source.map(|source| (labels::SOURCE_CLUSTER.to_owned(), source.to_owned()));
+        HubSide {
+            copy: Some(executed(&linked(), &hub(), &labels.into_iter().collect())),
+            ..HubSide::default()
+        }
+    };
+    let expected = |delete_copy| Plan {
+        delete_copy,
+        remove_finalizer: true,
+        ..Plan::default()
+    };
+    assert_eq!(
+        plan_for(&instance, Some(&with_copy(Some("dfw1")))),
+        expected(true)
+    );
+    assert_eq!(
+        plan_for(&instance, Some(&with_copy(Some("ord1")))),
+        expected(false)
+    );
+    assert_eq!(plan_for(&instance, Some(&with_copy(None))), expected(false));
+    assert_eq!(
+        plan_for(&instance, Some(&HubSide::default())),
+        expected(false)
+    );
+}

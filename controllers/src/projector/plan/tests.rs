@@ -1,1 +1,123 @@
+use kube::Resource;
+use serde_json::json;
+
 use super::*;
+use crate::fixtures::{condition, deployment, instance, object, terminating};
+
+const HUB_NAMESPACE: &str = "ns-1";
+
+fn plan_for(
+    instance: Option<&Arc<Instance>>,
+    deployment: Option<&Arc<WorkloadDeployment>>,
+    projection: Option<&Arc<Instance>>,
+) -> Plan {
+    plan(&Observed {
+        project: &ProjectName::new("single").unwrap(),
+        hub_namespace: &HubNamespace::new(HUB_NAMESPACE).unwrap(),
+        instance,
+        deployment,
+        projection,
+    })
+}
+
+fn on_hub() -> Arc<Instance> {
+    let mut instance = instance(HUB_NAMESPACE, "web-us-dfw-0");
+    instance.meta_mut().labels = Some(Keys::from([
+        (
+            labels::UPSTREAM_CLUSTER_NAME.into(),
+            "cluster-_single".into(),
+        ),
+        (labels::UPSTREAM_NAMESPACE.into(), "default".into()),
+        (labels::WORKLOAD_DEPLOYMENT_NAME.into(), "web-us-dfw".into()),
+        (labels::WORKLOAD_DEPLOYMENT_UID.into(), "of-the-hub".into()),
+        ("resourcebinding.karmada.io/permanent-id".into(), "x".into()),
+    ]));
+    instance.status = Some(object(
+        json!({"conditions": [condition("Ready", true, Some(2))]}),
+    ));
+    Arc::new(instance)
+}
+
+fn owner() -> Arc<WorkloadDeployment> {
+    Arc::new(deployment("default", "web-us-dfw", "DFW", 1))
+}
+
+fn executed(instance: &Instance, owner: &WorkloadDeployment, desired: &Desired) -> Arc<Instance> {
+    let mut projection = instance.clone();
+    projection.status = None;
+    projection.meta_mut().generation = Some(9);
+    projection.meta_mut().labels = Some(desired.labels.clone());
+    projection.meta_mut().annotations = Some(desired.annotations.clone());
+    projection.meta_mut().owner_references = Some(vec![owner_reference(owner)]);
+    Arc::new(projection)
+}
+
+#[test]
+fn a_projection_has_the_projects_identity_and_no_hub_bookkeeping() {
+    let (instance, owner) = (on_hub(), owner());
+    let desired = plan_for(Some(&instance), Some(&owner), None).apply.unwrap();
+    assert_eq!(
+        desired.labels[labels::UPSTREAM_CLUSTER_NAME],
+        "cluster-single"
+    );
+    assert_eq!(
+        desired.labels[labels::WORKLOAD_DEPLOYMENT_UID],
+        "web-us-dfw-uid"
+    );
+    assert!(!desired.labels.keys().any(|key| key.contains("karmada")));
+    assert_eq!(
+        desired.annotations[annotations::FEDERATION_NAMESPACE],
+        HUB_NAMESPACE
+    );
+}
+
+#[test]
+fn the_status_follows_with_translated_generations_and_then_nothing() {
+    let (instance, owner) = (on_hub(), owner());
+    let desired = plan_for(Some(&instance), Some(&owner), None).apply.unwrap();
+    let projection = executed(&instance, &owner, &desired);
+    let plan = plan_for(Some(&instance), Some(&owner), Some(&projection));
+    assert_eq!(plan.apply, None);
+    let status = plan.status.unwrap();
+    assert_eq!(status.conditions[0].observed_generation, Some(9));
+    let mut settled = projection.as_ref().clone();
+    settled.status = Some(status);
+    assert_eq!(
+        plan_for(Some(&instance), Some(&owner), Some(&Arc::new(settled))),
+        Plan::default()
+    );
+}
+
+#[test]
+fn there_is_no_projection_without_a_live_owner() {
+    let instance = on_hub();
+    assert_eq!(plan_for(Some(&instance), None, None), Plan::default());
+    let going = Arc::new(terminating(owner().as_ref().clone()));
+    assert_eq!(
+        plan_for(Some(&instance), Some(&going), None),
+        Plan::default()
+    );
+    let going = Arc::new(terminating(instance.as_ref().clone()));
+    assert_eq!(
+        plan_for(Some(&going), Some(&owner()), None),
+        Plan::default()
+    );
+}
+
+#[test]
+fn a_projection_goes_with_its_hub_instance_and_others_do_not() {
+    let (instance, owner) = (on_hub(), owner());
+    let desired = plan_for(Some(&instance), Some(&owner), None).apply.unwrap();
+    let projection = executed(&instance, &owner, &desired);
+    assert!(plan_for(None, None, Some(&projection)).delete);
+    let going = Arc::new(terminating(projection.as_ref().clone()));
+    assert!(!plan_for(None, None, Some(&going)).delete);
+    // From another hub namespace, or made by someone else.
+    let mut other = projection.as_ref().clone();
+    other
+        .annotations_mut()
+        .insert(annotations::FEDERATION_NAMESPACE.into(), "ns-2".into());
+    assert!(!plan_for(None, None, Some(&Arc::new(other))).delete);
+    let bare = Arc::new(crate::fixtures::instance("default", "web-us-dfw-0"));
+    assert!(!plan_for(None, None, Some(&bare)).delete);
+}

@@ -1,1 +1,241 @@
+use api::WorkloadDeploymentStatus;
+use kube::Resource;
+
 use super::*;
+use crate::fixtures::{condition, deployment, now, shared, terminating, workload};
+use crate::objects::controller_reference;
+
+fn plan_for(workload: &Workload, deployments: &[Arc<WorkloadDeployment>]) -> Plan {
+    plan(&Observed {
+        workload,
+        deployments,
+        now: now(),
+    })
+}
+
+fn names(plan: &Plan) -> Vec<&str> {
+    plan.apply
+        .iter()
+        .map(|desired| desired.name.as_str())
+        .collect()
+}
+
+/// The deployments as they are after a plan has been executed.
+fn executed(workload: &Workload, plan: &Plan) -> Vec<Arc<WorkloadDeployment>> {
+    let applied = plan.apply.iter().map(|desired| {
+        let mut object = deployment("default", &desired.name, "x", 0);
+        object.spec = desired.spec.clone();
+        object.meta_mut().labels = Some(desired.labels.clone());
+        object.meta_mut().owner_references = Some(vec![controller_reference(workload)]);
+        object
+    });
+    shared(applied)
+}
+
+/// A deployment whose cells have acted on its current generation.
+fn ready(deployment: &WorkloadDeployment, available: bool) -> WorkloadDeployment {
+    let mut deployment = deployment.clone();
+    deployment.status = Some(WorkloadDeploymentStatus {
+        conditions: vec![condition("Available", available, Some(5))],
+        current_replicas: 2,
+        desired_replicas: 2,
+        observed_generation: Some(5),
+        ready_replicas: if available { 2 } else { 0 },
+        replicas: 2,
+        ..WorkloadDeploymentStatus::default()
+    });
+    deployment
+}
+
+#[test]
+fn a_deployment_per_placement_and_city_in_the_order_of_the_workload() {
+    let workload = workload(&[("us", &["DFW", "ORD"]), ("eu", &["LHR", "LHR"])]);
+    let plan = plan_for(&workload, &[]);
+    assert_eq!(names(&plan), ["web-us-dfw", "web-us-ord", "web-eu-lhr"]);
+    let desired = &plan.apply[0];
+    assert_eq!(
+        (desired.spec.city_code.as_str(), desired.spec.replicas),
+        ("DFW", None)
+    );
+    assert_eq!(desired.labels[labels::WORKLOAD_UID], "workload-uid");
+    assert_eq!(desired.spec.template, workload.spec.template);
+}
+
+#[test]
+fn what_has_been_applied_is_not_applied_again() {
+    let workload = workload(&[("us", &["DFW", "ORD"])]);
+    let mut deployments = executed(&workload, &plan_for(&workload, &[]));
+    // What an autoscaler, or a bookkeeper, has put there is theirs.
+    let other = Arc::make_mut(&mut deployments[0]);
+    other.spec.replicas = Some(9);
+    other
+        .labels_mut()
+        .insert("example.com/note".into(), "mine".into());
+    let plan = plan_for(&workload, &deployments);
+    assert_eq!((names(&plan), plan.delete.len()), (vec![], 0));
+    let mut settled = workload.clone();
+    settled.status = plan.status;
+    assert_eq!(plan_for(&settled, &deployments), Plan::default());
+}
+
+#[test]
+fn an_edited_spec_and_a_lost_owner_are_repaired() {
+    let workload = workload(&[("us", &["DFW"])]);
+    let deployments = executed(&workload, &plan_for(&workload, &[]));
+    for break_it in [
+        (|d: &mut WorkloadDeployment| d.spec.scale_settings.min_replicas = 7)
+            as fn(&mut WorkloadDeployment),
+        |d| d.meta_mut().owner_references = None,
+        |d| d.meta_mut().labels = None,
+    ] {
+        let mut deployments = deployments.clone();
+        break_it(Arc::make_mut(&mut deployments[0]));
+        assert_eq!(names(&plan_for(&workload, &deployments)), ["web-us-dfw"]);
+    }
+}
+
+#[test]
+fn a_name_of_another_workload_is_left_to_it() {
+    let workload = workload(&[("us", &["DFW"])]);
+    let mut taken = deployment("default", "web-us-dfw", "DFW", 1);
+    taken.spec.workload_ref.uid = "another".into();
+    let plan = plan_for(&workload, &shared([taken]));
+    let name = names(&plan)[0];
+    assert!(
+        name.starts_with("web-us-dfw-") && names::is_name_and_label(name),
+        "{name}"
+    );
+    assert!(plan.delete.is_empty());
+    assert_eq!(plan.apply[0].existing, None);
+}
+
+#[test]
+fn a_deployment_keeps_the_name_that_it_has() {
+    let workload = workload(&[("us", &["DFW"])]);
+    let odd = deployment("default", "an-older-name", "DFW", 2);
+    assert_eq!(
+        names(&plan_for(&workload, &shared([odd]))),
+        ["an-older-name"]
+    );
+}
+
+#[test]
+fn cities_that_lead_to_one_name_get_two() {
+    let workload = workload(&[("us", &["DFW", "dfw", "New York"])]);
+    let plan = plan_for(&workload, &[]);
+    let found: BTreeSet<_> = names(&plan).into_iter().collect();
+    assert_eq!(found.len(), 3);
+    assert!(
+        found.iter().all(|name| names::is_name_and_label(name)),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn what_is_no_longer_wanted_is_deleted_once() {
+    let workload = workload(&[("us", &["DFW"])]);
+    let orphan = deployment("default", "web-us-ord", "ORD", 2);
+    let going = terminating(deployment("default", "web-us-lhr", "LHR", 2));
+    let mut foreign = deployment("default", "other", "ORD", 2);
+    foreign.spec.workload_ref.uid = "another".into();
+    let plan = plan_for(&workload, &shared([orphan, going, foreign]));
+    let deleted: Vec<_> = plan
+        .delete
+        .iter()
+        .map(|deployment| deployment.name_any())
+        .collect();
+    assert_eq!(deleted, ["web-us-ord"]);
+}
+
+#[test]
+fn deletion_waits_for_the_deployments() {
+    let workload = terminating(workload(&[("us", &["DFW"])]));
+    let own = deployment("default", "web-us-dfw", "DFW", 2);
+    let plan = plan_for(&workload, &shared([own.clone()]));
+    assert_eq!(
+        (plan.delete.len(), plan.remove_finalizer, plan.apply.len()),
+        (1, false, 0)
+    );
+    let plan = plan_for(&workload, &shared([terminating(own)]));
+    assert_eq!((plan.delete.len(), plan.remove_finalizer), (0, false));
+    assert!(plan_for(&workload, &[]).remove_finalizer);
+    // What another finalizer holds is none of our business.
+    let mut released = workload;
+    released.meta_mut().finalizers = None;
+    assert_eq!(plan_for(&released, &[]), Plan::default());
+}
+
+#[test]
+fn the_status_sums_and_names_the_first_cause() {
+    let workload = workload(&[("us", &["DFW"]), ("eu", &["LHR"])]);
+    let deployments = executed(&workload, &plan_for(&workload, &[]));
+    let with = |us: bool, eu: bool| {
+        let both = shared([ready(&deployments[0], us), ready(&deployments[1], eu)]);
+        plan_for(&workload, &both).status.unwrap()
+    };
+    let status = with(false, true);
+    assert_eq!(
+        (status.deployments, status.replicas, status.ready_replicas),
+        (2, 4, 2)
+    );
+    let reasons: Vec<_> = status
+        .placements
+        .iter()
+        .map(|p| p.conditions[0].reason.as_str())
+        .collect();
+    assert_eq!(reasons, [reason::NO_DEPLOYMENTS, reason::DEPLOYMENT_FOUND]);
+    assert_eq!(status.conditions[0].reason, reason::PLACEMENT_FOUND);
+    assert_eq!(status.conditions[0].observed_generation, Some(3));
+    let status = with(false, false);
+    assert_eq!(
+        status.conditions[0].message,
+        "placement us: web-us-dfw: Because: m"
+    );
+}
+
+#[test]
+fn the_generation_is_observed_only_when_every_deployment_has_acted_on_it() {
+    let mut workload = workload(&[("us", &["DFW"])]);
+    let mut deployments = executed(&workload, &plan_for(&workload, &[]));
+    deployments[0] = Arc::new(ready(&deployments[0], true));
+    let observed = |workload: &Workload, deployments: &[Arc<WorkloadDeployment>]| {
+        let status = plan_for(workload, deployments)
+            .status
+            .or_else(|| workload.status.clone());
+        status.unwrap().conditions[0].observed_generation
+    };
+    assert_eq!(observed(&workload, &deployments), Some(3));
+    workload.status = plan_for(&workload, &deployments).status;
+    // A new generation that the deployment does not have yet, then one that its cells have not acted on.
+    workload.meta_mut().generation = Some(4);
+    workload.spec.placements[0].scale_settings.min_replicas = 5;
+    assert_eq!(observed(&workload, &deployments), Some(3));
+    let deployment = Arc::make_mut(&mut deployments[0]);
+    deployment.spec.scale_settings.min_replicas = 5;
+    deployment.meta_mut().generation = Some(6);
+    assert_eq!(observed(&workload, &deployments), Some(3));
+    Arc::make_mut(&mut deployments[0])
+        .status
+        .as_mut()
+        .unwrap()
+        .observed_generation = Some(6);
+    assert_eq!(observed(&workload, &deployments), Some(4));
+}
+
+#[test]
+fn placements_that_are_going_follow_the_others_sorted() {
+    let workload = workload(&[("us", &["DFW"])]);
+    let mut going: Vec<_> = ["zeta", "alpha"]
+        .iter()
+        .map(|name| deployment("default", name, "ORD", 1))
+        .collect();
+    going[0].spec.placement_name = "zeta".into();
+    going[1].spec.placement_name = "alpha".into();
+    let status = plan_for(&workload, &shared(going)).status.unwrap();
+    let names: Vec<_> = status
+        .placements
+        .iter()
+        .map(|placement| placement.name.as_str())
+        .collect();
+    assert_eq!(names, ["us", "alpha", "zeta"]);
+}

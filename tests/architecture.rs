@@ -1,0 +1,145 @@
+//! Who may depend on whom, and what pure code must not know.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "tests"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// The crates of the workspace and which of them each may use. What is not listed must not be used.
+const ARROWS: [(&str, &[&str]); 9] = [
+    ("api", &[]),
+    ("certs", &[]),
+    (
+        "compute-federation",
+        &["api", "certs", "controllers", "planes", "webhooks"],
+    ),
+    ("controllers", &["api", "interpreters", "planes"]),
+    ("harness", &["api", "planes"]),
+    ("interpreters", &["api"]),
+    ("planes", &["api"]),
+    ("webhooks", &["api", "interpreters"]),
+    ("xtask", &["api", "harness"]),
+];
+
+/// Crates of others that some of ours must not use: pure code does no I/O, and TLS knows no Kubernetes.
+const BARRED: [(&str, &[&str]); 4] = [
+    (
+        "interpreters",
+        &["futures", "http", "kube", "tokio", "tracing"],
+    ),
+    ("certs", &["k8s-openapi", "kube"]),
+    ("webhooks", &["kube"]),
+    ("api", &["tokio", "tracing"]),
+];
+
+/// The dependencies of each crate of the workspace, without those of its tests.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--format-version", "1", "--locked"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap().iter();
+    let name = |value: &Value| value["name"].as_str().unwrap().to_owned();
+    packages
+        .map(|package| {
+            let dependencies = package["dependencies"].as_array().unwrap().iter();
+            let kept = dependencies.filter(|dependency| dependency["kind"] != "dev");
+            (name(package), kept.map(name).collect())
+        })
+        .collect()
+}
+
+#[test]
+fn crates_use_only_what_the_architecture_allows() {
+    let dependencies = dependencies();
+    let allowed = BTreeMap::from(ARROWS);
+    let members: BTreeSet<_> = dependencies.keys().map(String::as_str).collect();
+    assert_eq!(
+        members,
+        allowed.keys().copied().collect(),
+        "list each crate of the workspace"
+    );
+    for (name, used) in &dependencies {
+        let of_ours: BTreeSet<_> = used
+            .iter()
+            .map(String::as_str)
+            .filter(|used| members.contains(used))
+            .collect();
+        let allowed = allowed[name.as_str()].iter().copied().collect();
+        assert!(
+            of_ours.is_subset(&allowed),
+            "{name} uses {of_ours:?}, may use {allowed:?}"
+        );
+    }
+    for (name, barred) in BARRED {
+        for other in barred {
+            assert!(
+                !dependencies[name].contains(*other),
+                "{name} must not use {other}"
+            );
+        }
+    }
+}
+
+#[test]
+fn of_the_interpreters_controllers_use_the_fold_alone() {
+    for (file, text) in sources("controllers/src") {
+        for line in text.lines().filter(|line| line.contains("interpreters::")) {
+            assert!(line.contains("interpreters::fold"), "{file}: {line}");
+        }
+    }
+}
+
+#[test]
+fn plans_do_no_io_and_tell_no_time() {
+    let mut plans = 0;
+    for (file, text) in sources("controllers/src") {
+        if !file.ends_with("/plan.rs") {
+            continue;
+        }
+        plans += 1;
+        for barred in [
+            "async ", "tokio", "Client", "Api<", "Api:", "clock::", "now()", "tracing", "std::env",
+            "std::fs",
+        ] {
+            assert!(!text.contains(barred), "{file} contains {barred:?}");
+        }
+    }
+    assert_eq!(plans, 6, "a controller has a plan.rs");
+}
+
+/// The Rust files below a folder of the checkout, by path.
+fn sources(folder: &str) -> Vec<(String, String)> {
+    fn collect(folder: &Path, files: &mut Vec<(String, String)>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                collect(&path, files);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push((
+                    path.display().to_string(),
+                    fs::read_to_string(&path).unwrap(),
+                ));
+            }
+        }
+    }
+    let mut files = Vec::new();
+    collect(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join(folder),
+        &mut files,
+    );
+    assert!(!files.is_empty());
+    files
+}
