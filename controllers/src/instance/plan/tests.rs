@@ -174,66 +174,65 @@ fn a_changed_copy_is_repaired() {
 
 #[test]
 fn every_refusal_has_its_reason_and_is_told_once() {
-    let mut unlabelled = linked();
-    unlabelled.labels_mut().remove(labels::INSTANCE_INDEX);
-    let mut copy = executed(&linked(), &hub(), &Keys::new());
-    copy.labels_mut()
-        .insert(labels::SOURCE_CLUSTER.into(), "ord1".into());
-    let mut owned = executed(&linked(), &hub(), &Keys::new());
-    owned.meta_mut().owner_references.as_mut().unwrap()[0].uid = "another".into();
-    let unidentified = Some(object(json!({"metadata": {"name": "ns-1"}})));
-    let going = hub().deployment.map(terminating);
-    for (instance, hub, expected) in vec![
-        (unlabelled, hub(), reason::LINKING_LABELS_MISSING),
+    let with_copy = |change: fn(&mut Instance)| {
+        let mut copy = executed(&linked(), &hub(), &Keys::new());
+        change(&mut copy);
+        HubSide {
+            copy: Some(copy),
+            ..hub()
+        }
+    };
+    let of_another_cell = |copy: &mut Instance| {
+        copy.labels_mut()
+            .insert(labels::SOURCE_CLUSTER.into(), "ord1".into());
+    };
+    let of_another_owner = |copy: &mut Instance| {
+        copy.meta_mut().owner_references.as_mut().unwrap()[0].uid = "another".into();
+    };
+    let unidentified = || Some(object(json!({"metadata": {"name": "ns-1"}})));
+    let going = || hub().deployment.map(terminating);
+    let cases: [(&dyn Fn() -> HubSide, &str); 7] = [
+        (&hub, reason::LINKING_LABELS_MISSING),
         (
-            linked(),
-            HubSide {
+            &|| HubSide {
                 namespace: None,
                 ..hub()
             },
             reason::HUB_NAMESPACE_MISSING,
         ),
         (
-            linked(),
-            HubSide {
-                namespace: unidentified,
+            &|| HubSide {
+                namespace: unidentified(),
                 ..hub()
             },
             reason::HUB_NAMESPACE_UNIDENTIFIED,
         ),
         (
-            linked(),
-            HubSide {
+            &|| HubSide {
                 deployment: None,
                 ..hub()
             },
             reason::HUB_DEPLOYMENT_MISSING,
         ),
         (
-            linked(),
-            HubSide {
-                deployment: going,
+            &|| HubSide {
+                deployment: going(),
                 ..hub()
             },
             reason::HUB_DEPLOYMENT_MISSING,
         ),
+        (&|| with_copy(of_another_cell), reason::HELD_BY_ANOTHER_CELL),
         (
-            linked(),
-            HubSide {
-                copy: Some(copy),
-                ..hub()
-            },
-            reason::HELD_BY_ANOTHER_CELL,
-        ),
-        (
-            linked(),
-            HubSide {
-                copy: Some(owned),
-                ..hub()
-            },
+            &|| with_copy(of_another_owner),
             reason::HELD_BY_ANOTHER_OWNER,
         ),
-    ] {
+    ];
+    for (hub, expected) in cases {
+        let hub = hub();
+        let mut instance = linked();
+        if expected == reason::LINKING_LABELS_MISSING {
+            instance.labels_mut().remove(labels::INSTANCE_INDEX);
+        }
         let plan = plan_for(&instance, Some(&hub));
         assert_eq!(
             (plan.refused, &plan.apply_copy, &plan.copy_status),
