@@ -36,7 +36,9 @@ impl Controller for Federator {
             return Ok(Outcome::Gone);
         };
         let namespace = project.namespaces.get("", &key.namespace)?;
-        let hub_namespace = hub_namespace(&deployment, namespace.as_deref())?;
+        let Some(hub_namespace) = hub_namespace(&deployment, namespace.as_deref())? else {
+            return Ok(Outcome::Settled);
+        };
         let plan = plan(&Observed {
             project: &key.project,
             deployment: &deployment,

@@ -140,8 +140,14 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
         let metadata = object.meta().clone();
         let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
         // Without finalizers a terminating object goes with the write.
-        if metadata.deletion_timestamp.is_none() || !finalizers.is_empty() {
-            self.inner.write().insert(Entry {
+        let goes = metadata.deletion_timestamp.is_some() && finalizers.is_empty();
+        let mut contents = self.inner.write();
+        let is_gone = metadata
+            .uid
+            .as_ref()
+            .is_some_and(|uid| contents.gone.contains(uid));
+        if !goes && !is_gone {
+            contents.insert(Entry {
                 metadata,
                 object: Ok(Arc::new(object)),
             });
@@ -183,16 +189,10 @@ impl<K> Contents<K> {
     /// Puts an entry in the place of an older one, which it gives back.
     fn insert(&mut self, entry: Entry<K>) -> Option<Entry<K>> {
         let key = entry.key();
-        let is_gone = entry
-            .metadata
-            .uid
-            .as_ref()
-            .is_some_and(|uid| self.gone.contains(uid));
-        if is_gone
-            || self
-                .objects
-                .get(&key)
-                .is_some_and(|existing| existing.is_newer(&entry))
+        if self
+            .objects
+            .get(&key)
+            .is_some_and(|existing| existing.is_newer(&entry))
         {
             return None;
         }
@@ -410,3 +410,6 @@ where
             .set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -55,16 +55,12 @@ pub(super) struct DesiredCopy {
 }
 
 /// The hub namespace of a deployment: the recorded one. One that has none yet gets that of its namespace, which is the
-/// only other thing that is read (P-7).
+/// only other thing that is read; of one that is terminating, the record alone counts (P-7). `None` when there is no
+/// record and nothing to release.
 pub(super) fn hub_namespace(
     deployment: &WorkloadDeployment,
     namespace: Option<&Namespace>,
-) -> Result<HubNamespace, ReconcileError> {
-    let derived = namespace.and_then(ResourceExt::uid);
-    let derived = derived
-        .map(|uid| HubNamespace::of_project_namespace(&uid))
-        .transpose();
-    let derived = derived.map_err(ReconcileError::identity(describe(deployment)))?;
+) -> Result<Option<HubNamespace>, ReconcileError> {
     let recorded = deployment
         .annotations()
         .get(annotations::FEDERATION_NAMESPACE);
@@ -72,6 +68,16 @@ pub(super) fn hub_namespace(
         .map(|name| HubNamespace::new(name.as_str()))
         .transpose();
     let recorded = recorded.map_err(ReconcileError::identity(describe(deployment)))?;
+    if is_terminating(deployment)
+        && (recorded.is_some() || !has_finalizer(deployment, finalizers::FEDERATOR))
+    {
+        return Ok(recorded);
+    }
+    let derived = namespace.and_then(ResourceExt::uid);
+    let derived = derived
+        .map(|uid| HubNamespace::of_project_namespace(&uid))
+        .transpose();
+    let derived = derived.map_err(ReconcileError::identity(describe(deployment)))?;
     match (recorded, derived) {
         (Some(recorded), Some(derived)) if recorded != derived => {
             Err(ReconcileError::Contradiction {
@@ -82,8 +88,8 @@ pub(super) fn hub_namespace(
                 ),
             })
         }
-        (Some(recorded), _) => Ok(recorded),
-        (None, Some(derived)) => Ok(derived),
+        (Some(recorded), _) => Ok(Some(recorded)),
+        (None, Some(derived)) => Ok(Some(derived)),
         (None, None) => Err(ReconcileError::NotYet {
             object: describe(deployment),
             missing: "its Namespace on the project plane".to_owned(),

@@ -72,26 +72,28 @@ fn plan_for(deployment: &WorkloadDeployment, hub: &HubSide) -> Plan {
 
 #[test]
 fn the_hub_namespace_is_the_recorded_one_and_else_that_of_the_namespace() {
+    let of = |deployment: &WorkloadDeployment, namespace: Option<&Namespace>| {
+        hub_namespace(deployment, namespace).map(|name| name.map(|name| name.to_string()))
+    };
+    let expected = Some(HUB_NAMESPACE.to_owned());
     let new = deployment("default", "web-us-dfw", "DFW", 2);
-    let namespace_1 = namespace("uid-1");
-    assert_eq!(
-        hub_namespace(&new, Some(&namespace_1)).unwrap().as_str(),
-        HUB_NAMESPACE
-    );
+    let (own, other) = (namespace("uid-1"), namespace("uid-2"));
+    assert_eq!(of(&new, Some(&own)).unwrap(), expected);
+    assert!(matches!(of(&new, None), Err(ReconcileError::NotYet { .. })));
+    assert_eq!(of(&recorded("DFW"), None).unwrap(), expected);
     assert!(matches!(
-        hub_namespace(&new, None),
-        Err(ReconcileError::NotYet { .. })
-    ));
-    // Finalization reads nothing but the object (P-7).
-    assert_eq!(
-        hub_namespace(&recorded("DFW"), None).unwrap().as_str(),
-        HUB_NAMESPACE
-    );
-    let other = namespace("uid-2");
-    assert!(matches!(
-        hub_namespace(&recorded("DFW"), Some(&other)),
+        of(&recorded("DFW"), Some(&other)),
         Err(ReconcileError::Contradiction { .. })
     ));
+    // Finalization reads nothing but the object (P-7).
+    let going = terminating(recorded("DFW"));
+    assert_eq!(of(&going, Some(&other)).unwrap(), expected);
+    // One of the baseline has no record.
+    let mut of_the_baseline = going;
+    of_the_baseline.meta_mut().annotations = None;
+    assert_eq!(of(&of_the_baseline, Some(&own)).unwrap(), expected);
+    of_the_baseline.meta_mut().finalizers = None;
+    assert_eq!(of(&of_the_baseline, None).unwrap(), None);
 }
 
 #[test]
