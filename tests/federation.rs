@@ -20,6 +20,8 @@ mod fixture;
 mod lifetime;
 #[path = "federation/operations.rs"]
 mod operations;
+#[path = "federation/own_cluster.rs"]
+mod own_cluster;
 #[path = "federation/repair.rs"]
 mod repair;
 #[path = "federation/restart.rs"]
@@ -125,6 +127,8 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared repair::an_instance_without_its_deployment_is_not_copied;
         Shared operations::of_a_workload_deployment;
         Shared operations::of_an_instance;
+        Shared own_cluster::one_candidate_leads_at_a_time;
+        Shared own_cluster::metrics_are_for_who_may_get_them;
         Alone settled::writes_nothing;
         Alone restart::a_kill_on_the_way_converges_to_the_same_state;
         Alone restart::sigterm_ends_in_order;

@@ -23,15 +23,17 @@ const KILL: Duration = Duration::from_secs(5);
 const LOG_LINES: usize = 15;
 
 /// What to start.
-pub(crate) struct Program<'a> {
+pub struct Program<'a> {
     /// Names the process in errors, and its log.
-    pub(crate) name: &'a str,
-    pub(crate) path: PathBuf,
-    pub(crate) args: Vec<OsString>,
+    pub name: &'a str,
+    /// The executable.
+    pub path: PathBuf,
+    /// Its arguments.
+    pub args: Vec<OsString>,
     /// Directory of the logs.
-    pub(crate) logs: &'a Path,
+    pub logs: &'a Path,
     /// A directory that goes with the process.
-    pub(crate) remove: Option<&'a Path>,
+    pub remove: Option<&'a Path>,
 }
 
 /// A running process.
@@ -45,7 +47,12 @@ pub struct Process {
 }
 
 impl Process {
-    pub(crate) async fn start(program: Program<'_>) -> anyhow::Result<Self> {
+    /// Starts a process, which ends with this one, however that ends.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started.
+    pub async fn start(program: Program<'_>) -> anyhow::Result<Self> {
         let Program {
             name,
             path,

@@ -1,0 +1,204 @@
+//! What the own cluster of a process decides: who leads, and who may read metrics.
+
+use std::fs;
+use std::net::TcpListener;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use harness::process::{Process, Program};
+use harness::{Federation, wait};
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use kube::api::PostParams;
+use kube::{Api, Client, Config, ResourceExt};
+use planes::connect;
+use planes::lease::Candidate;
+use serde_json::json;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::fixture::{Space, WITHIN, create};
+
+const LEASE: &str = "test";
+/// A lease that is not renewed lasts this long.
+const LEASE_DURATION: Duration = Duration::from_secs(15);
+
+/// A candidate that runs.
+struct Running {
+    leading: CancellationToken,
+    release: CancellationToken,
+    task: JoinHandle<Result<(), planes::lease::Lost>>,
+}
+
+impl Running {
+    fn start(space: &Space<'_>, identity: &str) -> Self {
+        let client = space.federation.project().client();
+        let metrics = planes::Metrics::default();
+        let candidate = Candidate::new(client, &space.name, LEASE, identity.to_owned(), &metrics);
+        let (leading, release) = (CancellationToken::new(), CancellationToken::new());
+        let task = tokio::spawn(candidate.run(leading.clone(), release.clone()));
+        Self {
+            leading,
+            release,
+            task,
+        }
+    }
+
+    async fn until_leading(&self) -> anyhow::Result<()> {
+        timeout(WITHIN, self.leading.cancelled())
+            .await
+            .context("the candidate does not lead")
+    }
+}
+
+async fn lease(space: &Space<'_>) -> anyhow::Result<(String, i32)> {
+    let leases: Api<Lease> = space.in_project();
+    let spec = leases.get(LEASE).await?.spec.unwrap_or_default();
+    Ok((
+        spec.holder_identity.unwrap_or_default(),
+        spec.lease_transitions.unwrap_or_default(),
+    ))
+}
+
+pub(crate) async fn one_candidate_leads_at_a_time(federation: &Federation) -> anyhow::Result<()> {
+    let space = Space::create(federation, "lease").await?;
+    let first = Running::start(&space, "first");
+    first.until_leading().await?;
+    let second = Running::start(&space, "second");
+    let renewed = |lease: &Lease| {
+        let spec = lease.spec.as_ref();
+        spec.is_some_and(|spec| spec.renew_time > spec.acquire_time)
+    };
+    wait::until(&space.in_project(), LEASE, "renewed", WITHIN, renewed).await?;
+    ensure!(!second.leading.is_cancelled(), "two candidates lead");
+
+    // Who gives up is followed at once.
+    first.release.cancel();
+    first.task.await??;
+    second.until_leading().await?;
+    assert_eq!(lease(&space).await?, ("second".to_owned(), 1));
+
+    // Who dies is followed when his lease has expired.
+    let died = Instant::now();
+    second.task.abort();
+    let third = Running::start(&space, "third");
+    third.until_leading().await?;
+    ensure!(
+        died.elapsed() >= LEASE_DURATION,
+        "the lease was taken from a holder who may be alive"
+    );
+    assert_eq!(lease(&space).await?, ("third".to_owned(), 2));
+
+    // Whose lease another has taken does not go on.
+    let leases: Api<Lease> = space.in_project();
+    wait::eventually("the lease is taken", WITHIN, || async {
+        let mut lease = leases.get(LEASE).await?;
+        let spec = lease.spec.get_or_insert_default();
+        spec.holder_identity = Some("thief".into());
+        leases
+            .replace(LEASE, &PostParams::default(), &lease)
+            .await?;
+        Ok(())
+    })
+    .await?;
+    let end = timeout(WITHIN, third.task)
+        .await
+        .context("the candidate goes on")??;
+    ensure!(end.is_err(), "a lease that was lost was released");
+    assert_eq!(lease(&space).await?.0, "thief");
+    Ok(())
+}
+
+pub(crate) async fn metrics_are_for_who_may_get_them(
+    federation: &Federation,
+) -> anyhow::Result<()> {
+    let space = Space::create(federation, "metrics").await?;
+    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let config = federation.directory().join(format!("{}.yaml", space.name));
+    let metrics = json!({"bindAddress": format!("127.0.0.1:{port}"), "secureServing": true});
+    let file = json!({
+        "apiVersion": "apiserver.config.datumapis.com/v1alpha1",
+        "kind": "WorkloadOperator",
+        "metricsServer": metrics,
+    });
+    fs::write(&config, file.to_string())?;
+    let kubeconfig = federation.project().kubeconfig().display();
+    let process = Process::start(Program {
+        name: &space.name,
+        path: env!("CARGO_BIN_EXE_compute-federation").into(),
+        args: vec![
+            format!("--kubeconfig={kubeconfig}").into(),
+            format!("--server-config={}", config.display()).into(),
+            "--health-probe-bind-address=0".into(),
+        ],
+        logs: &federation.directory().join("logs"),
+        remove: None,
+    })
+    .await?;
+    let scraper = token(&space, "scraper").await?;
+    let stranger = token(&space, "stranger").await?;
+    let project = federation.project().client();
+    let name = format!("{}-reader", space.name);
+    let role = json!({
+        "metadata": {"name": name},
+        "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
+    });
+    create::<ClusterRole>(&Api::all(project.clone()), role).await?;
+    let binding = json!({
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "namespace": space.name, "name": "scraper"}],
+    });
+    create::<ClusterRoleBinding>(&Api::all(project), binding).await?;
+
+    let text = wait::eventually("the scraper reads metrics", WITHIN, || async {
+        Ok(get(port, Some(&scraper)).await?)
+    })
+    .await?;
+    ensure!(text.contains("compute_federation_"), "{text}");
+    for (token, expected) in [
+        (None, 401),
+        (Some("of no one"), 401),
+        (Some(stranger.as_str()), 403),
+    ] {
+        let Err(kube::Error::Api(refusal)) = get(port, token).await else {
+            anyhow::bail!("not refused with {expected}");
+        };
+        assert_eq!(refusal.code, expected);
+    }
+    assert_eq!(process.terminate().await, 0);
+    Ok(())
+}
+
+/// A token of a new service account.
+async fn token(space: &Space<'_>, name: &str) -> anyhow::Result<String> {
+    let accounts: Api<ServiceAccount> = space.in_project();
+    let account = create(&accounts, json!({"metadata": {"name": name}})).await?;
+    let request = TokenRequest {
+        spec: Some(TokenRequestSpec::default()),
+        ..TokenRequest::default()
+    };
+    let answer = accounts
+        .create_token_request(&account.name_any(), &PostParams::default(), &request)
+        .await?;
+    answer
+        .status
+        .and_then(|status| status.token)
+        .context("a token")
+}
+
+/// Reads metrics as a scraper does that does not know the certificate.
+async fn get(port: u16, token: Option<&str>) -> kube::Result<String> {
+    let url = format!("https://127.0.0.1:{port}");
+    let mut config = Config::new(url.parse().expect("a URL"));
+    config.accept_invalid_certs = true;
+    config.auth_info.token = token.map(|token| token.to_owned().into());
+    let client: Client = connect::client(config, "test").expect("a client");
+    let request = http::Request::get("/metrics")
+        .body(Vec::new())
+        .map_err(kube::Error::HttpError)?;
+    client.request_text(request).await
+}
