@@ -1,4 +1,4 @@
-//! A settled federation is silent.
+//! A settled federation is silent, also when every object is looked at once more.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use harness::Federation;
 use harness::audit::{Mark, Write};
 use tokio::time::sleep;
 
-use crate::fixture::Space;
+use crate::fixture::{DFW, ORD, Space};
 
 /// How long nothing must be written.
 const SILENCE: Duration = Duration::from_mins(1);
@@ -30,6 +30,16 @@ pub(crate) async fn writes_nothing(federation: &Federation) -> anyhow::Result<()
     // Other tests leave objects behind that are still on their way.
     quiet(federation).await?;
     let mark = Mark::now(federation.planes())?;
+    // A manager that starts reconciles everything that there is.
+    for manager in [
+        federation.management()?,
+        federation.cell_manager(DFW)?,
+        federation.cell_manager(ORD)?,
+    ] {
+        let mut manager = manager.lock().await;
+        manager.terminate().await;
+        manager.restart().await?;
+    }
     // This is not a wait for something to happen, but the span in which nothing may.
     sleep(SILENCE).await;
     let writes: Vec<_> = ours(mark.writes()?).iter().map(Write::to_string).collect();
