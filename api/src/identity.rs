@@ -152,35 +152,25 @@ impl CityCode {
 }
 
 fn dns_label(value: &str) -> Result<(), &'static str> {
-    let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if value.len() <= LABEL_VALUE_MAX
-        && value.chars().all(inner)
-        && edge(value.chars().next())
-        && edge(value.chars().next_back())
-    {
-        Ok(())
-    } else {
-        Err(
-            "must be a DNS-1123 label: at most 63 lower-case letters, digits and '-', with a letter or digit at both ends",
-        )
-    }
+    let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    is_label(value, edge, |c| c == '-').then_some(()).ok_or(
+        "must be a DNS-1123 label: at most 63 lower-case letters, digits and '-', with a letter or digit at both ends",
+    )
 }
 
 fn label_value(value: &str) -> Result<(), &'static str> {
-    let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-    let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if value.len() <= LABEL_VALUE_MAX
-        && value.chars().all(inner)
-        && edge(value.chars().next())
-        && edge(value.chars().next_back())
-    {
-        Ok(())
-    } else {
-        Err(
-            "must be a label value: at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends",
-        )
-    }
+    let edge = |c: char| c.is_ascii_alphanumeric();
+    is_label(value, edge, |c| matches!(c, '-' | '_' | '.')).then_some(()).ok_or(
+        "must be a label value: at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends",
+    )
+}
+
+/// Whether all characters are such that may stand at an edge, or, between two of those, are `inner` ones.
+fn is_label(value: &str, edge: fn(char) -> bool, inner: fn(char) -> bool) -> bool {
+    value.len() <= LABEL_VALUE_MAX
+        && value.starts_with(edge)
+        && value.ends_with(edge)
+        && value.chars().all(|c| edge(c) || inner(c))
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! The controllers of a cell, and what they share.
+//! The controllers of a cell, and what each of them hears of.
 
 use std::sync::Arc;
 
 use api::{CellName, Instance, WorkloadDeployment};
 use kube::Client;
 use planes::cache::Follower;
-use planes::{Cache, Metrics, Queue, Tasks};
+use planes::{Metrics, Queue, Tasks};
 use tokio_util::sync::CancellationToken;
 
 use crate::Clock;
@@ -14,17 +14,9 @@ use crate::events::Events;
 use crate::instance::InstanceController;
 use crate::keys::ObjectKey;
 use crate::objects::controller_name;
+use crate::watched::Cell;
 use crate::wiring::{Controller, Synced, Wiring};
 use crate::write::Writer;
-
-/// The cell, as its controllers see it.
-pub(crate) struct Cell {
-    pub(crate) name: CellName,
-    pub(crate) client: Client,
-    pub(crate) hub: Client,
-    pub(crate) deployments: Cache<WorkloadDeployment>,
-    pub(crate) instances: Cache<Instance>,
-}
 
 /// What the controllers of a cell need.
 pub struct Config {

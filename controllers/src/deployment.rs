@@ -10,9 +10,9 @@ use kube::ResourceExt;
 use planes::Outcome;
 use serde_json::{Value, json};
 
-use crate::cell::Cell;
 use crate::keys::ObjectKey;
 use crate::objects::{Keys, controller_reference};
+use crate::watched::Cell;
 use crate::wiring::Controller;
 use crate::write::{Collection, Writer};
 use crate::{Clock, ReconcileError};

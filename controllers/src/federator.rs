@@ -11,9 +11,9 @@ use planes::Outcome;
 use serde_json::{Value, json};
 
 use crate::keys::ProjectKey;
-use crate::management::{Hub, Project, Projects};
 use crate::objects::{Keys, covers, describe, is_terminating};
 use crate::policy::selects_city;
+use crate::watched::{Hub, Project, Projects};
 use crate::wiring::Controller;
 use crate::write::{Collection, Writer};
 use crate::{Clock, ReconcileError};

@@ -1,7 +1,7 @@
 //! Translation of `observedGeneration` between planes. A generation only means something on the plane that issued it.
 
-use api::Condition;
 use api::condition::find;
+use api::{Condition, Instance, InstanceStatus};
 
 /// A mirrored object: its generation on the plane that the status comes from, and on the plane that it goes to.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +42,26 @@ impl Planes {
         });
         translated.collect()
     }
+}
+
+/// The status that a copy of an Instance must have where the source's is `status`, if it has another one. The copy has
+/// the source's spec.
+pub(crate) fn instance_status(
+    source: &Instance,
+    status: &InstanceStatus,
+    copy: &Instance,
+) -> Option<InstanceStatus> {
+    let former = copy.status.clone().unwrap_or_default();
+    let planes = Planes {
+        source: source.metadata.generation,
+        target: copy.metadata.generation,
+        in_step: true,
+    };
+    let wanted = InstanceStatus {
+        conditions: planes.translate_conditions(&status.conditions, &former.conditions),
+        ..status.clone()
+    };
+    (wanted != former).then_some(wanted)
 }
 
 #[cfg(test)]

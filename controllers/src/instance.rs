@@ -15,10 +15,10 @@ use kube::{Resource, ResourceExt};
 use planes::Outcome;
 use serde_json::{Value, json};
 
-use crate::cell::Cell;
 use crate::events::Events;
 use crate::keys::ObjectKey;
 use crate::objects::{Keys, controller_reference, deployment_name, is_terminating};
+use crate::watched::Cell;
 use crate::wiring::Controller;
 use crate::write::{Collection, Writer};
 use crate::{Clock, ReconcileError};

@@ -20,6 +20,7 @@ mod names;
 mod objects;
 mod policy;
 mod projector;
+mod watched;
 pub mod wiring;
 mod workload;
 mod write;

@@ -1,4 +1,4 @@
-//! The controllers of the management plane, and what they share.
+//! The controllers of the management plane, and what each of them hears of.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,49 +9,19 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, Resource};
 use planes::cache::Follower;
-use planes::{Cache, Metrics, Queue, Tasks};
+use planes::{Metrics, Queue, Tasks};
 use tokio_util::sync::CancellationToken;
 
+use crate::Clock;
 use crate::federator::Federator;
 use crate::keys::ProjectKey;
 use crate::objects::{controller_name, deployment_name};
 use crate::policy::PolicyController;
 use crate::projector::{Projector, Unidentified, projection_of};
+use crate::watched::{Hub, Project, Projects};
 use crate::wiring::{Controller, Synced, Wiring};
 use crate::workload::WorkloadController;
 use crate::write::Writer;
-use crate::{Clock, ReconcileError};
-
-/// One project's API server and what is watched there.
-pub(crate) struct Project {
-    pub(crate) client: Client,
-    pub(crate) namespaces: Cache<Namespace>,
-    pub(crate) workloads: Cache<Workload>,
-    pub(crate) deployments: Cache<WorkloadDeployment>,
-    pub(crate) instances: Cache<Instance>,
-}
-
-/// The projects that are served.
-pub(crate) struct Projects(HashMap<ProjectName, Project>);
-
-impl Projects {
-    /// The project of this name. One that is not served is no reason to decide anything about it.
-    pub(crate) fn get(&self, name: &ProjectName) -> Result<&Project, ReconcileError> {
-        self.0.get(name).ok_or_else(|| ReconcileError::NotYet {
-            object: format!("project {name}"),
-            missing: "its API server: the project is not served here".to_owned(),
-        })
-    }
-}
-
-/// The hub and what is watched there.
-pub(crate) struct Hub {
-    pub(crate) client: Client,
-    pub(crate) namespaces: Cache<Namespace>,
-    pub(crate) deployments: Cache<WorkloadDeployment>,
-    pub(crate) policies: Cache<PropagationPolicy>,
-    pub(crate) instances: Cache<Instance>,
-}
 
 /// What the controllers of the management plane need.
 pub struct Config {
@@ -103,7 +73,7 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
     let followers = HubFollowers::new(&metrics);
     let hub = Arc::new(followers.hub(hub_client));
     let plane = follow_project(&mut wiring, &project, client, &hub, &queues, &metrics);
-    let projects = Arc::new(Projects(HashMap::from([(project, plane)])));
+    let projects = Arc::new(Projects::new(HashMap::from([(project, plane)])));
     followers.follow(&mut wiring, &hub, &projects, &queues);
 
     let ready = wiring.ready_to_write(may_write);

@@ -12,8 +12,8 @@ use planes::Outcome;
 use serde_json::json;
 
 use crate::ReconcileError;
-use crate::management::{Hub, Projects};
 use crate::objects::{describe, is_terminating, label};
+use crate::watched::{Hub, Projects};
 use crate::wiring::Controller;
 use crate::write::{Collection, Writer};
 use plan::{Observed, Plan, plan, selected_city};

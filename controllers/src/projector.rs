@@ -15,8 +15,8 @@ use tracing::warn;
 
 use crate::ReconcileError;
 use crate::keys::ProjectKey;
-use crate::management::{Hub, Project, Projects};
 use crate::objects::{deployment_name, owner_reference};
+use crate::watched::{Hub, Project, Projects};
 use crate::wiring::Controller;
 use crate::write::{Collection, Writer};
 use plan::{Desired, Observed, plan};

@@ -10,8 +10,8 @@ use planes::Outcome;
 use serde_json::{Value, json};
 
 use crate::keys::ProjectKey;
-use crate::management::{Project, Projects};
 use crate::objects::{Keys, controller_reference};
+use crate::watched::{Project, Projects};
 use crate::wiring::Controller;
 use crate::write::{Collection, Writer};
 use crate::{Clock, ReconcileError};

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Resource, ResourceExt};
 
-use crate::generation::Planes;
+use crate::generation::instance_status;
 use crate::objects::{
     Keys, controller_uid, covers, deployment_name, has_finalizer, is_terminating, label,
 };
@@ -307,17 +307,7 @@ fn copy_changes(
     if copy.spec != instance.spec || !covers(copy.labels(), &ownership.labels) || !owned {
         return (Some(ownership.labels), None);
     }
-    let former = copy.status.clone().unwrap_or_default();
-    let planes = Planes {
-        source: instance.metadata.generation,
-        target: copy.metadata.generation,
-        in_step: true,
-    };
-    let wanted = InstanceStatus {
-        conditions: planes.translate_conditions(&status.conditions, &former.conditions),
-        ..status.clone()
-    };
-    (None, (wanted != former).then_some(wanted))
+    (None, instance_status(instance, status, copy))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use api::{
 };
 use kube::ResourceExt;
 
-use crate::generation::Planes;
+use crate::generation::instance_status;
 use crate::objects::{Keys, covers, is_terminating, owner_reference};
 
 /// Labels of a hub Instance that a projection has too.
@@ -86,8 +86,10 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
             ..Plan::default()
         };
     }
+    let status = instance.status.as_ref().zip(projection);
     Plan {
-        status: projection.and_then(|projection| status(instance, projection)),
+        status: status
+            .and_then(|(status, projection)| instance_status(instance, status, projection)),
         ..Plan::default()
     }
 }
@@ -132,22 +134,6 @@ fn desired(observed: &Observed<'_>, instance: &Instance) -> Desired {
             observed.hub_namespace.as_str().to_owned(),
         )]),
     }
-}
-
-/// The hub's status with translated generations, where it differs. Written once the projection is as it should be.
-fn status(instance: &Instance, projection: &Instance) -> Option<InstanceStatus> {
-    let hub = instance.status.as_ref()?;
-    let former = projection.status.clone().unwrap_or_default();
-    let planes = Planes {
-        source: instance.metadata.generation,
-        target: projection.metadata.generation,
-        in_step: true,
-    };
-    let status = InstanceStatus {
-        conditions: planes.translate_conditions(&hub.conditions, &former.conditions),
-        ..hub.clone()
-    };
-    (status != former).then_some(status)
 }
 
 #[cfg(test)]
