@@ -1,41 +1,28 @@
 //! The wiring of the process: what is started, in which order, and how it ends.
 
-use std::convert::Infallible;
-use std::net::Ipv4Addr;
-use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, bail};
 use api::{CellName, ProjectName};
-use axum::Router;
-use certs::{Acceptor, CertificateError, Certificates, Files, Limits, Reloader};
+use certs::{Acceptor, CertificateError, Certificates, Files, Reloader};
 use controllers::wiring::Synced;
 use controllers::{cell, management};
-use hyper_util::service::TowerToHyperService;
 use kube::Client;
-use planes::lease::{Candidate, Lost};
 use planes::{Tasks, clock, connect};
 use prometheus_client::registry::Registry;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::admin::{self, Readiness};
 use crate::args::{Args, BindAddress, Unset};
 use crate::config::{Config, MetricsServer, WebhookServer};
+use crate::leadership::Lease;
 use crate::metrics_server::{self, CertificateMetrics};
+use crate::serving::{listen, serve, start_reloading};
 
 /// Name of the one project of `discovery.mode: single` (compute.md 5.1).
 const SINGLE: &str = "single";
-/// Name of the lease (compute.md 5.2).
-const LEASE: &str = "e98b06c6.datumapis.com";
-/// File in which a pod finds its namespace.
-const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
-/// How often certificate files are looked at.
-const CERTIFICATE_POLL: Duration = Duration::from_secs(1);
 
 /// Runs until SIGTERM or SIGINT, or until something that is needed ends.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
@@ -289,125 +276,8 @@ fn metrics_acceptor(servers: &Tasks, files: Files) -> Result<Acceptor, Certifica
     }
 }
 
-fn start_reloading(servers: &Tasks, reloader: Reloader) -> Acceptor {
-    let acceptor = reloader.acceptor();
-    let stop = servers.stop();
-    servers.spawn("certificate reload", async move {
-        reloader.run(CERTIFICATE_POLL, stop).await;
-        Ok::<_, Infallible>(())
-    });
-    acceptor
-}
-
-fn serve(
-    servers: &Tasks,
-    what: &'static str,
-    listener: TcpListener,
-    acceptor: Acceptor,
-    router: Router,
-) {
-    if let Ok(address) = listener.local_addr() {
-        info!(%address, "{what} served");
-    }
-    let stop = servers.stop();
-    servers.spawn(what, async move {
-        certs::serve(
-            listener,
-            acceptor,
-            TowerToHyperService::new(router),
-            Limits::default(),
-            stop,
-        )
-        .await;
-        Ok::<_, Infallible>(())
-    });
-}
-
-/// Listens at an address, if it is not off. An empty host means all addresses, of both families where there are two.
-async fn listen(address: &BindAddress) -> anyhow::Result<Option<TcpListener>> {
-    let BindAddress::At { host, port } = address else {
-        return Ok(None);
-    };
-    let listener = if host.is_empty() {
-        match TcpListener::bind(("::", *port)).await {
-            Ok(listener) => Ok(listener),
-            Err(_) => TcpListener::bind((Ipv4Addr::UNSPECIFIED, *port)).await,
-        }
-    } else {
-        TcpListener::bind((host.as_str(), *port)).await
-    };
-    listener
-        .map(Some)
-        .with_context(|| format!("cannot listen at {host}:{port}"))
-}
-
 fn user_agent(role: &str) -> String {
     format!("compute-federation/{} ({role})", env!("CARGO_PKG_VERSION"))
-}
-
-/// Leadership, held or not needed.
-struct Lease {
-    candidate: Option<JoinHandle<Result<(), Lost>>>,
-    release: CancellationToken,
-}
-
-impl Lease {
-    /// Lets the controllers write: at once, or when the lease is held.
-    fn start(
-        args: &Args,
-        own: Option<Client>,
-        metrics: &planes::Metrics,
-        may_write: CancellationToken,
-    ) -> anyhow::Result<Self> {
-        let release = CancellationToken::new();
-        if !args.leader_elect {
-            may_write.cancel();
-            return Ok(Self {
-                candidate: None,
-                release,
-            });
-        }
-        let client = own.context("--leader-elect needs the own cluster")?;
-        let Unset(namespace) = &args.leader_elect_namespace;
-        let namespace = match namespace {
-            Some(namespace) => namespace.clone(),
-            None => std::fs::read_to_string(Path::new(POD_NAMESPACE))
-                .context("--leader-elect needs --leader-elect-namespace outside a pod")?,
-        };
-        let hostname = rustix::system::uname()
-            .nodename()
-            .to_string_lossy()
-            .into_owned();
-        let identity = format!("{hostname}_{}", std::process::id());
-        let candidate = Candidate::new(client, namespace.trim(), LEASE, identity, metrics);
-        let candidate = tokio::spawn(candidate.run(may_write, release.clone()));
-        Ok(Self {
-            candidate: Some(candidate),
-            release,
-        })
-    }
-
-    /// Waits until the lease is lost, for ever if there is none.
-    async fn lost(&mut self) -> anyhow::Error {
-        match &mut self.candidate {
-            Some(candidate) => match candidate.await {
-                Ok(Err(lost)) => lost.into(),
-                Ok(Ok(())) => anyhow::anyhow!("leader election ended"),
-                Err(error) => anyhow::Error::new(error).context("leader election"),
-            },
-            None => std::future::pending().await,
-        }
-    }
-
-    /// Gives the lease up, now that nothing writes any more.
-    async fn release(self) {
-        self.release.cancel();
-        if let Some(candidate) = self.candidate
-            && let Ok(Err(lost)) = candidate.await
-        {
-            warn!(%lost, "the lease was lost while stopping");
-        }
-    }
 }
 
 /// The signals that end the process.

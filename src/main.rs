@@ -4,8 +4,10 @@ mod admin;
 mod app;
 mod args;
 mod config;
+mod leadership;
 mod logging;
 mod metrics_server;
+mod serving;
 
 use std::process::ExitCode;
 

@@ -1,5 +1,6 @@
 //! `cargo xtask demo`: a Workload all the way through a real federation.
 
+mod checks;
 mod hops;
 mod observe;
 mod screen;

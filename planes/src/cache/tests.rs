@@ -1,9 +1,13 @@
+use std::mem;
 use std::sync::Mutex;
 
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::core::DeserializeGuard;
+use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::Metrics;
 
 type Guarded = DeserializeGuard<ConfigMap>;
 

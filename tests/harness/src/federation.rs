@@ -1,31 +1,32 @@
 //! The whole federation: what is started, in which order, and how it ends.
 
+mod kept;
+mod parts;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use futures::FutureExt;
 use futures::future::{join_all, select_all, try_join_all};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::files;
 use crate::karmada::{self, KarmadaPorts};
-use crate::manager::{Manager, ManagerPorts, Role, deploy};
-use crate::objects::apply;
+use crate::manager::{Manager, Role};
 use crate::peers::Peers;
 use crate::pki::Pki;
-use crate::plane::{Plane, PlanePorts, flag};
+use crate::plane::{Plane, PlanePorts};
 use crate::ports::Ports;
-use crate::process::{Process, Program};
-use crate::{files, provider};
-
-/// File in the directory of a federation that has been left running.
-pub(crate) const KEPT_STATE: &str = "kept.json";
-/// File that Karmada knows the interpreter by.
-const INTERPRETER: &str = "base/federation/resource-interpreter-webhook.yaml";
+use crate::process::Process;
+pub(crate) use kept::KEPT_STATE;
+use kept::Kept;
+pub use kept::stop_kept;
+use parts::{
+    manager_ports, our_crds, register_interpreter, start_cell, start_etcd, start_provider,
+};
 
 /// What to start.
 #[derive(Clone, Debug)]
@@ -88,12 +89,6 @@ struct Cell {
     plane: Plane,
     manager: Option<tokio::sync::Mutex<Manager>>,
     provider: Option<Process>,
-}
-
-/// A federation that goes on without the process that started it.
-#[derive(Deserialize, Serialize)]
-struct Kept {
-    tethers: Vec<u32>,
 }
 
 impl Federation {
@@ -366,132 +361,4 @@ impl Federation {
             .await
             .map(drop)
     }
-}
-
-/// Ends every federation below this target directory that was left running, and says which.
-///
-/// # Errors
-///
-/// When the directories cannot be read.
-pub fn stop_kept(target: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    use rustix::process::{Pid, Signal, kill_process};
-    let mut stopped = Vec::new();
-    for directory in fs::read_dir(target.join("federation"))
-        .into_iter()
-        .flatten()
-    {
-        let directory = directory?.path();
-        let state = directory.join(KEPT_STATE);
-        let Ok(text) = fs::read_to_string(&state) else {
-            continue;
-        };
-        let kept: Kept =
-            serde_json::from_str(&text).with_context(|| state.display().to_string())?;
-        let tethers = kept
-            .tethers
-            .into_iter()
-            .filter_map(|pid| Pid::from_raw(pid.cast_signed()));
-        for tether in tethers.filter(|tether| is_tether(*tether)) {
-            // The kernel ends what the tether holds. A tether that has ended cannot be killed, and need not be.
-            let _ = kill_process(tether, Signal::KILL);
-        }
-        fs::remove_file(&state)?;
-        // etcd's data goes with its tether, unless that is killed.
-        let _ = fs::remove_dir_all(directory.join("etcd"));
-        stopped.push(directory);
-    }
-    Ok(stopped)
-}
-
-/// Whether a process is a tether: another one may have got its id meanwhile.
-fn is_tether(pid: rustix::process::Pid) -> bool {
-    let command = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
-    command.split(|byte| *byte == 0).nth(1) == Some(crate::tether::HOLD.as_bytes())
-}
-
-fn manager_ports(ports: &mut Ports) -> anyhow::Result<ManagerPorts> {
-    Ok(ManagerPorts {
-        health: ports.next()?,
-        metrics: ports.next()?,
-        webhook: ports.next()?,
-    })
-}
-
-async fn start_etcd(setup: &Setup<'_>, port: u16, peer_port: u16) -> anyhow::Result<Process> {
-    let data = setup.directory.join("etcd");
-    let url = format!("http://127.0.0.1:{port}");
-    Process::start(Program {
-        name: "etcd",
-        path: setup.peers.program("etcd"),
-        args: vec![
-            flag("data-dir", &data),
-            "--unsafe-no-fsync".into(),
-            format!("--listen-client-urls={url}").into(),
-            format!("--advertise-client-urls={url}").into(),
-            format!("--listen-peer-urls=http://127.0.0.1:{peer_port}").into(),
-            "--log-level=warn".into(),
-            "--quota-backend-bytes=8589934592".into(),
-        ],
-        logs: setup.logs,
-        remove: Some(&data),
-    })
-    .await
-}
-
-/// The files with our CRDs, as they are deployed.
-fn our_crds() -> anyhow::Result<Vec<PathBuf>> {
-    let files = api::crds::files().map_err(anyhow::Error::from_boxed)?;
-    Ok(files
-        .iter()
-        .map(|file| deploy().join("base/crd").join(&file.name))
-        .collect())
-}
-
-async fn start_cell(
-    setup: &Setup<'_>,
-    cell: &CellConfig,
-    ports: PlanePorts,
-    crds: &[PathBuf],
-) -> anyhow::Result<Plane> {
-    let tokens = setup.directory.join("tokens.csv");
-    fs::write(
-        &tokens,
-        format!(
-            "{},karmada,karmada,\"system:masters\"\n",
-            karmada::CELL_TOKEN
-        ),
-    )?;
-    let flags = [flag("token-auth-file", &tokens)];
-    Plane::start(setup, "cell", &cell.name, ports, crds, &flags).await
-}
-
-async fn start_provider(setup: &Setup<'_>, cell: &Plane) -> anyhow::Result<Process> {
-    Process::start(Program {
-        name: &format!("{}-provider", cell.name()),
-        path: std::env::current_exe()?,
-        args: vec![provider::RUN.into(), cell.kubeconfig().into()],
-        logs: setup.logs,
-        remove: None,
-    })
-    .await
-}
-
-/// Registers our webhook with Karmada as `deploy/` has it, but at its address on loopback.
-async fn register_interpreter(setup: &Setup<'_>, hub: &Plane, port: u16) -> anyhow::Result<()> {
-    let file = deploy().join(INTERPRETER);
-    let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
-    let mut configuration: Value =
-        serde_saphyr::from_str(&text).with_context(|| file.display().to_string())?;
-    let webhooks = configuration
-        .get_mut("webhooks")
-        .and_then(Value::as_array_mut);
-    let webhooks = webhooks.with_context(|| format!("{}: no webhooks", file.display()))?;
-    ensure!(!webhooks.is_empty(), "{}: no webhooks", file.display());
-    for webhook in webhooks {
-        webhook["clientConfig"] = serde_json::json!({
-            "url": format!("https://127.0.0.1:{port}/interpret"),
-            "caBundle": setup.pki.ca_bundle(),
-        });
-    }
-    apply(&hub.client(), &configuration).await.map(drop)
 }

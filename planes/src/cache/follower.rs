@@ -1,0 +1,180 @@
+//! A watch that keeps a cache current.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::mem;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::DeserializeGuard;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
+use tracing::warn;
+
+use super::Cache;
+use super::contents::{Entry, ObjectKey};
+use crate::metrics::{CacheLabels, Metrics};
+
+/// Objects in one page of a list.
+const PAGE: u32 = 500;
+
+type Handler = Box<dyn Fn(&ObjectMeta) + Send + Sync>;
+
+/// Keeps a [`Cache`] current and tells handlers what changed.
+pub struct Follower<K> {
+    cache: Cache<K>,
+    plane: String,
+    handlers: Vec<Handler>,
+    metrics: Metrics,
+    /// The objects of a list that is not complete yet.
+    listed: BTreeMap<ObjectKey, Entry<K>>,
+    /// The last error, so that it is reported once.
+    problem: Option<String>,
+}
+
+impl<K> Follower<K>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    /// A cache that nothing is in yet. `plane` names the API server in logs and metrics.
+    pub fn new(plane: &str, metrics: &Metrics) -> Self {
+        Self {
+            cache: Cache::default(),
+            plane: plane.to_owned(),
+            handlers: Vec::new(),
+            metrics: metrics.clone(),
+            listed: BTreeMap::new(),
+            problem: None,
+        }
+    }
+
+    /// The cache that is kept.
+    pub fn cache(&self) -> Cache<K> {
+        self.cache.clone()
+    }
+
+    /// Calls `handler` with the metadata of every object that appears, changes or goes, after the cache has it; of one
+    /// that changes, with both versions. It must not block.
+    pub fn on_change(&mut self, handler: impl Fn(&ObjectMeta) + Send + Sync + 'static) {
+        self.handlers.push(Box::new(handler));
+    }
+
+    /// Watches for ever. Errors are waited out and reported once.
+    pub async fn run(mut self, api: Api<DeserializeGuard<K>>) {
+        let config = watcher::Config::default().page_size(PAGE);
+        let mut events = watcher(api, config).default_backoff().boxed();
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(event) => self.apply(event),
+                Err(error) => self.report(&error),
+            }
+        }
+    }
+
+    fn report(&mut self, error: &watcher::Error) {
+        let problem = error.to_string();
+        if self.problem.as_ref() != Some(&problem) {
+            warn!(plane = %self.plane, kind = %K::kind(&()), %problem, "watch failed; it is begun again");
+            self.problem = Some(problem);
+        }
+    }
+
+    pub(super) fn apply(&mut self, event: Event<DeserializeGuard<K>>) {
+        match event {
+            Event::Init => self.listed.clear(),
+            Event::InitApply(object) => {
+                let entry = self.entry(object);
+                self.listed.insert(entry.key(), entry);
+            }
+            Event::InitDone => {
+                let listed = mem::take(&mut self.listed);
+                self.replace(listed);
+                self.problem = None;
+                self.cache.inner.synced.send_replace(true);
+            }
+            Event::Apply(object) => {
+                let entry = self.entry(object);
+                let metadata = entry.metadata.clone();
+                let former = self.cache.inner.write().insert(entry);
+                self.tell(
+                    former.as_ref().map(|former| &former.metadata),
+                    Some(&metadata),
+                );
+                self.count_undecodable();
+            }
+            Event::Delete(object) => {
+                let entry = self.entry(object);
+                self.cache.inner.write().remove(&entry);
+                self.tell(None, Some(&entry.metadata));
+                self.count_undecodable();
+            }
+        }
+    }
+
+    /// Takes a complete list in the place of what was known. Handlers hear of objects that differ, and of those that went
+    /// while no one watched.
+    fn replace(&self, listed: BTreeMap<ObjectKey, Entry<K>>) {
+        let new: Vec<_> = listed
+            .iter()
+            .map(|(key, entry)| (key.clone(), entry.metadata.clone()))
+            .collect();
+        let mut former = self.cache.inner.write().replace(listed);
+        for (key, metadata) in new {
+            let former = former.remove(&key).map(|entry| entry.metadata);
+            let same = |former: &ObjectMeta| {
+                former.uid == metadata.uid && former.resource_version == metadata.resource_version
+            };
+            if !former.as_ref().is_some_and(same) {
+                self.tell(former.as_ref(), Some(&metadata));
+            }
+        }
+        for entry in former.values() {
+            self.tell(Some(&entry.metadata), None);
+        }
+        self.count_undecodable();
+    }
+
+    fn tell(&self, former: Option<&ObjectMeta>, current: Option<&ObjectMeta>) {
+        for metadata in former.into_iter().chain(current) {
+            self.handlers.iter().for_each(|handler| handler(metadata));
+        }
+    }
+
+    fn entry(&self, object: DeserializeGuard<K>) -> Entry<K> {
+        let (object, mut metadata) = match object.0 {
+            Ok(mut object) => {
+                // Nobody reads who manages which field, and it is the larger half of many objects.
+                object.meta_mut().managed_fields = None;
+                let metadata = object.meta().clone();
+                (Ok(Arc::new(object)), metadata)
+            }
+            Err(invalid) => (Err(invalid.error), invalid.metadata),
+        };
+        metadata.managed_fields = None;
+        let entry = Entry { metadata, object };
+        if let Err(problem) = &entry.object {
+            let (namespace, name) = entry.key();
+            warn!(plane = %self.plane, kind = %K::kind(&()), namespace, name, problem, "object cannot be decoded");
+        }
+        entry
+    }
+
+    fn count_undecodable(&self) {
+        let objects = &self.cache.inner.read().objects;
+        let count = objects
+            .values()
+            .filter(|entry| entry.object.is_err())
+            .count();
+        let labels = CacheLabels {
+            plane: self.plane.clone(),
+            kind: K::kind(&()).into_owned(),
+        };
+        self.metrics
+            .undecodable
+            .get_or_create(&labels)
+            .set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+}

@@ -1,0 +1,82 @@
+//! Who may write: the holder of the lease, or, without leader election, this process.
+
+use std::path::Path;
+
+use anyhow::Context;
+use kube::Client;
+use planes::lease::{Candidate, Lost};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use crate::args::{Args, Unset};
+
+/// Name of the lease (compute.md 5.2).
+const LEASE: &str = "e98b06c6.datumapis.com";
+/// File in which a pod finds its namespace.
+const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
+/// Leadership, held or not needed.
+pub(crate) struct Lease {
+    candidate: Option<JoinHandle<Result<(), Lost>>>,
+    release: CancellationToken,
+}
+
+impl Lease {
+    /// Lets the controllers write: at once, or when the lease is held.
+    pub(crate) fn start(
+        args: &Args,
+        own: Option<Client>,
+        metrics: &planes::Metrics,
+        may_write: CancellationToken,
+    ) -> anyhow::Result<Self> {
+        let release = CancellationToken::new();
+        if !args.leader_elect {
+            may_write.cancel();
+            return Ok(Self {
+                candidate: None,
+                release,
+            });
+        }
+        let client = own.context("--leader-elect needs the own cluster")?;
+        let Unset(namespace) = &args.leader_elect_namespace;
+        let namespace = match namespace {
+            Some(namespace) => namespace.clone(),
+            None => std::fs::read_to_string(Path::new(POD_NAMESPACE))
+                .context("--leader-elect needs --leader-elect-namespace outside a pod")?,
+        };
+        let hostname = rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned();
+        let identity = format!("{hostname}_{}", std::process::id());
+        let candidate = Candidate::new(client, namespace.trim(), LEASE, identity, metrics);
+        let candidate = tokio::spawn(candidate.run(may_write, release.clone()));
+        Ok(Self {
+            candidate: Some(candidate),
+            release,
+        })
+    }
+
+    /// Waits until the lease is lost, for ever if there is none.
+    pub(crate) async fn lost(&mut self) -> anyhow::Error {
+        match &mut self.candidate {
+            Some(candidate) => match candidate.await {
+                Ok(Err(lost)) => lost.into(),
+                Ok(Ok(())) => anyhow::anyhow!("leader election ended"),
+                Err(error) => anyhow::Error::new(error).context("leader election"),
+            },
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Gives the lease up, now that nothing writes any more.
+    pub(crate) async fn release(self) {
+        self.release.cancel();
+        if let Some(candidate) = self.candidate
+            && let Ok(Err(lost)) = candidate.await
+        {
+            warn!(%lost, "the lease was lost while stopping");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What the process does not start with: it ends, and names the field, the file or the flag.
+
+use std::process::Output;
+
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use crate::{HEAD, WITHIN, command, write};
+
+/// Runs until the process ends by itself, which it must do with an error.
+async fn refused(args: &[&str]) -> String {
+    let output = timeout(
+        WITHIN,
+        command()
+            .arg("--health-probe-bind-address=0")
+            .args(args)
+            .output(),
+    );
+    let Output { status, stderr, .. } = output.await.expect("the process goes on").unwrap();
+    assert!(!status.success(), "{args:?}");
+    String::from_utf8(stderr).unwrap()
+}
+
+/// A kubeconfig that leads nowhere, which is only found out when it is used.
+fn kubeconfig(directory: &TempDir) -> String {
+    let text = "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n\
+                users: [{name: u, user: {token: t}}]\ncontexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n";
+    write(directory, "kubeconfig", text)
+}
+
+#[tokio::test]
+async fn an_unknown_field_of_the_config_file_is_named_with_the_file() {
+    let directory = TempDir::new().unwrap();
+    let config = write(
+        &directory,
+        "config.yaml",
+        &format!("{HEAD}webhookServers: {{}}\n"),
+    );
+    let error = refused(&[&format!("--server-config={config}")]).await;
+    assert!(
+        error.contains(&config) && error.contains("webhookServers"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_missing_file_is_named() {
+    let directory = TempDir::new().unwrap();
+    let error = refused(&["--server-config=/no/such/config.yaml"]).await;
+    assert!(
+        error.contains("/no/such/config.yaml: No such file"),
+        "{error}"
+    );
+    let error = refused(&[
+        "--enable-cell-controllers",
+        "--kubeconfig=/no/such/kubeconfig",
+    ])
+    .await;
+    assert!(
+        error.contains("/no/such/kubeconfig: No such file"),
+        "{error}"
+    );
+    let own = format!("--kubeconfig={}", kubeconfig(&directory));
+    let hub = "--federation-kubeconfig=/no/such/hub";
+    let error = refused(&["--enable-management-controllers", &own, hub]).await;
+    assert!(
+        error.contains("--federation-kubeconfig: /no/such/hub: No such file"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_kubeconfig_that_is_none_is_named() {
+    let directory = TempDir::new().unwrap();
+    let broken = write(&directory, "broken", "clusters: 3\n");
+    let error = refused(&[
+        "--enable-cell-controllers",
+        &format!("--kubeconfig={broken}"),
+    ])
+    .await;
+    assert!(error.contains(&format!("{broken}: ")), "{error}");
+    let own = format!("--kubeconfig={}", kubeconfig(&directory));
+    let hub = format!("--federation-kubeconfig={}", kubeconfig(&directory));
+    let error = refused(&[
+        "--enable-management-controllers",
+        &own,
+        &hub,
+        "--federation-context=other",
+    ])
+    .await;
+    assert!(
+        error.contains("--federation-kubeconfig") && error.contains("other"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_role_without_its_prerequisites_says_what_is_missing() {
+    let directory = TempDir::new().unwrap();
+    let own = format!("--kubeconfig={}", kubeconfig(&directory));
+    let hub = format!("--federation-kubeconfig={}", kubeconfig(&directory));
+    let error = refused(&["--enable-management-controllers"]).await;
+    assert!(
+        error.contains("no kubeconfig: --kubeconfig is not given"),
+        "{error}"
+    );
+    let error = refused(&["--enable-management-controllers", &own]).await;
+    assert!(
+        error.contains("--enable-management-controllers needs --federation-kubeconfig"),
+        "{error}"
+    );
+    let error = refused(&["--enable-cell-controllers", &own, &hub]).await;
+    assert!(
+        error.contains("--enable-cell-controllers needs discovery.clusterName"),
+        "{error}"
+    );
+    let error = refused(&["--leader-elect", &own]).await;
+    assert!(
+        error.contains("--leader-elect needs --leader-elect-namespace"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn an_unreadable_certificate_is_named() {
+    let directory = TempDir::new().unwrap();
+    let certificate = write(&directory, "tls.crt", "garbage");
+    write(&directory, "tls.key", "garbage");
+    let tls = format!("tls: {{certDir: {}}}", directory.path().display());
+    let config = write(
+        &directory,
+        "config.yaml",
+        &format!("{HEAD}webhookServer: {{{tls}}}\n"),
+    );
+    let error = refused(&[&format!("--server-config={config}")]).await;
+    assert!(
+        error.contains(&format!(
+            "webhookServer.tls: {certificate}: holds no certificate"
+        )),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_wrong_flag_is_named() {
+    let error = refused(&["--enable-cell-controllers=perhaps"]).await;
+    assert!(
+        error.contains("--enable-cell-controllers")
+            && error.contains("\"perhaps\" is not true or false"),
+        "{error}"
+    );
+    let error = refused(&["--leader-elector"]).await;
+    assert!(error.contains("--leader-elector"), "{error}");
+}

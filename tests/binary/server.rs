@@ -1,0 +1,313 @@
+//! Probes, certificates and requests over TLS.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rustix::process::{Pid, Signal, kill_process};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::process::Child;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsConnector;
+
+use crate::{HEAD, WITHIN, command, write};
+
+/// The interpreter alone, without any kubeconfig.
+struct Server {
+    process: Child,
+    directory: TempDir,
+    health: u16,
+    webhooks: u16,
+    metrics: u16,
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port()
+}
+
+fn issue(directory: &Path) -> CertificateDer<'static> {
+    let CertifiedKey { cert, signing_key } =
+        generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    fs::write(directory.join("tls.key"), signing_key.serialize_pem()).unwrap();
+    fs::write(directory.join("tls.crt"), cert.pem()).unwrap();
+    cert.der().clone()
+}
+
+impl Server {
+    fn start(args: &[&str]) -> Self {
+        let directory = TempDir::new().unwrap();
+        let [health, webhooks, metrics] = [free_port(), free_port(), free_port()];
+        let tls = format!("tls: {{certDir: {}}}", directory.path().display());
+        let config = format!(
+            "{HEAD}webhookServer: {{host: localhost, port: {webhooks}, {tls}}}\n\
+             metricsServer: {{secureServing: false, bindAddress: 'localhost:{metrics}'}}\n"
+        );
+        let config = write(&directory, "config.yaml", &config);
+        let process = command()
+            .arg(format!("--server-config={config}"))
+            .arg(format!("--health-probe-bind-address=localhost:{health}"))
+            .args(args)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Self {
+            process,
+            directory,
+            health,
+            webhooks,
+            metrics,
+        }
+    }
+
+    /// Waits until a probe answers with this status, and gives its body.
+    async fn until(&self, path: &str, status: u16) -> String {
+        timeout(WITHIN, async {
+            loop {
+                if let Ok((found, body)) = get(self.health, path).await
+                    && found == status
+                {
+                    return body;
+                }
+                sleep(Duration::from_millis(20)).await;
+            }
+        })
+        .await
+        .unwrap_or_else(|_| panic!("{path} does not become {status}"))
+    }
+
+    /// Posts to the webhook server as Karmada does: `trusted` is the only root, and the name is checked.
+    async fn post(
+        &self,
+        trusted: &CertificateDer<'static>,
+        path: &str,
+        body: &[u8],
+    ) -> std::io::Result<(u16, Value)> {
+        let mut roots = RootCertStore::empty();
+        roots.add(trusted.clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let stream = TcpStream::connect(("localhost", self.webhooks)).await?;
+        let name = ServerName::try_from("localhost").unwrap();
+        let stream = TlsConnector::from(Arc::new(config))
+            .connect(name, stream)
+            .await?;
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            body.len()
+        );
+        let (mut reader, mut writer) = tokio::io::split(stream);
+        // A server that refuses early does not read on.
+        let send = async {
+            let _ = writer.write_all(head.as_bytes()).await;
+            let _ = writer.write_all(body).await;
+            let _ = writer.flush().await;
+            std::future::pending::<()>().await;
+        };
+        let mut response = Vec::new();
+        let receive = async {
+            let mut chunk = [0; 4096];
+            while let Ok(read @ 1..) = reader.read(&mut chunk).await {
+                response.extend_from_slice(&chunk[..read]);
+            }
+        };
+        tokio::select! { () = send => {}, () = receive => {} }
+        let (status, body) = parse(&String::from_utf8(response).unwrap());
+        Ok((status, serde_json::from_str(&body).unwrap()))
+    }
+}
+
+async fn get(port: u16, path: &str) -> std::io::Result<(u16, String)> {
+    let mut stream = TcpStream::connect(("localhost", port)).await?;
+    stream
+        .write_all(
+            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                .as_bytes(),
+        )
+        .await?;
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await?;
+    Ok(parse(&response))
+}
+
+fn parse(response: &str) -> (u16, String) {
+    let (head, body) = response
+        .split_once("\r\n\r\n")
+        .unwrap_or_else(|| panic!("no response: {response:?}"));
+    (
+        head.split(' ').nth(1).unwrap().parse().unwrap(),
+        body.to_owned(),
+    )
+}
+
+fn review(operation: &str, kind: &str) -> Vec<u8> {
+    let kind = json!({"group": "compute.datumapis.com", "version": "v1alpha", "kind": kind});
+    let object = json!({"spec": {"replicas": 3}});
+    json!({"request": {"uid": "u1", "kind": kind, "operation": operation, "object": object}})
+        .to_string()
+        .into_bytes()
+}
+
+#[tokio::test]
+async fn the_interpreter_runs_without_a_kubeconfig_and_answers_bad_requests_clearly() {
+    let server = Server::start(&[]);
+    let missing = server.until("/readyz", 503).await;
+    assert_eq!(missing, "no certificate to serve webhooks with\n");
+    server.until("/healthz", 200).await;
+    let ca = issue(server.directory.path());
+    server.until("/readyz", 200).await;
+
+    let (status, answer) = server
+        .post(
+            &ca,
+            "/interpret?timeout=3s",
+            &review("InterpretReplica", "WorkloadDeployment"),
+        )
+        .await
+        .unwrap();
+    assert_eq!((status, &answer["response"]["replicas"]), (200, &json!(3)));
+    let (status, answer) = server
+        .post(&ca, "/interpret", &review("Prune", "WorkloadDeployment"))
+        .await
+        .unwrap();
+    assert_eq!(
+        (status, &answer["response"]["successful"]),
+        (200, &json!(false))
+    );
+    assert!(
+        answer["response"]["status"]["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("request.operation: ")
+    );
+    let (status, answer) = server
+        .post(&ca, "/interpret", &review("InterpretReplica", "Pod"))
+        .await
+        .unwrap();
+    assert_eq!(status, 200);
+    assert!(
+        answer["response"]["status"]["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("request.kind: ")
+    );
+    let (status, answer) = server.post(&ca, "/interpret", b"not json").await.unwrap();
+    assert_eq!((status, &answer["reason"]), (400, &json!("BadRequest")));
+    let (status, answer) = server
+        .post(&ca, "/interpret", &vec![b' '; 9 << 20])
+        .await
+        .unwrap();
+    assert_eq!(
+        (status, &answer["reason"]),
+        (413, &json!("RequestEntityTooLarge"))
+    );
+    let (status, _) = server.post(&ca, "/elsewhere", b"{}").await.unwrap();
+    assert_eq!(status, 404);
+
+    let (status, metrics) = get(server.metrics, "/metrics").await.unwrap();
+    assert_eq!(status, 200);
+    for expected in [
+        "compute_federation_interpreter_requests_total{operation=\"InterpretReplica\",kind=\"WorkloadDeployment\",outcome=\"success\"} 1",
+        "compute_federation_interpreter_requests_total{operation=\"other\",kind=\"other\",outcome=\"refused\"} 2",
+        "compute_federation_certificate_not_after_seconds ",
+        "compute_federation_certificate_reloads_total 1",
+    ] {
+        assert!(
+            metrics.contains(expected),
+            "{expected} is not in:\n{metrics}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_changed_certificate_is_served_without_a_restart() {
+    let server = Server::start(&[]);
+    let first = issue(server.directory.path());
+    server.until("/readyz", 200).await;
+    let body = review("InterpretReplica", "WorkloadDeployment");
+    server.post(&first, "/interpret", &body).await.unwrap();
+    let second = issue(server.directory.path());
+    timeout(WITHIN, async {
+        while server.post(&second, "/interpret", &body).await.is_err() {
+            sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await
+    .expect("the new certificate is not served");
+    assert!(server.post(&first, "/interpret", &body).await.is_err());
+}
+
+#[tokio::test]
+async fn sigterm_ends_the_process_in_order_and_json_logs_say_so() {
+    let server = Server::start(&["--log-format=json"]);
+    issue(server.directory.path());
+    server.until("/readyz", 200).await;
+    let pid = Pid::from_raw(server.process.id().unwrap().cast_signed()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    let output = timeout(WITHIN, server.process.wait_with_output())
+        .await
+        .expect("the process goes on")
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let log = String::from_utf8(output.stderr).unwrap();
+    let lines: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let messages: Vec<_> = lines
+        .iter()
+        .filter_map(|line| line["message"].as_str())
+        .collect();
+    assert!(
+        messages.contains(&"started") && messages.last() == Some(&"stopped"),
+        "{messages:?}"
+    );
+    assert!(
+        TcpStream::connect(("localhost", server.webhooks))
+            .await
+            .is_err()
+    );
+}
+
+#[tokio::test]
+async fn with_nothing_enabled_the_process_says_so_and_answers_probes() {
+    let health = free_port();
+    let mut process = command()
+        .arg(format!("--health-probe-bind-address=localhost:{health}"))
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    timeout(WITHIN, async {
+        while !get(health, "/readyz")
+            .await
+            .is_ok_and(|(status, _)| status == 200)
+        {
+            sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await
+    .expect("no probe is answered");
+    process.start_kill().unwrap();
+    let output = process.wait_with_output().await.unwrap();
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        log.contains("nothing is enabled: set --enable-management-controllers"),
+        "{log}"
+    );
+}

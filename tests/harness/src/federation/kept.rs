@@ -1,0 +1,57 @@
+//! A federation that goes on without the process that started it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
+
+/// File in the directory of a federation that has been left running.
+pub(crate) const KEPT_STATE: &str = "kept.json";
+
+/// A federation that goes on without the process that started it.
+#[derive(Deserialize, Serialize)]
+pub(super) struct Kept {
+    pub(super) tethers: Vec<u32>,
+}
+
+/// Ends every federation below this target directory that was left running, and says which.
+///
+/// # Errors
+///
+/// When the directories cannot be read.
+pub fn stop_kept(target: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut stopped = Vec::new();
+    for directory in fs::read_dir(target.join("federation"))
+        .into_iter()
+        .flatten()
+    {
+        let directory = directory?.path();
+        let state = directory.join(KEPT_STATE);
+        let Ok(text) = fs::read_to_string(&state) else {
+            continue;
+        };
+        let kept: Kept =
+            serde_json::from_str(&text).with_context(|| state.display().to_string())?;
+        let tethers = kept
+            .tethers
+            .into_iter()
+            .filter_map(|pid| Pid::from_raw(pid.cast_signed()));
+        for tether in tethers.filter(|tether| is_tether(*tether)) {
+            // The kernel ends what the tether holds. A tether that has ended cannot be killed, and need not be.
+            let _ = kill_process(tether, Signal::KILL);
+        }
+        fs::remove_file(&state)?;
+        // etcd's data goes with its tether, unless that is killed.
+        let _ = fs::remove_dir_all(directory.join("etcd"));
+        stopped.push(directory);
+    }
+    Ok(stopped)
+}
+
+/// Whether a process is a tether: another one may have got its id meanwhile.
+fn is_tether(pid: Pid) -> bool {
+    let command = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
+    command.split(|byte| *byte == 0).nth(1) == Some(crate::tether::HOLD.as_bytes())
+}

@@ -1,0 +1,113 @@
+//! The parts of a federation that have no module of their own.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+
+use super::{CellConfig, Setup};
+use crate::manager::{ManagerPorts, deploy};
+use crate::objects::apply;
+use crate::plane::{Plane, PlanePorts, flag};
+use crate::ports::Ports;
+use crate::process::{Process, Program};
+use crate::{karmada, provider};
+
+/// File that Karmada knows the interpreter by.
+const INTERPRETER: &str = "base/federation/resource-interpreter-webhook.yaml";
+
+pub(super) fn manager_ports(ports: &mut Ports) -> anyhow::Result<ManagerPorts> {
+    Ok(ManagerPorts {
+        health: ports.next()?,
+        metrics: ports.next()?,
+        webhook: ports.next()?,
+    })
+}
+
+pub(super) async fn start_etcd(
+    setup: &Setup<'_>,
+    port: u16,
+    peer_port: u16,
+) -> anyhow::Result<Process> {
+    let data = setup.directory.join("etcd");
+    let url = format!("http://127.0.0.1:{port}");
+    Process::start(Program {
+        name: "etcd",
+        path: setup.peers.program("etcd"),
+        args: vec![
+            flag("data-dir", &data),
+            "--unsafe-no-fsync".into(),
+            format!("--listen-client-urls={url}").into(),
+            format!("--advertise-client-urls={url}").into(),
+            format!("--listen-peer-urls=http://127.0.0.1:{peer_port}").into(),
+            "--log-level=warn".into(),
+            "--quota-backend-bytes=8589934592".into(),
+        ],
+        logs: setup.logs,
+        remove: Some(&data),
+    })
+    .await
+}
+
+/// The files with our CRDs, as they are deployed.
+pub(super) fn our_crds() -> anyhow::Result<Vec<PathBuf>> {
+    let files = api::crds::files().map_err(anyhow::Error::from_boxed)?;
+    Ok(files
+        .iter()
+        .map(|file| deploy().join("base/crd").join(&file.name))
+        .collect())
+}
+
+pub(super) async fn start_cell(
+    setup: &Setup<'_>,
+    cell: &CellConfig,
+    ports: PlanePorts,
+    crds: &[PathBuf],
+) -> anyhow::Result<Plane> {
+    let tokens = setup.directory.join("tokens.csv");
+    fs::write(
+        &tokens,
+        format!(
+            "{},karmada,karmada,\"system:masters\"\n",
+            karmada::CELL_TOKEN
+        ),
+    )?;
+    let flags = [flag("token-auth-file", &tokens)];
+    Plane::start(setup, "cell", &cell.name, ports, crds, &flags).await
+}
+
+pub(super) async fn start_provider(setup: &Setup<'_>, cell: &Plane) -> anyhow::Result<Process> {
+    Process::start(Program {
+        name: &format!("{}-provider", cell.name()),
+        path: std::env::current_exe()?,
+        args: vec![provider::RUN.into(), cell.kubeconfig().into()],
+        logs: setup.logs,
+        remove: None,
+    })
+    .await
+}
+
+/// Registers our webhook with Karmada as `deploy/` has it, but at its address on loopback.
+pub(super) async fn register_interpreter(
+    setup: &Setup<'_>,
+    hub: &Plane,
+    port: u16,
+) -> anyhow::Result<()> {
+    let file = deploy().join(INTERPRETER);
+    let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+    let mut configuration: Value =
+        serde_saphyr::from_str(&text).with_context(|| file.display().to_string())?;
+    let webhooks = configuration
+        .get_mut("webhooks")
+        .and_then(Value::as_array_mut);
+    let webhooks = webhooks.with_context(|| format!("{}: no webhooks", file.display()))?;
+    ensure!(!webhooks.is_empty(), "{}: no webhooks", file.display());
+    for webhook in webhooks {
+        webhook["clientConfig"] = serde_json::json!({
+            "url": format!("https://127.0.0.1:{port}/interpret"),
+            "caBundle": setup.pki.ca_bundle(),
+        });
+    }
+    apply(&hub.client(), &configuration).await.map(drop)
+}

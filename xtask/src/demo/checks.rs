@@ -1,0 +1,203 @@
+//! What must be seen on the planes for a hop to have happened.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::{Instance, Workload, WorkloadDeployment, condition};
+use kube::Resource;
+use serde_json::json;
+
+use super::WORKLOAD;
+use super::observe::{Objects, State};
+
+/// Names of the planes, as the harness has them.
+pub(super) const PROJECT: &str = "project";
+pub(super) const HUB: &str = "hub";
+const CELLS: [&str; 2] = ["dfw1", "ord1"];
+
+/// Deployments with their cell and number of Instances.
+pub(super) type Layout = &'static [(&'static str, &'static str, i32)];
+
+/// What must be seen; the error says what is seen instead.
+pub(super) type Check = Box<dyn Fn(&State) -> Result<(), String> + Send + Sync>;
+
+/// The deployments of a layout with their number of Instances; in one cell, or everywhere.
+fn wanted(layout: Layout, cell: Option<&str>) -> BTreeMap<&'static str, i32> {
+    let here = layout
+        .iter()
+        .filter(|(_, of, _)| cell.is_none_or(|cell| cell == *of));
+    here.map(|(name, _, replicas)| (*name, *replicas)).collect()
+}
+
+pub(super) fn deployments(plane: &'static str, layout: Layout) -> Check {
+    Box::new(move |state| same_deployments(state, plane, &wanted(layout, None)))
+}
+
+pub(super) fn deployments_in_cells(layout: Layout) -> Check {
+    Box::new(move |state| {
+        CELLS
+            .iter()
+            .try_for_each(|cell| same_deployments(state, cell, &wanted(layout, Some(cell))))
+    })
+}
+
+pub(super) fn instances_in_cells(layout: Layout) -> Check {
+    Box::new(move |state| {
+        CELLS
+            .iter()
+            .try_for_each(|cell| same_instances(state, cell, &wanted(layout, Some(cell))))
+    })
+}
+
+pub(super) fn ready_in_cells() -> Check {
+    Box::new(|state| CELLS.iter().try_for_each(|cell| all_ready(state, cell)))
+}
+
+pub(super) fn ready(plane: &'static str, layout: Layout) -> Check {
+    Box::new(move |state| {
+        same_instances(state, plane, &wanted(layout, None))?;
+        all_ready(state, plane)
+    })
+}
+
+pub(super) fn policies(layout: Layout) -> Check {
+    Box::new(move |state| same_policies(state, layout))
+}
+
+pub(super) fn settled(plane: &'static str) -> Check {
+    Box::new(move |state| all_settled(state, plane))
+}
+
+pub(super) fn available(layout: Layout) -> Check {
+    let total = layout.iter().map(|(_, _, replicas)| replicas).sum();
+    Box::new(move |state| workload_available(state, total))
+}
+
+fn on<'s, K>(objects: &'s Objects<K>, plane: &str) -> impl Iterator<Item = (&'s String, &'s K)> {
+    objects.get(plane).into_iter().flatten()
+}
+
+fn same_deployments(
+    state: &State,
+    plane: &str,
+    wanted: &BTreeMap<&str, i32>,
+) -> Result<(), String> {
+    let found: BTreeMap<_, _> = on(&state.deployments, plane)
+        .map(|(name, d)| (name.as_str(), d.spec.desired_replicas()))
+        .collect();
+    expect(
+        plane,
+        "WorkloadDeployments with their replicas",
+        &found,
+        wanted,
+    )
+}
+
+fn same_policies(state: &State, layout: Layout) -> Result<(), String> {
+    let found: BTreeSet<_> = on(&state.policies, HUB)
+        .map(|(name, _)| name.clone())
+        .collect();
+    let wanted = layout
+        .iter()
+        .filter_map(|(name, _, _)| Some(format!("city-{}", name.rsplit('-').next()?)));
+    expect(HUB, "PropagationPolicies", &found, &wanted.collect())
+}
+
+fn same_instances(state: &State, plane: &str, wanted: &BTreeMap<&str, i32>) -> Result<(), String> {
+    let found: BTreeSet<_> = on(&state.instances, plane)
+        .map(|(name, _)| name.clone())
+        .collect();
+    let wanted = wanted.iter().flat_map(|(name, replicas)| {
+        (0..*replicas).map(move |ordinal| format!("{name}-{ordinal}"))
+    });
+    expect(plane, "Instances", &found, &wanted.collect())
+}
+
+fn expect<T: PartialEq + std::fmt::Debug>(
+    plane: &str,
+    what: &str,
+    found: &T,
+    wanted: &T,
+) -> Result<(), String> {
+    if found == wanted {
+        Ok(())
+    } else {
+        Err(format!(
+            "{what} on {plane} are {found:?}, should be {wanted:?}"
+        ))
+    }
+}
+
+fn all_ready(state: &State, plane: &str) -> Result<(), String> {
+    let is_ready = |instance: &Instance| {
+        instance
+            .status
+            .as_ref()
+            .is_some_and(|status| condition::is_true(&status.conditions, "Ready"))
+    };
+    let unready = on(&state.instances, plane).find(|(_, instance)| !is_ready(instance));
+    unready.map_or(Ok(()), |(_, instance)| {
+        Err(format!("not ready on {plane}:\n{}", status(instance)))
+    })
+}
+
+fn all_settled(state: &State, plane: &str) -> Result<(), String> {
+    let is_settled = |deployment: &WorkloadDeployment| {
+        let status = deployment.status.clone().unwrap_or_default();
+        let counters = [
+            status.replicas,
+            status.desired_replicas,
+            status.ready_replicas,
+            status.current_replicas,
+        ];
+        counters == [deployment.spec.desired_replicas(); 4]
+            && status.observed_generation == deployment.metadata.generation
+            && condition::is_true(&status.conditions, "Available")
+    };
+    let unsettled = on(&state.deployments, plane).find(|(_, deployment)| !is_settled(deployment));
+    unsettled.map_or(Ok(()), |(_, deployment)| {
+        Err(format!("not settled on {plane}:\n{}", status(deployment)))
+    })
+}
+
+fn workload(state: &State) -> Option<&Workload> {
+    state.workloads.get(PROJECT)?.get(WORKLOAD)
+}
+
+fn workload_available(state: &State, total: i32) -> Result<(), String> {
+    let workload = workload(state).ok_or("there is no Workload")?;
+    let seen = workload.status.clone().unwrap_or_default();
+    let available = condition::find(&seen.conditions, "Available");
+    let is_current = available.is_some_and(|available| {
+        available.is_true() && available.observed_generation == workload.metadata.generation
+    });
+    if is_current
+        && [
+            seen.replicas,
+            seen.desired_replicas,
+            seen.ready_replicas,
+            seen.current_replicas,
+        ] == [total; 4]
+    {
+        Ok(())
+    } else {
+        Err(status(workload))
+    }
+}
+
+pub(super) fn workload_gone(state: &State) -> Result<(), String> {
+    workload(state).map_or(Ok(()), |workload| Err(status(workload)))
+}
+
+/// Metadata that matters and status of an object, as evidence.
+fn status<K: Resource + serde::Serialize>(object: &K) -> String {
+    let value = json!(object);
+    let meta = object.meta();
+    let evidence = json!({
+        "name": meta.name,
+        "generation": meta.generation,
+        "deletionTimestamp": meta.deletion_timestamp,
+        "finalizers": meta.finalizers,
+        "status": value.get("status"),
+    });
+    serde_json::to_string_pretty(&evidence).unwrap_or_default()
+}
