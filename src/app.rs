@@ -96,6 +96,7 @@ impl App {
         work_stop.cancel();
         let work_failure = tokio::select! {
             failure = work.ended() => failure,
+            error = lease.lost() => return Err(error),
             name = signals.next() => bail!("a second {name} came before the controllers had stopped"),
         };
         lease.release().await;

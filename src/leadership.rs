@@ -1,5 +1,6 @@
 //! Who may write: the holder of the lease, or, without leader election, this process.
 
+use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 
 use anyhow::Context;
@@ -49,7 +50,8 @@ impl Lease {
             .nodename()
             .to_string_lossy()
             .into_owned();
-        let identity = format!("{hostname}_{}", std::process::id());
+        // Pods can share a host name and a process ID.
+        let identity = format!("{hostname}_{:016x}", RandomState::new().hash_one(()));
         let candidate = Candidate::new(client, namespace.trim(), LEASE, identity, metrics);
         let candidate = tokio::spawn(candidate.run(may_write, release.clone()));
         Ok(Self {

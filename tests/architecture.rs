@@ -106,10 +106,10 @@ fn of_the_interpreters_controllers_use_the_fold_alone() {
 fn plans_do_no_io_and_tell_no_time() {
     let mut plans = 0;
     for (file, text) in sources("controllers/src") {
-        if !file.ends_with("/plan.rs") {
+        if !file.contains("/plan") || file.ends_with("/tests.rs") {
             continue;
         }
-        plans += 1;
+        plans += usize::from(file.ends_with("/plan.rs"));
         for barred in [
             "async ", "tokio", "Client", "Api<", "Api:", "clock::", "now()", "tracing", "std::env",
             "std::fs",

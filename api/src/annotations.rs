@@ -7,5 +7,3 @@ pub const FEDERATION_NAMESPACE: &str = "compute.datumapis.com/federation-namespa
 pub const EXPECTED_REFERENCED_DATA: &str = "compute.datumapis.com/expected-referenced-data";
 /// Generation of the hub object that Karmada last applied to a cell. Written by Karmada on the cell's object.
 pub const RESOURCE_TEMPLATE_GENERATION: &str = "resourcetemplate.karmada.io/generation";
-/// Contexts in which Milo serves a CRD.
-pub const PARENT_CONTEXTS: &str = "discovery.miloapis.com/parent-contexts";

@@ -259,12 +259,6 @@ fn without_factors(mut number: i128, factor: i128) -> (i128, usize) {
     (number, times)
 }
 
-impl From<Amount> for Quantity {
-    fn from(amount: Amount) -> Self {
-        Self(amount.to_string())
-    }
-}
-
 impl<'de> Deserialize<'de> for Quantity {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct IntOrString;

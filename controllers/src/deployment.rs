@@ -5,13 +5,14 @@ mod plan;
 use std::sync::Arc;
 
 use api::instance::InstanceController;
-use api::{Instance, InstanceSpec, WorkloadDeployment, finalizers};
+use api::{Instance, InstanceSpec, WorkloadDeployment, finalizers, labels};
 use kube::ResourceExt;
 use planes::Outcome;
 use serde_json::{Value, json};
 
+use crate::error::FirstError;
 use crate::keys::ObjectKey;
-use crate::objects::{Keys, controller_reference};
+use crate::objects::{Keys, controller_reference, describe};
 use crate::watched::Cell;
 use crate::wiring::Controller;
 use crate::write::{Collection, Writer};
@@ -33,22 +34,21 @@ impl Controller for DeploymentController {
             return Ok(Outcome::Gone);
         };
         let instances = self.cell.instances.list(&key.namespace)?;
-        let plan = plan(&Observed {
+        let observed = Observed {
             deployment: &deployment,
             instances: &instances,
+            refusal: None,
             now: (self.clock)(),
-        });
-        self.execute(&deployment, plan).await?;
+        };
+        self.execute(&observed).await?;
         Ok(Outcome::Settled)
     }
 }
 
 impl DeploymentController {
-    async fn execute(
-        &self,
-        deployment: &WorkloadDeployment,
-        plan: plan::Plan,
-    ) -> Result<(), ReconcileError> {
+    async fn execute(&self, observed: &Observed<'_>) -> Result<(), ReconcileError> {
+        let deployment = observed.deployment;
+        let mut plan = plan(observed);
         let namespace = deployment.namespace().unwrap_or_default();
         let cell = &self.cell;
         let deployments = Collection::new(&cell.client, &namespace, Some(&cell.deployments));
@@ -59,31 +59,52 @@ impl DeploymentController {
                 .add_finalizer(&deployments, deployment, finalizer, &Keys::new())
                 .await?;
         }
+        let mut errors = FirstError::default();
         for instance in &plan.refresh {
             let Some(ordinal) = ordinal(deployment, instance) else {
                 continue;
             };
-            self.ensure(&instances, deployment, Some(instance), ordinal)
-                .await?;
+            let existing = Some(instance.as_ref());
+            errors.note(self.ensure(&instances, deployment, existing, ordinal).await);
         }
         match plan.steps.first() {
             Some(Step::Create(ordinal)) => {
-                self.ensure(&instances, deployment, None, *ordinal).await?;
+                errors.note(self.ensure(&instances, deployment, None, *ordinal).await);
             }
             Some(Step::Replace(instance) | Step::Delete(instance)) => {
-                self.writer.delete(&instances, instance.as_ref()).await?;
+                errors.note(self.writer.delete(&instances, instance.as_ref()).await);
             }
             Some(Step::Wait(_)) | None => {}
         }
         for instance in &plan.delete {
-            self.writer.delete(&instances, instance.as_ref()).await?;
+            errors.note(self.writer.delete(&instances, instance.as_ref()).await);
         }
-        if let Some(status) = plan.status {
-            self.writer
-                .apply_status(&deployments, &deployment.name_any(), json!(status))
-                .await?;
+        if let Some(refusal) = errors.refusal() {
+            let observed = Observed {
+                refusal: Some(&refusal),
+                ..*observed
+            };
+            plan.status = plan::plan(&observed).status;
         }
+        if let Some(status) = &plan.status {
+            errors.note(
+                self.writer
+                    .apply_status(&deployments, deployment, json!(status))
+                    .await,
+            );
+        }
+        errors.result()?;
         if plan.remove_finalizer {
+            let uid = deployment.uid().unwrap_or_default();
+            if instances
+                .has_child(labels::WORKLOAD_DEPLOYMENT_UID, &uid)
+                .await?
+            {
+                return Err(ReconcileError::NotYet {
+                    object: describe(deployment),
+                    missing: "its Instances to be gone".to_owned(),
+                });
+            }
             self.writer
                 .remove_finalizer(&deployments, deployment, finalizer)
                 .await?;

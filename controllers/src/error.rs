@@ -4,6 +4,11 @@ use api::identity::IdentityError;
 use planes::cache::Undecodable;
 use thiserror::Error;
 
+/// HTTP codes of an object that is wrong, or that may not be: `BadRequest`, `Forbidden`, `Invalid`.
+const REFUSALS: [u16; 3] = [400, 403, 422];
+/// Most of what an API server said that is repeated in a condition, in characters.
+const REFUSAL_MAX: usize = 1024;
+
 /// Why a reconciliation did not finish.
 #[derive(Debug, Error)]
 pub enum ReconcileError {
@@ -60,9 +65,45 @@ impl ReconcileError {
         }
     }
 
+    /// What an API server said to a write that it will refuse again.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        match self {
+            Self::Api { source, .. } => match source.as_ref() {
+                kube::Error::Api(status) if REFUSALS.contains(&status.code) => {
+                    Some(self.to_string().chars().take(REFUSAL_MAX).collect())
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     pub(crate) fn identity(object: impl Into<String>) -> impl FnOnce(IdentityError) -> Self {
         let object = object.into();
         move |source| Self::Identity { object, source }
+    }
+}
+
+/// The first error of several steps, each of which is taken whatever became of the others.
+#[derive(Debug, Default)]
+pub(crate) struct FirstError(Option<ReconcileError>);
+
+impl FirstError {
+    /// Keeps the error of a step, if it is one and the first.
+    pub(crate) fn note<T>(&mut self, step: Result<T, ReconcileError>) {
+        if let Err(error) = step {
+            self.0.get_or_insert(error);
+        }
+    }
+
+    /// What an API server will refuse again: then the object that asks for it must say so.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        self.0.as_ref().and_then(ReconcileError::refusal)
+    }
+
+    /// The error, if there was one.
+    pub(crate) fn result(self) -> Result<(), ReconcileError> {
+        self.0.map_or(Ok(()), Err)
     }
 }
 

@@ -10,6 +10,7 @@ use kube::ResourceExt;
 use planes::Outcome;
 use serde_json::{Value, json};
 
+use crate::error::FirstError;
 use crate::keys::ProjectKey;
 use crate::objects::{Keys, covers, describe, is_terminating};
 use crate::policy::selects_city;
@@ -99,25 +100,31 @@ impl Federator {
                 .add_finalizer(&upstream, deployment, finalizer, &Keys::from([record]))
                 .await?;
         }
+        let mut errors = FirstError::default();
         if let Some(labels) = plan.apply_namespace {
-            self.apply_namespace(hub_namespace, &labels).await?;
+            errors.note(self.apply_namespace(hub_namespace, &labels).await);
         }
         let copy = self.hub.deployments.get(hub_namespace.as_str(), &name)?;
         if let Some(desired) = plan.apply_copy {
             let body = copy_body(deployment, hub_namespace, &desired);
             let as_wanted = |written: &WorkloadDeployment| written.spec == deployment.spec;
-            self.writer
-                .ensure(&downstream, copy.as_deref(), &body, &["/spec"], as_wanted)
-                .await?;
+            let existing = copy.as_deref();
+            let ensured = self
+                .writer
+                .ensure(&downstream, existing, &body, &["/spec"], as_wanted);
+            errors.note(ensured.await);
         }
         if let (true, Some(copy)) = (plan.delete_copy, &copy) {
-            self.writer.delete(&downstream, copy.as_ref()).await?;
+            errors.note(self.writer.delete(&downstream, copy.as_ref()).await);
         }
         if let Some(status) = plan.status {
-            self.writer
-                .apply_status(&upstream, &name, json!(status))
-                .await?;
+            errors.note(
+                self.writer
+                    .apply_status(&upstream, deployment, json!(status))
+                    .await,
+            );
         }
+        errors.result()?;
         if plan.release {
             self.release(&upstream, &downstream, deployment).await?;
         }

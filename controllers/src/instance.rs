@@ -6,7 +6,6 @@
 mod plan;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use api::{Instance, InstanceStatus, WorkloadDeployment, finalizers};
 use k8s_openapi::api::core::v1::Namespace;
@@ -23,9 +22,6 @@ use crate::wiring::Controller;
 use crate::write::{Collection, Writer};
 use crate::{Clock, ReconcileError};
 use plan::{HubSide, Observed, Plan, Transition, plan};
-
-/// When to look again whether the hub lets an Instance be copied that it refuses now: no watch tells.
-const RETRY_COPY: Duration = Duration::from_secs(5);
 
 pub(crate) struct InstanceController {
     pub(crate) cell: Arc<Cell>,
@@ -53,11 +49,7 @@ impl Controller for InstanceController {
                 .remove_finalizer(&self.in_cell(&instance), instance.as_ref(), finalizer)
                 .await?;
         }
-        Ok(if plan.refused {
-            Outcome::Again(RETRY_COPY)
-        } else {
-            Outcome::Settled
-        })
+        Ok(plan.look_again.map_or(Outcome::Settled, Outcome::Again))
     }
 }
 
@@ -157,25 +149,22 @@ impl InstanceController {
                 deployment: hub.deployment.clone(),
                 copy,
             };
-            return self
-                .write_copy_status(instance, self.plan(instance, Some(&hub)).copy_status)
-                .await;
+            let status = self.plan(instance, Some(&hub)).copy_status;
+            return self.write_copy_status(&copies, hub.copy, status).await;
         }
-        self.write_copy_status(instance, plan.copy_status.clone())
+        let status = plan.copy_status.clone();
+        self.write_copy_status(&copies, hub.copy.clone(), status)
             .await
     }
 
     async fn write_copy_status(
         &self,
-        instance: &Instance,
+        copies: &Collection<'_, Instance>,
+        copy: Option<Instance>,
         status: Option<InstanceStatus>,
     ) -> Result<(), ReconcileError> {
-        match status {
-            Some(status) => {
-                self.writer
-                    .apply_status(&self.on_hub(instance), &instance.name_any(), json!(status))
-                    .await
-            }
+        match copy.zip(status) {
+            Some((copy, status)) => self.writer.apply_status(copies, &copy, json!(status)).await,
             None => Ok(()),
         }
     }

@@ -53,13 +53,24 @@ pub(crate) fn with_hash(readable: &str, hash: &str) -> String {
     }
 }
 
-/// The value of a label that stands for a name of any length.
+/// The value of a label that stands for a name of any length and form.
 pub(crate) fn label_value(name: &str) -> String {
-    if name.len() <= LABEL_VALUE_MAX {
+    if is_label_value(name) {
         name.to_owned()
     } else {
         with_hash(name, &hash(&[name]))
     }
+}
+
+/// Whether this can be the value of a label: at most 63 of letters, digits, `-`, `_` and `.`, at both ends a letter or a
+/// digit.
+fn is_label_value(text: &str) -> bool {
+    let at_end = |c: char| c.is_ascii_alphanumeric();
+    text.len() <= LABEL_VALUE_MAX
+        && text
+            .chars()
+            .all(|c| at_end(c) || matches!(c, '-' | '_' | '.'))
+        && (text.is_empty() || text.starts_with(at_end) && text.ends_with(at_end))
 }
 
 #[cfg(test)]
@@ -68,7 +79,7 @@ mod tests {
 
     #[test]
     fn hashes_are_stable_and_tell_parts_apart() {
-        assert_eq!(hash(&["a", "b-c"]), hash(&["a", "b-c"]));
+        assert_eq!(hash(&["a", "b-c"]), "946w4jmp8x");
         assert_ne!(hash(&["a", "b-c"]), hash(&["a-b", "c"]));
         assert_eq!(hash(&[]).len(), 10);
     }
@@ -87,7 +98,12 @@ mod tests {
             let name = with_hash(readable, &hash(&[readable]));
             assert!(is_name_and_label(&name), "{name}");
         }
-        assert_eq!(label_value("web"), "web");
+        for name in ["web", "US_East.1", ""] {
+            assert_eq!(label_value(name), name);
+        }
+        for name in ["US East", "-us", "us.", "münchen"] {
+            assert!(is_label_value(&label_value(name)), "{name}");
+        }
         assert!(is_name_and_label(&label_value(&long)));
     }
 }

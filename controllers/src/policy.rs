@@ -5,6 +5,7 @@ mod plan;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use api::identity::IdentityError;
 use api::karmada::PropagationPolicy;
 use api::{CityCode, HubNamespace, ProjectName, annotations, labels};
 use kube::ResourceExt;
@@ -47,7 +48,11 @@ impl Controller for PolicyController {
         }
         let project = ProjectName::from_label(project)
             .map_err(ReconcileError::identity(describe(namespace.as_ref())))?;
-        let upstream = label(namespace.as_ref(), labels::UPSTREAM_NAMESPACE).unwrap_or_default();
+        let upstream = label(namespace.as_ref(), labels::UPSTREAM_NAMESPACE)
+            .ok_or(IdentityError::LabelMissing {
+                label: labels::UPSTREAM_NAMESPACE,
+            })
+            .map_err(ReconcileError::identity(describe(namespace.as_ref())))?;
         let plan = plan(&Observed {
             namespace: &key,
             needed: &self.needed(&key, &project, upstream)?,

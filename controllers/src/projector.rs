@@ -103,6 +103,9 @@ impl Controller for Projector {
             projection: projection.as_ref(),
         });
         let gone = instance.is_none() && projection.is_none();
+        if plan.delete {
+            self.prove_gone(&hub_namespace, &key.name).await?;
+        }
         self.execute(
             project,
             &key,
@@ -121,6 +124,18 @@ impl Controller for Projector {
 }
 
 impl Projector {
+    /// Asks the hub itself: a cache may not have heard of an Instance yet.
+    async fn prove_gone(&self, namespace: &HubNamespace, name: &str) -> Result<(), ReconcileError> {
+        let instances = Collection::<Instance>::new(&self.hub.client, namespace.as_str(), None);
+        match instances.read(name).await? {
+            None => Ok(()),
+            Some(_) => Err(ReconcileError::NotYet {
+                object: format!("Instance {namespace}/{name} of the hub"),
+                missing: "the watch to tell of it".to_owned(),
+            }),
+        }
+    }
+
     async fn execute(
         &self,
         project: &Project,
@@ -146,12 +161,15 @@ impl Projector {
                 )
                 .await?;
         }
+        let Some(projection) = projection else {
+            return Ok(());
+        };
         if let Some(status) = plan.status {
             self.writer
-                .apply_status(&instances, &key.name, json!(status))
+                .apply_status(&instances, projection.as_ref(), json!(status))
                 .await?;
         }
-        if let (true, Some(projection)) = (plan.delete, projection) {
+        if plan.delete {
             self.writer.delete(&instances, projection.as_ref()).await?;
         }
         Ok(())

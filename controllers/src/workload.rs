@@ -4,13 +4,14 @@ mod plan;
 
 use std::sync::Arc;
 
-use api::{Workload, WorkloadDeployment, WorkloadDeploymentSpec, finalizers};
+use api::{Workload, WorkloadDeployment, WorkloadDeploymentSpec, finalizers, labels};
 use kube::ResourceExt;
 use planes::Outcome;
 use serde_json::{Value, json};
 
+use crate::error::FirstError;
 use crate::keys::ProjectKey;
-use crate::objects::{Keys, controller_reference};
+use crate::objects::{Keys, controller_reference, describe};
 use crate::watched::{Project, Projects};
 use crate::wiring::Controller;
 use crate::write::{Collection, Writer};
@@ -36,12 +37,13 @@ impl Controller for WorkloadController {
             return Ok(Outcome::Gone);
         };
         let deployments = project.deployments.list(&key.namespace)?;
-        let plan = plan(&Observed {
+        let observed = Observed {
             workload: &workload,
             deployments: &deployments,
+            refusals: &Keys::new(),
             now: (self.clock)(),
-        });
-        self.execute(project, &workload, plan).await?;
+        };
+        self.execute(project, &observed).await?;
         Ok(Outcome::Settled)
     }
 }
@@ -50,48 +52,78 @@ impl WorkloadController {
     async fn execute(
         &self,
         project: &Project,
-        workload: &Workload,
-        plan: plan::Plan,
+        observed: &Observed<'_>,
     ) -> Result<(), ReconcileError> {
+        let workload = observed.workload;
+        let mut plan = plan(observed);
         let namespace = workload.namespace().unwrap_or_default();
         let workloads = Collection::new(&project.client, &namespace, Some(&project.workloads));
         let deployments = Collection::new(&project.client, &namespace, Some(&project.deployments));
+        let finalizer = finalizers::WORKLOAD_CONTROLLER;
         if plan.add_finalizer {
-            let finalizer = finalizers::WORKLOAD_CONTROLLER;
             self.writer
                 .add_finalizer(&workloads, workload, finalizer, &Keys::new())
                 .await?;
         }
+        let mut errors = FirstError::default();
         for deployment in &plan.delete {
-            self.writer
-                .delete(&deployments, deployment.as_ref())
-                .await?;
+            errors.note(self.writer.delete(&deployments, deployment.as_ref()).await);
         }
+        let mut refusals = Keys::new();
         for desired in &plan.apply {
-            let as_wanted = |written: &WorkloadDeployment| {
-                WorkloadDeploymentSpec {
-                    replicas: None,
-                    ..written.spec.clone()
-                } == desired.spec
+            let ensured = self.ensure(&deployments, workload, desired).await;
+            if let Some(refusal) = ensured.as_ref().err().and_then(ReconcileError::refusal) {
+                refusals.insert(desired.spec.placement_name.clone(), refusal);
+            }
+            errors.note(ensured);
+        }
+        if !refusals.is_empty() {
+            let observed = Observed {
+                refusals: &refusals,
+                ..*observed
             };
-            let body = body(workload, desired);
-            let existing = desired.existing.as_deref();
-            self.writer
-                .ensure(&deployments, existing, &body, &OWN, as_wanted)
-                .await?;
+            plan.status = plan::plan(&observed).status;
         }
-        if let Some(status) = plan.status {
-            self.writer
-                .apply_status(&workloads, &workload.name_any(), json!(status))
-                .await?;
+        if let Some(status) = &plan.status {
+            errors.note(
+                self.writer
+                    .apply_status(&workloads, workload, json!(status))
+                    .await,
+            );
         }
+        errors.result()?;
         if plan.remove_finalizer {
-            let finalizer = finalizers::WORKLOAD_CONTROLLER;
+            let uid = workload.uid().unwrap_or_default();
+            if deployments.has_child(labels::WORKLOAD_UID, &uid).await? {
+                return Err(ReconcileError::NotYet {
+                    object: describe(workload),
+                    missing: "its WorkloadDeployments to be gone".to_owned(),
+                });
+            }
             self.writer
                 .remove_finalizer(&workloads, workload, finalizer)
                 .await?;
         }
         Ok(())
+    }
+
+    async fn ensure(
+        &self,
+        deployments: &Collection<'_, WorkloadDeployment>,
+        workload: &Workload,
+        desired: &Desired,
+    ) -> Result<(), ReconcileError> {
+        let as_wanted = |written: &WorkloadDeployment| {
+            WorkloadDeploymentSpec {
+                replicas: None,
+                ..written.spec.clone()
+            } == desired.spec
+        };
+        let body = body(workload, desired);
+        let existing = desired.existing.as_deref();
+        self.writer
+            .ensure(deployments, existing, &body, &OWN, as_wanted)
+            .await
     }
 }
 

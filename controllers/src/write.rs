@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use either::Either;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::{Api, Client, Resource, ResourceExt};
 use planes::{Cache, Metrics};
@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::ReconcileError;
-use crate::objects::{Keys, describe};
+use crate::objects::{Keys, controller_uid, describe};
 
 /// Writes as one controller.
 #[derive(Clone)]
@@ -63,6 +63,18 @@ impl<K: Object> Collection<'_, K> {
     pub(crate) async fn read(&self, name: &str) -> Result<Option<K>> {
         let read = self.api.get_opt(name).await;
         read.map_err(|error| ReconcileError::api(format!("get {} {name}", K::kind(&())), error))
+    }
+
+    /// Asks the API server itself whether an object with this label has this controller.
+    pub(crate) async fn has_child(&self, label: &str, controller: &str) -> Result<bool> {
+        let params = ListParams::default().labels(&format!("{label}={controller}"));
+        let listed = self.api.list_metadata(&params).await;
+        let listed = listed
+            .map_err(|error| ReconcileError::api(format!("list {}", K::plural(&())), error))?;
+        Ok(listed
+            .items
+            .iter()
+            .any(|child| controller_uid(child) == Some(controller)))
     }
 }
 
@@ -149,17 +161,19 @@ impl Writer {
         }
     }
 
-    /// Applies a whole status, for kinds whose status has this one writer on this plane.
+    /// Applies a whole status, for kinds whose status has this one writer on this plane. Fails if another object has taken
+    /// the name.
     pub(crate) async fn apply_status<K: Object>(
         &self,
         to: &Collection<'_, K>,
-        name: &str,
+        object: &K,
         status: Value,
     ) -> Result<()> {
+        let name = &object.name_any();
         let body = json!({
             "apiVersion": K::api_version(&()),
             "kind": K::kind(&()),
-            "metadata": {"name": name},
+            "metadata": {"name": name, "uid": object.uid()},
             "status": status,
         });
         let params = PatchParams {

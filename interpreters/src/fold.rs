@@ -4,6 +4,7 @@
 //! cells first and then the groups gives the same value, and so the same bytes. [`StatusFold::render`] reads it
 //! together with the object that the status is for, whose former status is the memory of cells that are silent.
 
+mod known;
 mod render;
 mod report;
 
@@ -114,11 +115,6 @@ impl<'a> StatusFold<'a> {
             }
         }
         self
-    }
-
-    /// Whether no cell is known.
-    pub fn is_empty(&self) -> bool {
-        self.cells.is_empty()
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod aggregate_status;
 mod instance;
+mod laws;
 mod protocol;
 mod workload_deployment;
 

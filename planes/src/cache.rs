@@ -104,7 +104,7 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
         let is_gone = metadata
             .uid
             .as_ref()
-            .is_some_and(|uid| contents.gone.contains(uid));
+            .is_some_and(|uid| contents.has_gone(uid));
         if !goes && !is_gone {
             contents.insert(Entry {
                 metadata,

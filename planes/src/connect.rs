@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use http::{HeaderName, HeaderValue, Request, header};
+use http::{HeaderName, HeaderValue, Request, Response, header};
 use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -14,11 +14,14 @@ use thiserror::Error;
 use tokio::time::timeout;
 use tower::layer::layer_fn;
 use tower::{BoxError, Service};
+use tower_http::timeout::TimeoutBody;
 
 /// Time to establish a connection.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Time for a request that is no watch.
+/// Time for the beginning of an answer, and between its parts.
 const REQUEST: Duration = Duration::from_secs(30);
+/// Time between the events of a watch. API servers end a watch after at most five minutes, as it asks them to.
+const WATCH_SILENCE: Duration = Duration::from_mins(6);
 
 /// Why an API server cannot be reached. Each message says what was looked for.
 #[derive(Debug, Error)]
@@ -92,7 +95,7 @@ pub async fn own_cluster(path: Option<&Path>) -> Result<Config, ConnectError> {
     }
 }
 
-/// A client of an API server. Requests that are no watch end after 30 s; none is repeated, because the work queue
+/// A client of an API server. A request that is not answered for 30 s fails; none is repeated, because the work queue
 /// repeats what failed. `user_agent` tells the API server's audit log who it was.
 ///
 /// # Errors
@@ -115,19 +118,20 @@ pub fn client(mut config: Config, user_agent: &str) -> Result<Client, ConnectErr
     Ok(client.with_layer(&layer_fn(TimeLimited)).build())
 }
 
-/// Ends requests that take too long, except watches, which last.
+/// Ends requests that are not answered in time, and answers that stop in the middle: an API server can vanish without a
+/// word.
 #[derive(Clone)]
 struct TimeLimited<S>(S);
 
-impl<S, B> Service<Request<B>> for TimeLimited<S>
+impl<S, B, R> Service<Request<B>> for TimeLimited<S>
 where
-    S: Service<Request<B>>,
+    S: Service<Request<B>, Response = Response<R>>,
     S::Error: Into<BoxError>,
     S::Future: Send + 'static,
 {
-    type Response = S::Response;
+    type Response = Response<TimeoutBody<R>>;
     type Error = BoxError;
-    type Future = BoxFuture<'static, Result<S::Response, BoxError>>;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.0.poll_ready(context).map_err(Into::into)
@@ -138,12 +142,11 @@ where
             .uri()
             .query()
             .is_some_and(|query| query.split('&').any(|parameter| parameter == "watch=true"));
+        let silence = if is_watch { WATCH_SILENCE } else { REQUEST };
         let response = self.0.call(request);
         async move {
-            if is_watch {
-                return response.await.map_err(Into::into);
-            }
-            timeout(REQUEST, response).await?.map_err(Into::into)
+            let response = timeout(REQUEST, response).await?.map_err(Into::into)?;
+            Ok(response.map(|body| TimeoutBody::new(silence, body)))
         }
         .boxed()
     }

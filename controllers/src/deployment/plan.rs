@@ -31,6 +31,8 @@ pub(super) struct Observed<'a> {
     pub(super) deployment: &'a WorkloadDeployment,
     /// All Instances in the deployment's namespace, whosoever's they are.
     pub(super) instances: &'a [Arc<Instance>],
+    /// What the API server said to a step that it refused just now.
+    pub(super) refusal: Option<&'a str>,
     pub(super) now: Timestamp,
 }
 
@@ -65,6 +67,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     let Observed {
         deployment,
         instances,
+        refusal,
         now,
     } = *observed;
     let uid = deployment.uid().unwrap_or_default();
@@ -87,7 +90,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
             ..Plan::default()
         };
     }
-    let status = status(deployment, &own, now);
+    let status = status(deployment, &own, refusal, now);
     Plan {
         add_finalizer: !has_finalizer(deployment, finalizers::WORKLOAD_CONTROLLER),
         steps: steps(deployment, &own, instances),
@@ -258,6 +261,7 @@ fn needs_refresh(deployment: &WorkloadDeployment, instance: &Instance) -> bool {
 fn status(
     deployment: &WorkloadDeployment,
     own: &[Arc<Instance>],
+    refusal: Option<&str>,
     now: Timestamp,
 ) -> WorkloadDeploymentStatus {
     let hash = template_hash(deployment);
@@ -278,7 +282,8 @@ fn status(
     let replicas = count(&|_| true);
     let ready = count(&is_ready);
     let mut conditions = former.conditions;
-    for condition in [available(deployment, ready, now), replicas_ready(now)] {
+    let available = available(deployment, ready, refusal, now);
+    for condition in [available, replicas_ready(now)] {
         condition::set(
             &mut conditions,
             condition.observed(deployment.metadata.generation),
@@ -296,7 +301,12 @@ fn status(
     }
 }
 
-fn available(deployment: &WorkloadDeployment, ready: i32, now: Timestamp) -> Condition {
+fn available(
+    deployment: &WorkloadDeployment,
+    ready: i32,
+    refusal: Option<&str>,
+    now: Timestamp,
+) -> Condition {
     let policy = &deployment.spec.scale_settings.instance_management_policy;
     let desired = deployment.spec.desired_replicas();
     let (status, reason, message) = if policy != ORDERED_READY {
@@ -322,6 +332,10 @@ fn available(deployment: &WorkloadDeployment, ready: i32, now: Timestamp) -> Con
             reason::PROVISIONING_INSTANCES,
             message,
         )
+    };
+    let message = match refusal {
+        Some(refusal) => format!("{message}; {refusal}"),
+        None => message,
     };
     Condition::new(AVAILABLE, status, reason, message, now)
 }

@@ -15,10 +15,13 @@ use kube::ResourceExt;
 
 use crate::ReconcileError;
 use crate::generation::Planes;
-use crate::objects::{Keys, covers, describe, has_finalizer, is_terminating};
+use crate::objects::{Keys, covers, describe, has_finalizer, is_terminating, label};
 
 /// `Available` is False for this reason when the city code cannot be the value of a label, which policies select by.
 const INVALID_CITY_CODE: &str = "InvalidCityCode";
+
+/// `Available` is Unknown for this reason while nothing is known of a copy that was made anew.
+const NOT_REPORTED: &str = "NotReported";
 
 /// What the controller sees.
 pub(super) struct Observed<'a> {
@@ -137,7 +140,7 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
         namespace,
         copy,
         policy_exists,
-        now: _,
+        now,
     } = *observed;
     let upstream_namespace = deployment.namespace().unwrap_or_default();
     let recorded = deployment
@@ -152,11 +155,19 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
         copy.spec == deployment.spec && covers(copy.labels(), &copy_labels)
     };
     let in_step = copy.is_some_and(|copy| copy_is_as_desired(copy));
-    let status = copy.and_then(|copy| status(deployment, copy, in_step));
+    let status = copy.and_then(|copy| match &copy.status {
+        Some(hub) => Some(status(deployment, copy, hub, in_step)),
+        None => deployment
+            .status
+            .clone()
+            .map(|former| unreported(former, now)),
+    });
+    let live = copy.filter(|copy| !is_terminating(copy.as_ref()));
+    let moves = live.is_some_and(|copy| is_of_another_city(copy, city));
     // A copy that is terminating is waited for. A new one waits for its policy: created before it, it would be
     // Karmada's to find later.
     let apply_copy = match copy {
-        Some(copy) => !in_step && !is_terminating(copy.as_ref()),
+        Some(_) => !in_step && !moves && live.is_some(),
         None => policy_exists,
     };
     Plan {
@@ -168,32 +179,56 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
         apply_copy: apply_copy.then_some(DesiredCopy {
             labels: copy_labels,
         }),
-        delete_copy: false,
+        delete_copy: moves,
         status: status.filter(|status| deployment.status.as_ref() != Some(status)),
         release: false,
     }
 }
 
-/// The hub's status for the project: generations translated, the hub's memory of its cells left out. `None` while the hub
-/// has none.
+/// Whether the copy was made for another city. It is deleted and made anew: as long as the policy of the former city is
+/// there, Karmada keeps what that has claimed where it is (karmada.md 8.1). An edit by hand changes the label or the spec.
+fn is_of_another_city(copy: &WorkloadDeployment, city: &CityCode) -> bool {
+    copy.spec.city_code != city.as_str()
+        && label(copy, labels::CITY_CODE).is_some_and(|label| label != city.as_str())
+}
+
+/// The hub's status for the project: generations translated, the hub's memory of its cells left out.
 fn status(
     deployment: &WorkloadDeployment,
     copy: &WorkloadDeployment,
+    hub: &WorkloadDeploymentStatus,
     in_step: bool,
-) -> Option<WorkloadDeploymentStatus> {
-    let hub = copy.status.as_ref()?;
+) -> WorkloadDeploymentStatus {
     let former = deployment.status.clone().unwrap_or_default();
     let planes = Planes {
         source: copy.metadata.generation,
         target: deployment.metadata.generation,
         in_step,
     };
-    Some(WorkloadDeploymentStatus {
+    WorkloadDeploymentStatus {
         cells: Vec::new(),
         conditions: planes.translate_conditions(&hub.conditions, &former.conditions),
         observed_generation: planes.translate(hub.observed_generation, former.observed_generation),
         ..hub.clone()
-    })
+    }
+}
+
+/// What is left of a status whose copy on the hub was made anew and has none yet.
+fn unreported(former: WorkloadDeploymentStatus, now: Timestamp) -> WorkloadDeploymentStatus {
+    let mut status = WorkloadDeploymentStatus {
+        observed_generation: None,
+        ..former
+    };
+    let message = "no cell has reported since the hub's copy was made";
+    let available = Condition::new(
+        AVAILABLE,
+        ConditionStatus::Unknown,
+        NOT_REPORTED,
+        message,
+        now,
+    );
+    condition::set(&mut status.conditions, available);
+    status
 }
 
 /// Nothing reaches the hub, and the deployment says why.

@@ -1,5 +1,7 @@
 //! An Instance's readiness in its cell, and its copy on the hub (compute.md 2.6).
 
+use std::time::Duration;
+
 use api::condition::{self, Condition, ConditionStatus};
 use api::instance::{COPIED_TO_HUB, PROGRAMMED, READY, RUNNING};
 use api::{CellName, Instance, InstanceStatus, WorkloadDeployment, finalizers, labels};
@@ -11,6 +13,10 @@ use crate::generation::instance_status;
 use crate::objects::{
     Keys, controller_uid, covers, deployment_name, has_finalizer, is_terminating, label,
 };
+
+/// How long the hub is left alone that does not allow a copy: at first, and at most.
+const PAUSE_MIN: Duration = Duration::from_secs(5);
+const PAUSE_MAX: Duration = Duration::from_mins(1);
 
 /// Reasons of an Instance's conditions (compute.md 1.3), and of `CopiedToHub`.
 pub(super) mod reason {
@@ -47,17 +53,13 @@ pub(super) struct HubSide {
 }
 
 /// What must be done, in this order.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a step that is taken or not"
-)]
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Plan {
     pub(super) add_finalizer: bool,
     /// The conditions of the Instance, where they change.
     pub(super) conditions: Option<Vec<Condition>>,
-    /// The hub's side does not allow a copy.
-    pub(super) refused: bool,
+    /// When to look again whether the hub allows a copy that it does not allow now: no watch tells.
+    pub(super) look_again: Option<Duration>,
     /// What to publish about `CopiedToHub`, where it begins, changes its reason or ends.
     pub(super) transition: Option<Transition>,
     /// The labels of the copy, where the copy is not as it should be.
@@ -137,6 +139,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
         }
     }
     let refused = matches!(copy, Some((_, Err(_))));
+    let look_again = refused.then(|| pause(&conditions, now));
     let status = InstanceStatus {
         conditions,
         ..former.clone()
@@ -148,12 +151,20 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     Plan {
         add_finalizer: !has_finalizer,
         conditions: (status.conditions != former.conditions).then_some(status.conditions),
-        refused,
+        look_again,
         transition,
         apply_copy,
         copy_status,
         ..Plan::default()
     }
+}
+
+/// Half of the time for which there has been no copy: what lasts is asked for less and less.
+fn pause(conditions: &[Condition], now: Timestamp) -> Duration {
+    let since =
+        condition::find(conditions, COPIED_TO_HUB).map(|since| since.last_transition_time.0);
+    let lasts = since.map_or(0, |since| now.as_second().saturating_sub(since.as_second()));
+    Duration::from_secs(lasts.unsigned_abs() / 2).clamp(PAUSE_MIN, PAUSE_MAX)
 }
 
 /// The first rule of compute.md 2.6.2 that matches decides; no quota yet.

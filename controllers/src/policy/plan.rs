@@ -94,8 +94,9 @@ fn city_of(policy: &PropagationPolicy) -> Option<String> {
     ) {
         return policy.labels().get(labels::CITY_CODE).cloned();
     }
-    // The baseline's policies have no labels: they are known by their form.
-    selected_city(policy).map(str::to_owned)
+    // The baseline's policies have no labels: they are known by their name and their form.
+    let city = CityCode::new(selected_city(policy)?).ok()?;
+    (policy.name_any() == readable_name(&city)).then(|| city.as_str().to_owned())
 }
 
 /// The city code, if the policy carries what has it to the cells that have it, and nothing else.
@@ -119,11 +120,15 @@ fn only_city(selector: &LabelSelector) -> Option<&str> {
 
 /// `city-<code>` in lower case (compute.md 2.2), unless another code has that name: labels tell `DFW` and `dfw` apart.
 fn new_name(city: &CityCode, taken: &BTreeSet<String>) -> String {
-    let readable = format!("city-{}", city.name_part());
+    let readable = readable_name(city);
     if names::is_name_and_label(&readable) && !taken.contains(&readable) {
         return readable;
     }
     names::with_hash(&readable, &names::hash(&[city.as_str()]))
+}
+
+fn readable_name(city: &CityCode) -> String {
+    format!("city-{}", city.name_part())
 }
 
 fn spec(namespace: &HubNamespace, city: &CityCode) -> PropagationPolicySpec {

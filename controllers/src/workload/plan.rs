@@ -1,11 +1,12 @@
 //! What a Workload needs: its deployments and its status.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod status;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::condition::{self, Condition, ConditionStatus};
-use api::workload::{AVAILABLE, WorkloadPlacementStatus};
-use api::workload_deployment::{self, WorkloadReference};
+use api::workload::WorkloadPlacement;
+use api::workload_deployment::WorkloadReference;
 use api::{
     Workload, WorkloadDeployment, WorkloadDeploymentSpec, WorkloadStatus, finalizers, labels,
 };
@@ -14,20 +15,15 @@ use kube::ResourceExt;
 
 use crate::names;
 use crate::objects::{Keys, controller_uid, covers, has_finalizer, is_terminating};
-
-/// Why a placement or a Workload is available (compute.md 1.1).
-mod reason {
-    pub(super) const DEPLOYMENT_FOUND: &str = "AvailableDeploymentFound";
-    pub(super) const NO_DEPLOYMENTS: &str = "NoAvailableDeployments";
-    pub(super) const PLACEMENT_FOUND: &str = "AvailablePlacementFound";
-    pub(super) const NO_PLACEMENTS: &str = "NoAvailablePlacements";
-}
+use status::status;
 
 /// What the controller sees.
 pub(super) struct Observed<'a> {
     pub(super) workload: &'a Workload,
     /// All deployments in the Workload's namespace, whosoever's they are.
     pub(super) deployments: &'a [Arc<WorkloadDeployment>],
+    /// What the API server said to the deployments of a placement that it refused just now, by placement.
+    pub(super) refusals: &'a Keys,
     pub(super) now: Timestamp,
 }
 
@@ -56,12 +52,13 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     let Observed {
         workload,
         deployments,
-        now,
+        refusals: _,
+        now: _,
     } = *observed;
     let uid = workload.uid().unwrap_or_default();
     let own: Vec<_> = deployments
         .iter()
-        .filter(|deployment| deployment.spec.workload_ref.uid == uid)
+        .filter(|deployment| is_own(deployment, &uid))
         .cloned()
         .collect();
     if is_terminating(workload) {
@@ -88,7 +85,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     let in_step = own.len() == desired.len()
         && desired.iter().all(is_as)
         && own.iter().all(|deployment| is_current(deployment));
-    let status = status(workload, &own, in_step, now);
+    let status = status(observed, &own, in_step);
     Plan {
         add_finalizer: !has_finalizer(workload, finalizers::WORKLOAD_CONTROLLER),
         delete,
@@ -99,6 +96,13 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
         status: (workload.status.as_ref() != Some(&status)).then_some(status),
         remove_finalizer: false,
     }
+}
+
+/// Whether the deployment is this Workload's: its controller says so, whatever has become of its spec, or, where it has
+/// none, its spec.
+fn is_own(deployment: &WorkloadDeployment, workload_uid: &str) -> bool {
+    let owner = controller_uid(deployment).unwrap_or(&deployment.spec.workload_ref.uid);
+    owner == workload_uid
 }
 
 /// Deletes the deployments and releases the Workload when they are gone.
@@ -127,50 +131,87 @@ fn desired(
         name: workload.name_any(),
         uid: workload.uid().unwrap_or_default(),
     };
-    // A name that is in use stays with whom it belongs to.
-    let mut taken: BTreeSet<String> = all.iter().map(|deployment| deployment.name_any()).collect();
-    let mut seen = BTreeSet::new();
-    let mut desired = Vec::new();
+    let mut pairs: Vec<(&WorkloadPlacement, &String)> = Vec::new();
     for placement in &workload.spec.placements {
         for city in &placement.city_codes {
-            if !seen.insert((&placement.name, city)) {
-                continue;
+            if pairs
+                .iter()
+                .all(|(other, of)| (&other.name, *of) != (&placement.name, city))
+            {
+                pairs.push((placement, city));
             }
-            let existing = own.iter().find(|deployment| {
-                deployment.spec.placement_name == placement.name
-                    && deployment.spec.city_code == *city
-            });
-            let name = match existing {
-                Some(existing) => existing.name_any(),
-                None => new_name(&workload_ref, &placement.name, city, &taken),
-            };
-            taken.insert(name.clone());
-            desired.push(Desired {
-                existing: existing.cloned(),
-                name,
-                labels: Keys::from([
-                    (labels::WORKLOAD_UID.to_owned(), workload_ref.uid.clone()),
-                    (
-                        labels::WORKLOAD_NAME.to_owned(),
-                        names::label_value(&workload_ref.name),
-                    ),
-                    (
-                        labels::PLACEMENT_NAME.to_owned(),
-                        names::label_value(&placement.name),
-                    ),
-                ]),
-                spec: WorkloadDeploymentSpec {
-                    city_code: city.clone(),
-                    placement_name: placement.name.clone(),
-                    replicas: None,
-                    scale_settings: placement.scale_settings.clone(),
-                    template: workload.spec.template.clone(),
-                    workload_ref: workload_ref.clone(),
-                },
-            });
         }
     }
+    let existing = existing(&workload_ref, &pairs, own);
+    // A name that is in use stays with whom it belongs to.
+    let mut taken: BTreeSet<String> = all.iter().map(|deployment| deployment.name_any()).collect();
+    let mut desired = Vec::new();
+    for ((placement, city), existing) in pairs.into_iter().zip(existing) {
+        let name = match existing {
+            Some(existing) => existing.name_any(),
+            None => new_name(&workload_ref, &placement.name, city, &taken),
+        };
+        taken.insert(name.clone());
+        desired.push(Desired {
+            existing: existing.cloned(),
+            name,
+            labels: Keys::from([
+                (labels::WORKLOAD_UID.to_owned(), workload_ref.uid.clone()),
+                (
+                    labels::WORKLOAD_NAME.to_owned(),
+                    names::label_value(&workload_ref.name),
+                ),
+                (
+                    labels::PLACEMENT_NAME.to_owned(),
+                    names::label_value(&placement.name),
+                ),
+            ]),
+            spec: WorkloadDeploymentSpec {
+                city_code: city.clone(),
+                placement_name: placement.name.clone(),
+                replicas: None,
+                scale_settings: placement.scale_settings.clone(),
+                template: workload.spec.template.clone(),
+                workload_ref: workload_ref.clone(),
+            },
+        });
+    }
     desired
+}
+
+/// The deployment of each placement and city, where there is one. What it says it is for decides; one whose spec was
+/// edited is known by its name.
+fn existing<'a>(
+    workload: &WorkloadReference,
+    pairs: &[(&WorkloadPlacement, &String)],
+    own: &'a [Arc<WorkloadDeployment>],
+) -> Vec<Option<&'a Arc<WorkloadDeployment>>> {
+    let mut free: Vec<_> = own.iter().collect();
+    let mut take = |is_it: &dyn Fn(&WorkloadDeployment) -> bool| {
+        let index = free.iter().position(|deployment| is_it(deployment))?;
+        Some(free.remove(index))
+    };
+    let by_spec: Vec<_> = pairs
+        .iter()
+        .map(|(placement, city)| {
+            let says_so = |deployment: &WorkloadDeployment| {
+                deployment.spec.placement_name == placement.name
+                    && deployment.spec.city_code == **city
+            };
+            let names = derived_names(workload, &placement.name, city);
+            let named_so = |deployment: &WorkloadDeployment| names.contains(&deployment.name_any());
+            take(&|deployment| says_so(deployment) && named_so(deployment))
+                .or_else(|| take(&says_so))
+        })
+        .collect();
+    by_spec
+        .into_iter()
+        .zip(pairs)
+        .map(|(found, (placement, city))| {
+            let names = derived_names(workload, &placement.name, city);
+            found.or_else(|| take(&|deployment| names.contains(&deployment.name_any())))
+        })
+        .collect()
 }
 
 /// `<workload>-<placement>-<city>` (compute.md 2.8) where that is free and a valid name, else with a hash behind it: two
@@ -181,11 +222,18 @@ fn new_name(
     city: &str,
     taken: &BTreeSet<String>,
 ) -> String {
-    let readable = format!("{}-{placement}-{}", workload.name, city.to_lowercase());
+    let [readable, hashed] = derived_names(workload, placement, city);
     if names::is_name_and_label(&readable) && !taken.contains(&readable) {
         return readable;
     }
-    names::with_hash(&readable, &names::hash(&[&workload.uid, placement, city]))
+    hashed
+}
+
+/// The readable name and the one with a hash.
+fn derived_names(workload: &WorkloadReference, placement: &str, city: &str) -> [String; 2] {
+    let readable = format!("{}-{placement}-{}", workload.name, city.to_lowercase());
+    let hashed = names::with_hash(&readable, &names::hash(&[&workload.uid, placement, city]));
+    [readable, hashed]
 }
 
 fn is_as_desired(existing: &WorkloadDeployment, desired: &Desired, workload_uid: &str) -> bool {
@@ -205,176 +253,6 @@ fn is_current(deployment: &WorkloadDeployment) -> bool {
         .as_ref()
         .and_then(|status| status.observed_generation);
     observed.is_some() && observed == deployment.metadata.generation
-}
-
-/// Sums over all deployments, with one entry per placement: those of the spec in its order, then those that are going.
-/// `in_step` says that the deployments are as the Workload's current generation wants them and have acted on it.
-fn status(
-    workload: &Workload,
-    own: &[Arc<WorkloadDeployment>],
-    in_step: bool,
-    now: Timestamp,
-) -> WorkloadStatus {
-    let former = workload.status.clone().unwrap_or_default();
-    let mut by_placement: BTreeMap<&str, Vec<&WorkloadDeployment>> = BTreeMap::new();
-    for deployment in own {
-        by_placement
-            .entry(&deployment.spec.placement_name)
-            .or_default()
-            .push(deployment);
-    }
-    let mut placements = Vec::new();
-    for placement in &workload.spec.placements {
-        if placements.iter().all(|(name, _)| *name != placement.name) {
-            let deployments = by_placement
-                .remove(placement.name.as_str())
-                .unwrap_or_default();
-            placements.push((placement.name.as_str(), deployments));
-        }
-    }
-    placements.extend(by_placement);
-
-    let observed = |former: &[Condition]| match in_step {
-        true => workload.metadata.generation,
-        false => condition::find(former, AVAILABLE).and_then(|former| former.observed_generation),
-    };
-    let placements: Vec<_> = placements
-        .into_iter()
-        .map(|(name, deployments)| {
-            let former = former.placements.iter().find(|former| former.name == name);
-            let mut conditions = former
-                .map(|former| former.conditions.clone())
-                .unwrap_or_default();
-            let available = placement_available(&deployments, now).observed(observed(&conditions));
-            condition::set(&mut conditions, available);
-            placement_status(name, &deployments, conditions)
-        })
-        .collect();
-
-    let mut conditions = former.conditions;
-    let available = workload_available(&placements, now).observed(observed(&conditions));
-    condition::set(&mut conditions, available);
-    let sum = |counter: fn(&WorkloadPlacementStatus) -> i32| {
-        placements.iter().fold(0_i32, |sum, placement| {
-            sum.saturating_add(counter(placement))
-        })
-    };
-    WorkloadStatus {
-        conditions,
-        current_replicas: sum(|placement| placement.current_replicas),
-        deployments: i32::try_from(own.len()).unwrap_or(i32::MAX),
-        desired_replicas: sum(|placement| placement.desired_replicas),
-        gateway: former.gateway,
-        ready_replicas: sum(|placement| placement.ready_replicas),
-        replicas: sum(|placement| placement.replicas),
-        placements,
-    }
-}
-
-fn placement_status(
-    name: &str,
-    deployments: &[&WorkloadDeployment],
-    conditions: Vec<Condition>,
-) -> WorkloadPlacementStatus {
-    let sum = |counter: fn(&api::WorkloadDeploymentStatus) -> i32| {
-        let counters = deployments
-            .iter()
-            .filter_map(|deployment| deployment.status.as_ref())
-            .map(counter);
-        counters.fold(0_i32, i32::saturating_add)
-    };
-    WorkloadPlacementStatus {
-        conditions,
-        current_replicas: sum(|status| status.current_replicas),
-        desired_replicas: sum(|status| status.desired_replicas),
-        name: name.to_owned(),
-        ready_replicas: sum(|status| status.ready_replicas),
-        replicas: sum(|status| status.replicas),
-    }
-}
-
-fn placement_available(deployments: &[&WorkloadDeployment], now: Timestamp) -> Condition {
-    let available = |deployment: &&&WorkloadDeployment| {
-        let status = deployment.status.as_ref();
-        status.is_some_and(|status| {
-            condition::is_true(&status.conditions, workload_deployment::AVAILABLE)
-        })
-    };
-    match deployments.iter().find(available) {
-        Some(deployment) => {
-            let message = format!("{} is available", deployment.name_any());
-            Condition::new(
-                AVAILABLE,
-                ConditionStatus::True,
-                reason::DEPLOYMENT_FOUND,
-                message,
-                now,
-            )
-        }
-        None => {
-            let message = match deployments.first() {
-                Some(deployment) => unavailability(deployment),
-                None => "no deployment exists".to_owned(),
-            };
-            Condition::new(
-                AVAILABLE,
-                ConditionStatus::False,
-                reason::NO_DEPLOYMENTS,
-                message,
-                now,
-            )
-        }
-    }
-}
-
-/// Why a deployment is not available, in its own words.
-fn unavailability(deployment: &WorkloadDeployment) -> String {
-    let conditions = deployment
-        .status
-        .as_ref()
-        .map(|status| status.conditions.as_slice())
-        .unwrap_or_default();
-    let name = deployment.name_any();
-    match condition::find(conditions, workload_deployment::AVAILABLE) {
-        Some(Condition {
-            reason, message, ..
-        }) if message.is_empty() => format!("{name}: {reason}"),
-        Some(Condition {
-            reason, message, ..
-        }) => format!("{name}: {reason}: {message}"),
-        None => format!("{name}: no status yet"),
-    }
-}
-
-fn workload_available(placements: &[WorkloadPlacementStatus], now: Timestamp) -> Condition {
-    let available =
-        |placement: &&WorkloadPlacementStatus| condition::is_true(&placement.conditions, AVAILABLE);
-    match placements.iter().find(available) {
-        Some(placement) => {
-            let message = format!("placement {} is available", placement.name);
-            Condition::new(
-                AVAILABLE,
-                ConditionStatus::True,
-                reason::PLACEMENT_FOUND,
-                message,
-                now,
-            )
-        }
-        None => {
-            let message = placements.first().and_then(|placement| {
-                let cause = condition::find(&placement.conditions, AVAILABLE)?;
-                Some(format!("placement {}: {}", placement.name, cause.message))
-            });
-            let message = message.unwrap_or_default();
-            Condition::new(
-                AVAILABLE,
-                ConditionStatus::False,
-                reason::NO_PLACEMENTS,
-                message,
-                now,
-            )
-        }
-    }
 }
 
 #[cfg(test)]

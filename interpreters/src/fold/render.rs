@@ -10,28 +10,14 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::report::{CellMemory, Condition, Counters, Report};
+use super::known::{Known, Said, is_current, shares_add_up};
+use super::report::{CellMemory, Condition, Counters, Report, saturated};
 use super::{Silence, StatusFold, Template};
 
 const CELL_NOT_APPLIED: &str = "CellNotApplied";
 const CELL_NOT_REPORTED: &str = "CellNotReported";
-
-/// What is known of one cell: its report, or what it said before it fell silent.
-struct Known<'f, 'a> {
-    name: &'f str,
-    counters: Counters,
-    conditions: Vec<Condition<'a>>,
-    resource_template_generation: Option<i64>,
-    others: BTreeMap<Cow<'a, str>, &'a str>,
-    said: Said<'f, 'a>,
-}
-
-/// Where [`Known`] comes from.
-enum Said<'f, 'a> {
-    Now(&'f Report<'a>),
-    Before,
-    Never,
-}
+/// Between what is said of two cells.
+const SEPARATOR: &str = "; ";
 
 /// A value of the written status.
 #[derive(Serialize)]
@@ -93,11 +79,12 @@ impl<'a> StatusFold<'a> {
                 ))
             });
             fields.extend(others);
-        } else {
-            fields.insert(
-                "cells",
-                Field::Cells(known.iter().filter_map(Known::memory).collect()),
-            );
+        }
+        // A single cell that reports is remembered by the status itself.
+        let cells: Vec<_> = known.iter().filter_map(Known::memory).collect();
+        let is_memory = single && matches!(first.said, Said::Now(_));
+        if !(cells.is_empty() || is_memory) {
+            fields.insert("cells", Field::Cells(cells));
         }
         fields.extend(
             [
@@ -119,7 +106,6 @@ impl<'a> StatusFold<'a> {
 
     /// Each cell with its report, or with what the former status remembers of it.
     fn known<'f>(&'f self, former: &'f Report<'a>) -> Vec<Known<'f, 'a>> {
-        let nobody_reports = self.cells.values().all(|cell| cell.report.is_none());
         let mut cells: Vec<_> = self
             .cells
             .iter()
@@ -128,39 +114,50 @@ impl<'a> StatusFold<'a> {
                 None => Known::remembered(name, &former.cells),
             })
             .collect();
-        // Until two cells are known, the former status itself is the memory. It does not name its cell: if several cells
-        // are silent now, it is kept under the first name, so that the sum stays what it was.
-        let is_memory = former.cells.is_empty()
+        if self.cells.values().any(|cell| cell.report.is_some()) {
+            return cells;
+        }
+        // The status of a single cell that reported does not name it: that status itself is the memory.
+        let unnamed = former.cells.is_empty()
             && (former.counters != Counters::default() || !former.conditions.is_empty());
-        if let (Some(first), true) = (cells.first_mut(), nobody_reports && is_memory) {
-            first.counters = former.counters;
-            first.conditions.clone_from(&former.conditions);
-            first.others.clone_from(&former.others);
-            first.said = Said::Before;
+        match cells.as_mut_slice() {
+            [cell] if unnamed => *cell = Known::former(cell.name, former),
+            [cell] => cell.others.clone_from(&former.others),
+            [_, _, ..] if unnamed => cells = vec![Known::former(None, former)],
+            _ => {}
         }
         cells
     }
 
     /// The condition that names the silent cells, while there are any. Its time stays while it stays False.
     fn cells_reporting(&self, former: &[Condition<'a>], now: Timestamp) -> Option<Condition<'a>> {
-        let mut reason = None;
-        let mut sentences = Vec::new();
-        for (name, cell) in &self.cells {
-            match &cell.silence {
-                None => {}
-                Some(Silence::NotApplied { message }) => {
-                    reason = Some(CELL_NOT_APPLIED);
-                    sentences.push(match message.as_ref() {
-                        "" => format!("{name}: not applied yet"),
-                        message => format!("{name}: not applied: {message}"),
-                    });
+        let silent = self
+            .cells
+            .iter()
+            .filter_map(|(name, cell)| Some((name, cell.silence.as_ref()?)));
+        let silent: Vec<_> = silent.collect();
+        let not_applied =
+            |(_, silence): &(_, &Silence<'_>)| matches!(silence, Silence::NotApplied { .. });
+        let reason = if silent.iter().any(not_applied) {
+            CELL_NOT_APPLIED
+        } else {
+            CELL_NOT_REPORTED
+        };
+        // However long the message of one cell is, every cell is named.
+        let longest = MESSAGE_MAX
+            .checked_div(silent.len())?
+            .saturating_sub(SEPARATOR.len());
+        let sentences: Vec<_> = silent
+            .into_iter()
+            .map(|(name, silence)| match silence {
+                Silence::NotApplied { message } if message.is_empty() => {
+                    format!("{name}: not applied yet")
                 }
-                Some(Silence::NotReported) => {
-                    reason.get_or_insert(CELL_NOT_REPORTED);
-                    sentences.push(format!("{name}: no status reported"));
-                }
-            }
-        }
+                Silence::NotApplied { message } => format!("{name}: not applied: {message}"),
+                Silence::NotReported => format!("{name}: no status reported"),
+            })
+            .map(|sentence| truncated(sentence.into(), longest))
+            .collect();
         let since = find(former, CELLS_REPORTING)
             .filter(|former| former.status == ConditionStatus::False)
             .map(|former| former.last_transition_time.clone());
@@ -171,147 +168,13 @@ impl<'a> StatusFold<'a> {
         };
         Some(Condition {
             last_transition_time: since.unwrap_or_else(|| begins_now().into()),
-            message: truncated(sentences.join("; ").into()),
+            message: sentences.join(SEPARATOR).into(),
             observed_generation: None,
-            reason: reason?.into(),
+            reason: reason.into(),
             status: ConditionStatus::False,
             type_: CELLS_REPORTING.into(),
         })
     }
-}
-
-impl<'f, 'a> Known<'f, 'a> {
-    fn reported(name: &'f str, report: &'f Report<'a>, current: bool) -> Self {
-        Self {
-            name,
-            counters: report.counters,
-            conditions: report.conditions.clone(),
-            resource_template_generation: report.generations.resource_template_generation,
-            others: report.others.clone(),
-            said: if current {
-                Said::Now(report)
-            } else {
-                Said::Before
-            },
-        }
-    }
-
-    fn remembered(name: &'f str, memory: &[CellMemory<'a>]) -> Self {
-        let memory = memory.iter().find(|cell| cell.name == name);
-        Self {
-            name,
-            counters: memory.map(CellMemory::counters).unwrap_or_default(),
-            conditions: memory
-                .map(|cell| cell.conditions.clone())
-                .unwrap_or_default(),
-            resource_template_generation: memory.and_then(|cell| cell.resource_template_generation),
-            others: BTreeMap::new(),
-            said: if memory.is_some() {
-                Said::Before
-            } else {
-                Said::Never
-            },
-        }
-    }
-
-    /// The entry in `status.cells`; a cell that never said anything has none.
-    fn memory(&self) -> Option<CellMemory<'f>>
-    where
-        'a: 'f,
-    {
-        if matches!(self.said, Said::Never) {
-            return None;
-        }
-        let Counters {
-            current_replicas,
-            desired_replicas,
-            ready_replicas,
-            replicas,
-        } = self.counters;
-        Some(CellMemory {
-            conditions: self.conditions.clone(),
-            current_replicas,
-            desired_replicas,
-            name: self.name.into(),
-            ready_replicas,
-            replicas,
-            resource_template_generation: self.resource_template_generation,
-        })
-    }
-
-    fn carries_observed_generation(&self) -> bool {
-        match self.said {
-            Said::Now(report) => report.generations.observed_generation.is_some(),
-            Said::Before => true,
-            Said::Never => false,
-        }
-    }
-
-    /// Whether the cell judged this condition, where it has it, by the generation that it reports.
-    fn judged(&self, type_: &str) -> bool {
-        let Said::Now(report) = self.said else {
-            return false;
-        };
-        let condition = self
-            .conditions
-            .iter()
-            .find(|condition| condition.type_ == type_);
-        condition
-            .is_none_or(|condition| condition.observed_generation == report.generations.generation)
-    }
-}
-
-impl CellMemory<'_> {
-    fn counters(&self) -> Counters {
-        Counters {
-            current_replicas: self.current_replicas,
-            desired_replicas: self.desired_replicas,
-            ready_replicas: self.ready_replicas,
-            replicas: self.replicas,
-        }
-    }
-}
-
-/// Whether the cell reports on the template's generation and has acted on what it has (karmada.md 4.3).
-fn is_current(cell: &Known<'_, '_>, template: &Template<'_>) -> bool {
-    let Said::Now(report) = cell.said else {
-        return false;
-    };
-    let generations = report.generations;
-    generations.resource_template_generation.is_some()
-        && generations.resource_template_generation == template.generation
-        && generations.generation.is_some()
-        && generations.generation == generations.observed_generation
-}
-
-/// Whether the replicas assigned to all cells sum to the template's, or each equal them. Karmada sends a new template
-/// out with the old shares first (karmada.md 12, 2), so the generation alone does not tell.
-fn shares_add_up(known: &[Known<'_, '_>], template: &Template<'_>) -> bool {
-    let Some(total) = template.replicas.or(template.min_replicas) else {
-        return false;
-    };
-    let total = i64::from(total.max(0));
-    let shares: Option<Vec<i64>> = known
-        .iter()
-        .map(|cell| match cell.said {
-            Said::Now(report) if template.replicas.is_some() => {
-                report.generations.assigned_replicas
-            }
-            Said::Now(report) => report
-                .generations
-                .assigned_min_replicas
-                .or(report.generations.assigned_replicas),
-            Said::Before | Said::Never => None,
-        })
-        .map(|share| share.map(|share| share.max(0)))
-        .collect();
-    shares.is_some_and(|shares| {
-        shares.iter().all(|share| *share == total)
-            || shares
-                .iter()
-                .fold(0_i64, |sum, share| sum.saturating_add(*share))
-                == total
-    })
 }
 
 fn sum(known: &[Known<'_, '_>]) -> Counters {
@@ -320,7 +183,7 @@ fn sum(known: &[Known<'_, '_>]) -> Counters {
             .iter()
             .map(|cell| i64::from(counter(&cell.counters)))
             .sum();
-        i32::try_from(total).unwrap_or(if total < 0 { i32::MIN } else { i32::MAX })
+        saturated(total)
     };
     Counters {
         current_replicas: total(|counters| counters.current_replicas),
@@ -342,7 +205,7 @@ fn join<'a>(known: &[Known<'_, 'a>], former: &[Condition<'a>]) -> Vec<Condition<
                 Some((_, other)) => condition.status < other.status,
             };
             if decides {
-                deciding.insert(&condition.type_, (cell.name, condition));
+                deciding.insert(&condition.type_, (cell.name.unwrap_or_default(), condition));
             }
         }
     }
@@ -356,10 +219,11 @@ fn join<'a>(known: &[Known<'_, 'a>], former: &[Condition<'a>]) -> Vec<Condition<
                     .last_transition_time
                     .clone_from(&former.last_transition_time);
             }
-            joined.message = truncated(match condition.message.as_ref() {
-                "" => cell.to_owned().into(),
-                message => format!("{cell}: {message}").into(),
-            });
+            let message = match condition.message.as_ref() {
+                "" => cell.to_owned(),
+                message => format!("{cell}: {message}"),
+            };
+            joined.message = truncated(message.into(), MESSAGE_MAX);
             joined
         })
         .collect()
@@ -381,10 +245,10 @@ fn all_conditions(status: Option<&str>) -> Vec<Condition<'_>> {
     conditions.flatten().unwrap_or_default().conditions
 }
 
-/// At most as many characters as a condition's message may have.
-fn truncated(message: Cow<'_, str>) -> Cow<'_, str> {
-    if message.chars().count() <= MESSAGE_MAX {
-        return message;
+/// At most so many characters of a message.
+fn truncated(message: Cow<'_, str>, longest: usize) -> Cow<'_, str> {
+    match message.char_indices().nth(longest) {
+        Some((end, _)) => message.get(..end).unwrap_or_default().to_owned().into(),
+        None => message,
     }
-    message.chars().take(MESSAGE_MAX).collect::<String>().into()
 }

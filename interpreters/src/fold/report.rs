@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use api::condition::{MESSAGE_MAX, REASON_MAX, TYPE_MAX};
+use api::instance::LocationReference;
 use api::workload_deployment::CELLS_REPORTING;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -103,6 +104,13 @@ impl<'a> Report<'a> {
             return None;
         }
         conditions.retain(|condition| condition.type_ != CELLS_REPORTING);
+        fields.retain(|_, value| value.get() != "null");
+        if !fields
+            .get("location")
+            .is_none_or(|location| is_location(location.get()))
+        {
+            return None;
+        }
         let others = fields
             .into_iter()
             .map(|(name, value)| (name, value.get()))
@@ -133,16 +141,23 @@ fn counter(field: Option<&RawValue>) -> Option<i32> {
         return Some(0);
     };
     if let Some(number) = number.as_i64() {
-        return Some(i32::try_from(number).unwrap_or(if number < 0 { i32::MIN } else { i32::MAX }));
+        return Some(saturated(number));
     }
+    // A fraction is no counter; every other number is cut off by the conversion.
     let number = number.as_f64().filter(|number| number.fract() == 0.0)?;
-    Some(if number < 0.0 { i32::MIN } else { i32::MAX })
+    #[expect(clippy::cast_possible_truncation)]
+    Some(number as i32)
+}
+
+/// The nearest counter.
+pub(super) fn saturated(number: i64) -> i32 {
+    i32::try_from(number).unwrap_or(if number < 0 { i32::MIN } else { i32::MAX })
 }
 
 impl Condition<'_> {
     /// Whether the CRD's validation lets the condition pass.
     fn is_valid(&self) -> bool {
-        self.last_transition_time.parse::<Timestamp>().is_ok()
+        is_rfc3339(&self.last_transition_time)
             && self.message.chars().count() <= MESSAGE_MAX
             && self
                 .observed_generation
@@ -150,6 +165,49 @@ impl Condition<'_> {
             && is_reason(&self.reason)
             && is_condition_type(&self.type_)
     }
+}
+
+/// Whether the text is a `LocationReference` as an object: as an array of its fields it would be read, too.
+fn is_location(text: &str) -> bool {
+    text.starts_with('{')
+        && serde_json::from_str::<LocationReference>(text)
+            .is_ok_and(|location| location.namespace.is_some())
+}
+
+/// Whether the text is a time of the day in RFC 3339, which is narrower than what can be parsed.
+fn is_rfc3339(time: &str) -> bool {
+    let shape = "0000-00-00T00:00:00";
+    let (start, rest) = time.split_at_checked(shape.len()).unwrap_or_default();
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let same_shape = start.len() == shape.len()
+        && start
+            .chars()
+            .zip(shape.chars())
+            .all(|(c, expected)| match expected {
+                '0' => c.is_ascii_digit(),
+                separator => c == separator,
+            });
+    let zone = match rest.strip_prefix('.') {
+        Some(fraction) => {
+            let end = fraction.find(|c: char| !c.is_ascii_digit());
+            let (fraction, zone) = fraction.split_at(end.unwrap_or(fraction.len()));
+            digits(fraction).then_some(zone)
+        }
+        None => Some(rest),
+    };
+    let is_offset = |zone: &str| {
+        let offset = zone
+            .strip_prefix(['+', '-'])
+            .and_then(|offset| offset.split_once(':'));
+        offset.is_some_and(|(hours, minutes)| {
+            [hours, minutes]
+                .iter()
+                .all(|part| part.len() == 2 && digits(part))
+        })
+    };
+    same_shape
+        && zone.is_some_and(|zone| zone == "Z" || is_offset(zone))
+        && time.parse::<Timestamp>().is_ok()
 }
 
 fn is_reason(reason: &str) -> bool {
@@ -199,6 +257,7 @@ mod tests {
         assert_eq!(replicas("-99999999999"), Some(i32::MIN));
         assert_eq!(replicas("18446744073709551615"), Some(i32::MAX));
         assert_eq!(replicas("1e30"), Some(i32::MAX));
+        assert_eq!(replicas("3.0"), Some(3));
         assert_eq!(replicas("1.5"), None);
         assert_eq!(replicas("\"3\""), None);
     }

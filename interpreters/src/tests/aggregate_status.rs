@@ -333,7 +333,13 @@ fn from_one_cell_to_two_and_back_nothing_is_lost_or_invented() {
     assert_eq!(both["replicas"], 4);
     let left = aggregate(&with_status(hub(7, 2), both), &[silent("dfw1")]);
     assert_eq!(left["replicas"], 2);
-    assert!(left.get("cells").is_none());
+    // Its part keeps its name while it is silent, so that a further cell is not mistaken for it.
+    assert_eq!(left["cells"][0]["name"], "dfw1");
+    let further = aggregate(
+        &with_status(hub(7, 2), left.clone()),
+        &[silent("dfw1"), report("dfw2", 7, 2, "True")],
+    );
+    assert_eq!(further["replicas"], 4);
     assert_eq!(aggregate(&with_status(hub(7, 2), left), &one), alone);
 }
 

@@ -85,15 +85,20 @@ fn health_is_readiness() {
 }
 
 #[test]
-fn dependencies_are_those_of_the_spec() {
+fn dependencies_are_those_of_the_spec_and_of_the_annotation() {
+    let annotation = r#"["Secret/key"]"#;
     let object = json!({
-        "metadata": {"namespace": "ns-1"},
+        "metadata": {"namespace": "ns-1", "annotations": {api::annotations::EXPECTED_REFERENCED_DATA: annotation}},
         "spec": {"volumes": [{"name": "v", "configMap": {"name": "settings"}}]},
     });
-    assert_eq!(
-        call("InterpretDependency", &object, &json!({}))["dependencies"][0]["name"],
-        "settings"
-    );
+    let dependencies = call("InterpretDependency", &object, &json!({}))["dependencies"].take();
+    let names: Vec<_> = dependencies
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|d| &d["name"])
+        .collect();
+    assert_eq!(names, ["settings", "key"]);
 }
 
 #[test]

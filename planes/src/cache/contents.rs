@@ -1,6 +1,6 @@
 //! The objects of a kind by namespace and name, and which of two versions stands.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::mem;
 use std::sync::Arc;
 
@@ -11,11 +11,20 @@ pub(super) type ObjectKey = (String, String);
 
 /// Objects whose end is remembered: more than can go while an answer is under way.
 const GONE: usize = 4096;
+
 #[derive(Debug)]
 pub(super) struct Contents<K> {
     pub(super) objects: BTreeMap<ObjectKey, Entry<K>>,
-    /// UIDs of the objects that went last: the answer to a write may come after the end of its object.
-    pub(super) gone: VecDeque<String>,
+    /// How many of the objects cannot be decoded.
+    pub(super) undecodable: usize,
+    gone: Gone,
+}
+
+/// UIDs of the objects that went last: the answer to a write may come after the end of its object.
+#[derive(Debug, Default)]
+struct Gone {
+    uids: HashSet<String>,
+    oldest_first: VecDeque<String>,
 }
 
 #[derive(Debug)]
@@ -59,12 +68,30 @@ impl<K> Entry<K> {
     }
 }
 
+impl Gone {
+    fn add(&mut self, uid: String) {
+        self.oldest_first.push_back(uid.clone());
+        self.uids.insert(uid);
+        if self.oldest_first.len() > GONE
+            && let Some(oldest) = self.oldest_first.pop_front()
+        {
+            self.uids.remove(&oldest);
+        }
+    }
+}
+
 impl<K> Contents<K> {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             objects: BTreeMap::new(),
-            gone: VecDeque::new(),
+            undecodable: 0,
+            gone: Gone::default(),
         }
+    }
+
+    /// Whether an object with this UID was here and has gone.
+    pub(super) fn has_gone(&self, uid: &str) -> bool {
+        self.gone.uids.contains(uid)
     }
 
     /// Puts an entry in the place of an older one, which it gives back.
@@ -77,7 +104,14 @@ impl<K> Contents<K> {
         {
             return None;
         }
-        self.objects.insert(key, entry)
+        // It had not gone: a list was only older than the object.
+        if let Some(uid) = &entry.metadata.uid {
+            self.gone.uids.remove(uid);
+        }
+        self.undecodable += usize::from(entry.object.is_err());
+        let former = self.objects.insert(key, entry);
+        self.forget(former.as_ref());
+        former
     }
 
     /// Removes an object, but not a successor of the same name.
@@ -88,12 +122,16 @@ impl<K> Contents<K> {
             .get(&key)
             .is_some_and(|existing| existing.metadata.uid == entry.metadata.uid)
         {
-            self.objects.remove(&key);
+            let former = self.objects.remove(&key);
+            self.forget(former.as_ref());
         }
-        self.gone.extend(entry.metadata.uid.clone());
-        if self.gone.len() > GONE {
-            self.gone.pop_front();
+        if let Some(uid) = entry.metadata.uid.clone() {
+            self.gone.add(uid);
         }
+    }
+
+    fn forget(&mut self, former: Option<&Entry<K>>) {
+        self.undecodable -= usize::from(former.is_some_and(|former| former.object.is_err()));
     }
 
     /// Takes a complete list in the place of what was known, and gives that back.
@@ -101,12 +139,16 @@ impl<K> Contents<K> {
         &mut self,
         listed: BTreeMap<ObjectKey, Entry<K>>,
     ) -> BTreeMap<ObjectKey, Entry<K>> {
+        self.undecodable = listed
+            .values()
+            .filter(|entry| entry.object.is_err())
+            .count();
         let former = mem::replace(&mut self.objects, listed);
         for (key, entry) in &former {
             match self.objects.get(key) {
                 // What was written while the list was made is newer than the list.
                 Some(listed) if entry.is_newer(listed) => {
-                    self.objects.insert(key.clone(), entry.clone());
+                    self.insert(entry.clone());
                 }
                 Some(_) => {}
                 None => self.remove(entry),

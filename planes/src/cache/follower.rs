@@ -163,11 +163,7 @@ where
     }
 
     fn count_undecodable(&self) {
-        let objects = &self.cache.inner.read().objects;
-        let count = objects
-            .values()
-            .filter(|entry| entry.object.is_err())
-            .count();
+        let count = self.cache.inner.read().undecodable;
         let labels = CacheLabels {
             plane: self.plane.clone(),
             kind: K::kind(&()).into_owned(),

@@ -43,6 +43,7 @@ fn steps_for(deployment: &WorkloadDeployment, instances: Vec<Instance>) -> Vec<S
     let steps = plan(&Observed {
         deployment,
         instances: &shared(instances),
+        refusal: None,
         now: now(),
     })
     .steps;
@@ -111,6 +112,7 @@ fn what_is_settled_has_no_steps() {
         plan(&Observed {
             deployment,
             instances: &instances,
+            refusal: None,
             now: now(),
         })
     };
@@ -171,6 +173,7 @@ fn a_foreign_hash_is_stamped_anew_and_the_machine_stays() {
         plan(&Observed {
             deployment,
             instances: &shared([instance.clone()]),
+            refusal: None,
             now: now(),
         })
     };
@@ -188,6 +191,7 @@ fn another_management_policy_does_nothing_and_says_so() {
     let plan = plan(&Observed {
         deployment: &parallel,
         instances: &[],
+        refusal: None,
         now: now(),
     });
     assert!(plan.steps.is_empty());
@@ -214,6 +218,7 @@ fn the_status_counts_what_exists_what_is_ready_and_what_is_current() {
         plan(&Observed {
             deployment,
             instances: &shared(instances),
+            refusal: None,
             now: now(),
         })
         .status
@@ -259,6 +264,7 @@ fn deletion_waits_for_the_instances() {
         plan(&Observed {
             deployment: &going,
             instances: &shared(instances),
+            refusal: None,
             now: now(),
         })
     };
@@ -270,4 +276,23 @@ fn deletion_waits_for_the_instances() {
     let plan = observe(vec![terminating(made(&going, "web-0", true))]);
     assert_eq!((plan.delete.len(), plan.remove_finalizer), (0, false));
     assert!(observe(vec![]).remove_finalizer);
+}
+
+/// Instances on API servers carry it: another value for the same template would replace every machine.
+#[test]
+fn the_template_hash_is_stable() {
+    assert_eq!(template_hash(&deployment(2)), "v1-vxw8hnldpd");
+}
+
+#[test]
+fn a_refusal_is_shown() {
+    let plan = plan(&Observed {
+        deployment: &deployment(1),
+        instances: &[],
+        refusal: Some("create Instance web-0: denied"),
+        now: now(),
+    });
+    let conditions = plan.status.unwrap().conditions;
+    let available = condition::find(&conditions, AVAILABLE).unwrap();
+    assert!(available.message.ends_with("create Instance web-0: denied"));
 }

@@ -129,6 +129,45 @@ fn what_is_there_is_left_alone() {
 }
 
 #[test]
+fn a_change_of_the_city_replaces_the_copy() {
+    let hub = complete(&recorded("DFW"));
+    let plan = plan_for(&recorded("ORD"), &hub);
+    assert_eq!((plan.delete_copy, plan.apply_copy), (true, None));
+    // An edit by hand of the label or of the spec is repaired.
+    for edit in [
+        |copy: &mut WorkloadDeployment| copy.spec.city_code = "ORD".into(),
+        |copy: &mut WorkloadDeployment| {
+            copy.labels_mut()
+                .insert(labels::CITY_CODE.into(), "ORD".into());
+        },
+    ] {
+        let mut hub = complete(&recorded("DFW"));
+        edit(Arc::make_mut(hub.copy.as_mut().unwrap()));
+        let plan = plan_for(&recorded("DFW"), &hub);
+        assert!(!plan.delete_copy && plan.apply_copy.is_some());
+    }
+}
+
+#[test]
+fn nothing_is_claimed_of_a_copy_that_was_made_anew() {
+    let mut deployment = recorded("DFW");
+    deployment.status = Some(WorkloadDeploymentStatus {
+        conditions: vec![condition("Available", true, Some(1))],
+        observed_generation: Some(1),
+        ready_replicas: 2,
+        ..WorkloadDeploymentStatus::default()
+    });
+    let mut hub = complete(&deployment);
+    Arc::make_mut(hub.copy.as_mut().unwrap()).status = None;
+    deployment.status = plan_for(&deployment, &hub).status;
+    let status = deployment.status.as_ref().unwrap();
+    let available = condition::find(&status.conditions, AVAILABLE).unwrap();
+    assert_eq!(available.status, ConditionStatus::Unknown);
+    assert_eq!(status.observed_generation, None);
+    assert_eq!(plan_for(&deployment, &hub).status, None);
+}
+
+#[test]
 fn an_edited_copy_is_repaired_and_one_that_is_going_is_waited_for() {
     let deployment = recorded("DFW");
     let mut hub = complete(&deployment);

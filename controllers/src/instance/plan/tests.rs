@@ -235,7 +235,11 @@ fn every_refusal_has_its_reason_and_is_told_once() {
         }
         let plan = plan_for(&instance, Some(&hub));
         assert_eq!(
-            (plan.refused, &plan.apply_copy, &plan.copy_status),
+            (
+                plan.look_again.is_some(),
+                &plan.apply_copy,
+                &plan.copy_status
+            ),
             (true, &None, &None),
             "{expected}"
         );
@@ -256,7 +260,7 @@ fn every_refusal_has_its_reason_and_is_told_once() {
         assert_eq!(
             plan_for(&told, Some(&hub)),
             Plan {
-                refused: true,
+                look_again: Some(PAUSE_MIN),
                 ..Plan::default()
             },
             "{expected}"

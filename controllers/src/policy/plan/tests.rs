@@ -121,7 +121,10 @@ fn policies_of_others_are_left_alone() {
     });
     let mut elsewhere = of_the_baseline("mine", "DFW");
     elsewhere.spec.placement = Placement::default();
-    let plan = plan_for(&[], &shared([wider.clone(), elsewhere]));
+    let of_the_same_form = of_the_baseline("big", "DFW");
+    let others = shared([wider.clone(), elsewhere, of_the_same_form]);
+    assert_eq!(names(&plan_for(&["DFW"], &others)).len(), 1);
+    let plan = plan_for(&[], &others);
     assert_eq!(plan, Plan::default());
     // Its name is not taken from it either.
     let plan = plan_for(&["DFW"], &shared([wider]));

@@ -1,6 +1,7 @@
 use api::WorkloadDeploymentStatus;
 use kube::Resource;
 
+use super::status::reason;
 use super::*;
 use crate::fixtures::{condition, deployment, now, shared, terminating, workload};
 use crate::objects::controller_reference;
@@ -9,6 +10,7 @@ fn plan_for(workload: &Workload, deployments: &[Arc<WorkloadDeployment>]) -> Pla
     plan(&Observed {
         workload,
         deployments,
+        refusals: &Keys::new(),
         now: now(),
     })
 }
@@ -92,6 +94,47 @@ fn an_edited_spec_and_a_lost_owner_are_repaired() {
         break_it(Arc::make_mut(&mut deployments[0]));
         assert_eq!(names(&plan_for(&workload, &deployments)), ["web-us-dfw"]);
     }
+}
+
+/// Whatever has become of its spec, a deployment is repaired in place: its machines go on running.
+#[test]
+fn an_edited_identity_is_repaired() {
+    let workload = workload(&[("us", &["DFW", "ORD"]), ("eu", &["DFW"])]);
+    let deployments = executed(&workload, &plan_for(&workload, &[]));
+    for edit in [
+        (|d: &mut WorkloadDeployment| d.spec.placement_name = "usa".into())
+            as fn(&mut WorkloadDeployment),
+        |d| d.spec.placement_name = "eu".into(),
+        |d| d.spec.city_code = "LHR".into(),
+        |d| d.spec.workload_ref.uid = "another".into(),
+    ] {
+        let mut deployments = deployments.clone();
+        edit(Arc::make_mut(&mut deployments[0]));
+        let plan = plan_for(&workload, &deployments);
+        assert_eq!((names(&plan), plan.delete.len()), (vec!["web-us-dfw"], 0));
+        assert!(plan.apply[0].existing.is_some());
+    }
+}
+
+#[test]
+fn a_refusal_is_shown_with_its_placement() {
+    let workload = workload(&[("us", &["DFW"]), ("eu", &["LHR"])]);
+    let deployments = executed(&workload, &plan_for(&workload, &[]));
+    let available = ready(&deployments[0], true);
+    let status = plan(&Observed {
+        workload: &workload,
+        deployments: &shared([available]),
+        refusals: &Keys::from([("eu".to_owned(), "not allowed".to_owned())]),
+        now: now(),
+    })
+    .status
+    .unwrap();
+    let messages: Vec<_> = status
+        .placements
+        .iter()
+        .map(|placement| placement.conditions[0].message.as_str())
+        .collect();
+    assert_eq!(messages, ["web-us-dfw is available", "not allowed"]);
 }
 
 #[test]

@@ -1,0 +1,51 @@
+//! What is counted of connections.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+/// Counters of one server's connections.
+#[derive(Clone, Debug, Default)]
+pub struct Metrics {
+    open: Gauge,
+    tls_errors: Family<TlsErrorLabels, Counter>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TlsErrorLabels {
+    reason: &'static str,
+}
+
+/// A connection that is open.
+pub(crate) struct Open(Gauge);
+
+impl Metrics {
+    /// Registers the metrics.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        registry.register("connections", "Open connections", metrics.open.clone());
+        registry.register(
+            "tls_errors",
+            "TLS handshakes that failed, by reason",
+            metrics.tls_errors.clone(),
+        );
+        metrics
+    }
+
+    pub(crate) fn opened(&self) -> Open {
+        self.open.inc();
+        Open(self.open.clone())
+    }
+
+    pub(crate) fn tls_error(&self, reason: &'static str) {
+        self.tls_errors.get_or_create(&TlsErrorLabels { reason }).inc();
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}

@@ -1,0 +1,172 @@
+//! What is known of one cell, and whether it has acted on what the hub wants.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use super::Template;
+use super::report::{CellMemory, Condition, Counters, Report};
+
+/// What is known of one cell: its report, or what it said before it fell silent.
+pub(super) struct Known<'f, 'a> {
+    /// `None` where it cannot be told whose it is.
+    pub(super) name: Option<&'f str>,
+    pub(super) counters: Counters,
+    pub(super) conditions: Vec<Condition<'a>>,
+    pub(super) resource_template_generation: Option<i64>,
+    pub(super) others: BTreeMap<Cow<'a, str>, &'a str>,
+    pub(super) said: Said<'f, 'a>,
+}
+
+/// Where [`Known`] comes from.
+pub(super) enum Said<'f, 'a> {
+    Now(&'f Report<'a>),
+    Before,
+    Never,
+}
+
+impl<'f, 'a> Known<'f, 'a> {
+    pub(super) fn reported(name: &'f str, report: &'f Report<'a>, current: bool) -> Self {
+        Self {
+            name: Some(name),
+            counters: report.counters,
+            conditions: report.conditions.clone(),
+            resource_template_generation: report.generations.resource_template_generation,
+            others: report.others.clone(),
+            said: if current {
+                Said::Now(report)
+            } else {
+                Said::Before
+            },
+        }
+    }
+
+    /// What a status says that does not name its cell.
+    pub(super) fn former(name: Option<&'f str>, former: &'f Report<'a>) -> Self {
+        Self {
+            name,
+            counters: former.counters,
+            conditions: former.conditions.clone(),
+            resource_template_generation: None,
+            others: former.others.clone(),
+            said: Said::Before,
+        }
+    }
+
+    pub(super) fn remembered(name: &'f str, memory: &[CellMemory<'a>]) -> Self {
+        let memory = memory.iter().find(|cell| cell.name == name);
+        Self {
+            name: Some(name),
+            counters: memory.map(CellMemory::counters).unwrap_or_default(),
+            conditions: memory
+                .map(|cell| cell.conditions.clone())
+                .unwrap_or_default(),
+            resource_template_generation: memory.and_then(|cell| cell.resource_template_generation),
+            others: BTreeMap::new(),
+            said: if memory.is_some() {
+                Said::Before
+            } else {
+                Said::Never
+            },
+        }
+    }
+
+    /// The entry in `status.cells`; a cell that never said anything has none.
+    pub(super) fn memory(&self) -> Option<CellMemory<'f>>
+    where
+        'a: 'f,
+    {
+        let name = self.name?;
+        if matches!(self.said, Said::Never) {
+            return None;
+        }
+        let Counters {
+            current_replicas,
+            desired_replicas,
+            ready_replicas,
+            replicas,
+        } = self.counters;
+        Some(CellMemory {
+            conditions: self.conditions.clone(),
+            current_replicas,
+            desired_replicas,
+            name: name.into(),
+            ready_replicas,
+            replicas,
+            resource_template_generation: self.resource_template_generation,
+        })
+    }
+
+    pub(super) fn carries_observed_generation(&self) -> bool {
+        match self.said {
+            Said::Now(report) => report.generations.observed_generation.is_some(),
+            Said::Before => true,
+            Said::Never => false,
+        }
+    }
+
+    /// Whether the cell judged this condition, where it has it, by the generation that it reports.
+    pub(super) fn judged(&self, type_: &str) -> bool {
+        let Said::Now(report) = self.said else {
+            return false;
+        };
+        let condition = self
+            .conditions
+            .iter()
+            .find(|condition| condition.type_ == type_);
+        condition
+            .is_none_or(|condition| condition.observed_generation == report.generations.generation)
+    }
+}
+
+impl CellMemory<'_> {
+    pub(super) fn counters(&self) -> Counters {
+        Counters {
+            current_replicas: self.current_replicas,
+            desired_replicas: self.desired_replicas,
+            ready_replicas: self.ready_replicas,
+            replicas: self.replicas,
+        }
+    }
+}
+
+/// Whether the cell reports on the template's generation and has acted on what it has (karmada.md 4.3).
+pub(super) fn is_current(cell: &Known<'_, '_>, template: &Template<'_>) -> bool {
+    let Said::Now(report) = cell.said else {
+        return false;
+    };
+    let generations = report.generations;
+    generations.resource_template_generation.is_some()
+        && generations.resource_template_generation == template.generation
+        && generations.generation.is_some()
+        && generations.generation == generations.observed_generation
+}
+
+/// Whether the replicas assigned to all cells sum to the template's, or each equal them. Karmada sends a new template
+/// out with the old shares first (karmada.md 12, 2), so the generation alone does not tell.
+pub(super) fn shares_add_up(known: &[Known<'_, '_>], template: &Template<'_>) -> bool {
+    let Some(total) = template.replicas.or(template.min_replicas) else {
+        return false;
+    };
+    let total = i64::from(total.max(0));
+    let shares: Option<Vec<i64>> = known
+        .iter()
+        .map(|cell| match cell.said {
+            Said::Now(report) if template.replicas.is_some() => {
+                report.generations.assigned_replicas
+            }
+            Said::Now(report) => report
+                .generations
+                .assigned_min_replicas
+                .or(report.generations.assigned_replicas),
+            Said::Before | Said::Never => None,
+        })
+        .map(|share| share.map(|share| share.max(0)))
+        .collect();
+    shares.is_some_and(|shares| {
+        shares.iter().all(|share| *share == total)
+            || shares
+                .iter()
+                .fold(0_i64, |sum, share| sum.saturating_add(*share))
+                == total
+    })
+}

@@ -1,0 +1,313 @@
+//! The laws of the fold, for generated histories of what cells report. `PROPTEST_CASES` says how many histories are tried.
+//!
+//! What a law expects is computed here from the JSON texts alone, the CRD's schema decides what is valid.
+
+mod cells;
+mod generate;
+mod schema;
+
+use std::collections::BTreeMap;
+use std::{env, mem};
+
+use jiff::Timestamp;
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+
+use super::NOW;
+use crate::fold::{StatusFold, Template};
+use cells::{Cell, all_current, cells};
+use generate::{Round, histories};
+
+/// Histories of an ordinary run.
+const CASES: u32 = 100_000;
+const LATER: &str = "2026-11-21T11:00:00Z";
+const COUNTERS: [&str; 4] = [
+    "currentReplicas",
+    "desiredReplicas",
+    "readyReplicas",
+    "replicas",
+];
+/// What `InterpretStatus` adds for the fold.
+const HELPERS: [&str; 4] = [
+    "assignedMinReplicas",
+    "assignedReplicas",
+    "generation",
+    "resourceTemplateGeneration",
+];
+
+fn config() -> ProptestConfig {
+    let asked = env::var("PROPTEST_CASES")
+        .ok()
+        .and_then(|cases| cases.parse().ok());
+    ProptestConfig {
+        cases: asked.unwrap_or(CASES),
+        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
+        ..ProptestConfig::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn of_the_fold(history in histories()) {
+        let mut former = None;
+        let mut parts = Parts::default();
+        for round in &history.rounds {
+            let items: Vec<_> = round.items.iter().map(|item| to_raw_value(item).unwrap()).collect();
+            the_order_and_grouping_of_items_do_not_matter(&items, round, former.as_deref())?;
+            let Some(text) = render(&fold(&items), round, former.as_deref(), NOW) else {
+                prop_assert!(items.is_empty());
+                continue;
+            };
+            prop_assert!(!items.is_empty());
+            let again = render(&fold(&items), round, Some(&text), LATER);
+            prop_assert_eq!(again.as_deref(), Some(text.as_str()), "the same items once more");
+            let status: Value = serde_json::from_str(&text).unwrap();
+            prop_assert_eq!(schema::violations(&status), Vec::<String>::new());
+            let cells = cells(&round.items);
+            one_reporting_cell_gives_its_status(&cells, &status)?;
+            silent_cells_are_named(&cells, &status)?;
+            parts.advance(&cells);
+            counters_are_the_sums_of_the_parts(&parts, &status)?;
+            nothing_is_claimed_that_a_cell_has_not_done(&cells, round, former.as_deref(), &status)?;
+            former = Some(text);
+        }
+    }
+}
+
+fn fold(items: &[Box<RawValue>]) -> StatusFold<'_> {
+    let each = items.iter().map(|item| StatusFold::of_item(item));
+    each.fold(StatusFold::default(), StatusFold::merge)
+}
+
+fn render(fold: &StatusFold<'_>, round: &Round, former: Option<&str>, now: &str) -> Option<String> {
+    let template = Template {
+        generation: Some(round.generation),
+        min_replicas: round.min_replicas,
+        replicas: round.replicas,
+        status: former,
+    };
+    fold.render(&template, now.parse::<Timestamp>().unwrap())
+}
+
+/// Any order, any grouping, and any repetition of the items give the same value, and the same bytes.
+fn the_order_and_grouping_of_items_do_not_matter(
+    items: &[Box<RawValue>],
+    round: &Round,
+    former: Option<&str>,
+) -> Result<(), TestCaseError> {
+    let whole = fold(items);
+    let text = render(&whole, round, former, NOW);
+    let backwards: Vec<_> = items.iter().rev().cloned().collect();
+    let backwards = fold(&backwards);
+    prop_assert_eq!(&whole, &backwards, "commutative");
+    prop_assert_eq!(
+        &text,
+        &render(&backwards, round, former, NOW),
+        "the same bytes"
+    );
+    for middle in 0..=items.len() {
+        let (left, right) = items.split_at(middle);
+        prop_assert_eq!(&whole, &fold(left).merge(fold(right)), "associative");
+        prop_assert_eq!(&whole, &fold(items).merge(fold(left)), "idempotent");
+    }
+    Ok(())
+}
+
+/// The conditions of a status, without the fold's own.
+fn conditions(status: &Value) -> Vec<Value> {
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    conditions
+        .filter(|condition| condition["type"] != "CellsReporting")
+        .cloned()
+        .collect()
+}
+
+/// A status without what the fold adds, drops or translates.
+fn without_own_fields(status: &Value) -> Value {
+    let mut status = status.clone();
+    let mut conditions = conditions(&status);
+    for condition in &mut conditions {
+        condition
+            .as_object_mut()
+            .unwrap()
+            .remove("observedGeneration");
+    }
+    let fields = status.as_object_mut().unwrap();
+    for name in HELPERS
+        .iter()
+        .chain(&["observedGeneration", "cells", "conditions"])
+    {
+        fields.remove(*name);
+    }
+    if !conditions.is_empty() {
+        fields.insert("conditions".into(), conditions.into());
+    }
+    status
+}
+
+fn one_reporting_cell_gives_its_status(
+    cells: &[Cell],
+    status: &Value,
+) -> Result<(), TestCaseError> {
+    if let [
+        Cell {
+            report: Some(report),
+            ambiguous: false,
+            ..
+        },
+    ] = cells
+    {
+        prop_assert_eq!(without_own_fields(status), without_own_fields(report));
+        prop_assert_eq!(status.get("cells"), None);
+    }
+    Ok(())
+}
+
+/// `CellsReporting` exists only while it is False, and then its message has each silent cell and no other.
+fn silent_cells_are_named(cells: &[Cell], status: &Value) -> Result<(), TestCaseError> {
+    if cells.iter().any(|cell| cell.ambiguous) {
+        return Ok(());
+    }
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    let own: Vec<_> = conditions
+        .filter(|c| c["type"] == "CellsReporting")
+        .collect();
+    let silent: Vec<_> = cells.iter().filter(|cell| cell.report.is_none()).collect();
+    prop_assert_eq!(own.len(), usize::from(!silent.is_empty()));
+    for condition in own {
+        prop_assert_eq!(&condition["status"], "False");
+        let message = condition["message"].as_str().unwrap();
+        let parts: Vec<_> = message.split("; ").collect();
+        for cell in &silent {
+            let start = format!("{}: ", cell.name);
+            prop_assert!(
+                parts.iter().any(|part| part.starts_with(&start)),
+                "{} in {message:?}",
+                cell.name
+            );
+        }
+    }
+    Ok(())
+}
+
+/// What each cell said last.
+#[derive(Clone, Debug, Default)]
+struct Parts {
+    cells: BTreeMap<String, Value>,
+    /// The only cell of the call before, where it reported: the hub status does not name it.
+    unnamed: Option<String>,
+    /// Whether there was a call before.
+    begun: bool,
+    /// Whether it can be told from the calls so far what the fold knows.
+    exact: bool,
+}
+
+impl Parts {
+    fn advance(&mut self, cells: &[Cell]) {
+        let all_report = cells.iter().all(|cell| cell.report.is_some());
+        let unnamed_is_silent = self.unnamed.as_ref().is_some_and(|name| {
+            let cell = cells.iter().find(|cell| cell.name == *name);
+            cell.is_none_or(|cell| cell.report.is_none()) && (cell.is_none() || cells.len() > 1)
+        });
+        let first = !mem::replace(&mut self.begun, true);
+        let ambiguous = cells.iter().any(|cell| cell.ambiguous);
+        self.exact = !ambiguous && (all_report || first || self.exact && !unnamed_is_silent);
+        self.cells
+            .retain(|name, _| cells.iter().any(|cell| cell.name == *name));
+        for cell in cells {
+            if let Some(status) = cell.report.as_ref().or(cell.unapplied.as_ref()) {
+                self.cells.insert(cell.name.clone(), status.clone());
+            }
+        }
+        self.unnamed = match cells {
+            [
+                Cell {
+                    report: Some(_),
+                    name,
+                    ..
+                },
+            ] => Some(name.clone()),
+            _ => None,
+        };
+    }
+}
+
+/// No cell counts twice, none that is silent counts as zero, and none that is gone counts at all.
+fn counters_are_the_sums_of_the_parts(parts: &Parts, status: &Value) -> Result<(), TestCaseError> {
+    if !parts.exact {
+        return Ok(());
+    }
+    for counter in COUNTERS {
+        let sum: i64 = parts
+            .cells
+            .values()
+            .map(|part| part[counter].as_i64().unwrap())
+            .sum();
+        let sum = sum.clamp(i32::MIN.into(), i32::MAX.into());
+        prop_assert_eq!(status[counter].as_i64(), Some(sum), "{}", counter);
+    }
+    if parts.cells.len() > 1 {
+        let mut expected: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for condition in parts.cells.values().flat_map(conditions) {
+            let text = |field: &str| condition[field].as_str().unwrap().to_owned();
+            expected
+                .entry(text("type"))
+                .or_default()
+                .push(text("status"));
+        }
+        let ladder = |type_: &str| match type_ {
+            "Available" => ["True", "Unknown", "False"],
+            _ => ["False", "Unknown", "True"],
+        };
+        let joined = conditions(status);
+        prop_assert_eq!(joined.len(), expected.len());
+        for condition in joined {
+            let type_ = condition["type"].as_str().unwrap();
+            let statuses = &expected[type_];
+            let decides = ladder(type_)
+                .into_iter()
+                .find(|s| statuses.iter().any(|have| have == s));
+            prop_assert_eq!(condition["status"].as_str(), decides, "{}", type_);
+        }
+    }
+    Ok(())
+}
+
+/// The hub's generation is claimed only when every cell has acted on it with its share, or when it was claimed before.
+fn nothing_is_claimed_that_a_cell_has_not_done(
+    cells: &[Cell],
+    round: &Round,
+    former: Option<&str>,
+    status: &Value,
+) -> Result<(), TestCaseError> {
+    if cells.iter().any(|cell| cell.ambiguous) {
+        return Ok(());
+    }
+    let former: Value = former.map_or(Value::Null, |former| serde_json::from_str(former).unwrap());
+    let current = all_current(cells, round);
+    let generation = json!(round.generation);
+    if status["observedGeneration"] == generation {
+        prop_assert!(current || former["observedGeneration"] == generation);
+    }
+    let gives = |cell: &Cell| {
+        cell.report
+            .as_ref()
+            .is_some_and(|r| r["observedGeneration"].is_i64())
+    };
+    if current && cells.iter().any(gives) {
+        prop_assert_eq!(&status["observedGeneration"], &generation);
+    }
+    for condition in conditions(status) {
+        let same_type = |c: &Value| c["type"] == condition["type"];
+        if condition["observedGeneration"] == generation {
+            let before = conditions(&former).into_iter().find(same_type);
+            let claimed = before.is_some_and(|before| before["observedGeneration"] == generation);
+            prop_assert!(current || claimed, "{condition}");
+        }
+    }
+    Ok(())
+}

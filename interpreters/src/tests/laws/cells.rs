@@ -1,0 +1,118 @@
+//! What the items of one call say, read from their JSON alone.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::generate::Round;
+use super::{COUNTERS, HELPERS, schema};
+
+/// What one cell says in one call.
+#[derive(Clone, Debug)]
+pub(super) struct Cell {
+    pub(super) name: String,
+    /// Its status, where it can be taken at its word.
+    pub(super) report: Option<Value>,
+    /// A valid status that came with the item although it is not applied.
+    pub(super) unapplied: Option<Value>,
+    /// Whether there are several different items of it.
+    pub(super) ambiguous: bool,
+}
+
+pub(super) fn cells(items: &[Value]) -> Vec<Cell> {
+    let mut cells: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+    for item in items {
+        cells
+            .entry(item["clusterName"].as_str().unwrap())
+            .or_default()
+            .push(item);
+    }
+    cells
+        .into_iter()
+        .map(|(name, items)| {
+            let item = items[0];
+            let status = decodes(item)
+                .then(|| valid_status(&item["status"]))
+                .flatten();
+            let applied = item["applied"] == true;
+            Cell {
+                name: name.to_owned(),
+                report: status.clone().filter(|_| applied),
+                unapplied: status.filter(|_| !applied),
+                ambiguous: items.iter().any(|other| *other != item),
+            }
+        })
+        .collect()
+}
+
+fn decodes(item: &Value) -> bool {
+    let absent_or = |field: &str, is: fn(&Value) -> bool| item.get(field).is_none_or(is);
+    absent_or("applied", Value::is_boolean) && absent_or("appliedMessage", Value::is_string)
+}
+
+/// A status with all counters, cut off at the ends of int32, without fields that are null; `None` where it says nothing
+/// or breaks the schema.
+fn valid_status(status: &Value) -> Option<Value> {
+    let mut status = status
+        .as_object()
+        .filter(|fields| !fields.is_empty())?
+        .clone();
+    status.retain(|_, value| !value.is_null());
+    for counter in COUNTERS {
+        let number = match status.get(counter) {
+            None => 0.0,
+            Some(value) => value.as_f64().filter(|number| number.fract() == 0.0)?,
+        };
+        #[expect(clippy::cast_possible_truncation)]
+        let number = number.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
+        status.insert(counter.into(), number.into());
+    }
+    if !HELPERS
+        .iter()
+        .all(|helper| status.get(*helper).is_none_or(Value::is_i64))
+    {
+        return None;
+    }
+    let conditions = status.get_mut("conditions").and_then(Value::as_array_mut);
+    for condition in conditions
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_object_mut)
+    {
+        condition.entry("message").or_insert_with(|| "".into());
+        condition.retain(|name, value| name != "observedGeneration" || !value.is_null());
+    }
+    let status = Value::Object(status);
+    schema::violations(&status).is_empty().then_some(status)
+}
+
+pub(super) fn all_current(cells: &[Cell], round: &Round) -> bool {
+    let mut shares = Vec::new();
+    for cell in cells {
+        let Some(report) = &cell.report else {
+            return false;
+        };
+        let acted =
+            report["generation"].is_i64() && report["generation"] == report["observedGeneration"];
+        if !acted || report["resourceTemplateGeneration"] != round.generation {
+            return false;
+        }
+        let assigned = if round.replicas.is_none() && report["assignedMinReplicas"].is_i64() {
+            &report["assignedMinReplicas"]
+        } else {
+            &report["assignedReplicas"]
+        };
+        let Some(share) = assigned.as_i64() else {
+            return false;
+        };
+        shares.push(share.max(0));
+    }
+    let Some(total) = round.replicas.or(round.min_replicas) else {
+        return false;
+    };
+    let total = i64::from(total);
+    let sum = shares
+        .iter()
+        .fold(0_i64, |sum, share| sum.saturating_add(*share));
+    shares.iter().all(|share| *share == total) || sum == total
+}

@@ -1,0 +1,226 @@
+//! Histories of what the cells of one WorkloadDeployment report: mostly what cells say, now and then anything else.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+use serde_json::{Map, Number, Value, json};
+
+/// Successive calls about one object.
+#[derive(Clone, Debug)]
+pub(super) struct History {
+    pub(super) rounds: Vec<Round>,
+}
+
+/// One call.
+#[derive(Clone, Debug)]
+pub(super) struct Round {
+    pub(super) generation: i64,
+    pub(super) replicas: Option<i32>,
+    pub(super) min_replicas: Option<i32>,
+    /// `aggregatedStatus`.
+    pub(super) items: Vec<Value>,
+}
+
+const CELLS: [&str; 4] = ["a", "b", "cell-3", "d"];
+const TYPES: [&str; 5] = [
+    "Available",
+    "ReplicasReady",
+    "CellsReporting",
+    "example.com/Other",
+    "-bad-",
+];
+const STATUSES: [&str; 4] = ["True", "False", "Unknown", "Maybe"];
+const TIMES: [&str; 5] = [
+    "2026-11-21T09:00:00Z",
+    "2026-11-20T09:00:00.123456+01:00",
+    "2026-11-20 09:00Z",
+    "yesterday",
+    "2026-13-20T09:00:00Z",
+];
+const REASONS: [&str; 4] = ["Stable", "A", "not a reason", ""];
+
+pub(super) fn histories() -> impl Strategy<Value = History> {
+    let round = (
+        prop::bool::weighted(0.3),
+        option::weighted(0.2, 0..5_i32),
+        option::weighted(0.95, 0..5_i32),
+        subsequence(CELLS.to_vec(), 0..=3),
+        vec(item(), 4),
+        prop::bool::weighted(0.05),
+    );
+    vec(round, 1..4).prop_map(|rounds| {
+        let mut generation = 1;
+        let rounds =
+            rounds
+                .into_iter()
+                .map(|(next, replicas, min_replicas, cells, reports, twice)| {
+                    generation += i64::from(next);
+                    let named = cells.into_iter().zip(&reports);
+                    let mut items: Vec<_> =
+                        named.map(|(cell, item)| with_name(cell, item)).collect();
+                    if let (true, Some(first), Some(other)) = (twice, items.first(), reports.last())
+                    {
+                        let same_cell = first["clusterName"].as_str().unwrap_or_default();
+                        items.push(with_name(same_cell, other));
+                    }
+                    Round {
+                        generation,
+                        replicas,
+                        min_replicas,
+                        items,
+                    }
+                });
+        History {
+            rounds: rounds.collect(),
+        }
+    })
+}
+
+fn with_name(cell: &str, item: &Value) -> Value {
+    let mut item = item.clone();
+    item["clusterName"] = json!(cell);
+    item
+}
+
+fn item() -> impl Strategy<Value = Value> {
+    let applied = rare_other(
+        0.1,
+        prop_oneof![9 => Just(json!(true)), 1 => Just(json!(false))],
+    );
+    let message = option::weighted(0.1, rare_other(0.1, message().prop_map(Value::from)));
+    let status = prop_oneof![17 => status(), 1 => Just(json!({})), 2 => other()];
+    let unknown = option::weighted(0.1, other());
+    (
+        option::weighted(0.95, applied),
+        message,
+        option::weighted(0.9, status),
+        unknown,
+    )
+        .prop_map(|(applied, applied_message, status, unknown)| {
+            object([
+                ("applied", applied),
+                ("appliedMessage", applied_message),
+                ("status", status),
+                ("unknown", unknown),
+            ])
+        })
+}
+
+fn status() -> impl Strategy<Value = Value> {
+    let number = || rare_field(prop_oneof![15 => 0..5_i64, 1 => huge()].prop_map(Value::from));
+    let generation = || rare_field((1..4_i64).prop_map(Value::from));
+    let conditions = rare_field(vec(rare_other(0.01, condition()), 0..4).prop_map(Value::from));
+    let own = || option::weighted(0.05, other()).boxed();
+    let location = option::weighted(
+        0.1,
+        rare_other(0.2, Just(json!({"name": "dfw", "namespace": "default"}))),
+    );
+    (
+        [number(), number(), number(), number()],
+        [generation(), generation(), generation(), number(), number()],
+        conditions,
+        [own(), own(), location.boxed()],
+    )
+        .prop_map(|(counters, generations, conditions, others)| {
+            let [current, desired, ready, replicas] = counters;
+            let [generation, observed, template, assigned, assigned_min] = generations;
+            let [unknown, cells, location] = others;
+            object([
+                ("currentReplicas", current),
+                ("desiredReplicas", desired),
+                ("readyReplicas", ready),
+                ("replicas", replicas),
+                ("generation", generation),
+                ("observedGeneration", observed),
+                ("resourceTemplateGeneration", template),
+                ("assignedReplicas", assigned),
+                ("assignedMinReplicas", assigned_min),
+                ("conditions", conditions),
+                ("unknown", unknown),
+                ("cells", cells),
+                ("location", location),
+            ])
+        })
+}
+
+fn condition() -> impl Strategy<Value = Value> {
+    let mostly = |values: &'static [&'static str], good: usize| {
+        let (good, bad) = values.split_at(good);
+        prop_oneof![60 => select(good), 1 => select(bad)].prop_map(|text| Some(json!(text)))
+    };
+    (
+        mostly(&TYPES, 4),
+        mostly(&STATUSES, 3),
+        mostly(&REASONS, 2),
+        mostly(&TIMES, 2),
+        option::weighted(0.9, message().prop_map(Value::from)),
+        option::weighted(0.8, rare_other(0.02, (1..4_i64).prop_map(Value::from))),
+    )
+        .prop_map(|(type_, status, reason, time, message, generation)| {
+            object([
+                ("type", type_),
+                ("status", status),
+                ("reason", reason),
+                ("lastTransitionTime", time),
+                ("message", message),
+                ("observedGeneration", generation),
+            ])
+        })
+}
+
+fn message() -> impl Strategy<Value = String> {
+    prop_oneof![
+        400 => Just(String::new()),
+        400 => "[a-z ]{1,8}",
+        100 => "\\PC{1,8}",
+        1 => Just("ä".repeat(api::condition::MESSAGE_MAX)),
+    ]
+}
+
+fn huge() -> impl Strategy<Value = i64> {
+    select(vec![
+        i64::MIN,
+        i64::from(i32::MIN),
+        -1,
+        i64::from(i32::MAX),
+        i64::MAX,
+    ])
+}
+
+/// A value of any type.
+fn other() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        select(vec![-1.5, 1e30, 3.0]).prop_map(|number| Number::from_f64(number).into()),
+        huge().prop_map(Value::from),
+        Just(json!(u64::MAX)),
+        "\\PC{0,3}".prop_map(Value::from),
+    ];
+    prop_oneof![
+        6 => leaf.clone(),
+        1 => vec(leaf.clone(), 0..2).prop_map(Value::from),
+        1 => leaf.prop_map(|value| json!({"name": value})),
+    ]
+}
+
+fn rare_other(
+    probability: f64,
+    usual: impl Strategy<Value = Value>,
+) -> impl Strategy<Value = Value> {
+    (prop::bool::weighted(probability), usual, other())
+        .prop_map(|(odd, usual, other)| if odd { other } else { usual })
+}
+
+/// A field that is usually there and usually right.
+fn rare_field(usual: impl Strategy<Value = Value> + 'static) -> BoxedStrategy<Option<Value>> {
+    option::weighted(0.95, rare_other(0.01, usual)).boxed()
+}
+
+fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
+    let present = fields
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    Value::Object(present.collect::<Map<_, _>>())
+}
