@@ -4,15 +4,19 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail, ensure};
 use api::CellName;
 use certs::Files;
-use serde::Deserialize;
+use serde::de::{Error, IgnoredAny};
+use serde::{Deserialize, Deserializer};
+use serde_saphyr::{MessageFormatter, UserMessageFormatter};
 
 use crate::args::BindAddress;
 
 const API_VERSION: &str = "apiserver.config.datumapis.com/v1alpha1";
 const KIND: &str = "WorkloadOperator";
+/// The own cluster is the one project.
+const MODE: &str = "single";
 /// The webhook port where none is configured.
 const WEBHOOK_PORT: u16 = 9443;
 
@@ -46,10 +50,10 @@ pub(crate) struct WebhookServer {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct File {
-    #[serde(default)]
-    api_version: String,
-    #[serde(default)]
-    kind: String,
+    #[serde(default, deserialize_with = "api_version")]
+    api_version: Option<Expected>,
+    #[serde(default, deserialize_with = "kind")]
+    kind: Option<Expected>,
     #[serde(default)]
     metrics_server: MetricsSection,
     webhook_server: Option<WebhookSection>,
@@ -57,11 +61,16 @@ struct File {
     discovery: DiscoverySection,
 }
 
+/// A text that can only be one, and is.
+#[derive(Debug)]
+struct Expected;
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct MetricsSection {
     secure_serving: Option<bool>,
-    bind_address: Option<String>,
+    #[serde(default, deserialize_with = "bind_address")]
+    bind_address: Option<BindAddress>,
     #[serde(default)]
     tls: TlsSection,
 }
@@ -88,55 +97,133 @@ struct TlsSection {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct DiscoverySection {
-    mode: Option<String>,
-    cluster_name: Option<String>,
+    #[serde(default, deserialize_with = "mode")]
+    #[expect(dead_code, reason = "there is one mode")]
+    mode: Option<Expected>,
+    #[serde(default, deserialize_with = "cluster_name")]
+    cluster_name: Option<CellName>,
+}
+
+fn api_version<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Expected>, D::Error> {
+    exactly(&String::deserialize(field)?, API_VERSION).map(Some)
+}
+
+fn kind<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Expected>, D::Error> {
+    exactly(&String::deserialize(field)?, KIND).map(Some)
+}
+
+fn mode<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Expected>, D::Error> {
+    let mode = text(field)?;
+    mode.map(|mode| exactly(&mode, MODE)).transpose()
+}
+
+fn bind_address<'de, D: Deserializer<'de>>(field: D) -> Result<Option<BindAddress>, D::Error> {
+    let address = text(field)?;
+    let address = address.map(|address| address.parse().map_err(Error::custom));
+    address.transpose()
+}
+
+fn cluster_name<'de, D: Deserializer<'de>>(field: D) -> Result<Option<CellName>, D::Error> {
+    let name = text(field)?;
+    name.map(|name| CellName::new(name).map_err(Error::custom))
+        .transpose()
+}
+
+/// A text; an empty one means unset.
+fn text<'de, D: Deserializer<'de>>(field: D) -> Result<Option<String>, D::Error> {
+    let text = Option::<String>::deserialize(field)?;
+    Ok(text.filter(|text| !text.is_empty()))
+}
+
+fn exactly<E: Error>(text: &str, expected: &str) -> Result<Expected, E> {
+    if text == expected {
+        Ok(Expected)
+    } else {
+        Err(E::custom(format!("must be {expected:?}, is {text:?}")))
+    }
 }
 
 impl Config {
     /// Reads the file; without one, the defaults.
     pub(crate) fn load(path: Option<&Path>) -> anyhow::Result<Self> {
         let Some(path) = path else {
-            return Self::check(File::default());
+            return Ok(File::default().into());
         };
         let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
-        Self::parse(&text).with_context(|| path.display().to_string())
+        Self::parse(&path.display().to_string(), &text)
     }
 
-    fn parse(text: &str) -> anyhow::Result<Self> {
-        let file: File = serde_saphyr::from_str(text)?;
-        for (field, value, expected) in [
-            ("apiVersion", &file.api_version, API_VERSION),
-            ("kind", &file.kind, KIND),
-        ] {
-            if value != expected {
-                bail!("{field} is {value:?}, must be {expected:?}");
-            }
+    fn parse(name: &str, text: &str) -> anyhow::Result<Self> {
+        // The decoder ends at the first field that it does not know, which may be one because the syntax is broken.
+        if let Err(error) = serde_saphyr::from_str::<IgnoredAny>(text) {
+            bail!(
+                "{}: not valid YAML: {}",
+                place(name, &error),
+                problem(&error)
+            );
         }
-        Self::check(file)
+        let mut field = String::new();
+        let decoded = serde_saphyr::with_deserializer_from_str(text, |decoder| {
+            serde_path_to_error::deserialize(decoder).map_err(|error| {
+                field = error.path().to_string();
+                error.into_inner()
+            })
+        });
+        let file: File = decoded.map_err(|error| {
+            let (place, problem) = (place(name, &error), problem(&error));
+            match field.as_str() {
+                "." | "?" => anyhow!("{place}: {problem}"),
+                field => anyhow!("{place}: {field}: {problem}"),
+            }
+        })?;
+        for (field, is_given, expected) in [
+            ("apiVersion", file.api_version.is_some(), API_VERSION),
+            ("kind", file.kind.is_some(), KIND),
+        ] {
+            ensure!(is_given, "{name}: {field} is missing, must be {expected:?}");
+        }
+        Ok(file.into())
     }
+}
 
-    fn check(file: File) -> anyhow::Result<Self> {
+/// `FILE:LINE:COLUMN`, as far as it is known.
+fn place(name: &str, error: &serde_saphyr::Error) -> String {
+    error.location().map_or_else(
+        || name.to_owned(),
+        |at| format!("{name}:{}:{}", at.line(), at.column()),
+    )
+}
+
+/// What is wrong, in one line and without the place.
+fn problem(error: &serde_saphyr::Error) -> String {
+    match error.without_snippet() {
+        serde_saphyr::Error::SerdeUnknownField { expected, .. } => {
+            format!("unknown field, known are {}", expected.join(", "))
+        }
+        serde_saphyr::Error::InvalidScalar { ty: "u16", .. } => "must be 1-65535".to_owned(),
+        serde_saphyr::Error::Unexpected {
+            expected: "mapping start",
+            ..
+        } => "must be a mapping".to_owned(),
+        serde_saphyr::Error::Unexpected {
+            expected: "string scalar",
+            ..
+        } => "must be a text".to_owned(),
+        other => UserMessageFormatter.format_message(other).into_owned(),
+    }
+}
+
+impl From<File> for Config {
+    fn from(file: File) -> Self {
         let File {
             metrics_server,
             webhook_server,
             discovery,
             ..
         } = file;
-        match discovery.mode.as_deref() {
-            None | Some("" | "single") => {}
-            Some(mode) => {
-                bail!("discovery.mode is {mode:?}; \"single\" is the one that is supported")
-            }
-        }
-        let address = metrics_server
-            .bind_address
-            .as_deref()
-            .filter(|address| !address.is_empty());
-        let address = address.unwrap_or("0").parse().map_err(anyhow::Error::msg);
-        let cluster_name = discovery.cluster_name.filter(|name| !name.is_empty());
-        Ok(Self {
+        Self {
             metrics: MetricsServer {
-                address: address.context("metricsServer.bindAddress")?,
+                address: metrics_server.bind_address.unwrap_or(BindAddress::Off),
                 secure: metrics_server.secure_serving.unwrap_or(true),
                 files: metrics_server.tls.files("k8s-metrics-server"),
             },
@@ -151,11 +238,8 @@ impl Config {
                 },
                 files: server.tls.files("k8s-webhook-server"),
             }),
-            cluster_name: cluster_name
-                .map(CellName::new)
-                .transpose()
-                .context("discovery.clusterName")?,
-        })
+            cluster_name: discovery.cluster_name,
+        }
     }
 }
 
@@ -186,9 +270,10 @@ mod tests {
         "apiVersion: apiserver.config.datumapis.com/v1alpha1\nkind: WorkloadOperator\n";
 
     fn parse(text: &str) -> anyhow::Result<Config> {
-        Config::parse(&format!("{HEAD}{text}"))
+        Config::parse("c.yaml", &format!("{HEAD}{text}"))
     }
 
+    /// The text begins in line 3, after the head.
     fn error(text: &str) -> String {
         format!("{:#}", parse(text).unwrap_err())
     }
@@ -267,37 +352,78 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_or_given_twice_is_named() {
-        assert!(
-            error("metricServer: {}").contains("metricServer"),
-            "{}",
-            error("metricServer: {}")
-        );
-        let nested = "webhookServer: {tls: {secretRef: {name: x}}}";
-        assert!(error(nested).contains("secretRef"), "{}", error(nested));
-        let twice = "discovery: {}\ndiscovery: {}";
-        assert!(error(twice).contains("discovery"), "{}", error(twice));
+    fn an_error_is_one_line_with_the_place_and_the_field() {
+        for (text, expected) in [
+            (
+                "metricServer: {}",
+                "3:1: metricServer: unknown field, known are apiVersion, kind, metricsServer, webhookServer, discovery",
+            ),
+            (
+                "webhookServer: {tls: {secretRef: {name: x}}}",
+                "3:23: webhookServer.tls.secretRef: unknown field, known are certDir, certName, keyName",
+            ),
+            (
+                "webhookServer: {port: 70000}",
+                "3:23: webhookServer.port: must be 1-65535",
+            ),
+            ("webhookServer: 3", "3:16: webhookServer: must be a mapping"),
+            (
+                "webhookServer: {host: []}",
+                "3:23: webhookServer.host: must be a text",
+            ),
+            (
+                "discovery:\n  mode: milo",
+                "4:9: discovery.mode: must be \"single\", is \"milo\"",
+            ),
+            (
+                "metricsServer: {bindAddress: ':70000'}",
+                "3:30: metricsServer.bindAddress: the port of \":70000\" must be 1-65535",
+            ),
+            (
+                "discovery: {}\ndiscovery: {}",
+                "4:1: not valid YAML: duplicate mapping key: discovery not allowed here",
+            ),
+            (
+                "metricServer: [1, 2\nb: 3",
+                "4:2: not valid YAML: illegal placement of ':' indicator",
+            ),
+        ] {
+            assert_eq!(error(text), format!("c.yaml:{expected}"), "{text}");
+        }
+        for (text, expected) in [
+            (
+                "discovery: {clusterName: DFW 1}",
+                "c.yaml:3:26: discovery.clusterName: cell name \"DFW 1\" is not valid",
+            ),
+            (
+                "metricsServer: {bindAddress: x}",
+                "c.yaml:3:30: metricsServer.bindAddress: \"x\" is not an address",
+            ),
+        ] {
+            assert!(error(text).starts_with(expected), "{}", error(text));
+        }
     }
 
     #[test]
-    fn a_wrong_value_is_named_with_its_field() {
-        assert_eq!(
-            error("discovery: {mode: milo}"),
-            "discovery.mode is \"milo\"; \"single\" is the one that is supported"
-        );
-        assert!(
-            error("discovery: {clusterName: DFW 1}")
-                .starts_with("discovery.clusterName: cell name \"DFW 1\" is not valid")
-        );
-        assert!(
-            error("metricsServer: {bindAddress: x}")
-                .starts_with("metricsServer.bindAddress: \"x\" is not an address")
-        );
-        let error = format!("{:#}", Config::parse("kind: WorkloadOperator").unwrap_err());
-        assert_eq!(
-            error,
-            format!("apiVersion is \"\", must be {API_VERSION:?}")
-        );
+    fn another_kind_of_file_is_told_from_a_broken_one() {
+        for (text, expected) in [
+            (
+                "",
+                ": apiVersion is missing, must be \"apiserver.config.datumapis.com/v1alpha1\"",
+            ),
+            (
+                "apiVersion: v1\nkind: Config",
+                ":1:13: apiVersion: must be \"apiserver.config.datumapis.com/v1alpha1\", is \"v1\"",
+            ),
+            (
+                "apiVersion: apiserver.config.datumapis.com/v1alpha1",
+                ": kind is missing, must be \"WorkloadOperator\"",
+            ),
+            ("text", ":1:1: must be a mapping"),
+        ] {
+            let error = Config::parse("c.yaml", text).unwrap_err();
+            assert_eq!(format!("{error:#}"), format!("c.yaml{expected}"), "{text}");
+        }
     }
 
     #[test]
