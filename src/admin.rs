@@ -1,5 +1,6 @@
 //! `/healthz` and `/readyz`.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Router;
@@ -19,7 +20,16 @@ pub(crate) struct Readiness {
     /// The caches of the controllers.
     pub(crate) caches: Vec<Synced>,
     /// What the webhook server serves with, if it is on.
-    pub(crate) certificate: Option<watch::Receiver<reload::State>>,
+    pub(crate) certificate: Option<Certificate>,
+}
+
+/// The certificate of the webhook server.
+#[derive(Debug)]
+pub(crate) struct Certificate {
+    /// Where it is read from.
+    pub(crate) directory: PathBuf,
+    /// What is served.
+    pub(crate) state: watch::Receiver<reload::State>,
 }
 
 impl Readiness {
@@ -31,12 +41,13 @@ impl Readiness {
         }
         let pending = self.caches.iter().flat_map(Synced::pending);
         missing.extend(pending.map(|cache| format!("not listed yet: {cache}")));
-        if self
-            .certificate
-            .as_ref()
-            .is_some_and(|state| state.borrow().not_after.is_none())
+        if let Some(Certificate { directory, state }) = &self.certificate
+            && state.borrow().not_after.is_none()
         {
-            missing.push("no certificate to serve webhooks with".to_owned());
+            missing.push(format!(
+                "no certificate to serve webhooks with in {} (webhookServer.tls.certDir)",
+                directory.display()
+            ));
         }
         missing
     }

@@ -14,7 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::admin::{self, Readiness};
+use crate::admin::{self, Certificate, Readiness};
 use crate::args::{Args, BindAddress, Unset};
 use crate::config::{Config, MetricsServer, WebhookServer};
 use crate::leadership::Lease;
@@ -29,7 +29,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     // An error means that a provider has been installed already, which is as good.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let Unset(config) = &args.server_config;
-    let config = Config::load(config.as_deref())?;
+    let config = Config::load(config.as_deref()).context("--server-config")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
@@ -114,18 +114,29 @@ impl App {
 
     /// A client of the own cluster, if anything needs it.
     async fn own_cluster(&self, config: &Config) -> anyhow::Result<Option<Client>> {
-        let Args {
-            enable_management_controllers,
-            enable_cell_controllers,
-            leader_elect,
-            ..
-        } = self.args;
+        let args = &self.args;
         let reviews = config.metrics.secure && config.metrics.address != BindAddress::Off;
-        if !(enable_management_controllers || enable_cell_controllers || leader_elect || reviews) {
+        let needs = [
+            (
+                args.enable_management_controllers,
+                "--enable-management-controllers",
+            ),
+            (args.enable_cell_controllers, "--enable-cell-controllers"),
+            (args.leader_elect, "--leader-elect"),
+            (
+                reviews,
+                "metricsServer.secureServing, which is on unless it is false,",
+            ),
+        ];
+        let Some((_, who)) = needs.into_iter().find(|(needs, _)| *needs) else {
             return Ok(None);
-        }
-        let Unset(path) = &self.args.kubeconfig;
-        let config = connect::own_cluster(path.as_deref()).await?;
+        };
+        let Unset(path) = &args.kubeconfig;
+        let config = connect::own_cluster(path.as_deref()).await;
+        let config = config.with_context(|| match path {
+            Some(_) => "--kubeconfig".to_owned(),
+            None => format!("{who} needs the own cluster"),
+        })?;
         Ok(Some(connect::client(config, &user_agent("own"))?))
     }
 
@@ -194,10 +205,11 @@ impl App {
     async fn start_webhooks(
         &mut self,
         server: Option<WebhookServer>,
-    ) -> anyhow::Result<Option<tokio::sync::watch::Receiver<certs::reload::State>>> {
+    ) -> anyhow::Result<Option<Certificate>> {
         let Some(WebhookServer { address, files }) = server else {
             return Ok(None);
         };
+        let directory = files.directory.clone();
         let metrics = Arc::new(webhooks::Metrics::register(&mut self.registry));
         let router = webhooks::router(metrics, clock::now);
         let reloader = Reloader::new(files, clock::now).context("webhookServer.tls")?;
@@ -208,7 +220,7 @@ impl App {
         if let Some(listener) = listen(&address).await.context("webhookServer")? {
             serve(&self.servers, "webhooks", listener, acceptor, router);
         }
-        Ok(Some(state))
+        Ok(Some(Certificate { directory, state }))
     }
 
     async fn start_admin(&self, readiness: Readiness) -> anyhow::Result<()> {

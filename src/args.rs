@@ -4,8 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Parser, ValueEnum};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 /// Carries Datum's WorkloadDeployments through a Karmada hub to the cells, and their status back.
 #[derive(Clone, Debug, Parser)]
@@ -53,11 +54,12 @@ pub(crate) struct Args {
     pub(crate) log_format: LogFormat,
 
     /// What is logged: a level, or directives such as `info,planes=debug`.
-    #[arg(long, value_name = "DIRECTIVES", default_value = "info", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, value_name = "DIRECTIVES", default_value = DEFAULT_LOG_LEVEL, value_parser = directives)]
     pub(crate) log_level: String,
 }
 
 const DEFAULT_HEALTH_ADDRESS: &str = ":8081";
+const DEFAULT_LOG_LEVEL: &str = "info";
 
 /// A flag whose empty value means that it was not given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,7 +101,9 @@ impl FromStr for BindAddress {
             )
         };
         let (host, port) = text.rsplit_once(':').ok_or_else(error)?;
-        let port = port.parse().map_err(|_| error())?;
+        let port = port
+            .parse()
+            .map_err(|_| format!("the port of {text:?} must be 1-65535"))?;
         let bracketed = host
             .strip_prefix('[')
             .and_then(|host| host.strip_suffix(']'));
@@ -140,6 +144,26 @@ fn boolean(text: &str) -> Result<bool, String> {
         "" | "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok(false),
         _ => Err(format!("{text:?} is not true or false")),
     }
+}
+
+/// Directives of a log filter. `tracing` takes a word that is no level for a target of which everything is logged; here it
+/// is a mistake.
+fn directives(text: &str) -> Result<String, String> {
+    if text.is_empty() {
+        return Ok(DEFAULT_LOG_LEVEL.to_owned());
+    }
+    let is_word = |directive: &str| !directive.contains(['=', '[']);
+    // The parser of levels takes nothing for one.
+    let is_level = |word: &str| !word.is_empty() && word.parse::<LevelFilter>().is_ok();
+    for directive in text.split(',') {
+        if is_word(directive) && !is_level(directive) {
+            return Err(format!(
+                "{directive:?} is not a level: off, error, warn, info, debug, trace, or TARGET=LEVEL"
+            ));
+        }
+        EnvFilter::try_new(directive).map_err(|error| format!("{directive:?}: {error}"))?;
+    }
+    Ok(text.to_owned())
 }
 
 impl Args {
@@ -247,6 +271,33 @@ mod tests {
         }
         let args = parse(&["--downstream-kubeconfig=/hub"]).unwrap();
         assert_eq!(args.federation_kubeconfig, Unset(Some("/hub".into())));
+    }
+
+    #[test]
+    fn a_log_level_that_says_nothing_is_refused() {
+        for good in [
+            "info",
+            "DEBUG",
+            "off",
+            "info,planes=debug",
+            "warn,controllers::policy=trace,[reconcile]=debug",
+        ] {
+            assert_eq!(parse(&["--log-level", good]).unwrap().log_level, good);
+        }
+        assert_eq!(parse(&["--log-level="]).unwrap().log_level, "info");
+        for (bad, expected) in [
+            ("info,", "\"\" is not a level"),
+            ("inf0", "\"inf0\" is not a level: off, error, warn"),
+            ("info,planes", "\"planes\" is not a level"),
+            ("info,planes=loud", "\"planes=loud\": error parsing level"),
+            ("=debug", "\"=debug\": invalid filter directive"),
+        ] {
+            let error = parse(&["--log-level", bad]).unwrap_err();
+            assert!(
+                error.contains("--log-level") && error.contains(expected),
+                "{error}"
+            );
+        }
     }
 
     #[test]

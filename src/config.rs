@@ -4,15 +4,22 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail, ensure};
 use api::CellName;
 use certs::Files;
-use serde::Deserialize;
+use serde::de::{Error, IgnoredAny};
+use serde::{Deserialize, Deserializer};
+use serde_saphyr::{MessageFormatter, UserMessageFormatter};
 
 use crate::args::BindAddress;
 
+#[cfg(test)]
+mod tests;
+
 const API_VERSION: &str = "apiserver.config.datumapis.com/v1alpha1";
 const KIND: &str = "WorkloadOperator";
+/// The own cluster is the one project.
+const MODE: &str = "single";
 /// The webhook port where none is configured.
 const WEBHOOK_PORT: u16 = 9443;
 
@@ -46,10 +53,10 @@ pub(crate) struct WebhookServer {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct File {
-    #[serde(default)]
-    api_version: String,
-    #[serde(default)]
-    kind: String,
+    #[serde(default, deserialize_with = "api_version")]
+    api_version: Option<Expected>,
+    #[serde(default, deserialize_with = "kind")]
+    kind: Option<Expected>,
     #[serde(default)]
     metrics_server: MetricsSection,
     webhook_server: Option<WebhookSection>,
@@ -57,11 +64,16 @@ struct File {
     discovery: DiscoverySection,
 }
 
+/// A text that can only be one, and is.
+#[derive(Debug)]
+struct Expected;
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct MetricsSection {
     secure_serving: Option<bool>,
-    bind_address: Option<String>,
+    #[serde(default, deserialize_with = "bind_address")]
+    bind_address: Option<BindAddress>,
     #[serde(default)]
     tls: TlsSection,
 }
@@ -88,55 +100,133 @@ struct TlsSection {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct DiscoverySection {
-    mode: Option<String>,
-    cluster_name: Option<String>,
+    #[serde(default, deserialize_with = "mode")]
+    #[expect(dead_code, reason = "there is one mode")]
+    mode: Option<Expected>,
+    #[serde(default, deserialize_with = "cluster_name")]
+    cluster_name: Option<CellName>,
+}
+
+fn api_version<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Expected>, D::Error> {
+    exactly(&String::deserialize(field)?, API_VERSION).map(Some)
+}
+
+fn kind<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Expected>, D::Error> {
+    exactly(&String::deserialize(field)?, KIND).map(Some)
+}
+
+fn mode<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Expected>, D::Error> {
+    let mode = text(field)?;
+    mode.map(|mode| exactly(&mode, MODE)).transpose()
+}
+
+fn bind_address<'de, D: Deserializer<'de>>(field: D) -> Result<Option<BindAddress>, D::Error> {
+    let address = text(field)?;
+    let address = address.map(|address| address.parse().map_err(Error::custom));
+    address.transpose()
+}
+
+fn cluster_name<'de, D: Deserializer<'de>>(field: D) -> Result<Option<CellName>, D::Error> {
+    let name = text(field)?;
+    name.map(|name| CellName::new(name).map_err(Error::custom))
+        .transpose()
+}
+
+/// A text; an empty one means unset.
+fn text<'de, D: Deserializer<'de>>(field: D) -> Result<Option<String>, D::Error> {
+    let text = Option::<String>::deserialize(field)?;
+    Ok(text.filter(|text| !text.is_empty()))
+}
+
+fn exactly<E: Error>(text: &str, expected: &str) -> Result<Expected, E> {
+    if text == expected {
+        Ok(Expected)
+    } else {
+        Err(E::custom(format!("must be {expected:?}, is {text:?}")))
+    }
 }
 
 impl Config {
     /// Reads the file; without one, the defaults.
     pub(crate) fn load(path: Option<&Path>) -> anyhow::Result<Self> {
         let Some(path) = path else {
-            return Self::check(File::default());
+            return Ok(File::default().into());
         };
         let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
-        Self::parse(&text).with_context(|| path.display().to_string())
+        Self::parse(&path.display().to_string(), &text)
     }
 
-    fn parse(text: &str) -> anyhow::Result<Self> {
-        let file: File = serde_saphyr::from_str(text)?;
-        for (field, value, expected) in [
-            ("apiVersion", &file.api_version, API_VERSION),
-            ("kind", &file.kind, KIND),
-        ] {
-            if value != expected {
-                bail!("{field} is {value:?}, must be {expected:?}");
-            }
+    fn parse(name: &str, text: &str) -> anyhow::Result<Self> {
+        // The decoder ends at the first field that it does not know, which may be one because the syntax is broken.
+        if let Err(error) = serde_saphyr::from_str::<IgnoredAny>(text) {
+            bail!(
+                "{}: not valid YAML: {}",
+                place(name, &error),
+                problem(&error)
+            );
         }
-        Self::check(file)
+        let mut field = String::new();
+        let decoded = serde_saphyr::with_deserializer_from_str(text, |decoder| {
+            serde_path_to_error::deserialize(decoder).map_err(|error| {
+                field = error.path().to_string();
+                error.into_inner()
+            })
+        });
+        let file: File = decoded.map_err(|error| {
+            let (place, problem) = (place(name, &error), problem(&error));
+            match field.as_str() {
+                "." | "?" => anyhow!("{place}: {problem}"),
+                field => anyhow!("{place}: {field}: {problem}"),
+            }
+        })?;
+        for (field, is_given, expected) in [
+            ("apiVersion", file.api_version.is_some(), API_VERSION),
+            ("kind", file.kind.is_some(), KIND),
+        ] {
+            ensure!(is_given, "{name}: {field} is missing, must be {expected:?}");
+        }
+        Ok(file.into())
     }
+}
 
-    fn check(file: File) -> anyhow::Result<Self> {
+/// `FILE:LINE:COLUMN`, as far as it is known.
+fn place(name: &str, error: &serde_saphyr::Error) -> String {
+    error.location().map_or_else(
+        || name.to_owned(),
+        |at| format!("{name}:{}:{}", at.line(), at.column()),
+    )
+}
+
+/// What is wrong, in one line and without the place.
+fn problem(error: &serde_saphyr::Error) -> String {
+    match error.without_snippet() {
+        serde_saphyr::Error::SerdeUnknownField { expected, .. } => {
+            format!("unknown field, known are {}", expected.join(", "))
+        }
+        serde_saphyr::Error::InvalidScalar { ty: "u16", .. } => "must be 1-65535".to_owned(),
+        serde_saphyr::Error::Unexpected {
+            expected: "mapping start",
+            ..
+        } => "must be a mapping".to_owned(),
+        serde_saphyr::Error::Unexpected {
+            expected: "string scalar",
+            ..
+        } => "must be a text".to_owned(),
+        other => UserMessageFormatter.format_message(other).into_owned(),
+    }
+}
+
+impl From<File> for Config {
+    fn from(file: File) -> Self {
         let File {
             metrics_server,
             webhook_server,
             discovery,
             ..
         } = file;
-        match discovery.mode.as_deref() {
-            None | Some("" | "single") => {}
-            Some(mode) => {
-                bail!("discovery.mode is {mode:?}; \"single\" is the one that is supported")
-            }
-        }
-        let address = metrics_server
-            .bind_address
-            .as_deref()
-            .filter(|address| !address.is_empty());
-        let address = address.unwrap_or("0").parse().map_err(anyhow::Error::msg);
-        let cluster_name = discovery.cluster_name.filter(|name| !name.is_empty());
-        Ok(Self {
+        Self {
             metrics: MetricsServer {
-                address: address.context("metricsServer.bindAddress")?,
+                address: metrics_server.bind_address.unwrap_or(BindAddress::Off),
                 secure: metrics_server.secure_serving.unwrap_or(true),
                 files: metrics_server.tls.files("k8s-metrics-server"),
             },
@@ -151,11 +241,8 @@ impl Config {
                 },
                 files: server.tls.files("k8s-webhook-server"),
             }),
-            cluster_name: cluster_name
-                .map(CellName::new)
-                .transpose()
-                .context("discovery.clusterName")?,
-        })
+            cluster_name: discovery.cluster_name,
+        }
     }
 }
 
@@ -175,137 +262,5 @@ impl TlsSection {
             certificate: name(self.cert_name, "tls.crt"),
             key: name(self.key_name, "tls.key"),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const HEAD: &str =
-        "apiVersion: apiserver.config.datumapis.com/v1alpha1\nkind: WorkloadOperator\n";
-
-    fn parse(text: &str) -> anyhow::Result<Config> {
-        Config::parse(&format!("{HEAD}{text}"))
-    }
-
-    fn error(text: &str) -> String {
-        format!("{:#}", parse(text).unwrap_err())
-    }
-
-    #[test]
-    fn the_defaults_are_those_of_the_baseline() {
-        for config in [Config::load(None).unwrap(), parse("").unwrap()] {
-            assert!(config.webhooks.is_none());
-            assert_eq!(config.metrics.address, BindAddress::Off);
-            assert!(config.metrics.secure);
-            assert!(
-                config
-                    .metrics
-                    .files
-                    .directory
-                    .ends_with("k8s-metrics-server/serving-certs")
-            );
-            assert_eq!(config.cluster_name, None);
-        }
-        let webhooks = parse("webhookServer: {}").unwrap().webhooks.unwrap();
-        assert_eq!(
-            webhooks.address,
-            BindAddress::At {
-                host: String::new(),
-                port: 9443
-            }
-        );
-        assert!(
-            webhooks
-                .files
-                .directory
-                .ends_with("k8s-webhook-server/serving-certs")
-        );
-        assert_eq!(
-            (
-                webhooks.files.certificate.as_str(),
-                webhooks.files.key.as_str()
-            ),
-            ("tls.crt", "tls.key")
-        );
-    }
-
-    #[test]
-    fn every_field_has_its_effect() {
-        let config = parse(
-            "metricsServer: {secureServing: false, bindAddress: ':8443'}\n\
-             webhookServer: {host: 127.0.0.1, port: 1234, tls: {certDir: /c, certName: a, keyName: b}}\n\
-             discovery: {mode: single, clusterName: dfw1}\n",
-        )
-        .unwrap();
-        assert!(!config.metrics.secure);
-        assert_eq!(
-            config.metrics.address,
-            BindAddress::At {
-                host: String::new(),
-                port: 8443
-            }
-        );
-        let webhooks = config.webhooks.unwrap();
-        assert_eq!(
-            webhooks.address,
-            BindAddress::At {
-                host: "127.0.0.1".into(),
-                port: 1234
-            }
-        );
-        assert_eq!(
-            webhooks.files,
-            Files {
-                directory: "/c".into(),
-                certificate: "a".into(),
-                key: "b".into()
-            }
-        );
-        assert_eq!(config.cluster_name.unwrap().as_str(), "dfw1");
-    }
-
-    #[test]
-    fn what_is_unknown_or_given_twice_is_named() {
-        assert!(
-            error("metricServer: {}").contains("metricServer"),
-            "{}",
-            error("metricServer: {}")
-        );
-        let nested = "webhookServer: {tls: {secretRef: {name: x}}}";
-        assert!(error(nested).contains("secretRef"), "{}", error(nested));
-        let twice = "discovery: {}\ndiscovery: {}";
-        assert!(error(twice).contains("discovery"), "{}", error(twice));
-    }
-
-    #[test]
-    fn a_wrong_value_is_named_with_its_field() {
-        assert_eq!(
-            error("discovery: {mode: milo}"),
-            "discovery.mode is \"milo\"; \"single\" is the one that is supported"
-        );
-        assert!(
-            error("discovery: {clusterName: DFW 1}")
-                .starts_with("discovery.clusterName: cell name \"DFW 1\" is not valid")
-        );
-        assert!(
-            error("metricsServer: {bindAddress: x}")
-                .starts_with("metricsServer.bindAddress: \"x\" is not an address")
-        );
-        let error = format!("{:#}", Config::parse("kind: WorkloadOperator").unwrap_err());
-        assert_eq!(
-            error,
-            format!("apiVersion is \"\", must be {API_VERSION:?}")
-        );
-    }
-
-    #[test]
-    fn a_missing_file_is_named() {
-        let error = format!(
-            "{:#}",
-            Config::load(Some(Path::new("/no/such/config.yaml"))).unwrap_err()
-        );
-        assert!(error.starts_with("/no/such/config.yaml: "), "{error}");
     }
 }

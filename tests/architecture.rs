@@ -23,7 +23,7 @@ const ARROWS: [(&str, &[&str]); 9] = [
         "compute-federation",
         &["api", "certs", "controllers", "planes", "webhooks"],
     ),
-    ("controllers", &["api", "interpreters", "planes"]),
+    ("controllers", &["api", "planes"]),
     ("harness", &["api", "planes"]),
     ("interpreters", &["api"]),
     ("planes", &["api"]),
@@ -89,15 +89,6 @@ fn crates_use_only_what_the_architecture_allows() {
                 !dependencies[name].contains(*other),
                 "{name} must not use {other}"
             );
-        }
-    }
-}
-
-#[test]
-fn of_the_interpreters_controllers_use_the_fold_alone() {
-    for (file, text) in sources("controllers/src") {
-        for line in text.lines().filter(|line| line.contains("interpreters::")) {
-            assert!(line.contains("interpreters::fold"), "{file}: {line}");
         }
     }
 }

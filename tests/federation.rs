@@ -135,6 +135,8 @@ fn all() -> Vec<(&'static str, Test)> {
         Apart lifetime::nothing_outlives_a_killed_process;
         Apart lifetime::nothing_outlives_an_interrupted_process;
         Apart lifetime::nothing_outlives_a_panic;
+        Apart lifetime::a_federation_that_has_lost_a_part_is_kept_and_ended;
+        Apart lifetime::a_manager_that_dies_by_itself_is_named;
         Apart lifetime::a_part_that_dies_is_named_with_its_log;
     ]
 }

@@ -38,7 +38,9 @@ async fn an_unknown_field_of_the_config_file_is_named_with_the_file() {
     );
     let error = refused(&[&format!("--server-config={config}")]).await;
     assert!(
-        error.contains(&config) && error.contains("webhookServers"),
+        error.contains(&format!(
+            "--server-config: {config}:3:1: webhookServers: unknown field"
+        )),
         "{error}"
     );
 }
@@ -48,7 +50,7 @@ async fn a_missing_file_is_named() {
     let directory = TempDir::new().unwrap();
     let error = refused(&["--server-config=/no/such/config.yaml"]).await;
     assert!(
-        error.contains("/no/such/config.yaml: No such file"),
+        error.contains("--server-config: /no/such/config.yaml: No such file"),
         "{error}"
     );
     let error = refused(&[
@@ -57,7 +59,7 @@ async fn a_missing_file_is_named() {
     ])
     .await;
     assert!(
-        error.contains("/no/such/kubeconfig: No such file"),
+        error.contains("--kubeconfig: /no/such/kubeconfig: No such file"),
         "{error}"
     );
     let own = format!("--kubeconfig={}", kubeconfig(&directory));
@@ -101,7 +103,21 @@ async fn a_role_without_its_prerequisites_says_what_is_missing() {
     let hub = format!("--federation-kubeconfig={}", kubeconfig(&directory));
     let error = refused(&["--enable-management-controllers"]).await;
     assert!(
-        error.contains("no kubeconfig: --kubeconfig is not given"),
+        error.contains(
+            "--enable-management-controllers needs the own cluster: no kubeconfig: --kubeconfig is not given"
+        ),
+        "{error}"
+    );
+    let metrics = write(
+        &directory,
+        "metrics.yaml",
+        &format!("{HEAD}metricsServer: {{bindAddress: 'localhost:0'}}\n"),
+    );
+    let error = refused(&[&format!("--server-config={metrics}")]).await;
+    assert!(
+        error.contains(
+            "metricsServer.secureServing, which is on unless it is false, needs the own cluster: "
+        ),
         "{error}"
     );
     let error = refused(&["--enable-management-controllers", &own]).await;
@@ -151,4 +167,9 @@ async fn a_wrong_flag_is_named() {
     );
     let error = refused(&["--leader-elector"]).await;
     assert!(error.contains("--leader-elector"), "{error}");
+    let error = refused(&["--log-level=inf0"]).await;
+    assert!(
+        error.contains("--log-level") && error.contains("\"inf0\" is not a level"),
+        "{error}"
+    );
 }

@@ -168,7 +168,11 @@ fn review(operation: &str, kind: &str) -> Vec<u8> {
 async fn the_interpreter_runs_without_a_kubeconfig_and_answers_bad_requests_clearly() {
     let server = Server::start(&[]);
     let missing = server.until("/readyz", 503).await;
-    assert_eq!(missing, "no certificate to serve webhooks with\n");
+    let expected = format!(
+        "no certificate to serve webhooks with in {} (webhookServer.tls.certDir)\n",
+        server.directory.path().display()
+    );
+    assert_eq!(missing, expected);
     server.until("/healthz", 200).await;
     let ca = issue(server.directory.path());
     server.until("/readyz", 200).await;

@@ -7,6 +7,7 @@ use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use harness::federation::stop_kept;
 use harness::peers::Peers;
 use harness::{CellConfig, Config, Federation, wait};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
@@ -145,6 +146,69 @@ pub(crate) async fn nothing_outlives_a_panic() -> anyhow::Result<()> {
         "the process did not panic"
     );
     until_gone(&held).await
+}
+
+pub(crate) async fn a_federation_that_has_lost_a_part_is_kept_and_ended() -> anyhow::Result<()> {
+    // What is kept elsewhere must not be ended with it.
+    let target = tempfile::tempdir()?;
+    let federation = Federation::start(&Config {
+        target: target.path().to_owned(),
+        ..bare("kept")?
+    })
+    .await?;
+    let held = Held {
+        pids: federation.pids(),
+        directory: federation.directory().to_owned(),
+    };
+    let scheduler = held.pids.iter().find(|pid| {
+        let program = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+        program.ends_with("karmada-scheduler")
+    });
+    let scheduler = scheduler.and_then(|pid| Pid::from_raw(*pid));
+    kill_process(scheduler.context("a scheduler runs")?, Signal::KILL)?;
+    let death = federation.death().await.to_string();
+    let log = held.directory.join("logs/karmada-scheduler.log");
+    let expected = format!(
+        "karmada-scheduler was killed by signal 9, see {}:",
+        log.display()
+    );
+    ensure!(death.starts_with(&expected), "{death}");
+
+    let hub = federation.hub().client();
+    let parts = held.pids.len();
+    federation.keep().await?;
+    hub.apiserver_version().await.context("the hub goes on")?;
+    let left = held.pids.iter().filter(|pid| runs(**pid)).count();
+    ensure!(left == parts - 2, "{left} of {parts} go on");
+    let stopped = stop_kept(target.path())?;
+    ensure!(stopped == [held.directory.clone()], "{stopped:?}");
+    until_gone(&held).await
+}
+
+pub(crate) async fn a_manager_that_dies_by_itself_is_named() -> anyhow::Result<()> {
+    let federation = Federation::start(&Config {
+        managers: true,
+        ..bare("crashed")?
+    })
+    .await?;
+    let death = crash(&federation).await?.to_string();
+    federation.stop().await;
+    let expected = "dfw1-manager was killed by signal 9, see ";
+    ensure!(death.starts_with(expected), "{death}");
+    Ok(())
+}
+
+/// Ends a manager twice, and gives what is said of that.
+async fn crash(federation: &Federation) -> anyhow::Result<anyhow::Error> {
+    let mut manager = federation.cell_manager(fixture::DFW)?.lock().await;
+    let mut death = std::pin::pin!(federation.death());
+    // An end that a test wants is no death.
+    manager.kill().await;
+    ensure!(futures::poll!(&mut death).is_pending(), "a death");
+    manager.restart().await?;
+    ensure!(futures::poll!(&mut death).is_pending(), "a death");
+    manager.signal(Signal::KILL)?;
+    Ok(death.await)
 }
 
 pub(crate) async fn a_part_that_dies_is_named_with_its_log() -> anyhow::Result<()> {

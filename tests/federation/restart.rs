@@ -180,10 +180,12 @@ fn forget(value: &mut Value, space: &Space<'_>) {
     match value {
         Value::Object(fields) => {
             fields.retain(|name, _| {
+                let is_time = ["creationTimestamp", "lastTransitionTime"].contains(&name.as_str());
                 let name = name.to_ascii_lowercase();
-                !["time", "generation", "uid", "permanent-id"]
-                    .iter()
-                    .any(|part| name.contains(part))
+                !is_time
+                    && !["generation", "uid", "permanent-id"]
+                        .iter()
+                        .any(|part| name.contains(part))
             });
             fields.values_mut().for_each(|value| forget(value, space));
         }

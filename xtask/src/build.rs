@@ -1,7 +1,7 @@
 //! Cargo, called for what the commands need.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, ensure};
 
@@ -26,15 +26,29 @@ pub(crate) fn cargo(args: &[&str]) -> anyhow::Result<()> {
 
 /// The same, with more environment variables.
 pub(crate) fn cargo_with(args: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<()> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(args)
+    let status = command(args)
         .envs(environment.iter().copied())
-        .current_dir(root())
         .status()
         .context("cargo not started")?;
     ensure!(status.success(), "cargo {} failed", args.join(" "));
     Ok(())
+}
+
+/// The same, but gives what Cargo prints on its standard output.
+pub(crate) fn cargo_output(args: &[&str]) -> anyhow::Result<String> {
+    let output = command(args)
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cargo not started")?;
+    ensure!(output.status.success(), "cargo {} failed", args.join(" "));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+fn command(args: &[&str]) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(args).current_dir(root());
+    command
 }
 
 /// Builds the compute-federation binary and gives its path.

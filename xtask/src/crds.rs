@@ -5,6 +5,7 @@ use std::fs;
 use anyhow::{Context, bail};
 
 use crate::build::root;
+use crate::output::print;
 
 /// Writes the files, or with `check` fails if one differs from what would be written.
 pub(crate) fn run(check: bool) -> anyhow::Result<()> {
@@ -19,7 +20,7 @@ pub(crate) fn run(check: bool) -> anyhow::Result<()> {
             stale.push(file.name);
         } else {
             fs::write(&path, file.yaml).with_context(|| path.display().to_string())?;
-            println!("written: {}", file.name);
+            print(format!("written: {}", file.name))?;
         }
     }
     if !stale.is_empty() {

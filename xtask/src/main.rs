@@ -3,6 +3,7 @@
 mod build;
 mod crds;
 mod demo;
+mod output;
 mod test;
 
 use std::process::ExitCode;
@@ -10,6 +11,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 use harness::peers::Peers;
+use output::{Closed, print, tell};
 
 /// The developer's commands.
 #[derive(Parser)]
@@ -45,18 +47,19 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
+        // Whoever read it has seen enough.
+        Err(error) if error.is::<Closed>() => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            tell(format!("error: {error:#}"));
             ExitCode::FAILURE
         }
     }
 }
 
 fn peers() -> anyhow::Result<()> {
-    let peers =
-        Peers::find_or_build(|progress| eprintln!("{progress}")).context("outside programs")?;
+    let peers = Peers::find_or_build(|progress| tell(progress)).context("outside programs")?;
     for (name, path) in peers.programs() {
-        println!("{name} {}", path.display());
+        print(format!("{name} {}", path.display()))?;
     }
     Ok(())
 }

@@ -1,8 +1,10 @@
 //! `cargo xtask test`: everything that must hold, in one command.
 
+use anyhow::bail;
 use clap::ValueEnum;
 
-use crate::build::{cargo, cargo_with};
+use crate::build::{cargo, cargo_output, cargo_with};
+use crate::output::tell;
 use crate::{crds, peers};
 
 /// Runs the tests.
@@ -26,8 +28,38 @@ enum Scope {
     All,
 }
 
+/// What is pure, and what needs one process.
+const UNIT: &[&str] = &[
+    "test",
+    "--workspace",
+    "--locked",
+    "--lib",
+    "--bins",
+    "--test",
+    "architecture",
+    "--test",
+    "binary",
+];
+/// What needs a federation.
+const FEDERATION: &[&str] = &[
+    "test",
+    "--locked",
+    "--package",
+    "compute-federation",
+    "--test",
+    "federation",
+];
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let filter = args.filter.as_deref();
+    let suites: &[&[&str]] = match args.scope {
+        Scope::Unit => &[UNIT],
+        Scope::Federation => &[FEDERATION],
+        Scope::All => &[UNIT, FEDERATION],
+    };
+    if let Some(filter) = filter {
+        is_name(suites, filter)?;
+    }
     match args.scope {
         Scope::Unit => unit(filter),
         Scope::Federation => federation(filter),
@@ -37,6 +69,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             federation(filter)
         }
     }
+}
+
+/// Fails if no test has the filter in its name: nothing would be tested, and look as if it were.
+fn is_name(suites: &[&[&str]], filter: &str) -> anyhow::Result<()> {
+    for suite in suites {
+        let list = cargo_output(&[suite, [filter, "--", "--list"].as_slice()].concat())?;
+        if list.lines().any(|line| line.ends_with(": test")) {
+            return Ok(());
+        }
+    }
+    bail!("no test has {filter:?} in its name")
 }
 
 fn static_checks() -> anyhow::Result<()> {
@@ -70,39 +113,16 @@ fn static_checks() -> anyhow::Result<()> {
 
 fn unit(filter: Option<&str>) -> anyhow::Result<()> {
     step("unit tests");
-    let mut args = vec![
-        "test",
-        "--workspace",
-        "--locked",
-        "--lib",
-        "--bins",
-        "--test",
-        "architecture",
-        "--test",
-        "binary",
-    ];
-    args.extend(filter);
-    cargo(&args)
+    cargo(&[UNIT, filter.as_slice()].concat())
 }
 
 fn federation(filter: Option<&str>) -> anyhow::Result<()> {
     step("outside programs");
     peers()?;
     step("federation tests");
-    let mut args = vec![
-        "test",
-        "--locked",
-        "--package",
-        "compute-federation",
-        "--test",
-        "federation",
-    ];
-    if let Some(filter) = filter {
-        args.extend(["--", filter]);
-    }
-    cargo(&args)
+    cargo(&[FEDERATION, filter.as_slice()].concat())
 }
 
 fn step(name: &str) {
-    eprintln!("== {name}");
+    tell(format!("== {name}"));
 }

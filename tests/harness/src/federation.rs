@@ -11,16 +11,17 @@ use std::time::Duration;
 use anyhow::Context;
 use futures::FutureExt;
 use futures::future::{join_all, select_all, try_join_all};
+use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
 use crate::files;
 use crate::karmada::{self, KarmadaPorts};
-use crate::manager::{Manager, Role};
+use crate::manager::{self, Manager, Role};
 use crate::peers::Peers;
 use crate::pki::Pki;
 use crate::plane::{Plane, PlanePorts};
 use crate::ports::Ports;
-use crate::process::Process;
+use crate::process::{Life, Process};
 pub(crate) use kept::KEPT_STATE;
 use kept::Kept;
 pub use kept::stop_kept;
@@ -79,7 +80,7 @@ pub struct Federation {
     project: Plane,
     hub: Plane,
     cells: BTreeMap<String, Cell>,
-    management: Option<tokio::sync::Mutex<Manager>>,
+    management: Option<Managed>,
     others: Vec<Process>,
     ready_after: Duration,
     _ports: Ports,
@@ -87,8 +88,23 @@ pub struct Federation {
 
 struct Cell {
     plane: Plane,
-    manager: Option<tokio::sync::Mutex<Manager>>,
+    manager: Option<Managed>,
     provider: Option<Process>,
+}
+
+/// A manager for tests, and whether it runs, for all.
+struct Managed {
+    manager: Mutex<Manager>,
+    life: watch::Receiver<Option<Life>>,
+}
+
+impl From<Manager> for Managed {
+    fn from(manager: Manager) -> Self {
+        Self {
+            life: manager.life(),
+            manager: Mutex::new(manager),
+        }
+    }
 }
 
 impl Federation {
@@ -186,7 +202,6 @@ impl Federation {
         ));
         let (runners, _): (Vec<(_, _)>, _) = tokio::try_join!(runners, members)?;
 
-        let lock = tokio::sync::Mutex::new;
         let cells = cells
             .into_iter()
             .zip(runners)
@@ -195,7 +210,7 @@ impl Federation {
                     plane.name().to_owned(),
                     Cell {
                         plane,
-                        manager: manager.map(lock),
+                        manager: manager.map(Managed::from),
                         provider,
                     },
                 )
@@ -205,7 +220,7 @@ impl Federation {
             project,
             hub,
             cells: cells.collect(),
-            management: management.map(tokio::sync::Mutex::new),
+            management: management.map(Managed::from),
             others,
             ready_after: begin.elapsed(),
             _ports: ports,
@@ -259,9 +274,10 @@ impl Federation {
     /// # Errors
     ///
     /// When the federation is bare.
-    pub fn management(&self) -> anyhow::Result<&tokio::sync::Mutex<Manager>> {
-        self.management
-            .as_ref()
+    pub fn management(&self) -> anyhow::Result<&Mutex<Manager>> {
+        let managed = self.management.as_ref();
+        managed
+            .map(|managed| &managed.manager)
             .context("the federation runs without managers")
     }
 
@@ -270,31 +286,26 @@ impl Federation {
     /// # Errors
     ///
     /// When there is no such cell, or the federation is bare.
-    pub fn cell_manager(&self, name: &str) -> anyhow::Result<&tokio::sync::Mutex<Manager>> {
+    pub fn cell_manager(&self, name: &str) -> anyhow::Result<&Mutex<Manager>> {
         let cell = self
             .cells
             .get(name)
             .with_context(|| format!("there is no cell {name}"))?;
-        cell.manager
-            .as_ref()
+        let managed = cell.manager.as_ref();
+        managed
+            .map(|managed| &managed.manager)
             .context("the federation runs without managers")
     }
 
     /// The ids of all processes, tethers included, while no manager is locked.
     pub fn pids(&self) -> Vec<i32> {
-        let planes = self.planes().flat_map(Plane::processes);
-        let providers = self
-            .cells
-            .values()
-            .filter_map(|cell| cell.provider.as_ref());
-        let mut pids: Vec<_> = planes
-            .chain(&self.others)
-            .chain(providers)
+        let mut pids: Vec<_> = self
+            .processes()
             .flat_map(|process| [process.pid(), process.tether_pid().cast_signed()])
             .collect();
         for manager in self
-            .managers()
-            .filter_map(|manager| manager.try_lock().ok())
+            .managed()
+            .filter_map(|managed| managed.manager.try_lock().ok())
         {
             pids.extend(
                 manager
@@ -308,13 +319,29 @@ impl Federation {
 
     /// Waits until a process ends that no one asked to, and says what it wrote last.
     pub async fn death(&self) -> anyhow::Error {
-        let processes = self.planes().flat_map(Plane::processes).chain(&self.others);
-        let deaths =
-            processes.map(|process| async { process.death(process.ended().await) }.boxed());
-        select_all(deaths).await.0
+        let processes = self.processes().map(|process| {
+            let life = process.life();
+            async { life.death(life.ended().await) }.boxed()
+        });
+        let managers = self
+            .managed()
+            .map(|managed| manager::death(managed.life.clone()).boxed());
+        select_all(processes.chain(managers)).await.0
     }
 
-    fn managers(&self) -> impl Iterator<Item = &tokio::sync::Mutex<Manager>> {
+    /// All processes but the managers.
+    fn processes(&self) -> impl Iterator<Item = &Process> {
+        let providers = self
+            .cells
+            .values()
+            .filter_map(|cell| cell.provider.as_ref());
+        self.planes()
+            .flat_map(Plane::processes)
+            .chain(&self.others)
+            .chain(providers)
+    }
+
+    fn managed(&self) -> impl Iterator<Item = &Managed> {
         self.management
             .iter()
             .chain(self.cells.values().filter_map(|cell| cell.manager.as_ref()))
@@ -324,14 +351,14 @@ impl Federation {
         let (mut first, mut others) = (Vec::new(), self.others);
         first.extend(
             self.management
-                .and_then(|manager| manager.into_inner().into_process()),
+                .and_then(|managed| managed.manager.into_inner().into_process()),
         );
         others.extend(self.project.into_processes());
         others.extend(self.hub.into_processes());
         for cell in self.cells.into_values() {
             first.extend(
                 cell.manager
-                    .and_then(|manager| manager.into_inner().into_process()),
+                    .and_then(|managed| managed.manager.into_inner().into_process()),
             );
             others.extend(cell.provider);
             others.extend(cell.plane.into_processes());
@@ -346,19 +373,19 @@ impl Federation {
         join_all(others.into_iter().map(Process::kill)).await;
     }
 
-    /// Lets the federation go on without this process. [`stop_kept`] ends it.
+    /// Lets the federation go on without this process; parts that have ended stay so. [`stop_kept`] ends it.
     ///
     /// # Errors
     ///
-    /// When a process has ended already.
+    /// When it cannot be written down what is left running. Nothing is, then.
     pub async fn keep(self) -> anyhow::Result<()> {
         let state = self.directory.join(KEPT_STATE);
         let (managers, others) = self.into_processes();
         let processes: Vec<_> = managers.into_iter().chain(others).collect();
         let tethers = processes.iter().map(Process::tether_pid).collect();
-        fs::write(state, serde_json::to_string(&Kept { tethers })?)?;
-        try_join_all(processes.into_iter().map(Process::detach))
-            .await
-            .map(drop)
+        fs::write(&state, serde_json::to_string(&Kept { tethers })?)
+            .with_context(|| state.display().to_string())?;
+        join_all(processes.into_iter().map(Process::detach)).await;
+        Ok(())
     }
 }

@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use rustix::process::Signal;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 
 use crate::federation::Setup;
 use crate::plane::{Plane, flag};
-use crate::process::{Process, Program};
+use crate::process::{Life, Process, Program};
 use crate::wait;
 
 /// Time for a manager to be ready.
@@ -42,6 +44,7 @@ pub struct Manager {
     logs: PathBuf,
     ports: ManagerPorts,
     process: Option<Process>,
+    life: watch::Sender<Option<Life>>,
 }
 
 impl Manager {
@@ -92,6 +95,7 @@ impl Manager {
             logs: setup.logs.to_owned(),
             ports,
             process: None,
+            life: watch::Sender::new(None),
         };
         manager.restart().await?;
         Ok(manager)
@@ -113,12 +117,14 @@ impl Manager {
         })
         .await?;
         process.while_running(self.ready()).await?;
+        self.life.send_replace(Some(process.life().clone()));
         self.process = Some(process);
         Ok(())
     }
 
     /// Ends the manager as a crash would.
     pub async fn kill(&mut self) {
+        self.life.send_replace(None);
         if let Some(process) = self.process.take() {
             process.kill().await;
         }
@@ -126,10 +132,21 @@ impl Manager {
 
     /// Ends the manager by SIGTERM and gives its exit code.
     pub async fn terminate(&mut self) -> Option<i32> {
+        self.life.send_replace(None);
         match self.process.take() {
             Some(process) => Some(process.terminate().await),
             None => None,
         }
+    }
+
+    /// Sends a signal to the manager, as if from outside.
+    ///
+    /// # Errors
+    ///
+    /// When it does not run.
+    pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        let process = self.process.as_ref().context("the manager does not run")?;
+        process.signal(signal)
     }
 
     /// The port of the webhook server.
@@ -148,6 +165,11 @@ impl Manager {
             .map(|(_, body)| body)
     }
 
+    /// The process that runs, if none is being ended or started.
+    pub(crate) fn life(&self) -> watch::Receiver<Option<Life>> {
+        self.life.subscribe()
+    }
+
     pub(crate) fn process(&self) -> Option<&Process> {
         self.process.as_ref()
     }
@@ -163,6 +185,27 @@ impl Manager {
             Ok(())
         })
         .await
+    }
+}
+
+/// Waits until a manager ends that no one asked to, and describes that.
+pub(crate) async fn death(mut life: watch::Receiver<Option<Life>>) -> anyhow::Error {
+    loop {
+        let current = life.borrow_and_update().clone();
+        let ended = async {
+            match &current {
+                Some(life) => life.death(life.ended().await),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            // Whoever ends a manager says so before.
+            biased;
+            Ok(()) = life.changed() => {}
+            death = ended => if !life.has_changed().is_ok_and(|changed| changed) {
+                return death;
+            }
+        }
     }
 }
 

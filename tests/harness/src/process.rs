@@ -38,12 +38,37 @@ pub struct Program<'a> {
 
 /// A running process.
 pub struct Process {
-    name: String,
-    log: PathBuf,
     pid: i32,
     tether_pid: u32,
     stdin: Option<ChildStdin>,
+    life: Life,
+}
+
+/// Whether a process still runs, for whoever does not hold it.
+#[derive(Clone)]
+pub(crate) struct Life {
+    name: String,
+    log: PathBuf,
     ended: watch::Receiver<Option<i32>>,
+}
+
+impl Life {
+    /// Waits for the end of the process and gives its exit code.
+    pub(crate) async fn ended(&self) -> i32 {
+        let mut ended = self.ended.clone();
+        let code = ended.wait_for(Option::is_some).await.map(|code| *code);
+        code.ok().flatten().unwrap_or(1)
+    }
+
+    /// Describes the end of a process that should have gone on.
+    pub(crate) fn death(&self, code: i32) -> anyhow::Error {
+        let end = match code - tether::SIGNALLED {
+            signal @ 1..=64 => format!("was killed by signal {signal}"),
+            _ => format!("ended with exit code {code}"),
+        };
+        let tail = tail(&self.log);
+        anyhow::anyhow!("{} {end}, see {}:\n{tail}", self.name, self.log.display())
+    }
 }
 
 impl Process {
@@ -81,18 +106,20 @@ impl Process {
             bail!("{name}: not started")
         };
         Ok(Self {
-            name: name.to_owned(),
-            log,
             pid,
             tether_pid: tether.id().unwrap_or_default(),
             stdin: tether.stdin.take(),
-            ended: watch_end(tether),
+            life: Life {
+                name: name.to_owned(),
+                log,
+                ended: watch_end(tether),
+            },
         })
     }
 
     /// The name of the process, which is that of its log too.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.life.name
     }
 
     /// The process itself.
@@ -107,7 +134,11 @@ impl Process {
 
     /// Where the process writes.
     pub fn log(&self) -> &Path {
-        &self.log
+        &self.life.log
+    }
+
+    pub(crate) fn life(&self) -> &Life {
+        &self.life
     }
 
     /// Runs `work`, but fails as soon as the process ends, with what it said last.
@@ -116,26 +147,14 @@ impl Process {
         work: impl Future<Output = anyhow::Result<T>>,
     ) -> anyhow::Result<T> {
         tokio::select! {
-            result = work => result.with_context(|| format!("{}, see {}", self.name, self.log.display())),
-            code = self.ended() => Err(self.death(code)),
+            result = work => result.with_context(|| format!("{}, see {}", self.name(), self.log().display())),
+            code = self.ended() => Err(self.life.death(code)),
         }
     }
 
     /// Waits for the end of the process and gives its exit code.
     pub async fn ended(&self) -> i32 {
-        let mut ended = self.ended.clone();
-        let code = ended.wait_for(Option::is_some).await.map(|code| *code);
-        code.ok().flatten().unwrap_or(1)
-    }
-
-    /// Describes the end of a process that should have gone on.
-    pub(crate) fn death(&self, code: i32) -> anyhow::Error {
-        let tail = tail(&self.log);
-        anyhow::anyhow!(
-            "{} ended with exit code {code}, see {}:\n{tail}",
-            self.name,
-            self.log.display()
-        )
+        self.life.ended().await
     }
 
     /// Sends a signal to the process.
@@ -145,7 +164,7 @@ impl Process {
     /// When the process does not exist any more.
     pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
         let pid = Pid::from_raw(self.pid).context("a pid is not 0")?;
-        kill_process(pid, signal).with_context(|| format!("signal to {}", self.name))
+        kill_process(pid, signal).with_context(|| format!("signal to {}", self.name()))
     }
 
     /// Asks the process to end and waits until it has; kills it if it does not. Gives its exit code.
@@ -176,24 +195,20 @@ impl Process {
     }
 
     /// Lets the process live on when this one ends.
-    pub(crate) async fn detach(mut self) -> anyhow::Result<()> {
-        let stdin = self.stdin.as_mut().context("the tether has been cut")?;
-        stdin
-            .write_all(format!("{}\n", tether::DETACH).as_bytes())
-            .await?;
-        Ok(())
+    pub(crate) async fn detach(mut self) {
+        if let Some(stdin) = &mut self.stdin {
+            // An error means that it has ended already.
+            let _ = stdin
+                .write_all(format!("{}\n", tether::DETACH).as_bytes())
+                .await;
+        }
     }
 }
 
 fn watch_end(mut tether: Child) -> watch::Receiver<Option<i32>> {
     let (sender, ended) = watch::channel(None);
     tokio::spawn(async move {
-        let code = tether
-            .wait()
-            .await
-            .ok()
-            .and_then(|status| status.code())
-            .unwrap_or(1);
+        let code = tether.wait().await.map_or(1, tether::exit_code);
         sender.send_replace(Some(code));
     });
     ended

@@ -10,7 +10,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{BufRead, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 
 use anyhow::{Context, bail};
@@ -25,6 +25,9 @@ pub(crate) const EXEC: &str = "harness-exec";
 pub(crate) const TERMINATE: &str = "terminate";
 /// Line on a tether's standard input: let the program live on when the pipe closes.
 pub(crate) const DETACH: &str = "detach";
+
+/// Exit codes above this one stand for signals.
+pub(crate) const SIGNALLED: i32 = 128;
 
 /// `LOG REMOVE PROGRAM [ARG…]`: runs the program with its output appended to LOG, prints its pid, and ends with its exit
 /// code; removes the directory REMOVE, if that is not empty, when it ends.
@@ -64,8 +67,13 @@ fn try_hold(mut args: impl Iterator<Item = OsString>) -> anyhow::Result<i32> {
         // Nothing is left to remove if someone was faster.
         let _ = fs::remove_dir_all(PathBuf::from(remove));
     }
-    let signal = status.signal().map_or(1, |signal| 128 + signal);
-    Ok(status.code().unwrap_or(signal))
+    Ok(exit_code(status))
+}
+
+/// How a process has ended, in one number: its exit code, or [`SIGNALLED`] and the signal, as shells have it.
+pub(crate) fn exit_code(status: ExitStatus) -> i32 {
+    let signal = status.signal().map_or(1, |signal| SIGNALLED + signal);
+    status.code().unwrap_or(signal)
 }
 
 fn watch_parent(program: Pid) {

@@ -30,11 +30,7 @@ pub(crate) struct Hop {
 /// All phases, in order.
 pub(crate) fn phases() -> Vec<Phase> {
     vec![
-        Phase::new(
-            "create: two placements in two cities",
-            spec(&[("us", "DFW", 2), ("west", "ORD", 1)]),
-            &[("web-us-dfw", "dfw1", 2), ("web-west-ord", "ord1", 1)],
-        ),
+        creation("create: two placements in two cities"),
         Phase::new(
             "scale up: us from 2 to 3",
             spec(&[("us", "DFW", 3), ("west", "ORD", 1)]),
@@ -51,6 +47,15 @@ pub(crate) fn phases() -> Vec<Phase> {
             hops: last_hops(),
         },
     ]
+}
+
+/// The phase that brings the Workload up.
+pub(crate) fn creation(title: &'static str) -> Phase {
+    Phase::new(
+        title,
+        spec(&[("us", "DFW", 2), ("west", "ORD", 1)]),
+        &[("web-us-dfw", "dfw1", 2), ("web-west-ord", "ord1", 1)],
+    )
 }
 
 fn spec(placements: &[(&str, &str, i32)]) -> Value {

@@ -1,17 +1,23 @@
 //! The live table: one row per object, one column per plane. Plain lines where the output is no terminal.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{IsTerminal, Write, stdout};
+use std::io::{IsTerminal, stdout};
 
 use api::{Instance, Workload, WorkloadDeployment, condition};
 use harness::Federation;
 use kube::Resource;
+use rustix::termios::tcgetwinsize;
 
+use super::layout::{cut, fit, table};
 use super::observe::{Objects, State};
+use crate::output::{print, write};
 
-/// Width of a column.
+/// Width of a column where the output is no terminal.
 const WIDTH: usize = 22;
 const ABSENT: &str = "-";
+
+/// By name, what is seen of an object on each plane.
+type Rows = BTreeMap<String, Vec<String>>;
 
 /// Draws the table.
 pub(crate) struct Screen {
@@ -20,7 +26,7 @@ pub(crate) struct Screen {
     /// Lines of the last drawing, which the next one takes the place of.
     drawn: usize,
     /// The rows as they were last shown.
-    rows: BTreeMap<String, String>,
+    rows: Rows,
 }
 
 impl Screen {
@@ -32,61 +38,75 @@ impl Screen {
                 .collect(),
             is_terminal: stdout().is_terminal(),
             drawn: 0,
-            rows: BTreeMap::new(),
+            rows: Rows::new(),
         }
     }
 
     /// Tells of something that has happened. In a terminal the drawing tells it.
-    pub(crate) fn tell(&self, line: &str) {
-        if !self.is_terminal {
-            println!("{line}");
+    pub(crate) fn tell(&self, line: &str) -> anyhow::Result<()> {
+        if self.is_terminal {
+            return Ok(());
         }
+        print(line)
     }
 
     /// Draws the state and some lines below it; without a terminal, prints the rows that have changed.
-    pub(crate) fn draw(&mut self, state: &State, below: &[String]) {
-        let rows = self.table(state);
+    pub(crate) fn draw(&mut self, state: &State, below: &[String]) -> anyhow::Result<()> {
+        let rows = self.rows(state);
         if self.is_terminal {
-            let mut lines = vec![line("", self.planes.iter().map(String::as_str))];
-            lines.extend(rows.values().cloned());
-            lines.extend(below.iter().cloned());
-            let mut out = stdout().lock();
-            if self.drawn > 0 {
-                // Up to the first line of the last drawing, and clear from there.
-                let _ = write!(out, "\x1b[{}A\x1b[J", self.drawn);
-            }
-            for line in &lines {
-                let _ = writeln!(out, "{line}");
-            }
-            let _ = out.flush();
-            self.drawn = lines.len();
+            self.draw_in_terminal(&rows, below)?;
         } else if below.is_empty() {
-            for (name, row) in &rows {
-                if self.rows.get(name) != Some(row) {
-                    println!("{row}");
-                }
-            }
-            for name in self.rows.keys().filter(|name| !rows.contains_key(*name)) {
-                println!("{name:<WIDTH$}gone");
-            }
+            self.print_changes(&rows)?;
         }
         self.rows = rows;
+        Ok(())
     }
 
-    fn table(&self, state: &State) -> BTreeMap<String, String> {
-        let mut rows = BTreeMap::new();
+    fn draw_in_terminal(&mut self, rows: &Rows, below: &[String]) -> anyhow::Result<()> {
+        let (width, height) = size();
+        let all: Vec<_> = std::iter::once(("", &self.planes))
+            .chain(rows.iter().map(|(name, cells)| (name.as_str(), cells)))
+            .map(|(name, cells)| [&[name.to_owned()], cells.as_slice()].concat())
+            .collect();
+        // The cursor stands in the line below.
+        let lines = fit(&table(&all, width), below, height.saturating_sub(1));
+        let mut text = match self.drawn {
+            0 => String::new(),
+            // Up to the first line of the last drawing, and clear from there.
+            drawn => format!("\x1b[{drawn}A\x1b[J"),
+        };
+        for line in &lines {
+            text += &cut(line, width);
+            text += "\n";
+        }
+        self.drawn = lines.len();
+        write(&text)
+    }
+
+    fn print_changes(&self, rows: &Rows) -> anyhow::Result<()> {
+        if self.rows.is_empty() && !rows.is_empty() {
+            print(line("", &self.planes))?;
+        }
+        for (name, cells) in rows {
+            if self.rows.get(name) != Some(cells) {
+                print(line(name, cells))?;
+            }
+        }
+        for name in self.rows.keys().filter(|name| !rows.contains_key(*name)) {
+            print(line(name, &["gone".to_owned()]))?;
+        }
+        Ok(())
+    }
+
+    fn rows(&self, state: &State) -> Rows {
+        let mut rows = Rows::new();
         self.add(&mut rows, &state.workloads, workload);
         self.add(&mut rows, &state.deployments, deployment);
         self.add(&mut rows, &state.instances, instance);
         rows
     }
 
-    fn add<K: Resource>(
-        &self,
-        rows: &mut BTreeMap<String, String>,
-        objects: &Objects<K>,
-        show: fn(&K) -> String,
-    ) {
+    fn add<K: Resource>(&self, rows: &mut Rows, objects: &Objects<K>, show: fn(&K) -> String) {
         let names: BTreeSet<_> = objects.values().flat_map(BTreeMap::keys).collect();
         for name in names {
             let cells = self.planes.iter().map(|plane| {
@@ -98,22 +118,23 @@ impl Screen {
                     None => ABSENT.to_owned(),
                 }
             });
-            let cells: Vec<_> = cells.collect();
-            rows.insert(name.clone(), line(name, cells.iter().map(String::as_str)));
+            rows.insert(name.clone(), cells.collect());
         }
     }
 }
 
-fn line<'l>(name: &str, cells: impl Iterator<Item = &'l str>) -> String {
-    let cells = cells.map(|cell| {
-        format!(
-            "{:<WIDTH$}",
-            cell.chars().take(WIDTH - 1).collect::<String>()
-        )
-    });
-    format!("{name:<WIDTH$}{}", cells.collect::<String>())
-        .trim_end()
-        .to_owned()
+/// Columns and lines of the terminal.
+fn size() -> (usize, usize) {
+    match tcgetwinsize(stdout()) {
+        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
+        _ => (80, 24),
+    }
+}
+
+fn line(name: &str, cells: &[String]) -> String {
+    let cells = cells.iter().map(|cell| format!(" {cell:<WIDTH$}"));
+    let line = format!("{name:<WIDTH$}{}", cells.collect::<String>());
+    line.trim_end().to_owned()
 }
 
 fn workload(workload: &Workload) -> String {

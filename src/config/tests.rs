@@ -1,0 +1,171 @@
+//! What the config file may say, and what is said of what it may not.
+
+use super::*;
+
+const HEAD: &str = "apiVersion: apiserver.config.datumapis.com/v1alpha1\nkind: WorkloadOperator\n";
+
+fn parse(text: &str) -> anyhow::Result<Config> {
+    Config::parse("c.yaml", &format!("{HEAD}{text}"))
+}
+
+/// The text begins in line 3, after the head.
+fn error(text: &str) -> String {
+    format!("{:#}", parse(text).unwrap_err())
+}
+
+#[test]
+fn the_defaults_are_those_of_the_baseline() {
+    for config in [Config::load(None).unwrap(), parse("").unwrap()] {
+        assert!(config.webhooks.is_none());
+        assert_eq!(config.metrics.address, BindAddress::Off);
+        assert!(config.metrics.secure);
+        assert!(
+            config
+                .metrics
+                .files
+                .directory
+                .ends_with("k8s-metrics-server/serving-certs")
+        );
+        assert_eq!(config.cluster_name, None);
+    }
+    let webhooks = parse("webhookServer: {}").unwrap().webhooks.unwrap();
+    assert_eq!(
+        webhooks.address,
+        BindAddress::At {
+            host: String::new(),
+            port: 9443
+        }
+    );
+    assert!(
+        webhooks
+            .files
+            .directory
+            .ends_with("k8s-webhook-server/serving-certs")
+    );
+    assert_eq!(
+        (
+            webhooks.files.certificate.as_str(),
+            webhooks.files.key.as_str()
+        ),
+        ("tls.crt", "tls.key")
+    );
+}
+
+#[test]
+fn every_field_has_its_effect() {
+    let config = parse(
+        "metricsServer: {secureServing: false, bindAddress: ':8443'}\n\
+         webhookServer: {host: 127.0.0.1, port: 1234, tls: {certDir: /c, certName: a, keyName: b}}\n\
+         discovery: {mode: single, clusterName: dfw1}\n",
+    )
+    .unwrap();
+    assert!(!config.metrics.secure);
+    assert_eq!(
+        config.metrics.address,
+        BindAddress::At {
+            host: String::new(),
+            port: 8443
+        }
+    );
+    let webhooks = config.webhooks.unwrap();
+    assert_eq!(
+        webhooks.address,
+        BindAddress::At {
+            host: "127.0.0.1".into(),
+            port: 1234
+        }
+    );
+    assert_eq!(
+        webhooks.files,
+        Files {
+            directory: "/c".into(),
+            certificate: "a".into(),
+            key: "b".into()
+        }
+    );
+    assert_eq!(config.cluster_name.unwrap().as_str(), "dfw1");
+}
+
+#[test]
+fn an_error_is_one_line_with_the_place_and_the_field() {
+    for (text, expected) in [
+        (
+            "metricServer: {}",
+            "3:1: metricServer: unknown field, known are apiVersion, kind, metricsServer, webhookServer, discovery",
+        ),
+        (
+            "webhookServer: {tls: {secretRef: {name: x}}}",
+            "3:23: webhookServer.tls.secretRef: unknown field, known are certDir, certName, keyName",
+        ),
+        (
+            "webhookServer: {port: 70000}",
+            "3:23: webhookServer.port: must be 1-65535",
+        ),
+        ("webhookServer: 3", "3:16: webhookServer: must be a mapping"),
+        (
+            "webhookServer: {host: []}",
+            "3:23: webhookServer.host: must be a text",
+        ),
+        (
+            "discovery:\n  mode: milo",
+            "4:9: discovery.mode: must be \"single\", is \"milo\"",
+        ),
+        (
+            "metricsServer: {bindAddress: ':70000'}",
+            "3:30: metricsServer.bindAddress: the port of \":70000\" must be 1-65535",
+        ),
+        (
+            "discovery: {}\ndiscovery: {}",
+            "4:1: not valid YAML: duplicate mapping key: discovery not allowed here",
+        ),
+        (
+            "metricServer: [1, 2\nb: 3",
+            "4:2: not valid YAML: illegal placement of ':' indicator",
+        ),
+    ] {
+        assert_eq!(error(text), format!("c.yaml:{expected}"), "{text}");
+    }
+    for (text, expected) in [
+        (
+            "discovery: {clusterName: DFW 1}",
+            "c.yaml:3:26: discovery.clusterName: cell name \"DFW 1\" is not valid",
+        ),
+        (
+            "metricsServer: {bindAddress: x}",
+            "c.yaml:3:30: metricsServer.bindAddress: \"x\" is not an address",
+        ),
+    ] {
+        assert!(error(text).starts_with(expected), "{}", error(text));
+    }
+}
+
+#[test]
+fn another_kind_of_file_is_told_from_a_broken_one() {
+    for (text, expected) in [
+        (
+            "",
+            ": apiVersion is missing, must be \"apiserver.config.datumapis.com/v1alpha1\"",
+        ),
+        (
+            "apiVersion: v1\nkind: Config",
+            ":1:13: apiVersion: must be \"apiserver.config.datumapis.com/v1alpha1\", is \"v1\"",
+        ),
+        (
+            "apiVersion: apiserver.config.datumapis.com/v1alpha1",
+            ": kind is missing, must be \"WorkloadOperator\"",
+        ),
+        ("text", ":1:1: must be a mapping"),
+    ] {
+        let error = Config::parse("c.yaml", text).unwrap_err();
+        assert_eq!(format!("{error:#}"), format!("c.yaml{expected}"), "{text}");
+    }
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let error = format!(
+        "{:#}",
+        Config::load(Some(Path::new("/no/such/config.yaml"))).unwrap_err()
+    );
+    assert!(error.starts_with("/no/such/config.yaml: "), "{error}");
+}

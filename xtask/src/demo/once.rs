@@ -1,0 +1,147 @@
+//! `--once`: all phases, one after the other, and how long each hop took.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use api::{Instance, WorkloadDeployment};
+use harness::Federation;
+use kube::Api;
+use kube::api::ListParams;
+use tokio::time::{Instant, sleep_until};
+
+use super::hops::{Hop, Phase};
+use super::observe::Observer;
+use super::screen::Screen;
+use super::{NAMESPACE, apply, delete};
+use crate::output::print;
+
+/// Time for one phase.
+const PHASE: Duration = Duration::from_mins(1);
+/// Width of the column of hops in the report.
+const HOP_WIDTH: usize = 52;
+
+/// A phase, and when each of its hops had happened.
+type Outcome = (&'static str, Vec<(&'static str, Option<Duration>)>);
+
+/// Goes through phases and prints how long each hop took.
+pub(super) async fn run(
+    phases: Vec<Phase>,
+    federation: &Federation,
+    observer: &mut Observer,
+    screen: &mut Screen,
+) -> anyhow::Result<()> {
+    let mut report: Vec<Outcome> = Vec::new();
+    for phase in phases {
+        let begin = Instant::now();
+        match &phase.spec {
+            Some(spec) => apply(&federation.project().client(), spec).await?,
+            None => delete(&federation.project().client()).await?,
+        }
+        let done = follow(&phase, begin, observer, screen).await?;
+        let hops = phase.hops.iter().map(|hop| hop.title);
+        report.push((phase.title, hops.zip(done).collect()));
+        if phase.missing(&observer.state).is_some() {
+            print_report(&report)?;
+            return Err(phase.failure(&observer.state, federation, PHASE));
+        }
+    }
+    print_report(&report)
+}
+
+/// Waits until every hop has happened, and gives the time at which each had, with all before it. Ends when the phase's
+/// time is over.
+async fn follow(
+    phase: &Phase,
+    begin: Instant,
+    observer: &mut Observer,
+    screen: &mut Screen,
+) -> anyhow::Result<Vec<Option<Duration>>> {
+    let mut done: Vec<Option<Duration>> = vec![None; phase.hops.len()];
+    screen.tell(phase.title)?;
+    loop {
+        let holding = phase
+            .hops
+            .iter()
+            .take_while(|hop| (hop.check)(&observer.state).is_ok());
+        for (hop, done) in holding.zip(&mut done) {
+            if done.is_none() {
+                *done = Some(begin.elapsed());
+                screen.tell(&progress(hop, *done))?;
+            }
+        }
+        let hops = phase.hops.iter().zip(&done);
+        let lines: Vec<_> = std::iter::once(phase.title.to_owned())
+            .chain(hops.map(|(hop, done)| progress(hop, *done)))
+            .collect();
+        screen.draw(&observer.state, &lines)?;
+        if phase.missing(&observer.state).is_none() {
+            return Ok(done);
+        }
+        tokio::select! {
+            changed = observer.changed() => if changed.is_err() { return Ok(done) },
+            () = sleep_until(begin + PHASE) => return Ok(done),
+        }
+    }
+}
+
+fn progress(hop: &Hop, done: Option<Duration>) -> String {
+    match done {
+        Some(after) => format!("{:>8} ms  {}", after.as_millis(), hop.title),
+        None => format!("{:>11}  {}", "…", hop.title),
+    }
+}
+
+/// How long each hop took after the one before it, and after the change of the Workload.
+fn print_report(report: &[Outcome]) -> anyhow::Result<()> {
+    print(format!(
+        "\n{:<HOP_WIDTH$}{:>14}{:>14}",
+        "HOP", "SINCE PREVIOUS", "SINCE CHANGE"
+    ))?;
+    for (phase, hops) in report {
+        print(phase)?;
+        let mut before = Duration::ZERO;
+        for (hop, after) in hops {
+            let hop = format!("  {hop}");
+            match after {
+                Some(after) => {
+                    let since = after.saturating_sub(before).as_millis();
+                    let after_change = after.as_millis();
+                    print(format!(
+                        "{hop:<HOP_WIDTH$}{since:>11} ms{after_change:>11} ms"
+                    ))?;
+                    before = *after;
+                }
+                None => print(format!("{hop:<HOP_WIDTH$}{:>14}", "never"))?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Asks every API server itself that nothing is left.
+pub(super) async fn show_emptiness(
+    federation: &Federation,
+    hub_namespace: &str,
+) -> anyhow::Result<()> {
+    print("")?;
+    for plane in federation.planes() {
+        let namespace = match plane.kind() {
+            "project" => NAMESPACE,
+            _ => hub_namespace,
+        };
+        let deployments: Api<WorkloadDeployment> = Api::namespaced(plane.client(), namespace);
+        let instances: Api<Instance> = Api::namespaced(plane.client(), namespace);
+        let deployments = deployments.list(&ListParams::default()).await?.items.len();
+        let instances = instances.list(&ListParams::default()).await?.items.len();
+        print(format!(
+            "{:<8} {deployments} WorkloadDeployments, {instances} Instances",
+            plane.name()
+        ))?;
+        ensure!(
+            deployments == 0 && instances == 0,
+            "{} is not empty",
+            plane.name()
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,30 @@
+//! What the commands say: results on the standard output, progress on the standard error.
+
+use std::fmt::Display;
+use std::io::{self, ErrorKind, Write, stderr, stdout};
+
+/// No one reads the standard output any more.
+#[derive(Debug, thiserror::Error)]
+#[error("the output is closed")]
+pub(crate) struct Closed;
+
+/// Prints a line of the result.
+pub(crate) fn print(line: impl Display) -> anyhow::Result<()> {
+    write(&format!("{line}\n"))
+}
+
+/// Prints a text as it is.
+pub(crate) fn write(text: &str) -> anyhow::Result<()> {
+    let mut out = stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.map_err(|error: io::Error| match error.kind() {
+        ErrorKind::BrokenPipe => Closed.into(),
+        _ => error.into(),
+    })
+}
+
+/// Tells of progress.
+pub(crate) fn tell(line: impl Display) {
+    // Whoever has closed it does not want to know.
+    let _ = writeln!(stderr(), "{line}");
+}
