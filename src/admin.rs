@@ -45,11 +45,19 @@ impl Readiness {
             && state.borrow().not_after.is_none()
         {
             missing.push(format!(
-                "no certificate to serve webhooks with in {} (webhookServer.tls.certDir)",
+                "no certificate to serve webhooks with in {}",
                 directory.display()
             ));
         }
         missing
+    }
+
+    /// What is wrong although the process is ready.
+    fn warning(&self) -> Option<String> {
+        let problem = self.certificate.as_ref()?.state.borrow().problem.clone()?;
+        Some(format!(
+            "the former certificate stays in service: {problem}\n"
+        ))
     }
 }
 
@@ -57,7 +65,10 @@ impl Readiness {
 pub(crate) fn router(readiness: Readiness) -> Router {
     let readyz = |State(readiness): State<Arc<Readiness>>| async move {
         match readiness.missing() {
-            missing if missing.is_empty() => (StatusCode::OK, "ok\n".to_owned()),
+            missing if missing.is_empty() => (
+                StatusCode::OK,
+                "ok\n".to_owned() + &readiness.warning().unwrap_or_default(),
+            ),
             missing => (StatusCode::SERVICE_UNAVAILABLE, missing.join("\n") + "\n"),
         }
     };

@@ -1,16 +1,16 @@
 //! The wiring of the process: what is started, in which order, and how it ends.
 
-use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use api::{CellName, ProjectName};
-use certs::{Acceptor, CertificateError, Certificates, Files, Reloader};
+use certs::{Acceptor, Certificates, Reloader};
 use controllers::wiring::Synced;
-use controllers::{cell, management};
+use controllers::{ca_bundle::Delays, cell, management};
 use kube::Client;
 use planes::{Tasks, clock, connect};
 use prometheus_client::registry::Registry;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -18,8 +18,10 @@ use crate::admin::{self, Certificate, Readiness};
 use crate::args::{Args, BindAddress, Unset};
 use crate::config::{Config, MetricsServer, WebhookServer};
 use crate::leadership::Lease;
-use crate::metrics_server::{self, CertificateMetrics};
-use crate::serving::{listen, serve, start_reloading};
+use crate::metrics_server;
+use crate::serving::{CERTIFICATE_POLL, Servers, listen};
+use crate::signals::Signals;
+use crate::webhook_server::{self, Callers};
 
 /// Name of the one project of `discovery.mode: single` (compute.md 5.1).
 const SINGLE: &str = "single";
@@ -44,7 +46,7 @@ struct App {
     /// The controllers; they stop first.
     work: Tasks,
     /// The servers; they stop last.
-    servers: Tasks,
+    servers: Servers,
     may_write: CancellationToken,
     caches: Vec<Synced>,
 }
@@ -59,15 +61,16 @@ impl App {
             registry,
             planes_metrics,
             work: Tasks::default(),
-            servers: Tasks::default(),
+            servers: Servers::default(),
             may_write: CancellationToken::new(),
             caches: Vec::new(),
         };
         let own = app.own_cluster(&config).await?;
         app.start_controllers(&config, own.as_ref()).await?;
+        let serves_webhooks = config.webhooks.is_some();
         let certificate = app.start_webhooks(config.webhooks).await?;
         let readiness = Readiness {
-            stopping: app.work.stop(),
+            stopping: app.servers.draining.clone(),
             caches: std::mem::take(&mut app.caches),
             certificate,
         };
@@ -85,7 +88,7 @@ impl App {
         let mut lease = Lease::start(&args, own, &planes_metrics, may_write)?;
         info!(version = env!("CARGO_PKG_VERSION"), "started");
 
-        let (work_stop, servers_stop) = (work.stop(), servers.stop());
+        let (work_stop, servers_stop) = (work.stop(), servers.tasks.stop());
         tokio::select! {
             name = signals.next() => info!(signal = name, "stopping"),
             () = work_stop.cancelled() => {}
@@ -93,6 +96,12 @@ impl App {
             // Another process may write from now on: nothing that has begun may be finished.
             error = lease.lost() => return Err(error),
         }
+        servers.draining.cancel();
+        let delay = match serves_webhooks {
+            true => args.server.shutdown_delay,
+            false => Duration::ZERO,
+        };
+        let delay_over = Instant::now() + delay;
         work_stop.cancel();
         let work_failure = tokio::select! {
             failure = work.ended() => failure,
@@ -100,9 +109,14 @@ impl App {
             name = signals.next() => bail!("a second {name} came before the controllers had stopped"),
         };
         lease.release().await;
+        tokio::select! {
+            () = sleep_until(delay_over) => {}
+            () = servers_stop.cancelled() => {}
+            name = signals.next() => bail!("a second {name} came before all requests were answered"),
+        }
         servers_stop.cancel();
         let servers_failure = tokio::select! {
-            failure = servers.ended() => failure,
+            failure = servers.tasks.ended() => failure,
             name = signals.next() => bail!("a second {name} came before all requests were answered"),
         };
         if let Some(failure) = work_failure.or(servers_failure) {
@@ -209,18 +223,40 @@ impl App {
         let Some(WebhookServer { address, files }) = server else {
             return Ok(None);
         };
-        let directory = files.directory.clone();
-        let metrics = Arc::new(webhooks::Metrics::register(&mut self.registry));
-        let router = webhooks::router(metrics, clock::now);
-        let reloader = Reloader::new(files, clock::now).context("webhookServer.tls")?;
-        let state = reloader.state();
-        self.registry
-            .register_collector(Box::new(CertificateMetrics(state.clone())));
-        let acceptor = start_reloading(&self.servers, reloader);
+        let args = &self.args;
+        // A cell has no right to what is registered on the hub.
+        let tells_callers = args.federation_kubeconfig.0.is_some() && !args.enable_cell_controllers;
+        let callers = match tells_callers {
+            true => Some(Callers {
+                tasks: &self.work,
+                hub: self.hub("management").await?,
+                delays: Delays {
+                    trust: args.ca_bundle_delay,
+                    retirement: args.ca_bundle_retirement,
+                },
+                metrics: self.planes_metrics.clone(),
+                may_write: self.may_write.clone(),
+            }),
+            false => None,
+        };
+        let (acceptor, certificate) = webhook_server::follow_certificate(
+            &self.servers,
+            &mut self.registry,
+            &args.server,
+            files,
+            callers,
+        )
+        .context("webhookServer.tls")?;
         if let Some(listener) = listen(&address).await.context("webhookServer")? {
-            serve(&self.servers, "webhooks", listener, acceptor, router);
+            webhook_server::serve(
+                &self.servers,
+                &mut self.registry,
+                &args.server,
+                listener,
+                acceptor,
+            );
         }
-        Ok(Some(Certificate { directory, state }))
+        Ok(Some(certificate))
     }
 
     async fn start_admin(&self, readiness: Readiness) -> anyhow::Result<()> {
@@ -229,20 +265,16 @@ impl App {
             .await
             .context("--health-probe-bind-address")?
         {
-            serve(
-                &self.servers,
-                "health probes",
-                listener,
-                Acceptor::Plain,
-                admin::router(readiness),
-            );
+            let router = admin::router(readiness);
+            self.servers
+                .serve_operators("health probes", listener, Acceptor::Plain, router);
         }
         Ok(())
     }
 }
 
 async fn start_metrics(
-    servers: &Tasks,
+    servers: &Servers,
     server: MetricsServer,
     registry: Registry,
     own: Option<Client>,
@@ -255,62 +287,22 @@ async fn start_metrics(
     let Some(listener) = listen(&address).await.context("metricsServer")? else {
         return Ok(());
     };
-    if !secure {
-        serve(
-            servers,
-            "metrics",
-            listener,
-            Acceptor::Plain,
-            metrics_server::router(registry, None),
-        );
-        return Ok(());
-    }
-    let own =
-        own.context("metricsServer.secureServing needs the own cluster, which reviews tokens")?;
-    let acceptor = metrics_acceptor(servers, files).context("metricsServer.tls")?;
-    serve(
-        servers,
-        "metrics",
-        listener,
-        acceptor,
-        metrics_server::router(registry, Some(own)),
-    );
+    let (acceptor, reviewer) = if secure {
+        let own =
+            own.context("metricsServer.secureServing needs the own cluster, which reviews tokens")?;
+        let mut reloader = Reloader::new(files, clock::now).context("metricsServer.tls")?;
+        // As the baseline has it: its scraper skips the check.
+        let names = ["localhost".to_owned()];
+        reloader.serve_meanwhile(Certificates::self_signed(&names, clock::now())?);
+        (servers.reload(reloader, CERTIFICATE_POLL), Some(own))
+    } else {
+        (Acceptor::Plain, None)
+    };
+    let router = metrics_server::router(registry, reviewer);
+    servers.serve_operators("metrics", listener, acceptor, router);
     Ok(())
-}
-
-/// Without a certificate in the directory a self-signed one serves, as the baseline has it: its scraper skips the check.
-fn metrics_acceptor(servers: &Tasks, files: Files) -> Result<Acceptor, CertificateError> {
-    match files.load(clock::now()) {
-        Err(CertificateError::Missing(_)) => {
-            Ok(Certificates::self_signed(&["localhost".to_owned()], clock::now())?.into())
-        }
-        Err(error) => Err(error),
-        Ok(_) => Ok(start_reloading(servers, Reloader::new(files, clock::now)?)),
-    }
 }
 
 fn user_agent(role: &str) -> String {
     format!("compute-federation/{} ({role})", env!("CARGO_PKG_VERSION"))
-}
-
-/// The signals that end the process.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn new() -> anyhow::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
-    }
 }

@@ -1,16 +1,46 @@
 //! The command line, in the forms of Go's `flag` package, because manifests pass them (compute.md 5.2 and 5.3).
 
+mod interpreter;
+mod server;
+#[cfg(test)]
+mod tests;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
-use clap::{ArgAction, Parser, ValueEnum};
+use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+use jiff::SignedDuration;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
+pub(crate) use interpreter::InterpreterArgs;
+pub(crate) use server::ServerArgs;
+
 /// Carries Datum's WorkloadDeployments through a Karmada hub to the cells, and their status back.
 #[derive(Clone, Debug, Parser)]
-#[command(version, disable_help_subcommand = true)]
+#[command(
+    version,
+    disable_help_subcommand = true,
+    args_conflicts_with_subcommands = true
+)]
+pub(crate) struct CommandLine {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) manager: Args,
+}
+
+/// What there is beside the manager.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Karmada's resource interpreter alone, without any kubeconfig.
+    Interpreter(InterpreterArgs),
+}
+
+/// The flags of the manager.
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// Kubeconfig of the process's own cluster: the project in the management plane, the cell in a cell. Else KUBECONFIG,
     /// else that of the pod.
@@ -49,6 +79,24 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDRESS", value_parser = health_address, default_value = DEFAULT_HEALTH_ADDRESS)]
     pub(crate) health_probe_bind_address: BindAddress,
 
+    /// How long a new authority is in the caBundle before a certificate of it is served.
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "5s")]
+    pub(crate) ca_bundle_delay: Duration,
+
+    /// How long an authority stays in the caBundle that is not needed here: longer than it takes until every replica serves
+    /// a new certificate.
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "10m")]
+    pub(crate) ca_bundle_retirement: Duration,
+
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
+}
+
+/// What is logged, and how.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct LogArgs {
     /// Form of the log.
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) log_format: LogFormat,
@@ -166,8 +214,15 @@ fn directives(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-impl Args {
-    pub(crate) fn from_command_line() -> Self {
+/// A length of time in Go's form, such as `5s` or `1m30s`.
+fn time(text: &str) -> Result<Duration, String> {
+    let parsed: Result<SignedDuration, _> = text.parse();
+    let parsed = parsed.ok().and_then(|time| Duration::try_from(time).ok());
+    parsed.ok_or_else(|| format!("{text:?} is not a length of time such as 5s or 1m30s"))
+}
+
+impl CommandLine {
+    pub(crate) fn parse_process() -> Self {
         Self::parse_from(go_forms(std::env::args_os()))
     }
 }
@@ -182,139 +237,4 @@ fn go_forms(args: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsStri
         }
         _ => arg,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(args: &[&str]) -> Result<Args, String> {
-        let args = std::iter::once("compute-federation")
-            .chain(args.iter().copied())
-            .map(OsString::from);
-        Args::try_parse_from(go_forms(args)).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn nothing_is_on_by_default() {
-        let args = parse(&[]).unwrap();
-        assert!(
-            !args.enable_management_controllers
-                && !args.enable_cell_controllers
-                && !args.leader_elect
-        );
-        assert_eq!(args.server_config, Unset(None));
-        assert_eq!(
-            args.health_probe_bind_address,
-            BindAddress::At {
-                host: String::new(),
-                port: 8081
-            }
-        );
-    }
-
-    #[test]
-    fn booleans_take_gos_forms() {
-        for (flag, expected) in [
-            ("--leader-elect", true),
-            ("-leader-elect", true),
-            ("--leader-elect=true", true),
-            ("--leader-elect=1", true),
-            ("--leader-elect=T", true),
-            ("--leader-elect=false", false),
-            ("--leader-elect=F", false),
-            ("--leader-elect=", false),
-        ] {
-            assert_eq!(parse(&[flag]).unwrap().leader_elect, expected, "{flag}");
-        }
-        let error = parse(&["--leader-elect=yes"]).unwrap_err();
-        assert!(
-            error.contains("--leader-elect") && error.contains("\"yes\" is not true or false"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn an_empty_value_means_unset() {
-        let args = parse(&[
-            "--server-config=",
-            "--federation-kubeconfig=",
-            "--kubeconfig",
-            "",
-        ])
-        .unwrap();
-        assert_eq!(args.server_config, Unset(None));
-        assert_eq!(args.federation_kubeconfig, Unset(None));
-        assert_eq!(args.kubeconfig, Unset(None));
-        let args = parse(&["--health-probe-bind-address="]).unwrap();
-        assert_eq!(
-            args.health_probe_bind_address,
-            BindAddress::At {
-                host: String::new(),
-                port: 8081
-            }
-        );
-    }
-
-    #[test]
-    fn values_follow_an_equals_sign_or_a_space() {
-        for flags in [
-            vec!["--server-config=/c.yaml"],
-            vec!["--server-config", "/c.yaml"],
-            vec!["-server-config=/c.yaml"],
-        ] {
-            assert_eq!(
-                parse(&flags).unwrap().server_config,
-                Unset(Some("/c.yaml".into())),
-                "{flags:?}"
-            );
-        }
-        let args = parse(&["--downstream-kubeconfig=/hub"]).unwrap();
-        assert_eq!(args.federation_kubeconfig, Unset(Some("/hub".into())));
-    }
-
-    #[test]
-    fn a_log_level_that_says_nothing_is_refused() {
-        for good in [
-            "info",
-            "DEBUG",
-            "off",
-            "info,planes=debug",
-            "warn,controllers::policy=trace,[reconcile]=debug",
-        ] {
-            assert_eq!(parse(&["--log-level", good]).unwrap().log_level, good);
-        }
-        assert_eq!(parse(&["--log-level="]).unwrap().log_level, "info");
-        for (bad, expected) in [
-            ("info,", "\"\" is not a level"),
-            ("inf0", "\"inf0\" is not a level: off, error, warn"),
-            ("info,planes", "\"planes\" is not a level"),
-            ("info,planes=loud", "\"planes=loud\": error parsing level"),
-            ("=debug", "\"=debug\": invalid filter directive"),
-        ] {
-            let error = parse(&["--log-level", bad]).unwrap_err();
-            assert!(
-                error.contains("--log-level") && error.contains(expected),
-                "{error}"
-            );
-        }
-    }
-
-    #[test]
-    fn addresses_take_gos_forms() {
-        let at = |host: &str, port| {
-            Ok(BindAddress::At {
-                host: host.into(),
-                port,
-            })
-        };
-        assert_eq!("0".parse(), Ok(BindAddress::Off));
-        assert_eq!(":8443".parse(), at("", 8443));
-        assert_eq!("127.0.0.1:0".parse(), at("127.0.0.1", 0));
-        assert_eq!("localhost:8081".parse(), at("localhost", 8081));
-        assert_eq!("[::1]:8081".parse(), at("::1", 8081));
-        for text in ["", "8081", ":x", ":70000", "::1:8081", "localhost"] {
-            assert!(text.parse::<BindAddress>().is_err(), "{text}");
-        }
-    }
 }

@@ -261,6 +261,8 @@ impl TlsSection {
                 .unwrap_or_else(|| std::env::temp_dir().join(server).join("serving-certs")),
             certificate: name(self.cert_name, "tls.crt"),
             key: name(self.key_name, "tls.key"),
+            // CSI drivers and cert-manager name it so.
+            authorities: "ca.crt".to_owned(),
         }
     }
 }

@@ -5,10 +5,10 @@ use std::io;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::args::{Args, LogFormat};
+use crate::args::{LogArgs, LogFormat};
 
 /// Starts logging.
-pub(crate) fn start(args: &Args) {
+pub(crate) fn start(args: &LogArgs) {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(&args.log_level))
         .with_writer(io::stderr);

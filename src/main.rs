@@ -4,26 +4,50 @@ mod admin;
 mod app;
 mod args;
 mod config;
+mod interpreter;
 mod leadership;
 mod logging;
 mod metrics_server;
 mod serving;
+mod signals;
+mod webhook_server;
 
 use std::process::ExitCode;
 
-use args::Args;
+use args::{Command, CommandLine};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let args = Args::from_command_line();
-    logging::start(&args);
-    match app::run(args) {
+    let CommandLine { command, manager } = CommandLine::parse_process();
+    allow_many_files();
+    let ended = match command {
+        None => {
+            logging::start(&manager.log);
+            app::run(manager)
+        }
+        Some(Command::Interpreter(args)) => {
+            logging::start(&args.log);
+            interpreter::run(&args)
+        }
+    };
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("{error:#}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Raises the limit of open files to what is allowed: each connection is one. Without success the usual limit holds.
+fn allow_many_files() {
+    let limits = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limits.maximum,
+        ..limits
+    };
+    let _ = setrlimit(Resource::Nofile, raised);
 }

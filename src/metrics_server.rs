@@ -17,7 +17,7 @@ use k8s_openapi::api::authorization::v1::{
 use kube::api::PostParams;
 use kube::{Api, Client};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
@@ -132,45 +132,49 @@ pub(crate) struct CertificateMetrics(pub(crate) watch::Receiver<reload::State>);
 
 impl Collector for CertificateMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
-        let reload::State {
-            not_after,
-            reloads,
-            failures,
-        } = self.0.borrow().clone();
-        let mut encode =
-            |name: &str,
-             help: &str,
-             metric: &dyn Fn(MetricEncoder<'_>) -> std::fmt::Result,
-             type_| { metric(encoder.encode_descriptor(name, help, None, type_)?) };
-        if let Some(not_after) = not_after {
-            let help = "When the certificate that webhooks are served with expires";
-            let metric = ConstGauge::new(not_after.as_second());
-            encode(
+        let state = self.0.borrow().clone();
+        let mut gauge = |name: &str, help: &str, value: i64| {
+            let metric = ConstGauge::new(value);
+            metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
+        };
+        if let Some(not_after) = state.not_after {
+            gauge(
                 "certificate_not_after_seconds",
-                help,
-                &|encoder| metric.encode(encoder),
-                metric.metric_type(),
+                "When the certificate that webhooks are served with expires",
+                not_after.as_second(),
             )?;
         }
+        if let Some(reloaded) = state.reloaded {
+            gauge(
+                "certificate_reloaded_seconds",
+                "When a certificate was last taken into service",
+                reloaded.as_second(),
+            )?;
+        }
+        gauge(
+            "certificate_valid",
+            "Whether the files of the certificate can be served (1) or not (0)",
+            i64::from(state.problem.is_none()),
+        )?;
+        gauge(
+            "certificate_waits_for_trust",
+            "Whether the certificate of the files waits until callers trust its authorities (1) or not (0)",
+            i64::from(state.mounted != state.served),
+        )?;
         for (name, help, count) in [
             (
                 "certificate_reloads",
                 "Certificates that were taken into service",
-                reloads,
+                state.reloads,
             ),
             (
                 "certificate_failures",
                 "Certificates that could not be served",
-                failures,
+                state.failures,
             ),
         ] {
             let metric = ConstCounter::new(count);
-            encode(
-                name,
-                help,
-                &|encoder| metric.encode(encoder),
-                metric.metric_type(),
-            )?;
+            metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)?;
         }
         Ok(())
     }

@@ -6,49 +6,79 @@ use std::time::Duration;
 
 use anyhow::Context;
 use axum::Router;
-use certs::{Acceptor, Limits, Reloader};
+use certs::{Acceptor, Limits, Metrics, Reloader, Shutdown};
 use hyper_util::service::TowerToHyperService;
 use planes::Tasks;
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::args::BindAddress;
 
-/// How often certificate files are looked at.
-const CERTIFICATE_POLL: Duration = Duration::from_secs(1);
+/// How often the files of a certificate are looked at that no flag is for.
+pub(crate) const CERTIFICATE_POLL: Duration = Duration::from_secs(1);
 
-pub(crate) fn start_reloading(servers: &Tasks, reloader: Reloader) -> Acceptor {
-    let acceptor = reloader.acceptor();
-    let stop = servers.stop();
-    servers.spawn("certificate reload", async move {
-        reloader.run(CERTIFICATE_POLL, stop).await;
-        Ok::<_, Infallible>(())
-    });
-    acceptor
+/// The servers of the process, and how they end.
+#[derive(Clone, Default)]
+pub(crate) struct Servers {
+    pub(crate) tasks: Tasks,
+    /// Cancelled when the process begins to stop.
+    pub(crate) draining: CancellationToken,
 }
 
-pub(crate) fn serve(
-    servers: &Tasks,
-    what: &'static str,
-    listener: TcpListener,
-    acceptor: Acceptor,
-    router: Router,
-) {
-    if let Ok(address) = listener.local_addr() {
-        info!(%address, "{what} served");
+impl Servers {
+    /// Follows the files of a certificate.
+    pub(crate) fn reload(&self, reloader: Reloader, poll: Duration) -> Acceptor {
+        let acceptor = reloader.acceptor();
+        let stop = self.tasks.stop();
+        self.tasks.spawn("certificate reload", async move {
+            reloader.run(poll, stop).await;
+            Ok::<_, Infallible>(())
+        });
+        acceptor
     }
-    let stop = servers.stop();
-    servers.spawn(what, async move {
-        certs::serve(
+
+    /// Serves until the process stops.
+    pub(crate) fn serve(
+        &self,
+        what: &'static str,
+        listener: TcpListener,
+        acceptor: Acceptor,
+        router: Router,
+        limits: Limits,
+        metrics: Metrics,
+    ) {
+        if let Ok(address) = listener.local_addr() {
+            info!(%address, "{what} served");
+        }
+        let shutdown = Shutdown {
+            draining: self.draining.clone(),
+            stop: self.tasks.stop(),
+        };
+        self.tasks.spawn(what, async move {
+            let service = TowerToHyperService::new(router);
+            certs::serve(listener, acceptor, service, limits, metrics, shutdown).await;
+            Ok::<_, Infallible>(())
+        });
+    }
+
+    /// Serves what operators ask, with the usual bounds.
+    pub(crate) fn serve_operators(
+        &self,
+        what: &'static str,
+        listener: TcpListener,
+        acceptor: Acceptor,
+        router: Router,
+    ) {
+        self.serve(
+            what,
             listener,
             acceptor,
-            TowerToHyperService::new(router),
+            router,
             Limits::default(),
-            stop,
-        )
-        .await;
-        Ok::<_, Infallible>(())
-    });
+            Metrics::default(),
+        );
+    }
 }
 
 /// Listens at an address, if it is not off. An empty host means all addresses, of both families where there are two.

@@ -8,6 +8,10 @@
     reason = "tests"
 )]
 
+#[path = "binary/client.rs"]
+mod client;
+#[path = "binary/interpreter.rs"]
+mod interpreter;
 #[path = "binary/refusals.rs"]
 mod refusals;
 #[path = "binary/server.rs"]

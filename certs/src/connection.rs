@@ -191,7 +191,12 @@ impl<I> Paced<I> {
             return write;
         }
         let limit = self.limits.write;
-        match self.write.get_or_insert_with(|| timer(limit)).as_mut().poll(context) {
+        match self
+            .write
+            .get_or_insert_with(|| timer(limit))
+            .as_mut()
+            .poll(context)
+        {
             Poll::Ready(()) => Poll::Ready(Err(timed_out("the client does not take the answer"))),
             Poll::Pending => Poll::Pending,
         }
@@ -224,12 +229,12 @@ impl<I: AsyncRead + Unpin> AsyncRead for Paced<I> {
         if received && this.is_http1 && this.requests.is_idle() {
             this.header.get_or_insert_with(|| timer(this.limits.header));
         }
-        match &mut this.header {
-            Some(header) if read.is_pending() && header.as_mut().poll(context).is_ready() => {
-                Poll::Ready(Err(timed_out("no request came in time")))
-            }
-            _ => read,
+        if let (Poll::Pending, Some(header)) = (&read, &mut this.header)
+            && header.as_mut().poll(context).is_ready()
+        {
+            return Poll::Ready(Err(timed_out("no request came in time")));
         }
+        read
     }
 }
 

@@ -4,7 +4,9 @@
 //! ([`reload`]), and the accept loop with its limits and its drain ([`mod@serve`]). Knows no Kubernetes, no
 //! routes and no bodies. Times are handed in as a [`Clock`].
 
+mod connection;
 pub mod load;
+mod metrics;
 pub mod reload;
 pub mod serve;
 #[cfg(test)]
@@ -12,9 +14,10 @@ mod tests;
 
 use jiff::Timestamp;
 
-pub use load::{CertificateError, Certificates, Files};
+pub use load::{Authorities, CertificateError, Certificates, Files};
+pub use metrics::Metrics;
 pub use reload::Reloader;
-pub use serve::{Acceptor, Limits, serve};
+pub use serve::{Acceptor, Limits, Shutdown, serve};
 
 /// Tells the time.
 pub type Clock = fn() -> Timestamp;

@@ -1,5 +1,6 @@
 //! From PEM files, or from nothing, to a server configuration.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -8,6 +9,7 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
+use pem::{EncodeConfig, LineEnding};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -27,6 +29,8 @@ pub struct Files {
     pub certificate: String,
     /// File name of the private key.
     pub key: String,
+    /// File name of the authorities that sign the certificate, which need not be there.
+    pub authorities: String,
 }
 
 /// Why a certificate cannot be served. Every message names the file.
@@ -61,6 +65,7 @@ pub enum CertificateError {
 pub(crate) struct Pem {
     certificate: Vec<u8>,
     key: Vec<u8>,
+    authorities: Option<Vec<u8>>,
 }
 
 /// A certificate that can be served.
@@ -70,7 +75,12 @@ pub struct Certificates {
     pub config: Arc<ServerConfig>,
     /// When the leaf expires.
     pub not_after: Timestamp,
+    /// The authorities that came with the certificate.
+    pub authorities: Authorities,
 }
+
+/// Certificates of authorities, in DER.
+pub type Authorities = BTreeSet<Vec<u8>>;
 
 impl Files {
     fn certificate_path(&self) -> PathBuf {
@@ -81,7 +91,11 @@ impl Files {
         self.directory.join(&self.key)
     }
 
-    /// Reads both files from one generation of the directory: where `..data` is a link, as Secret volumes and CSI drivers
+    fn authorities_path(&self) -> PathBuf {
+        self.directory.join(&self.authorities)
+    }
+
+    /// Reads the files from one generation of the directory: where `..data` is a link, as Secret volumes and CSI drivers
     /// have it, it is resolved once, so that a swap between two reads cannot mix a certificate with another's key.
     ///
     /// # Errors
@@ -106,9 +120,14 @@ impl Files {
                     },
                 })
         };
+        let authorities = match read(&self.authorities) {
+            Err(CertificateError::Missing(_)) => None,
+            read => Some(read?),
+        };
         Ok(Pem {
             certificate: read(&self.certificate)?,
             key: read(&self.key)?,
+            authorities,
         })
     }
 
@@ -150,7 +169,16 @@ impl Files {
                 format!("does not serve {}: {error}", self.certificate),
             )
         })?;
-        Ok(Certificates { config, not_after })
+        let authorities = pem.authorities.as_deref().unwrap_or_default();
+        let authorities = CertificateDer::pem_slice_iter(authorities)
+            .map(|authority| authority.map(|authority| authority.to_vec()))
+            .collect::<Result<_, _>>()
+            .map_err(|error| invalid(self.authorities_path(), format!("is not PEM: {error}")))?;
+        Ok(Certificates {
+            config,
+            not_after,
+            authorities,
+        })
     }
 }
 
@@ -162,6 +190,17 @@ impl Certificates {
     /// [`CertificateError::NotIssued`] when a name cannot stand in a certificate.
     pub fn self_signed(names: &[String], now: Timestamp) -> Result<Self, CertificateError> {
         Self::issue(names, now).map_err(CertificateError::NotIssued)
+    }
+
+    /// The authorities as PEM.
+    pub fn authorities_pem(&self) -> String {
+        let blocks: Vec<_> = self
+            .authorities
+            .iter()
+            .map(|authority| pem::Pem::new("CERTIFICATE", authority.as_slice()))
+            .collect();
+        let lines = EncodeConfig::new().set_line_ending(LineEnding::LF);
+        pem::encode_many_config(&blocks, lines)
     }
 
     fn issue(names: &[String], now: Timestamp) -> Result<Self, Box<dyn Error + Send + Sync>> {
@@ -178,7 +217,11 @@ impl Certificates {
         let certificate = params.self_signed(&key)?;
         let key = PrivateKeyDer::try_from(key.serialize_der())?;
         let config = server_config(vec![certificate.der().clone()], key)?;
-        Ok(Self { config, not_after })
+        Ok(Self {
+            config,
+            not_after,
+            authorities: Authorities::from([certificate.der().to_vec()]),
+        })
     }
 }
 
@@ -216,6 +259,7 @@ impl From<&Path> for Files {
             directory: directory.to_owned(),
             certificate: "tls.crt".into(),
             key: "tls.key".into(),
+            authorities: "ca.crt".into(),
         }
     }
 }

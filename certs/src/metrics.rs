@@ -40,7 +40,9 @@ impl Metrics {
     }
 
     pub(crate) fn tls_error(&self, reason: &'static str) {
-        self.tls_errors.get_or_create(&TlsErrorLabels { reason }).inc();
+        self.tls_errors
+            .get_or_create(&TlsErrorLabels { reason })
+            .inc();
     }
 }
 

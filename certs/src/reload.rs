@@ -4,14 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use rustls::ServerConfig;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::load::{CertificateError, Certificates, Files, Pem};
+use crate::load::{Authorities, CertificateError, Certificates, Files, Pem};
 use crate::{Acceptor, Clock};
+
+/// A certificate this close to its end is replaced even by one that callers may not trust yet.
+const LAST_MOMENT: SignedDuration = SignedDuration::from_mins(1);
 
 /// Polls the files and swaps the configuration that new connections are served with.
 ///
@@ -22,19 +25,31 @@ pub struct Reloader {
     clock: Clock,
     seen: Option<Pem>,
     problem: Option<String>,
+    /// What callers trust, where that is known.
+    trusted: Option<watch::Receiver<Authorities>>,
+    /// A certificate whose authorities are not trusted yet.
+    waiting: Option<Certificates>,
     config: Arc<ArcSwapOption<ServerConfig>>,
     state: watch::Sender<State>,
 }
 
-/// What is served, for readiness and metrics.
+/// What is served, for readiness, metrics and whoever tells callers what to trust.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// When the served leaf expires; `None` while there is nothing to serve.
     pub not_after: Option<Timestamp>,
+    /// The authorities of the served leaf.
+    pub served: Authorities,
+    /// The authorities of the files, which are the next ones while they are not the served ones.
+    pub mounted: Authorities,
     /// How many certificates were taken into service.
     pub reloads: u64,
+    /// When the last one was.
+    pub reloaded: Option<Timestamp>,
     /// How many reads gave something that cannot be served.
     pub failures: u64,
+    /// Why the files cannot be served now.
+    pub problem: Option<String>,
 }
 
 impl Reloader {
@@ -50,6 +65,8 @@ impl Reloader {
             clock,
             seen: None,
             problem: None,
+            trusted: None,
+            waiting: None,
             config: Arc::new(ArcSwapOption::empty()),
             state: watch::Sender::new(State::default()),
         };
@@ -57,11 +74,23 @@ impl Reloader {
             Ok(()) => {}
             Err(error @ CertificateError::Missing(_)) => {
                 warn!(%error, "waiting for the certificate");
-                reloader.problem = Some(error.to_string());
+                reloader.failed(error.to_string());
             }
             Err(error) => return Err(error),
         }
         Ok(reloader)
+    }
+
+    /// Serves with these until the files are there.
+    pub fn serve_meanwhile(&mut self, certificates: Certificates) {
+        if self.config.load().is_none() {
+            self.take(certificates);
+        }
+    }
+
+    /// Takes a certificate into service only when callers trust its authorities.
+    pub fn wait_for_trust(&mut self, trusted: watch::Receiver<Authorities>) {
+        self.trusted = Some(trusted);
     }
 
     /// What connections are accepted with.
@@ -77,16 +106,49 @@ impl Reloader {
     /// Polls until `stop`. A certificate that cannot be served leaves the former in service and is reported once.
     pub async fn run(mut self, every: Duration, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(every);
-        while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-            let problem = self.poll().err().map(|error| error.to_string());
-            if problem != self.problem {
-                if let Some(problem) = &problem {
-                    warn!(%problem, "certificate not reloaded; the former one, if any, stays in service");
-                    self.state.send_modify(|state| state.failures += 1);
+        let mut trusted = self.trusted.clone();
+        loop {
+            let trust = async {
+                let changed = match &mut trusted {
+                    Some(trusted) => trusted.changed().await.is_ok(),
+                    None => false,
+                };
+                if !changed {
+                    std::future::pending::<()>().await;
                 }
-                self.problem = problem;
+            };
+            tokio::select! {
+                () = stop.cancelled() => return,
+                _ = ticks.tick() => {
+                    let problem = self.poll().err().map(|error| error.to_string());
+                    if problem != self.problem {
+                        self.changed_problem(problem);
+                    }
+                }
+                () = trust => {}
+            }
+            self.take_waiting();
+        }
+    }
+
+    fn changed_problem(&mut self, problem: Option<String>) {
+        match problem {
+            Some(problem) => {
+                warn!(%problem, "certificate not reloaded; the former one, if any, stays in service");
+                self.state.send_modify(|state| state.failures += 1);
+                self.failed(problem);
+            }
+            None => {
+                self.problem = None;
+                self.state.send_modify(|state| state.problem = None);
             }
         }
+    }
+
+    fn failed(&mut self, problem: String) {
+        self.state
+            .send_modify(|state| state.problem = Some(problem.clone()));
+        self.problem = Some(problem);
     }
 
     fn poll(&mut self) -> Result<(), CertificateError> {
@@ -94,14 +156,46 @@ impl Reloader {
         if self.seen.as_ref() == Some(&pem) {
             return Ok(());
         }
-        let Certificates { config, not_after } = self.files.check(&pem, (self.clock)())?;
+        let certificates = self.files.check(&pem, (self.clock)())?;
         self.seen = Some(pem);
+        self.state
+            .send_modify(|state| state.mounted.clone_from(&certificates.authorities));
+        self.waiting = Some(certificates);
+        self.take_waiting();
+        Ok(())
+    }
+
+    /// Takes the certificate of the files into service, once it may be.
+    fn take_waiting(&mut self) {
+        let Some(waiting) = self.waiting.take() else {
+            return;
+        };
+        let serves_until = self.state.borrow().not_after;
+        let urgent = serves_until.is_none_or(|until| until - LAST_MOMENT <= (self.clock)());
+        let trusted = self.trusted.as_ref();
+        let is_trusted =
+            trusted.is_none_or(|trusted| waiting.authorities.is_subset(&trusted.borrow()));
+        if urgent || is_trusted {
+            self.take(waiting);
+        } else {
+            self.waiting = Some(waiting);
+        }
+    }
+
+    fn take(&mut self, certificates: Certificates) {
+        let Certificates {
+            config,
+            not_after,
+            authorities,
+        } = certificates;
         self.config.store(Some(config));
+        let now = (self.clock)();
         self.state.send_modify(|state| {
             state.not_after = Some(not_after);
+            state.served = authorities;
             state.reloads += 1;
+            state.reloaded = Some(now);
         });
         info!(directory = %self.files.directory.display(), %not_after, "certificate in service");
-        Ok(())
     }
 }

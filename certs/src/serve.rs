@@ -2,26 +2,26 @@
 
 use std::convert::Infallible;
 use std::error::Error;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use http::{Request, Response};
+use http::{Request, Response, Version};
 use hyper::body::{Body, Incoming};
 use hyper::service::Service;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use rustls::ServerConfig;
-use tokio::io::{AsyncRead, AsyncWrite};
+use rustls::{AlertDescription, ServerConfig};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
-use crate::Certificates;
+use crate::metrics::Metrics;
+use crate::{Certificates, connection};
 
 /// How connections begin.
 #[derive(Clone)]
@@ -44,15 +44,23 @@ impl From<Certificates> for Acceptor {
 pub struct Limits {
     /// Connections at a time; further ones wait in the backlog of the socket.
     pub connections: usize,
+    /// Requests at a time on one HTTP/2 connection.
+    pub requests_per_connection: u32,
     /// Time for a TLS handshake.
     pub handshake: Duration,
-    /// Time for the header of an HTTP/1.1 request. It is also how long an idle connection is kept: callers of webhooks
-    /// keep theirs for 90 s (karmada.md 1.9), so it is longer.
+    /// Time for the header of an HTTP/1.1 request, from its first byte; of a new connection, from its beginning.
     pub header: Duration,
-    /// Interval of HTTP/2 pings, by which dead connections are found.
+    /// Time for which a client may not take what is sent to it.
+    pub write: Duration,
+    /// How long a connection is kept without a request. Callers of webhooks keep theirs for 90 s (karmada.md 1.9): it is
+    /// longer, so that the end of a connection does not meet a request.
+    pub idle: Duration,
+    /// Interval of HTTP/2 pings, by which dead connections are found, and the time for their answer.
     pub ping: Duration,
-    /// Age at which a connection is ended after its current requests, so that load spreads over replicas and an old
-    /// certificate does not live on.
+    /// Time for the answer to an HTTP/2 ping.
+    pub ping_answer: Duration,
+    /// Age, give or take a fifth, at which a connection is ended after its current requests, so that load spreads over
+    /// replicas and an old certificate does not live on.
     pub age: Duration,
     /// Time for requests in flight when the server stops.
     pub drain: Duration,
@@ -62,25 +70,39 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 4096,
+            requests_per_connection: 250,
             handshake: Duration::from_secs(5),
-            header: Duration::from_mins(2),
+            header: Duration::from_secs(5),
+            write: Duration::from_secs(30),
+            idle: Duration::from_mins(2),
             ping: Duration::from_secs(30),
+            ping_answer: Duration::from_secs(10),
             age: Duration::from_mins(15),
             drain: Duration::from_secs(20),
         }
     }
 }
 
+/// The two steps of an end.
+#[derive(Clone, Debug, Default)]
+pub struct Shutdown {
+    /// Every answer asks its client to use another connection from now on; new connections are still served.
+    pub draining: CancellationToken,
+    /// No new connections; idle ones are closed, requests in flight are answered.
+    pub stop: CancellationToken,
+}
+
 /// Waits after an error of `accept` that no single connection caused, such as too many open files.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Accepts connections until `stop`, then lets requests in flight finish.
+/// Accepts connections until `shutdown.stop`, then lets requests in flight finish.
 pub async fn serve<S, B>(
     listener: TcpListener,
     acceptor: Acceptor,
     service: S,
     limits: Limits,
-    stop: CancellationToken,
+    metrics: Metrics,
+    shutdown: Shutdown,
 ) where
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>
         + Clone
@@ -94,25 +116,32 @@ pub async fn serve<S, B>(
     let slots = Arc::new(Semaphore::new(limits.connections));
     let connections = TaskTracker::new();
     let drain_over = CancellationToken::new();
+    let stop = shutdown.stop.clone();
     while let Some(Some((stream, slot))) = stop.run_until_cancelled(accept(&listener, &slots)).await
     {
-        let (acceptor, service, stop) = (acceptor.clone(), service.clone(), stop.clone());
+        let (acceptor, service) = (acceptor.clone(), service.clone());
+        let (metrics, shutdown) = (metrics.clone(), shutdown.clone());
         let connection = async move {
             // Held for as long as the connection lives.
             let _slot = slot;
-            match acceptor {
-                Acceptor::Plain => serve_connection(stream, service, limits, stop).await,
-                Acceptor::Tls(config) => {
-                    let Some(config) = config.load_full() else {
-                        return debug!("connection refused: no certificate yet");
-                    };
-                    match timeout(limits.handshake, TlsAcceptor::from(config).accept(stream)).await
-                    {
-                        Ok(Ok(stream)) => serve_connection(stream, service, limits, stop).await,
-                        Ok(Err(error)) => debug!(%error, "TLS handshake failed"),
-                        Err(_) => debug!("TLS handshake timed out"),
-                    }
+            let _open = metrics.opened();
+            let ended = match acceptor {
+                Acceptor::Plain => {
+                    connection::serve(stream, Version::HTTP_11, service, limits, shutdown).await
                 }
+                Acceptor::Tls(config) => {
+                    let Some(stream) = handshake(stream, &config, limits, &metrics).await else {
+                        return;
+                    };
+                    let version = match stream.get_ref().1.alpn_protocol() {
+                        Some(b"h2") => Version::HTTP_2,
+                        _ => Version::HTTP_11,
+                    };
+                    connection::serve(stream, version, service, limits, shutdown).await
+                }
+            };
+            if let Err(error) = ended {
+                debug!(%error, "connection ended");
             }
         };
         let drain_over = drain_over.clone();
@@ -130,6 +159,54 @@ pub async fn serve<S, B>(
     }
 }
 
+async fn handshake(
+    stream: TcpStream,
+    config: &ArcSwapOption<ServerConfig>,
+    limits: Limits,
+    metrics: &Metrics,
+) -> Option<TlsStream<TcpStream>> {
+    let Some(config) = config.load_full() else {
+        metrics.tls_error("no_certificate");
+        debug!("connection refused: no certificate yet");
+        return None;
+    };
+    match timeout(limits.handshake, TlsAcceptor::from(config).accept(stream)).await {
+        Ok(Ok(stream)) => Some(stream),
+        Ok(Err(error)) => {
+            metrics.tls_error(tls_error(&error));
+            debug!(%error, "TLS handshake failed");
+            None
+        }
+        Err(_) => {
+            metrics.tls_error("timeout");
+            debug!("TLS handshake timed out");
+            None
+        }
+    }
+}
+
+/// The reason of a failed handshake, one of few.
+fn tls_error(error: &io::Error) -> &'static str {
+    let tls = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match tls {
+        Some(rustls::Error::AlertReceived(
+            AlertDescription::UnknownCA
+            | AlertDescription::BadCertificate
+            | AlertDescription::CertificateUnknown,
+        )) => "certificate_not_trusted",
+        Some(rustls::Error::AlertReceived(AlertDescription::CertificateExpired)) => {
+            "certificate_expired"
+        }
+        Some(rustls::Error::AlertReceived(_)) => "alert",
+        Some(rustls::Error::PeerIncompatible(_)) => "incompatible",
+        Some(rustls::Error::InvalidMessage(_)) => "not_tls",
+        Some(_) => "protocol",
+        None => "closed",
+    }
+}
+
 /// The next connection and its slot. `None` only when there are no slots any more, which does not happen.
 async fn accept(
     listener: &TcpListener,
@@ -144,44 +221,16 @@ async fn accept(
                 }
                 return Some((stream, slot));
             }
+            // The client gave up while it waited.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset
+                ) => {}
             Err(error) => {
                 warn!(%error, "connection not accepted");
                 sleep(ACCEPT_RETRY).await;
             }
         }
-    }
-}
-
-async fn serve_connection<I, S, B>(stream: I, service: S, limits: Limits, stop: CancellationToken)
-where
-    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Send + 'static,
-    S::Future: Send + 'static,
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
-{
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.header);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .keep_alive_interval(limits.ping)
-        .max_concurrent_streams(250)
-        .max_header_list_size(16 * 1024);
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
-    tokio::pin!(connection);
-    let outcome = tokio::select! {
-        outcome = connection.as_mut() => outcome,
-        () = async { tokio::select! { () = stop.cancelled() => {}, () = sleep(limits.age) => {} } } => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = outcome {
-        debug!(%error, "connection ended");
     }
 }

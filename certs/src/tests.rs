@@ -22,7 +22,10 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Acceptor, CertificateError, Certificates, Files, Limits, Reloader, serve};
+use crate::{
+    Acceptor, Authorities, CertificateError, Certificates, Files, Limits, Metrics, Reloader,
+    Shutdown, serve,
+};
 
 fn clock() -> Timestamp {
     "2026-11-21T10:00:00Z".parse().unwrap()
@@ -46,10 +49,13 @@ fn write(directory: &Path, certificate: &str, key: &str) {
 }
 
 /// Writes a generation as kubelet does: a new directory, then `..data` swapped by a rename.
-fn swap(volume: &Path, generation: &str, certificate: &str, key: &str) {
+fn swap(volume: &Path, generation: &str, certificate: &str, key: &str, authority: Option<&str>) {
     let directory = volume.join(generation);
     fs::create_dir(&directory).unwrap();
     write(&directory, certificate, key);
+    if let Some(authority) = authority {
+        fs::write(directory.join("ca.crt"), authority).unwrap();
+    }
     symlink(generation, volume.join("..data_tmp")).unwrap();
     fs::rename(volume.join("..data_tmp"), volume.join("..data")).unwrap();
     for file in ["tls.crt", "tls.key"] {
@@ -146,7 +152,11 @@ async fn start(directory: &Path) -> Server {
         acceptor,
         service,
         Limits::default(),
-        stop.clone(),
+        Metrics::default(),
+        Shutdown {
+            stop: stop.clone(),
+            ..Shutdown::default()
+        },
     ));
     Server {
         address,
@@ -197,12 +207,12 @@ async fn get(stream: &mut TlsStream<TcpStream>) -> String {
 async fn a_swapped_directory_is_served_to_new_connections_while_old_ones_go_on() {
     let volume = TempDir::new().unwrap();
     let (first, second) = (issue(), issue());
-    swap(volume.path(), "..1", &first.0, &first.1);
+    swap(volume.path(), "..1", &first.0, &first.1, None);
     let mut server = start(volume.path()).await;
     let mut old = connect(&server, &first.2).await.unwrap();
     get(&mut old).await;
 
-    swap(volume.path(), "..2", &second.0, &second.1);
+    swap(volume.path(), "..2", &second.0, &second.1, None);
     server
         .state
         .wait_for(|state| state.reloads == 2)
@@ -216,7 +226,7 @@ async fn a_swapped_directory_is_served_to_new_connections_while_old_ones_go_on()
     get(&mut old).await;
 
     // A broken one changes nothing but the count of failures.
-    swap(volume.path(), "..3", "garbage", &first.1);
+    swap(volume.path(), "..3", "garbage", &first.1, None);
     server
         .state
         .wait_for(|state| state.failures == 1)
@@ -257,7 +267,6 @@ async fn a_stop_ends_idle_connections_and_the_server() {
 
 #[tokio::test]
 async fn plain_connections_are_served_too() {
-    let stop = CancellationToken::new();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let service = service_fn(|_: Request<Incoming>| async {
@@ -268,7 +277,8 @@ async fn plain_connections_are_served_too() {
         Acceptor::Plain,
         service,
         Limits::default(),
-        stop,
+        Metrics::default(),
+        Shutdown::default(),
     ));
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream
@@ -278,4 +288,48 @@ async fn plain_connections_are_served_too() {
     let mut received = String::new();
     stream.read_to_string(&mut received).await.unwrap();
     assert!(received.ends_with("hello"), "{received}");
+}
+
+#[tokio::test]
+async fn a_certificate_waits_until_its_authority_is_trusted() {
+    let volume = TempDir::new().unwrap();
+    let (first, second) = (issue(), issue());
+    let with_authority = |generation: &str, of: &(String, String, CertificateDer<'static>)| {
+        swap(volume.path(), generation, &of.0, &of.1, Some(&of.0));
+    };
+    with_authority("..1", &first);
+    let mut reloader = Reloader::new(Files::from(volume.path()), clock).unwrap();
+    let authorities = |of: &[&CertificateDer<'static>]| -> Authorities {
+        of.iter().map(|authority| authority.to_vec()).collect()
+    };
+    let (trust, trusted) = tokio::sync::watch::channel(authorities(&[&first.2]));
+    reloader.wait_for_trust(trusted);
+    let mut state = reloader.state();
+    let stop = CancellationToken::new();
+    tokio::spawn(reloader.run(Duration::from_millis(5), stop.clone()));
+
+    with_authority("..2", &second);
+    let seen = authorities(&[&second.2]);
+    state.wait_for(|state| state.mounted == seen).await.unwrap();
+    assert_eq!(state.borrow().served, authorities(&[&first.2]));
+    trust.send_replace(authorities(&[&first.2, &second.2]));
+    state.wait_for(|state| state.served == seen).await.unwrap();
+    stop.cancel();
+}
+
+#[tokio::test]
+async fn what_serves_meanwhile_is_replaced_by_the_files() {
+    let directory = TempDir::new().unwrap();
+    let mut reloader = Reloader::new(Files::from(directory.path()), clock).unwrap();
+    let meanwhile = Certificates::self_signed(&["localhost".to_owned()], clock()).unwrap();
+    let served = meanwhile.authorities.clone();
+    reloader.serve_meanwhile(meanwhile);
+    let mut state = reloader.state();
+    assert_eq!(state.borrow().served, served);
+    let stop = CancellationToken::new();
+    tokio::spawn(reloader.run(Duration::from_millis(5), stop.clone()));
+    let (certificate, key, _) = issue();
+    write(directory.path(), &certificate, &key);
+    state.wait_for(|state| state.reloads == 2).await.unwrap();
+    stop.cancel();
 }

@@ -80,7 +80,8 @@ fn every_field_has_its_effect() {
         Files {
             directory: "/c".into(),
             certificate: "a".into(),
-            key: "b".into()
+            key: "b".into(),
+            authorities: "ca.crt".into(),
         }
     );
     assert_eq!(config.cluster_name.unwrap().as_str(), "dfw1");

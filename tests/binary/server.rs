@@ -1,24 +1,18 @@
 //! Probes, certificates and requests over TLS.
 
-use std::fs;
-use std::net::TcpListener;
-use std::path::Path;
+use std::io;
 use std::process::Stdio;
-use std::sync::Arc;
 use std::time::Duration;
 
-use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustix::process::{Pid, Signal, kill_process};
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::CertificateDer;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::process::Child;
 use tokio::time::{sleep, timeout};
-use tokio_rustls::TlsConnector;
 
+use crate::client::{Connection, free_port, get, issue, review};
 use crate::{HEAD, WITHIN, command, write};
 
 /// The interpreter alone, without any kubeconfig.
@@ -28,22 +22,6 @@ struct Server {
     health: u16,
     webhooks: u16,
     metrics: u16,
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port()
-}
-
-fn issue(directory: &Path) -> CertificateDer<'static> {
-    let CertifiedKey { cert, signing_key } =
-        generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    fs::write(directory.join("tls.key"), signing_key.serialize_pem()).unwrap();
-    fs::write(directory.join("tls.crt"), cert.pem()).unwrap();
-    cert.der().clone()
 }
 
 impl Server {
@@ -88,80 +66,16 @@ impl Server {
         .unwrap_or_else(|_| panic!("{path} does not become {status}"))
     }
 
-    /// Posts to the webhook server as Karmada does: `trusted` is the only root, and the name is checked.
     async fn post(
         &self,
         trusted: &CertificateDer<'static>,
         path: &str,
         body: &[u8],
-    ) -> std::io::Result<(u16, Value)> {
-        let mut roots = RootCertStore::empty();
-        roots.add(trusted.clone()).unwrap();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let stream = TcpStream::connect(("localhost", self.webhooks)).await?;
-        let name = ServerName::try_from("localhost").unwrap();
-        let stream = TlsConnector::from(Arc::new(config))
-            .connect(name, stream)
-            .await?;
-        let head = format!(
-            "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-            body.len()
-        );
-        let (mut reader, mut writer) = tokio::io::split(stream);
-        // A server that refuses early does not read on.
-        let send = async {
-            let _ = writer.write_all(head.as_bytes()).await;
-            let _ = writer.write_all(body).await;
-            let _ = writer.flush().await;
-            std::future::pending::<()>().await;
-        };
-        let mut response = Vec::new();
-        let receive = async {
-            let mut chunk = [0; 4096];
-            while let Ok(read @ 1..) = reader.read(&mut chunk).await {
-                response.extend_from_slice(&chunk[..read]);
-            }
-        };
-        tokio::select! { () = send => {}, () = receive => {} }
-        let (status, body) = parse(&String::from_utf8(response).unwrap());
+    ) -> io::Result<(u16, Value)> {
+        let mut connection = Connection::open(self.webhooks, trusted).await?;
+        let (status, body) = connection.post(path, body).await?;
         Ok((status, serde_json::from_str(&body).unwrap()))
     }
-}
-
-async fn get(port: u16, path: &str) -> std::io::Result<(u16, String)> {
-    let mut stream = TcpStream::connect(("localhost", port)).await?;
-    stream
-        .write_all(
-            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-                .as_bytes(),
-        )
-        .await?;
-    let mut response = String::new();
-    stream.read_to_string(&mut response).await?;
-    Ok(parse(&response))
-}
-
-fn parse(response: &str) -> (u16, String) {
-    let (head, body) = response
-        .split_once("\r\n\r\n")
-        .unwrap_or_else(|| panic!("no response: {response:?}"));
-    (
-        head.split(' ').nth(1).unwrap().parse().unwrap(),
-        body.to_owned(),
-    )
-}
-
-fn review(operation: &str, kind: &str) -> Vec<u8> {
-    let kind = json!({"group": "compute.datumapis.com", "version": "v1alpha", "kind": kind});
-    let object = json!({"spec": {"replicas": 3}});
-    json!({"request": {"uid": "u1", "kind": kind, "operation": operation, "object": object}})
-        .to_string()
-        .into_bytes()
 }
 
 #[tokio::test]
@@ -169,7 +83,7 @@ async fn the_interpreter_runs_without_a_kubeconfig_and_answers_bad_requests_clea
     let server = Server::start(&[]);
     let missing = server.until("/readyz", 503).await;
     let expected = format!(
-        "no certificate to serve webhooks with in {} (webhookServer.tls.certDir)\n",
+        "no certificate to serve webhooks with in {}\n",
         server.directory.path().display()
     );
     assert_eq!(missing, expected);
@@ -228,7 +142,7 @@ async fn the_interpreter_runs_without_a_kubeconfig_and_answers_bad_requests_clea
     assert_eq!(status, 200);
     for expected in [
         "compute_federation_interpreter_requests_total{operation=\"InterpretReplica\",kind=\"WorkloadDeployment\",outcome=\"success\"} 1",
-        "compute_federation_interpreter_requests_total{operation=\"other\",kind=\"other\",outcome=\"refused\"} 2",
+        "compute_federation_interpreter_requests_refused_total{reason=\"malformed\"} 1",
         "compute_federation_certificate_not_after_seconds ",
         "compute_federation_certificate_reloads_total 1",
     ] {

@@ -5,21 +5,22 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use bytes::Bytes;
-use http::{StatusCode, Uri};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use bytes::{Bytes, BytesMut};
+use http::{HeaderValue, StatusCode, header};
+use http_body_util::BodyExt;
+use hyper::body::Body as _;
+use interpreters::{Interpretation, Kind, Operation};
 use tokio::time::{Instant, timeout};
-use tracing::{debug, warn};
+use tracing::{debug, debug_span, warn};
 
+use crate::Shared;
+use crate::limits::{Full, Part};
 use crate::status::{json_response, response};
-use crate::{BODY_MAX, REQUEST_MAX, Shared};
-
-/// What is left of the caller's time for the way back.
-const MARGIN: Duration = Duration::from_millis(250);
 
 /// A request that gets an HTTP error instead of an answer.
 enum Refusal {
-    TooLarge,
+    Overloaded,
+    TooLarge(usize),
     TooSlow(Duration),
     Broken(String),
     Malformed(String),
@@ -30,78 +31,167 @@ pub(crate) async fn handle(State(shared): State<Shared>, request: Request) -> Re
     match interpret(&shared, request).await {
         Ok(body) => json_response(StatusCode::OK, body.into()),
         Err(refusal) => {
-            shared.metrics.refused();
-            refusal.response()
+            shared.metrics.refused(refusal.reason());
+            let message = refusal.message();
+            if shared.problems.is_new(&message) {
+                warn!(reason = refusal.reason(), %message, "interpreter request refused");
+            }
+            refusal.response(&message)
         }
     }
 }
 
 async fn interpret(shared: &Shared, request: Request) -> Result<Vec<u8>, Refusal> {
-    let body = read(request).await?;
+    let mut part = shared.capacity.place()?;
+    let _in_flight = shared.metrics.in_flight();
+    let body = read(shared, request, &mut part).await?;
     let begin = Instant::now();
     let interpretation = interpreters::interpret(&body, (shared.clock)())
         .map_err(|error| Refusal::Malformed(error.to_string()))?;
     shared.metrics.answered(&interpretation, begin.elapsed());
-    let operation = interpretation
-        .operation
-        .map(interpreters::Operation::as_str);
-    let kind = interpretation.kind.map(interpreters::Kind::as_str);
-    let interpreters::Interpretation {
-        uid,
-        namespace,
-        name,
-        ..
-    } = &interpretation;
-    match &interpretation.error {
-        Some(error) => warn!(uid, operation, kind, namespace, name, %error, "not interpreted"),
-        None => debug!(uid, operation, kind, namespace, name, "interpreted"),
-    }
+    tell(shared, &interpretation);
     Ok(interpretation.body)
 }
 
-async fn read(request: Request) -> Result<Bytes, Refusal> {
-    let time = time_for(request.uri());
-    let body = Limited::new(request.into_body(), BODY_MAX);
-    match timeout(time, body.collect()).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::TooLarge),
-        Ok(Err(error)) => Err(Refusal::Broken(error.to_string())),
-        Err(_) => Err(Refusal::TooSlow(time)),
+/// Reports what could not be interpreted, once.
+fn tell(shared: &Shared, interpretation: &Interpretation) {
+    let Interpretation {
+        operation,
+        kind,
+        uid,
+        namespace,
+        name,
+        error,
+        body: _,
+    } = interpretation;
+    let (operation, kind) = (operation.map(Operation::as_str), kind.map(Kind::as_str));
+    let _span = debug_span!("interpret", uid).entered();
+    match error {
+        Some(error)
+            if shared
+                .problems
+                .is_new((operation, kind, namespace, name, error.to_string())) =>
+        {
+            warn!(uid, operation, kind, namespace, name, %error, "not interpreted");
+        }
+        Some(error) => debug!(operation, kind, namespace, name, %error, "not interpreted"),
+        None => debug!(operation, kind, namespace, name, "interpreted"),
     }
 }
 
-/// The time that the caller's `?timeout=<n>s` leaves (karmada.md 1.6).
-fn time_for(uri: &Uri) -> Duration {
-    let parameters = uri.query().unwrap_or_default().split('&');
-    let named = parameters
-        .filter_map(|parameter| parameter.strip_prefix("timeout=")?.strip_suffix('s'))
-        .find_map(|seconds| seconds.parse().ok().map(Duration::from_secs));
-    named.map_or(REQUEST_MAX, |named| {
-        named.saturating_sub(MARGIN).min(REQUEST_MAX)
-    })
+/// Reads the body in the caller's time.
+async fn read(shared: &Shared, request: Request, part: &mut Part) -> Result<Bytes, Refusal> {
+    let (limits, time) = (
+        shared.capacity.limits,
+        shared.capacity.time_for(request.uri()),
+    );
+    let announced = request.body().size_hint().lower();
+    if announced > u64::try_from(limits.body).unwrap_or(u64::MAX) {
+        return Err(Refusal::TooLarge(limits.body));
+    }
+    let mut body = Arriving::new(shared, request.into_body());
+    match timeout(limits.slow.min(time), body.read(part)).await {
+        Ok(read) => return read,
+        Err(_) if limits.slow >= time => return Err(Refusal::TooSlow(time)),
+        Err(_) => part.leave_place(),
+    }
+    let rest = timeout(time.saturating_sub(limits.slow), body.read(part)).await;
+    rest.unwrap_or(Err(Refusal::TooSlow(time)))
+}
+
+/// A body, and what has come of it.
+struct Arriving<'s> {
+    shared: &'s Shared,
+    body: Body,
+    /// The first frame, which is most often the whole body and is then not copied. Empty once there are more.
+    first: Bytes,
+    /// All frames, once there are several.
+    all: BytesMut,
+}
+
+impl<'s> Arriving<'s> {
+    fn new(shared: &'s Shared, body: Body) -> Self {
+        Self {
+            shared,
+            body,
+            first: Bytes::new(),
+            all: BytesMut::new(),
+        }
+    }
+
+    /// Reads to the end; goes on where a former call was given up.
+    async fn read(&mut self, part: &mut Part) -> Result<Bytes, Refusal> {
+        while let Some(frame) = self.body.frame().await {
+            let frame = frame.map_err(|error| Refusal::Broken(error.to_string()))?;
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
+            self.add(data, part)?;
+        }
+        Ok(match self.all.is_empty() {
+            true => std::mem::take(&mut self.first),
+            false => std::mem::take(&mut self.all).freeze(),
+        })
+    }
+
+    fn add(&mut self, data: Bytes, part: &mut Part) -> Result<(), Refusal> {
+        let longest = self.shared.capacity.limits.body;
+        if self.first.len() + self.all.len() + data.len() > longest {
+            return Err(Refusal::TooLarge(longest));
+        }
+        self.shared.capacity.grow(part, data.len())?;
+        if self.first.is_empty() && self.all.is_empty() {
+            self.first = data;
+        } else {
+            self.all.extend_from_slice(&std::mem::take(&mut self.first));
+            self.all.extend_from_slice(&data);
+        }
+        Ok(())
+    }
+}
+
+impl From<Full> for Refusal {
+    fn from(_: Full) -> Self {
+        Self::Overloaded
+    }
 }
 
 impl Refusal {
-    fn response(self) -> Response<Body> {
-        let (code, reason, message) = match self {
-            Self::TooLarge => (
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "RequestEntityTooLarge",
-                format!("the body is larger than {BODY_MAX} bytes"),
-            ),
-            Self::TooSlow(time) => (
-                StatusCode::REQUEST_TIMEOUT,
-                "Timeout",
-                format!("the body did not arrive within {} ms", time.as_millis()),
-            ),
-            Self::Broken(problem) => (
-                StatusCode::BAD_REQUEST,
-                "BadRequest",
-                format!("the body could not be read: {problem}"),
-            ),
-            Self::Malformed(problem) => (StatusCode::BAD_REQUEST, "BadRequest", problem),
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Overloaded => "overloaded",
+            Self::TooLarge(_) => "too_large",
+            Self::TooSlow(_) => "too_slow",
+            Self::Broken(_) => "broken",
+            Self::Malformed(_) => "malformed",
+        }
+    }
+
+    fn message(&self) -> String {
+        match self {
+            Self::Overloaded => "too many requests are in flight; try again".to_owned(),
+            Self::TooLarge(longest) => format!("the body is larger than {longest} bytes"),
+            Self::TooSlow(time) => {
+                format!("the body did not arrive within {} ms", time.as_millis())
+            }
+            Self::Broken(problem) => format!("the body could not be read: {problem}"),
+            Self::Malformed(problem) => problem.clone(),
+        }
+    }
+
+    fn response(&self, message: &str) -> Response<Body> {
+        let (code, reason) = match self {
+            Self::Overloaded => (StatusCode::TOO_MANY_REQUESTS, "TooManyRequests"),
+            Self::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
+            Self::TooSlow(_) => (StatusCode::REQUEST_TIMEOUT, "Timeout"),
+            Self::Broken(_) | Self::Malformed(_) => (StatusCode::BAD_REQUEST, "BadRequest"),
         };
-        warn!(code = code.as_u16(), %message, "interpreter request refused");
-        response(code, reason, &message)
+        let mut response = response(code, reason, message);
+        if matches!(self, Self::Overloaded) {
+            // The one answer that Karmada's client repeats within its deadline (karmada.md 1.7).
+            let second = HeaderValue::from_static("1");
+            response.headers_mut().insert(header::RETRY_AFTER, second);
+        }
+        response
     }
 }

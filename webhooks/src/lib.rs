@@ -4,14 +4,15 @@
 //! in their own protocol are answered with a Kubernetes `Status`, whose message API clients show.
 
 mod interpret;
+pub mod limits;
 pub mod metrics;
+mod problems;
 mod status;
 #[cfg(test)]
 mod tests;
 
 use std::any::Any;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::response::Response;
@@ -21,29 +22,35 @@ use jiff::Timestamp;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::error;
 
+pub use limits::Limits;
 pub use metrics::Metrics;
 
-/// Largest body. Karmada sets no limit, and two objects of the API server's own limit fit with room to spare.
-const BODY_MAX: usize = 8 * 1024 * 1024;
-/// Time for a request whose caller names none, and the most that a caller is given.
-const REQUEST_MAX: Duration = Duration::from_secs(10);
+use limits::Capacity;
+use problems::Problems;
 
 /// What the handlers share.
 #[derive(Clone)]
 struct Shared {
     metrics: Arc<Metrics>,
+    capacity: Arc<Capacity>,
+    problems: Arc<Problems>,
     clock: fn() -> Timestamp,
 }
 
 /// The routes of the webhook server.
-pub fn router(metrics: Arc<Metrics>, clock: fn() -> Timestamp) -> Router {
+pub fn router(metrics: Arc<Metrics>, limits: Limits, clock: fn() -> Timestamp) -> Router {
     let interpret = post(interpret::handle).fallback(status::method_not_allowed);
     Router::new()
         .route("/interpret", interpret.clone())
         .route("/interpret/", interpret)
         .fallback(status::not_found)
         .layer(CatchPanicLayer::custom(panicked))
-        .with_state(Shared { metrics, clock })
+        .with_state(Shared {
+            metrics,
+            capacity: Arc::new(Capacity::new(limits)),
+            problems: Arc::default(),
+            clock,
+        })
 }
 
 // The layer hands the panic over by value.

@@ -6,6 +6,7 @@ use interpreters::{Interpretation, Kind, Operation};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
@@ -19,6 +20,8 @@ const BUCKETS: [f64; 10] = [
 pub struct Metrics {
     requests: Family<RequestLabels, Counter>,
     seconds: Family<OperationLabels, Histogram>,
+    refused: Family<RefusedLabels, Counter>,
+    in_flight: Gauge,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -31,6 +34,21 @@ struct RequestLabels {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OperationLabels {
     operation: &'static str,
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RefusedLabels {
+    reason: &'static str,
+}
+
+/// A request that is being read or answered.
+pub(crate) struct InFlight(Gauge);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
 }
 
 /// The value of a label for what is not known by name: names that callers send never become labels.
@@ -44,7 +62,7 @@ impl Metrics {
         let seconds = Family::new_with_constructor(histogram);
         registry.register(
             "interpreter_requests",
-            "Interpreter requests by operation, kind and outcome: success, failure (answered in the protocol) or refused (answered as an HTTP error)",
+            "Interpreter requests by operation, kind and outcome: success or failure, which is answered in the protocol",
             requests.clone(),
         );
         registry.register(
@@ -52,7 +70,23 @@ impl Metrics {
             "Time from the last byte of an interpreter request to its answer",
             seconds.clone(),
         );
-        Self { requests, seconds }
+        let (refused, in_flight) = (Family::default(), Gauge::default());
+        registry.register(
+            "interpreter_requests_refused",
+            "Interpreter requests that were answered as an HTTP error, by reason",
+            refused.clone(),
+        );
+        registry.register(
+            "interpreter_requests_in_flight",
+            "Interpreter requests that are being read or answered",
+            in_flight.clone(),
+        );
+        Self {
+            requests,
+            seconds,
+            refused,
+            in_flight,
+        }
     }
 
     pub(crate) fn answered(&self, interpretation: &Interpretation, elapsed: Duration) {
@@ -71,17 +105,16 @@ impl Metrics {
             })
             .inc();
         self.seconds
-            .get_or_create(&OperationLabels { operation })
+            .get_or_create(&OperationLabels { operation, kind })
             .observe(elapsed.as_secs_f64());
     }
 
-    pub(crate) fn refused(&self) {
-        self.requests
-            .get_or_create(&RequestLabels {
-                operation: OTHER,
-                kind: OTHER,
-                outcome: "refused",
-            })
-            .inc();
+    pub(crate) fn refused(&self, reason: &'static str) {
+        self.refused.get_or_create(&RefusedLabels { reason }).inc();
+    }
+
+    pub(crate) fn in_flight(&self) -> InFlight {
+        self.in_flight.inc();
+        InFlight(self.in_flight.clone())
     }
 }

@@ -10,7 +10,7 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use crate::{BODY_MAX, Metrics, router};
+use crate::{Limits, Metrics, router};
 
 struct Server {
     router: axum::Router,
@@ -18,12 +18,27 @@ struct Server {
 }
 
 fn server() -> Server {
+    server_with(Limits::default())
+}
+
+fn server_with(limits: Limits) -> Server {
     let mut registry = Registry::default();
     let metrics = Arc::new(Metrics::register(&mut registry));
     Server {
-        router: router(metrics, || Timestamp::UNIX_EPOCH),
+        router: router(metrics, limits, || Timestamp::UNIX_EPOCH),
         registry,
     }
+}
+
+fn limit() -> usize {
+    Limits::default().body
+}
+
+type Chunk = Result<http_body::Frame<bytes::Bytes>, std::io::Error>;
+
+/// A body that never comes.
+fn silence() -> Body {
+    Body::new(StreamBody::new(futures::stream::pending::<Chunk>()))
 }
 
 impl Server {
@@ -104,21 +119,25 @@ async fn a_body_that_is_no_review_is_refused_with_the_reason() {
             .unwrap()
             .starts_with("the body is not a ResourceInterpreterContext: ")
     );
-    assert!(server.metrics().contains("outcome=\"refused\"} 1"));
+    assert!(
+        server
+            .metrics()
+            .contains("refused_total{reason=\"malformed\"} 1")
+    );
 }
 
 #[tokio::test]
 async fn a_body_beyond_the_limit_is_refused_whether_or_not_its_length_is_announced() {
     let server = server();
     let (code, status) = server
-        .send("POST", "/interpret", vec![b' '; BODY_MAX + 1])
+        .send("POST", "/interpret", vec![b' '; limit() + 1])
         .await;
     assert_eq!(code, StatusCode::PAYLOAD_TOO_LARGE);
     assert_eq!(status["message"], "the body is larger than 8388608 bytes");
     let chunk = || {
         Ok::<_, std::io::Error>(http_body::Frame::data(bytes::Bytes::from(vec![
             b' ';
-            BODY_MAX / 2
+            limit() / 2
         ])))
     };
     let chunks = futures::stream::iter([chunk(), chunk(), chunk()]);
@@ -131,14 +150,8 @@ async fn a_body_beyond_the_limit_is_refused_whether_or_not_its_length_is_announc
 #[tokio::test(start_paused = true)]
 async fn a_body_that_does_not_arrive_in_the_callers_time_is_refused() {
     let server = server();
-    let silence =
-        futures::stream::pending::<Result<http_body::Frame<bytes::Bytes>, std::io::Error>>();
     let (code, status) = server
-        .send(
-            "POST",
-            "/interpret?timeout=2s",
-            Body::new(StreamBody::new(silence)),
-        )
+        .send("POST", "/interpret?timeout=2s", silence())
         .await;
     assert_eq!(code, StatusCode::REQUEST_TIMEOUT);
     assert_eq!(status["message"], "the body did not arrive within 1750 ms");
@@ -163,4 +176,49 @@ async fn other_paths_and_methods_are_named() {
             &json!("GET is not supported, POST is")
         )
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn beyond_the_capacity_a_request_is_refused_at_once_and_told_to_come_again() {
+    let limits = Limits {
+        requests: 2,
+        ..Limits::default()
+    };
+    let server = server_with(limits);
+    let held = [(); 2].map(|()| server.send("POST", "/interpret", silence()));
+    let mut held = std::pin::pin!(futures::future::join_all(held));
+    assert!(futures::poll!(held.as_mut()).is_pending());
+    let request = Request::post("/interpret")
+        .body(Body::from(review("InterpretReplica")))
+        .unwrap();
+    let response = server.router.clone().oneshot(request).await.unwrap();
+    assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(response.headers()["retry-after"], "1");
+    assert!(
+        server.metrics().contains("in_flight 2"),
+        "{}",
+        server.metrics()
+    );
+    // Those that come slowly take no one's place for long.
+    tokio::time::advance(limits.slow).await;
+    assert!(futures::poll!(held.as_mut()).is_pending());
+    let (code, _) = server
+        .send("POST", "/interpret", review("InterpretReplica"))
+        .await;
+    assert_eq!(code, StatusCode::OK);
+    for (code, _) in held.await {
+        assert_eq!(code, StatusCode::REQUEST_TIMEOUT);
+    }
+    assert!(server.metrics().contains("in_flight 0"));
+}
+
+#[tokio::test]
+async fn bodies_together_are_bounded() {
+    let limits = Limits {
+        bytes_in_flight: 100,
+        ..Limits::default()
+    };
+    let server = server_with(limits);
+    let (code, _) = server.send("POST", "/interpret", vec![b' '; 101]).await;
+    assert_eq!(code, StatusCode::TOO_MANY_REQUESTS);
 }

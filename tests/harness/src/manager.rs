@@ -86,6 +86,8 @@ impl Manager {
             enable.into(),
             format!("--health-probe-bind-address=127.0.0.1:{}", ports.health).into(),
             "--log-level=info".into(),
+            // No one has to be told to send elsewhere.
+            "--shutdown-delay=0s".into(),
         ];
         let binary = setup.binary.to_owned();
         let mut manager = Self {

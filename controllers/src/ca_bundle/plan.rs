@@ -1,0 +1,200 @@
+//! Which authorities the callers of webhooks must trust, and since when they do.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+/// Certificates of authorities, in DER.
+pub type Authorities = BTreeSet<Vec<u8>>;
+
+/// How long a change of the bundle takes to reach everyone.
+#[derive(Clone, Copy, Debug)]
+pub struct Delays {
+    /// From the write of a bundle until callers trust what is new in it.
+    pub trust: Duration,
+    /// For how long an authority stays in the bundle that no leaf needs here: other replicas may still serve one.
+    pub retirement: Duration,
+}
+
+/// What the controller sees.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Observed<'a> {
+    /// The authorities of the certificate that waits, or is served.
+    pub(super) mounted: &'a Authorities,
+    /// The authorities of the certificate that is served.
+    pub(super) served: &'a Authorities,
+    /// The bundle of each webhook of the configuration; `None` for one that cannot be read.
+    pub(super) bundles: &'a [Option<Authorities>],
+    pub(super) delays: Delays,
+    pub(super) now: Timestamp,
+}
+
+/// What is remembered between two looks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Memory {
+    /// Since when each authority is in all bundles.
+    pub(super) published: BTreeMap<Vec<u8>, Timestamp>,
+    /// Since when each authority of a bundle is not needed here.
+    pub(super) unneeded: BTreeMap<Vec<u8>, Timestamp>,
+}
+
+/// What must be done.
+#[derive(Debug, PartialEq)]
+pub(super) struct Plan {
+    /// What each webhook's bundle must be, where one of them is not.
+    pub(super) write: Option<Authorities>,
+    /// What callers trust.
+    pub(super) trusted: Authorities,
+    pub(super) memory: Memory,
+}
+
+/// An authority is needed while it is mounted or served, and stays for a while after; it is trusted when it has been
+/// in all bundles for a while.
+pub(super) fn plan(observed: &Observed<'_>, memory: &Memory) -> Plan {
+    let Observed {
+        mounted,
+        served,
+        bundles,
+        delays,
+        now,
+    } = *observed;
+    let needed: Authorities = mounted.union(served).cloned().collect();
+    let in_any: Authorities = bundles.iter().flatten().flatten().cloned().collect();
+    let in_all = |authority: &Vec<u8>| {
+        bundles.iter().all(|bundle| {
+            bundle
+                .as_ref()
+                .is_some_and(|bundle| bundle.contains(authority))
+        })
+    };
+    let since = |former: &BTreeMap<Vec<u8>, Timestamp>, authority: &Vec<u8>| {
+        former.get(authority).copied().unwrap_or(now)
+    };
+    let published: BTreeMap<_, _> = in_any
+        .iter()
+        .filter(|authority| in_all(authority))
+        .map(|authority| (authority.clone(), since(&memory.published, authority)))
+        .collect();
+    let unneeded: BTreeMap<_, _> = in_any
+        .difference(&needed)
+        .map(|authority| (authority.clone(), since(&memory.unneeded, authority)))
+        .filter(|(_, since)| !has_passed(*since, delays.retirement, now))
+        .collect();
+    let wanted: Authorities = needed.iter().chain(unneeded.keys()).cloned().collect();
+    // An empty bundle would make callers trust what their system trusts.
+    let differs = |bundle: &Option<Authorities>| bundle.as_ref() != Some(&wanted);
+    let write = !needed.is_empty() && bundles.iter().any(differs);
+    let trusted = published
+        .iter()
+        .filter(|(_, since)| has_passed(**since, delays.trust, now))
+        .map(|(authority, _)| authority.clone())
+        .collect();
+    Plan {
+        write: write.then_some(wanted),
+        trusted,
+        memory: Memory {
+            published,
+            unneeded,
+        },
+    }
+}
+
+fn has_passed(since: Timestamp, time: Duration, now: Timestamp) -> bool {
+    now.duration_since(since).unsigned_abs() >= time && now >= since
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DELAYS: Delays = Delays {
+        trust: Duration::from_secs(5),
+        retirement: Duration::from_mins(1),
+    };
+
+    fn authorities(names: &[&str]) -> Authorities {
+        names.iter().map(|name| name.as_bytes().to_vec()).collect()
+    }
+
+    /// A directory, a server and a configuration, looked at every second.
+    struct World {
+        mounted: Authorities,
+        served: Authorities,
+        bundles: Vec<Option<Authorities>>,
+        memory: Memory,
+        now: Timestamp,
+        writes: usize,
+    }
+
+    impl World {
+        fn look(&mut self) -> Plan {
+            let observed = Observed {
+                mounted: &self.mounted,
+                served: &self.served,
+                bundles: &self.bundles,
+                delays: DELAYS,
+                now: self.now,
+            };
+            let plan = plan(&observed, &self.memory);
+            self.memory = plan.memory.clone();
+            if let Some(bundle) = &plan.write {
+                self.bundles.fill(Some(bundle.clone()));
+                self.writes += 1;
+            }
+            if self.mounted.is_subset(&plan.trusted) {
+                self.served.clone_from(&self.mounted);
+            }
+            self.now += Duration::from_secs(1);
+            plan
+        }
+    }
+
+    #[test]
+    fn a_new_authority_is_published_before_its_leaf_is_served_and_the_old_one_retires_last() {
+        let mut world = World {
+            mounted: authorities(&["new"]),
+            served: authorities(&["old"]),
+            bundles: vec![Some(authorities(&["old"])), None],
+            memory: Memory::default(),
+            now: Timestamp::UNIX_EPOCH,
+            writes: 0,
+        };
+        assert_eq!(world.look().write, Some(authorities(&["new", "old"])));
+        let mut looks = 0;
+        while world.served != world.mounted {
+            world.look();
+            assert_eq!(world.bundles[1], Some(authorities(&["new", "old"])));
+            looks += 1;
+        }
+        assert_eq!(looks, 6, "seen once more, then five seconds");
+        while world.writes == 1 {
+            world.look();
+            looks += 1;
+        }
+        assert_eq!(world.bundles[0], Some(authorities(&["new"])));
+        assert!((66..70).contains(&looks), "{looks}");
+        for _ in 0..100 {
+            assert_eq!(world.look().write, None);
+        }
+    }
+
+    #[test]
+    fn an_edited_bundle_is_repaired_and_nothing_is_written_without_an_authority() {
+        let mut world = World {
+            mounted: authorities(&["a"]),
+            served: authorities(&["a"]),
+            bundles: vec![Some(authorities(&[]))],
+            memory: Memory::default(),
+            now: Timestamp::UNIX_EPOCH,
+            writes: 0,
+        };
+        assert_eq!(world.look().write, Some(authorities(&["a"])));
+        assert_eq!(world.look().write, None);
+        world.bundles = vec![None];
+        assert_eq!(world.look().write, Some(authorities(&["a"])));
+        (world.mounted, world.served) = (authorities(&[]), authorities(&[]));
+        world.bundles = vec![None];
+        assert_eq!(world.look().write, None);
+    }
+}

@@ -1,0 +1,173 @@
+use super::*;
+
+fn parse(args: &[&str]) -> Result<Args, String> {
+    let args = std::iter::once("compute-federation")
+        .chain(args.iter().copied())
+        .map(OsString::from);
+    let parsed = CommandLine::try_parse_from(go_forms(args));
+    parsed
+        .map(|line| line.manager)
+        .map_err(|error| error.to_string())
+}
+
+#[test]
+fn nothing_is_on_by_default() {
+    let args = parse(&[]).unwrap();
+    assert!(
+        !args.enable_management_controllers && !args.enable_cell_controllers && !args.leader_elect
+    );
+    assert_eq!(args.server_config, Unset(None));
+    assert_eq!(
+        args.health_probe_bind_address,
+        BindAddress::At {
+            host: String::new(),
+            port: 8081
+        }
+    );
+}
+
+#[test]
+fn booleans_take_gos_forms() {
+    for (flag, expected) in [
+        ("--leader-elect", true),
+        ("-leader-elect", true),
+        ("--leader-elect=true", true),
+        ("--leader-elect=1", true),
+        ("--leader-elect=T", true),
+        ("--leader-elect=false", false),
+        ("--leader-elect=F", false),
+        ("--leader-elect=", false),
+    ] {
+        assert_eq!(parse(&[flag]).unwrap().leader_elect, expected, "{flag}");
+    }
+    let error = parse(&["--leader-elect=yes"]).unwrap_err();
+    assert!(
+        error.contains("--leader-elect") && error.contains("\"yes\" is not true or false"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_empty_value_means_unset() {
+    let args = parse(&[
+        "--server-config=",
+        "--federation-kubeconfig=",
+        "--kubeconfig",
+        "",
+    ])
+    .unwrap();
+    assert_eq!(args.server_config, Unset(None));
+    assert_eq!(args.federation_kubeconfig, Unset(None));
+    assert_eq!(args.kubeconfig, Unset(None));
+    let args = parse(&["--health-probe-bind-address="]).unwrap();
+    assert_eq!(
+        args.health_probe_bind_address,
+        BindAddress::At {
+            host: String::new(),
+            port: 8081
+        }
+    );
+}
+
+#[test]
+fn values_follow_an_equals_sign_or_a_space() {
+    for flags in [
+        vec!["--server-config=/c.yaml"],
+        vec!["--server-config", "/c.yaml"],
+        vec!["-server-config=/c.yaml"],
+    ] {
+        assert_eq!(
+            parse(&flags).unwrap().server_config,
+            Unset(Some("/c.yaml".into())),
+            "{flags:?}"
+        );
+    }
+    let args = parse(&["--downstream-kubeconfig=/hub"]).unwrap();
+    assert_eq!(args.federation_kubeconfig, Unset(Some("/hub".into())));
+}
+
+#[test]
+fn a_log_level_that_says_nothing_is_refused() {
+    for good in [
+        "info",
+        "DEBUG",
+        "off",
+        "info,planes=debug",
+        "warn,controllers::policy=trace,[reconcile]=debug",
+    ] {
+        assert_eq!(parse(&["--log-level", good]).unwrap().log.log_level, good);
+    }
+    assert_eq!(parse(&["--log-level="]).unwrap().log.log_level, "info");
+    for (bad, expected) in [
+        ("info,", "\"\" is not a level"),
+        ("inf0", "\"inf0\" is not a level: off, error, warn"),
+        ("info,planes", "\"planes\" is not a level"),
+        ("info,planes=loud", "\"planes=loud\": error parsing level"),
+        ("=debug", "\"=debug\": invalid filter directive"),
+    ] {
+        let error = parse(&["--log-level", bad]).unwrap_err();
+        assert!(
+            error.contains("--log-level") && error.contains(expected),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn addresses_take_gos_forms() {
+    let at = |host: &str, port| {
+        Ok(BindAddress::At {
+            host: host.into(),
+            port,
+        })
+    };
+    assert_eq!("0".parse(), Ok(BindAddress::Off));
+    assert_eq!(":8443".parse(), at("", 8443));
+    assert_eq!("127.0.0.1:0".parse(), at("127.0.0.1", 0));
+    assert_eq!("localhost:8081".parse(), at("localhost", 8081));
+    assert_eq!("[::1]:8081".parse(), at("::1", 8081));
+    for text in ["", "8081", ":x", ":70000", "::1:8081", "localhost"] {
+        assert!(text.parse::<BindAddress>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn times_take_gos_forms() {
+    let delay = |text: &str| {
+        parse(&[&format!("--ca-bundle-delay={text}")]).map(|args| args.ca_bundle_delay)
+    };
+    assert_eq!(delay("5s"), Ok(Duration::from_secs(5)));
+    assert_eq!(delay("1m30s"), Ok(Duration::from_secs(90)));
+    assert_eq!(delay("250ms"), Ok(Duration::from_millis(250)));
+    assert_eq!(delay("0s"), Ok(Duration::ZERO));
+    for text in ["", "5", "-5s", "soon"] {
+        assert!(
+            delay(text).unwrap_err().contains("--ca-bundle-delay"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn the_interpreter_has_its_own_flags() {
+    let parse = |args: &[&str]| {
+        let args = ["compute-federation", "interpreter"]
+            .iter()
+            .chain(args)
+            .map(OsString::from);
+        match CommandLine::try_parse_from(go_forms(args)) {
+            Ok(CommandLine {
+                command: Some(Command::Interpreter(args)),
+                ..
+            }) => Ok(args),
+            Ok(_) => panic!("no interpreter"),
+            Err(error) => Err(error.to_string()),
+        }
+    };
+    let args = parse(&["--cert-dir", "/c"]).unwrap();
+    assert_eq!((args.bind_address.as_str(), args.port), ("127.0.0.1", 9443));
+    assert!(parse(&[]).is_err(), "either a directory or self-signed");
+    assert!(parse(&["--cert-dir=/c", "--self-signed"]).is_err());
+    assert!(parse(&["--cert-dir=/c", "--url=https://x/interpret"]).is_err());
+    assert!(parse(&["--self-signed", "--url=https://x/interpret"]).is_ok());
+}

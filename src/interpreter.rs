@@ -1,0 +1,176 @@
+//! `compute-federation interpreter`: Karmada's resource interpreter alone, without any kubeconfig.
+
+use std::fs::File;
+use std::io::{Write, stdout};
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use certs::{Acceptor, Certificates, Files};
+use planes::clock;
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use crate::admin::{self, Readiness};
+use crate::args::{BindAddress, InterpreterArgs};
+use crate::metrics_server;
+use crate::serving::{Servers, listen};
+use crate::signals::Signals;
+use crate::webhook_server;
+
+/// The registration as it is deployed.
+const REGISTRATION: &str =
+    include_str!("../deploy/base/federation/resource-interpreter-webhook.yaml");
+
+/// Runs until SIGTERM or SIGINT, or until a server ends.
+pub(crate) fn run(args: &InterpreterArgs) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(serve(args))
+}
+
+async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
+    let mut signals = Signals::new()?;
+    let mut registry = Registry::with_prefix("compute_federation");
+    let servers = Servers::default();
+    let address = BindAddress::At {
+        host: args.bind_address.clone(),
+        port: args.port,
+    };
+    let listener = listen(&address)
+        .await?
+        .context("the interpreter has no address")?;
+    let port = listener.local_addr()?.port();
+    let mut certificate = None;
+    let acceptor = match &args.cert_dir {
+        Some(directory) => {
+            let files = Files::from(directory.as_path());
+            let (acceptor, followed) = webhook_server::follow_certificate(
+                &servers,
+                &mut registry,
+                &args.server,
+                files,
+                None,
+            )
+            .context("--cert-dir")?;
+            certificate = Some(followed);
+            acceptor
+        }
+        None => self_signed(args, port)?,
+    };
+    webhook_server::serve(&servers, &mut registry, &args.server, listener, acceptor);
+    let readiness = Readiness {
+        stopping: servers.draining.clone(),
+        caches: Vec::new(),
+        certificate,
+    };
+    if let Some(listener) = listen(&args.health_probe_bind_address).await? {
+        let router = admin::router(readiness);
+        servers.serve_operators("health probes", listener, Acceptor::Plain, router);
+    }
+    if let Some(listener) = listen(&args.metrics_bind_address).await? {
+        let router = metrics_server::router(registry, None);
+        servers.serve_operators("metrics", listener, Acceptor::Plain, router);
+    }
+
+    let stop: CancellationToken = servers.tasks.stop();
+    tokio::select! {
+        name = signals.next() => info!(signal = name, "stopping"),
+        () = stop.cancelled() => {}
+    }
+    servers.draining.cancel();
+    tokio::select! {
+        () = sleep(args.server.shutdown_delay) => {}
+        () = stop.cancelled() => {}
+        name = signals.next() => bail!("a second {name} came before all requests were answered"),
+    }
+    stop.cancel();
+    let failure = tokio::select! {
+        failure = servers.tasks.ended() => failure,
+        name = signals.next() => bail!("a second {name} came before all requests were answered"),
+    };
+    match failure {
+        Some(failure) => bail!(failure),
+        None => info!("stopped"),
+    }
+    Ok(())
+}
+
+/// A new certificate for the address at which Karmada reaches this server, which is told to trust it on stdout.
+fn self_signed(args: &InterpreterArgs, port: u16) -> anyhow::Result<Acceptor> {
+    let url = match &args.url {
+        Some(url) => url.clone(),
+        None => match args.bind_address.as_str() {
+            "" | "0.0.0.0" | "::" => {
+                bail!(
+                    "--self-signed at all addresses needs --url: where Karmada reaches this server"
+                )
+            }
+            host if host.contains(':') => format!("https://[{host}]:{port}/interpret"),
+            host => format!("https://{host}:{port}/interpret"),
+        },
+    };
+    let parsed: http::Uri = url.parse().with_context(|| format!("--url {url:?}"))?;
+    let host = match (parsed.scheme_str(), parsed.host()) {
+        (Some("https"), Some(host)) => host.trim_matches(['[', ']']).to_owned(),
+        _ => bail!("--url is {url:?}, must be https://HOST[:PORT]/interpret"),
+    };
+    let certificates = Certificates::self_signed(&[host], clock::now())?;
+    let registration = registration(&url, &certificates.authorities_pem())?;
+    print_and_close(&registration).context("stdout")?;
+    Ok(certificates.into())
+}
+
+/// The deployed registration, with this address and these authorities.
+fn registration(url: &str, authorities: &str) -> anyhow::Result<String> {
+    let mut registration: Value = serde_saphyr::from_str(REGISTRATION)?;
+    let webhooks = registration
+        .get_mut("webhooks")
+        .and_then(Value::as_array_mut);
+    for webhook in webhooks.into_iter().flatten() {
+        if let Some(webhook) = webhook.as_object_mut() {
+            let bundle = STANDARD.encode(authorities);
+            webhook.insert(
+                "clientConfig".into(),
+                json!({"url": url, "caBundle": bundle}),
+            );
+        }
+    }
+    Ok(serde_saphyr::to_string(&registration)?)
+}
+
+/// Prints a text and ends the pipe that stdout may be.
+fn print_and_close(text: &str) -> std::io::Result<()> {
+    let mut out = stdout().lock();
+    writeln!(out, "---\n{text}")?;
+    out.flush()?;
+    let nowhere = File::options().write(true).open(Path::new("/dev/null"))?;
+    Ok(rustix::stdio::dup2_stdout(nowhere)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_registration_is_the_deployed_one_with_an_address() {
+        let text = registration("https://127.0.0.1:9443/interpret", "PEM").unwrap();
+        let registration: Value = serde_saphyr::from_str(&text).unwrap();
+        assert_eq!(registration["metadata"]["name"], "compute-federation");
+        let [webhook] = registration["webhooks"].as_array().unwrap().as_slice() else {
+            panic!("one webhook");
+        };
+        let config =
+            json!({"url": "https://127.0.0.1:9443/interpret", "caBundle": STANDARD.encode("PEM")});
+        assert_eq!(webhook["clientConfig"], config);
+        assert_eq!(
+            webhook["rules"][0]["operations"].as_array().unwrap().len(),
+            7
+        );
+    }
+}

@@ -1,0 +1,110 @@
+//! The webhook server: its certificate, what its callers trust, and its routes.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use certs::{Acceptor, Authorities, CertificateError, Files, Reloader, reload};
+use controllers::ca_bundle::{self, Delays, Mounted};
+use kube::Client;
+use planes::{Tasks, clock};
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::admin::Certificate;
+use crate::args::ServerArgs;
+use crate::metrics_server::CertificateMetrics;
+use crate::serving::Servers;
+
+/// Serves the webhooks.
+pub(crate) fn serve(
+    servers: &Servers,
+    registry: &mut Registry,
+    args: &ServerArgs,
+    listener: TcpListener,
+    acceptor: Acceptor,
+) {
+    let metrics = Arc::new(webhooks::Metrics::register(registry));
+    let router = webhooks::router(metrics, args.requests(), clock::now);
+    let metrics = certs::Metrics::register(registry.sub_registry_with_prefix("webhooks"));
+    servers.serve(
+        "webhooks",
+        listener,
+        acceptor,
+        router,
+        args.connections(),
+        metrics,
+    );
+}
+
+/// Follows the certificate of the webhook server. With `callers`, a new one is served once callers trust its authorities.
+///
+/// # Errors
+///
+/// When there are files that cannot be served.
+pub(crate) fn follow_certificate(
+    servers: &Servers,
+    registry: &mut Registry,
+    args: &ServerArgs,
+    files: Files,
+    callers: Option<Callers<'_>>,
+) -> Result<(Acceptor, Certificate), CertificateError> {
+    let directory = files.directory.clone();
+    let mut reloader = Reloader::new(files, clock::now)?;
+    let state = reloader.state();
+    registry.register_collector(Box::new(CertificateMetrics(state.clone())));
+    if let Some(callers) = callers {
+        let (trusted, known) = watch::channel(Authorities::new());
+        reloader.wait_for_trust(known);
+        callers.keep_informed(state.clone(), trusted);
+    }
+    let acceptor = servers.reload(reloader, args.certificate_poll);
+    Ok((acceptor, Certificate { directory, state }))
+}
+
+/// What it takes to tell callers whom to trust.
+pub(crate) struct Callers<'a> {
+    pub(crate) tasks: &'a Tasks,
+    pub(crate) hub: Client,
+    pub(crate) delays: Delays,
+    pub(crate) metrics: planes::Metrics,
+    pub(crate) may_write: CancellationToken,
+}
+
+impl Callers<'_> {
+    fn keep_informed(
+        self,
+        mut state: watch::Receiver<reload::State>,
+        trusted: watch::Sender<Authorities>,
+    ) {
+        let mounted = |state: &reload::State| Mounted {
+            mounted: state.mounted.clone(),
+            served: state.served.clone(),
+        };
+        let (tell, certificates) = watch::channel(mounted(&state.borrow()));
+        let stop = self.tasks.stop();
+        self.tasks
+            .spawn("authorities of the certificate", async move {
+                let follow = async {
+                    while state.changed().await.is_ok() {
+                        tell.send_replace(mounted(&state.borrow_and_update()));
+                    }
+                    // The end of the reloader is the end of the process.
+                    std::future::pending::<()>().await;
+                };
+                stop.run_until_cancelled(follow).await;
+                Ok::<_, Infallible>(())
+            });
+        let config = ca_bundle::Config {
+            hub: self.hub,
+            certificates,
+            trusted,
+            delays: self.delays,
+            metrics: self.metrics,
+            may_write: self.may_write,
+            clock: clock::now,
+        };
+        ca_bundle::start(self.tasks, config);
+    }
+}

@@ -1,0 +1,150 @@
+//! A client as Karmada has one: one authority is the only root, the name is checked, connections are kept.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
+
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port()
+}
+
+/// Writes a new certificate that signs itself.
+pub(crate) fn issue(directory: &Path) -> CertificateDer<'static> {
+    let CertifiedKey { cert, signing_key } =
+        generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    fs::write(directory.join("tls.key"), signing_key.serialize_pem()).unwrap();
+    fs::write(directory.join("tls.crt"), cert.pem()).unwrap();
+    cert.der().clone()
+}
+
+/// A connection to the webhook server.
+pub(crate) struct Connection {
+    stream: TlsStream<TcpStream>,
+    /// Whether the server has said that this is the last answer.
+    pub(crate) closes: bool,
+}
+
+impl Connection {
+    pub(crate) async fn open(port: u16, trusted: &CertificateDer<'static>) -> io::Result<Self> {
+        let mut roots = RootCertStore::empty();
+        roots.add(trusted.clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let stream = TcpStream::connect(("localhost", port)).await?;
+        let name = ServerName::try_from("localhost").unwrap();
+        let connector = TlsConnector::from(Arc::new(config));
+        Ok(Self {
+            stream: connector.connect(name, stream).await?,
+            closes: false,
+        })
+    }
+
+    /// Sends what it is given, whatever it is.
+    pub(crate) async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes).await?;
+        self.stream.flush().await
+    }
+
+    /// Waits until the server closes the connection.
+    pub(crate) async fn closed(&mut self) {
+        let mut chunk = [0; 4096];
+        while let Ok(1..) = self.stream.read(&mut chunk).await {}
+    }
+
+    /// One request and its answer: status and body.
+    pub(crate) async fn post(&mut self, path: &str, body: &[u8]) -> io::Result<(u16, String)> {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        let (mut reader, mut writer) = tokio::io::split(&mut self.stream);
+        // A server that refuses early does not read on.
+        let send = async {
+            let _ = writer.write_all(head.as_bytes()).await;
+            let _ = writer.write_all(body).await;
+            let _ = writer.flush().await;
+            std::future::pending::<()>().await;
+        };
+        let mut response = Vec::new();
+        let receive = async {
+            let mut chunk = [0; 4096];
+            while !is_complete(&response) {
+                match reader.read(&mut chunk).await? {
+                    0 => return Err(io::Error::from(ErrorKind::UnexpectedEof)),
+                    read => response.extend_from_slice(&chunk[..read]),
+                }
+            }
+            Ok(())
+        };
+        tokio::select! { () = send => {}, received = receive => received? }
+        let response = String::from_utf8(response).unwrap();
+        self.closes = response
+            .to_lowercase()
+            .contains("\r\nconnection: close\r\n");
+        Ok(parse(&response))
+    }
+}
+
+/// Whether a response is there as long as it says it is.
+fn is_complete(response: &[u8]) -> bool {
+    let Some(end) = response.windows(4).position(|window| window == b"\r\n\r\n") else {
+        return false;
+    };
+    let head = String::from_utf8_lossy(&response[..end]).to_lowercase();
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "));
+    let length: usize = length.expect("a length").parse().unwrap();
+    response.len() >= end + 4 + length
+}
+
+/// A plain request: status and body.
+pub(crate) async fn get(port: u16, path: &str) -> io::Result<(u16, String)> {
+    let mut stream = TcpStream::connect(("localhost", port)).await?;
+    stream
+        .write_all(
+            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                .as_bytes(),
+        )
+        .await?;
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await?;
+    Ok(parse(&response))
+}
+
+fn parse(response: &str) -> (u16, String) {
+    let (head, body) = response
+        .split_once("\r\n\r\n")
+        .unwrap_or_else(|| panic!("no response: {response:?}"));
+    (
+        head.split(' ').nth(1).unwrap().parse().unwrap(),
+        body.to_owned(),
+    )
+}
+
+pub(crate) fn review(operation: &str, kind: &str) -> Vec<u8> {
+    let kind = json!({"group": "compute.datumapis.com", "version": "v1alpha", "kind": kind});
+    let object = json!({"spec": {"replicas": 3}});
+    json!({"request": {"uid": "u1", "kind": kind, "operation": operation, "object": object}})
+        .to_string()
+        .into_bytes()
+}
