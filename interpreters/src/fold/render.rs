@@ -242,7 +242,9 @@ fn all_conditions(status: Option<&str>) -> Vec<Condition<'_>> {
     }
     let conditions =
         status.and_then(|status| serde_json::from_str::<Option<Conditions<'_>>>(status).ok());
-    conditions.flatten().unwrap_or_default().conditions
+    let mut conditions = conditions.flatten().unwrap_or_default().conditions;
+    conditions.retain(Condition::is_valid);
+    conditions
 }
 
 /// At most so many characters of a message.

@@ -156,7 +156,7 @@ pub(super) fn saturated(number: i64) -> i32 {
 
 impl Condition<'_> {
     /// Whether the CRD's validation lets the condition pass.
-    fn is_valid(&self) -> bool {
+    pub(super) fn is_valid(&self) -> bool {
         is_rfc3339(&self.last_transition_time)
             && self.message.chars().count() <= MESSAGE_MAX
             && self

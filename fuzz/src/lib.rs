@@ -1,0 +1,144 @@
+//! What must hold for whatever bytes arrive. Each function panics where it does not.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::missing_panics_doc,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a panic is what a fuzzer looks for"
+)]
+
+use api::quantity::Amount;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use interpreters::{Interpretation, Kind, Operation};
+use jiff::Timestamp;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// A body is refused, or its answer is one that Karmada's client takes (karmada.md 1.3 and 1.4).
+pub fn interpret(body: &[u8]) {
+    let Ok(Interpretation {
+        operation,
+        kind,
+        uid,
+        error,
+        body,
+        ..
+    }) = interpreters::interpret(body, Timestamp::UNIX_EPOCH)
+    else {
+        return;
+    };
+    let _: &RawValue = serde_json::from_slice(&body).expect("the answer is JSON");
+    // A lone surrogate in a text that is passed on is JSON, and Karmada reads it; this reader does not.
+    let Ok(context) = serde_json::from_slice::<Value>(&body) else {
+        return;
+    };
+    assert_eq!(context["apiVersion"], "config.karmada.io/v1alpha1");
+    assert_eq!(context["kind"], "ResourceInterpreterContext");
+    let response = &context["response"];
+    assert!(!uid.is_empty() && response["uid"] == uid);
+    assert_eq!(response["successful"], error.is_none());
+    if error.is_some() {
+        assert!(
+            response["status"]["message"]
+                .as_str()
+                .is_some_and(|text| !text.is_empty())
+        );
+        return;
+    }
+    let operation = operation.expect("a successful answer has an operation");
+    answers(
+        operation,
+        kind.expect("a successful answer has a kind"),
+        response,
+    );
+}
+
+fn answers(operation: Operation, kind: Kind, response: &Value) {
+    match operation {
+        Operation::InterpretReplica => {
+            let replicas = response["replicas"].as_i64().expect("an integer");
+            assert!((0..=i64::from(i32::MAX)).contains(&replicas));
+            requirements(&response["replicaRequirements"]);
+        }
+        Operation::InterpretComponent => {
+            for component in response["components"].as_array().expect("components") {
+                requirements(&component["replicaRequirements"]);
+            }
+        }
+        Operation::InterpretDependency => {
+            let dependencies = response["dependencies"].as_array().expect("dependencies");
+            let names = dependencies
+                .iter()
+                .map(|d| (d["kind"].as_str(), d["name"].as_str()));
+            let names: Vec<_> = names.collect();
+            assert!(
+                names.is_sorted_by(|one, other| one < other),
+                "sorted and unique"
+            );
+            assert!(
+                names
+                    .iter()
+                    .all(|(_, name)| name.is_some_and(|name| !name.is_empty()))
+            );
+        }
+        Operation::InterpretStatus => assert!(!response["rawStatus"].is_null()),
+        Operation::InterpretHealth => assert!(response["healthy"].is_boolean()),
+        Operation::ReviseReplica | Operation::Retain | Operation::AggregateStatus => {
+            let Some(patch) = response.get("patch") else {
+                return assert!(response.get("patchType").is_none());
+            };
+            assert_eq!(response["patchType"], "JSONPatch");
+            let patch = STANDARD
+                .decode(patch.as_str().expect("text"))
+                .expect("base64");
+            let patch: Vec<Value> = serde_json::from_slice(&patch).expect("a list");
+            assert!(!patch.is_empty());
+            for step in &patch {
+                assert_eq!(step["op"], "add");
+                if operation == Operation::AggregateStatus {
+                    assert_eq!(step["path"], "/status");
+                    status(kind, &step["value"]);
+                }
+            }
+        }
+    }
+}
+
+fn requirements(requirements: &Value) {
+    for amount in requirements["resourceRequest"]
+        .as_object()
+        .into_iter()
+        .flatten()
+    {
+        let text = amount.1.as_str().expect("a quantity is text");
+        let parsed: Amount = text.parse().expect("a quantity");
+        assert_eq!(parsed.to_string(), text, "canonical");
+    }
+}
+
+/// What is written to the hub must decode there.
+fn status(kind: Kind, status: &Value) {
+    if kind == Kind::WorkloadDeployment {
+        let decoded: Result<api::WorkloadDeploymentStatus, _> =
+            serde_json::from_value(status.clone());
+        assert!(decoded.is_ok(), "{decoded:?}: {status}");
+    }
+}
+
+/// A text is no quantity, or its canonical form says the same and stays as it is.
+pub fn quantity(text: &[u8]) {
+    let Ok(text) = std::str::from_utf8(text) else {
+        return;
+    };
+    let Ok(amount) = text.parse::<Amount>() else {
+        return;
+    };
+    let canonical = amount.to_string();
+    let again: Amount = canonical.parse().expect("the canonical form is a quantity");
+    assert_eq!(again.to_string(), canonical, "{text:?}");
+    let doubled = amount.saturating_add(amount).to_string();
+    assert!(doubled.parse::<Amount>().is_ok(), "{doubled:?}");
+}

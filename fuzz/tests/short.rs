@@ -1,0 +1,115 @@
+//! The corpus, and what becomes of it when bytes are changed. `PROPTEST_CASES` says how often.
+
+#![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "tests")]
+
+use std::fs;
+use std::path::Path;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("corpus")
+        .join(target);
+    let mut files: Vec<_> = fs::read_dir(directory)
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
+    files.sort();
+    assert!(!files.is_empty());
+    files.iter().map(|file| fs::read(file).unwrap()).collect()
+}
+
+/// A change of a text: at a place, so many bytes go and others come.
+#[derive(Clone, Debug)]
+struct Edit {
+    at: Index,
+    goes: usize,
+    comes: Vec<u8>,
+}
+
+fn edits() -> impl Strategy<Value = Vec<Edit>> {
+    let token = prop::sample::select(vec![
+        &b"null"[..],
+        b"{}",
+        b"[]",
+        b"\"\"",
+        b"-1",
+        b"1e400",
+        b"18446744073709551616",
+        b"0.1",
+        b"{",
+        b"]",
+        b"\"",
+        b",",
+        b"\\u0000",
+        b"\\ud800",
+        b"\xff",
+        b"\"status\":",
+        b"\"replicas\":",
+    ]);
+    let comes = prop_oneof![
+        3 => token.prop_map(<[u8]>::to_vec),
+        1 => vec(any::<u8>(), 0..4),
+    ];
+    let edit = (any::<Index>(), 0..12_usize, comes);
+    vec(
+        edit.prop_map(|(at, goes, comes)| Edit { at, goes, comes }),
+        1..4,
+    )
+}
+
+fn edited(text: &[u8], edits: &[Edit]) -> Vec<u8> {
+    let mut text = text.to_vec();
+    for Edit { at, goes, comes } in edits {
+        let start = at.index(text.len() + 1);
+        let end = (start + goes).min(text.len());
+        text.splice(start..end, comes.iter().copied());
+    }
+    text
+}
+
+#[test]
+fn the_corpus_holds() {
+    for body in corpus("interpret") {
+        fuzz::interpret(&body);
+    }
+    for text in corpus("quantity") {
+        fuzz::quantity(&text);
+    }
+}
+
+/// Deep nesting must not exhaust the stack, wherever it stands.
+#[test]
+fn nesting_is_bounded() {
+    for nested in ["[".repeat(1 << 20), "{\"a\":".repeat(1 << 18)] {
+        fuzz::interpret(nested.as_bytes());
+        for body in corpus("interpret") {
+            let text = String::from_utf8_lossy(&body)
+                .replace("{\"replicas\"", &format!("{nested}{{\"replicas\""));
+            fuzz::interpret(text.as_bytes());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: std::env::var("PROPTEST_CASES").ok().and_then(|c| c.parse().ok()).unwrap_or(20_000),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn an_edited_body_holds(which in any::<Index>(), edits in edits()) {
+        let corpus = corpus("interpret");
+        fuzz::interpret(&edited(&corpus[which.index(corpus.len())], &edits));
+    }
+
+    #[test]
+    fn an_edited_quantity_holds(which in any::<Index>(), edits in edits()) {
+        let corpus = corpus("quantity");
+        fuzz::quantity(&edited(&corpus[which.index(corpus.len())], &edits));
+    }
+}
