@@ -16,14 +16,13 @@ pub(super) fn table(rows: &[Vec<String>], width: usize) -> Vec<String> {
     };
     let mut left = width;
     let mut widths = Vec::new();
+    let mut later: usize = longest.iter().map(|longest| longest + gap).sum();
     for (column, longest) in longest.into_iter().enumerate() {
-        // Names may take half of the line, every other column its share of the rest.
-        let share = if column == 0 {
-            left / 2
-        } else {
-            left / (count - column)
-        };
-        let width = share.min(longest + gap);
+        let wanted = longest + gap;
+        later -= wanted;
+        // Names may take half of the line, every other column its share of the rest, and all what no later one wants.
+        let share = left / if column == 0 { 2 } else { count - column };
+        let width = wanted.min(share.max(left.saturating_sub(later)));
         widths.push(width);
         left -= width;
     }
@@ -94,6 +93,18 @@ mod tests {
     }
 
     #[test]
+    fn a_column_may_have_what_the_others_leave() {
+        let rows = rows(&[
+            &["", "project", "hub", "ord1"],
+            &["web", "0/1 unavailable", "-", "-"],
+        ]);
+        assert_eq!(
+            table(&rows, 32),
+            ["    project         hub ord1", "web 0/1 unavailable -   -"]
+        );
+    }
+
+    #[test]
     fn a_narrow_terminal_still_shows_every_column() {
         let long = "a-name-that-is-quite-long";
         let rows = rows(&[
@@ -103,8 +114,8 @@ mod tests {
         assert_eq!(
             table(&rows, 40),
             [
-                "                    proj… hub dfw1",
-                "a-name-that-is-qui… 0/3 … -   ready",
+                "                    project   hub dfw1",
+                "a-name-that-is-qui… 0/3 unav… -   ready",
             ]
         );
         for width in 0..40 {
