@@ -42,8 +42,10 @@ pub enum Format {
 }
 
 const NANOS: i128 = 1_000_000_000;
-/// No quantity is larger than 2^63-1 in magnitude; what is larger is capped.
-const MAX_NANOS: i128 = i64::MAX as i128 * NANOS;
+/// A quantity with a binary suffix is at most 2^63-1 in magnitude; what is larger is capped, as Kubernetes does it.
+const BINARY_MAX_NANOS: i128 = i64::MAX as i128 * NANOS;
+/// Any other is capped at 10^29. Kubernetes knows no bound, which a tenant could make use of.
+const MAX_NANOS: i128 = 10_i128.pow(29) * NANOS;
 const DECIMAL_SUFFIXES: [(&str, i32); 10] = [
     ("n", -9),
     ("u", -6),
@@ -82,7 +84,7 @@ impl Amount {
         format: Format::DecimalSi,
     };
 
-    /// The sum, capped at 2^63-1. It is printed in the family of `self`, unless that is zero.
+    /// The sum, capped at 10^29. It is printed in the family of `self`, unless that is zero.
     #[must_use]
     pub fn saturating_add(self, other: Self) -> Self {
         let format = if self.nanos == 0 {
@@ -90,7 +92,10 @@ impl Amount {
         } else {
             self.format
         };
-        let nanos = (self.nanos + other.nanos).clamp(-MAX_NANOS, MAX_NANOS);
+        let nanos = self
+            .nanos
+            .saturating_add(other.nanos)
+            .clamp(-MAX_NANOS, MAX_NANOS);
         Self { nanos, format }
     }
 }
@@ -119,6 +124,10 @@ impl FromStr for Amount {
         let (format, scale) = Scale::of_suffix(suffix)
             .ok_or_else(|| error("its suffix is not one of Kubernetes'"))?;
         let nanos = scale.nanos(whole, fraction);
+        let nanos = match format {
+            Format::BinarySi => nanos.min(BINARY_MAX_NANOS),
+            _ => nanos,
+        };
         Ok(Self {
             nanos: if negative { -nanos } else { nanos },
             format,
@@ -223,14 +232,21 @@ impl fmt::Display for Amount {
         let whole = self.nanos % NANOS == 0;
         let small = self.nanos.abs() < 1024 * NANOS;
         if self.format == Format::BinarySi && whole && !small {
-            let (number, power) = without_factors(self.nanos / NANOS, 1024);
+            let (number, power) =
+                without_factors(self.nanos / NANOS, 1024, BINARY_SUFFIXES.len() - 1);
             return write!(
                 f,
                 "{number}{}",
                 BINARY_SUFFIXES.get(power).copied().unwrap_or_default()
             );
         }
-        let (number, zeros) = without_factors(self.nanos, 10);
+        // The largest suffix is E, for 18 zeros behind the nine of nanos; exponents go on.
+        let most = if self.format == Format::DecimalExponent {
+            usize::MAX
+        } else {
+            27
+        };
+        let (number, zeros) = without_factors(self.nanos, 10, most);
         let exponent = i32::try_from(zeros).unwrap_or_default() - 9;
         let shift = exponent.rem_euclid(3);
         let number = number * 10_i128.pow(shift.unsigned_abs());
@@ -249,10 +265,10 @@ impl fmt::Display for Amount {
     }
 }
 
-/// Divides by `factor` as often as that leaves no remainder, and says how often.
-fn without_factors(mut number: i128, factor: i128) -> (i128, usize) {
+/// Divides by `factor` as often as that leaves no remainder, at most `most` times, and says how often.
+fn without_factors(mut number: i128, factor: i128, most: usize) -> (i128, usize) {
     let mut times = 0;
-    while number != 0 && number % factor == 0 {
+    while number != 0 && number % factor == 0 && times < most {
         number /= factor;
         times += 1;
     }
