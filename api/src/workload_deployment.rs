@@ -135,6 +135,9 @@ pub struct WorkloadDeploymentStatus {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CellStatus {
+    /// The share of the cell when all cells had last acted on theirs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assigned_replicas: Option<i32>,
     /// Conditions as the cell reported them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
@@ -151,4 +154,7 @@ pub struct CellStatus {
     /// Generation of the hub object that the cell last acted on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_template_generation: Option<i64>,
+    /// The number of instances of which `assignedReplicas` is a share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template_replicas: Option<i32>,
 }

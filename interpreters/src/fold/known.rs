@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::Template;
-use super::report::{CellMemory, Condition, Counters, Report};
+use super::report::{CellMemory, Condition, Counters, Report, saturated};
 
 /// What is known of one cell: its report, or what it said before it fell silent.
 pub(super) struct Known<'f, 'a> {
@@ -15,6 +15,13 @@ pub(super) struct Known<'f, 'a> {
     pub(super) resource_template_generation: Option<i64>,
     pub(super) others: BTreeMap<Cow<'a, str>, &'a str>,
     pub(super) said: Said<'f, 'a>,
+}
+
+/// The share of a cell, and of which total it is: as they were when all cells had their shares last.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Assigned {
+    pub(super) assigned_replicas: Option<i32>,
+    pub(super) template_replicas: Option<i32>,
 }
 
 /// Where [`Known`] comes from.
@@ -71,11 +78,15 @@ impl<'f, 'a> Known<'f, 'a> {
     }
 
     /// The entry in `status.cells`; a cell that never said anything has none.
-    pub(super) fn memory(&self) -> Option<CellMemory<'f>>
+    pub(super) fn memory(&self, assigned: Assigned) -> Option<CellMemory<'f>>
     where
         'a: 'f,
     {
         let name = self.name?;
+        let Assigned {
+            assigned_replicas,
+            template_replicas,
+        } = assigned;
         if matches!(self.said, Said::Never) {
             return None;
         }
@@ -86,6 +97,7 @@ impl<'f, 'a> Known<'f, 'a> {
             replicas,
         } = self.counters;
         Some(CellMemory {
+            assigned_replicas,
             conditions: self.conditions.clone(),
             current_replicas,
             desired_replicas,
@@ -93,6 +105,7 @@ impl<'f, 'a> Known<'f, 'a> {
             ready_replicas,
             replicas,
             resource_template_generation: self.resource_template_generation,
+            template_replicas,
         })
     }
 
@@ -119,6 +132,13 @@ impl<'f, 'a> Known<'f, 'a> {
 }
 
 impl CellMemory<'_> {
+    pub(super) fn assigned(&self) -> Assigned {
+        Assigned {
+            assigned_replicas: self.assigned_replicas,
+            template_replicas: self.template_replicas,
+        }
+    }
+
     pub(super) fn counters(&self) -> Counters {
         Counters {
             current_replicas: self.current_replicas,
@@ -141,32 +161,47 @@ pub(super) fn is_current(cell: &Known<'_, '_>, template: &Template<'_>) -> bool 
         && generations.generation == generations.observed_generation
 }
 
-/// Whether the replicas assigned to all cells sum to the template's, or each equal them. Karmada sends a new template
-/// out with the old shares first (karmada.md 12, 2), so the generation alone does not tell.
-pub(super) fn shares_add_up(known: &[Known<'_, '_>], template: &Template<'_>) -> bool {
-    let Some(total) = template.replicas.or(template.min_replicas) else {
-        return false;
-    };
-    let total = i64::from(total.max(0));
-    let shares: Option<Vec<i64>> = known
+/// The replicas that each cell says it was assigned, where all of them say it.
+pub(super) fn shares<'k>(
+    known: &'k [Known<'_, '_>],
+    template: &Template<'_>,
+) -> Option<Shares<'k>> {
+    known
         .iter()
-        .map(|cell| match cell.said {
-            Said::Now(report) if template.replicas.is_some() => {
-                report.generations.assigned_replicas
-            }
-            Said::Now(report) => report
-                .generations
-                .assigned_min_replicas
-                .or(report.generations.assigned_replicas),
-            Said::Before | Said::Never => None,
+        .map(|cell| {
+            let Said::Now(report) = cell.said else {
+                return None;
+            };
+            let generations = report.generations;
+            let share = match template.replicas {
+                Some(_) => generations.assigned_replicas,
+                None => generations
+                    .assigned_min_replicas
+                    .or(generations.assigned_replicas),
+            };
+            Some((cell.name?, saturated(share?.max(0))))
         })
-        .map(|share| share.map(|share| share.max(0)))
+        .collect()
+}
+
+/// Replicas by cell.
+pub(super) type Shares<'k> = BTreeMap<&'k str, i32>;
+
+/// Whether these are the shares of this total: they sum to it, or each equals it. Karmada sends a new template out with
+/// the shares of the former total first (karmada.md 12, 2), so the generation alone does not tell. Neither does a sum that
+/// is right by chance: with a new total at least one share is new, and no cell keeps a share of nothing.
+pub(super) fn are_of(shares: &Shares<'_>, total: i32, memory: &[CellMemory<'_>]) -> bool {
+    let sum = shares
+        .values()
+        .fold(0_i32, |sum, share| sum.saturating_add(*share));
+    let adds_up = sum == total || shares.values().all(|share| *share == total);
+    let has_none = total > 0 && shares.values().any(|share| *share == 0);
+    let of_another_total = memory
+        .iter()
+        .any(|cell| cell.template_replicas.is_some_and(|former| former != total));
+    let remembered: Shares<'_> = memory
+        .iter()
+        .filter_map(|cell| Some((cell.name.as_ref(), cell.assigned_replicas?)))
         .collect();
-    shares.is_some_and(|shares| {
-        shares.iter().all(|share| *share == total)
-            || shares
-                .iter()
-                .fold(0_i64, |sum, share| sum.saturating_add(*share))
-                == total
-    })
+    adds_up && !has_none && !(of_another_total && remembered == *shares)
 }

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::known::{Known, Said, is_current, shares_add_up};
+use super::known::{Assigned, Known, Said, are_of, is_current, shares};
 use super::report::{CellMemory, Condition, Counters, Report, saturated};
 use super::{Silence, StatusFold, Template};
 
@@ -38,8 +38,14 @@ impl<'a> StatusFold<'a> {
         let known = self.known(&former);
         let first = known.first()?;
 
-        let current =
-            known.iter().all(|cell| is_current(cell, template)) && shares_add_up(&known, template);
+        let total = template
+            .replicas
+            .or(template.min_replicas)
+            .map(|total| total.max(0));
+        let shares = shares(&known, template)
+            .zip(total)
+            .filter(|(shares, total)| are_of(shares, *total, &former.cells));
+        let current = shares.is_some() && known.iter().all(|cell| is_current(cell, template));
         let translate = |carried: bool, up_to_date: bool, former: Option<i64>| match carried {
             true if up_to_date => template.generation,
             true => former,
@@ -81,7 +87,22 @@ impl<'a> StatusFold<'a> {
             fields.extend(others);
         }
         // A single cell that reports is remembered by the status itself.
-        let cells: Vec<_> = known.iter().filter_map(Known::memory).collect();
+        let assigned = |cell: &Known<'_, '_>| match &shares {
+            Some((shares, total)) if current => Assigned {
+                assigned_replicas: cell.name.and_then(|name| shares.get(name).copied()),
+                template_replicas: Some(*total),
+            },
+            _ => former
+                .cells
+                .iter()
+                .find(|former| Some(former.name.as_ref()) == cell.name)
+                .map(CellMemory::assigned)
+                .unwrap_or_default(),
+        };
+        let cells: Vec<_> = known
+            .iter()
+            .filter_map(|cell| cell.memory(assigned(cell)))
+            .collect();
         let is_memory = single && matches!(first.said, Said::Now(_));
         if !(cells.is_empty() || is_memory) {
             fields.insert("cells", Field::Cells(cells));

@@ -64,6 +64,8 @@ pub(super) struct Condition<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CellMemory<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) assigned_replicas: Option<i32>,
     #[serde(borrow, default, skip_serializing_if = "Vec::is_empty")]
     pub(super) conditions: Vec<Condition<'a>>,
     pub(super) current_replicas: i32,
@@ -74,6 +76,8 @@ pub(super) struct CellMemory<'a> {
     pub(super) replicas: i32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) resource_template_generation: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) template_replicas: Option<i32>,
 }
 
 impl<'a> Report<'a> {

@@ -1,5 +1,7 @@
 //! AggregateStatus on a WorkloadDeployment: the rules of the fold by example.
 
+mod shares;
+
 use serde_json::{Value, json};
 
 use super::{NOW, call_at, patch};

@@ -288,7 +288,7 @@ fn nothing_is_claimed_that_a_cell_has_not_done(
         return Ok(());
     }
     let former: Value = former.map_or(Value::Null, |former| serde_json::from_str(former).unwrap());
-    let current = all_current(cells, round);
+    let current = all_current(cells, round, &former);
     let generation = json!(round.generation);
     if status["observedGeneration"] == generation {
         prop_assert!(current || former["observedGeneration"] == generation);

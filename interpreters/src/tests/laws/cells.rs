@@ -86,8 +86,9 @@ fn valid_status(status: &Value) -> Option<Value> {
     schema::violations(&status).is_empty().then_some(status)
 }
 
-pub(super) fn all_current(cells: &[Cell], round: &Round) -> bool {
-    let mut shares = Vec::new();
+/// Whether every cell has acted on the template with its share. `former` is the status before the call.
+pub(super) fn all_current(cells: &[Cell], round: &Round, former: &Value) -> bool {
+    let mut shares = BTreeMap::new();
     for cell in cells {
         let Some(report) = &cell.report else {
             return false;
@@ -105,14 +106,19 @@ pub(super) fn all_current(cells: &[Cell], round: &Round) -> bool {
         let Some(share) = assigned.as_i64() else {
             return false;
         };
-        shares.push(share.max(0));
+        shares.insert(cell.name.as_str(), share.clamp(0, i32::MAX.into()));
     }
     let Some(total) = round.replicas.or(round.min_replicas) else {
         return false;
     };
     let total = i64::from(total);
-    let sum = shares
-        .iter()
-        .fold(0_i64, |sum, share| sum.saturating_add(*share));
-    shares.iter().all(|share| *share == total) || sum == total
+    let memory = former["cells"].as_array().into_iter().flatten();
+    let remembered: BTreeMap<_, _> = memory
+        .clone()
+        .filter_map(|cell| Some((cell["name"].as_str()?, cell["assignedReplicas"].as_i64()?)))
+        .collect();
+    let mut former_totals = memory.filter_map(|cell| cell["templateReplicas"].as_i64());
+    let not_moved = former_totals.any(|former| former != total) && remembered == shares;
+    let adds_up = shares.values().sum::<i64>() == total || shares.values().all(|s| *s == total);
+    adds_up && !not_moved && (total == 0 || shares.values().all(|share| *share > 0))
 }
