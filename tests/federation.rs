@@ -155,6 +155,9 @@ fn all() -> Vec<(&'static str, Test)> {
         Apart interpretation::a_cell_that_dies_and_returns;
         Interpreted interpretation::duplicated;
         Interpreted interpretation::divided;
+        Interpreted interpretation::a_total_that_is_the_sum_of_the_former_shares;
+        Interpreted interpretation::a_total_that_each_former_share_equals;
+        Interpreted interpretation::a_total_of_nothing_and_back;
         Interpreted interpretation::a_new_image;
         Interpreted interpretation::an_autoscaler_in_a_cell;
         Interpreted interpretation::a_work_that_is_refused;

@@ -13,6 +13,8 @@ mod dependencies;
 mod failures;
 #[path = "interpretation/refusal.rs"]
 mod refusal;
+#[path = "interpretation/rescheduling.rs"]
+mod rescheduling;
 #[path = "interpretation/shares.rs"]
 mod shares;
 #[path = "interpretation/subject.rs"]
@@ -27,6 +29,10 @@ pub(crate) use burst::a_burst;
 pub(crate) use changes::{a_new_image, a_successor_of_what_is_dying, an_autoscaler_in_a_cell};
 pub(crate) use dependencies::what_the_template_uses;
 pub(crate) use failures::{a_cell_that_dies_and_returns, a_work_that_is_refused};
+pub(crate) use rescheduling::{
+    a_total_of_nothing_and_back, a_total_that_each_former_share_equals,
+    a_total_that_is_the_sum_of_the_former_shares,
+};
 pub(crate) use shares::{divided, duplicated};
 
 use crate::fixture;

@@ -109,11 +109,17 @@ impl Subject {
         placement: &Value,
         shares: &[(&'static str, i32)],
     ) -> anyhow::Result<()> {
-        let change = json!({"spec": {"placement": placement}});
-        patch(&self.policies, POLICY, change).await?;
+        self.set_policy(json!({"placement": placement})).await?;
         let unchanged = self.hub.get(NAME).await?;
         self.meant(&unchanged, shares);
         Ok(())
+    }
+
+    /// Changes the policy, without consequence for the shares.
+    pub(super) async fn set_policy(&self, spec: Value) -> anyhow::Result<()> {
+        patch(&self.policies, POLICY, json!({"spec": spec}))
+            .await
+            .map(drop)
     }
 
     fn meant(&mut self, object: &WorkloadDeployment, shares: &[(&'static str, i32)]) {
