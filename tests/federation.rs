@@ -1,8 +1,9 @@
 //! End-to-end tests on a real federation.
 //!
 //! Most tests share one federation, each in namespaces of its own. Those that need it for themselves, because they count
-//! writes or end processes, wait until they have it alone. A federation is started when the first test needs it, and
-//! ends with the run, however that ends.
+//! writes or end processes, wait until they have it alone. Tests of interpretation share another one, in whose cells
+//! compute-federation does not run. A federation is started when the first test needs it, and ends with the run, however
+//! that ends.
 
 #![allow(
     clippy::expect_used,
@@ -16,6 +17,8 @@
 mod crds;
 #[path = "federation/fixture.rs"]
 mod fixture;
+#[path = "federation/interpretation.rs"]
+mod interpretation;
 #[path = "federation/lifetime.rs"]
 mod lifetime;
 #[path = "federation/operations.rs"]
@@ -53,40 +56,64 @@ enum Test {
     Shared(for<'f> fn(&'f Federation) -> BoxFuture<'f, anyhow::Result<()>>),
     /// While no other test does.
     Alone(for<'f> fn(&'f Federation) -> BoxFuture<'f, anyhow::Result<()>>),
+    /// On the federation without controllers in its cells, beside other tests that use it.
+    Interpreted(for<'f> fn(&'f Federation) -> BoxFuture<'f, anyhow::Result<()>>),
     /// Not at all.
     Apart(fn() -> BoxFuture<'static, anyhow::Result<()>>),
 }
 
-/// The federation that tests share, once one has needed it.
+/// The federations that tests share.
 #[derive(Default)]
 struct Shared {
-    federation: OnceCell<Result<Federation, String>>,
+    whole: OnDemand,
+    interpreted: OnDemand,
     alone: RwLock<()>,
 }
 
-impl Shared {
-    async fn federation(&self) -> anyhow::Result<&Federation> {
-        let start = || async {
-            fixture::start("tests")
-                .await
-                .map_err(|error| format!("{error:#}"))
-        };
-        let federation = self.federation.get_or_init(start).await;
+/// A federation, once a test has needed it.
+#[derive(Default)]
+struct OnDemand(OnceCell<Result<Federation, String>>);
+
+impl OnDemand {
+    async fn get(
+        &self,
+        start: BoxFuture<'_, anyhow::Result<Federation>>,
+    ) -> anyhow::Result<&Federation> {
+        let start = || start.map(|result| result.map_err(|error| format!("{error:#}")));
+        let federation = self.0.get_or_init(start).await;
         federation
             .as_ref()
             .map_err(|error| anyhow::anyhow!("{error}"))
     }
+}
 
+impl Shared {
     async fn run(&self, test: &Test) -> anyhow::Result<()> {
         let (run, _shared, _alone) = match test {
             Test::Apart(run) => return run().await,
             Test::Shared(run) => (run, Some(self.alone.read().await), None),
             Test::Alone(run) => (run, None, Some(self.alone.write().await)),
+            Test::Interpreted(run) => (run, None, None),
         };
-        let federation = self.federation().await?;
+        let federation = match test {
+            Test::Interpreted(_) => {
+                self.interpreted
+                    .get(interpretation::start("cells").boxed())
+                    .await?
+            }
+            _ => self.whole.get(fixture::start("tests").boxed()).await?,
+        };
         tokio::select! {
             result = run(federation) => result.with_context(|| format!("in {}", federation.directory().display())),
             death = federation.death() => Err(death),
+        }
+    }
+
+    async fn stop(self) {
+        for federation in [self.whole, self.interpreted] {
+            if let Some(Ok(federation)) = federation.0.into_inner() {
+                federation.stop().await;
+            }
         }
     }
 }
@@ -125,6 +152,18 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared repair::a_projection_edited_by_hand;
         Shared repair::a_copy_of_another_cell_is_left_alone;
         Shared repair::an_instance_without_its_deployment_is_not_copied;
+        Apart interpretation::a_cell_that_dies_and_returns;
+        Interpreted interpretation::duplicated;
+        Interpreted interpretation::divided;
+        Interpreted interpretation::a_total_that_is_the_sum_of_the_former_shares;
+        Interpreted interpretation::a_total_that_each_former_share_equals;
+        Interpreted interpretation::a_total_of_nothing_and_back;
+        Interpreted interpretation::a_new_image;
+        Interpreted interpretation::an_autoscaler_in_a_cell;
+        Interpreted interpretation::a_work_that_is_refused;
+        Interpreted interpretation::a_successor_of_what_is_dying;
+        Interpreted interpretation::what_the_template_uses;
+        Interpreted interpretation::a_burst;
         Shared operations::of_a_workload_deployment;
         Shared operations::of_an_instance;
         Shared own_cluster::one_candidate_leads_at_a_time;
@@ -163,10 +202,8 @@ fn main() -> ExitCode {
         }
     });
     let conclusion = libtest_mimic::run(&args, trials);
-    if let Some(Ok(federation)) =
-        Arc::into_inner(shared).and_then(|shared| shared.federation.into_inner())
-    {
-        runtime.block_on(federation.stop());
+    if let Some(shared) = Arc::into_inner(shared) {
+        runtime.block_on(shared.stop());
     }
     conclusion.exit_code()
 }

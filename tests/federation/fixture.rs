@@ -25,9 +25,17 @@ pub(crate) const WITHIN: Duration = Duration::from_mins(1);
 pub(crate) const DFW: &str = "dfw1";
 pub(crate) const ORD: &str = "ord1";
 
+/// Name of a policy of a test's own.
+pub(crate) const POLICY: &str = "of-the-test";
+
 /// Starts a federation with a cell in each of two cities.
 pub(crate) async fn start(label: &str) -> anyhow::Result<Federation> {
-    let federation = Federation::start(&config(label)?).await?;
+    start_from(&config(label)?).await
+}
+
+/// Starts a federation and says how long that took.
+pub(crate) async fn start_from(config: &Config) -> anyhow::Result<Federation> {
+    let federation = Federation::start(config).await?;
     eprintln!(
         "federation ready after {:.1} s in {}",
         federation.ready_after().as_secs_f64(),
@@ -76,6 +84,21 @@ impl<'f> Space<'f> {
             federation,
             name: namespace.name_any(),
             hub_name: format!("ns-{uid}"),
+        })
+    }
+
+    /// A namespace that exists on the hub alone: the federator has nothing to do with it.
+    pub(crate) async fn on_hub_alone(
+        federation: &'f Federation,
+        prefix: &str,
+    ) -> anyhow::Result<Self> {
+        let namespaces: Api<Namespace> = Api::all(federation.hub().client());
+        let namespace = json!({"metadata": {"generateName": format!("{prefix}-")}});
+        let namespace = create(&namespaces, namespace).await?;
+        Ok(Self {
+            federation,
+            name: String::new(),
+            hub_name: namespace.name_any(),
         })
     }
 
@@ -262,6 +285,27 @@ pub(crate) fn dynamic(
 ) -> Api<DynamicObject> {
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
     Api::namespaced_with(client, namespace, &resource)
+}
+
+/// The policies of a namespace on the hub.
+pub(crate) fn policies(space: &Space<'_>) -> Api<DynamicObject> {
+    let (hub, namespace) = (space.federation.hub().client(), &space.hub_name);
+    let (group, version) = ("policy.karmada.io", "v1alpha1");
+    dynamic(hub, namespace, group, version, "PropagationPolicy")
+}
+
+/// A policy of a test's own: every object of this kind goes there, and what it depends on.
+pub(crate) fn policy(kind: &str, placement: &Value) -> Value {
+    json!({
+        "apiVersion": "policy.karmada.io/v1alpha1",
+        "kind": "PropagationPolicy",
+        "metadata": {"name": POLICY},
+        "spec": {
+            "propagateDeps": true,
+            "placement": placement,
+            "resourceSelectors": [{"apiVersion": api::API_VERSION, "kind": kind}],
+        },
+    })
 }
 
 pub(crate) fn template() -> Value {

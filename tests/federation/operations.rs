@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use anyhow::{Context, ensure};
 use api::{Instance, WorkloadDeployment};
 use harness::{Federation, wait};
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
 use kube::api::DynamicObject;
-use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::fixture::{
     DFW, ORD, Space, WITHIN, create, deployment, dynamic, instance, is_ready, is_settled, patch,
-    template,
+    policies, policy, template,
 };
 
 /// InterpretComponent is answered, but Karmada must not be told so (karmada.md 12, 1).
@@ -65,35 +65,6 @@ async fn until_called(
     .await
 }
 
-/// A namespace that exists on the hub alone: the federator has nothing to do with it.
-async fn hub_space<'f>(federation: &'f Federation, prefix: &str) -> anyhow::Result<Space<'f>> {
-    let namespaces: Api<Namespace> = Api::all(federation.hub().client());
-    let namespace = create(
-        &namespaces,
-        json!({"metadata": {"generateName": format!("{prefix}-")}}),
-    )
-    .await?;
-    Ok(Space {
-        federation,
-        name: String::new(),
-        hub_name: namespace.name_any(),
-    })
-}
-
-/// A policy of the test's own.
-fn policy(kind: &str, placement: &Value) -> Value {
-    json!({
-        "apiVersion": "policy.karmada.io/v1alpha1",
-        "kind": "PropagationPolicy",
-        "metadata": {"name": "of-the-test"},
-        "spec": {
-            "propagateDeps": true,
-            "placement": placement,
-            "resourceSelectors": [{"apiVersion": "compute.datumapis.com/v1alpha", "kind": kind}],
-        },
-    })
-}
-
 fn with_settings(object: &mut Value, template: &str) {
     let env =
         json!([{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "a"}}}]);
@@ -109,7 +80,7 @@ fn settings() -> Value {
 
 pub(crate) async fn of_a_workload_deployment(federation: &Federation) -> anyhow::Result<()> {
     let before = calls(federation, "WorkloadDeployment").await?;
-    let space = hub_space(federation, "operations").await?;
+    let space = Space::on_hub_alone(federation, "operations").await?;
     let hub = federation.hub().client();
     let weight = |cell: &str, weight: u32| json!({"targetCluster": {"clusterNames": [cell]}, "weight": weight});
     let divided = json!({
@@ -216,7 +187,7 @@ pub(crate) async fn of_a_workload_deployment(federation: &Federation) -> anyhow:
 
 pub(crate) async fn of_an_instance(federation: &Federation) -> anyhow::Result<()> {
     let before = calls(federation, "Instance").await?;
-    let space = hub_space(federation, "operations").await?;
+    let space = Space::on_hub_alone(federation, "operations").await?;
     let hub = federation.hub().client();
     let to_dfw = json!({"clusterAffinity": {"clusterNames": [DFW]}});
     create::<DynamicObject>(&policies(&space), policy("Instance", &to_dfw)).await?;
@@ -296,15 +267,4 @@ pub(crate) async fn of_an_instance(federation: &Federation) -> anyhow::Result<()
     .await?;
 
     until_called(federation, "Instance", &before).await
-}
-
-fn policies(space: &Space<'_>) -> Api<DynamicObject> {
-    let hub = space.federation.hub().client();
-    dynamic(
-        hub,
-        &space.hub_name,
-        "policy.karmada.io",
-        "v1alpha1",
-        "PropagationPolicy",
-    )
 }

@@ -53,6 +53,9 @@ pub struct CellConfig {
     pub name: String,
     /// Code of its city.
     pub city: String,
+    /// Whether compute-federation runs in the cell, if the federation has managers; if not, whoever uses the federation
+    /// writes the status of the cell's objects.
+    pub controllers: bool,
 }
 
 impl CellConfig {
@@ -61,6 +64,16 @@ impl CellConfig {
         Self {
             name: name.to_owned(),
             city: city.to_owned(),
+            controllers: true,
+        }
+    }
+
+    /// The same without compute-federation.
+    #[must_use]
+    pub fn without_controllers(self) -> Self {
+        Self {
+            controllers: false,
+            ..self
         }
     }
 }
@@ -192,8 +205,8 @@ impl Federation {
         // Karmada loads interpreters when it starts and does not look back at objects that came before them.
         let management = management.await?;
         let runners = try_join_all(cells.iter().zip(&cell_ports).map(
-            |(cell, (_, _, ports))| async {
-                if !config.managers {
+            |(cell, (cell_config, _, ports))| async {
+                if !(config.managers && cell_config.controllers) {
                     return Ok((None, None));
                 }
                 let manager = Manager::start(setup, Role::Cell, cell, &hub, *ports).await?;
@@ -259,6 +272,18 @@ impl Federation {
             .with_context(|| format!("there is no cell {name}"))
     }
 
+    /// A cell's API server, to end it and to start it again.
+    ///
+    /// # Errors
+    ///
+    /// When there is no cell of this name.
+    pub fn cell_mut(&mut self, name: &str) -> anyhow::Result<&mut Plane> {
+        self.cells
+            .get_mut(name)
+            .map(|cell| &mut cell.plane)
+            .with_context(|| format!("there is no cell {name}"))
+    }
+
     /// All cells, by name.
     pub fn cells(&self) -> impl Iterator<Item = &Plane> {
         self.cells.values().map(|cell| &cell.plane)
@@ -285,7 +310,7 @@ impl Federation {
     ///
     /// # Errors
     ///
-    /// When there is no such cell, or the federation is bare.
+    /// When there is no such cell, or none runs there.
     pub fn cell_manager(&self, name: &str) -> anyhow::Result<&Mutex<Manager>> {
         let cell = self
             .cells
@@ -294,7 +319,7 @@ impl Federation {
         let managed = cell.manager.as_ref();
         managed
             .map(|managed| &managed.manager)
-            .context("the federation runs without managers")
+            .with_context(|| format!("{name} runs without a manager"))
     }
 
     /// The ids of all processes, tethers included, while no manager is locked.

@@ -187,12 +187,15 @@ pub(crate) async fn start_controllers(
     setup: &Setup<'_>,
     hub: &Plane,
 ) -> anyhow::Result<Vec<Process>> {
+    // Karmada's own limits on its clients would spread a burst over minutes.
     let common = || {
         vec![
             flag("kubeconfig", hub.kubeconfig()),
             "--leader-elect=false".into(),
             "--metrics-bind-address=0".into(),
             "--health-probe-bind-address=0".into(),
+            "--kube-api-qps=1000".into(),
+            "--kube-api-burst=2000".into(),
         ]
     };
     let mut args = common();
@@ -200,6 +203,12 @@ pub(crate) async fn start_controllers(
         "--controllers=cluster,clusterStatus,binding,bindingStatus,execution,workStatus,namespace"
             .into(),
         "--cluster-status-update-frequency=10s".into(),
+        // A cell that dies or comes back is found out sooner than by default, and tried again more often.
+        "--cluster-failure-threshold=10s".into(),
+        "--cluster-success-threshold=1s".into(),
+        "--rate-limiter-max-delay=5s".into(),
+        "--cluster-api-qps=1000".into(),
+        "--cluster-api-burst=2000".into(),
         "--enable-cluster-resource-modeling=false".into(),
     ]);
     let start = |name: &'static str, args: Vec<OsString>| async move {

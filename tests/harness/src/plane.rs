@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use http::{Method, Request};
 use kube::Client;
 use planes::connect;
@@ -39,7 +39,30 @@ pub struct Plane {
     audit_log: PathBuf,
     port: u16,
     client: Client,
-    processes: Vec<Process>,
+    apiserver: Apiserver,
+    controller_manager: Process,
+}
+
+/// The API server's process, and how to start it.
+struct Apiserver {
+    name: String,
+    path: PathBuf,
+    args: Vec<OsString>,
+    logs: PathBuf,
+    process: Option<Process>,
+}
+
+impl Apiserver {
+    async fn start(&self) -> anyhow::Result<Process> {
+        Process::start(Program {
+            name: &self.name,
+            path: self.path.clone(),
+            args: self.args.clone(),
+            logs: &self.logs,
+            remove: None,
+        })
+        .await
+    }
 }
 
 impl Plane {
@@ -61,22 +84,23 @@ impl Plane {
         let audit_log = setup.logs.join(format!("{name}-audit.log"));
         let mut args = apiserver_args(setup, name, ports, &audit_policy, &audit_log);
         args.extend_from_slice(more);
-        let apiserver = Process::start(Program {
-            name: &format!("{name}-apiserver"),
+        let mut apiserver = Apiserver {
+            name: format!("{name}-apiserver"),
             path: setup.peers.program("kube-apiserver"),
             args,
-            logs: setup.logs,
-            remove: None,
-        })
-        .await?;
+            logs: setup.logs.to_owned(),
+            process: None,
+        };
+        let process = apiserver.start().await?;
         let config = connect::kubeconfig(&kubeconfig, None).await?;
         let client = connect::client(config, USER_AGENT)?;
-        apiserver
+        process
             .while_running(async {
                 ready(&client).await?;
                 apply_crds(&client, crds).await
             })
             .await?;
+        apiserver.process = Some(process);
         let controller_manager = Process::start(Program {
             name: &format!("{name}-controller-manager"),
             path: setup.peers.program("kube-controller-manager"),
@@ -98,7 +122,8 @@ impl Plane {
             audit_log,
             port: ports.apiserver,
             client,
-            processes: vec![apiserver, controller_manager],
+            apiserver,
+            controller_manager,
         })
     }
 
@@ -131,12 +156,39 @@ impl Plane {
         self.port
     }
 
-    pub(crate) fn processes(&self) -> &[Process] {
-        &self.processes
+    /// Ends the API server as a crash would.
+    pub async fn kill_apiserver(&mut self) {
+        if let Some(process) = self.apiserver.process.take() {
+            process.kill().await;
+        }
     }
 
-    pub(crate) fn into_processes(self) -> Vec<Process> {
-        self.processes
+    /// Starts the API server again after it has been ended, and waits until it is ready.
+    ///
+    /// # Errors
+    ///
+    /// When it runs already, or ends.
+    pub async fn restart_apiserver(&mut self) -> anyhow::Result<()> {
+        let name = &self.apiserver.name;
+        ensure!(self.apiserver.process.is_none(), "{name} runs already");
+        let process = self.apiserver.start().await?;
+        process.while_running(ready(&self.client)).await?;
+        self.apiserver.process = Some(process);
+        Ok(())
+    }
+
+    pub(crate) fn processes(&self) -> impl Iterator<Item = &Process> {
+        self.apiserver
+            .process
+            .iter()
+            .chain([&self.controller_manager])
+    }
+
+    pub(crate) fn into_processes(self) -> impl Iterator<Item = Process> {
+        self.apiserver
+            .process
+            .into_iter()
+            .chain([self.controller_manager])
     }
 }
 

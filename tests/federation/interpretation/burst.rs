@@ -1,0 +1,140 @@
+//! Many deployments at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use api::WorkloadDeployment;
+use futures::future::try_join;
+use futures::{StreamExt, TryStreamExt, stream};
+use harness::Federation;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, watcher};
+use kube::{Api, ResourceExt};
+use tokio::time::timeout;
+
+use super::subject::{act, placed};
+use super::{DFW1, DFW2, in_dfw};
+use crate::fixture::{create, deployment, is_settled};
+
+/// How many deployments there are, if not [`DEPLOYMENTS`].
+const VARIABLE: &str = "COMPUTE_FEDERATION_BURST";
+const DEPLOYMENTS: usize = 200;
+/// Time for each deployment to settle.
+const EACH: Duration = Duration::from_secs(1);
+/// Requests at a time to one API server.
+const REQUESTS: usize = 32;
+/// What Karmada's log says of a call that failed.
+const FAILED_CALL: &str = "Failed calling webhook";
+
+pub(crate) async fn a_burst(federation: &Federation) -> anyhow::Result<()> {
+    let deployments = match std::env::var(VARIABLE) {
+        Ok(number) => number.parse().context(VARIABLE)?,
+        Err(_) => DEPLOYMENTS,
+    };
+    let space = placed(federation, "burst", &in_dfw()).await?;
+    let answers = try_join(answer(space.in_cell(DFW1)), answer(space.in_cell(DFW2)));
+    let on_hub: Api<WorkloadDeployment> = space.on_hub();
+    let hub = async {
+        let created = stream::iter(0..deployments)
+            .map(|index| create(&on_hub, deployment(&format!("web-{index}"), "DFW")))
+            .buffer_unordered(REQUESTS)
+            .try_for_each(|_: WorkloadDeployment| async { Ok(()) });
+        try_join(created, until_settled(&on_hub, deployments))
+            .await
+            .map(drop)
+    };
+    let within = EACH * u32::try_from(deployments)?.max(60);
+    tokio::select! {
+        settled = timeout(within, hub) => settled.context("not all deployments have settled")??,
+        end = answers => end.map(drop)?,
+    }
+
+    let calls = calls(federation).await?;
+    let failed: Vec<_> = calls
+        .iter()
+        .filter(|((_, outcome), count)| outcome != "success" && **count > 0)
+        .collect();
+    ensure!(failed.is_empty(), "calls failed: {failed:?}");
+    for operation in [
+        "InterpretReplica",
+        "ReviseReplica",
+        "InterpretStatus",
+        "InterpretHealth",
+        "AggregateStatus",
+    ] {
+        let succeeded = calls.get(&(operation.to_owned(), "success".to_owned()));
+        ensure!(succeeded >= Some(&deployments), "{operation}: {calls:?}");
+    }
+    // A call that did not get an answer is known to Karmada alone.
+    let log = federation
+        .directory()
+        .join("logs/karmada-controller-manager.log");
+    let log = fs::read_to_string(&log).with_context(|| log.display().to_string())?;
+    let failed: Vec<_> = log
+        .lines()
+        .filter(|line| line.contains(FAILED_CALL))
+        .collect();
+    ensure!(failed.is_empty(), "calls failed:\n{}", failed.join("\n"));
+    Ok(())
+}
+
+/// Acts on each deployment of a cell, again and again.
+async fn answer(api: Api<WorkloadDeployment>) -> anyhow::Result<()> {
+    watcher(api.clone(), watcher::Config::default())
+        .default_backoff()
+        .touched_objects()
+        .filter_map(|object| async {
+            let object = object.ok()?;
+            let observed = object
+                .status
+                .as_ref()
+                .and_then(|said| said.observed_generation);
+            (observed != object.metadata.generation).then_some(object)
+        })
+        .map(Ok)
+        .try_for_each_concurrent(REQUESTS, |object| {
+            let api = &api;
+            async move { act(api, &object, object.spec.desired_replicas()).await }
+        })
+        .await
+}
+
+/// Waits until as many deployments have settled, with an instance in each of both cells.
+async fn until_settled(api: &Api<WorkloadDeployment>, deployments: usize) -> anyhow::Result<()> {
+    let mut settled = BTreeSet::new();
+    let mut versions = watcher(api.clone(), watcher::Config::default())
+        .default_backoff()
+        .touched_objects()
+        .boxed();
+    while settled.len() < deployments {
+        let version = versions.next().await.context("the watch has ended")?;
+        // A watch that breaks is begun again.
+        let Ok(object) = version else { continue };
+        if is_settled(&object, 2) {
+            settled.insert(object.name_any());
+        }
+    }
+    Ok(())
+}
+
+/// How often Karmada has asked, by operation and outcome.
+async fn calls(federation: &Federation) -> anyhow::Result<BTreeMap<(String, String), usize>> {
+    let metrics = federation.management()?.lock().await.metrics().await?;
+    let mut calls = BTreeMap::new();
+    for line in metrics.lines() {
+        let Some(labels) = line.strip_prefix("compute_federation_interpreter_requests_total{")
+        else {
+            continue;
+        };
+        let (labels, count) = labels.split_once("} ").context("a count")?;
+        let label = |name: &str| {
+            let (_, rest) = labels.split_once(&format!("{name}=\""))?;
+            Some(rest.split_once('"')?.0.to_owned())
+        };
+        let key = label("operation").zip(label("outcome")).context("labels")?;
+        *calls.entry(key).or_default() += count.parse::<usize>()?;
+    }
+    Ok(calls)
+}

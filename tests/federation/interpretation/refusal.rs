@@ -1,0 +1,81 @@
+//! Makes an API server refuse writes.
+
+use anyhow::ensure;
+use harness::objects::apply;
+use harness::wait;
+use kube::Client;
+use serde_json::{Value, json};
+
+use crate::fixture::WITHIN;
+
+/// Writes of a namespace that an API server refuses.
+pub(super) struct Refusal {
+    client: Client,
+    name: String,
+}
+
+impl Refusal {
+    /// Begins to refuse updates of `group/resource` in a namespace that are not as the CEL expression says, with this
+    /// message, and waits until `update`, which tries one, is refused.
+    pub(super) async fn begin<T, F>(
+        client: Client,
+        namespace: &str,
+        (group, resource): (&str, &str),
+        (expression, message): (&str, &str),
+        update: impl Fn() -> F,
+    ) -> anyhow::Result<Self>
+    where
+        F: Future<Output = kube::Result<T>>,
+    {
+        let refusal = Self {
+            client,
+            name: namespace.to_owned(),
+        };
+        let rule = json!({
+            "apiGroups": [group],
+            "apiVersions": ["*"],
+            "operations": ["UPDATE"],
+            "resources": [resource],
+        });
+        let of_namespace = format!("request.namespace == '{namespace}'");
+        let spec = json!({
+            "matchConstraints": {"resourceRules": [rule]},
+            "matchConditions": [{"name": "namespace", "expression": of_namespace}],
+            "validations": [{"expression": expression, "message": message}],
+        });
+        refusal.apply("ValidatingAdmissionPolicy", &spec).await?;
+        refusal.act("Deny").await?;
+        wait::eventually("the API server refuses", WITHIN, || async {
+            match update().await {
+                Err(kube::Error::Api(error)) if error.message.contains(message) => Ok(()),
+                Err(error) => Err(error.into()),
+                Ok(_) => {
+                    ensure!(false, "it does not");
+                    Ok(())
+                }
+            }
+        })
+        .await?;
+        Ok(refusal)
+    }
+
+    /// Refuses no more.
+    pub(super) async fn end(self) -> anyhow::Result<()> {
+        self.act("Audit").await
+    }
+
+    async fn act(&self, action: &str) -> anyhow::Result<()> {
+        let spec = json!({"policyName": self.name, "validationActions": [action]});
+        self.apply("ValidatingAdmissionPolicyBinding", &spec).await
+    }
+
+    async fn apply(&self, kind: &str, spec: &Value) -> anyhow::Result<()> {
+        let object = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": kind,
+            "metadata": {"name": self.name},
+            "spec": spec,
+        });
+        apply(&self.client, &object).await.map(drop)
+    }
+}

@@ -1,0 +1,102 @@
+//! Karmada sends a new total out with the shares of the former one first (karmada.md 12, 2). Here the second step is held
+//! back until the hub knows of the first.
+
+use api::WorkloadDeployment;
+use harness::Federation;
+use kube::Api;
+use kube::api::{DynamicObject, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::refusal::Refusal;
+use super::subject::{Subject, counters};
+use super::{DFW1, DFW2, divided_in_dfw, each, in_dfw};
+use crate::fixture::dynamic;
+
+/// Each cell has its former share, and together they are the new total.
+pub(crate) async fn a_total_that_is_the_sum_of_the_former_shares(
+    federation: &Federation,
+) -> anyhow::Result<()> {
+    let mut subject = Subject::create(federation, "sum", &in_dfw(), 1, &each(1)).await?;
+    subject.all_act().await?;
+    let held = hold(federation, &subject).await?;
+    subject.scale(2, &each(2)).await?;
+    until_all_have_the_template(&subject).await?;
+    held.end().await?;
+    subject.all_act().await?;
+    subject.check().await
+}
+
+/// Each cell has its former share, which is the new total.
+pub(crate) async fn a_total_that_each_former_share_equals(
+    federation: &Federation,
+) -> anyhow::Result<()> {
+    let placement = divided_in_dfw(1, 1);
+    let mut subject = Subject::create(federation, "equal", &placement, 4, &each(2)).await?;
+    subject.all_act().await?;
+    let held = hold(federation, &subject).await?;
+    subject.scale(2, &each(1)).await?;
+    until_all_have_the_template(&subject).await?;
+    held.end().await?;
+    subject.all_act().await?;
+    subject.check().await
+}
+
+/// One cell has its new share, the other still has nothing, and together that is the new total.
+pub(crate) async fn a_total_of_nothing_and_back(federation: &Federation) -> anyhow::Result<()> {
+    let mut subject = Subject::create(federation, "nothing", &in_dfw(), 1, &each(1)).await?;
+    subject.all_act().await?;
+    subject.scale(0, &each(0)).await?;
+    subject.all_act().await?;
+    let held = hold(federation, &subject).await?;
+    subject.scale(1, &each(1)).await?;
+    until_all_have_the_template(&subject).await?;
+    let suspended = |cells: Value| json!({"suspension": {"dispatchingOnClusters": cells}});
+    subject
+        .set_policy(suspended(json!({"clusterNames": [DFW2]})))
+        .await?;
+    held.end().await?;
+    subject.until_assigned(DFW1).await?;
+    subject.act(DFW1, 1).await?;
+    let known = |object: &WorkloadDeployment| counters(object) == [1; 4];
+    subject.until_hub("that of one cell", known).await?;
+    subject.set_policy(suspended(json!(null))).await?;
+    subject.all_act().await?;
+    subject.check().await
+}
+
+/// Keeps Karmada from changing which cells get how much.
+async fn hold(federation: &Federation, subject: &Subject) -> anyhow::Result<Refusal> {
+    let (hub, namespace) = (federation.hub().client(), &subject.namespace);
+    let (group, version) = ("work.karmada.io", "v1alpha2");
+    let bindings: Api<DynamicObject> =
+        dynamic(hub.clone(), namespace, group, version, "ResourceBinding");
+    let params = PatchParams {
+        dry_run: true,
+        ..PatchParams::default()
+    };
+    let update = || async {
+        let change = Patch::Merge(json!({"spec": {"clusters": null}}));
+        let name = "web-workloaddeployment";
+        bindings.patch(name, &params, &change).await
+    };
+    let same = "has(object.spec.clusters) && object.spec.clusters == oldObject.spec.clusters";
+    Refusal::begin(
+        hub,
+        namespace,
+        (group, "resourcebindings"),
+        (same, "held back by the test"),
+        update,
+    )
+    .await
+}
+
+/// Waits until the hub knows that every cell has its current template.
+async fn until_all_have_the_template(subject: &Subject) -> anyhow::Result<()> {
+    let known = |object: &WorkloadDeployment| {
+        let cells = object.status.clone().unwrap_or_default().cells;
+        let mut of_template = cells.iter().map(|cell| cell.resource_template_generation);
+        cells.len() == 2 && of_template.all(|generation| generation == object.metadata.generation)
+    };
+    let what = "known to be everywhere";
+    subject.until_hub(what, known).await.map(drop)
+}

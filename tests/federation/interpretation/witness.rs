@@ -1,0 +1,397 @@
+//! Checks every version of an object on the hub against what its cells had said by then.
+//!
+//! All planes keep their objects in one etcd, and a resource version is a revision of that: which of two versions came
+//! first is known across planes. A version on the hub is explained when for each cell a version can be chosen
+//!
+//! - that is older than the one on the hub, and no older than what was chosen for the former version on the hub;
+//! - so that the counters on the hub are the sums of the cells' counters;
+//! - and, if the hub claims its current generation, so that by then each cell that this generation is meant for had
+//!   acted on this template with its share, and no other cell counts.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, ensure};
+use api::annotations::RESOURCE_TEMPLATE_GENERATION;
+use api::workload_deployment::{AVAILABLE, WorkloadDeploymentStatus};
+use api::{WorkloadDeployment, condition};
+use futures::StreamExt;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, ResourceExt};
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::fixture::WITHIN;
+
+/// The replicas of each cell that an object is meant for.
+pub(super) type Shares = BTreeMap<&'static str, i32>;
+
+/// A version of an object.
+#[derive(Clone, Debug)]
+struct Version {
+    revision: u64,
+    gone: bool,
+    object: WorkloadDeployment,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    lists: usize,
+    versions: Vec<Version>,
+}
+
+/// All versions of an object on one plane.
+struct History {
+    seen: watch::Receiver<Seen>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for History {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl History {
+    /// Begins with the object as it is, if it exists.
+    async fn begin(api: Api<WorkloadDeployment>, name: &str) -> anyhow::Result<Self> {
+        let (sender, mut seen) = watch::channel(Seen::default());
+        let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+        let mut events = watcher(api, config).default_backoff().boxed();
+        let task = tokio::spawn(async move {
+            while let Some(event) = events.next().await {
+                sender.send_if_modified(|seen| match event {
+                    Ok(Event::InitDone) => {
+                        seen.lists += 1;
+                        true
+                    }
+                    Ok(Event::InitApply(object) | Event::Apply(object)) => seen.add(object, false),
+                    Ok(Event::Delete(object)) => seen.add(object, true),
+                    // A watch that breaks is begun again.
+                    Ok(Event::Init) | Err(_) => false,
+                });
+            }
+        });
+        let listed = seen.wait_for(|seen| seen.lists > 0);
+        timeout(WITHIN, listed).await??;
+        Ok(Self { seen, task })
+    }
+
+    /// Everything until the object is as it is now.
+    async fn until_now(&self, api: &Api<WorkloadDeployment>, name: &str) -> anyhow::Result<Seen> {
+        let now = api.get_opt(name).await?;
+        let now = now.as_ref().map(revision).transpose()?;
+        let mut seen = self.seen.clone();
+        let complete = seen.wait_for(|seen| match (seen.versions.last(), now) {
+            (Some(last), Some(now)) => last.revision >= now,
+            (last, None) => last.is_none_or(|last| last.gone),
+            (None, Some(_)) => false,
+        });
+        Ok(timeout(WITHIN, complete)
+            .await
+            .context("the watch is behind")??
+            .clone())
+    }
+}
+
+impl Seen {
+    fn add(&mut self, object: WorkloadDeployment, gone: bool) -> bool {
+        let Ok(revision) = revision(&object) else {
+            return false;
+        };
+        // A list repeats what has been seen.
+        let last = self.versions.last();
+        let is_new = last.is_none_or(|last| last.revision < revision);
+        if is_new {
+            self.versions.push(Version {
+                revision,
+                gone,
+                object,
+            });
+        }
+        is_new
+    }
+}
+
+fn revision(object: &WorkloadDeployment) -> anyhow::Result<u64> {
+    let version = object.resource_version().context("a resource version")?;
+    Ok(version.parse()?)
+}
+
+/// Sees every version of an object on the hub and in its cells.
+pub(super) struct Witness {
+    name: String,
+    hub: (Api<WorkloadDeployment>, History),
+    cells: BTreeMap<&'static str, (Api<WorkloadDeployment>, History)>,
+    /// What is meant for whom, by generation on the hub. A change of the policy means another for the same generation.
+    shares: BTreeMap<i64, Vec<Shares>>,
+}
+
+impl Witness {
+    /// Begins before the object is created on the hub.
+    pub(super) async fn begin(
+        name: &str,
+        hub: &Api<WorkloadDeployment>,
+        cells: &BTreeMap<&'static str, Api<WorkloadDeployment>>,
+    ) -> anyhow::Result<Self> {
+        let mut histories = BTreeMap::new();
+        for (cell, api) in cells {
+            let history = History::begin(api.clone(), name).await?;
+            histories.insert(*cell, (api.clone(), history));
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            hub: (hub.clone(), History::begin(hub.clone(), name).await?),
+            cells: histories,
+            shares: BTreeMap::new(),
+        })
+    }
+
+    /// Says who is meant by a generation.
+    pub(super) fn meant(&mut self, generation: i64, shares: &[(&'static str, i32)]) {
+        let shares = shares.iter().copied().collect();
+        self.shares.entry(generation).or_default().push(shares);
+    }
+
+    /// Who is meant by the last generation.
+    pub(super) fn shares(&self) -> Shares {
+        let last = self.shares.values().next_back();
+        last.and_then(|shares| shares.last())
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    /// Checks all versions on the hub until now.
+    pub(super) async fn check(&self) -> anyhow::Result<()> {
+        let (api, history) = &self.hub;
+        let Seen { lists, versions } = history.until_now(api, &self.name).await?;
+        ensure!(lists == 1, "versions on the hub may have been missed");
+        let mut said = Said::default();
+        for (cell, (api, history)) in &self.cells {
+            let seen = history.until_now(api, &self.name).await?;
+            said.cells.push((*cell, seen.versions));
+        }
+        let mut reached = vec![vec![0; said.cells.len()]];
+        let mut observed = None;
+        for version in versions.iter().filter(|version| !version.gone) {
+            let explained = self.explanations(&said, version, &reached);
+            let status = version.object.status.clone().unwrap_or_default();
+            ensure!(
+                !explained.is_empty()
+                    && (status.observed_generation == observed
+                        || status.observed_generation == version.object.metadata.generation),
+                "no cell has said what the hub says:\n{}\nthe versions before it, on the hub:\n{}\nin the cells:\n{}",
+                version.line(),
+                lines(&versions, version.revision),
+                said.lines(version.revision),
+            );
+            reached = minimal(&explained);
+            observed = status.observed_generation;
+        }
+        Ok(())
+    }
+
+    /// The choices that explain a version, each at or after one that was reached before. A choice is for each cell the
+    /// number of its versions that count, of which the last is what the cell says.
+    fn explanations(
+        &self,
+        said: &Said,
+        version: &Version,
+        reached: &[Vec<usize>],
+    ) -> Vec<Vec<usize>> {
+        let mut choices = vec![Vec::new()];
+        for (_, versions) in &said.cells {
+            let older = versions.partition_point(|cell| cell.revision < version.revision);
+            choices = choices
+                .iter()
+                .flat_map(|choice: &Vec<usize>| {
+                    (0..=older).map(move |count| [choice.as_slice(), &[count]].concat())
+                })
+                .collect();
+        }
+        let meant = version.object.metadata.generation.unwrap_or_default();
+        let meant = self.shares.get(&meant).map_or(&[][..], Vec::as_slice);
+        choices.retain(|choice| {
+            reached.iter().any(|before| is_at_or_after(choice, before))
+                && meant
+                    .iter()
+                    .any(|shares| said.explain(choice, shares, &version.object))
+        });
+        choices
+    }
+}
+
+fn is_at_or_after(choice: &[usize], before: &[usize]) -> bool {
+    choice
+        .iter()
+        .zip(before)
+        .all(|(count, before)| count >= before)
+}
+
+/// The choices that no other one comes before.
+fn minimal(choices: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    let first = |choice: &&Vec<usize>| {
+        !choices
+            .iter()
+            .any(|other| other != *choice && is_at_or_after(choice, other))
+    };
+    choices.iter().filter(first).cloned().collect()
+}
+
+/// What the cells have said, version by version.
+#[derive(Default)]
+struct Said {
+    cells: Vec<(&'static str, Vec<Version>)>,
+}
+
+impl Said {
+    fn explain(&self, choice: &[usize], shares: &Shares, hub: &WorkloadDeployment) -> bool {
+        let Some(status) = &hub.status else {
+            return true;
+        };
+        // Cells that this generation is not meant for leave at some time.
+        let leaving: Vec<_> = self
+            .cells
+            .iter()
+            .map(|(cell, _)| *cell)
+            .filter(|cell| !shares.contains_key(cell))
+            .collect();
+        (0..1_usize << leaving.len()).any(|left| {
+            let left = |cell: &str| {
+                let index = leaving.iter().position(|leaving| *leaving == cell);
+                index.is_some_and(|index| left >> index & 1 == 1)
+            };
+            let chosen = self.cells.iter().zip(choice);
+            let says: Vec<_> = chosen
+                .filter(|((cell, _), _)| !left(cell))
+                .filter_map(|((cell, versions), count)| {
+                    let last = versions.get(count.checked_sub(1)?)?;
+                    Some((*cell, last.says()?))
+                })
+                .collect();
+            adds_up(status, &says)
+                && claims(hub).into_iter().all(|acted| {
+                    says.iter().all(|(cell, _)| shares.contains_key(cell))
+                        && self
+                            .all_acted(choice, shares, |version, share| acted(version, hub, share))
+                })
+        })
+    }
+
+    /// Whether each cell has acted, with its share.
+    fn all_acted(
+        &self,
+        choice: &[usize],
+        shares: &Shares,
+        acted: impl Fn(&Version, i32) -> bool,
+    ) -> bool {
+        let mut cells = self.cells.iter().zip(choice);
+        cells.all(|((cell, versions), count)| {
+            let share = shares.get(cell);
+            share.is_none_or(|share| {
+                let mut before = versions.iter().take(*count);
+                before.any(|version| acted(version, *share))
+            })
+        })
+    }
+
+    fn lines(&self, until: u64) -> String {
+        let cells = self.cells.iter();
+        cells
+            .flat_map(|(cell, versions)| {
+                [(*cell).to_owned(), ":\n".to_owned(), lines(versions, until)]
+            })
+            .collect()
+    }
+}
+
+/// Whether a version in a cell bears out what the hub claims, for a cell with this share.
+type Acted = fn(&Version, &WorkloadDeployment, i32) -> bool;
+
+/// What must have been said in every cell for what the object on the hub says of its current generation: that it is
+/// observed, that it is available.
+fn claims(hub: &WorkloadDeployment) -> Vec<Acted> {
+    let status = hub.status.clone().unwrap_or_default();
+    let generation = hub.metadata.generation;
+    let available = condition::find(&status.conditions, AVAILABLE);
+    let available =
+        available.is_some_and(|it| it.is_true() && it.observed_generation == generation);
+    let mut claims: Vec<Acted> = Vec::new();
+    if status.observed_generation == generation {
+        claims.push(Version::acted);
+    }
+    if available {
+        claims.push(Version::judged);
+    }
+    claims
+}
+
+/// Whether the hub says what these cells say together.
+fn adds_up(hub: &WorkloadDeploymentStatus, cells: &[(&str, &WorkloadDeploymentStatus)]) -> bool {
+    let sums = |counter: fn(&WorkloadDeploymentStatus) -> i32| {
+        cells.iter().map(|(_, status)| counter(status)).sum::<i32>() == counter(hub)
+    };
+    let available =
+        |status: &WorkloadDeploymentStatus| condition::is_true(&status.conditions, AVAILABLE);
+    sums(|status| status.replicas)
+        && sums(|status| status.desired_replicas)
+        && sums(|status| status.current_replicas)
+        && sums(|status| status.ready_replicas)
+        && cells.iter().any(|(_, status)| available(status)) == available(hub)
+}
+
+impl Version {
+    /// The status, unless the object is on its way out.
+    fn says(&self) -> Option<&WorkloadDeploymentStatus> {
+        let stays = !self.gone && self.object.metadata.deletion_timestamp.is_none();
+        self.object.status.as_ref().filter(|_| stays)
+    }
+
+    /// Whether the cell has acted on the object as it is on the hub, with this share.
+    fn acted(&self, hub: &WorkloadDeployment, share: i32) -> bool {
+        let of_template = self.object.annotations().get(RESOURCE_TEMPLATE_GENERATION);
+        let of_template = of_template.and_then(|generation| generation.parse().ok());
+        self.says().is_some_and(|status| {
+            status.observed_generation == self.object.metadata.generation
+                && of_template == hub.metadata.generation
+                && self.object.spec.template == hub.spec.template
+                && self.object.spec.scale_settings.min_replicas == share
+        })
+    }
+
+    /// Whether it has also judged by that whether the deployment is available.
+    fn judged(&self, hub: &WorkloadDeployment, share: i32) -> bool {
+        let available = self
+            .says()
+            .and_then(|status| condition::find(&status.conditions, AVAILABLE));
+        self.acted(hub, share)
+            && available.is_some_and(|it| it.observed_generation == self.object.metadata.generation)
+    }
+
+    fn line(&self) -> String {
+        let object = &self.object;
+        let status = object.status.clone().unwrap_or_default();
+        let available = condition::find(&status.conditions, AVAILABLE);
+        let available = available.map(|it| (it.is_true(), it.observed_generation));
+        let version = json!({
+            "gone": self.gone,
+            "terminating": object.metadata.deletion_timestamp.is_some(),
+            "generation": object.metadata.generation,
+            "templateGeneration": object.annotations().get(RESOURCE_TEMPLATE_GENERATION),
+            "minReplicas": object.spec.scale_settings.min_replicas,
+            "replicas": object.spec.replicas,
+            "observedGeneration": status.observed_generation,
+            "available": available,
+            "desired": status.desired_replicas,
+            "ready": status.ready_replicas,
+        });
+        format!("  {}: {version}", self.revision)
+    }
+}
+
+fn lines(versions: &[Version], until: u64) -> String {
+    let before = versions.iter().filter(|version| version.revision < until);
+    before.map(|version| version.line() + "\n").collect()
+}
