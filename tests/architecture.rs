@@ -16,8 +16,9 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates of the workspace and which of them each may use. What is not listed must not be used.
-const ARROWS: [(&str, &[&str]); 9] = [
+const ARROWS: [(&str, &[&str]); 10] = [
     ("api", &[]),
+    ("benches", &["interpreters"]),
     ("certs", &[]),
     (
         "compute-federation",

@@ -1,5 +1,6 @@
 //! The developer's commands: `cargo xtask --help`.
 
+mod bench;
 mod build;
 mod crds;
 mod demo;
@@ -27,6 +28,8 @@ enum Command {
     Demo(demo::Args),
     /// Runs the tests.
     Test(test::Args),
+    /// Measures side by side.
+    Bench(bench::Args),
     /// Builds the outside programs and prints where they are.
     Peers,
     /// Writes the CRDs of deploy/base/crd from the Rust types.
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Demo(args) => demo::run(&args),
         Command::Test(args) => test::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Peers => peers(),
         Command::Crds { check } => crds::run(check),
     };

@@ -106,7 +106,7 @@ fn forms_and_sums_are_those_of_kubernetes() {
             }
             _ => panic!("{line:?}"),
         };
-        let found = found.map_or("-".to_owned(), |amount| amount.to_string());
+        let found = found.map_or_else(|| "-".to_owned(), |amount| amount.to_string());
         if found != expected {
             differences.push(format!("{line}: {found}"));
         }

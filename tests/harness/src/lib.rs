@@ -10,6 +10,7 @@
 pub mod audit;
 pub mod federation;
 mod files;
+mod go;
 mod karmada;
 pub mod manager;
 pub mod objects;
@@ -19,6 +20,7 @@ pub mod plane;
 mod ports;
 pub mod process;
 pub mod provider;
+pub mod rivals;
 pub mod tether;
 pub mod wait;
 

@@ -1,13 +1,13 @@
 //! The outside programs, built once from the Go module in `tests/tools` and cached outside the checkout.
 
 use std::collections::hash_map::DefaultHasher;
-use std::fs::{self, File};
+use std::fs;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use anyhow::{Context, bail, ensure};
-use tokio::time::Instant;
+use anyhow::{Context, ensure};
+
+use crate::go::{self, tools};
 
 /// Names a directory with programs that exist already.
 pub const PEERS_VARIABLE: &str = "COMPUTE_FEDERATION_PEERS";
@@ -58,13 +58,9 @@ impl Peers {
         {
             return Self::at(Path::new(&directory)).context(PEERS_VARIABLE);
         }
-        let cache = cache_directory()?;
-        fs::create_dir_all(&cache).with_context(|| cache.display().to_string())?;
-        // One builds, others wait.
-        let lock = File::create(cache.join("peers.lock"))?;
-        lock.lock()?;
+        let cache = go::Cache::lock()?;
         let peers = Self {
-            directory: cache.join(format!("peers-{}", version()?)),
+            directory: cache.directory().join(format!("peers-{}", version()?)),
         };
         if !peers.missing().is_empty() {
             peers.build(&mut progress)?;
@@ -143,43 +139,17 @@ impl Peers {
 
     fn build(&self, progress: &mut impl FnMut(&str)) -> anyhow::Result<()> {
         fs::create_dir_all(&self.directory)?;
-        let kubernetes = go(&["list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes"])?;
+        let kubernetes = go::run(&["list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes"])?;
         let version = "gitVersion=".to_owned() + &kubernetes;
         let flags = format!(
             "-s -w -X k8s.io/component-base/version.{version} -X k8s.io/client-go/pkg/version.{version}"
         );
-        for (index, (name, package)) in PROGRAMS.iter().enumerate() {
-            if self.program(name).exists() {
-                continue;
-            }
-            progress(&format!(
-                "building {name} ({} of {})",
-                index + 1,
-                PROGRAMS.len()
-            ));
-            let begin = Instant::now();
-            // A build that is cut off leaves nothing that looks finished.
-            let unfinished = self.directory.join(format!(".{name}"));
-            let output = unfinished
-                .to_str()
-                .context("the path of the cache is not UTF-8")?;
-            go(&[
-                "build",
-                "-trimpath",
-                "-ldflags",
-                &flags,
-                "-o",
-                output,
-                package,
-            ])?;
-            fs::rename(&unfinished, self.program(name))?;
-            progress(&format!("built {name} in {} s", begin.elapsed().as_secs()));
-        }
+        go::build(&self.directory, &PROGRAMS, &flags, progress)?;
         self.copy_manifests()
     }
 
     fn copy_manifests(&self) -> anyhow::Result<()> {
-        let module: PathBuf = go(&[
+        let module: PathBuf = go::run(&[
             "list",
             "-m",
             "-f",
@@ -215,10 +185,6 @@ fn yaml_files(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn tools() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools")
-}
-
 /// What the programs are built from, in short.
 fn version() -> anyhow::Result<String> {
     let mut hasher = DefaultHasher::new();
@@ -228,38 +194,6 @@ fn version() -> anyhow::Result<String> {
             .hash(&mut hasher);
     }
     PROGRAMS.hash(&mut hasher);
-    go(&["env", "GOVERSION"])?.hash(&mut hasher);
+    go::run(&["env", "GOVERSION"])?.hash(&mut hasher);
     Ok(format!("{:016x}", hasher.finish()))
-}
-
-/// `XDG_CACHE_HOME`, else `~/.cache`, and the project's name.
-fn cache_directory() -> anyhow::Result<PathBuf> {
-    let set = |name: &str| {
-        std::env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
-    let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
-    Ok(cache
-        .context("neither XDG_CACHE_HOME nor HOME is set")?
-        .join("compute-federation"))
-}
-
-/// Runs Go in the module of the tools and gives what it prints.
-fn go(args: &[&str]) -> anyhow::Result<String> {
-    let output = Command::new("go")
-        .args(args)
-        .current_dir(tools())
-        .env("CGO_ENABLED", "0")
-        .env("GOFLAGS", "-buildvcs=false -mod=readonly")
-        .output()
-        .context("go is needed to build the outside programs; install it, or set COMPUTE_FEDERATION_PEERS")?;
-    if !output.status.success() {
-        bail!(
-            "go {} failed:\n{}",
-            args.join(" "),
-            String::from_utf8_lossy(&output.stderr)
-        );
-    }
-    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }

@@ -1,0 +1,159 @@
+//! A client that keeps connections busy: each sends its next request when it has the answer to the one before.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use bytes::Bytes;
+use clap::Parser;
+use http::{Request, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, IpAddr, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::json;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+use tokio_rustls::TlsConnector;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Keeps connections to a server on loopback busy over HTTP/1.1 and TLS, and prints what that cost both sides.
+#[derive(Parser)]
+struct Args {
+    /// Port of the server.
+    #[arg(long)]
+    port: u16,
+    /// Its process, whose CPU time is measured.
+    #[arg(long)]
+    pid: u32,
+    /// The CA of its certificate.
+    #[arg(long)]
+    ca: PathBuf,
+    /// The body of each request.
+    #[arg(long)]
+    body: PathBuf,
+    /// Send one request, write its answer to this file, and end.
+    #[arg(long)]
+    answer: Option<PathBuf>,
+    /// Connections at a time.
+    #[arg(long, default_value_t = 32)]
+    connections: usize,
+    /// CPU time of the server that counts, after half a second to warm up. A busy machine takes longer for it.
+    #[arg(long, default_value_t = 1000)]
+    cpu_milliseconds: u64,
+}
+
+/// The most time that a measurement takes.
+const AT_MOST: Duration = Duration::from_secs(30);
+
+#[derive(Clone)]
+struct Client {
+    address: SocketAddr,
+    tls: TlsConnector,
+    body: Bytes,
+    answered: Arc<AtomicU64>,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(&args.ca)?)?;
+    let config = ClientConfig::builder()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let client = Client {
+        address: (Ipv4Addr::LOCALHOST, args.port).into(),
+        tls: TlsConnector::from(Arc::new(config)),
+        body: fs::read(&args.body).context("--body")?.into(),
+        answered: Arc::default(),
+    };
+    if let Some(file) = args.answer {
+        let answer = client.call(&mut client.connect().await?).await?;
+        return fs::write(file, answer).context("--answer");
+    }
+    let mut connections = JoinSet::new();
+    for _ in 0..args.connections {
+        connections.spawn(client.clone().keep_busy());
+    }
+    let measured = measure(&args, &client.answered);
+    tokio::select! {
+        // A connection only ends by an error.
+        Some(ended) = connections.join_next() => ended?,
+        measured = measured => measured,
+    }
+}
+
+async fn measure(args: &Args, answered: &AtomicU64) -> anyhow::Result<()> {
+    // Every connection has been used before it counts.
+    while answered.load(Ordering::Relaxed) < args.connections as u64 {
+        sleep(Duration::from_millis(5)).await;
+    }
+    sleep(Duration::from_millis(500)).await;
+    let own = std::process::id();
+    let now = || {
+        anyhow::Ok((
+            answered.load(Ordering::Relaxed),
+            benches::cpu_time(args.pid)?,
+            benches::cpu_time(own)?,
+            Instant::now(),
+        ))
+    };
+    let (requests_before, server_before, client_before, begin) = now()?;
+    let enough = server_before + Duration::from_millis(args.cpu_milliseconds);
+    while benches::cpu_time(args.pid)? < enough && begin.elapsed() < AT_MOST {
+        sleep(Duration::from_millis(50)).await;
+    }
+    let (requests, server, client, end) = now()?;
+    println!(
+        "{}",
+        json!({
+            "requests": requests - requests_before,
+            "server_cpu": server.saturating_sub(server_before).as_secs_f64(),
+            "client_cpu": client.saturating_sub(client_before).as_secs_f64(),
+            "seconds": end.duration_since(begin).as_secs_f64(),
+        })
+    );
+    Ok(())
+}
+
+impl Client {
+    async fn connect(&self) -> anyhow::Result<SendRequest<Full<Bytes>>> {
+        let stream = TcpStream::connect(self.address).await?;
+        stream.set_nodelay(true)?;
+        let name = ServerName::IpAddress(IpAddr::from(self.address.ip()));
+        let stream = self.tls.connect(name, stream).await?;
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(connection);
+        Ok(sender)
+    }
+
+    async fn call(&self, sender: &mut SendRequest<Full<Bytes>>) -> anyhow::Result<Bytes> {
+        let request = Request::post("/interpret?timeout=10s")
+            .header(header::HOST, "127.0.0.1")
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Full::new(self.body.clone()))?;
+        sender.ready().await?;
+        let response = sender.send_request(request).await?;
+        let status = response.status();
+        ensure!(status == StatusCode::OK, "the server answers {status}");
+        Ok(response.into_body().collect().await?.to_bytes())
+    }
+
+    async fn keep_busy(self) -> anyhow::Result<()> {
+        let mut sender = self.connect().await?;
+        loop {
+            self.call(&mut sender).await?;
+            self.answered.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}

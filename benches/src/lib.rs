@@ -1,0 +1,64 @@
+//! What the side-by-side benchmarks run beside the shipped binary: `load` (a client that keeps connections busy), `floor`
+//! (the least that a TLS server can do for the same bytes), `compute` and `allocations` (interpretation without a
+//! server). `cargo xtask bench` starts them and judges what they print, which is one JSON object per line.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use jiff::Timestamp;
+
+/// The CPU time that a process has used, in user and kernel mode.
+///
+/// # Errors
+///
+/// When there is no such process.
+pub fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).context("no such process")?;
+    // The name of the program stands in parentheses and may contain anything; user and system time are the 12th and the
+    // 13th field after it.
+    let (_, fields) = stat.rsplit_once(')').context("unexpected stat")?;
+    let ticks: u64 = fields
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .map(str::parse::<u64>)
+        .sum::<Result<_, _>>()?;
+    let per_second = rustix::param::clock_ticks_per_second();
+    Ok(Duration::from_millis(ticks * 1000 / per_second))
+}
+
+/// The request bodies in these files, by their names without `.json`.
+///
+/// # Errors
+///
+/// When a file cannot be read.
+pub fn bodies(files: &[PathBuf]) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+    files
+        .iter()
+        .map(|file| {
+            let body = fs::read(file).with_context(|| file.display().to_string())?;
+            Ok((name(file), body))
+        })
+        .collect()
+}
+
+fn name(file: &Path) -> String {
+    file.file_stem()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}
+
+/// Interprets one body, always at the same time.
+///
+/// # Errors
+///
+/// When the answer is a failure.
+pub fn interpret(body: &[u8]) -> anyhow::Result<interpreters::Interpretation> {
+    let interpretation = interpreters::interpret(body, Timestamp::UNIX_EPOCH)?;
+    match interpretation.error {
+        Some(error) => Err(error.into()),
+        None => Ok(interpretation),
+    }
+}

@@ -1,0 +1,77 @@
+//! What the interpreter is measured against, and with: Go programs that the benchmarks alone need. They have a cache of
+//! their own, so that a change of them does not build the outside programs of a federation anew.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::path::PathBuf;
+
+use anyhow::Context;
+
+use crate::go::{self, tools};
+
+/// Program and package. A package of ours is its folder in the module.
+const PROGRAMS: [(&str, &str); 3] = [
+    ("peer", "./peer"),
+    ("karmada", "./karmada"),
+    ("vegeta", "github.com/tsenart/vegeta/v12"),
+];
+
+/// The Go programs of the benchmarks.
+#[derive(Clone, Debug)]
+pub struct Rivals {
+    directory: PathBuf,
+}
+
+impl Rivals {
+    /// The programs of the cache, or newly built ones; `progress` is told what is built.
+    ///
+    /// # Errors
+    ///
+    /// When Go is missing or a program does not build.
+    pub fn find_or_build(mut progress: impl FnMut(&str)) -> anyhow::Result<Self> {
+        let cache = go::Cache::lock()?;
+        let directory = cache.directory().join(format!("rivals-{}", version()?));
+        go::build(&directory, &PROGRAMS, "-s -w", &mut progress)?;
+        Ok(Self { directory })
+    }
+
+    /// The Go webhook with the interpreter's semantics, written with Karmada's server SDK.
+    pub fn peer(&self) -> PathBuf {
+        self.directory.join("peer")
+    }
+
+    /// Karmada's Lua engine and its webhook client.
+    pub fn karmada(&self) -> PathBuf {
+        self.directory.join("karmada")
+    }
+
+    /// The client with a constant rate.
+    pub fn vegeta(&self) -> PathBuf {
+        self.directory.join("vegeta")
+    }
+}
+
+/// What the programs are built from, in short.
+fn version() -> anyhow::Result<String> {
+    let mut files = vec![tools().join("go.mod"), tools().join("go.sum")];
+    for (name, package) in PROGRAMS {
+        if !package.starts_with("./") {
+            continue;
+        }
+        let folder = tools().join(name);
+        for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+            files.push(entry?.path());
+        }
+    }
+    files.sort();
+    let mut hasher = DefaultHasher::new();
+    for file in files {
+        file.file_name().hash(&mut hasher);
+        fs::read(&file)
+            .with_context(|| file.display().to_string())?
+            .hash(&mut hasher);
+    }
+    go::run(&["env", "GOVERSION"])?.hash(&mut hasher);
+    Ok(format!("{:016x}", hasher.finish()))
+}

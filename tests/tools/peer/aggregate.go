@@ -1,0 +1,369 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	workv1alpha2 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha2"
+	"github.com/karmada-io/karmada/pkg/webhook/interpreter"
+	"k8s.io/utils/ptr"
+)
+
+const (
+	notApplied  = "CellNotApplied"
+	notReported = "CellNotReported"
+)
+
+// cell is what is known of one cell: its report, or what it said before it fell silent.
+type cell struct {
+	name       string
+	report     *report
+	silence    string // reason of CellsReporting, empty while the cell reports
+	why        string
+	counters   counters
+	conditions []condition
+	generation *int64 // of the template
+	others     map[string]json.RawMessage
+	spoke      bool // now or before
+}
+
+// now tells whether the cell reports now.
+func (c *cell) now() bool {
+	return c.report != nil && c.silence == ""
+}
+
+// written is the status on the hub, its fields in the order in which an API server writes them.
+type written struct {
+	Cells      []memory    `json:"cells,omitempty"`
+	Conditions []condition `json:"conditions,omitempty"`
+	counters
+	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
+}
+
+// aggregate joins what the cells report. No items, or a status that says the same, give no patch.
+func (d *deployment) aggregate(items []workv1alpha2.AggregatedStatusItem) (interpreter.Response, error) {
+	if len(items) == 0 {
+		return patched()
+	}
+	former := parseReport(d.Status)
+	cells := knownCells(items, former)
+	status := d.join(cells, former)
+	if len(cells) == 1 && len(cells[0].others) > 0 {
+		return d.withOthers(status, cells[0].others)
+	}
+	if status.says(former) {
+		return patched()
+	}
+	return patched(add("/status", status))
+}
+
+// withOthers adds the fields of a single cell's status that are not the aggregation's own.
+func (d *deployment) withOthers(status *written, others map[string]json.RawMessage) (interpreter.Response, error) {
+	raw, err := json.Marshal(status)
+	if err != nil {
+		return interpreter.Response{}, err
+	}
+	fields := map[string]json.RawMessage{}
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return interpreter.Response{}, err
+	}
+	for name, value := range others {
+		fields[name] = value
+	}
+	raw, err = json.Marshal(fields)
+	if err != nil || same(d.Status, raw) {
+		return interpreter.Succeeded(""), err
+	}
+	return patched(add("/status", json.RawMessage(raw)))
+}
+
+// knownCells gives one cell per name, sorted by name.
+func knownCells(items []workv1alpha2.AggregatedStatusItem, former *report) []*cell {
+	byName := make(map[string]*cell, len(items))
+	reporting := false
+	for index := range items {
+		item := &items[index]
+		known := &cell{name: cmp.Or(item.ClusterName, "unnamed"), why: item.AppliedMessage}
+		if item.Status != nil {
+			known.report = parseReport(item.Status.Raw)
+		}
+		switch {
+		case !item.Applied:
+			known.silence = notApplied
+		case known.report == nil:
+			known.silence = notReported
+		}
+		reporting = reporting || known.report != nil
+		if other := byName[known.name]; other == nil || other.report == nil && known.report != nil {
+			byName[known.name] = known
+		}
+	}
+	cells := make([]*cell, 0, len(byName))
+	for _, known := range byName {
+		cells = append(cells, known)
+	}
+	slices.SortFunc(cells, func(one, other *cell) int { return strings.Compare(one.name, other.name) })
+	remembered := map[string]*memory{}
+	if former != nil && !allReport(cells) {
+		for index := range former.Cells {
+			remembered[former.Cells[index].Name] = &former.Cells[index]
+		}
+	}
+	for _, known := range cells {
+		if report := known.report; report != nil {
+			known.counters, known.generation, known.spoke = report.counters, report.ResourceTemplateGeneration, true
+			known.conditions = withoutOwn(report.Conditions)
+		} else if memory := remembered[known.name]; memory != nil {
+			known.counters, known.generation, known.spoke = memory.counters, memory.ResourceTemplateGeneration, true
+			known.conditions = memory.Conditions
+		}
+	}
+	// Until two cells are known, the former status itself is the memory.
+	first := cells[0]
+	if !reporting && former != nil && len(former.Cells) == 0 {
+		if conditions := withoutOwn(former.Conditions); former.counters != (counters{}) || len(conditions) > 0 {
+			first.counters, first.conditions, first.spoke = former.counters, conditions, true
+			first.report, first.others = nil, former.others()
+		}
+	}
+	if len(cells) == 1 && first.report != nil {
+		first.others = first.report.others()
+	}
+	return cells
+}
+
+func allReport(cells []*cell) bool {
+	for _, known := range cells {
+		if known.report == nil {
+			return false
+		}
+	}
+	return true
+}
+
+func withoutOwn(conditions []condition) []condition {
+	own := slices.IndexFunc(conditions, func(c condition) bool { return c.Type == cellsReporting })
+	if own < 0 {
+		return conditions
+	}
+	return slices.DeleteFunc(slices.Clone(conditions), func(c condition) bool { return c.Type == cellsReporting })
+}
+
+func (d *deployment) join(cells []*cell, former *report) *written {
+	if former == nil {
+		former = &report{}
+	}
+	current := d.sharesAddUp(cells)
+	carried := false
+	status := &written{}
+	for _, known := range cells {
+		current = current && known.current(d.Metadata.Generation)
+		carried = carried || known.carriesGeneration()
+		status.add(known.counters)
+		if len(cells) > 1 && known.spoke {
+			status.Cells = append(status.Cells, memory{
+				Conditions: known.conditions, counters: known.counters, Name: known.name,
+				ResourceTemplateGeneration: known.generation,
+			})
+		}
+	}
+	status.saturate()
+	translate := func(carried, upToDate bool, former *int64) *int64 {
+		switch {
+		case !carried:
+			return nil
+		case upToDate:
+			return d.Metadata.Generation
+		default:
+			return former
+		}
+	}
+	status.ObservedGeneration = translate(carried, current, former.ObservedGeneration)
+	if len(cells) == 1 {
+		status.Conditions = slices.Clone(cells[0].conditions)
+	} else {
+		status.Conditions = joinConditions(cells, former.Conditions)
+	}
+	for index := range status.Conditions {
+		joined := &status.Conditions[index]
+		judged := current
+		if joined.ObservedGeneration != nil {
+			for _, known := range cells {
+				judged = judged && known.judged(joined.Type)
+			}
+		}
+		var before *int64
+		if other := find(former.Conditions, joined.Type); other != nil {
+			before = other.ObservedGeneration
+		}
+		joined.ObservedGeneration = translate(joined.ObservedGeneration != nil, judged, before)
+	}
+	if silent := silence(cells, former.Conditions); silent != nil {
+		status.Conditions = append(status.Conditions, *silent)
+	}
+	return status
+}
+
+// current tells whether the cell reports on the template's generation and has acted on what it has.
+func (c *cell) current(generation *int64) bool {
+	if !c.now() || c.report.ResourceTemplateGeneration == nil || c.report.Generation == nil {
+		return false
+	}
+	return equal(c.report.ResourceTemplateGeneration, generation) && equal(c.report.Generation, c.report.ObservedGeneration)
+}
+
+func (c *cell) carriesGeneration() bool {
+	if c.now() {
+		return c.report.ObservedGeneration != nil
+	}
+	return c.spoke
+}
+
+// judged tells whether the cell judged this condition by the generation that it reports.
+func (c *cell) judged(conditionType string) bool {
+	if !c.now() {
+		return false
+	}
+	condition := find(c.conditions, conditionType)
+	return condition == nil || equal(condition.ObservedGeneration, c.report.Generation)
+}
+
+// sharesAddUp tells whether the replicas of all cells sum to the template's, or each equal them.
+func (d *deployment) sharesAddUp(cells []*cell) bool {
+	total, err := d.desired()
+	if err != nil {
+		return false
+	}
+	var sum int64
+	each := true
+	for _, known := range cells {
+		if !known.now() {
+			return false
+		}
+		share := known.report.AssignedReplicas
+		if d.Spec.Replicas == nil && known.report.AssignedMinReplicas != nil {
+			share = known.report.AssignedMinReplicas
+		}
+		if share == nil {
+			return false
+		}
+		part := min(max(*share, 0), math.MaxInt32)
+		each = each && part == int64(total)
+		sum += part
+	}
+	return each || sum == int64(total)
+}
+
+// joinConditions gives one condition per type, sorted by type: Available holds where any cell has it, every other type is
+// as bad as its worst cell.
+func joinConditions(cells []*cell, former []condition) []condition {
+	type deciding struct {
+		cell      string
+		condition *condition
+	}
+	byType := map[string]deciding{}
+	for _, known := range cells {
+		for index := range known.conditions {
+			candidate := &known.conditions[index]
+			other, exists := byType[candidate.Type]
+			better := exists && severity(candidate.Status) > severity(other.condition.Status)
+			worse := exists && severity(candidate.Status) < severity(other.condition.Status)
+			if !exists || candidate.Type == available && better || candidate.Type != available && worse {
+				byType[candidate.Type] = deciding{known.name, candidate}
+			}
+		}
+	}
+	joined := make([]condition, 0, len(byType))
+	for _, decision := range byType {
+		condition := *decision.condition
+		if before := find(former, condition.Type); before != nil && before.Status == condition.Status {
+			condition.LastTransitionTime = before.LastTransitionTime
+		}
+		if condition.Message == "" {
+			condition.Message = decision.cell
+		} else {
+			condition.Message = decision.cell + ": " + condition.Message
+		}
+		condition.Message = truncated(condition.Message)
+		joined = append(joined, condition)
+	}
+	slices.SortFunc(joined, func(one, other condition) int { return strings.Compare(one.Type, other.Type) })
+	return joined
+}
+
+func severity(status string) int {
+	return slices.Index([]string{"False", "Unknown", "True"}, status)
+}
+
+// silence names the cells that do not report, while there are any.
+func silence(cells []*cell, former []condition) *condition {
+	reason := ""
+	var sentences []string
+	for _, known := range cells {
+		switch {
+		case known.silence == notReported:
+			reason = cmp.Or(reason, notReported)
+			sentences = append(sentences, known.name+": no status reported")
+		case known.silence == notApplied && known.why == "":
+			reason = notApplied
+			sentences = append(sentences, known.name+": not applied yet")
+		case known.silence == notApplied:
+			reason = notApplied
+			sentences = append(sentences, known.name+": not applied: "+known.why)
+		}
+	}
+	if reason == "" {
+		return nil
+	}
+	since := time.Now().UTC().Format(time.RFC3339)
+	if before := find(former, cellsReporting); before != nil && before.Status == "False" {
+		since = before.LastTransitionTime
+	}
+	return &condition{
+		LastTransitionTime: since, Message: truncated(strings.Join(sentences, "; ")), Reason: reason, Status: "False",
+		Type: cellsReporting,
+	}
+}
+
+// says tells whether the former status is this one already.
+func (w *written) says(former *report) bool {
+	return former != nil && former.counters == w.counters && equal(former.ObservedGeneration, w.ObservedGeneration) &&
+		former.Generation == nil && former.ResourceTemplateGeneration == nil && former.AssignedReplicas == nil &&
+		former.AssignedMinReplicas == nil && slices.EqualFunc(former.Conditions, w.Conditions, equalConditions) &&
+		slices.EqualFunc(former.Cells, w.Cells, func(one, other memory) bool {
+			return one.Name == other.Name && one.counters == other.counters &&
+				equal(one.ResourceTemplateGeneration, other.ResourceTemplateGeneration) &&
+				slices.EqualFunc(one.Conditions, other.Conditions, equalConditions)
+		}) && len(former.others()) == 0
+}
+
+func equalConditions(one, other condition) bool {
+	generations := equal(one.ObservedGeneration, other.ObservedGeneration)
+	one.ObservedGeneration, other.ObservedGeneration = nil, nil
+	return generations && one == other
+}
+
+func equal(one, other *int64) bool {
+	return ptr.Equal(one, other)
+}
+
+func find(conditions []condition, conditionType string) *condition {
+	for index := range conditions {
+		if conditions[index].Type == conditionType {
+			return &conditions[index]
+		}
+	}
+	return nil
+}
+
+func truncated(message string) string {
+	if utf8.RuneCountInString(message) <= messageMax {
+		return message
+	}
+	return string([]rune(message)[:messageMax])
+}

@@ -1,0 +1,184 @@
+//! `cargo xtask bench`: compute-federation beside what others would use instead, in one run.
+
+mod agreement;
+mod bodies;
+mod interpreter;
+mod servers;
+mod webhook;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+use clap::ValueEnum;
+use harness::rivals::Rivals;
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use serde::Serialize;
+
+use crate::build;
+use bodies::Body;
+
+/// Runs a benchmark, prints a table and writes it to target/bench/NAME.json.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// What to measure.
+    #[arg(value_enum)]
+    name: Name,
+    /// How often each server has its turn. The best turn of each counts: it was disturbed least.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+}
+
+/// A benchmark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Name {
+    /// The interpreter's server beside a Go webhook of the same semantics and a server that does nothing.
+    Webhook,
+    /// Interpretation alone, and called by Karmada, beside Karmada's Lua engine.
+    Interpreter,
+}
+
+/// What has been built and written for a benchmark.
+struct Bench {
+    rounds: usize,
+    /// The shipped binary.
+    binary: PathBuf,
+    /// Directory of the programs of `benches`.
+    programs: PathBuf,
+    rivals: Rivals,
+    bodies: Vec<Body>,
+    /// Directory with tls.crt, which is its own CA, and tls.key.
+    certificates: PathBuf,
+    /// Directory of logs and of what else a run leaves.
+    directory: PathBuf,
+}
+
+impl Bench {
+    fn ca(&self) -> PathBuf {
+        self.certificates.join("tls.crt")
+    }
+
+    fn body(&self, name: &str) -> anyhow::Result<&Body> {
+        let mut bodies = self.bodies.iter();
+        bodies
+            .find(|body| body.name == name)
+            .with_context(|| format!("no body {name}"))
+    }
+}
+
+/// One line of the result.
+#[derive(Serialize)]
+struct Row {
+    measure: String,
+    value: f64,
+    unit: &'static str,
+    /// A comparison and a number, such as `>= 3`.
+    target: Option<String>,
+    met: Option<bool>,
+}
+
+/// What a value should be.
+#[derive(Clone, Copy)]
+enum Target {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+impl Row {
+    fn new(measure: impl Into<String>, value: f64, unit: &'static str) -> Self {
+        Self {
+            measure: measure.into(),
+            value,
+            unit,
+            target: None,
+            met: None,
+        }
+    }
+
+    fn target(mut self, target: Target) -> Self {
+        let (text, met) = match target {
+            Target::AtLeast(least) => (format!(">= {least}"), self.value >= least),
+            Target::AtMost(most) => (format!("<= {most}"), self.value <= most),
+        };
+        self.target = Some(text);
+        self.met = Some(met);
+        self
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    ensure!(args.rounds > 0, "--rounds must not be 0");
+    let directory = build::root().join("target/bench");
+    let bench = prepare(args.rounds, &directory)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let before = fs::read_to_string("/proc/loadavg").context("/proc/loadavg")?;
+    let load = before.split_whitespace().next().unwrap_or_default();
+    let busy = Row::new("load of the machine before", load.parse()?, "");
+    let (name, mut rows) = match args.name {
+        Name::Webhook => ("webhook", runtime.block_on(webhook::run(&bench))?),
+        Name::Interpreter => ("interpreter", runtime.block_on(interpreter::run(&bench))?),
+    };
+    rows.insert(0, busy);
+    print(&rows);
+    let file = directory.join(format!("{name}.json"));
+    fs::write(&file, serde_json::to_vec_pretty(&rows)?)?;
+    println!("\n{}", file.display());
+    Ok(())
+}
+
+fn prepare(rounds: usize, directory: &Path) -> anyhow::Result<Bench> {
+    eprintln!("building in release");
+    // Apart from each other: together they would be built with the union of their features.
+    for package in ["compute-federation", "benches"] {
+        build::cargo(&["build", "--release", "--locked", "--package", package])?;
+    }
+    let rivals = Rivals::find_or_build(|progress| eprintln!("{progress}"))?;
+    let certificates = directory.join("certificates");
+    fs::create_dir_all(&certificates)?;
+    let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names)?;
+    fs::write(certificates.join("tls.crt"), cert.pem())?;
+    fs::write(certificates.join("tls.key"), signing_key.serialize_pem())?;
+    let release = build::target().join("release");
+    Ok(Bench {
+        rounds,
+        binary: release.join("compute-federation"),
+        programs: release,
+        rivals,
+        bodies: bodies::write(&directory.join("bodies"))?,
+        certificates,
+        directory: directory.to_owned(),
+    })
+}
+
+fn print(rows: &[Row]) {
+    let width = |column: &dyn Fn(&Row) -> String| {
+        let widths = rows.iter().map(|row| column(row).chars().count());
+        widths.max().unwrap_or_default()
+    };
+    let value = |row: &Row| match row.value {
+        value if value.abs() >= 100.0 => format!("{value:.0}"),
+        value => format!("{value:.2}"),
+    };
+    let measure = width(&|row| row.measure.clone());
+    let number = width(&value);
+    let unit = width(&|row| row.unit.to_owned());
+    let target = width(&|row| row.target.clone().unwrap_or_default());
+    for row in rows {
+        let met = match row.met {
+            Some(true) => "met",
+            Some(false) => "NOT MET",
+            None => "",
+        };
+        let line = format!(
+            "{:measure$}  {:>number$} {:unit$}  {:target$}  {met}",
+            row.measure,
+            value(row),
+            row.unit,
+            row.target.as_deref().unwrap_or_default(),
+        );
+        println!("{}", line.trim_end());
+    }
+}

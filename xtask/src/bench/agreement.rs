@@ -1,0 +1,69 @@
+//! Whether ours and the Go webhook answer the same, without which comparing their speed says nothing.
+
+use std::fs;
+
+use anyhow::{Context, ensure};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::Bench;
+use super::bodies;
+use super::servers::{Kind, Server};
+
+/// The fields of a response that carry an answer. Others are about the transport.
+const ANSWERS: [&str; 7] = [
+    "successful",
+    "replicas",
+    "replicaRequirements",
+    "components",
+    "dependencies",
+    "rawStatus",
+    "healthy",
+];
+
+/// Asks both about every body, and about some that are not measured.
+pub(crate) async fn check(bench: &Bench) -> anyhow::Result<()> {
+    eprintln!("comparing answers");
+    let directory = bench.directory.join("answers");
+    fs::create_dir_all(&directory)?;
+    let ours = Server::start(bench, Kind::Ours, &directory).await?;
+    let go = Server::start(bench, Kind::Go, &directory).await?;
+    let measured = bench
+        .bodies
+        .iter()
+        .map(|body| (body.name.clone(), body.review.clone()));
+    for (name, review) in measured.chain(bodies::checked()) {
+        let body = directory.join(format!("{name}.request.json"));
+        fs::write(&body, review.to_string())?;
+        let mut answers = Vec::new();
+        for (server, kind) in [(&ours, Kind::Ours), (&go, Kind::Go)] {
+            let file = directory.join(format!("{name}.{}.json", kind.as_str()));
+            server.ask(bench, &body, &file).await?;
+            let answer = serde_json::from_slice(&fs::read(&file)?)?;
+            answers.push(meaning(&review, &answer).with_context(|| file.display().to_string())?);
+        }
+        ensure!(
+            answers.windows(2).all(|pair| pair.first() == pair.last()),
+            "the servers differ about {name}; see {}",
+            directory.display()
+        );
+    }
+    ours.stop().await;
+    go.stop().await;
+    Ok(())
+}
+
+/// What an answer says: its fields, and the object after its patch.
+fn meaning(review: &Value, answer: &Value) -> anyhow::Result<Value> {
+    let (request, response) = (&review["request"], &answer["response"]);
+    ensure!(response["successful"] == json!(true), "{response}");
+    ensure!(response["uid"] == request["uid"], "another uid");
+    let mut object = request["object"].clone();
+    if let Some(patch) = response["patch"].as_str() {
+        let patch: json_patch::Patch = serde_json::from_slice(&STANDARD.decode(patch)?)?;
+        json_patch::patch(&mut object, &patch)?;
+    }
+    let fields = ANSWERS.map(|field| response[field].clone());
+    Ok(json!({"object": object, "fields": fields}))
+}

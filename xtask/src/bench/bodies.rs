@@ -1,0 +1,372 @@
+//! The requests that are measured, as Karmada sends them: one line of JSON with sorted keys, objects with managedFields.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+use serde_json::{Map, Value, json};
+
+/// Numbers of cells that are aggregated.
+pub(crate) const CELLS: [usize; 4] = [1, 10, 100, 1000];
+/// A request of about 1 KB.
+pub(crate) const HEALTH: &str = "health-1k";
+/// A request of about 10 KB.
+pub(crate) const STATUS: &str = "status-10k";
+/// More than this Karmada's server SDK does not read.
+const SDK_MAX: usize = 1 << 20;
+/// Environment variables of the large object.
+const VARIABLES: usize = 34;
+const SINCE: &str = "2026-11-21T10:00:00Z";
+
+/// A request as a file.
+pub(crate) struct Body {
+    pub(crate) name: String,
+    pub(crate) file: PathBuf,
+    pub(crate) review: Value,
+}
+
+/// The name of the aggregation of so many cells.
+pub(crate) fn aggregate(cells: usize) -> String {
+    format!("aggregate-{cells}")
+}
+
+/// Writes all requests below `directory`.
+pub(crate) fn write(directory: &Path) -> anyhow::Result<Vec<Body>> {
+    fs::create_dir_all(directory)?;
+    all()
+        .into_iter()
+        .map(|(name, review)| {
+            let file = directory.join(format!("{name}.json"));
+            let text = review.to_string();
+            ensure!(
+                text.len() < SDK_MAX,
+                "{name} has {} bytes: Karmada's server SDK cuts it off",
+                text.len()
+            );
+            fs::write(&file, text).with_context(|| file.display().to_string())?;
+            Ok(Body { name, file, review })
+        })
+        .collect()
+}
+
+fn all() -> Vec<(String, Value)> {
+    let small = deployment(0);
+    let large = deployment(VARIABLES);
+    let mut scaled = large.clone();
+    set(&mut scaled, "/spec", "replicas", json!(5));
+    let mut requests = vec![
+        (HEALTH, "InterpretHealth", &small, json!({})),
+        (STATUS, "InterpretStatus", &large, json!({})),
+        ("health-10k", "InterpretHealth", &large, json!({})),
+        ("replica-10k", "InterpretReplica", &large, json!({})),
+        ("component-10k", "InterpretComponent", &large, json!({})),
+        ("dependency-10k", "InterpretDependency", &large, json!({})),
+        (
+            "revise-10k",
+            "ReviseReplica",
+            &large,
+            json!({"replicas": 2}),
+        ),
+        (
+            "retain-10k",
+            "Retain",
+            &large,
+            json!({"observedObject": scaled}),
+        ),
+    ]
+    .into_iter()
+    .map(|(name, operation, object, more)| {
+        (
+            name.to_owned(),
+            review("WorkloadDeployment", operation, object, &more),
+        )
+    })
+    .collect::<Vec<_>>();
+    requests.extend(CELLS.map(|cells| (aggregate(cells), aggregation(cells, false))));
+    requests
+}
+
+/// Requests that are not measured, but on which the servers must agree too.
+pub(crate) fn checked() -> Vec<(String, Value)> {
+    let object = instance();
+    let mut observed = object.clone();
+    set(
+        &mut observed,
+        "/spec",
+        "controller",
+        json!({"templateHash": "5f7c"}),
+    );
+    let items = json!({"aggregatedStatus": [
+        item("ord1", object.pointer("/status")),
+        item("dfw1", Some(&json!({"conditions": [condition("Ready", "False", "Starting", "starting")]}))),
+    ]});
+    let mut requests: Vec<_> = [
+        ("InterpretReplica", json!({})),
+        ("InterpretComponent", json!({})),
+        ("ReviseReplica", json!({"replicas": 1})),
+        ("Retain", json!({"observedObject": observed})),
+        ("AggregateStatus", items),
+        ("InterpretDependency", json!({})),
+        ("InterpretStatus", json!({})),
+        ("InterpretHealth", json!({})),
+    ]
+    .into_iter()
+    .map(|(operation, more)| {
+        (
+            format!("instance-{operation}"),
+            review("Instance", operation, &object, &more),
+        )
+    })
+    .collect();
+    for cells in [1, 3, 10] {
+        requests.push((
+            format!("aggregate-silent-{cells}"),
+            aggregation(cells, true),
+        ));
+    }
+    requests
+}
+
+fn review(kind: &str, operation: &str, object: &Value, more: &Value) -> Value {
+    let mut request = json!({
+        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+        "kind": {"group": "compute.datumapis.com", "version": "v1alpha", "kind": kind},
+        "name": object.pointer("/metadata/name"),
+        "namespace": object.pointer("/metadata/namespace"),
+        "operation": operation,
+        "object": object,
+        "replicas": 0,
+    });
+    if let (Some(fields), Some(more)) = (request.as_object_mut(), more.as_object()) {
+        fields.extend(more.clone());
+    }
+    json!({
+        "kind": "ResourceInterpreterContext",
+        "apiVersion": "config.karmada.io/v1alpha1",
+        "request": request,
+    })
+}
+
+/// A WorkloadDeployment with so many environment variables. One without any is small: it has no managedFields either.
+fn deployment(variables: usize) -> Value {
+    let env: Vec<_> = (0..variables)
+        .map(|index| match index % 3 {
+            0 => json!({"name": format!("SETTING_{index}"), "valueFrom": {"configMapKeyRef": {"key": format!("setting-{index}"), "name": "web-settings"}}}),
+            1 => json!({"name": format!("TOKEN_{index}"), "valueFrom": {"secretKeyRef": {"key": format!("token-{index}"), "name": "web-tokens"}}}),
+            _ => json!({"name": format!("FLAG_{index}"), "value": "enabled by default for every customer"}),
+        })
+        .collect();
+    let mut container = json!({
+        "name": "web",
+        "image": "registry.example.com/web@sha256:6b1f",
+        "resources": {"limits": {"cpu": "500m", "memory": "1Gi"}},
+    });
+    let mut spec = json!({
+        "cityCode": "DFW",
+        "placementName": "default",
+        "scaleSettings": {"instanceManagementPolicy": "OrderedReady", "minReplicas": 3},
+        "template": {"spec": {
+            "networkInterfaces": [{"network": {"name": "default"}}],
+            "runtime": {"resources": {"instanceType": "datumcloud/d1-standard-2"}},
+        }},
+        "workloadRef": {"name": "web", "uid": "0f0bb2a8-5f3b-4d0c-9df5-1f6c4d2a9a11"},
+    });
+    if variables > 0 {
+        set(&mut container, "", "env", env.into());
+        let runtime = "/template/spec/runtime";
+        set(&mut spec, "/scaleSettings", "maxReplicas", json!(9));
+        set(
+            &mut spec,
+            runtime,
+            "sandbox",
+            json!({"containers": [container], "imagePullSecrets": [{"name": "pull"}]}),
+        );
+        set(
+            &mut spec,
+            "/template/spec",
+            "volumes",
+            json!([{"name": "site", "configMap": {"name": "web-site"}}, {"name": "tls", "secret": {"secretName": "web-tls"}}]),
+        );
+    }
+    let status = json!({
+        "conditions": conditions(),
+        "currentReplicas": 3, "desiredReplicas": 3, "observedGeneration": 4, "readyReplicas": 3, "replicas": 3,
+    });
+    let mut metadata = json!({
+        "name": "web-default-dfw",
+        "namespace": "ns-0f0bb2a8",
+        "uid": "8d2ff3ab-7a77-4b54-8f5e-6ad6e2f4c1a0",
+        "generation": 4,
+        "resourceVersion": "48213",
+    });
+    if variables > 0 {
+        let annotations = json!({
+            "compute.datumapis.com/expected-referenced-data": "[\"ConfigMap/web-settings\",\"ConfigMap/web-site\",\"Secret/web-tls\",\"Secret/web-tokens\"]",
+            "resourcetemplate.karmada.io/generation": "4",
+        });
+        let applied = json!({"metadata": {"annotations": annotations}, "spec": spec});
+        let entries = json!([
+            managed("karmada-controller-manager", &applied, None),
+            managed(
+                "compute-federation-deployment",
+                &json!({"status": status}),
+                Some("status")
+            ),
+        ]);
+        set(&mut metadata, "", "annotations", annotations);
+        set(&mut metadata, "", "managedFields", entries);
+    }
+    json!({
+        "apiVersion": "compute.datumapis.com/v1alpha",
+        "kind": "WorkloadDeployment",
+        "metadata": metadata,
+        "spec": spec,
+        "status": status,
+    })
+}
+
+fn instance() -> Value {
+    json!({
+        "apiVersion": "compute.datumapis.com/v1alpha",
+        "kind": "Instance",
+        "metadata": {"name": "web-default-dfw-0", "namespace": "ns-0f0bb2a8", "generation": 1},
+        "spec": {
+            "networkInterfaces": [{"network": {"name": "default"}}],
+            "runtime": {"resources": {"instanceType": "datumcloud/d1-standard-2"}},
+            "volumes": [{"name": "tls", "secret": {"secretName": "web-tls"}}],
+        },
+        "status": {
+            "conditions": [condition("Ready", "True", "Running", "running")],
+            "networkInterfaces": [{"assignments": {"networkIP": "10.0.0.7"}}],
+        },
+    })
+}
+
+/// One of so many cells has another number of ready instances than the hub knows; the others are as before. With `silent`
+/// the first cell has fallen silent and the second has not applied the object.
+fn aggregation(cells: usize, silent: bool) -> Value {
+    let names: Vec<_> = (0..cells).map(|index| format!("cell-{index:04}")).collect();
+    let items = names.iter().enumerate().map(|(index, name)| {
+        let ready = if index == 0 { 3 } else { 2 };
+        let status = json!({
+            "assignedReplicas": 3, "conditions": conditions(), "currentReplicas": 3, "desiredReplicas": 3,
+            "generation": 2, "observedGeneration": 2, "readyReplicas": ready, "replicas": 3,
+            "resourceTemplateGeneration": 4,
+        });
+        match index {
+            0 if silent => json!({"applied": true, "clusterName": name, "health": "Unknown"}),
+            1 if silent => json!({"appliedMessage": "denied", "clusterName": name, "health": "Unknown"}),
+            _ => json!({"applied": true, "clusterName": name, "health": "Healthy", "status": status}),
+        }
+    });
+    let items: Vec<_> = items.collect();
+    let mut object = deployment(VARIABLES);
+    let mut status = json!({
+        "conditions": conditions(),
+        "currentReplicas": 3 * cells, "desiredReplicas": 3 * cells, "observedGeneration": 4,
+        "readyReplicas": 2 * cells, "replicas": 3 * cells,
+    });
+    if cells > 1 {
+        let memory: Vec<_> = names
+            .iter()
+            .map(|name| {
+                json!({
+                    "conditions": conditions(), "currentReplicas": 3, "desiredReplicas": 3, "name": name,
+                    "readyReplicas": 2, "replicas": 3, "resourceTemplateGeneration": 4,
+                })
+            })
+            .collect();
+        set(&mut status, "", "cells", memory.into());
+    }
+    if silent {
+        // Its time is kept, so that the answer does not depend on when it is given.
+        let condition = condition("CellsReporting", "False", "CellNotReported", "before");
+        if let Some(conditions) = status
+            .pointer_mut("/conditions")
+            .and_then(Value::as_array_mut)
+        {
+            conditions.push(condition);
+        }
+    }
+    set(&mut object, "", "status", status);
+    review(
+        "WorkloadDeployment",
+        "AggregateStatus",
+        &object,
+        &json!({"aggregatedStatus": items}),
+    )
+}
+
+fn item(cell: &str, status: Option<&Value>) -> Value {
+    json!({"applied": true, "clusterName": cell, "health": "Healthy", "status": status})
+}
+
+fn conditions() -> Value {
+    json!([
+        condition(
+            "Available",
+            "True",
+            "StableInstanceFound",
+            "an instance is ready"
+        ),
+        condition(
+            "ReplicasReady",
+            "True",
+            "ReplicasAvailable",
+            "no instance waits for quota"
+        ),
+    ])
+}
+
+fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
+    json!({"lastTransitionTime": SINCE, "message": message, "reason": reason, "status": status, "type": type_})
+}
+
+/// An entry of managedFields for everything in `object`.
+fn managed(manager: &str, object: &Value, subresource: Option<&str>) -> Value {
+    let mut entry = json!({
+        "apiVersion": "compute.datumapis.com/v1alpha",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": fields(object),
+        "manager": manager,
+        "operation": "Apply",
+        "time": SINCE,
+    });
+    if let Some(subresource) = subresource {
+        set(&mut entry, "", "subresource", json!(subresource));
+    }
+    entry
+}
+
+/// A value as `fieldsV1`: lists of named things by name, other lists as a whole.
+fn fields(value: &Value) -> Value {
+    let mut found = Map::new();
+    match value {
+        Value::Object(object) => {
+            for (name, value) in object {
+                found.insert(format!("f:{name}"), fields(value));
+            }
+        }
+        Value::Array(list) => {
+            for element in list {
+                for key in ["name", "type"] {
+                    if let Some(name) = element.get(key) {
+                        let mut inner = fields(element);
+                        set(&mut inner, "", ".", json!({}));
+                        found.insert(format!("k:{{\"{key}\":{name}}}"), inner);
+                        break;
+                    }
+                }
+            }
+        }
+        _ => {}
+    }
+    found.into()
+}
+
+/// Sets a field of the object at this pointer.
+fn set(object: &mut Value, pointer: &str, name: &str, value: Value) {
+    if let Some(object) = object.pointer_mut(pointer).and_then(Value::as_object_mut) {
+        object.insert(name.to_owned(), value);
+    }
+}

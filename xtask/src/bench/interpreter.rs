@@ -1,0 +1,143 @@
+//! `cargo xtask bench interpreter`.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::bodies::{CELLS, aggregate};
+use super::servers::{Kind, Server, lines};
+use super::{Bench, Row, Target, agreement};
+
+/// Nanoseconds of one call of a body, and what it allocates.
+#[derive(Clone, Deserialize)]
+struct Measured {
+    body: String,
+    #[serde(default)]
+    p50: f64,
+    #[serde(default)]
+    p99: f64,
+    /// Of reading the body as JSON, and no more.
+    #[serde(default)]
+    scan: f64,
+    #[serde(default)]
+    allocations: f64,
+    #[serde(default)]
+    bytes: f64,
+}
+
+type ByBody = BTreeMap<String, Measured>;
+
+pub(crate) async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+    agreement::check(bench).await?;
+    let program = |name: &str| bench.programs.join(name);
+    let allocations = by_body(bench, program("allocations"), vec![]).await?;
+    let (mut compute, mut lua) = (ByBody::new(), ByBody::new());
+    let (mut ours, mut go) = (ByBody::new(), ByBody::new());
+    for round in 1..=bench.rounds {
+        eprintln!("round {round} of {}", bench.rounds);
+        keep_best(
+            &mut compute,
+            by_body(bench, program("compute"), vec![]).await?,
+        );
+        keep_best(
+            &mut lua,
+            by_body(bench, bench.rivals.karmada(), vec!["-way=lua".into()]).await?,
+        );
+        keep_best(&mut ours, end_to_end(bench, Kind::Ours).await?);
+        keep_best(&mut go, end_to_end(bench, Kind::Go).await?);
+    }
+    let mut rows = alone(&compute, &allocations);
+    for body in &bench.bodies {
+        let name = &body.name;
+        let (Some(ours), Some(go)) = (ours.get(name), go.get(name)) else {
+            continue;
+        };
+        rows.push(micros(name, "Karmada's client and ours, p50", ours.p50));
+        rows.push(micros(name, "Karmada's client and Go, p50", go.p50));
+        // The customization had no script for the other operations.
+        let Some(lua) = lua.get(name) else {
+            continue;
+        };
+        rows.push(micros(name, "Karmada's Lua in process, p50", lua.p50));
+        let measure = format!("{name}: Karmada's Lua in process, allocations");
+        rows.push(Row::new(measure, lua.allocations, ""));
+        let measure = format!("{name}: Lua in process / ours end to end");
+        let row = Row::new(measure, lua.p50 / ours.p50, "x");
+        let many = |cells: &usize| *cells >= 10 && *name == aggregate(*cells);
+        rows.push(match CELLS.iter().any(many) {
+            true => row.target(Target::AtLeast(1.0)),
+            false => row,
+        });
+    }
+    Ok(rows)
+}
+
+fn micros(body: &str, what: &str, nanos: f64) -> Row {
+    Row::new(format!("{body}: {what}"), nanos / 1e3, "us")
+}
+
+/// Interpretation without a server.
+fn alone(compute: &ByBody, allocations: &ByBody) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (name, measured) in compute {
+        let row = micros(name, "alone, p50", measured.p50);
+        rows.push(match *name == aggregate(1000) {
+            true => row.target(Target::AtMost(1000.0)),
+            false => row,
+        });
+        rows.push(micros(name, "alone, p99", measured.p99));
+        rows.push(micros(name, "only read as JSON, p50", measured.scan));
+        if let Some(counted) = allocations.get(name) {
+            let measure = format!("{name}: alone, allocations");
+            rows.push(Row::new(measure, counted.allocations, ""));
+            let measure = format!("{name}: alone, allocated");
+            rows.push(Row::new(measure, counted.bytes / 1024.0, "KiB"));
+        }
+    }
+    let per_cell = |few: usize, many: usize| {
+        let time = |cells| compute.get(&aggregate(cells)).map(|measured| measured.p50);
+        #[expect(clippy::cast_precision_loss, reason = "these are small")]
+        let cells = (many - few) as f64;
+        Some((time(many)? - time(few)?) / cells)
+    };
+    if let (Some(few), Some(many)) = (per_cell(10, 100), per_cell(100, 1000)) {
+        // Linear means that each further cell costs the same.
+        let measure = "time per cell from 100 to 1000 cells / from 10 to 100";
+        rows.push(Row::new(measure, many / few, "x").target(Target::AtMost(1.25)));
+    }
+    rows
+}
+
+/// Karmada's own client, which calls a server.
+async fn end_to_end(bench: &Bench, kind: Kind) -> anyhow::Result<ByBody> {
+    let server = Server::start(bench, kind, Path::new("")).await?;
+    let args = vec![
+        "-way=webhook".into(),
+        format!("-url=https://127.0.0.1:{}/interpret", server.port).into(),
+        "-ca".into(),
+        bench.ca().into(),
+    ];
+    let measured = by_body(bench, bench.rivals.karmada(), args).await;
+    server.stop().await;
+    measured
+}
+
+/// Runs a program with all bodies.
+async fn by_body(bench: &Bench, path: PathBuf, mut args: Vec<OsString>) -> anyhow::Result<ByBody> {
+    args.extend(bench.bodies.iter().map(|body| body.file.clone().into()));
+    let measured: Vec<Measured> = lines(path, args).await?;
+    Ok(measured
+        .into_iter()
+        .map(|measured| (measured.body.clone(), measured))
+        .collect())
+}
+
+fn keep_best(best: &mut ByBody, round: ByBody) {
+    for (name, measured) in round {
+        if best.get(&name).is_none_or(|other| measured.p50 < other.p50) {
+            best.insert(name, measured);
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! The servers that are measured, one process each, and the client that keeps them busy.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use harness::process::{Process, Program, tail};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::net::TcpStream;
+use tokio::process::Command;
+use tokio::time::{Instant, sleep};
+
+use super::Bench;
+use super::bodies::Body;
+
+/// Time for a server to listen.
+const START: Duration = Duration::from_secs(20);
+
+/// A server to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// The shipped binary.
+    Ours,
+    /// The Go webhook.
+    Go,
+    /// The server that answers a constant.
+    Floor,
+}
+
+impl Kind {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Ours => "ours",
+            Self::Go => "Go",
+            Self::Floor => "floor",
+        }
+    }
+}
+
+/// A running server. It has the last CPU for itself, where there is more than one; clients have the others.
+pub(crate) struct Server {
+    pub(crate) port: u16,
+    process: Process,
+}
+
+/// What [`Server::load`] measures.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(crate) struct Load {
+    pub(crate) requests: f64,
+    pub(crate) seconds: f64,
+    /// Seconds of CPU time.
+    pub(crate) server_cpu: f64,
+    pub(crate) client_cpu: f64,
+}
+
+impl Server {
+    /// Starts a server and waits until it listens. The floor answers what stands in `answer`.
+    pub(crate) async fn start(bench: &Bench, kind: Kind, answer: &Path) -> anyhow::Result<Self> {
+        let port = std::net::TcpListener::bind("127.0.0.1:0")?
+            .local_addr()?
+            .port();
+        let certificates = bench.certificates.as_path();
+        let (path, args) = match kind {
+            Kind::Ours => ours(bench, port)?,
+            Kind::Go => (
+                bench.rivals.peer(),
+                vec![
+                    format!("--port={port}").into(),
+                    "--cert-dir".into(),
+                    certificates.into(),
+                ],
+            ),
+            Kind::Floor => (
+                bench.programs.join("floor"),
+                vec![
+                    format!("--port={port}").into(),
+                    "--cert-dir".into(),
+                    certificates.into(),
+                    "--answer".into(),
+                    answer.into(),
+                ],
+            ),
+        };
+        let (path, args) = on_cpus(&cpus().0, path, args);
+        let logs = bench.directory.join("logs");
+        fs::create_dir_all(&logs)?;
+        let program = Program {
+            name: kind.as_str(),
+            path,
+            args,
+            logs: &logs,
+            remove: None,
+        };
+        let process = Process::start(program).await?;
+        let begin = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+            if begin.elapsed() > START {
+                bail!(
+                    "{} does not listen:\n{}",
+                    kind.as_str(),
+                    tail(process.log())
+                );
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        // Until it has certificates, and is at rest.
+        sleep(Duration::from_secs(1)).await;
+        Ok(Self { port, process })
+    }
+
+    /// Ends the server.
+    pub(crate) async fn stop(self) {
+        self.process.terminate().await;
+    }
+
+    /// Sends one request and writes its answer to `answer`.
+    pub(crate) async fn ask(
+        &self,
+        bench: &Bench,
+        body: &Path,
+        answer: &Path,
+    ) -> anyhow::Result<()> {
+        let mut args = self.client(bench, body);
+        args.extend(["--answer".into(), answer.into()]);
+        output(bench.programs.join("load"), args).await.map(drop)
+    }
+
+    /// Keeps so many connections busy with one body.
+    pub(crate) async fn load(
+        &self,
+        bench: &Bench,
+        body: &Body,
+        connections: usize,
+    ) -> anyhow::Result<Load> {
+        let mut args = self.client(bench, &body.file);
+        args.push(format!("--connections={connections}").into());
+        let lines = lines(bench.programs.join("load"), args).await?;
+        lines.into_iter().next().context("load prints one line")
+    }
+
+    fn client(&self, bench: &Bench, body: &Path) -> Vec<OsString> {
+        vec![
+            format!("--port={}", self.port).into(),
+            format!("--pid={}", self.process.pid()).into(),
+            "--ca".into(),
+            bench.ca().into(),
+            "--body".into(),
+            body.into(),
+        ]
+    }
+
+    /// MiB of resident memory: now, and the most so far.
+    pub(crate) fn memory(&self) -> anyhow::Result<(f64, f64)> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.process.pid()))?;
+        let field = |name: &str| -> anyhow::Result<f64> {
+            let mut lines = status.lines();
+            let line = lines.find_map(|line| line.strip_prefix(name));
+            let kib = line.and_then(|line| line.split_whitespace().next());
+            Ok(kib.with_context(|| name.to_owned())?.parse::<f64>()? / 1024.0)
+        };
+        Ok((field("VmRSS:")?, field("VmHWM:")?))
+    }
+}
+
+/// The interpreter alone: a configuration with a webhook server, and no controllers.
+fn ours(bench: &Bench, port: u16) -> anyhow::Result<(PathBuf, Vec<OsString>)> {
+    let file = bench.directory.join("config.yaml");
+    let certificates = bench.certificates.display();
+    fs::write(
+        &file,
+        format!(
+            "apiVersion: apiserver.config.datumapis.com/v1alpha1\nkind: WorkloadOperator\n\
+             webhookServer: {{host: 127.0.0.1, port: {port}, tls: {{certDir: '{certificates}'}}}}\n"
+        ),
+    )?;
+    let args = vec![
+        "--server-config".into(),
+        file.into(),
+        "--health-probe-bind-address=0".into(),
+    ];
+    Ok((bench.binary.clone(), args))
+}
+
+/// The CPUs of the server and those of its clients, as `taskset` names them.
+fn cpus() -> (String, String) {
+    match available_parallelism().map_or(1, usize::from) {
+        1 => ("0".to_owned(), "0".to_owned()),
+        count => (format!("{}", count - 1), format!("0-{}", count - 2)),
+    }
+}
+
+fn on_cpus(cpus: &str, path: PathBuf, args: Vec<OsString>) -> (PathBuf, Vec<OsString>) {
+    let mut all = vec!["--cpu-list".into(), cpus.into(), path.into()];
+    all.extend(args);
+    ("taskset".into(), all)
+}
+
+/// Runs a client and gives what it prints.
+pub(crate) async fn output(path: PathBuf, args: Vec<OsString>) -> anyhow::Result<Vec<u8>> {
+    let (path, args) = on_cpus(&cpus().1, path, args);
+    let output = Command::new(&path)
+        .args(&args)
+        .kill_on_drop(true)
+        .output()
+        .await
+        .context("taskset, of util-linux, is needed")?;
+    ensure!(
+        output.status.success(),
+        "{args:?} failed:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(output.stdout)
+}
+
+/// The same, for a client that prints one JSON object per line.
+pub(crate) async fn lines<T: DeserializeOwned>(
+    path: PathBuf,
+    args: Vec<OsString>,
+) -> anyhow::Result<Vec<T>> {
+    let output = output(path, args).await?;
+    let lines = serde_json::Deserializer::from_slice(&output).into_iter();
+    Ok(lines.collect::<Result<_, _>>()?)
+}
