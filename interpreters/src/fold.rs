@@ -7,9 +7,11 @@
 mod known;
 mod render;
 mod report;
+mod valid;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -46,11 +48,10 @@ enum Silence<'a> {
 /// `AggregatedStatusItem` (karmada.md 4.1).
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Item<'a> {
+struct Item<'a, S> {
     #[serde(borrow, default)]
     cluster_name: Cow<'a, str>,
-    #[serde(borrow)]
-    status: Option<&'a RawValue>,
+    status: Option<S>,
     #[serde(default)]
     applied: bool,
     #[serde(borrow, default)]
@@ -66,55 +67,93 @@ struct ItemName<'a> {
 }
 
 impl<'a> StatusFold<'a> {
+    /// The fold over a list of `AggregatedStatusItem`.
+    ///
+    /// # Errors
+    ///
+    /// When the text is no list.
+    pub fn of_items(items: &'a str) -> Result<Self, serde_json::Error> {
+        let mut fold = Self::default();
+        // As a rule all items decode, and then each is read once.
+        if let Ok(items) = serde_json::from_str::<Vec<Item<'a, Report<'a>>>>(items) {
+            for item in items {
+                fold.add(Contribution::from(item));
+            }
+        } else {
+            for item in serde_json::from_str::<Vec<&'a RawValue>>(items)? {
+                fold = fold.merge(Self::of_item(item));
+            }
+        }
+        Ok(fold)
+    }
+
     /// The fold over one `AggregatedStatusItem`. One that cannot be read counts as a cell that does not report: an error
     /// would withhold what all other cells say.
     pub fn of_item(item: &'a RawValue) -> Self {
-        let (name, contribution) = if let Ok(item) = serde_json::from_str::<Item<'a>>(item.get()) {
-            let report = item.status.and_then(|status| Report::parse(status.get()));
-            let silence = if !item.applied {
-                Some(Silence::NotApplied {
-                    message: item.applied_message,
-                })
-            } else if report.is_none() {
-                Some(Silence::NotReported)
-            } else {
-                None
-            };
-            (item.cluster_name, Contribution { report, silence })
-        } else {
-            let item = serde_json::from_str::<ItemName<'a>>(item.get());
-            let name = item.map(|item| item.cluster_name).unwrap_or_default();
-            (
-                name,
-                Contribution {
-                    report: None,
-                    silence: Some(Silence::NotReported),
-                },
-            )
+        let contribution = match serde_json::from_str::<Item<'a, &'a RawValue>>(item.get()) {
+            Ok(item) => Contribution::from(Item {
+                status: item.status.and_then(|status| Report::parse(status.get())),
+                cluster_name: item.cluster_name,
+                applied: item.applied,
+                applied_message: item.applied_message,
+            }),
+            Err(_) => {
+                let name = serde_json::from_str::<ItemName<'a>>(item.get());
+                let name = name.map(|item| item.cluster_name).unwrap_or_default();
+                (
+                    name,
+                    Contribution {
+                        report: None,
+                        silence: Some(Silence::NotReported),
+                    },
+                )
+            }
         };
+        let mut fold = Self::default();
+        fold.add(contribution);
+        fold
+    }
+
+    /// Keeps what a cell says, unless more is known of it.
+    fn add(&mut self, (name, contribution): (Cow<'a, str>, Contribution<'a>)) {
         let name = if name.is_empty() {
             Cow::Borrowed(UNNAMED)
         } else {
             name
         };
-        Self {
-            cells: BTreeMap::from([(name, contribution)]),
+        match self.cells.entry(name) {
+            Entry::Vacant(entry) => {
+                entry.insert(contribution);
+            }
+            Entry::Occupied(mut entry) => {
+                if *entry.get() < contribution {
+                    entry.insert(contribution);
+                }
+            }
         }
     }
 
     /// Both together.
     #[must_use]
     pub fn merge(mut self, other: Self) -> Self {
-        for (name, contribution) in other.cells {
-            match self.cells.get_mut(&name) {
-                Some(existing) if *existing >= contribution => {}
-                Some(existing) => *existing = contribution,
-                None => {
-                    self.cells.insert(name, contribution);
-                }
-            }
-        }
+        other.cells.into_iter().for_each(|cell| self.add(cell));
         self
+    }
+}
+
+impl<'a> Contribution<'a> {
+    fn from(item: Item<'a, Report<'a>>) -> (Cow<'a, str>, Self) {
+        let report = item.status.and_then(Report::checked);
+        let silence = if !item.applied {
+            Some(Silence::NotApplied {
+                message: item.applied_message,
+            })
+        } else if report.is_none() {
+            Some(Silence::NotReported)
+        } else {
+            None
+        };
+        (item.cluster_name, Self { report, silence })
     }
 }
 

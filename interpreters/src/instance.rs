@@ -44,7 +44,8 @@ pub(crate) fn interpret(
             Outcome::Patch(retain(&instance, &observed))
         }
         Operation::AggregateStatus => {
-            Outcome::Patch(aggregate_status(&instance, &request.aggregated_status()?))
+            let items: Vec<_> = parse("request.aggregatedStatus", request.aggregated_status())?;
+            Outcome::Patch(aggregate_status(&instance, &items))
         }
         Operation::InterpretDependency => Outcome::Dependencies(dependencies::of_instance_spec(
             &instance.metadata.namespace,

@@ -194,12 +194,9 @@ impl<'a> Request<'a> {
         self.replicas
     }
 
-    /// What each cell reported, for `AggregateStatus`. Absent means none.
-    pub(crate) fn aggregated_status(&self) -> Result<Vec<&'a RawValue>, InterpretError> {
-        match self.aggregated_status {
-            Some(items) => crate::raw::parse("request.aggregatedStatus", items.get()),
-            None => Ok(Vec::new()),
-        }
+    /// What each cell reported, for `AggregateStatus`, as a JSON list. Absent means none.
+    pub(crate) fn aggregated_status(&self) -> &'a str {
+        self.aggregated_status.map_or("[]", RawValue::get)
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn interpret(
         }
         Operation::AggregateStatus => Outcome::Patch(aggregate::status(
             &read(object)?,
-            &request.aggregated_status()?,
+            request.aggregated_status(),
             now,
         )?),
         Operation::InterpretDependency => interpret_dependency(&read(object)?)?,

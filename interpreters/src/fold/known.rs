@@ -1,19 +1,19 @@
 //! What is known of one cell, and whether it has acted on what the hub wants.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::Template;
-use super::report::{CellMemory, Condition, Counters, Report, saturated};
+use super::report::{CellEntry, CellMemory, Condition, Counters, Report, saturated};
 
 /// What is known of one cell: its report, or what it said before it fell silent.
 pub(super) struct Known<'f, 'a> {
     /// `None` where it cannot be told whose it is.
     pub(super) name: Option<&'f str>,
     pub(super) counters: Counters,
-    pub(super) conditions: Vec<Condition<'a>>,
+    pub(super) conditions: &'f [Condition<'a>],
     pub(super) resource_template_generation: Option<i64>,
-    pub(super) others: BTreeMap<Cow<'a, str>, &'a str>,
+    /// The report, or the status without a name, that has the other fields.
+    pub(super) whole: Option<&'f Report<'a>>,
     pub(super) said: Said<'f, 'a>,
 }
 
@@ -36,9 +36,9 @@ impl<'f, 'a> Known<'f, 'a> {
         Self {
             name: Some(name),
             counters: report.counters,
-            conditions: report.conditions.clone(),
+            conditions: &report.conditions,
             resource_template_generation: report.generations.resource_template_generation,
-            others: report.others.clone(),
+            whole: Some(report),
             said: if current {
                 Said::Now(report)
             } else {
@@ -52,23 +52,22 @@ impl<'f, 'a> Known<'f, 'a> {
         Self {
             name,
             counters: former.counters,
-            conditions: former.conditions.clone(),
+            conditions: &former.conditions,
             resource_template_generation: None,
-            others: former.others.clone(),
+            whole: Some(former),
             said: Said::Before,
         }
     }
 
-    pub(super) fn remembered(name: &'f str, memory: &[CellMemory<'a>]) -> Self {
-        let memory = memory.iter().find(|cell| cell.name == name);
+    pub(super) fn remembered(name: &'f str, memory: Option<&'f CellMemory<'a>>) -> Self {
         Self {
             name: Some(name),
             counters: memory.map(CellMemory::counters).unwrap_or_default(),
             conditions: memory
-                .map(|cell| cell.conditions.clone())
+                .map(|cell| cell.conditions.as_slice())
                 .unwrap_or_default(),
             resource_template_generation: memory.and_then(|cell| cell.resource_template_generation),
-            others: BTreeMap::new(),
+            whole: None,
             said: if memory.is_some() {
                 Said::Before
             } else {
@@ -78,15 +77,8 @@ impl<'f, 'a> Known<'f, 'a> {
     }
 
     /// The entry in `status.cells`; a cell that never said anything has none.
-    pub(super) fn memory(&self, assigned: Assigned) -> Option<CellMemory<'f>>
-    where
-        'a: 'f,
-    {
+    pub(super) fn memory(&self, assigned: Assigned) -> Option<CellEntry<'f, 'a>> {
         let name = self.name?;
-        let Assigned {
-            assigned_replicas,
-            template_replicas,
-        } = assigned;
         if matches!(self.said, Said::Never) {
             return None;
         }
@@ -96,12 +88,16 @@ impl<'f, 'a> Known<'f, 'a> {
             ready_replicas,
             replicas,
         } = self.counters;
-        Some(CellMemory {
+        let Assigned {
             assigned_replicas,
-            conditions: self.conditions.clone(),
+            template_replicas,
+        } = assigned;
+        Some(CellEntry {
+            assigned_replicas,
+            conditions: self.conditions,
             current_replicas,
             desired_replicas,
-            name: name.into(),
+            name,
             ready_replicas,
             replicas,
             resource_template_generation: self.resource_template_generation,

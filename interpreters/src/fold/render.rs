@@ -8,34 +8,59 @@ use api::condition::MESSAGE_MAX;
 use api::workload_deployment::{AVAILABLE, CELLS_REPORTING};
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::known::{Assigned, Known, Said, are_of, is_current, shares};
-use super::report::{CellMemory, Condition, Counters, Report, saturated};
+use super::report::{CellEntry, CellMemory, Condition, Counters, Generations, Report, saturated};
 use super::{Silence, StatusFold, Template};
+use crate::raw::same;
 
 const CELL_NOT_APPLIED: &str = "CellNotApplied";
 const CELL_NOT_REPORTED: &str = "CellNotReported";
 /// Between what is said of two cells.
 const SEPARATOR: &str = "; ";
 
-/// A value of the written status.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Field<'f, 'a> {
-    Number(i64),
-    Conditions(Vec<Condition<'a>>),
-    Cells(Vec<CellMemory<'f>>),
-    Other(&'a RawValue),
+/// The status that is written.
+struct Status<'f, 'a> {
+    cells: Vec<CellEntry<'f, 'a>>,
+    conditions: Vec<Condition<'a>>,
+    counters: Counters,
+    observed_generation: Option<i64>,
+    /// Fields that the fold does not know.
+    others: Option<&'f BTreeMap<Cow<'a, str>, &'a str>>,
+    /// The fold's own condition, which stands last.
+    cells_reporting: Option<Condition<'a>>,
 }
 
 impl<'a> StatusFold<'a> {
     /// The status of `template` as JSON, its fields in alphabetical order. `None` when no cell is known: then the status
     /// is left as it is. `now` is the time of a condition that begins with this call.
     pub fn render(&self, template: &Template<'a>, now: Timestamp) -> Option<String> {
-        let former = template.status.and_then(Report::parse).unwrap_or_default();
-        let former_conditions = all_conditions(template.status);
-        let known = self.known(&former);
+        self.with_status(template, now, |status, _| {
+            serde_json::to_string(&status.fields()).ok()
+        })?
+    }
+
+    /// The status as [`render`](Self::render) has it, if it says anything else than that of `template`.
+    pub fn change(&self, template: &Template<'a>, now: Timestamp) -> Option<Box<RawValue>> {
+        self.with_status(template, now, |status, former| match former {
+            Some(former) if status.says_the_same_as(former) => None,
+            _ => to_raw_value(&status.fields()).ok(),
+        })?
+    }
+
+    /// Hands the status, and the former one, to `then`.
+    fn with_status<R>(
+        &self,
+        template: &Template<'a>,
+        now: Timestamp,
+        then: impl FnOnce(Status<'_, 'a>, Option<&Report<'a>>) -> R,
+    ) -> Option<R> {
+        let read = template.status.and_then(Report::parse);
+        let nothing = Report::default();
+        let former = read.as_ref().unwrap_or(&nothing);
+        let memory = Memory::of(former);
+        let known = self.known(former, &memory);
         let first = known.first()?;
 
         let total = template
@@ -56,83 +81,58 @@ impl<'a> StatusFold<'a> {
             translate(carried, current, former.generations.observed_generation);
 
         let single = known.len() == 1;
-        let joined = if single {
-            first.conditions.clone()
+        let mut conditions = if single {
+            first.conditions.to_vec()
         } else {
-            join(&known, &former_conditions)
+            join(&known, &former.conditions)
         };
-        let mut conditions: Vec<_> = joined
-            .into_iter()
-            .map(|mut condition| {
-                let former = find(&former_conditions, &condition.type_);
-                condition.observed_generation = translate(
-                    condition.observed_generation.is_some(),
-                    current && known.iter().all(|cell| cell.judged(&condition.type_)),
-                    former.and_then(|former| former.observed_generation),
-                );
-                condition
-            })
-            .collect();
-        conditions.extend(self.cells_reporting(&former_conditions, now));
-
-        let counters = sum(&known);
-        let mut fields: BTreeMap<&str, Field<'_, 'a>> = BTreeMap::new();
-        if single {
-            let others = first.others.iter().filter_map(|(name, text)| {
-                Some((
-                    name.as_ref(),
-                    Field::Other(serde_json::from_str(text).ok()?),
-                ))
-            });
-            fields.extend(others);
+        for condition in &mut conditions {
+            let former = find(&former.conditions, &condition.type_);
+            condition.observed_generation = translate(
+                condition.observed_generation.is_some(),
+                current && known.iter().all(|cell| cell.judged(&condition.type_)),
+                former.and_then(|former| former.observed_generation),
+            );
         }
-        // A single cell that reports is remembered by the status itself.
+
         let assigned = |cell: &Known<'_, '_>| match &shares {
             Some((shares, total)) if current => Assigned {
                 assigned_replicas: cell.name.and_then(|name| shares.get(name).copied()),
                 template_replicas: Some(*total),
             },
-            _ => former
-                .cells
-                .iter()
-                .find(|former| Some(former.name.as_ref()) == cell.name)
+            _ => cell
+                .name
+                .and_then(|name| memory.of_cell(name))
                 .map(CellMemory::assigned)
                 .unwrap_or_default(),
         };
-        let cells: Vec<_> = known
-            .iter()
-            .filter_map(|cell| cell.memory(assigned(cell)))
-            .collect();
-        let is_memory = single && matches!(first.said, Said::Now(_));
-        if !(cells.is_empty() || is_memory) {
-            fields.insert("cells", Field::Cells(cells));
-        }
-        fields.extend(
-            [
-                ("currentReplicas", counters.current_replicas),
-                ("desiredReplicas", counters.desired_replicas),
-                ("readyReplicas", counters.ready_replicas),
-                ("replicas", counters.replicas),
-            ]
-            .map(|(name, number)| (name, Field::Number(number.into()))),
-        );
-        fields.extend(
-            observed_generation.map(|number| ("observedGeneration", Field::Number(number))),
-        );
-        if !conditions.is_empty() {
-            fields.insert("conditions", Field::Conditions(conditions));
-        }
-        serde_json::to_string(&fields).ok()
+        // A single cell that reports is remembered by the status itself.
+        let cells = match single && matches!(first.said, Said::Now(_)) {
+            true => Vec::new(),
+            false => known
+                .iter()
+                .filter_map(|cell| cell.memory(assigned(cell)))
+                .collect(),
+        };
+        let status = Status {
+            cells,
+            conditions,
+            counters: sum(&known),
+            observed_generation,
+            others: first.whole.filter(|_| single).map(|whole| &whole.others),
+            cells_reporting: self.cells_reporting(former, now),
+        };
+        Some(then(status, read.as_ref()))
     }
 
     /// Each cell with its report, or with what the former status remembers of it.
-    fn known<'f>(&'f self, former: &'f Report<'a>) -> Vec<Known<'f, 'a>> {
+    fn known<'f>(&'f self, former: &'f Report<'a>, memory: &Memory<'f, 'a>) -> Vec<Known<'f, 'a>> {
         let mut cells: Vec<_> = self
             .cells
             .iter()
             .map(|(name, cell)| match &cell.report {
                 Some(report) => Known::reported(name, report, cell.silence.is_none()),
-                None => Known::remembered(name, &former.cells),
+                None => Known::remembered(name, memory.of_cell(name)),
             })
             .collect();
         if self.cells.values().any(|cell| cell.report.is_some()) {
@@ -143,7 +143,7 @@ impl<'a> StatusFold<'a> {
             && (former.counters != Counters::default() || !former.conditions.is_empty());
         match cells.as_mut_slice() {
             [cell] if unnamed => *cell = Known::former(cell.name, former),
-            [cell] => cell.others.clone_from(&former.others),
+            [cell] => cell.whole = Some(former),
             [_, _, ..] if unnamed => cells = vec![Known::former(None, former)],
             _ => {}
         }
@@ -151,7 +151,7 @@ impl<'a> StatusFold<'a> {
     }
 
     /// The condition that names the silent cells, while there are any. Its time stays while it stays False.
-    fn cells_reporting(&self, former: &[Condition<'a>], now: Timestamp) -> Option<Condition<'a>> {
+    fn cells_reporting(&self, former: &Report<'a>, now: Timestamp) -> Option<Condition<'a>> {
         let silent = self
             .cells
             .iter()
@@ -179,7 +179,9 @@ impl<'a> StatusFold<'a> {
             })
             .map(|sentence| truncated(sentence.into(), longest))
             .collect();
-        let since = find(former, CELLS_REPORTING)
+        let since = former
+            .cells_reporting
+            .as_ref()
             .filter(|former| former.status == ConditionStatus::False)
             .map(|former| former.last_transition_time.clone());
         let begins_now = || {
@@ -195,6 +197,98 @@ impl<'a> StatusFold<'a> {
             status: ConditionStatus::False,
             type_: CELLS_REPORTING.into(),
         })
+    }
+}
+
+impl<'f, 'a> Status<'f, 'a> {
+    /// The fields by name; those that say nothing are left out.
+    fn fields(self) -> BTreeMap<&'f str, Field<'f, 'a>> {
+        let counters = self.counters;
+        let mut fields: BTreeMap<&str, Field<'_, 'a>> = BTreeMap::new();
+        for (name, text) in self.others.into_iter().flatten() {
+            if let Ok(value) = serde_json::from_str(text) {
+                fields.insert(name, Field::Other(value));
+            }
+        }
+        fields.extend(
+            [
+                ("currentReplicas", counters.current_replicas),
+                ("desiredReplicas", counters.desired_replicas),
+                ("readyReplicas", counters.ready_replicas),
+                ("replicas", counters.replicas),
+            ]
+            .map(|(name, number)| (name, Field::Number(number.into()))),
+        );
+        if let Some(number) = self.observed_generation {
+            fields.insert("observedGeneration", Field::Number(number));
+        }
+        if !self.cells.is_empty() {
+            fields.insert("cells", Field::Cells(self.cells));
+        }
+        let conditions: Vec<_> = self
+            .conditions
+            .into_iter()
+            .chain(self.cells_reporting)
+            .collect();
+        if !conditions.is_empty() {
+            fields.insert("conditions", Field::Conditions(conditions));
+        }
+        fields
+    }
+
+    fn says_the_same_as(&self, former: &Report<'_>) -> bool {
+        let no_others = BTreeMap::new();
+        let others = self.others.unwrap_or(&no_others);
+        let same_others = others.len() == former.others.len()
+            && others
+                .iter()
+                .zip(&former.others)
+                .all(|((name, one), (of, other))| name == of && same(one, other));
+        let Generations {
+            observed_generation,
+            ..
+        } = former.generations;
+        let alone = Generations {
+            observed_generation,
+            ..Generations::default()
+        };
+        // The order of the fields costs least first.
+        self.counters == former.counters
+            && self.observed_generation == observed_generation
+            && former.generations == alone
+            && self.conditions == former.conditions
+            && self.cells_reporting == former.cells_reporting
+            && self.cells == former.cells
+            && same_others
+    }
+}
+
+/// A value of the written status.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Field<'f, 'a> {
+    Number(i64),
+    Conditions(Vec<Condition<'a>>),
+    Cells(Vec<CellEntry<'f, 'a>>),
+    Other(&'a RawValue),
+}
+
+/// What the former status remembers of each cell, sorted by name.
+struct Memory<'f, 'a>(Vec<&'f CellMemory<'a>>);
+
+impl<'f, 'a> Memory<'f, 'a> {
+    fn of(former: &'f Report<'a>) -> Self {
+        let mut cells: Vec<_> = former.cells.iter().collect();
+        cells.sort_by(|one, other| one.name.cmp(&other.name));
+        Self(cells)
+    }
+
+    fn of_cell(&self, name: &str) -> Option<&'f CellMemory<'a>> {
+        let index = self
+            .0
+            .binary_search_by(|cell| cell.name.as_ref().cmp(name))
+            .ok()?;
+        self.0.get(index).copied()
     }
 }
 
@@ -219,7 +313,7 @@ fn sum(known: &[Known<'_, '_>]) -> Counters {
 fn join<'a>(known: &[Known<'_, 'a>], former: &[Condition<'a>]) -> Vec<Condition<'a>> {
     let mut deciding: BTreeMap<&str, (&str, &Condition<'a>)> = BTreeMap::new();
     for cell in known {
-        for condition in &cell.conditions {
+        for condition in cell.conditions {
             let decides = match deciding.get(condition.type_.as_ref()) {
                 None => true,
                 Some((_, other)) if condition.type_ == AVAILABLE => condition.status > other.status,
@@ -252,20 +346,6 @@ fn join<'a>(known: &[Known<'_, 'a>], former: &[Condition<'a>]) -> Vec<Condition<
 
 fn find<'c, 'a>(conditions: &'c [Condition<'a>], type_: &str) -> Option<&'c Condition<'a>> {
     conditions.iter().find(|condition| condition.type_ == type_)
-}
-
-/// The conditions of a former status, with the fold's own.
-fn all_conditions(status: Option<&str>) -> Vec<Condition<'_>> {
-    #[derive(Default, serde::Deserialize)]
-    struct Conditions<'a> {
-        #[serde(borrow, default)]
-        conditions: Vec<Condition<'a>>,
-    }
-    let conditions =
-        status.and_then(|status| serde_json::from_str::<Option<Conditions<'_>>>(status).ok());
-    let mut conditions = conditions.flatten().unwrap_or_default().conditions;
-    conditions.retain(Condition::is_valid);
-    conditions
 }
 
 /// At most so many characters of a message.

@@ -2,26 +2,30 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 
-use api::condition::{MESSAGE_MAX, REASON_MAX, TYPE_MAX};
-use api::instance::LocationReference;
 use api::workload_deployment::CELLS_REPORTING;
-use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::de::{self, Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use crate::raw::RawFields;
+use super::valid;
 
 /// A status of a WorkloadDeployment, taken apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Report<'a> {
     pub(super) counters: Counters,
+    /// Without the fold's own.
     pub(super) conditions: Vec<Condition<'a>>,
+    /// The fold's own condition: only a former status has it.
+    pub(super) cells_reporting: Option<Condition<'a>>,
     pub(super) generations: Generations,
     /// `status.cells`: only a former status has it.
     pub(super) cells: Vec<CellMemory<'a>>,
     /// Every other field, as it was written.
     pub(super) others: BTreeMap<Cow<'a, str>, &'a str>,
+    is_empty: bool,
 }
 
 /// The counters, which every status must have.
@@ -60,18 +64,34 @@ pub(super) struct Condition<'a> {
     pub(super) type_: Cow<'a, str>,
 }
 
-/// An entry of `status.cells`. Its fields stand in the order in which they are written.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+/// An entry of `status.cells` that was read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CellMemory<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) assigned_replicas: Option<i32>,
-    #[serde(borrow, default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(borrow, default)]
     pub(super) conditions: Vec<Condition<'a>>,
     pub(super) current_replicas: i32,
     pub(super) desired_replicas: i32,
     #[serde(borrow)]
     pub(super) name: Cow<'a, str>,
+    pub(super) ready_replicas: i32,
+    pub(super) replicas: i32,
+    pub(super) resource_template_generation: Option<i64>,
+    pub(super) template_replicas: Option<i32>,
+}
+
+/// An entry of `status.cells` that is written. Its fields stand in the order in which they are written.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct CellEntry<'f, 'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) assigned_replicas: Option<i32>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub(super) conditions: &'f [Condition<'a>],
+    pub(super) current_replicas: i32,
+    pub(super) desired_replicas: i32,
+    pub(super) name: &'f str,
     pub(super) ready_replicas: i32,
     pub(super) replicas: i32,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,73 +104,160 @@ impl<'a> Report<'a> {
     /// Reads a status. `None` when there is nothing in it, or when a field has a type or a value that the CRD does not
     /// allow: what is written to the hub must pass the CRD's validation, or Karmada retries it for ever.
     pub(super) fn parse(status: &'a str) -> Option<Self> {
-        let mut fields: RawFields<'a> = serde_json::from_str::<Option<_>>(status).ok()??;
-        if fields.is_empty() {
-            return None;
-        }
-        let counters = Counters {
-            current_replicas: counter(fields.remove("currentReplicas"))?,
-            desired_replicas: counter(fields.remove("desiredReplicas"))?,
-            ready_replicas: counter(fields.remove("readyReplicas"))?,
-            replicas: counter(fields.remove("replicas"))?,
+        serde_json::from_str::<Option<Self>>(status)
+            .ok()??
+            .checked()
+    }
+
+    /// The report, unless there is nothing in it or the CRD does not allow a value.
+    pub(super) fn checked(self) -> Option<Self> {
+        let remembered = self.cells.iter().flat_map(|cell| &cell.conditions);
+        let valid = self
+            .conditions
+            .iter()
+            .chain(remembered)
+            .all(Condition::is_valid);
+        (valid && !self.is_empty).then_some(self)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Report<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Fields(PhantomData))
+    }
+}
+
+/// Reads the fields of a status, each at once as what it is.
+struct Fields<'a>(PhantomData<Report<'a>>);
+
+impl<'de: 'a, 'a> Visitor<'de> for Fields<'a> {
+    type Value = Report<'a>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a status")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut fields: M) -> Result<Report<'a>, M::Error> {
+        let mut report = Report {
+            is_empty: true,
+            ..Report::default()
         };
-        let generations = Generations {
-            assigned_min_replicas: read(fields.remove("assignedMinReplicas"))?,
-            assigned_replicas: read(fields.remove("assignedReplicas"))?,
-            generation: read(fields.remove("generation"))?,
-            observed_generation: read(fields.remove("observedGeneration"))?,
-            resource_template_generation: read(fields.remove("resourceTemplateGeneration"))?,
-        };
-        let mut conditions: Vec<Condition<'a>> = read(fields.remove("conditions"))?;
-        let cells: Vec<CellMemory<'a>> = read(fields.remove("cells"))?;
-        let remembered = cells.iter().flat_map(|cell| &cell.conditions);
-        if !conditions.iter().chain(remembered).all(Condition::is_valid) {
-            return None;
+        let mut counters = Counters::default();
+        let mut generations = Generations::default();
+        let mut conditions: Vec<Condition<'a>> = Vec::new();
+        while let Some(Name(name)) = fields.next_key()? {
+            report.is_empty = false;
+            match name.as_ref() {
+                "currentReplicas" => counters.current_replicas = counter(&mut fields)?,
+                "desiredReplicas" => counters.desired_replicas = counter(&mut fields)?,
+                "readyReplicas" => counters.ready_replicas = counter(&mut fields)?,
+                "replicas" => counters.replicas = counter(&mut fields)?,
+                "assignedMinReplicas" => generations.assigned_min_replicas = fields.next_value()?,
+                "assignedReplicas" => generations.assigned_replicas = fields.next_value()?,
+                "generation" => generations.generation = fields.next_value()?,
+                "observedGeneration" => generations.observed_generation = fields.next_value()?,
+                "resourceTemplateGeneration" => {
+                    generations.resource_template_generation = fields.next_value()?;
+                }
+                "conditions" => conditions = fields.next_value::<Option<_>>()?.unwrap_or_default(),
+                "cells" => report.cells = fields.next_value::<Option<_>>()?.unwrap_or_default(),
+                _ => {
+                    let value: &'a RawValue = fields.next_value()?;
+                    let is_location = name == "location" && value.get() != "null";
+                    if is_location && !valid::is_location(value.get()) {
+                        return Err(M::Error::custom("location"));
+                    }
+                    match value.get() {
+                        "null" => report.others.remove(&name),
+                        value => report.others.insert(name, value),
+                    };
+                }
+            }
         }
-        conditions.retain(|condition| condition.type_ != CELLS_REPORTING);
-        fields.retain(|_, value| value.get() != "null");
-        if !fields
-            .get("location")
-            .is_none_or(|location| is_location(location.get()))
+        let is_own = |condition: &Condition<'a>| condition.type_ == CELLS_REPORTING;
+        if conditions
+            .iter()
+            .any(|condition| is_own(condition) && !condition.is_valid())
         {
-            return None;
+            return Err(M::Error::custom(CELLS_REPORTING));
         }
-        let others = fields
-            .into_iter()
-            .map(|(name, value)| (name, value.get()))
-            .collect();
-        Some(Self {
+        report.cells_reporting = conditions
+            .iter()
+            .find(|condition| is_own(condition))
+            .cloned();
+        conditions.retain(|condition| !is_own(condition));
+        Ok(Report {
             counters,
             conditions,
             generations,
-            cells,
-            others,
+            ..report
         })
     }
 }
 
-/// A field of any type; what is absent or null is the default. `None` when it has another type.
-fn read<'a, T: Deserialize<'a> + Default>(field: Option<&'a RawValue>) -> Option<T> {
-    let Some(field) = field else {
-        return Some(T::default());
-    };
-    serde_json::from_str::<Option<T>>(field.get())
-        .ok()
-        .map(Option::unwrap_or_default)
+/// The name of a field.
+struct Name<'a>(Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text<'a>(PhantomData<&'a str>);
+        impl<'de: 'a, 'a> Visitor<'de> for Text<'a> {
+            type Value = Name<'a>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a name")
+            }
+
+            fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Name<'a>, E> {
+                Ok(Name(Cow::Borrowed(name)))
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<Name<'a>, E> {
+                Ok(Name(Cow::Owned(name.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(Text(PhantomData))
+    }
 }
 
 /// A counter, cut off at the ends of `int32`.
-fn counter(field: Option<&RawValue>) -> Option<i32> {
-    let Some(number) = read::<Option<serde_json::Number>>(field)? else {
-        return Some(0);
-    };
-    if let Some(number) = number.as_i64() {
-        return Some(saturated(number));
+fn counter<'de, M: MapAccess<'de>>(fields: &mut M) -> Result<i32, M::Error> {
+    struct Counter(i32);
+    impl<'de> Deserialize<'de> for Counter {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            deserializer.deserialize_any(Integral)
+        }
     }
-    // A fraction is no counter; every other number is cut off by the conversion.
-    let number = number.as_f64().filter(|number| number.fract() == 0.0)?;
-    #[expect(clippy::cast_possible_truncation)]
-    Some(number as i32)
+    struct Integral;
+    impl Visitor<'_> for Integral {
+        type Value = Counter;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an integer")
+        }
+
+        fn visit_unit<E>(self) -> Result<Counter, E> {
+            Ok(Counter(0))
+        }
+
+        fn visit_i64<E>(self, number: i64) -> Result<Counter, E> {
+            Ok(Counter(saturated(number)))
+        }
+
+        fn visit_u64<E>(self, number: u64) -> Result<Counter, E> {
+            Ok(Counter(i32::try_from(number).unwrap_or(i32::MAX)))
+        }
+
+        fn visit_f64<E: de::Error>(self, number: f64) -> Result<Counter, E> {
+            // A fraction is no counter; every other number is cut off by the conversion.
+            #[expect(clippy::cast_possible_truncation)]
+            match number.fract() == 0.0 {
+                true => Ok(Counter(number as i32)),
+                false => Err(E::custom("a fraction")),
+            }
+        }
+    }
+    fields.next_value::<Counter>().map(|counter| counter.0)
 }
 
 /// The nearest counter.
@@ -158,90 +265,27 @@ pub(super) fn saturated(number: i64) -> i32 {
     i32::try_from(number).unwrap_or(if number < 0 { i32::MIN } else { i32::MAX })
 }
 
-impl Condition<'_> {
-    /// Whether the CRD's validation lets the condition pass.
-    pub(super) fn is_valid(&self) -> bool {
-        is_rfc3339(&self.last_transition_time)
-            && self.message.chars().count() <= MESSAGE_MAX
-            && self
-                .observed_generation
-                .is_none_or(|generation| generation >= 0)
-            && is_reason(&self.reason)
-            && is_condition_type(&self.type_)
+impl PartialEq<CellMemory<'_>> for CellEntry<'_, '_> {
+    /// Whether the entry says what was read.
+    fn eq(&self, read: &CellMemory<'_>) -> bool {
+        self.name == read.name
+            && self.counters() == read.counters()
+            && self.conditions == read.conditions
+            && self.assigned_replicas == read.assigned_replicas
+            && self.resource_template_generation == read.resource_template_generation
+            && self.template_replicas == read.template_replicas
     }
 }
 
-/// Whether the text is a `LocationReference` as an object: as an array of its fields it would be read, too.
-fn is_location(text: &str) -> bool {
-    text.starts_with('{')
-        && serde_json::from_str::<LocationReference>(text)
-            .is_ok_and(|location| location.namespace.is_some())
-}
-
-/// Whether the text is a time of the day in RFC 3339, which is narrower than what can be parsed.
-fn is_rfc3339(time: &str) -> bool {
-    let shape = "0000-00-00T00:00:00";
-    let (start, rest) = time.split_at_checked(shape.len()).unwrap_or_default();
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let same_shape = start.len() == shape.len()
-        && start
-            .chars()
-            .zip(shape.chars())
-            .all(|(c, expected)| match expected {
-                '0' => c.is_ascii_digit(),
-                separator => c == separator,
-            });
-    let zone = match rest.strip_prefix('.') {
-        Some(fraction) => {
-            let end = fraction.find(|c: char| !c.is_ascii_digit());
-            let (fraction, zone) = fraction.split_at(end.unwrap_or(fraction.len()));
-            digits(fraction).then_some(zone)
+impl CellEntry<'_, '_> {
+    fn counters(&self) -> Counters {
+        Counters {
+            current_replicas: self.current_replicas,
+            desired_replicas: self.desired_replicas,
+            ready_replicas: self.ready_replicas,
+            replicas: self.replicas,
         }
-        None => Some(rest),
-    };
-    let is_offset = |zone: &str| {
-        let offset = zone
-            .strip_prefix(['+', '-'])
-            .and_then(|offset| offset.split_once(':'));
-        offset.is_some_and(|(hours, minutes)| {
-            [hours, minutes]
-                .iter()
-                .all(|part| part.len() == 2 && digits(part))
-        })
-    };
-    same_shape
-        && zone.is_some_and(|zone| zone == "Z" || is_offset(zone))
-        && time.parse::<Timestamp>().is_ok()
-}
-
-fn is_reason(reason: &str) -> bool {
-    let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ',' | ':');
-    reason.len() <= REASON_MAX
-        && reason.chars().all(inner)
-        && reason.starts_with(|c: char| c.is_ascii_alphabetic())
-        && reason.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
-}
-
-fn is_condition_type(type_: &str) -> bool {
-    let (domain, name) = match type_.split_once('/') {
-        Some((domain, name)) => (Some(domain), name),
-        None => (None, type_),
-    };
-    let is_label = |label: &str| {
-        label
-            .chars()
-            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
-            && !label.is_empty()
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    type_.len() <= TYPE_MAX
-        && domain.is_none_or(|domain| domain.split('.').all(is_label))
-        && name
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
-        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && name.ends_with(|c: char| c.is_ascii_alphanumeric())
+    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::NOW;
 use crate::fold::{StatusFold, Template};
+use crate::raw::same;
 use cells::{Cell, all_current, cells};
 use generate::{Round, histories};
 
@@ -65,6 +66,9 @@ proptest! {
             prop_assert!(!items.is_empty());
             let again = render(&fold(&items), round, Some(&text), LATER);
             prop_assert_eq!(again.as_deref(), Some(text.as_str()), "the same items once more");
+            let change = change(&fold(&items), round, former.as_deref());
+            prop_assert_eq!(change.is_none(), former.as_deref().is_some_and(|former| same(former, &text)));
+            prop_assert!(change.is_none_or(|change| change == text));
             let status: Value = serde_json::from_str(&text).unwrap();
             prop_assert_eq!(schema::violations(&status), Vec::<String>::new());
             let cells = cells(&round.items);
@@ -83,14 +87,22 @@ fn fold(items: &[Box<RawValue>]) -> StatusFold<'_> {
     each.fold(StatusFold::default(), StatusFold::merge)
 }
 
-fn render(fold: &StatusFold<'_>, round: &Round, former: Option<&str>, now: &str) -> Option<String> {
-    let template = Template {
+fn template<'a>(round: &Round, former: Option<&'a str>) -> Template<'a> {
+    Template {
         generation: Some(round.generation),
         min_replicas: round.min_replicas,
         replicas: round.replicas,
         status: former,
-    };
-    fold.render(&template, now.parse::<Timestamp>().unwrap())
+    }
+}
+
+fn render(fold: &StatusFold<'_>, round: &Round, former: Option<&str>, now: &str) -> Option<String> {
+    fold.render(&template(round, former), now.parse::<Timestamp>().unwrap())
+}
+
+fn change(fold: &StatusFold<'_>, round: &Round, former: Option<&str>) -> Option<String> {
+    let change = fold.change(&template(round, former), NOW.parse::<Timestamp>().unwrap());
+    change.map(|change| change.get().to_owned())
 }
 
 /// Any order, any grouping, and any repetition of the items give the same value, and the same bytes.

@@ -65,7 +65,7 @@ impl Server {
             .port();
         let certificates = bench.certificates.as_path();
         let (path, args) = match kind {
-            Kind::Ours => ours(bench, port)?,
+            Kind::Ours => ours(bench, port),
             Kind::Go => (
                 bench.rivals.peer(),
                 vec![
@@ -167,22 +167,13 @@ impl Server {
 }
 
 /// The interpreter alone: a configuration with a webhook server, and no controllers.
-fn ours(bench: &Bench, port: u16) -> anyhow::Result<(PathBuf, Vec<OsString>)> {
-    let file = bench.directory.join("config.yaml");
-    let certificates = bench.certificates.display();
-    fs::write(
-        &file,
-        format!(
-            "apiVersion: apiserver.config.datumapis.com/v1alpha1\nkind: WorkloadOperator\n\
-             webhookServer: {{host: 127.0.0.1, port: {port}, tls: {{certDir: '{certificates}'}}}}\n"
-        ),
-    )?;
+fn ours(bench: &Bench, port: u16) -> (PathBuf, Vec<OsString>) {
     let args = vec![
-        "--server-config".into(),
-        file.into(),
-        "--health-probe-bind-address=0".into(),
+        "interpreter".into(),
+        format!("--port={port}").into(),
+        OsString::from(format!("--cert-dir={}", bench.certificates.display())),
     ];
-    Ok((bench.binary.clone(), args))
+    (bench.binary.clone(), args)
 }
 
 /// The CPUs of the server and those of its clients, as `taskset` names them.

@@ -1,0 +1,105 @@
+//! What the CRD lets pass: the rules of its schema for what the fold writes as it was read.
+
+use api::condition::{MESSAGE_MAX, REASON_MAX, TYPE_MAX};
+use api::instance::LocationReference;
+use jiff::civil::Date;
+
+use super::report::Condition;
+
+impl Condition<'_> {
+    /// Whether the CRD's validation lets the condition pass.
+    pub(super) fn is_valid(&self) -> bool {
+        is_rfc3339(&self.last_transition_time)
+            && (self.message.len() <= MESSAGE_MAX || self.message.chars().count() <= MESSAGE_MAX)
+            && self
+                .observed_generation
+                .is_none_or(|generation| generation >= 0)
+            && is_reason(&self.reason)
+            && is_condition_type(&self.type_)
+    }
+}
+
+/// Whether the text is a `LocationReference` as an object: as an array of its fields it would be read, too.
+pub(super) fn is_location(text: &str) -> bool {
+    text.starts_with('{')
+        && serde_json::from_str::<LocationReference>(text)
+            .is_ok_and(|location| location.namespace.is_some())
+}
+
+/// Whether the text is a time in RFC 3339, which is narrower than what can be parsed.
+fn is_rfc3339(time: &str) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let Some((start, rest)) = time.split_at_checked("0000-00-00T00:00:00".len()) else {
+        return false;
+    };
+    let number = |range: std::ops::Range<usize>| -> Option<i16> {
+        start.get(range).filter(|part| digits(part))?.parse().ok()
+    };
+    let small = |range| number(range).and_then(|number| i8::try_from(number).ok());
+    let separated = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')]
+        .into_iter()
+        .all(|(at, separator)| start.as_bytes().get(at) == Some(&separator));
+    let date = (number(0..4), small(5..7), small(8..10));
+    let clock = (small(11..13), small(14..16), small(17..19));
+    let (Some(year), Some(month), Some(day)) = date else {
+        return false;
+    };
+    let (Some(hour), Some(minute), Some(second)) = clock else {
+        return false;
+    };
+    let zone = match rest.strip_prefix('.') {
+        Some(fraction) => {
+            let end = fraction.find(|c: char| !c.is_ascii_digit());
+            let (fraction, zone) = fraction.split_at(end.unwrap_or(fraction.len()));
+            digits(fraction).then_some(zone)
+        }
+        None => Some(rest),
+    };
+    let is_offset = |zone: &str| {
+        let offset = zone
+            .strip_prefix(['+', '-'])
+            .and_then(|offset| offset.split_once(':'));
+        offset.is_some_and(|(hours, minutes)| {
+            let below = |part: &str, end: u8| {
+                part.len() == 2 && digits(part) && part.parse().is_ok_and(|number: u8| number < end)
+            };
+            below(hours, 24) && below(minutes, 60)
+        })
+    };
+    separated
+        && Date::new(year, month, day).is_ok()
+        && hour < 24
+        && minute < 60
+        && second < 60
+        && zone.is_some_and(|zone| zone == "Z" || is_offset(zone))
+}
+
+fn is_reason(reason: &str) -> bool {
+    let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ',' | ':');
+    reason.len() <= REASON_MAX
+        && reason.chars().all(inner)
+        && reason.starts_with(|c: char| c.is_ascii_alphabetic())
+        && reason.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+}
+
+fn is_condition_type(type_: &str) -> bool {
+    let (domain, name) = match type_.split_once('/') {
+        Some((domain, name)) => (Some(domain), name),
+        None => (None, type_),
+    };
+    let is_label = |label: &str| {
+        label
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+            && !label.is_empty()
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    type_.len() <= TYPE_MAX
+        && domain.is_none_or(|domain| domain.split('.').all(is_label))
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.ends_with(|c: char| c.is_ascii_alphanumeric())
+}
