@@ -303,10 +303,6 @@ struct Response<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<ResponseStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    patch: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    patch_type: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     replica_requirements: Option<Requirements>,
     #[serde(skip_serializing_if = "Option::is_none")]
     replicas: Option<i32>,
@@ -337,7 +333,9 @@ pub(crate) fn encode(
         successful: error.is_none(),
         ..Response::default()
     };
+    let mut patch = Patch::default();
     match outcome {
+        Ok(Outcome::Patch(found)) => patch = found,
         Ok(outcome) => response.fill(outcome),
         Err(error) => {
             response.status = Some(ResponseStatus {
@@ -358,8 +356,27 @@ pub(crate) fn encode(
         namespace: request.namespace.to_string(),
         name: request.name.to_string(),
         error,
-        body: serde_json::to_vec(&context).unwrap_or_default(),
+        body: with_patch(serde_json::to_vec(&context).unwrap_or_default(), &patch),
     }
+}
+
+/// Puts a patch at the end of an answer. It can be large, and base64 needs no search for what must be escaped.
+fn with_patch(mut answer: Vec<u8>, patch: &Patch) -> Vec<u8> {
+    const END: &[u8] = b"}}";
+    if patch.is_empty() || !answer.ends_with(END) {
+        return answer;
+    }
+    answer.truncate(answer.len() - END.len());
+    let patch = STANDARD.encode(patch.to_json());
+    for part in [
+        br#","patchType":"JSONPatch","patch":""#,
+        patch.as_bytes(),
+        b"\"",
+        END,
+    ] {
+        answer.extend_from_slice(part);
+    }
+    answer
 }
 
 impl Response<'_> {
@@ -373,11 +390,8 @@ impl Response<'_> {
                 self.replica_requirements = requirements;
             }
             Outcome::Components(components) => self.components = Some(components),
-            Outcome::Patch(patch) if patch.is_empty() => {}
-            Outcome::Patch(patch) => {
-                self.patch = Some(STANDARD.encode(patch.to_json()));
-                self.patch_type = Some("JSONPatch");
-            }
+            // It is appended, and not a field.
+            Outcome::Patch(_) => {}
             Outcome::Dependencies(dependencies) => self.dependencies = Some(dependencies),
             Outcome::Status(status) => self.raw_status = Some(status),
             Outcome::Health(healthy) => self.healthy = Some(healthy),
