@@ -16,7 +16,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates of the workspace and which of them each may use. What is not listed must not be used.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     ("api", &[]),
     ("benches", &["interpreters"]),
     ("certs", &[]),
@@ -25,6 +25,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
         &["api", "certs", "controllers", "planes", "webhooks"],
     ),
     ("controllers", &["api", "planes"]),
+    ("fuzz", &["api", "interpreters"]),
     ("harness", &["api", "planes"]),
     ("interpreters", &["api"]),
     ("planes", &["api"]),

@@ -16,7 +16,7 @@ use std::collections::btree_map::Entry;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use report::Report;
+pub(crate) use report::Report;
 
 /// The name under which an item is kept that names no cell.
 const UNNAMED: &str = "unnamed";
@@ -48,7 +48,7 @@ enum Silence<'a> {
 /// `AggregatedStatusItem` (karmada.md 4.1).
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Item<'a, S> {
+pub(crate) struct Item<'a, S = Report<'a>> {
     #[serde(borrow, default)]
     cluster_name: Cow<'a, str>,
     status: Option<S>,
@@ -73,18 +73,15 @@ impl<'a> StatusFold<'a> {
     ///
     /// When the text is no list.
     pub fn of_items(items: &'a str) -> Result<Self, serde_json::Error> {
-        let mut fold = Self::default();
         // As a rule all items decode, and then each is read once.
-        if let Ok(items) = serde_json::from_str::<Vec<Item<'a, Report<'a>>>>(items) {
-            for item in items {
-                fold.add(Contribution::from(item));
-            }
-        } else {
-            for item in serde_json::from_str::<Vec<&'a RawValue>>(items)? {
-                fold = fold.merge(Self::of_item(item));
-            }
+        if let Ok(items) = serde_json::from_str::<Vec<Item<'a>>>(items) {
+            return Ok(items.into_iter().collect());
         }
-        Ok(fold)
+        let items = serde_json::from_str::<Vec<&'a RawValue>>(items)?;
+        Ok(items
+            .into_iter()
+            .map(Self::of_item)
+            .fold(Self::default(), Self::merge))
     }
 
     /// The fold over one `AggregatedStatusItem`. One that cannot be read counts as a cell that does not report: an error
@@ -141,8 +138,18 @@ impl<'a> StatusFold<'a> {
     }
 }
 
+impl<'a> FromIterator<Item<'a>> for StatusFold<'a> {
+    fn from_iter<T: IntoIterator<Item = Item<'a>>>(items: T) -> Self {
+        let mut fold = Self::default();
+        for item in items {
+            fold.add(Contribution::from(item));
+        }
+        fold
+    }
+}
+
 impl<'a> Contribution<'a> {
-    fn from(item: Item<'a, Report<'a>>) -> (Cow<'a, str>, Self) {
+    fn from(item: Item<'a>) -> (Cow<'a, str>, Self) {
         let report = item.status.and_then(Report::checked);
         let silence = if !item.applied {
             Some(Silence::NotApplied {

@@ -22,11 +22,11 @@ use crate::template::Spec;
 const DEFAULT_REASON: &str = "Pending";
 
 /// Answers one request about an Instance.
-pub(crate) fn interpret(
+pub(crate) fn interpret<O>(
     operation: Operation,
-    request: &Request<'_>,
+    instance: &Instance<'_>,
+    request: &Request<'_, O>,
 ) -> Result<Outcome, InterpretError> {
-    let instance: Instance<'_> = parse("request.object", request.object()?)?;
     Ok(match operation {
         Operation::InterpretReplica => Outcome::Replicas {
             replicas: 1,
@@ -41,11 +41,14 @@ pub(crate) fn interpret(
         Operation::ReviseReplica => Outcome::Patch(Patch::default()),
         Operation::Retain => {
             let observed = parse("request.observedObject", request.observed_object()?)?;
-            Outcome::Patch(retain(&instance, &observed))
+            Outcome::Patch(retain(instance, &observed))
         }
         Operation::AggregateStatus => {
-            let items: Vec<_> = parse("request.aggregatedStatus", request.aggregated_status())?;
-            Outcome::Patch(aggregate_status(&instance, &items))
+            let items: Vec<_> = match request.aggregated_status {
+                Some(items) => parse("request.aggregatedStatus", items.get())?,
+                None => Vec::new(),
+            };
+            Outcome::Patch(aggregate_status(instance, &items))
         }
         Operation::InterpretDependency => Outcome::Dependencies(dependencies::of_instance_spec(
             &instance.metadata.namespace,
@@ -57,8 +60,9 @@ pub(crate) fn interpret(
     })
 }
 
+/// The fields that interpretation reads, borrowed from the request.
 #[derive(Deserialize)]
-struct Instance<'a> {
+pub(crate) struct Instance<'a> {
     #[serde(borrow, default)]
     metadata: Metadata<'a>,
     #[serde(borrow, default)]

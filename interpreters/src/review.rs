@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use thiserror::Error;
@@ -14,6 +15,8 @@ use crate::patch::Patch;
 
 const API_VERSION: &str = "config.karmada.io/v1alpha1";
 const KIND: &str = "ResourceInterpreterContext";
+/// Bytes in which [`announced`] looks: names and namespaces are at most 253 and 63 long.
+const HEAD: usize = 1024;
 /// `response.status.code` of a request that cannot be answered. Karmada only shows it.
 const UNPROCESSABLE: i32 = 422;
 
@@ -101,19 +104,18 @@ impl Kind {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Context<'a> {
+struct Context<'a, R> {
     #[serde(borrow, default)]
     api_version: Cow<'a, str>,
     #[serde(borrow, default)]
     kind: Cow<'a, str>,
-    #[serde(borrow)]
-    request: Option<Request<'a>>,
+    request: Option<R>,
 }
 
-/// One question about one object, as it was received.
+/// One question about one object, as it was received: the object as `O`, what the cells report as `I`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Request<'a> {
+pub(crate) struct Request<'a, O = &'a RawValue, I = &'a RawValue> {
     /// Identifies the call; the answer repeats it.
     #[serde(borrow, default)]
     uid: Cow<'a, str>,
@@ -125,14 +127,13 @@ pub struct Request<'a> {
     namespace: Cow<'a, str>,
     #[serde(borrow, default)]
     operation: Cow<'a, str>,
-    #[serde(borrow)]
-    object: Option<&'a RawValue>,
+    pub(crate) object: Option<O>,
     #[serde(borrow)]
     observed_object: Option<&'a RawValue>,
     #[serde(default)]
     replicas: i32,
-    #[serde(borrow)]
-    aggregated_status: Option<&'a RawValue>,
+    /// What each cell reported, for `AggregateStatus`. Absent means none.
+    pub(crate) aggregated_status: Option<I>,
 }
 
 #[derive(Default, Deserialize)]
@@ -145,7 +146,7 @@ struct GroupVersionKind<'a> {
     kind: Cow<'a, str>,
 }
 
-impl<'a> Request<'a> {
+impl<'a, O, I> Request<'a, O, I> {
     pub(crate) fn operation(&self) -> Result<Operation, InterpretError> {
         Operation::ALL
             .into_iter()
@@ -175,13 +176,6 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// The desired object, the template or the object of the cell, depending on the operation.
-    pub(crate) fn object(&self) -> Result<&'a str, InterpretError> {
-        self.object
-            .map(RawValue::get)
-            .ok_or_else(|| InterpretError::missing("request.object"))
-    }
-
     /// The object of the cell, for Retain.
     pub(crate) fn observed_object(&self) -> Result<&'a str, InterpretError> {
         self.observed_object
@@ -193,20 +187,50 @@ impl<'a> Request<'a> {
     pub(crate) fn replicas(&self) -> i32 {
         self.replicas
     }
+}
 
-    /// What each cell reported, for `AggregateStatus`, as a JSON list. Absent means none.
+impl<'a> Request<'a> {
+    /// The desired object, the template or the object of the cell, depending on the operation.
+    pub(crate) fn object(&self) -> Result<&'a str, InterpretError> {
+        self.object
+            .map(RawValue::get)
+            .ok_or_else(|| InterpretError::missing("request.object"))
+    }
+
+    /// What each cell reported, as a JSON list.
     pub(crate) fn aggregated_status(&self) -> &'a str {
         self.aggregated_status.map_or("[]", RawValue::get)
     }
 }
 
-/// Reads the envelope. The objects in it are only delimited.
-pub(crate) fn decode(body: &[u8]) -> Result<Request<'_>, MalformedReview> {
+/// What a body says in its first bytes that it is about. Karmada writes kind and operation before the object
+/// (karmada.md 1.2): then the object can be read together with its envelope. Where the body turns out to be something
+/// else, this was wrong.
+pub(crate) fn announced(body: &[u8]) -> Option<(Kind, Operation)> {
+    let head = String::from_utf8_lossy(body.get(..HEAD.min(body.len()))?);
+    let named = |before: &str| Some(head.split_once(before)?.1.split_once('"')?.0);
+    let (kind, operation) = (named(r#""v1alpha","kind":""#)?, named(r#""operation":""#)?);
+    Some((
+        Kind::ALL.into_iter().find(|known| known.as_str() == kind)?,
+        Operation::ALL
+            .into_iter()
+            .find(|known| known.as_str() == operation)?,
+    ))
+}
+
+/// Reads the envelope. An object that is a `RawValue` is only delimited.
+pub(crate) fn decode<'a, O, I>(body: &'a [u8]) -> Result<Request<'a, O, I>, MalformedReview>
+where
+    O: Deserialize<'a>,
+    I: Deserialize<'a>,
+{
     let Context {
         api_version,
         kind,
         request,
-    } = serde_json::from_slice(body).map_err(MalformedReview::NotAReview)?;
+    }: Context<'a, Request<'a, O, I>> = text(body)
+        .and_then(serde_json::from_str)
+        .map_err(MalformedReview::NotAReview)?;
     let expect = |field: &str, value: &str, expected: &str| {
         if value.is_empty() || value == expected {
             Ok(())
@@ -225,6 +249,11 @@ pub(crate) fn decode(body: &[u8]) -> Result<Request<'_>, MalformedReview> {
         return Err(missing("request.uid"));
     }
     Ok(request)
+}
+
+/// The body as text. All of it is checked at once: parts that no one reads must be right, too.
+fn text(body: &[u8]) -> Result<&str, serde_json::Error> {
+    std::str::from_utf8(body).map_err(serde_json::Error::custom)
 }
 
 /// What an operation found out.
@@ -323,8 +352,8 @@ struct ResponseStatus {
 }
 
 /// Writes the answer.
-pub(crate) fn encode(
-    request: &Request<'_>,
+pub(crate) fn encode<O, I>(
+    request: &Request<'_, O, I>,
     outcome: Result<Outcome, InterpretError>,
 ) -> Interpretation {
     let error = outcome.as_ref().err().cloned();

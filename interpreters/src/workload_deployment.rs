@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 
 use api::annotations::{EXPECTED_REFERENCED_DATA, RESOURCE_TEMPLATE_GENERATION};
 use api::workload_deployment::AVAILABLE;
-use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -19,49 +18,40 @@ use crate::requirements;
 use crate::review::{Component, Operation, Outcome, Request};
 use crate::template::Template;
 
+pub(crate) use aggregate::{aggregate, aggregate_text};
+
 const MIN_REPLICAS: &str = "spec.scaleSettings.minReplicas";
 
-/// Answers one request about a WorkloadDeployment.
-pub(crate) fn interpret(
+/// Answers one request about a WorkloadDeployment, except `AggregateStatus`, whose objects are others.
+pub(crate) fn interpret<O>(
     operation: Operation,
-    request: &Request<'_>,
-    now: Timestamp,
+    deployment: &WorkloadDeployment<'_>,
+    request: &Request<'_, O>,
 ) -> Result<Outcome, InterpretError> {
-    let object = request.object()?;
     Ok(match operation {
-        Operation::InterpretReplica => interpret_replica(&read(object)?)?,
-        Operation::InterpretComponent => interpret_component(&read(object)?)?,
-        Operation::ReviseReplica => {
-            Outcome::Patch(revise_replica(&read(object)?, request.replicas())?)
-        }
+        Operation::InterpretReplica => interpret_replica(deployment)?,
+        Operation::InterpretComponent => interpret_component(deployment)?,
+        Operation::ReviseReplica => Outcome::Patch(revise_replica(deployment, request.replicas())?),
         Operation::Retain => {
             let observed = parse("request.observedObject", request.observed_object()?)?;
-            Outcome::Patch(retain(&read(object)?, &observed))
+            Outcome::Patch(retain(deployment, &observed))
         }
-        Operation::AggregateStatus => Outcome::Patch(aggregate::status(
-            &read(object)?,
-            request.aggregated_status(),
-            now,
-        )?),
-        Operation::InterpretDependency => interpret_dependency(&read(object)?)?,
-        Operation::InterpretStatus => Outcome::Status(interpret_status(&read(object)?)?),
-        Operation::InterpretHealth => Outcome::Health(interpret_health(&read(object)?)?),
+        Operation::InterpretDependency => interpret_dependency(deployment)?,
+        Operation::InterpretStatus => Outcome::Status(interpret_status(deployment)?),
+        Operation::InterpretHealth => Outcome::Health(interpret_health(deployment)?),
+        // No status comes from no report.
+        Operation::AggregateStatus => Outcome::Patch(Patch::default()),
     })
-}
-
-fn read(object: &str) -> Result<WorkloadDeployment<'_>, InterpretError> {
-    parse("request.object", object)
 }
 
 /// The fields that interpretation reads, borrowed from the request.
 #[derive(Deserialize)]
-struct WorkloadDeployment<'a> {
+pub(crate) struct WorkloadDeployment<'a, S = &'a RawValue> {
     #[serde(borrow, default)]
     metadata: Metadata<'a>,
     #[serde(borrow, default)]
     spec: Spec<'a>,
-    #[serde(borrow)]
-    status: Option<&'a RawValue>,
+    status: Option<S>,
 }
 
 #[derive(Default, Deserialize)]
@@ -93,7 +83,7 @@ struct ScaleSettings {
     min_replicas: Option<i32>,
 }
 
-impl<'a> WorkloadDeployment<'a> {
+impl<'a, S> WorkloadDeployment<'a, S> {
     /// The number of instances that are desired.
     fn desired(&self) -> Result<i32, InterpretError> {
         self.spec

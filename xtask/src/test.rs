@@ -39,6 +39,8 @@ const UNIT: &[&str] = &[
     "architecture",
     "--test",
     "binary",
+    "--test",
+    "short",
 ];
 /// What needs a federation.
 const FEDERATION: &[&str] = &[

@@ -36,29 +36,41 @@ impl<'a> StatusFold<'a> {
     /// The status of `template` as JSON, its fields in alphabetical order. `None` when no cell is known: then the status
     /// is left as it is. `now` is the time of a condition that begins with this call.
     pub fn render(&self, template: &Template<'a>, now: Timestamp) -> Option<String> {
-        self.with_status(template, now, |status, _| {
+        let former = template.status.and_then(Report::parse);
+        self.with_status(template, former.as_ref(), now, |status| {
             serde_json::to_string(&status.fields()).ok()
         })?
     }
 
     /// The status as [`render`](Self::render) has it, if it says anything else than that of `template`.
     pub fn change(&self, template: &Template<'a>, now: Timestamp) -> Option<Box<RawValue>> {
-        self.with_status(template, now, |status, former| match former {
+        let former = template.status.and_then(Report::parse);
+        self.change_of(template, former.as_ref(), now)
+    }
+
+    /// The same where the status of `template` has been read already.
+    pub(crate) fn change_of(
+        &self,
+        template: &Template<'a>,
+        former: Option<&Report<'a>>,
+        now: Timestamp,
+    ) -> Option<Box<RawValue>> {
+        self.with_status(template, former, now, |status| match former {
             Some(former) if status.says_the_same_as(former) => None,
             _ => to_raw_value(&status.fields()).ok(),
         })?
     }
 
-    /// Hands the status, and the former one, to `then`.
+    /// Hands the status to `then`.
     fn with_status<R>(
         &self,
         template: &Template<'a>,
+        former: Option<&Report<'a>>,
         now: Timestamp,
-        then: impl FnOnce(Status<'_, 'a>, Option<&Report<'a>>) -> R,
+        then: impl FnOnce(Status<'_, 'a>) -> R,
     ) -> Option<R> {
-        let read = template.status.and_then(Report::parse);
         let nothing = Report::default();
-        let former = read.as_ref().unwrap_or(&nothing);
+        let former = former.unwrap_or(&nothing);
         let memory = Memory::of(former);
         let known = self.known(former, &memory);
         let first = known.first()?;
@@ -122,7 +134,7 @@ impl<'a> StatusFold<'a> {
             others: first.whole.filter(|_| single).map(|whole| &whole.others),
             cells_reporting: self.cells_reporting(former, now),
         };
-        Some(then(status, read.as_ref()))
+        Some(then(status))
     }
 
     /// Each cell with its report, or with what the former status remembers of it.

@@ -14,7 +14,7 @@ use super::valid;
 
 /// A status of a WorkloadDeployment, taken apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Report<'a> {
+pub(crate) struct Report<'a> {
     pub(super) counters: Counters,
     /// Without the fold's own.
     pub(super) conditions: Vec<Condition<'a>>,
@@ -110,7 +110,7 @@ impl<'a> Report<'a> {
     }
 
     /// The report, unless there is nothing in it or the CRD does not allow a value.
-    pub(super) fn checked(self) -> Option<Self> {
+    pub(crate) fn checked(self) -> Option<Self> {
         let remembered = self.cells.iter().flat_map(|cell| &cell.conditions);
         let valid = self
             .conditions
