@@ -26,7 +26,7 @@ const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 4 << 20;
 /// Largest header of an HTTP/2 request, and of an HTTP/1.1 one together with what is read ahead.
 const HEADER_MAX: u32 = 16 << 10;
-const BUFFER_MAX: usize = 64 << 10;
+const BUFFER_MAX: usize = 16 << 10;
 
 /// The requests of one connection.
 #[derive(Debug, Default)]
