@@ -38,6 +38,15 @@ const TIMES: [&str; 5] = [
     "yesterday",
     "2026-13-20T09:00:00Z",
 ];
+const TEXTS: [&str; 7] = [
+    "",
+    "",
+    "",
+    "ok",
+    "b: no status reported; c",
+    "\u{0}\"\\\u{202e}☃",
+    "null",
+];
 const REASONS: [&str; 4] = ["Stable", "A", "not a reason", ""];
 
 pub(super) fn histories() -> impl Strategy<Value = History> {
@@ -169,11 +178,10 @@ fn condition() -> impl Strategy<Value = Value> {
         })
 }
 
+/// A message now and then, as short as most are.
 fn message() -> impl Strategy<Value = String> {
     prop_oneof![
-        400 => Just(String::new()),
-        400 => "[a-z ]{1,8}",
-        100 => "\\PC{1,8}",
+        1000 => select(TEXTS.to_vec()).prop_map(str::to_owned),
         1 => Just("ä".repeat(api::condition::MESSAGE_MAX)),
     ]
 }
@@ -196,7 +204,7 @@ fn other() -> impl Strategy<Value = Value> {
         select(vec![-1.5, 1e30, 3.0]).prop_map(|number| Number::from_f64(number).into()),
         huge().prop_map(Value::from),
         Just(json!(u64::MAX)),
-        "\\PC{0,3}".prop_map(Value::from),
+        select(TEXTS.to_vec()).prop_map(Value::from),
     ];
     prop_oneof![
         6 => leaf.clone(),
