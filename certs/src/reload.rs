@@ -184,8 +184,9 @@ impl Reloader {
         };
         let serves_until = self.state.borrow().not_after;
         let urgent = serves_until.is_none_or(|until| until - LAST_MOMENT <= (self.clock)());
-        // Whoever does not trust these cannot call now either.
-        let is_known = waiting.authorities.is_subset(&self.state.borrow().served);
+        // The served leaf is of this authority too: whoever does not trust it cannot call now either.
+        let is_known =
+            waiting.authorities.len() == 1 && waiting.authorities == self.state.borrow().served;
         let trusted = self.trusted.as_ref();
         let is_trusted =
             trusted.is_none_or(|trusted| waiting.authorities.is_subset(&trusted.borrow()));
