@@ -65,7 +65,7 @@ pub(super) async fn start_cell(
     ports: PlanePorts,
     crds: &[PathBuf],
 ) -> anyhow::Result<Plane> {
-    let tokens = setup.directory.join("tokens.csv");
+    let tokens = setup.directory.join(format!("{}-tokens.csv", cell.name));
     fs::write(
         &tokens,
         format!(
