@@ -1,12 +1,12 @@
 //! `/healthz` and `/readyz`.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
-use certs::reload;
+use certs::{Authorities, reload};
 use controllers::wiring::Synced;
 use http::StatusCode;
 use tokio::sync::watch;
@@ -30,6 +30,32 @@ pub(crate) struct Certificate {
     pub(crate) directory: PathBuf,
     /// What is served.
     pub(crate) state: watch::Receiver<reload::State>,
+    /// What callers trust, where that is known.
+    pub(crate) trusted: Option<watch::Receiver<Authorities>>,
+    /// Whether callers have ever trusted what is served.
+    pub(crate) introduced: OnceLock<()>,
+}
+
+impl Certificate {
+    /// What is missing. A process that starts with an authority that callers do not know yet must not be called; from
+    /// then on a new certificate waits for their trust, and what is served stays.
+    fn missing(&self) -> Option<String> {
+        let directory = self.directory.display();
+        let state = self.state.borrow();
+        if state.not_after.is_none() {
+            return Some(format!(
+                "no certificate to serve webhooks with in {directory}"
+            ));
+        }
+        let trusted = self.trusted.as_ref()?;
+        if self.introduced.get().is_none() && !state.served.is_subset(&trusted.borrow()) {
+            return Some(format!(
+                "the caBundle on the hub does not hold, or not for long enough, the authorities in {directory}"
+            ));
+        }
+        self.introduced.get_or_init(|| ());
+        None
+    }
 }
 
 impl Readiness {
@@ -41,14 +67,7 @@ impl Readiness {
         }
         let pending = self.caches.iter().flat_map(Synced::pending);
         missing.extend(pending.map(|cache| format!("not listed yet: {cache}")));
-        if let Some(Certificate { directory, state }) = &self.certificate
-            && state.borrow().not_after.is_none()
-        {
-            missing.push(format!(
-                "no certificate to serve webhooks with in {}",
-                directory.display()
-            ));
-        }
+        missing.extend(self.certificate.as_ref().and_then(Certificate::missing));
         missing
     }
 

@@ -1,7 +1,7 @@
 //! The webhook server: its certificate, what its callers trust, and its routes.
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use certs::{Acceptor, Authorities, CertificateError, Files, Reloader, reload};
 use controllers::ca_bundle::{self, Delays, Mounted};
@@ -54,13 +54,20 @@ pub(crate) fn follow_certificate(
     let mut reloader = Reloader::new(files, clock::now)?;
     let state = reloader.state();
     registry.register_collector(Box::new(CertificateMetrics(state.clone())));
-    if let Some(callers) = callers {
-        let (trusted, known) = watch::channel(Authorities::new());
-        reloader.wait_for_trust(known);
-        callers.keep_informed(state.clone(), trusted);
-    }
+    let trusted = callers.map(|callers| {
+        let (tell, trusted) = watch::channel(Authorities::new());
+        reloader.wait_for_trust(trusted.clone());
+        callers.keep_informed(state.clone(), tell);
+        trusted
+    });
     let acceptor = servers.reload(reloader, args.certificate_poll);
-    Ok((acceptor, Certificate { directory, state }))
+    let certificate = Certificate {
+        directory,
+        state,
+        trusted,
+        introduced: OnceLock::new(),
+    };
+    Ok((acceptor, certificate))
 }
 
 /// What it takes to tell callers whom to trust.

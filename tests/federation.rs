@@ -13,6 +13,8 @@
     reason = "tests"
 )]
 
+#[path = "federation/certificates.rs"]
+mod certificates;
 #[path = "federation/crds.rs"]
 mod crds;
 #[path = "federation/fixture.rs"]
@@ -168,6 +170,8 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared operations::of_an_instance;
         Shared own_cluster::one_candidate_leads_at_a_time;
         Shared own_cluster::metrics_are_for_who_may_get_them;
+        Apart certificates::rotation_without_a_failed_call;
+        Apart certificates::a_replica_that_does_not_lead_waits_for_who_does;
         Alone settled::writes_nothing;
         Alone restart::a_kill_on_the_way_converges_to_the_same_state;
         Alone restart::sigterm_ends_in_order;
@@ -180,6 +184,14 @@ fn all() -> Vec<(&'static str, Test)> {
     ]
 }
 
+/// What takes many minutes, or both processors: these are ignored unless they are asked for.
+fn soak() -> Vec<(&'static str, Test)> {
+    tests![
+        Apart certificates::rotations;
+        Interpreted interpretation::a_burst_of_a_thousand;
+    ]
+}
+
 fn main() -> ExitCode {
     harness::reexec();
     let runtime = Runtime::new().expect("a runtime");
@@ -189,9 +201,11 @@ fn main() -> ExitCode {
     let mut args = Arguments::from_args();
     args.test_threads.get_or_insert(THREADS);
     let shared = Arc::new(Shared::default());
-    let trials = all()
-        .into_iter()
-        .map(|(name, test)| trial(name, test, &shared, runtime.handle()))
+    let trial = |(name, test)| trial(name, test, &shared, runtime.handle());
+    let ordinary = all().into_iter().map(trial);
+    let soak = soak().into_iter().map(trial);
+    let trials = ordinary
+        .chain(soak.map(|trial| trial.with_ignored_flag(true)))
         .collect();
 
     // The run is blocking; meanwhile Ctrl-C ends what runs.

@@ -131,6 +131,13 @@ impl Files {
         })
     }
 
+    pub(crate) fn expired(&self, not_after: Timestamp) -> CertificateError {
+        CertificateError::Invalid {
+            path: self.certificate_path(),
+            problem: format!("expired at {not_after}"),
+        }
+    }
+
     /// Reads and checks the files.
     ///
     /// # Errors
@@ -156,10 +163,7 @@ impl Files {
         let not_after =
             not_after(leaf).map_err(|problem| invalid(self.certificate_path(), problem))?;
         if not_after <= now {
-            return Err(invalid(
-                self.certificate_path(),
-                format!("expired at {not_after}"),
-            ));
+            return Err(self.expired(not_after));
         }
         let key = PrivateKeyDer::from_pem_slice(&pem.key)
             .map_err(|error| invalid(self.key_path(), format!("holds no private key: {error}")))?;

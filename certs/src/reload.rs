@@ -154,7 +154,7 @@ impl Reloader {
     fn poll(&mut self) -> Result<(), CertificateError> {
         let pem = self.files.read()?;
         if self.seen.as_ref() == Some(&pem) {
-            return Ok(());
+            return self.check_expiry();
         }
         let certificates = self.files.check(&pem, (self.clock)())?;
         self.seen = Some(pem);
@@ -165,6 +165,18 @@ impl Reloader {
         Ok(())
     }
 
+    /// Finds the end of a certificate that no one has replaced.
+    fn check_expiry(&self) -> Result<(), CertificateError> {
+        let not_after = match &self.waiting {
+            Some(waiting) => Some(waiting.not_after),
+            None => self.state.borrow().not_after,
+        };
+        match not_after {
+            Some(not_after) if not_after <= (self.clock)() => Err(self.files.expired(not_after)),
+            _ => Ok(()),
+        }
+    }
+
     /// Takes the certificate of the files into service, once it may be.
     fn take_waiting(&mut self) {
         let Some(waiting) = self.waiting.take() else {
@@ -172,10 +184,13 @@ impl Reloader {
         };
         let serves_until = self.state.borrow().not_after;
         let urgent = serves_until.is_none_or(|until| until - LAST_MOMENT <= (self.clock)());
+        // The served leaf is of this authority too: whoever does not trust it cannot call now either.
+        let is_known =
+            waiting.authorities.len() == 1 && waiting.authorities == self.state.borrow().served;
         let trusted = self.trusted.as_ref();
         let is_trusted =
             trusted.is_none_or(|trusted| waiting.authorities.is_subset(&trusted.borrow()));
-        if urgent || is_trusted {
+        if urgent || is_known || is_trusted {
             self.take(waiting);
         } else {
             self.waiting = Some(waiting);

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tempfile::TempDir;
@@ -314,6 +315,39 @@ async fn a_certificate_waits_until_its_authority_is_trusted() {
     assert_eq!(state.borrow().served, authorities(&[&first.2]));
     trust.send_replace(authorities(&[&first.2, &second.2]));
     state.wait_for(|state| state.served == seen).await.unwrap();
+
+    // Who does not trust this one does not trust the served one either.
+    trust.send_replace(Authorities::new());
+    let third = issue();
+    swap(volume.path(), "..3", &third.0, &third.1, Some(&second.0));
+    state.wait_for(|state| state.reloads == 3).await.unwrap();
+    stop.cancel();
+}
+
+#[tokio::test]
+async fn a_certificate_that_expires_in_service_is_reported() {
+    static NOW: AtomicI64 = AtomicI64::new(0);
+    let later = || clock() + SignedDuration::from_secs(NOW.load(Ordering::Relaxed));
+    let volume = TempDir::new().unwrap();
+    let (certificate, key, _) = issue();
+    swap(volume.path(), "..1", &certificate, &key, None);
+    let reloader = Reloader::new(Files::from(volume.path()), later).unwrap();
+    let mut state = reloader.state();
+    let stop = CancellationToken::new();
+    tokio::spawn(reloader.run(Duration::from_millis(5), stop.clone()));
+    let not_after = state.borrow().not_after.unwrap();
+    NOW.store(
+        not_after.duration_since(clock()).as_secs(),
+        Ordering::Relaxed,
+    );
+    let expired = state
+        .wait_for(|state| state.problem.is_some())
+        .await
+        .unwrap();
+    let problem = expired.problem.clone().unwrap();
+    assert!(problem.contains("tls.crt: expired at "), "{problem}");
+    assert_eq!(expired.not_after, Some(not_after));
+    drop(expired);
     stop.cancel();
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, ResourceExt};
@@ -68,7 +69,7 @@ pub fn start(tasks: &Tasks, config: Config) {
     let keeper = Keeper {
         api: Api::all_with(config.hub.clone(), &ApiResource::from_gvk(&gvk)),
         config,
-        memory: Memory::default(),
+        memory: None,
         problem: None,
     };
     tasks.spawn(NAME, async move {
@@ -80,7 +81,8 @@ pub fn start(tasks: &Tasks, config: Config) {
 struct Keeper {
     api: Api<DynamicObject>,
     config: Config,
-    memory: Memory,
+    /// `None` before the first look.
+    memory: Option<Memory>,
     /// The last error, so that it is reported once.
     problem: Option<String>,
 }
@@ -125,21 +127,27 @@ impl Keeper {
             return Ok(true);
         };
         let bundles = bundles(&configuration);
+        let written = match self.memory {
+            Some(_) => None,
+            None => last_change(&configuration),
+        };
         let observed = Observed {
             mounted: &mounted,
             served: &served,
             bundles: &bundles,
+            written,
             delays: self.config.delays,
             now: (self.config.clock)(),
         };
+        let former = self.memory.take().unwrap_or_default();
         let Plan {
             write,
             trusted,
             memory,
-        } = plan(&observed, &self.memory);
-        self.memory = memory;
+        } = plan(&observed, &former);
         let waits = !mounted.is_subset(&trusted) || mounted != served;
-        let settled = write.is_none() && !waits && self.memory.unneeded.is_empty();
+        let settled = write.is_none() && !waits && memory.unneeded.is_empty();
+        self.memory = Some(memory);
         self.tell(trusted);
         if let (Some(bundle), true) = (write, self.config.may_write.is_cancelled()) {
             self.write(&configuration, bundles.len(), &bundle).await?;
@@ -188,6 +196,13 @@ impl Keeper {
         info!(authorities = bundle.len(), "caBundle written");
         Ok(())
     }
+}
+
+/// When the configuration was last changed, by anyone; the API server tells it in whole seconds, rounded down.
+fn last_change(configuration: &DynamicObject) -> Option<Timestamp> {
+    let changes = configuration.managed_fields().iter();
+    let last = changes.filter_map(|change| change.time.as_ref()).max()?;
+    Some(last.0 + Duration::from_secs(1))
 }
 
 /// The authorities in the bundle of each webhook.

@@ -172,6 +172,45 @@ async fn a_changed_certificate_is_served_without_a_restart() {
 }
 
 #[tokio::test]
+async fn a_broken_certificate_leaves_the_former_in_service_and_is_told() {
+    let server = Server::start(&["--certificate-poll=50ms"]);
+    let ca = issue(server.directory.path());
+    assert_eq!(server.until("/readyz", 200).await, "ok\n");
+    let valid = async |expected: &str| {
+        timeout(WITHIN, async {
+            let line = format!("compute_federation_certificate_valid {expected}");
+            while !get(server.metrics, "/metrics")
+                .await
+                .is_ok_and(|(_, metrics)| metrics.lines().any(|found| found == line))
+            {
+                sleep(Duration::from_millis(20)).await;
+            }
+        })
+        .await
+        .unwrap_or_else(|_| panic!("certificate_valid does not become {expected}"));
+    };
+    valid("1").await;
+
+    write(&server.directory, "tls.crt", "no certificate");
+    valid("0").await;
+    let told = server.until("/readyz", 200).await;
+    let expected = format!(
+        "ok\nthe former certificate stays in service: {}/tls.crt: holds no certificate\n",
+        server.directory.path().display()
+    );
+    assert_eq!(told, expected);
+    let body = review("InterpretReplica", "WorkloadDeployment");
+    let (status, _) = server.post(&ca, "/interpret", &body).await.unwrap();
+    assert_eq!(status, 200);
+
+    let renewed = issue(server.directory.path());
+    valid("1").await;
+    assert_eq!(server.until("/readyz", 200).await, "ok\n");
+    let (status, _) = server.post(&renewed, "/interpret", &body).await.unwrap();
+    assert_eq!(status, 200);
+}
+
+#[tokio::test]
 async fn sigterm_ends_the_process_in_order_and_json_logs_say_so() {
     let server = Server::start(&["--log-format=json"]);
     issue(server.directory.path());

@@ -25,7 +25,7 @@ mod witness;
 use harness::{CellConfig, Config, Federation};
 use serde_json::{Value, json};
 
-pub(crate) use burst::a_burst;
+pub(crate) use burst::{a_burst, a_burst_of_a_thousand};
 pub(crate) use changes::{a_new_image, a_successor_of_what_is_dying, an_autoscaler_in_a_cell};
 pub(crate) use dependencies::what_the_template_uses;
 pub(crate) use failures::{a_cell_that_dies_and_returns, a_work_that_is_refused};

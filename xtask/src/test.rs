@@ -24,6 +24,8 @@ enum Scope {
     Unit,
     /// End-to-end tests on a real federation.
     Federation,
+    /// What takes many minutes on a real federation: a thousand rotations of certificates, a burst of a thousand objects.
+    Soak,
     /// Format, lints, generated files, documentation, unit and federation.
     All,
 }
@@ -56,15 +58,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let filter = args.filter.as_deref();
     let suites: &[&[&str]] = match args.scope {
         Scope::Unit => &[UNIT],
-        Scope::Federation => &[FEDERATION],
+        Scope::Federation | Scope::Soak => &[FEDERATION],
         Scope::All => &[UNIT, FEDERATION],
     };
     if let Some(filter) = filter {
-        is_name(suites, filter)?;
+        is_name(suites, filter, args.scope)?;
     }
     match args.scope {
         Scope::Unit => unit(filter),
         Scope::Federation => federation(filter),
+        Scope::Soak => soak(filter),
         Scope::All => {
             static_checks()?;
             unit(filter)?;
@@ -74,9 +77,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// Fails if no test has the filter in its name: nothing would be tested, and look as if it were.
-fn is_name(suites: &[&[&str]], filter: &str) -> anyhow::Result<()> {
+fn is_name(suites: &[&[&str]], filter: &str, scope: Scope) -> anyhow::Result<()> {
+    let list: &[&str] = match scope {
+        Scope::Soak => &["--", "--ignored", "--list"],
+        _ => &["--", "--list"],
+    };
     for suite in suites {
-        let list = cargo_output(&[suite, [filter, "--", "--list"].as_slice()].concat())?;
+        let list = cargo_output(&[suite, [filter].as_slice(), list].concat())?;
         if list.lines().any(|line| line.ends_with(": test")) {
             return Ok(());
         }
@@ -123,6 +130,15 @@ fn federation(filter: Option<&str>) -> anyhow::Result<()> {
     peers()?;
     step("federation tests");
     cargo(&[FEDERATION, filter.as_slice()].concat())
+}
+
+fn soak(filter: Option<&str>) -> anyhow::Result<()> {
+    step("outside programs");
+    peers()?;
+    step("soak");
+    // One after the other: each is a load of its own.
+    let alone = ["--", "--ignored", "--test-threads=1"];
+    cargo(&[FEDERATION, filter.as_slice(), alone.as_slice()].concat())
 }
 
 fn step(name: &str) {

@@ -26,6 +26,8 @@ pub(super) struct Observed<'a> {
     pub(super) served: &'a Authorities,
     /// The bundle of each webhook of the configuration; `None` for one that cannot be read.
     pub(super) bundles: &'a [Option<Authorities>],
+    /// When the bundles were written, as far as this process may have to know: at its first look.
+    pub(super) written: Option<Timestamp>,
     pub(super) delays: Delays,
     pub(super) now: Timestamp,
 }
@@ -56,6 +58,7 @@ pub(super) fn plan(observed: &Observed<'_>, memory: &Memory) -> Plan {
         mounted,
         served,
         bundles,
+        written,
         delays,
         now,
     } = *observed;
@@ -68,17 +71,21 @@ pub(super) fn plan(observed: &Observed<'_>, memory: &Memory) -> Plan {
                 .is_some_and(|bundle| bundle.contains(authority))
         })
     };
-    let since = |former: &BTreeMap<Vec<u8>, Timestamp>, authority: &Vec<u8>| {
-        former.get(authority).copied().unwrap_or(now)
+    let since = |former: &BTreeMap<Vec<u8>, Timestamp>, authority: &Vec<u8>, new: Timestamp| {
+        former.get(authority).copied().unwrap_or(new)
     };
+    let published_before = written.unwrap_or(now).min(now);
     let published: BTreeMap<_, _> = in_any
         .iter()
         .filter(|authority| in_all(authority))
-        .map(|authority| (authority.clone(), since(&memory.published, authority)))
+        .map(|authority| {
+            let since = since(&memory.published, authority, published_before);
+            (authority.clone(), since)
+        })
         .collect();
     let unneeded: BTreeMap<_, _> = in_any
         .difference(&needed)
-        .map(|authority| (authority.clone(), since(&memory.unneeded, authority)))
+        .map(|authority| (authority.clone(), since(&memory.unneeded, authority, now)))
         .filter(|(_, since)| !has_passed(*since, delays.retirement, now))
         .collect();
     let wanted: Authorities = needed.iter().chain(unneeded.keys()).cloned().collect();
@@ -123,6 +130,7 @@ mod tests {
         served: Authorities,
         bundles: Vec<Option<Authorities>>,
         memory: Memory,
+        written: Option<Timestamp>,
         now: Timestamp,
         writes: usize,
     }
@@ -133,6 +141,7 @@ mod tests {
                 mounted: &self.mounted,
                 served: &self.served,
                 bundles: &self.bundles,
+                written: self.written.take(),
                 delays: DELAYS,
                 now: self.now,
             };
@@ -157,6 +166,7 @@ mod tests {
             served: authorities(&["old"]),
             bundles: vec![Some(authorities(&["old"])), None],
             memory: Memory::default(),
+            written: None,
             now: Timestamp::UNIX_EPOCH,
             writes: 0,
         };
@@ -186,6 +196,7 @@ mod tests {
             served: authorities(&["a"]),
             bundles: vec![Some(authorities(&[]))],
             memory: Memory::default(),
+            written: None,
             now: Timestamp::UNIX_EPOCH,
             writes: 0,
         };
@@ -196,5 +207,32 @@ mod tests {
         (world.mounted, world.served) = (authorities(&[]), authorities(&[]));
         world.bundles = vec![None];
         assert_eq!(world.look().write, None);
+    }
+
+    #[test]
+    fn a_bundle_that_is_older_than_the_process_is_trusted_at_once() {
+        let start = Timestamp::UNIX_EPOCH + Duration::from_mins(1);
+        let trusted = |written: Option<Timestamp>| {
+            let mut world = World {
+                mounted: authorities(&["a"]),
+                served: authorities(&["a"]),
+                bundles: vec![Some(authorities(&["a"]))],
+                memory: Memory::default(),
+                written,
+                now: start,
+                writes: 0,
+            };
+            world.look().trusted
+        };
+        assert_eq!(trusted(Some(start - DELAYS.trust)), authorities(&["a"]));
+        assert_eq!(
+            trusted(Some(start - Duration::from_secs(4))),
+            authorities(&[])
+        );
+        assert_eq!(
+            trusted(Some(start + Duration::from_mins(1))),
+            authorities(&[])
+        );
+        assert_eq!(trusted(None), authorities(&[]));
     }
 }

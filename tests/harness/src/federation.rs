@@ -1,5 +1,6 @@
 //! The whole federation: what is started, in which order, and how it ends.
 
+mod config;
 mod kept;
 mod parts;
 
@@ -22,61 +23,14 @@ use crate::pki::Pki;
 use crate::plane::{Plane, PlanePorts};
 use crate::ports::Ports;
 use crate::process::{Life, Process};
+use crate::webhook_certificate::WebhookCertificate;
+pub use config::{CellConfig, Config};
 pub(crate) use kept::KEPT_STATE;
 use kept::Kept;
 pub use kept::stop_kept;
 use parts::{
     manager_ports, our_crds, register_interpreter, start_cell, start_etcd, start_provider,
 };
-
-/// What to start.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Names the federation's directory.
-    pub label: String,
-    /// The build's target directory, below which the federation's directory is made.
-    pub target: PathBuf,
-    /// The compute-federation binary.
-    pub binary: PathBuf,
-    /// The outside programs.
-    pub peers: Peers,
-    /// The cells.
-    pub cells: Vec<CellConfig>,
-    /// Whether compute-federation runs in the management plane and in the cells; if not, the federation is bare.
-    pub managers: bool,
-}
-
-/// A cell to start.
-#[derive(Clone, Debug)]
-pub struct CellConfig {
-    /// Name of the cell.
-    pub name: String,
-    /// Code of its city.
-    pub city: String,
-    /// Whether compute-federation runs in the cell, if the federation has managers; if not, whoever uses the federation
-    /// writes the status of the cell's objects.
-    pub controllers: bool,
-}
-
-impl CellConfig {
-    /// A cell of this name in this city.
-    pub fn new(name: &str, city: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            city: city.to_owned(),
-            controllers: true,
-        }
-    }
-
-    /// The same without compute-federation.
-    #[must_use]
-    pub fn without_controllers(self) -> Self {
-        Self {
-            controllers: false,
-            ..self
-        }
-    }
-}
 
 /// What every part is started with.
 pub(crate) struct Setup<'a> {
@@ -85,6 +39,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) logs: &'a Path,
     pub(crate) peers: &'a Peers,
     pub(crate) pki: &'a Pki,
+    /// The directory of the webhook server's certificate.
+    pub(crate) webhook_certificates: &'a Path,
 }
 
 /// A running federation. Its processes end when it is dropped, or with the process that holds it.
@@ -94,6 +50,7 @@ pub struct Federation {
     hub: Plane,
     cells: BTreeMap<String, Cell>,
     management: Option<Managed>,
+    webhook_certificate: Mutex<WebhookCertificate>,
     others: Vec<Process>,
     ready_after: Duration,
     _ports: Ports,
@@ -132,18 +89,26 @@ impl Federation {
         let logs = directory.join("logs");
         fs::create_dir_all(&logs)?;
         let pki = Pki::create(&directory.join("pki"))?;
+        let webhook_certificates = directory.join("webhook-certificates");
+        let certificate = WebhookCertificate::create(&webhook_certificates)?;
         let setup = Setup {
             binary: &config.binary,
             directory: &directory,
             logs: &logs,
             peers: &config.peers,
             pki: &pki,
+            webhook_certificates: &webhook_certificates,
         };
-        let started = Self::assemble(config, &setup, begin).await;
+        let started = Self::assemble(config, &setup, certificate, begin).await;
         started.with_context(|| format!("the federation in {} did not start", directory.display()))
     }
 
-    async fn assemble(config: &Config, setup: &Setup<'_>, begin: Instant) -> anyhow::Result<Self> {
+    async fn assemble(
+        config: &Config,
+        setup: &Setup<'_>,
+        certificate: WebhookCertificate,
+        begin: Instant,
+    ) -> anyhow::Result<Self> {
         let mut ports = Ports::take()?;
         let etcd_port = ports.next()?;
         let etcd = start_etcd(setup, etcd_port, ports.next()?).await?;
@@ -191,7 +156,7 @@ impl Federation {
             }
             let manager =
                 Manager::start(setup, Role::Management, &project, &hub, management_ports).await?;
-            register_interpreter(setup, &hub, manager.webhook_port()).await?;
+            register_interpreter(&hub, manager.webhook_port(), &certificate.ca_bundle()).await?;
             anyhow::Ok(Some(manager))
         };
         let members = async {
@@ -234,6 +199,7 @@ impl Federation {
             hub,
             cells: cells.collect(),
             management: management.map(Managed::from),
+            webhook_certificate: Mutex::new(certificate),
             others,
             ready_after: begin.elapsed(),
             _ports: ports,
@@ -304,6 +270,11 @@ impl Federation {
         managed
             .map(|managed| &managed.manager)
             .context("the federation runs without managers")
+    }
+
+    /// The certificate that compute-federation serves webhooks with in the management plane.
+    pub fn webhook_certificate(&self) -> &Mutex<WebhookCertificate> {
+        &self.webhook_certificate
     }
 
     /// compute-federation in a cell.

@@ -23,6 +23,7 @@ pub mod provider;
 pub mod rivals;
 pub mod tether;
 pub mod wait;
+pub mod webhook_certificate;
 
 pub use federation::{CellConfig, Config, Federation};
 pub use plane::Plane;

@@ -60,7 +60,7 @@ impl Manager {
         let metrics = format!("127.0.0.1:{}", ports.metrics);
         let (enable, webhook_server, discovery) = match role {
             Role::Management => {
-                let tls = json!({"certDir": setup.pki.directory()});
+                let tls = json!({"certDir": setup.webhook_certificates});
                 let server = json!({"host": "127.0.0.1", "port": ports.webhook, "tls": tls});
                 ("--enable-management-controllers=true", server, json!({}))
             }
@@ -151,8 +151,13 @@ impl Manager {
         process.signal(signal)
     }
 
+    /// Adds flags for when the manager is started again.
+    pub fn add_flags(&mut self, flags: &[&str]) {
+        self.args.extend(flags.iter().map(Into::into));
+    }
+
     /// The port of the webhook server.
-    pub(crate) fn webhook_port(&self) -> u16 {
+    pub fn webhook_port(&self) -> u16 {
         self.ports.webhook
     }
 
@@ -165,6 +170,15 @@ impl Manager {
         get(self.ports.metrics, "/metrics")
             .await
             .map(|(_, body)| body)
+    }
+
+    /// What the manager says of its readiness: status and body.
+    ///
+    /// # Errors
+    ///
+    /// When it does not answer.
+    pub async fn readiness(&self) -> anyhow::Result<(u16, String)> {
+        get(self.ports.health, "/readyz").await
     }
 
     /// The process that runs, if none is being ended or started.
@@ -182,7 +196,7 @@ impl Manager {
 
     async fn ready(&self) -> anyhow::Result<()> {
         wait::eventually("ready", READY, || async {
-            let (code, body) = get(self.ports.health, "/readyz").await?;
+            let (code, body) = self.readiness().await?;
             ensure!(code == 200, "/readyz: {body}");
             Ok(())
         })

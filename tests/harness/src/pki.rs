@@ -1,4 +1,4 @@
-//! The certificates of a federation: one CA for all of it.
+//! The certificates of a federation: one CA for all of it but our own webhook server.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,17 +32,7 @@ impl Pki {
     /// Makes everything anew.
     pub(crate) fn create(directory: &Path) -> anyhow::Result<Self> {
         fs::create_dir_all(directory)?;
-        let mut params = CertificateParams::default();
-        params
-            .distinguished_name
-            .push(DnType::CommonName, "federation-ca");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![
-            KeyUsagePurpose::KeyCertSign,
-            KeyUsagePurpose::CrlSign,
-            KeyUsagePurpose::DigitalSignature,
-        ];
-        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
+        let issuer = authority("federation-ca")?;
 
         let issue = |name: &str,
                      organization: Option<&str>,
@@ -121,4 +111,17 @@ impl Pki {
             key = STANDARD.encode(key),
         )
     }
+}
+
+/// A new authority, which signs itself.
+pub(crate) fn authority(name: &str) -> anyhow::Result<CertifiedIssuer<'static, KeyPair>> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![
+        KeyUsagePurpose::KeyCertSign,
+        KeyUsagePurpose::CrlSign,
+        KeyUsagePurpose::DigitalSignature,
+    ];
+    Ok(CertifiedIssuer::self_signed(params, KeyPair::generate()?)?)
 }

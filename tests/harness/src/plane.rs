@@ -79,7 +79,7 @@ impl Plane {
         let directory = setup.directory;
         let kubeconfig = directory.join(format!("{name}.kubeconfig"));
         fs::write(&kubeconfig, setup.pki.kubeconfig(ports.apiserver))?;
-        let audit_policy = directory.join("audit-policy.yaml");
+        let audit_policy = directory.join(format!("{name}-audit-policy.yaml"));
         fs::write(&audit_policy, AUDIT_POLICY)?;
         let audit_log = setup.logs.join(format!("{name}-audit.log"));
         let mut args = apiserver_args(setup, name, ports, &audit_policy, &audit_log);

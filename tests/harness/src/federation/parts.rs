@@ -65,7 +65,7 @@ pub(super) async fn start_cell(
     ports: PlanePorts,
     crds: &[PathBuf],
 ) -> anyhow::Result<Plane> {
-    let tokens = setup.directory.join("tokens.csv");
+    let tokens = setup.directory.join(format!("{}-tokens.csv", cell.name));
     fs::write(
         &tokens,
         format!(
@@ -90,9 +90,9 @@ pub(super) async fn start_provider(setup: &Setup<'_>, cell: &Plane) -> anyhow::R
 
 /// Registers our webhook with Karmada as `deploy/` has it, but at its address on loopback.
 pub(super) async fn register_interpreter(
-    setup: &Setup<'_>,
     hub: &Plane,
     port: u16,
+    ca_bundle: &str,
 ) -> anyhow::Result<()> {
     let file = deploy().join(INTERPRETER);
     let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
@@ -106,7 +106,7 @@ pub(super) async fn register_interpreter(
     for webhook in webhooks {
         webhook["clientConfig"] = serde_json::json!({
             "url": format!("https://127.0.0.1:{port}/interpret"),
-            "caBundle": setup.pki.ca_bundle(),
+            "caBundle": ca_bundle,
         });
     }
     apply(&hub.client(), &configuration).await.map(drop)

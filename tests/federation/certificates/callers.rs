@@ -1,0 +1,227 @@
+//! Callers of the webhook server that obey Karmada's rules: the `caBundle` of the hub holds their only roots, the name is
+//! checked, and every call has its time.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use bytes::Bytes;
+use futures::StreamExt;
+use http::{Request, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use kube::Api;
+use kube::api::DynamicObject;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::watch_object;
+use rustls::ClientConfig;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
+
+use super::subject::{Subject, bundle, client_config, connect};
+use crate::fixture::{WITHIN, deployment};
+
+/// How old a bundle may be by which a caller goes.
+const LAG: Duration = Duration::from_secs(1);
+/// Time for a call, as it is registered.
+const TIME: Duration = Duration::from_secs(3);
+/// Callers that begin a connection for each call, by how old their bundle is; and callers that keep theirs.
+const NEW: [Duration; 4] = [Duration::ZERO, LAG, LAG, LAG];
+const KEPT: usize = 2;
+/// From one call of a caller to its next.
+const PACE: Duration = Duration::from_millis(20);
+
+/// Callers that go on until they are stopped. A call that fails is the end of all.
+pub(super) struct Callers {
+    calls: Arc<Calls>,
+    tasks: JoinSet<anyhow::Result<()>>,
+}
+
+#[derive(Default)]
+struct Calls {
+    new: AtomicU64,
+    kept: AtomicU64,
+}
+
+/// How often the server was called. No call failed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Figures {
+    new: u64,
+    kept: u64,
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { new, kept } = self;
+        let all = new + kept;
+        write!(
+            f,
+            "{all} calls, {new} of them by a connection of their own and {kept} by {KEPT} kept ones; 0 calls failed"
+        )
+    }
+}
+
+impl Callers {
+    /// Starts the callers and waits until they have called.
+    pub(super) async fn start(subject: &Subject<'_>) -> anyhow::Result<Self> {
+        let mut callers = Self {
+            calls: Arc::default(),
+            tasks: JoinSet::new(),
+        };
+        let port = subject.port();
+        for lag in NEW {
+            let trusted = callers.inform(subject, lag).await?;
+            let calls = Arc::clone(&callers.calls);
+            callers.tasks.spawn(call_anew(port, trusted, calls));
+        }
+        let trusted = callers.inform(subject, LAG).await?;
+        for _ in 0..KEPT {
+            let (trusted, calls) = (trusted.clone(), Arc::clone(&callers.calls));
+            callers.tasks.spawn(call_again(port, trusted, calls));
+        }
+        callers.go_on().await?;
+        Ok(callers)
+    }
+
+    /// Follows the bundle of the hub as an informer that is late by `lag`.
+    async fn inform(
+        &mut self,
+        subject: &Subject<'_>,
+        lag: Duration,
+    ) -> anyhow::Result<watch::Receiver<Arc<ClientConfig>>> {
+        let first = client_config(&subject.bundle().await?)?;
+        let (tell, trusted) = watch::channel(first);
+        let (seen, mut told) = mpsc::unbounded_channel();
+        let api = subject.configurations();
+        self.tasks.spawn(see(api, seen));
+        self.tasks.spawn(async move {
+            while let Some((at, config)) = told.recv().await {
+                sleep_until(at + lag).await;
+                tell.send_replace(config);
+            }
+            bail!("the informer has ended")
+        });
+        Ok(trusted)
+    }
+
+    fn figures(&self) -> Figures {
+        Figures {
+            new: self.calls.new.load(Ordering::Relaxed),
+            kept: self.calls.kept.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Waits until each caller has called some more times, and fails if a call has failed.
+    pub(super) async fn go_on(&mut self) -> anyhow::Result<Figures> {
+        let Figures { new, kept } = self.figures();
+        let calls = Arc::clone(&self.calls);
+        let more = async {
+            let mut ticks = interval(PACE);
+            while calls.new.load(Ordering::Relaxed) < new + 20
+                || calls.kept.load(Ordering::Relaxed) < kept + 20
+            {
+                ticks.tick().await;
+            }
+        };
+        tokio::select! {
+            Some(ended) = self.tasks.join_next() => ended??,
+            more = timeout(WITHIN, more) => more.context("the callers do not go on")?,
+        }
+        Ok(self.figures())
+    }
+
+    /// Ends the callers and says how often they have called.
+    pub(super) async fn stop(mut self) -> anyhow::Result<Figures> {
+        self.go_on().await
+    }
+}
+
+/// Reads the bundle of the hub, now and when it changes.
+async fn see(
+    api: Api<DynamicObject>,
+    seen: mpsc::UnboundedSender<(Instant, Arc<ClientConfig>)>,
+) -> anyhow::Result<()> {
+    let mut versions = watch_object(api, "compute-federation")
+        .default_backoff()
+        .boxed();
+    while let Some(version) = versions.next().await {
+        // A watch that breaks is begun again.
+        let Ok(Some(object)) = version else { continue };
+        let config = client_config(&bundle(&object)?)?;
+        seen.send((Instant::now(), config))?;
+    }
+    bail!("the watch has ended")
+}
+
+/// Calls again and again, by a new connection each time.
+async fn call_anew(
+    port: u16,
+    trusted: watch::Receiver<Arc<ClientConfig>>,
+    calls: Arc<Calls>,
+) -> anyhow::Result<()> {
+    let mut ticks = ticks();
+    loop {
+        ticks.tick().await;
+        let config = Arc::clone(&trusted.borrow());
+        let answered = async { call(&mut open(port, &config).await?).await };
+        let answered = timeout(TIME, answered).await?;
+        answered.context("a call by a new connection")?;
+        calls.new.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Calls again and again by one connection, which must not end.
+async fn call_again(
+    port: u16,
+    trusted: watch::Receiver<Arc<ClientConfig>>,
+    calls: Arc<Calls>,
+) -> anyhow::Result<()> {
+    let config = Arc::clone(&trusted.borrow());
+    let mut sender = open(port, &config).await?;
+    let mut ticks = ticks();
+    loop {
+        ticks.tick().await;
+        let answered = timeout(TIME, call(&mut sender)).await?;
+        answered.context("a call by a kept connection")?;
+        calls.kept.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn ticks() -> tokio::time::Interval {
+    let mut ticks = interval(PACE);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}
+
+async fn open(port: u16, config: &Arc<ClientConfig>) -> anyhow::Result<SendRequest<Full<Bytes>>> {
+    let stream = connect(port, config).await?;
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    // It ends with the sender.
+    tokio::spawn(connection);
+    Ok(sender)
+}
+
+async fn call(sender: &mut SendRequest<Full<Bytes>>) -> anyhow::Result<()> {
+    let kind = json!({"group": "compute.datumapis.com", "version": "v1alpha", "kind": "WorkloadDeployment"});
+    let object = deployment("web", "DFW");
+    let review = json!({"request": {"uid": "of-the-test", "kind": kind, "operation": "InterpretReplica", "object": object}});
+    let request = Request::post("/interpret?timeout=3s")
+        .header(header::HOST, "127.0.0.1")
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(Full::new(review.to_string().into()))?;
+    sender.ready().await?;
+    let answer = sender.send_request(request).await?;
+    let status = answer.status();
+    let body = answer.into_body().collect().await?.to_bytes();
+    let answer: Value = serde_json::from_slice(&body)?;
+    let is_right = answer["response"]["uid"] == "of-the-test"
+        && answer["response"]["successful"] == true
+        && answer["response"]["replicas"] == 1;
+    ensure!(status == StatusCode::OK && is_right, "{status}: {answer}");
+    Ok(())
+}

@@ -1,0 +1,55 @@
+//! Rotations for minutes.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use tokio::time::Instant;
+
+use super::callers::Callers;
+use super::subject::{self, Subject, failed_calls};
+
+/// How often an authority is renewed, and a leaf of each.
+const AUTHORITIES: usize = 100;
+const LEAVES_OF_EACH: usize = 10;
+/// As short as callers bear whose bundle is a second old.
+const FLAGS: [&str; 4] = [
+    "--ca-bundle-delay=1500ms",
+    "--ca-bundle-retirement=1500ms",
+    "--certificate-poll=50ms",
+    "--max-connection-age=24h",
+];
+/// From one report to the next.
+const REPORT: Duration = Duration::from_secs(30);
+
+pub(crate) async fn rotations() -> anyhow::Result<()> {
+    let federation = subject::start("soak", &FLAGS).await?;
+    let subject = Subject::new(&federation).await?;
+    let mut callers = Callers::start(&subject).await?;
+    let begin = Instant::now();
+    let mut reported = begin;
+    let mut leaves = 0;
+    for authorities in 1..=AUTHORITIES {
+        subject.renew_authority().await?;
+        subject.until_served().await?;
+        for _ in 0..LEAVES_OF_EACH {
+            subject.renew().await?;
+            subject.until_served().await?;
+            leaves += 1;
+        }
+        let figures = callers.go_on().await?;
+        if reported.elapsed() >= REPORT || authorities == AUTHORITIES {
+            reported = Instant::now();
+            eprintln!(
+                "{:.0} s: {leaves} leaves and {authorities} authorities renewed; {figures}",
+                begin.elapsed().as_secs_f64()
+            );
+        }
+    }
+    subject.until_bundle(&subject.authority().await).await?;
+    subject.until_karmada_asks().await?;
+    callers.stop().await?;
+    let failed = failed_calls(&federation)?;
+    ensure!(failed.is_empty(), "Karmada's calls failed: {failed:#?}");
+    federation.stop().await;
+    Ok(())
+}

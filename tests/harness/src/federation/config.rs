@@ -1,0 +1,54 @@
+//! What a federation is made of.
+
+use std::path::PathBuf;
+
+use crate::peers::Peers;
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Names the federation's directory.
+    pub label: String,
+    /// The build's target directory, below which the federation's directory is made.
+    pub target: PathBuf,
+    /// The compute-federation binary.
+    pub binary: PathBuf,
+    /// The outside programs.
+    pub peers: Peers,
+    /// The cells.
+    pub cells: Vec<CellConfig>,
+    /// Whether compute-federation runs in the management plane and in the cells; if not, the federation is bare.
+    pub managers: bool,
+}
+
+/// A cell to start.
+#[derive(Clone, Debug)]
+pub struct CellConfig {
+    /// Name of the cell.
+    pub name: String,
+    /// Code of its city.
+    pub city: String,
+    /// Whether compute-federation runs in the cell, if the federation has managers; if not, whoever uses the federation
+    /// writes the status of the cell's objects.
+    pub controllers: bool,
+}
+
+impl CellConfig {
+    /// A cell of this name in this city.
+    pub fn new(name: &str, city: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            city: city.to_owned(),
+            controllers: true,
+        }
+    }
+
+    /// The same without compute-federation.
+    #[must_use]
+    pub fn without_controllers(self) -> Self {
+        Self {
+            controllers: false,
+            ..self
+        }
+    }
+}

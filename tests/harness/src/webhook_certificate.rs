@@ -1,0 +1,124 @@
+//! The certificate of the webhook server: a directory of its own, written as a Secret volume is, with an authority of its
+//! own.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, KeyPair};
+
+use crate::pki;
+
+/// The files of a Secret of type `kubernetes.io/tls`, as cert-manager fills it.
+const FILES: [&str; 3] = ["ca.crt", "tls.crt", "tls.key"];
+/// How the webhook server is called.
+const NAMES: [&str; 2] = ["localhost", "127.0.0.1"];
+
+/// A certificate and its authority, which can be renewed while the server runs.
+pub struct WebhookCertificate {
+    directory: PathBuf,
+    authority: CertifiedIssuer<'static, KeyPair>,
+    leaf: Vec<u8>,
+    generations: u32,
+}
+
+impl WebhookCertificate {
+    /// Makes the directory with a first certificate.
+    pub(crate) fn create(directory: &Path) -> anyhow::Result<Self> {
+        fs::create_dir_all(directory)?;
+        let mut certificate = Self {
+            directory: directory.to_owned(),
+            authority: pki::authority("webhook-ca")?,
+            leaf: Vec::new(),
+            generations: 0,
+        };
+        certificate.renew()?;
+        for file in FILES {
+            symlink(Path::new("..data").join(file), directory.join(file))?;
+        }
+        Ok(certificate)
+    }
+
+    /// Where the server reads it.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The certificate of the authority, in DER.
+    pub fn authority(&self) -> Vec<u8> {
+        self.authority.der().to_vec()
+    }
+
+    /// The leaf that was written last, in DER.
+    pub fn leaf(&self) -> &[u8] {
+        &self.leaf
+    }
+
+    /// The authority as base64, for `caBundle`.
+    pub fn ca_bundle(&self) -> String {
+        STANDARD.encode(self.authority.pem())
+    }
+
+    /// Writes a new leaf with a new key, of the same authority.
+    ///
+    /// # Errors
+    ///
+    /// When the files cannot be written.
+    pub fn renew(&mut self) -> anyhow::Result<()> {
+        let names = NAMES.map(str::to_owned);
+        let mut params = CertificateParams::new(names)?;
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "webhook");
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let key = KeyPair::generate()?;
+        let leaf = params.signed_by(&key, &self.authority)?;
+        self.leaf = leaf.der().to_vec();
+        let contents = [self.authority.pem(), leaf.pem(), key.serialize_pem()];
+        self.swap(&contents)
+    }
+
+    /// Writes a new authority of the same name, and a leaf of it.
+    ///
+    /// # Errors
+    ///
+    /// When the files cannot be written.
+    pub fn renew_authority(&mut self) -> anyhow::Result<()> {
+        self.authority = pki::authority("webhook-ca")?;
+        self.renew()
+    }
+
+    /// Writes something that is no certificate.
+    ///
+    /// # Errors
+    ///
+    /// When the files cannot be written.
+    pub fn spoil(&mut self) -> anyhow::Result<()> {
+        self.swap(&[(); 3].map(|()| "no certificate".to_owned()))
+    }
+
+    /// Writes a generation of the files and lets `..data` lead to it, as a kubelet does.
+    fn swap(&mut self, contents: &[String; 3]) -> anyhow::Result<()> {
+        let link = self.directory.join("..data");
+        let former = match fs::read_link(&link) {
+            Ok(former) => Some(self.directory.join(former)),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(error).context("..data"),
+        };
+        self.generations += 1;
+        let generation = format!("..{}", self.generations);
+        let directory = self.directory.join(&generation);
+        fs::create_dir(&directory)?;
+        for (file, content) in FILES.iter().zip(contents) {
+            fs::write(directory.join(file), content)?;
+        }
+        let new_link = self.directory.join("..data_tmp");
+        symlink(&generation, &new_link)?;
+        fs::rename(&new_link, &link)?;
+        former.map_or(Ok(()), |former| Ok(fs::remove_dir_all(former)?))
+    }
+}
