@@ -119,6 +119,12 @@ impl Keeper {
     async fn look(&mut self) -> Result<bool, ReconcileError> {
         let Mounted { mounted, served } = self.config.certificates.borrow_and_update().clone();
         let configuration = self.api.get_opt(CONFIGURATION).await;
+        if let Err(kube::Error::Api(status)) = &configuration
+            && status.is_forbidden()
+        {
+            // Without the right someone else looks after the bundle.
+            self.tell(mounted.clone());
+        }
         let configuration = configuration
             .map_err(|error| ReconcileError::api(format!("get {CONFIGURATION}"), error))?;
         let Some(configuration) = configuration else {
