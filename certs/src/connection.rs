@@ -18,8 +18,9 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
 
-use crate::serve::{Limits, Shutdown};
+use crate::limits::Limits;
 
 /// Window of one HTTP/2 stream, and of a connection: bounds what a client can have waiting here.
 const STREAM_WINDOW: u32 = 1 << 20;
@@ -27,6 +28,15 @@ const CONNECTION_WINDOW: u32 = 4 << 20;
 /// Largest header of an HTTP/2 request, and of an HTTP/1.1 one together with what is read ahead.
 const HEADER_MAX: u32 = 16 << 10;
 const BUFFER_MAX: usize = 16 << 10;
+
+/// The two steps of an end.
+#[derive(Clone, Debug, Default)]
+pub struct Shutdown {
+    /// Every answer asks its client to use another connection from now on; new connections are still served.
+    pub draining: CancellationToken,
+    /// No new connections; idle ones are closed, requests in flight are answered.
+    pub stop: CancellationToken,
+}
 
 /// The requests of one connection.
 #[derive(Debug, Default)]

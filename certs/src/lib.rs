@@ -5,6 +5,7 @@
 //! routes and no bodies. Times are handed in as a [`Clock`].
 
 mod connection;
+mod limits;
 pub mod load;
 mod metrics;
 pub mod reload;
@@ -14,10 +15,12 @@ mod tests;
 
 use jiff::Timestamp;
 
+pub use connection::Shutdown;
+pub use limits::Limits;
 pub use load::{Authorities, CertificateError, Certificates, Files};
 pub use metrics::Metrics;
 pub use reload::Reloader;
-pub use serve::{Acceptor, Limits, Shutdown, serve};
+pub use serve::{Acceptor, serve};
 
 /// Tells the time.
 pub type Clock = fn() -> Timestamp;

@@ -4,10 +4,10 @@
 //! cells first and then the groups gives the same value, and so the same bytes. [`StatusFold::render`] reads it
 //! together with the object that the status is for, whose former status is the memory of cells that are silent.
 
+mod condition;
 mod known;
 mod render;
 mod report;
-mod valid;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

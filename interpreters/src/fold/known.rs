@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::Template;
-use super::report::{CellEntry, CellMemory, Condition, Counters, Report, saturated};
+use super::condition::Condition;
+use super::report::{CellEntry, CellMemory, Counters, Report, saturated};
 
 /// What is known of one cell: its report, or what it said before it fell silent.
 pub(super) struct Known<'f, 'a> {

@@ -10,8 +10,9 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::condition::Condition;
 use super::known::{Assigned, Known, Said, are_of, is_current, shares};
-use super::report::{CellEntry, CellMemory, Condition, Counters, Generations, Report, saturated};
+use super::report::{CellEntry, CellMemory, Counters, Generations, Report, saturated};
 use super::{Silence, StatusFold, Template};
 use crate::raw::same;
 

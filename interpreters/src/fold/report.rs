@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
+use api::instance::LocationReference;
 use api::workload_deployment::CELLS_REPORTING;
 use serde::de::{self, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use super::valid;
+use super::condition::Condition;
 
 /// A status of a WorkloadDeployment, taken apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,23 +46,6 @@ pub(super) struct Generations {
     pub(super) generation: Option<i64>,
     pub(super) observed_generation: Option<i64>,
     pub(super) resource_template_generation: Option<i64>,
-}
-
-/// A condition. Its fields stand in the order in which they are written.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Condition<'a> {
-    #[serde(borrow)]
-    pub(super) last_transition_time: Cow<'a, str>,
-    #[serde(borrow, default)]
-    pub(super) message: Cow<'a, str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) observed_generation: Option<i64>,
-    #[serde(borrow)]
-    pub(super) reason: Cow<'a, str>,
-    pub(super) status: api::ConditionStatus,
-    #[serde(rename = "type", borrow)]
-    pub(super) type_: Cow<'a, str>,
 }
 
 /// An entry of `status.cells` that was read.
@@ -164,7 +148,7 @@ impl<'de: 'a, 'a> Visitor<'de> for Fields<'a> {
                 _ => {
                     let value: &'a RawValue = fields.next_value()?;
                     let is_location = name == "location" && value.get() != "null";
-                    if is_location && !valid::is_location(value.get()) {
+                    if is_location && !self::is_location(value.get()) {
                         return Err(M::Error::custom("location"));
                     }
                     match value.get() {
@@ -286,6 +270,13 @@ impl CellEntry<'_, '_> {
             replicas: self.replicas,
         }
     }
+}
+
+/// Whether the text is a `LocationReference` as an object: as an array of its fields it would be read, too.
+fn is_location(text: &str) -> bool {
+    text.starts_with('{')
+        && serde_json::from_str::<LocationReference>(text)
+            .is_ok_and(|location| location.namespace.is_some())
 }
 
 #[cfg(test)]

@@ -1,10 +1,27 @@
-//! What the CRD lets pass: the rules of its schema for what the fold writes as it was read.
+//! A condition as a cell reports it, and what the CRD lets pass of it.
+
+use std::borrow::Cow;
 
 use api::condition::{MESSAGE_MAX, REASON_MAX, TYPE_MAX};
-use api::instance::LocationReference;
 use jiff::civil::Date;
+use serde::{Deserialize, Serialize};
 
-use super::report::Condition;
+/// A condition. Its fields stand in the order in which they are written.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Condition<'a> {
+    #[serde(borrow)]
+    pub(super) last_transition_time: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub(super) message: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) observed_generation: Option<i64>,
+    #[serde(borrow)]
+    pub(super) reason: Cow<'a, str>,
+    pub(super) status: api::ConditionStatus,
+    #[serde(rename = "type", borrow)]
+    pub(super) type_: Cow<'a, str>,
+}
 
 impl Condition<'_> {
     /// Whether the CRD's validation lets the condition pass.
@@ -17,13 +34,6 @@ impl Condition<'_> {
             && is_reason(&self.reason)
             && is_condition_type(&self.type_)
     }
-}
-
-/// Whether the text is a `LocationReference` as an object: as an array of its fields it would be read, too.
-pub(super) fn is_location(text: &str) -> bool {
-    text.starts_with('{')
-        && serde_json::from_str::<LocationReference>(text)
-            .is_ok_and(|location| location.namespace.is_some())
 }
 
 /// Whether the text is a time in RFC 3339, which is narrower than what can be parsed.

@@ -1,0 +1,146 @@
+//! The answer to a request, as Karmada takes it (karmada.md 1.3).
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::{
+    API_VERSION, Component, Dependency, KIND, Kind, Operation, Outcome, Request, Requirements,
+};
+use crate::error::InterpretError;
+use crate::patch::Patch;
+
+/// `response.status.code` of a request that cannot be answered. Karmada only shows it.
+const UNPROCESSABLE: i32 = 422;
+
+/// An answered request: the body to send, and what there is to say about it in logs and metrics.
+#[derive(Debug)]
+pub struct Interpretation {
+    /// The operation, where it is a known one.
+    pub operation: Option<Operation>,
+    /// The kind, where it is a known one.
+    pub kind: Option<Kind>,
+    /// `request.uid`.
+    pub uid: String,
+    /// Namespace of the object.
+    pub namespace: String,
+    /// Name of the object.
+    pub name: String,
+    /// Why the request failed, where it did.
+    pub error: Option<InterpretError>,
+    /// The `ResourceInterpreterContext` with the response, as JSON.
+    pub body: Vec<u8>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ResponseContext<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    response: Response<'a>,
+}
+
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Response<'a> {
+    uid: &'a str,
+    successful: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<ResponseStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replica_requirements: Option<Requirements>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replicas: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    components: Option<Vec<Component>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dependencies: Option<Vec<Dependency>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    raw_status: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    healthy: Option<bool>,
+}
+
+#[derive(Serialize)]
+struct ResponseStatus {
+    message: String,
+    code: i32,
+}
+
+/// Writes the answer.
+pub(crate) fn encode<O, I>(
+    request: &Request<'_, O, I>,
+    outcome: Result<Outcome, InterpretError>,
+) -> Interpretation {
+    let error = outcome.as_ref().err().cloned();
+    let mut response = Response {
+        uid: &request.uid,
+        successful: error.is_none(),
+        ..Response::default()
+    };
+    let mut patch = Patch::default();
+    match outcome {
+        Ok(Outcome::Patch(found)) => patch = found,
+        Ok(outcome) => response.fill(outcome),
+        Err(error) => {
+            response.status = Some(ResponseStatus {
+                message: error.to_string(),
+                code: UNPROCESSABLE,
+            });
+        }
+    }
+    let context = ResponseContext {
+        api_version: API_VERSION,
+        kind: KIND,
+        response,
+    };
+    Interpretation {
+        operation: request.operation().ok(),
+        kind: request.kind().ok(),
+        uid: request.uid.to_string(),
+        namespace: request.namespace.to_string(),
+        name: request.name.to_string(),
+        error,
+        body: with_patch(serde_json::to_vec(&context).unwrap_or_default(), &patch),
+    }
+}
+
+/// Puts a patch at the end of an answer. It can be large, and base64 needs no search for what must be escaped.
+fn with_patch(mut answer: Vec<u8>, patch: &Patch) -> Vec<u8> {
+    const END: &[u8] = b"}}";
+    if patch.is_empty() || !answer.ends_with(END) {
+        return answer;
+    }
+    answer.truncate(answer.len() - END.len());
+    let patch = STANDARD.encode(patch.to_json());
+    for part in [
+        br#","patchType":"JSONPatch","patch":""#,
+        patch.as_bytes(),
+        b"\"",
+        END,
+    ] {
+        answer.extend_from_slice(part);
+    }
+    answer
+}
+
+impl Response<'_> {
+    fn fill(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Replicas {
+                replicas,
+                requirements,
+            } => {
+                self.replicas = Some(replicas);
+                self.replica_requirements = requirements;
+            }
+            Outcome::Components(components) => self.components = Some(components),
+            // It is appended, and not a field.
+            Outcome::Patch(_) => {}
+            Outcome::Dependencies(dependencies) => self.dependencies = Some(dependencies),
+            Outcome::Status(status) => self.raw_status = Some(status),
+            Outcome::Health(healthy) => self.healthy = Some(healthy),
+        }
+    }
+}
