@@ -15,7 +15,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Child;
 use tokio::time::{sleep, timeout};
@@ -138,8 +138,13 @@ async fn slow_clients_do_not_hold_up_calls() {
     )
     .await;
     let idle = server.memory();
-    let half_open =
-        join_all((0..EACH).map(|_| TcpStream::connect(("localhost", server.port)))).await;
+    // A first byte makes the kernel see to it that the server hears of the connection, however many there are at once.
+    let half_open = join_all((0..EACH).map(|_| async {
+        let mut stream = TcpStream::connect(("localhost", server.port)).await?;
+        stream.write_all(&[22]).await?;
+        Ok(stream)
+    }))
+    .await;
     let mut half_open: Vec<_> = half_open.into_iter().collect::<io::Result<_>>().unwrap();
     let mut slow = Vec::new();
     for start in [
