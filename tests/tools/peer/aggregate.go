@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -158,19 +159,37 @@ func (d *deployment) join(cells []*cell, former *report) *written {
 	if former == nil {
 		former = &report{}
 	}
-	current := d.sharesAddUp(cells)
+	shares := d.shares(cells)
+	desired, err := d.desired()
+	total := int64(desired)
+	current := err == nil && areOf(shares, total, former.Cells)
 	carried := false
 	status := &written{}
 	for _, known := range cells {
 		current = current && known.current(d.Metadata.Generation)
 		carried = carried || known.carriesGeneration()
 		status.add(known.counters)
-		if len(cells) > 1 && known.spoke {
-			status.Cells = append(status.Cells, memory{
-				Conditions: known.conditions, counters: known.counters, Name: known.name,
-				ResourceTemplateGeneration: known.generation,
-			})
+	}
+	remembered := make(map[string]*memory, len(former.Cells))
+	if !current {
+		for index := range former.Cells {
+			remembered[former.Cells[index].Name] = &former.Cells[index]
 		}
+	}
+	for _, known := range cells {
+		if !known.spoke || len(cells) == 1 && known.now() {
+			continue
+		}
+		entry := memory{
+			Conditions: known.conditions, counters: known.counters, Name: known.name,
+			ResourceTemplateGeneration: known.generation,
+		}
+		if current {
+			entry.AssignedReplicas, entry.TemplateReplicas = ptr.To(shares[known.name]), &total
+		} else if before := remembered[known.name]; before != nil {
+			entry.AssignedReplicas, entry.TemplateReplicas = before.AssignedReplicas, before.TemplateReplicas
+		}
+		status.Cells = append(status.Cells, entry)
 	}
 	status.saturate()
 	translate := func(carried, upToDate bool, former *int64) *int64 {
@@ -233,30 +252,50 @@ func (c *cell) judged(conditionType string) bool {
 	return condition == nil || equal(condition.ObservedGeneration, c.report.Generation)
 }
 
-// sharesAddUp tells whether the replicas of all cells sum to the template's, or each equal them.
-func (d *deployment) sharesAddUp(cells []*cell) bool {
-	total, err := d.desired()
-	if err != nil {
-		return false
-	}
-	var sum int64
-	each := true
+// shares gives the replicas that each cell says it was assigned, where all of them say it.
+func (d *deployment) shares(cells []*cell) map[string]int64 {
+	shares := make(map[string]int64, len(cells))
 	for _, known := range cells {
 		if !known.now() {
-			return false
+			return nil
 		}
 		share := known.report.AssignedReplicas
 		if d.Spec.Replicas == nil && known.report.AssignedMinReplicas != nil {
 			share = known.report.AssignedMinReplicas
 		}
 		if share == nil {
+			return nil
+		}
+		shares[known.name] = min(max(*share, 0), math.MaxInt32)
+	}
+	return shares
+}
+
+// areOf tells whether these are the shares of this total: they sum to it or each equals it, none is nothing, and with
+// a new total at least one is new.
+func areOf(shares map[string]int64, total int64, memories []memory) bool {
+	if shares == nil {
+		return false
+	}
+	var sum int64
+	each := true
+	for _, share := range shares {
+		if total > 0 && share == 0 {
 			return false
 		}
-		part := min(max(*share, 0), math.MaxInt32)
-		each = each && part == int64(total)
-		sum += part
+		each = each && share == total
+		sum += share
 	}
-	return each || sum == int64(total)
+	remembered := make(map[string]int64, len(memories))
+	ofAnother := false
+	for index := range memories {
+		known := &memories[index]
+		ofAnother = ofAnother || known.TemplateReplicas != nil && *known.TemplateReplicas != total
+		if known.AssignedReplicas != nil {
+			remembered[known.Name] = *known.AssignedReplicas
+		}
+	}
+	return (each || sum == total) && !(ofAnother && maps.Equal(shares, remembered))
 }
 
 // joinConditions gives one condition per type, sorted by type: Available holds where any cell has it, every other type is
@@ -338,6 +377,7 @@ func (w *written) says(former *report) bool {
 		slices.EqualFunc(former.Cells, w.Cells, func(one, other memory) bool {
 			return one.Name == other.Name && one.counters == other.counters &&
 				equal(one.ResourceTemplateGeneration, other.ResourceTemplateGeneration) &&
+				equal(one.AssignedReplicas, other.AssignedReplicas) && equal(one.TemplateReplicas, other.TemplateReplicas) &&
 				slices.EqualFunc(one.Conditions, other.Conditions, equalConditions)
 		}) && len(former.others()) == 0
 }

@@ -37,10 +37,12 @@ type counters struct {
 
 // memory is an entry of status.cells.
 type memory struct {
-	Conditions []condition `json:"conditions,omitempty"`
+	AssignedReplicas *int64      `json:"assignedReplicas,omitempty"`
+	Conditions       []condition `json:"conditions,omitempty"`
 	counters
 	Name                       string `json:"name"`
 	ResourceTemplateGeneration *int64 `json:"resourceTemplateGeneration,omitempty"`
+	TemplateReplicas           *int64 `json:"templateReplicas,omitempty"`
 }
 
 // report is a status, as a cell reported it or as it was written to the hub.
