@@ -102,7 +102,11 @@ fn answers(operation: Operation, kind: Kind, response: &Value) {
             let patch = STANDARD
                 .decode(patch.as_str().expect("text"))
                 .expect("base64");
-            let patch: Vec<Value> = serde_json::from_slice(&patch).expect("a list");
+            let _: Vec<&RawValue> = serde_json::from_slice(&patch).expect("a list");
+            // The same holds for a number beyond every type, which no API server has.
+            let Ok(patch) = serde_json::from_slice::<Vec<Value>>(&patch) else {
+                return;
+            };
             assert!(!patch.is_empty());
             for step in &patch {
                 assert_eq!(step["op"], "add");
