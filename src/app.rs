@@ -10,7 +10,7 @@ use controllers::{ca_bundle::Delays, cell, management};
 use kube::Client;
 use planes::{Tasks, clock, connect};
 use prometheus_client::registry::Registry;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -109,16 +109,7 @@ impl App {
             name = signals.next() => bail!("a second {name} came before the controllers had stopped"),
         };
         lease.release().await;
-        tokio::select! {
-            () = sleep_until(delay_over) => {}
-            () = servers_stop.cancelled() => {}
-            name = signals.next() => bail!("a second {name} came before all requests were answered"),
-        }
-        servers_stop.cancel();
-        let servers_failure = tokio::select! {
-            failure = servers.tasks.ended() => failure,
-            name = signals.next() => bail!("a second {name} came before all requests were answered"),
-        };
+        let servers_failure = servers.end(delay_over, &mut signals).await?;
         if let Some(failure) = work_failure.or(servers_failure) {
             bail!(failure);
         }

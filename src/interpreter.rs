@@ -5,13 +5,12 @@ use std::io::{Write, stdout};
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use certs::{Acceptor, Certificates, Files};
+use controllers::ca_bundle;
 use planes::clock;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
-use tokio::time::sleep;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
@@ -84,16 +83,8 @@ async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
         () = stop.cancelled() => {}
     }
     servers.draining.cancel();
-    tokio::select! {
-        () = sleep(args.server.shutdown_delay) => {}
-        () = stop.cancelled() => {}
-        name = signals.next() => bail!("a second {name} came before all requests were answered"),
-    }
-    stop.cancel();
-    let failure = tokio::select! {
-        failure = servers.tasks.ended() => failure,
-        name = signals.next() => bail!("a second {name} came before all requests were answered"),
-    };
+    let delay_over = Instant::now() + args.server.shutdown_delay;
+    let failure = servers.end(delay_over, &mut signals).await?;
     match failure {
         Some(failure) => bail!(failure),
         None => info!("stopped"),
@@ -121,20 +112,19 @@ fn self_signed(args: &InterpreterArgs, port: u16) -> anyhow::Result<Acceptor> {
         _ => bail!("--url is {url:?}, must be https://HOST[:PORT]/interpret"),
     };
     let certificates = Certificates::self_signed(&[host], clock::now())?;
-    let registration = registration(&url, &certificates.authorities_pem())?;
+    let registration = registration(&url, &ca_bundle::encode(&certificates.authorities))?;
     print_and_close(&registration).context("stdout")?;
     Ok(certificates.into())
 }
 
-/// The deployed registration, with this address and these authorities.
-fn registration(url: &str, authorities: &str) -> anyhow::Result<String> {
+/// The deployed registration, with this address and this `caBundle`.
+fn registration(url: &str, bundle: &str) -> anyhow::Result<String> {
     let mut registration: Value = serde_saphyr::from_str(REGISTRATION)?;
     let webhooks = registration
         .get_mut("webhooks")
         .and_then(Value::as_array_mut);
     for webhook in webhooks.into_iter().flatten() {
         if let Some(webhook) = webhook.as_object_mut() {
-            let bundle = STANDARD.encode(authorities);
             webhook.insert(
                 "clientConfig".into(),
                 json!({"url": url, "caBundle": bundle}),
@@ -155,11 +145,15 @@ fn print_and_close(text: &str) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+
     use super::*;
 
     #[test]
     fn the_registration_is_the_deployed_one_with_an_address() {
-        let text = registration("https://127.0.0.1:9443/interpret", "PEM").unwrap();
+        let text =
+            registration("https://127.0.0.1:9443/interpret", &STANDARD.encode("PEM")).unwrap();
         let registration: Value = serde_saphyr::from_str(&text).unwrap();
         assert_eq!(registration["metadata"]["name"], "compute-federation");
         let [webhook] = registration["webhooks"].as_array().unwrap().as_slice() else {

@@ -4,16 +4,18 @@ use std::convert::Infallible;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use axum::Router;
 use certs::{Acceptor, Limits, Metrics, Reloader, Shutdown};
 use hyper_util::service::TowerToHyperService;
 use planes::Tasks;
 use tokio::net::TcpListener;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::args::BindAddress;
+use crate::signals::Signals;
 
 /// How often the files of a certificate are looked at that no flag is for.
 pub(crate) const CERTIFICATE_POLL: Duration = Duration::from_secs(1);
@@ -60,6 +62,31 @@ impl Servers {
             certs::serve(listener, acceptor, service, limits, metrics, shutdown).await;
             Ok::<_, Infallible>(())
         });
+    }
+
+    /// Stops once `delay_over` is past and all requests are answered. Gives why a server ended, if one did by itself.
+    ///
+    /// # Errors
+    ///
+    /// When another signal comes before that.
+    pub(crate) async fn end(
+        &self,
+        delay_over: Instant,
+        signals: &mut Signals,
+    ) -> anyhow::Result<Option<String>> {
+        let stop = self.tasks.stop();
+        let end = async {
+            tokio::select! {
+                () = sleep_until(delay_over) => {}
+                () = stop.cancelled() => {}
+            }
+            stop.cancel();
+            self.tasks.ended().await
+        };
+        tokio::select! {
+            failure = end => Ok(failure),
+            name = signals.next() => bail!("a second {name} came before all requests were answered"),
+        }
     }
 
     /// Serves what operators ask, with the usual bounds.

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use pem::{EncodeConfig, LineEnding};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -194,17 +193,6 @@ impl Certificates {
     /// [`CertificateError::NotIssued`] when a name cannot stand in a certificate.
     pub fn self_signed(names: &[String], now: Timestamp) -> Result<Self, CertificateError> {
         Self::issue(names, now).map_err(CertificateError::NotIssued)
-    }
-
-    /// The authorities as PEM.
-    pub fn authorities_pem(&self) -> String {
-        let blocks: Vec<_> = self
-            .authorities
-            .iter()
-            .map(|authority| pem::Pem::new("CERTIFICATE", authority.as_slice()))
-            .collect();
-        let lines = EncodeConfig::new().set_line_ending(LineEnding::LF);
-        pem::encode_many_config(&blocks, lines)
     }
 
     fn issue(names: &[String], now: Timestamp) -> Result<Self, Box<dyn Error + Send + Sync>> {

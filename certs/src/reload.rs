@@ -24,7 +24,6 @@ pub struct Reloader {
     files: Files,
     clock: Clock,
     seen: Option<Pem>,
-    problem: Option<String>,
     /// What callers trust, where that is known.
     trusted: Option<watch::Receiver<Authorities>>,
     /// A certificate whose authorities are not trusted yet.
@@ -64,7 +63,6 @@ impl Reloader {
             files,
             clock,
             seen: None,
-            problem: None,
             trusted: None,
             waiting: None,
             config: Arc::new(ArcSwapOption::empty()),
@@ -74,7 +72,8 @@ impl Reloader {
             Ok(()) => {}
             Err(error @ CertificateError::Missing(_)) => {
                 warn!(%error, "waiting for the certificate");
-                reloader.failed(error.to_string());
+                let problem = Some(error.to_string());
+                reloader.state.send_modify(|state| state.problem = problem);
             }
             Err(error) => return Err(error),
         }
@@ -121,9 +120,7 @@ impl Reloader {
                 () = stop.cancelled() => return,
                 _ = ticks.tick() => {
                     let problem = self.poll().err().map(|error| error.to_string());
-                    if problem != self.problem {
-                        self.changed_problem(problem);
-                    }
+                    self.report(problem);
                 }
                 () = trust => {}
             }
@@ -131,24 +128,19 @@ impl Reloader {
         }
     }
 
-    fn changed_problem(&mut self, problem: Option<String>) {
-        match problem {
-            Some(problem) => {
+    /// Tells of a problem once, and of its end.
+    fn report(&self, problem: Option<String>) {
+        self.state.send_if_modified(|state| {
+            if state.problem == problem {
+                return false;
+            }
+            if let Some(problem) = &problem {
                 warn!(%problem, "certificate not reloaded; the former one, if any, stays in service");
-                self.state.send_modify(|state| state.failures += 1);
-                self.failed(problem);
+                state.failures += 1;
             }
-            None => {
-                self.problem = None;
-                self.state.send_modify(|state| state.problem = None);
-            }
-        }
-    }
-
-    fn failed(&mut self, problem: String) {
-        self.state
-            .send_modify(|state| state.problem = Some(problem.clone()));
-        self.problem = Some(problem);
+            state.problem = problem;
+            true
+        });
     }
 
     fn poll(&mut self) -> Result<(), CertificateError> {

@@ -226,7 +226,8 @@ fn decode(bundle: &str) -> Option<Authorities> {
     Some(blocks.into_iter().map(pem::Pem::into_contents).collect())
 }
 
-fn encode(bundle: &Authorities) -> String {
+/// Authorities in the form of a `caBundle`: PEM in base64.
+pub fn encode(bundle: &Authorities) -> String {
     let blocks: Vec<_> = bundle
         .iter()
         .map(|authority| pem::Pem::new("CERTIFICATE", authority.as_slice()))
