@@ -48,7 +48,7 @@ const BARRED: [(&str, &[&str]); 4] = [
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--format-version", "1", "--locked"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .current_dir(harness::checkout::root())
         .output()
         .unwrap();
     let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -129,10 +129,7 @@ fn sources(folder: &str) -> Vec<(String, String)> {
         }
     }
     let mut files = Vec::new();
-    collect(
-        &Path::new(env!("CARGO_MANIFEST_DIR")).join(folder),
-        &mut files,
-    );
+    collect(&harness::checkout::root().join(folder), &mut files);
     assert!(!files.is_empty());
     files
 }

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 fn corpus(target: &str) -> Vec<Vec<u8>> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR"))
+    let directory = Path::new(&std::env::var("CARGO_MANIFEST_DIR").unwrap())
         .join("corpus")
         .join(target);
     let mut files: Vec<_> = fs::read_dir(directory)

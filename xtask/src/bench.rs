@@ -108,7 +108,7 @@ impl Row {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     ensure!(args.rounds > 0, "--rounds must not be 0");
-    let directory = build::root().join("target/bench");
+    let directory = harness::checkout::root().join("target/bench");
     let bench = prepare(args.rounds, &directory)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

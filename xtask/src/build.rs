@@ -1,15 +1,10 @@
 //! Cargo, called for what the commands need.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, ensure};
-
-/// The root of the checkout.
-pub(crate) fn root() -> PathBuf {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    manifest.parent().unwrap_or(manifest).to_owned()
-}
+use harness::checkout::root;
 
 /// The build's target directory.
 pub(crate) fn target() -> PathBuf {

@@ -3,8 +3,8 @@
 use std::fs;
 
 use anyhow::{Context, bail};
+use harness::checkout::root;
 
-use crate::build::root;
 use crate::output::print;
 
 /// Writes the files, or with `check` fails if one differs from what would be written.

@@ -7,6 +7,8 @@ use std::process::Command;
 use anyhow::{Context, bail};
 use tokio::time::Instant;
 
+use crate::checkout;
+
 /// The cache, which one process at a time fills.
 pub(crate) struct Cache {
     directory: PathBuf,
@@ -71,7 +73,7 @@ pub(crate) fn build(
 
 /// The module.
 pub(crate) fn tools() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools")
+    checkout::root().join("tests/tools")
 }
 
 /// `XDG_CACHE_HOME`, else `~/.cache`, and the project's name.

@@ -8,6 +8,7 @@
 //! itself, started once more.
 
 pub mod audit;
+pub mod checkout;
 pub mod federation;
 mod files;
 mod go;

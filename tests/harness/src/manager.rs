@@ -1,7 +1,7 @@
 //! compute-federation itself, in one of its roles.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -11,6 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
+use crate::checkout;
 use crate::federation::Setup;
 use crate::plane::{Plane, flag};
 use crate::process::{Life, Process, Program};
@@ -245,5 +246,5 @@ async fn get(port: u16, path: &str) -> anyhow::Result<(u16, String)> {
 
 /// The path of the deployment's manifests.
 pub(crate) fn deploy() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy")
+    checkout::root().join("deploy")
 }

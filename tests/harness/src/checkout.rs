@@ -1,0 +1,15 @@
+//! Where the sources are.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+/// The root of the checkout that Cargo runs in. Several checkouts can share a target directory, and a program in it can
+/// have been built from another one: the place of the build counts only for a program that Cargo has not started.
+pub fn root() -> PathBuf {
+    let run = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let package = run.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).to_owned());
+    let root = package
+        .ancestors()
+        .find(|folder| folder.join("Cargo.lock").exists());
+    root.unwrap_or(&package).to_owned()
+}
