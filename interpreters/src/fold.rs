@@ -4,17 +4,19 @@
 //! cells first and then the groups gives the same value, and so the same bytes. [`StatusFold::render`] reads it
 //! together with the object that the status is for, whose former status is the memory of cells that are silent.
 
+mod canonical;
 mod condition;
+mod entry;
 mod known;
 mod render;
 mod report;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+
+use crate::cursor::{Cursor, OtherForm};
 
 pub(crate) use report::Report;
 
@@ -24,8 +26,12 @@ const UNNAMED: &str = "unnamed";
 /// What the cells of one WorkloadDeployment say, by cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatusFold<'a> {
-    cells: BTreeMap<Cow<'a, str>, Contribution<'a>>,
+    /// Sorted by name, each cell once.
+    cells: Vec<Named<'a>>,
 }
+
+/// What a cell says, with its name.
+type Named<'a> = (Cow<'a, str>, Contribution<'a>);
 
 /// What one cell says. The order decides which of two contributions of one cell stays: one that says more.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,10 +54,11 @@ enum Silence<'a> {
 /// `AggregatedStatusItem` (karmada.md 4.1).
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Item<'a, S = Report<'a>> {
+struct Item<'a> {
     #[serde(borrow, default)]
     cluster_name: Cow<'a, str>,
-    status: Option<S>,
+    #[serde(borrow)]
+    status: Option<&'a RawValue>,
     #[serde(default)]
     applied: bool,
     #[serde(borrow, default)]
@@ -67,100 +74,80 @@ struct ItemName<'a> {
 }
 
 impl<'a> StatusFold<'a> {
-    /// The fold over a list of `AggregatedStatusItem`.
+    /// The fold over a list of `AggregatedStatusItem`. Where they are not written as usual, they are read one by one.
     ///
     /// # Errors
     ///
     /// When the text is no list.
     pub fn of_items(items: &'a str) -> Result<Self, serde_json::Error> {
-        // As a rule all items decode, and then each is read once.
-        if let Ok(items) = serde_json::from_str::<Vec<Item<'a>>>(items) {
-            return Ok(items.into_iter().collect());
-        }
         let items = serde_json::from_str::<Vec<&'a RawValue>>(items)?;
-        Ok(items
-            .into_iter()
-            .map(Self::of_item)
-            .fold(Self::default(), Self::merge))
+        Ok(Self::of(
+            items.into_iter().map(Contribution::of_item).collect(),
+        ))
     }
 
     /// The fold over one `AggregatedStatusItem`. One that cannot be read counts as a cell that does not report: an error
     /// would withhold what all other cells say.
     pub fn of_item(item: &'a RawValue) -> Self {
-        let contribution = match serde_json::from_str::<Item<'a, &'a RawValue>>(item.get()) {
-            Ok(item) => Contribution::from(Item {
-                status: item.status.and_then(|status| Report::parse(status.get())),
-                cluster_name: item.cluster_name,
-                applied: item.applied,
-                applied_message: item.applied_message,
-            }),
-            Err(_) => {
-                let name = serde_json::from_str::<ItemName<'a>>(item.get());
-                let name = name.map(|item| item.cluster_name).unwrap_or_default();
-                (
-                    name,
-                    Contribution {
-                        report: None,
-                        silence: Some(Silence::NotReported),
-                    },
-                )
-            }
-        };
-        let mut fold = Self::default();
-        fold.add(contribution);
-        fold
+        Self::of(vec![Contribution::of_item(item)])
     }
 
-    /// Keeps what a cell says, unless more is known of it.
-    fn add(&mut self, (name, contribution): (Cow<'a, str>, Contribution<'a>)) {
-        let name = if name.is_empty() {
-            Cow::Borrowed(UNNAMED)
-        } else {
-            name
-        };
-        match self.cells.entry(name) {
-            Entry::Vacant(entry) => {
-                entry.insert(contribution);
-            }
-            Entry::Occupied(mut entry) => {
-                if *entry.get() < contribution {
-                    entry.insert(contribution);
-                }
+    /// Reads a list of `AggregatedStatusItem`, of which so many are expected.
+    pub(crate) fn read(cursor: &mut Cursor<'a>, expected: usize) -> Result<Self, OtherForm> {
+        canonical::fold(cursor, expected)
+    }
+
+    /// Keeps of each cell what says most.
+    fn of(mut cells: Vec<Named<'a>>) -> Self {
+        for (name, _) in &mut cells {
+            if name.is_empty() {
+                *name = Cow::Borrowed(UNNAMED);
             }
         }
+        if !cells.is_sorted_by(|(one, _), (next, _)| one < next) {
+            cells.sort_by(|one, other| other.cmp(one));
+            cells.dedup_by(|(less, _), (most, _)| less == most);
+            cells.reverse();
+        }
+        Self { cells }
     }
 
     /// Both together.
     #[must_use]
     pub fn merge(mut self, other: Self) -> Self {
-        other.cells.into_iter().for_each(|cell| self.add(cell));
-        self
-    }
-}
-
-impl<'a> FromIterator<Item<'a>> for StatusFold<'a> {
-    fn from_iter<T: IntoIterator<Item = Item<'a>>>(items: T) -> Self {
-        let mut fold = Self::default();
-        for item in items {
-            fold.add(Contribution::from(item));
-        }
-        fold
+        self.cells.extend(other.cells);
+        Self::of(self.cells)
     }
 }
 
 impl<'a> Contribution<'a> {
-    fn from(item: Item<'a>) -> (Cow<'a, str>, Self) {
-        let report = item.status.and_then(Report::checked);
-        let silence = if !item.applied {
-            Some(Silence::NotApplied {
-                message: item.applied_message,
-            })
-        } else if report.is_none() {
-            Some(Silence::NotReported)
-        } else {
-            None
-        };
-        (item.cluster_name, Self { report, silence })
+    fn of_item(item: &'a RawValue) -> Named<'a> {
+        match serde_json::from_str::<Item<'a>>(item.get()) {
+            Ok(item) => {
+                let report = item.status.and_then(|status| Report::parse(status.get()));
+                let silence = if !item.applied {
+                    Some(Silence::NotApplied {
+                        message: item.applied_message,
+                    })
+                } else if report.is_none() {
+                    Some(Silence::NotReported)
+                } else {
+                    None
+                };
+                (item.cluster_name, Self { report, silence })
+            }
+            Err(_) => {
+                let name = serde_json::from_str::<ItemName<'a>>(item.get());
+                let unread = Self {
+                    report: None,
+                    silence: Some(Silence::NotReported),
+                };
+                (
+                    name.map(|item| item.cluster_name).unwrap_or_default(),
+                    unread,
+                )
+            }
+        }
     }
 }
 

@@ -112,7 +112,7 @@ fn retain(desired: &Instance<'_>, observed: &Instance<'_>) -> Patch {
     if let Some(controller) = observed.spec.controller
         && !desired.is_some_and(|desired| same(desired, controller.get()))
     {
-        patch.add("/spec/controller", controller.to_owned());
+        patch.add("/spec/controller", controller.get());
     }
     patch
 }
@@ -187,7 +187,7 @@ fn aggregate_status(instance: &Instance<'_>, items: &[&RawValue]) -> Patch {
         .status
         .is_some_and(|former| same(former.get(), status.get()));
     if !outranked && !unchanged {
-        patch.add("/status", status.to_owned());
+        patch.add("/status", status.get());
     }
     patch
 }

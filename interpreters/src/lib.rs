@@ -6,6 +6,7 @@
 //!
 //! [`fold`] joins what several cells report about one WorkloadDeployment.
 
+mod cursor;
 mod dependencies;
 mod error;
 pub mod fold;
@@ -20,14 +21,15 @@ mod tests;
 mod workload_deployment;
 
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde_json::value::RawValue;
 
 pub use error::InterpretError;
 pub use review::{Interpretation, Kind, MalformedReview, Operation};
 
-use fold::{Item, Report};
+use cursor::{Cursor, OtherForm};
+use fold::StatusFold;
 use instance::Instance;
-use review::{Outcome, Request};
+use review::{Outcome, Request, Usual};
 use workload_deployment::WorkloadDeployment;
 
 /// Answers one `ResourceInterpreterContext` (karmada.md 1).
@@ -39,7 +41,8 @@ use workload_deployment::WorkloadDeployment;
 /// [`MalformedReview`] when `body` is no request that could be answered in its own protocol: it is not JSON, or has no
 /// `request.uid`. Every other failure is an answer with `successful: false`.
 pub fn interpret(body: &[u8], now: Timestamp) -> Result<Interpretation, MalformedReview> {
-    if let Some(interpretation) = in_one_pass(body, now) {
+    let body = review::text(body)?;
+    if let Ok(interpretation) = in_one_pass(body, now) {
         return Ok(interpretation);
     }
     // Step by step: what is wrong is found where it is.
@@ -65,38 +68,36 @@ fn answer(request: &Request<'_>, now: Timestamp) -> Result<Outcome, InterpretErr
     }
 }
 
-/// Reads the object together with its envelope. `None` where that does not go smoothly.
-fn in_one_pass(body: &[u8], now: Timestamp) -> Option<Interpretation> {
-    let announced = review::announced(body)?;
-    match announced {
-        (Kind::WorkloadDeployment, Operation::AggregateStatus) => {
-            let mut request: Request<'_, WorkloadDeployment<'_, Report<'_>>, Vec<Item<'_>>> =
-                decode_as(announced, body)?;
-            let (deployment, items) = (request.object.take()?, request.aggregated_status.take());
-            let outcome =
-                workload_deployment::aggregate(deployment, items.unwrap_or_default(), now);
-            Some(review::encode(&request, Ok(outcome)))
+/// Reads the object together with its envelope, where both are written as usual.
+fn in_one_pass(body: &str, now: Timestamp) -> Result<Interpretation, OtherForm> {
+    let usual = Usual::new(body)?;
+    let operation = usual.operation;
+    match usual.kind {
+        Kind::WorkloadDeployment if operation == Operation::AggregateStatus => {
+            let mut request: Request<'_, _, StatusFold<'_>> = usual
+                .read(WorkloadDeployment::with_report, |cursor, deployment| {
+                    StatusFold::read(cursor, deployment.remembered())
+                })?;
+            let deployment = request.object.take().ok_or(OtherForm)?;
+            let fold = request.aggregated_status.take().unwrap_or_default();
+            let outcome = workload_deployment::aggregate(deployment, &fold, now);
+            Ok(review::encode(&request, Ok(outcome)))
         }
-        (Kind::WorkloadDeployment, operation) => {
-            let request: Request<'_, WorkloadDeployment<'_>> = decode_as(announced, body)?;
-            let outcome =
-                workload_deployment::interpret(operation, request.object.as_ref()?, &request);
-            Some(review::encode(&request, outcome))
+        Kind::WorkloadDeployment => {
+            let request: Request<'_, WorkloadDeployment<'_>> = usual.read(Cursor::value, any)?;
+            let deployment = request.object.as_ref().ok_or(OtherForm)?;
+            let outcome = workload_deployment::interpret(operation, deployment, &request);
+            Ok(review::encode(&request, outcome))
         }
-        (Kind::Instance, operation) => {
-            let request: Request<'_, Instance<'_>> = decode_as(announced, body)?;
-            let outcome = instance::interpret(operation, request.object.as_ref()?, &request);
-            Some(review::encode(&request, outcome))
+        Kind::Instance => {
+            let request: Request<'_, Instance<'_>> = usual.read(Cursor::value, any)?;
+            let instance = request.object.as_ref().ok_or(OtherForm)?;
+            let outcome = instance::interpret(operation, instance, &request);
+            Ok(review::encode(&request, outcome))
         }
     }
 }
 
-fn decode_as<'a, O, I>(announced: (Kind, Operation), body: &'a [u8]) -> Option<Request<'a, O, I>>
-where
-    O: Deserialize<'a>,
-    I: Deserialize<'a>,
-{
-    let request: Request<'a, O, I> = review::decode(body).ok()?;
-    let found = (request.kind().ok()?, request.operation().ok()?);
-    (found == announced).then_some(request)
+fn any<'a, O>(cursor: &mut Cursor<'a>, _: &O) -> Result<&'a RawValue, OtherForm> {
+    cursor.value()
 }

@@ -1,44 +1,49 @@
 //! JSON patches (RFC 6902) as they go back to Karmada. Each operation is an `add`, which works whether or not the field
 //! is there.
 
-use serde::Serialize;
-use serde_json::value::RawValue;
-
-/// A patch against `request.object`. Empty means that nothing changes.
+/// A patch against `request.object`: its operations as JSON. Empty means that nothing changes.
 #[derive(Debug, Default)]
-pub(crate) struct Patch(Vec<Add>);
-
-#[derive(Debug, Serialize)]
-struct Add {
-    op: &'static str,
-    path: &'static str,
-    value: Box<RawValue>,
-}
+pub(crate) struct Patch(Vec<u8>);
 
 impl Patch {
-    /// Sets the field at this JSON pointer; its parent must exist.
-    pub(crate) fn add(&mut self, path: &'static str, value: Box<RawValue>) {
-        self.0.push(Add {
-            op: "add",
-            path,
-            value,
+    /// Sets the field at this JSON pointer; its parent must exist. `write` appends the value as JSON, or says that it has
+    /// none.
+    pub(crate) fn add_written(
+        &mut self,
+        path: &'static str,
+        write: impl FnOnce(&mut Vec<u8>) -> bool,
+    ) {
+        let before = self.0.len();
+        let separator = if before == 0 { "[" } else { "," };
+        for part in [separator, r#"{"op":"add","path":""#, path, r#"","value":"#] {
+            self.0.extend_from_slice(part.as_bytes());
+        }
+        if write(&mut self.0) {
+            self.0.push(b'}');
+        } else {
+            self.0.truncate(before);
+        }
+    }
+
+    /// Sets the field at this JSON pointer to a JSON text; its parent must exist.
+    pub(crate) fn add(&mut self, path: &'static str, value: &str) {
+        self.add_written(path, |out| {
+            out.extend_from_slice(value.as_bytes());
+            true
         });
     }
 
     /// Sets the field at this JSON pointer to a number; its parent must exist.
     pub(crate) fn add_number(&mut self, path: &'static str, value: i32) {
-        if let Ok(value) = RawValue::from_string(value.to_string()) {
-            self.add(path, value);
+        self.add(path, &value.to_string());
+    }
+
+    /// The patch as JSON, if it changes anything.
+    pub(crate) fn into_json(mut self) -> Option<Vec<u8>> {
+        if self.0.is_empty() {
+            return None;
         }
-    }
-
-    /// Whether the patch changes nothing.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The patch as JSON.
-    pub(crate) fn to_json(&self) -> Vec<u8> {
-        serde_json::to_vec(&self.0).unwrap_or_default()
+        self.0.push(b']');
+        Some(self.0)
     }
 }

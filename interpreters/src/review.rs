@@ -1,6 +1,7 @@
 //! The wire protocol: `ResourceInterpreterContext`, `config.karmada.io/v1alpha1` (karmada.md 1).
 
 mod answer;
+mod usual;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,11 +15,10 @@ use crate::error::InterpretError;
 use crate::patch::Patch;
 pub use answer::Interpretation;
 pub(crate) use answer::encode;
+pub(crate) use usual::Usual;
 
 const API_VERSION: &str = "config.karmada.io/v1alpha1";
 const KIND: &str = "ResourceInterpreterContext";
-/// Bytes in which [`announced`] looks: names and namespaces are at most 253 and 63 long.
-const HEAD: usize = 1024;
 
 /// A body that cannot be answered in its own protocol.
 #[derive(Debug, Error)]
@@ -78,6 +78,10 @@ impl Operation {
             Self::InterpretHealth => "InterpretHealth",
         }
     }
+
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.as_str() == name)
+    }
 }
 
 /// A kind that can be interpreted.
@@ -100,22 +104,28 @@ impl Kind {
             Self::Instance => "Instance",
         }
     }
+
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.as_str() == name)
+    }
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Context<'a, R> {
+struct Context<'a> {
     #[serde(borrow, default)]
     api_version: Cow<'a, str>,
     #[serde(borrow, default)]
     kind: Cow<'a, str>,
-    request: Option<R>,
+    #[serde(borrow)]
+    request: Option<Request<'a>>,
 }
 
-/// One question about one object, as it was received: the object as `O`, what the cells report as `I`.
+/// One question about one object, as it was received: the object as `O`, what the cells report as `I`, the object of the
+/// cell as `P`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Request<'a, O = &'a RawValue, I = &'a RawValue> {
+pub(crate) struct Request<'a, O = &'a RawValue, I = &'a RawValue, P = &'a RawValue> {
     /// Identifies the call; the answer repeats it.
     #[serde(borrow, default)]
     uid: Cow<'a, str>,
@@ -128,8 +138,7 @@ pub(crate) struct Request<'a, O = &'a RawValue, I = &'a RawValue> {
     #[serde(borrow, default)]
     operation: Cow<'a, str>,
     pub(crate) object: Option<O>,
-    #[serde(borrow)]
-    observed_object: Option<&'a RawValue>,
+    pub(crate) observed_object: Option<P>,
     #[serde(default)]
     replicas: i32,
     /// What each cell reported, for `AggregateStatus`. Absent means none.
@@ -146,16 +155,23 @@ struct GroupVersionKind<'a> {
     kind: Cow<'a, str>,
 }
 
-impl<'a, O, I> Request<'a, O, I> {
+impl From<Kind> for GroupVersionKind<'_> {
+    fn from(kind: Kind) -> Self {
+        Self {
+            group: api::GROUP.into(),
+            version: api::VERSION.into(),
+            kind: kind.as_str().into(),
+        }
+    }
+}
+
+impl<O, I, P> Request<'_, O, I, P> {
     pub(crate) fn operation(&self) -> Result<Operation, InterpretError> {
-        Operation::ALL
-            .into_iter()
-            .find(|operation| operation.as_str() == self.operation)
-            .ok_or_else(|| {
-                let known = Operation::ALL.map(Operation::as_str).join(", ");
-                let problem = format!("unknown operation {:?}; known are {known}", self.operation);
-                InterpretError::new("request.operation", problem)
-            })
+        Operation::named(&self.operation).ok_or_else(|| {
+            let known = Operation::ALL.map(Operation::as_str).join(", ");
+            let problem = format!("unknown operation {:?}; known are {known}", self.operation);
+            InterpretError::new("request.operation", problem)
+        })
     }
 
     pub(crate) fn kind(&self) -> Result<Kind, InterpretError> {
@@ -164,8 +180,7 @@ impl<'a, O, I> Request<'a, O, I> {
             version,
             kind,
         } = &self.kind;
-        let known = (group == api::GROUP && version == api::VERSION)
-            .then(|| Kind::ALL.into_iter().find(|known| known.as_str() == kind));
+        let known = (group == api::GROUP && version == api::VERSION).then(|| Kind::named(kind));
         known.flatten().ok_or_else(|| {
             let names = Kind::ALL.map(Kind::as_str).join(" and ");
             let problem = format!(
@@ -176,16 +191,18 @@ impl<'a, O, I> Request<'a, O, I> {
         })
     }
 
+    /// The share of one cell, for `ReviseReplica`.
+    pub(crate) fn replicas(&self) -> i32 {
+        self.replicas
+    }
+}
+
+impl<'a, O> Request<'a, O> {
     /// The object of the cell, for Retain.
     pub(crate) fn observed_object(&self) -> Result<&'a str, InterpretError> {
         self.observed_object
             .map(RawValue::get)
             .ok_or_else(|| InterpretError::missing("request.observedObject"))
-    }
-
-    /// The share of one cell, for `ReviseReplica`.
-    pub(crate) fn replicas(&self) -> i32 {
-        self.replicas
     }
 }
 
@@ -203,34 +220,13 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What a body says in its first bytes that it is about. Karmada writes kind and operation before the object
-/// (karmada.md 1.2): then the object can be read together with its envelope. Where the body turns out to be something
-/// else, this was wrong.
-pub(crate) fn announced(body: &[u8]) -> Option<(Kind, Operation)> {
-    let head = String::from_utf8_lossy(body.get(..HEAD.min(body.len()))?);
-    let named = |before: &str| Some(head.split_once(before)?.1.split_once('"')?.0);
-    let (kind, operation) = (named(r#""v1alpha","kind":""#)?, named(r#""operation":""#)?);
-    Some((
-        Kind::ALL.into_iter().find(|known| known.as_str() == kind)?,
-        Operation::ALL
-            .into_iter()
-            .find(|known| known.as_str() == operation)?,
-    ))
-}
-
-/// Reads the envelope. An object that is a `RawValue` is only delimited.
-pub(crate) fn decode<'a, O, I>(body: &'a [u8]) -> Result<Request<'a, O, I>, MalformedReview>
-where
-    O: Deserialize<'a>,
-    I: Deserialize<'a>,
-{
+/// Reads the envelope; an object is only delimited.
+pub(crate) fn decode(body: &str) -> Result<Request<'_>, MalformedReview> {
     let Context {
         api_version,
         kind,
         request,
-    }: Context<'a, Request<'a, O, I>> = text(body)
-        .and_then(serde_json::from_str)
-        .map_err(MalformedReview::NotAReview)?;
+    }: Context<'_> = serde_json::from_str(body).map_err(MalformedReview::NotAReview)?;
     let expect = |field: &str, value: &str, expected: &str| {
         if value.is_empty() || value == expected {
             Ok(())
@@ -252,8 +248,10 @@ where
 }
 
 /// The body as text. All of it is checked at once: parts that no one reads must be right, too.
-fn text(body: &[u8]) -> Result<&str, serde_json::Error> {
-    std::str::from_utf8(body).map_err(serde_json::Error::custom)
+pub(crate) fn text(body: &[u8]) -> Result<&str, MalformedReview> {
+    std::str::from_utf8(body)
+        .map_err(serde_json::Error::custom)
+        .map_err(MalformedReview::NotAReview)
 }
 
 /// What an operation found out.

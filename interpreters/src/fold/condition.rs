@@ -6,6 +6,9 @@ use api::condition::{MESSAGE_MAX, REASON_MAX, TYPE_MAX};
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
+use super::canonical::conditions;
+use crate::cursor::Cursor;
+
 /// A condition. Its fields stand in the order in which they are written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -21,6 +24,58 @@ pub(super) struct Condition<'a> {
     pub(super) status: api::ConditionStatus,
     #[serde(rename = "type", borrow)]
     pub(super) type_: Cow<'a, str>,
+}
+
+/// The conditions that an entry of `status.cells` remembers.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(from = "Vec<Condition<'a>>", bound(deserialize = "'de: 'a"))]
+pub(super) enum Conditions<'a> {
+    /// As the fold writes them; they are valid. As a rule they are not needed in any other form.
+    Written(&'a str),
+    Listed(Vec<Condition<'a>>),
+}
+
+impl Default for Conditions<'_> {
+    fn default() -> Self {
+        Self::Listed(Vec::new())
+    }
+}
+
+impl<'a> From<Vec<Condition<'a>>> for Conditions<'a> {
+    fn from(conditions: Vec<Condition<'a>>) -> Self {
+        Self::Listed(conditions)
+    }
+}
+
+impl<'a> Conditions<'a> {
+    /// Each of them.
+    pub(super) fn list(&self) -> Cow<'_, [Condition<'a>]> {
+        match self {
+            Self::Written(text) => {
+                let read = conditions(&mut Cursor::new(text));
+                read.map(|(conditions, _)| conditions)
+                    .unwrap_or_default()
+                    .into()
+            }
+            Self::Listed(conditions) => conditions.into(),
+        }
+    }
+
+    /// How the fold writes them, where it is known.
+    pub(super) fn written(&self) -> Option<&'a str> {
+        match self {
+            Self::Written(text) => Some(text),
+            Self::Listed(_) => None,
+        }
+    }
+
+    /// Whether the CRD's validation lets all of them pass.
+    pub(super) fn are_valid(&self) -> bool {
+        match self {
+            Self::Written(_) => true,
+            Self::Listed(conditions) => conditions.iter().all(Condition::is_valid),
+        }
+    }
 }
 
 impl Condition<'_> {

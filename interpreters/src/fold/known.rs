@@ -1,17 +1,21 @@
 //! What is known of one cell, and whether it has acted on what the hub wants.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::Template;
 use super::condition::Condition;
-use super::report::{CellEntry, CellMemory, Counters, Report, saturated};
+use super::entry::CellEntry;
+use super::report::{CellMemory, Counters, Report, saturated};
 
 /// What is known of one cell: its report, or what it said before it fell silent.
 pub(super) struct Known<'f, 'a> {
     /// `None` where it cannot be told whose it is.
     pub(super) name: Option<&'f str>,
     pub(super) counters: Counters,
-    pub(super) conditions: &'f [Condition<'a>],
+    pub(super) conditions: Cow<'f, [Condition<'a>]>,
+    /// How these are written, where it is known.
+    pub(super) written: Option<&'a str>,
     pub(super) resource_template_generation: Option<i64>,
     /// The report, or the status without a name, that has the other fields.
     pub(super) whole: Option<&'f Report<'a>>,
@@ -19,7 +23,7 @@ pub(super) struct Known<'f, 'a> {
 }
 
 /// The share of a cell, and of which total it is: as they were when all cells had their shares last.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Assigned {
     pub(super) assigned_replicas: Option<i32>,
     pub(super) template_replicas: Option<i32>,
@@ -37,7 +41,8 @@ impl<'f, 'a> Known<'f, 'a> {
         Self {
             name: Some(name),
             counters: report.counters,
-            conditions: &report.conditions,
+            conditions: Cow::Borrowed(&report.conditions),
+            written: report.written,
             resource_template_generation: report.generations.resource_template_generation,
             whole: Some(report),
             said: if current {
@@ -53,7 +58,8 @@ impl<'f, 'a> Known<'f, 'a> {
         Self {
             name,
             counters: former.counters,
-            conditions: &former.conditions,
+            conditions: Cow::Borrowed(&former.conditions),
+            written: former.written,
             resource_template_generation: None,
             whole: Some(former),
             said: Said::Before,
@@ -65,8 +71,9 @@ impl<'f, 'a> Known<'f, 'a> {
             name: Some(name),
             counters: memory.map(CellMemory::counters).unwrap_or_default(),
             conditions: memory
-                .map(|cell| cell.conditions.as_slice())
+                .map(|cell| cell.conditions.list())
                 .unwrap_or_default(),
+            written: memory.and_then(|cell| cell.conditions.written()),
             resource_template_generation: memory.and_then(|cell| cell.resource_template_generation),
             whole: None,
             said: if memory.is_some() {
@@ -78,31 +85,12 @@ impl<'f, 'a> Known<'f, 'a> {
     }
 
     /// The entry in `status.cells`; a cell that never said anything has none.
-    pub(super) fn memory(&self, assigned: Assigned) -> Option<CellEntry<'f, 'a>> {
-        let name = self.name?;
-        if matches!(self.said, Said::Never) {
-            return None;
-        }
-        let Counters {
-            current_replicas,
-            desired_replicas,
-            ready_replicas,
-            replicas,
-        } = self.counters;
-        let Assigned {
-            assigned_replicas,
-            template_replicas,
-        } = assigned;
+    pub(super) fn memory(&self, assigned: Assigned) -> Option<CellEntry<'_, 'a>> {
+        let name = self.name.filter(|_| !matches!(self.said, Said::Never))?;
         Some(CellEntry {
-            assigned_replicas,
-            conditions: self.conditions,
-            current_replicas,
-            desired_replicas,
             name,
-            ready_replicas,
-            replicas,
-            resource_template_generation: self.resource_template_generation,
-            template_replicas,
+            known: self,
+            assigned,
         })
     }
 
@@ -181,24 +169,27 @@ pub(super) fn shares<'k>(
         .collect()
 }
 
-/// Replicas by cell.
-pub(super) type Shares<'k> = BTreeMap<&'k str, i32>;
+/// Replicas by cell, sorted by name.
+pub(super) type Shares<'k> = Vec<(&'k str, i32)>;
 
 /// Whether these are the shares of this total: they sum to it, or each equals it. Karmada sends a new template out with
 /// the shares of the former total first (karmada.md 12, 2), so the generation alone does not tell. Neither does a sum that
 /// is right by chance: with a new total at least one share is new, and no cell keeps a share of nothing.
 pub(super) fn are_of(shares: &Shares<'_>, total: i32, memory: &[CellMemory<'_>]) -> bool {
     let sum = shares
-        .values()
-        .fold(0_i32, |sum, share| sum.saturating_add(*share));
-    let adds_up = sum == total || shares.values().all(|share| *share == total);
-    let has_none = total > 0 && shares.values().any(|share| *share == 0);
+        .iter()
+        .fold(0_i32, |sum, (_, share)| sum.saturating_add(*share));
+    let adds_up = sum == total || shares.iter().all(|(_, share)| *share == total);
+    let has_none = total > 0 && shares.iter().any(|(_, share)| *share == 0);
     let of_another_total = memory
         .iter()
         .any(|cell| cell.template_replicas.is_some_and(|former| former != total));
-    let remembered: Shares<'_> = memory
-        .iter()
-        .filter_map(|cell| Some((cell.name.as_ref(), cell.assigned_replicas?)))
-        .collect();
-    adds_up && !has_none && !(of_another_total && remembered == *shares)
+    let remembered = || {
+        let cells = memory.iter();
+        let shares = cells.filter_map(|cell| Some((cell.name.as_ref(), cell.assigned_replicas?)));
+        shares.collect::<BTreeMap<_, _>>()
+    };
+    adds_up
+        && !has_none
+        && !(of_another_total && remembered().into_iter().eq(shares.iter().copied()))
 }

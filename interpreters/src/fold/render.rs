@@ -7,12 +7,11 @@ use api::ConditionStatus;
 use api::condition::MESSAGE_MAX;
 use api::workload_deployment::{AVAILABLE, CELLS_REPORTING};
 use jiff::Timestamp;
-use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
 
 use super::condition::Condition;
+use super::entry::CellEntry;
 use super::known::{Assigned, Known, Said, are_of, is_current, shares};
-use super::report::{CellEntry, CellMemory, Counters, Generations, Report, saturated};
+use super::report::{CellMemory, Counters, Generations, Report, saturated};
 use super::{Silence, StatusFold, Template};
 use crate::raw::same;
 
@@ -38,28 +37,28 @@ impl<'a> StatusFold<'a> {
     /// is left as it is. `now` is the time of a condition that begins with this call.
     pub fn render(&self, template: &Template<'a>, now: Timestamp) -> Option<String> {
         let former = template.status.and_then(Report::parse);
+        let mut text = Vec::new();
         self.with_status(template, former.as_ref(), now, |status| {
-            serde_json::to_string(&status.fields()).ok()
+            status.write(&mut text)
         })?
+        .ok()?;
+        String::from_utf8(text).ok()
     }
 
-    /// The status as [`render`](Self::render) has it, if it says anything else than that of `template`.
-    pub fn change(&self, template: &Template<'a>, now: Timestamp) -> Option<Box<RawValue>> {
-        let former = template.status.and_then(Report::parse);
-        self.change_of(template, former.as_ref(), now)
-    }
-
-    /// The same where the status of `template` has been read already.
-    pub(crate) fn change_of(
+    /// Appends the status as [`render`](Self::render) has it, if it says anything else than `former`, which is that of
+    /// `template`. Whether it does, is returned.
+    pub(crate) fn write_change(
         &self,
         template: &Template<'a>,
         former: Option<&Report<'a>>,
         now: Timestamp,
-    ) -> Option<Box<RawValue>> {
-        self.with_status(template, former, now, |status| match former {
-            Some(former) if status.says_the_same_as(former) => None,
-            _ => to_raw_value(&status.fields()).ok(),
-        })?
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let written = self.with_status(template, former, now, |status| match former {
+            Some(former) if status.says_the_same_as(former) => false,
+            _ => status.write(out).is_ok(),
+        });
+        written.unwrap_or(false)
     }
 
     /// Hands the status to `then`.
@@ -95,7 +94,7 @@ impl<'a> StatusFold<'a> {
 
         let single = known.len() == 1;
         let mut conditions = if single {
-            first.conditions.to_vec()
+            first.conditions.clone().into_owned()
         } else {
             join(&known, &former.conditions)
         };
@@ -110,7 +109,10 @@ impl<'a> StatusFold<'a> {
 
         let assigned = |cell: &Known<'_, '_>| match &shares {
             Some((shares, total)) if current => Assigned {
-                assigned_replicas: cell.name.and_then(|name| shares.get(name).copied()),
+                assigned_replicas: cell.name.and_then(|name| {
+                    let index = shares.binary_search_by_key(&name, |(name, _)| name).ok()?;
+                    shares.get(index).map(|(_, share)| *share)
+                }),
                 template_replicas: Some(*total),
             },
             _ => cell
@@ -148,7 +150,7 @@ impl<'a> StatusFold<'a> {
                 None => Known::remembered(name, memory.of_cell(name)),
             })
             .collect();
-        if self.cells.values().any(|cell| cell.report.is_some()) {
+        if self.cells.iter().any(|(_, cell)| cell.report.is_some()) {
             return cells;
         }
         // The status of a single cell that reported does not name it: that status itself is the memory.
@@ -214,14 +216,32 @@ impl<'a> StatusFold<'a> {
 }
 
 impl<'f, 'a> Status<'f, 'a> {
+    /// Appends the status as JSON.
+    fn write(self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+        out.push(b'{');
+        for (index, (name, field)) in self.fields().into_iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            serde_json::to_writer(&mut *out, name)?;
+            out.push(b':');
+            match field {
+                Field::Number(number) => serde_json::to_writer(&mut *out, &number)?,
+                Field::Conditions(conditions) => serde_json::to_writer(&mut *out, &conditions)?,
+                Field::Cells(cells) => write_cells(&cells, out)?,
+                Field::Other(text) => out.extend_from_slice(text.as_bytes()),
+            }
+        }
+        out.push(b'}');
+        Ok(())
+    }
+
     /// The fields by name; those that say nothing are left out.
     fn fields(self) -> BTreeMap<&'f str, Field<'f, 'a>> {
         let counters = self.counters;
         let mut fields: BTreeMap<&str, Field<'_, 'a>> = BTreeMap::new();
         for (name, text) in self.others.into_iter().flatten() {
-            if let Ok(value) = serde_json::from_str(text) {
-                fields.insert(name, Field::Other(value));
-            }
+            fields.insert(name, Field::Other(text));
         }
         fields.extend(
             [
@@ -270,20 +290,36 @@ impl<'f, 'a> Status<'f, 'a> {
             && self.observed_generation == observed_generation
             && former.generations == alone
             && self.conditions == former.conditions
-            && self.cells_reporting == former.cells_reporting
-            && self.cells == former.cells
+            && self.cells_reporting.as_ref() == former.cells_reporting.as_deref()
+            && self.cells.len() == former.cells.len()
+            && self
+                .cells
+                .iter()
+                .zip(&former.cells)
+                .all(|(cell, former)| cell.says_the_same_as(former))
             && same_others
     }
 }
 
 /// A value of the written status.
-#[derive(Serialize)]
-#[serde(untagged)]
 enum Field<'f, 'a> {
     Number(i64),
     Conditions(Vec<Condition<'a>>),
     Cells(Vec<CellEntry<'f, 'a>>),
-    Other(&'a RawValue),
+    Other(&'a str),
+}
+
+fn write_cells(cells: &[CellEntry<'_, '_>], out: &mut Vec<u8>) -> serde_json::Result<()> {
+    out.reserve(cells.iter().map(CellEntry::size).sum());
+    out.push(b'[');
+    for (index, cell) in cells.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        cell.write(out)?;
+    }
+    out.push(b']');
+    Ok(())
 }
 
 /// What the former status remembers of each cell, sorted by name.
@@ -326,7 +362,7 @@ fn sum(known: &[Known<'_, '_>]) -> Counters {
 fn join<'a>(known: &[Known<'_, 'a>], former: &[Condition<'a>]) -> Vec<Condition<'a>> {
     let mut deciding: BTreeMap<&str, (&str, &Condition<'a>)> = BTreeMap::new();
     for cell in known {
-        for condition in cell.conditions {
+        for condition in cell.conditions.iter() {
             let decides = match deciding.get(condition.type_.as_ref()) {
                 None => true,
                 Some((_, other)) if condition.type_ == AVAILABLE => condition.status > other.status,

@@ -8,10 +8,12 @@ use std::marker::PhantomData;
 use api::instance::LocationReference;
 use api::workload_deployment::CELLS_REPORTING;
 use serde::de::{self, Error as _, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::condition::Condition;
+use super::canonical;
+use super::condition::{Condition, Conditions};
+use crate::cursor::{Cursor, OtherForm};
 
 /// A status of a WorkloadDeployment, taken apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,8 +21,10 @@ pub(crate) struct Report<'a> {
     pub(super) counters: Counters,
     /// Without the fold's own.
     pub(super) conditions: Vec<Condition<'a>>,
+    /// How these conditions were written, where that is known to be how the fold writes them.
+    pub(super) written: Option<&'a str>,
     /// The fold's own condition: only a former status has it.
-    pub(super) cells_reporting: Option<Condition<'a>>,
+    pub(super) cells_reporting: Option<Box<Condition<'a>>>,
     pub(super) generations: Generations,
     /// `status.cells`: only a former status has it.
     pub(super) cells: Vec<CellMemory<'a>>,
@@ -54,7 +58,7 @@ pub(super) struct Generations {
 pub(super) struct CellMemory<'a> {
     pub(super) assigned_replicas: Option<i32>,
     #[serde(borrow, default)]
-    pub(super) conditions: Vec<Condition<'a>>,
+    pub(super) conditions: Conditions<'a>,
     pub(super) current_replicas: i32,
     pub(super) desired_replicas: i32,
     #[serde(borrow)]
@@ -65,43 +69,54 @@ pub(super) struct CellMemory<'a> {
     pub(super) template_replicas: Option<i32>,
 }
 
-/// An entry of `status.cells` that is written. Its fields stand in the order in which they are written.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct CellEntry<'f, 'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) assigned_replicas: Option<i32>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    pub(super) conditions: &'f [Condition<'a>],
-    pub(super) current_replicas: i32,
-    pub(super) desired_replicas: i32,
-    pub(super) name: &'f str,
-    pub(super) ready_replicas: i32,
-    pub(super) replicas: i32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) resource_template_generation: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) template_replicas: Option<i32>,
-}
-
 impl<'a> Report<'a> {
     /// Reads a status. `None` when there is nothing in it, or when a field has a type or a value that the CRD does not
     /// allow: what is written to the hub must pass the CRD's validation, or Karmada retries it for ever.
-    pub(super) fn parse(status: &'a str) -> Option<Self> {
+    pub(crate) fn parse(status: &'a str) -> Option<Self> {
+        let mut cursor = Cursor::new(status);
+        match canonical::report(&mut cursor) {
+            Ok(report) if cursor.rest().is_empty() => report.checked(),
+            _ => Self::parse_any(status),
+        }
+    }
+
+    /// The same for a status of any form.
+    pub(super) fn parse_any(status: &'a str) -> Option<Self> {
         serde_json::from_str::<Option<Self>>(status)
             .ok()??
             .checked()
     }
 
+    /// Reads a status of any form, as [`parse`](Self::parse) does.
+    pub(crate) fn read(cursor: &mut Cursor<'a>) -> Result<Option<Self>, OtherForm> {
+        let start = cursor.clone();
+        let report = canonical::report(cursor).map(Some).or_else(|_| {
+            *cursor = start;
+            cursor.value::<Option<Self>>()
+        })?;
+        Ok(report.and_then(Self::checked))
+    }
+
+    /// How many cells are in `status.cells`.
+    pub(crate) fn remembered(&self) -> usize {
+        self.cells.len()
+    }
+
     /// The report, unless there is nothing in it or the CRD does not allow a value.
-    pub(crate) fn checked(self) -> Option<Self> {
-        let remembered = self.cells.iter().flat_map(|cell| &cell.conditions);
-        let valid = self
-            .conditions
-            .iter()
-            .chain(remembered)
-            .all(Condition::is_valid);
+    pub(super) fn checked(self) -> Option<Self> {
+        let valid = (self.written.is_some() || self.conditions.iter().all(Condition::is_valid))
+            && self.cells.iter().all(|cell| cell.conditions.are_valid());
         (valid && !self.is_empty).then_some(self)
+    }
+
+    /// Takes the fold's own condition out of the others.
+    pub(super) fn take_own(&mut self) {
+        let is_own = |condition: &Condition<'a>| condition.type_ == CELLS_REPORTING;
+        if let Some(own) = self.conditions.iter().find(|condition| is_own(condition)) {
+            self.cells_reporting = Some(Box::new(own.clone()));
+            self.conditions.retain(|condition| !is_own(condition));
+            self.written = None;
+        }
     }
 }
 
@@ -165,17 +180,14 @@ impl<'de: 'a, 'a> Visitor<'de> for Fields<'a> {
         {
             return Err(M::Error::custom(CELLS_REPORTING));
         }
-        report.cells_reporting = conditions
-            .iter()
-            .find(|condition| is_own(condition))
-            .cloned();
-        conditions.retain(|condition| !is_own(condition));
-        Ok(Report {
+        let mut report = Report {
             counters,
             conditions,
             generations,
             ..report
-        })
+        };
+        report.take_own();
+        Ok(report)
     }
 }
 
@@ -247,29 +259,6 @@ fn counter<'de, M: MapAccess<'de>>(fields: &mut M) -> Result<i32, M::Error> {
 /// The nearest counter.
 pub(super) fn saturated(number: i64) -> i32 {
     i32::try_from(number).unwrap_or(if number < 0 { i32::MIN } else { i32::MAX })
-}
-
-impl PartialEq<CellMemory<'_>> for CellEntry<'_, '_> {
-    /// Whether the entry says what was read.
-    fn eq(&self, read: &CellMemory<'_>) -> bool {
-        self.name == read.name
-            && self.counters() == read.counters()
-            && self.conditions == read.conditions
-            && self.assigned_replicas == read.assigned_replicas
-            && self.resource_template_generation == read.resource_template_generation
-            && self.template_replicas == read.template_replicas
-    }
-}
-
-impl CellEntry<'_, '_> {
-    fn counters(&self) -> Counters {
-        Counters {
-            current_replicas: self.current_replicas,
-            desired_replicas: self.desired_replicas,
-            ready_replicas: self.ready_replicas,
-            replicas: self.replicas,
-        }
-    }
 }
 
 /// Whether the text is a `LocationReference` as an object: as an array of its fields it would be read, too.

@@ -1,7 +1,8 @@
 //! The answer to a request, as Karmada takes it (karmada.md 1.3).
 
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::Simd;
+use base64::engine::general_purpose::PAD;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -9,7 +10,6 @@ use super::{
     API_VERSION, Component, Dependency, KIND, Kind, Operation, Outcome, Request, Requirements,
 };
 use crate::error::InterpretError;
-use crate::patch::Patch;
 
 /// `response.status.code` of a request that cannot be answered. Karmada only shows it.
 const UNPROCESSABLE: i32 = 422;
@@ -69,8 +69,8 @@ struct ResponseStatus {
 }
 
 /// Writes the answer.
-pub(crate) fn encode<O, I>(
-    request: &Request<'_, O, I>,
+pub(crate) fn encode<O, I, P>(
+    request: &Request<'_, O, I, P>,
     outcome: Result<Outcome, InterpretError>,
 ) -> Interpretation {
     let error = outcome.as_ref().err().cloned();
@@ -79,9 +79,9 @@ pub(crate) fn encode<O, I>(
         successful: error.is_none(),
         ..Response::default()
     };
-    let mut patch = Patch::default();
+    let mut patch = None;
     match outcome {
-        Ok(Outcome::Patch(found)) => patch = found,
+        Ok(Outcome::Patch(found)) => patch = found.into_json(),
         Ok(outcome) => response.fill(outcome),
         Err(error) => {
             response.status = Some(ResponseStatus {
@@ -102,27 +102,28 @@ pub(crate) fn encode<O, I>(
         namespace: request.namespace.to_string(),
         name: request.name.to_string(),
         error,
-        body: with_patch(serde_json::to_vec(&context).unwrap_or_default(), &patch),
+        body: with_patch(
+            serde_json::to_string(&context).unwrap_or_default(),
+            patch.as_deref(),
+        ),
     }
 }
 
 /// Puts a patch at the end of an answer. It can be large, and base64 needs no search for what must be escaped.
-fn with_patch(mut answer: Vec<u8>, patch: &Patch) -> Vec<u8> {
-    const END: &[u8] = b"}}";
-    if patch.is_empty() || !answer.ends_with(END) {
-        return answer;
+fn with_patch(mut answer: String, patch: Option<&[u8]>) -> Vec<u8> {
+    const START: &str = r#","patchType":"JSONPatch","patch":""#;
+    const END: &str = "}}";
+    if let Some(patch) = patch
+        && answer.ends_with(END)
+    {
+        answer.truncate(answer.len() - END.len());
+        answer.reserve(START.len() + patch.len().div_ceil(3) * 4 + 1 + END.len());
+        answer.push_str(START);
+        Simd::standard(PAD).encode_string(patch, &mut answer);
+        answer.push('"');
+        answer.push_str(END);
     }
-    answer.truncate(answer.len() - END.len());
-    let patch = STANDARD.encode(patch.to_json());
-    for part in [
-        br#","patchType":"JSONPatch","patch":""#,
-        patch.as_bytes(),
-        b"\"",
-        END,
-    ] {
-        answer.extend_from_slice(part);
-    }
-    answer
+    answer.into_bytes()
 }
 
 impl Response<'_> {

@@ -16,7 +16,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::NOW;
-use crate::fold::{StatusFold, Template};
+use crate::fold::{Report, StatusFold, Template};
 use crate::raw::same;
 use cells::{Cell, all_current, cells};
 use generate::{Round, histories};
@@ -101,8 +101,10 @@ fn render(fold: &StatusFold<'_>, round: &Round, former: Option<&str>, now: &str)
 }
 
 fn change(fold: &StatusFold<'_>, round: &Round, former: Option<&str>) -> Option<String> {
-    let change = fold.change(&template(round, former), NOW.parse::<Timestamp>().unwrap());
-    change.map(|change| change.get().to_owned())
+    let (former, mut text) = (former.and_then(Report::parse), Vec::new());
+    let (template, now) = (template(round, None), NOW.parse::<Timestamp>().unwrap());
+    let changed = fold.write_change(&template, former.as_ref(), now, &mut text);
+    changed.then(|| String::from_utf8(text).unwrap())
 }
 
 /// Any order, any grouping, and any repetition of the items give the same value, and the same bytes.

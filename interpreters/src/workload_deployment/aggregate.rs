@@ -3,38 +3,69 @@
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 
-use super::WorkloadDeployment;
+use super::{Metadata, Spec, WorkloadDeployment};
 use crate::InterpretError;
-use crate::fold::{Item, Report, StatusFold, Template};
+use crate::cursor::{Cursor, OtherForm};
+use crate::fold::{Report, StatusFold, Template};
 use crate::patch::Patch;
 use crate::raw::parse;
 use crate::review::{Outcome, Request};
 
+impl<'a> WorkloadDeployment<'a, Report<'a>> {
+    /// Reads an object whose fields are sorted, as Karmada sends it.
+    pub(crate) fn with_report(cursor: &mut Cursor<'a>) -> Result<Self, OtherForm> {
+        cursor.open()?;
+        for name in [r#""apiVersion":"#, r#""kind":"#] {
+            if cursor.field(name) {
+                cursor.text()?;
+            }
+        }
+        let metadata = match cursor.field(r#""metadata":"#) {
+            true => cursor.value()?,
+            false => Metadata::default(),
+        };
+        let spec = match cursor.field(r#""spec":"#) {
+            true => cursor.value()?,
+            false => Spec::default(),
+        };
+        let status = match cursor.field(r#""status":"#) {
+            true => Report::read(cursor)?,
+            false => None,
+        };
+        cursor.close()?;
+        Ok(Self {
+            metadata,
+            spec,
+            status,
+        })
+    }
+
+    /// How many cells the status remembers.
+    pub(crate) fn remembered(&self) -> usize {
+        self.status.as_ref().map_or(0, Report::remembered)
+    }
+}
+
 /// The fold over all items, rendered once. No items, or a status that says the same, give no patch.
 pub(crate) fn aggregate(
     mut deployment: WorkloadDeployment<'_, Report<'_>>,
-    items: Vec<Item<'_>>,
+    fold: &StatusFold<'_>,
     now: Timestamp,
 ) -> Outcome {
-    let former = deployment.status.take().and_then(Report::checked);
-    let change =
-        StatusFold::from_iter(items).change_of(&template(&deployment), former.as_ref(), now);
-    patch(change)
+    let former = deployment.status.take();
+    patch(fold, &template(&deployment), former.as_ref(), now)
 }
 
-/// The same where not everything in the request can be read as what it should be.
+/// The same where not everything in the request is written as usual.
 pub(crate) fn aggregate_text(
     request: &Request<'_>,
     now: Timestamp,
 ) -> Result<Outcome, InterpretError> {
     let deployment: WorkloadDeployment<'_> = parse("request.object", request.object()?)?;
-    let template = Template {
-        status: deployment.status.map(RawValue::get),
-        ..template(&deployment)
-    };
+    let former = deployment.status.map(RawValue::get).and_then(Report::parse);
     let fold = StatusFold::of_items(request.aggregated_status())
         .map_err(|error| InterpretError::new("request.aggregatedStatus", error))?;
-    Ok(patch(fold.change(&template, now)))
+    Ok(patch(&fold, &template(&deployment), former.as_ref(), now))
 }
 
 fn template<S>(deployment: &WorkloadDeployment<'_, S>) -> Template<'static> {
@@ -46,10 +77,15 @@ fn template<S>(deployment: &WorkloadDeployment<'_, S>) -> Template<'static> {
     }
 }
 
-fn patch(status: Option<Box<RawValue>>) -> Outcome {
+fn patch<'a>(
+    fold: &StatusFold<'a>,
+    template: &Template<'a>,
+    former: Option<&Report<'a>>,
+    now: Timestamp,
+) -> Outcome {
     let mut patch = Patch::default();
-    if let Some(status) = status {
-        patch.add("/status", status);
-    }
+    patch.add_written("/status", |out| {
+        fold.write_change(template, former, now, out)
+    });
     Outcome::Patch(patch)
 }

@@ -1,0 +1,163 @@
+//! Reading JSON in the one form in which it mostly arrives: compact, the fields in a known order, texts without escapes.
+//! Where anything else stands, the reader gives up, and the general way decides what the text says.
+
+use serde::Deserialize;
+use serde_json::Deserializer;
+
+/// A place in a JSON text. What is read is passed; after [`OtherForm`] the place is of no use.
+#[derive(Clone)]
+pub(crate) struct Cursor<'a> {
+    rest: &'a str,
+    /// Whether the last thing passed was the start of an object.
+    opened: bool,
+}
+
+/// The text has, or may have, another form than the one that is read here.
+#[derive(Debug)]
+pub(crate) struct OtherForm;
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(text: &'a str) -> Self {
+        Self {
+            rest: text,
+            opened: false,
+        }
+    }
+
+    /// What has not been read.
+    pub(crate) fn rest(&self) -> &'a str {
+        self.rest
+    }
+
+    /// What stands between an earlier place and this one.
+    pub(crate) fn since(&self, start: &Self) -> Option<&'a str> {
+        start
+            .rest
+            .get(..start.rest.len().checked_sub(self.rest.len())?)
+    }
+
+    /// Passes exactly this.
+    #[inline]
+    pub(crate) fn literal(&mut self, literal: &str) -> Result<(), OtherForm> {
+        self.rest = self.rest.strip_prefix(literal).ok_or(OtherForm)?;
+        Ok(())
+    }
+
+    /// Passes the start of an object.
+    #[inline]
+    pub(crate) fn open(&mut self) -> Result<(), OtherForm> {
+        self.literal("{")?;
+        self.opened = true;
+        Ok(())
+    }
+
+    /// Passes the name of a field, given with its quotes and colon, if that is the next one.
+    #[inline]
+    pub(crate) fn field(&mut self, name: &str) -> bool {
+        let rest = match self.opened {
+            true => Some(self.rest),
+            false => self.rest.strip_prefix(','),
+        };
+        let Some(rest) = rest.and_then(|rest| rest.strip_prefix(name)) else {
+            return false;
+        };
+        self.rest = rest;
+        self.opened = false;
+        true
+    }
+
+    /// Passes the end of an object.
+    #[inline]
+    pub(crate) fn close(&mut self) -> Result<(), OtherForm> {
+        self.literal("}")?;
+        self.opened = false;
+        Ok(())
+    }
+
+    /// Reads a list, each element by `element`.
+    pub(crate) fn list(
+        &mut self,
+        mut element: impl FnMut(&mut Self) -> Result<(), OtherForm>,
+    ) -> Result<(), OtherForm> {
+        self.literal("[")?;
+        if self.literal("]").is_ok() {
+            return Ok(());
+        }
+        loop {
+            element(self)?;
+            if self.literal(",").is_err() {
+                return self.literal("]");
+            }
+        }
+    }
+
+    /// Reads a text without escapes.
+    #[inline]
+    pub(crate) fn text(&mut self) -> Result<&'a str, OtherForm> {
+        self.literal("\"")?;
+        let end = plain(self.rest.as_bytes());
+        let (text, rest) = self.rest.split_at_checked(end).ok_or(OtherForm)?;
+        self.rest = rest;
+        self.literal("\"")?;
+        Ok(text)
+    }
+
+    /// Reads an integer as it is written by everyone: without a fraction, an exponent or a needless zero.
+    #[inline]
+    pub(crate) fn integer(&mut self) -> Result<i64, OtherForm> {
+        /// A number of so many digits is within the type.
+        const DIGITS: usize = 18;
+        let unsigned = self.rest.strip_prefix('-');
+        let mut rest = unsigned.unwrap_or(self.rest).as_bytes();
+        let start = rest;
+        let mut number = 0;
+        while let [digit @ b'0'..=b'9', after @ ..] = rest
+            && start.len() - rest.len() < DIGITS
+        {
+            number = number * 10 + i64::from(digit - b'0');
+            rest = after;
+        }
+        let digits = start.len() - rest.len();
+        let needless = start.starts_with(b"0") && (digits > 1 || unsigned.is_some());
+        let more = rest
+            .first()
+            .is_none_or(|next| matches!(next, b'0'..=b'9' | b'.' | b'e' | b'E'));
+        if digits == 0 || needless || more {
+            return Err(OtherForm);
+        }
+        let end = self.rest.len() - rest.len();
+        self.rest = self.rest.get(end..).ok_or(OtherForm)?;
+        Ok(if unsigned.is_some() { -number } else { number })
+    }
+
+    /// Reads a value of any form.
+    pub(crate) fn value<T: Deserialize<'a>>(&mut self) -> Result<T, OtherForm> {
+        let mut values = Deserializer::from_str(self.rest).into_iter::<T>();
+        let value = values.next().and_then(Result::ok).ok_or(OtherForm)?;
+        self.rest = self.rest.get(values.byte_offset()..).ok_or(OtherForm)?;
+        Ok(value)
+    }
+}
+
+/// How many bytes come before the first one that ends a text or stands for something else in it.
+#[inline]
+fn plain(text: &[u8]) -> usize {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGHEST: u64 = ONES << 7;
+    // The highest bit of the first byte that is below `limit`, and perhaps of bytes after it.
+    let below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit)) & !word;
+    let (words, tail) = text.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let control = below(word, b' ');
+        let quote = below(word ^ (ONES * u64::from(b'"')), 1);
+        let escape = below(word ^ (ONES * u64::from(b'\\')), 1);
+        let found = (control | quote | escape) & HIGHEST;
+        if found != 0 {
+            return index * 8 + found.trailing_zeros() as usize / 8;
+        }
+    }
+    let special = |byte: &u8| *byte < b' ' || matches!(byte, b'"' | b'\\');
+    let rest = tail.iter().position(special).unwrap_or(tail.len());
+    words.len() * 8 + rest
+}

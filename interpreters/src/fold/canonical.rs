@@ -1,0 +1,215 @@
+//! Reading statuses in the form in which the fold writes them, which is also that in which Karmada passes on what
+//! `InterpretStatus` answers. What is read here is valid, and written again it is the same text.
+
+use std::borrow::Cow;
+
+use api::ConditionStatus;
+use serde_json::value::RawValue;
+
+use super::condition::{Condition, Conditions};
+use super::report::{CellMemory, Counters, Generations, Report, saturated};
+use super::{Contribution, Named, Silence, StatusFold};
+use crate::cursor::{Cursor, OtherForm};
+
+type Read<T> = Result<T, OtherForm>;
+
+/// The fold over a list of `AggregatedStatusItem`.
+pub(super) fn fold<'a>(cursor: &mut Cursor<'a>, expected: usize) -> Read<StatusFold<'a>> {
+    let mut cells = Vec::with_capacity(expected);
+    cursor.list(|cursor| {
+        let start = cursor.clone();
+        let cell = item(cursor).or_else(|_| {
+            *cursor = start;
+            cursor.value::<&'a RawValue>().map(Contribution::of_item)
+        });
+        cells.push(cell?);
+        Ok(())
+    })?;
+    Ok(StatusFold::of(cells))
+}
+
+/// One `AggregatedStatusItem` with a status.
+fn item<'a>(cursor: &mut Cursor<'a>) -> Read<Named<'a>> {
+    let (mut name, mut status, mut applied, mut message) = (None, None, None, None);
+    cursor.open()?;
+    loop {
+        if cursor.field(r#""clusterName":"#) {
+            once(&mut name, cursor.text()?)?;
+        } else if cursor.field(r#""status":"#) {
+            once(&mut status, report(cursor)?)?;
+        } else if cursor.field(r#""applied":true"#) {
+            once(&mut applied, true)?;
+        } else if cursor.field(r#""applied":false"#) {
+            once(&mut applied, false)?;
+        } else if cursor.field(r#""appliedMessage":"#) {
+            once(&mut message, cursor.text()?)?;
+        } else if cursor.field(r#""health":"#) {
+            cursor.text()?;
+        } else {
+            break;
+        }
+    }
+    cursor.close()?;
+    let message = Cow::Borrowed(message.unwrap_or_default());
+    let contribution = Contribution {
+        report: Some(status.and_then(Report::checked).ok_or(OtherForm)?),
+        silence: (applied != Some(true)).then_some(Silence::NotApplied { message }),
+    };
+    Ok((name.unwrap_or_default().into(), contribution))
+}
+
+/// Keeps the value of a field that must not come twice.
+fn once<T>(field: &mut Option<T>, value: T) -> Read<()> {
+    match field.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(OtherForm),
+    }
+}
+
+/// A status with at least one field, its fields sorted. Its `status.cells` may have other forms.
+pub(super) fn report<'a>(cursor: &mut Cursor<'a>) -> Read<Report<'a>> {
+    let start = cursor.clone();
+    let mut report = Report::default();
+    cursor.open()?;
+    let assigned_min_replicas = number(cursor, r#""assignedMinReplicas":"#)?;
+    let assigned_replicas = number(cursor, r#""assignedReplicas":"#)?;
+    if cursor.field(r#""cells":"#) {
+        cursor.list(|cursor| {
+            report.cells.push(cell(cursor)?);
+            Ok(())
+        })?;
+    }
+    if cursor.field(r#""conditions":"#) {
+        (report.conditions, report.written) = conditions(cursor)?;
+        report.take_own();
+    }
+    let current_replicas = counter(cursor, r#""currentReplicas":"#)?;
+    let desired_replicas = counter(cursor, r#""desiredReplicas":"#)?;
+    let generation = number(cursor, r#""generation":"#)?;
+    let observed_generation = number(cursor, r#""observedGeneration":"#)?;
+    report.counters = Counters {
+        current_replicas,
+        desired_replicas,
+        ready_replicas: counter(cursor, r#""readyReplicas":"#)?,
+        replicas: counter(cursor, r#""replicas":"#)?,
+    };
+    report.generations = Generations {
+        assigned_min_replicas,
+        assigned_replicas,
+        generation,
+        observed_generation,
+        resource_template_generation: number(cursor, r#""resourceTemplateGeneration":"#)?,
+    };
+    cursor.close()?;
+    match cursor.since(&start) {
+        None | Some("{}") => Err(OtherForm),
+        Some(_) => Ok(report),
+    }
+}
+
+/// An entry of `status.cells`.
+fn cell<'a>(cursor: &mut Cursor<'a>) -> Read<CellMemory<'a>> {
+    let start = cursor.clone();
+    canonical_cell(cursor).or_else(|_| {
+        *cursor = start;
+        cursor.value()
+    })
+}
+
+fn canonical_cell<'a>(cursor: &mut Cursor<'a>) -> Read<CellMemory<'a>> {
+    cursor.open()?;
+    let assigned_replicas = small(number(cursor, r#""assignedReplicas":"#)?)?;
+    let mut remembered = Conditions::default();
+    if cursor.field(r#""conditions":"#) {
+        let start = cursor.clone();
+        cursor.list(|cursor| condition(cursor).map(drop))?;
+        let written = cursor.since(&start).filter(|text| *text != "[]");
+        remembered = Conditions::Written(written.ok_or(OtherForm)?);
+    }
+    let current_replicas = required(cursor, r#""currentReplicas":"#)?;
+    let desired_replicas = required(cursor, r#""desiredReplicas":"#)?;
+    if !cursor.field(r#""name":"#) {
+        return Err(OtherForm);
+    }
+    let cell = CellMemory {
+        assigned_replicas,
+        conditions: remembered,
+        current_replicas,
+        desired_replicas,
+        name: cursor.text()?.into(),
+        ready_replicas: required(cursor, r#""readyReplicas":"#)?,
+        replicas: required(cursor, r#""replicas":"#)?,
+        resource_template_generation: number(cursor, r#""resourceTemplateGeneration":"#)?,
+        template_replicas: small(number(cursor, r#""templateReplicas":"#)?)?,
+    };
+    cursor.close()?;
+    Ok(cell)
+}
+
+/// Conditions, and how they are written.
+pub(super) fn conditions<'a>(
+    cursor: &mut Cursor<'a>,
+) -> Read<(Vec<Condition<'a>>, Option<&'a str>)> {
+    let start = cursor.clone();
+    let mut conditions = Vec::new();
+    cursor.list(|cursor| {
+        conditions.push(condition(cursor)?);
+        Ok(())
+    })?;
+    // Without any, there is nothing that would be written.
+    let written = cursor.since(&start).filter(|_| !conditions.is_empty());
+    Ok((conditions, written))
+}
+
+fn condition<'a>(cursor: &mut Cursor<'a>) -> Read<Condition<'a>> {
+    cursor.literal(r#"{"lastTransitionTime":"#)?;
+    let last_transition_time = cursor.text()?.into();
+    cursor.literal(r#","message":"#)?;
+    let message = cursor.text()?.into();
+    let observed_generation = number(cursor, r#""observedGeneration":"#)?;
+    cursor.literal(r#","reason":"#)?;
+    let reason = cursor.text()?.into();
+    cursor.literal(r#","status":"#)?;
+    let status = match cursor.text()? {
+        "True" => ConditionStatus::True,
+        "False" => ConditionStatus::False,
+        "Unknown" => ConditionStatus::Unknown,
+        _ => return Err(OtherForm),
+    };
+    cursor.literal(r#","type":"#)?;
+    let condition = Condition {
+        last_transition_time,
+        message,
+        observed_generation,
+        reason,
+        status,
+        type_: cursor.text()?.into(),
+    };
+    cursor.literal("}")?;
+    condition.is_valid().then_some(condition).ok_or(OtherForm)
+}
+
+/// A number that may be absent.
+#[inline]
+fn number(cursor: &mut Cursor<'_>, name: &str) -> Read<Option<i64>> {
+    match cursor.field(name) {
+        true => cursor.integer().map(Some),
+        false => Ok(None),
+    }
+}
+
+/// A counter; where it is absent it is 0.
+#[inline]
+fn counter(cursor: &mut Cursor<'_>, name: &str) -> Read<i32> {
+    Ok(saturated(number(cursor, name)?.unwrap_or_default()))
+}
+
+#[inline]
+fn required(cursor: &mut Cursor<'_>, name: &str) -> Read<i32> {
+    small(number(cursor, name)?)?.ok_or(OtherForm)
+}
+
+#[inline]
+fn small(number: Option<i64>) -> Read<Option<i32>> {
+    number.map(i32::try_from).transpose().map_err(|_| OtherForm)
+}
