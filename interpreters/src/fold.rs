@@ -7,6 +7,7 @@
 mod canonical;
 mod condition;
 mod entry;
+mod join;
 mod known;
 mod render;
 mod report;

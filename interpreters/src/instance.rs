@@ -3,14 +3,13 @@
 //! No policy of ours selects Instances; these rules hold where an operator's does.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
-use api::annotations::EXPECTED_REFERENCED_DATA;
 use api::instance::READY;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::InterpretError;
+use crate::annotations::Annotations;
 use crate::dependencies;
 use crate::patch::Patch;
 use crate::raw::{parse, same};
@@ -53,7 +52,7 @@ pub(crate) fn interpret<O>(
         Operation::InterpretDependency => Outcome::Dependencies(dependencies::of_instance_spec(
             &instance.metadata.namespace,
             &instance.spec,
-            instance.metadata.expected_referenced_data(),
+            instance.metadata.annotations.expected_referenced_data(),
         )),
         Operation::InterpretStatus => Outcome::Status(instance.reported_status()?),
         Operation::InterpretHealth => Outcome::Health(rank(instance.status) == Rank::Ready),
@@ -75,18 +74,11 @@ pub(crate) struct Instance<'a> {
 #[serde(rename_all = "camelCase")]
 struct Metadata<'a> {
     #[serde(borrow, default)]
-    annotations: BTreeMap<Cow<'a, str>, Cow<'a, str>>,
+    annotations: Annotations<'a>,
     #[serde(borrow)]
     deletion_timestamp: Option<&'a RawValue>,
     #[serde(borrow, default)]
     namespace: Cow<'a, str>,
-}
-
-impl Metadata<'_> {
-    fn expected_referenced_data(&self) -> &str {
-        let value = self.annotations.get(EXPECTED_REFERENCED_DATA);
-        value.map(AsRef::as_ref).unwrap_or_default()
-    }
 }
 
 impl Instance<'_> {

@@ -6,6 +6,7 @@
 //!
 //! [`fold`] joins what several cells report about one WorkloadDeployment.
 
+mod annotations;
 mod cursor;
 mod dependencies;
 mod error;
@@ -18,10 +19,10 @@ pub mod review;
 mod template;
 #[cfg(test)]
 mod tests;
+mod text;
 mod workload_deployment;
 
 use jiff::Timestamp;
-use serde_json::value::RawValue;
 
 pub use error::InterpretError;
 pub use review::{Interpretation, Kind, MalformedReview, Operation};
@@ -29,7 +30,7 @@ pub use review::{Interpretation, Kind, MalformedReview, Operation};
 use cursor::{Cursor, OtherForm};
 use fold::StatusFold;
 use instance::Instance;
-use review::{Outcome, Request, Usual};
+use review::{Outcome, Request, Usual, unread};
 use workload_deployment::WorkloadDeployment;
 
 /// Answers one `ResourceInterpreterContext` (karmada.md 1).
@@ -83,21 +84,12 @@ fn in_one_pass(body: &str, now: Timestamp) -> Result<Interpretation, OtherForm> 
             let outcome = workload_deployment::aggregate(deployment, &fold, now);
             Ok(review::encode(&request, Ok(outcome)))
         }
-        Kind::WorkloadDeployment => {
-            let request: Request<'_, WorkloadDeployment<'_>> = usual.read(Cursor::value, any)?;
-            let deployment = request.object.as_ref().ok_or(OtherForm)?;
-            let outcome = workload_deployment::interpret(operation, deployment, &request);
-            Ok(review::encode(&request, outcome))
-        }
+        Kind::WorkloadDeployment => workload_deployment::in_one_pass(usual),
         Kind::Instance => {
-            let request: Request<'_, Instance<'_>> = usual.read(Cursor::value, any)?;
+            let request: Request<'_, Instance<'_>> = usual.read(Cursor::value, unread)?;
             let instance = request.object.as_ref().ok_or(OtherForm)?;
             let outcome = instance::interpret(operation, instance, &request);
             Ok(review::encode(&request, outcome))
         }
     }
-}
-
-fn any<'a, O>(cursor: &mut Cursor<'a>, _: &O) -> Result<&'a RawValue, OtherForm> {
-    cursor.value()
 }

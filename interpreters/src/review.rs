@@ -15,7 +15,7 @@ use crate::error::InterpretError;
 use crate::patch::Patch;
 pub use answer::Interpretation;
 pub(crate) use answer::encode;
-pub(crate) use usual::Usual;
+pub(crate) use usual::{Usual, unread};
 
 const API_VERSION: &str = "config.karmada.io/v1alpha1";
 const KIND: &str = "ResourceInterpreterContext";

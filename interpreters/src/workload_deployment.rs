@@ -3,19 +3,20 @@
 mod aggregate;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
-use api::annotations::{EXPECTED_REFERENCED_DATA, RESOURCE_TEMPLATE_GENERATION};
 use api::workload_deployment::AVAILABLE;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use crate::InterpretError;
+use crate::annotations::Annotations;
+use crate::cursor::{Cursor, OtherForm};
 use crate::dependencies;
 use crate::patch::Patch;
 use crate::raw::{RawFields, parse};
 use crate::requirements;
-use crate::review::{Component, Operation, Outcome, Request};
+use crate::review::{self, Component, Interpretation, Operation, Outcome, Request, Usual, unread};
 use crate::template::Template;
 
 pub(crate) use aggregate::{aggregate, aggregate_text};
@@ -28,29 +29,87 @@ pub(crate) fn interpret<O>(
     deployment: &WorkloadDeployment<'_>,
     request: &Request<'_, O>,
 ) -> Result<Outcome, InterpretError> {
+    let template = || match deployment.spec.template {
+        Some(template) => parse("spec.template", template.get()),
+        None => Ok(Template::default()),
+    };
     Ok(match operation {
-        Operation::InterpretReplica => interpret_replica(deployment)?,
-        Operation::InterpretComponent => interpret_component(deployment)?,
+        Operation::InterpretReplica => interpret_replica(deployment, template)?,
+        Operation::InterpretComponent => interpret_component(deployment, template)?,
         Operation::ReviseReplica => Outcome::Patch(revise_replica(deployment, request.replicas())?),
         Operation::Retain => {
-            let observed = parse("request.observedObject", request.observed_object()?)?;
+            let observed: WorkloadDeployment<'_> =
+                parse("request.observedObject", request.observed_object()?)?;
             Outcome::Patch(retain(deployment, &observed))
         }
-        Operation::InterpretDependency => interpret_dependency(deployment)?,
+        Operation::InterpretDependency => interpret_dependency(deployment, &template()?),
         Operation::InterpretStatus => Outcome::Status(interpret_status(deployment)?),
-        Operation::InterpretHealth => Outcome::Health(interpret_health(deployment)?),
+        Operation::InterpretHealth => {
+            let status = || match deployment.status {
+                Some(status) => parse("status", status.get()),
+                None => Ok(None),
+            };
+            Outcome::Health(interpret_health(deployment, status)?)
+        }
         // No status comes from no report.
         Operation::AggregateStatus => Outcome::Patch(Patch::default()),
     })
 }
 
-/// The fields that interpretation reads, borrowed from the request.
+/// The same, but the parts that the operation needs are read together with the object.
+pub(crate) fn in_one_pass(usual: Usual<'_>) -> Result<Interpretation, OtherForm> {
+    type Unread<'a> = WorkloadDeployment<'a, IgnoredAny, IgnoredAny>;
+    type WithTemplate<'a> = WorkloadDeployment<'a, IgnoredAny, Template<'a>>;
+    type WithConditions<'a> = WorkloadDeployment<'a, StatusConditions<'a>, IgnoredAny>;
+    let operation = usual.operation;
+    match operation {
+        Operation::InterpretReplica
+        | Operation::InterpretComponent
+        | Operation::InterpretDependency => {
+            let mut request: Request<'_, WithTemplate<'_>> = usual.read(Cursor::value, unread)?;
+            let mut deployment = request.object.take().ok_or(OtherForm)?;
+            let template = deployment.spec.template.take().unwrap_or_default();
+            let outcome = match operation {
+                Operation::InterpretReplica => interpret_replica(&deployment, || Ok(template)),
+                Operation::InterpretComponent => interpret_component(&deployment, || Ok(template)),
+                _ => Ok(interpret_dependency(&deployment, &template)),
+            };
+            Ok(review::encode(&request, outcome))
+        }
+        Operation::InterpretHealth => {
+            let mut request: Request<'_, WithConditions<'_>> = usual.read(Cursor::value, unread)?;
+            let mut deployment = request.object.take().ok_or(OtherForm)?;
+            let status = deployment.status.take();
+            let healthy = interpret_health(&deployment, || Ok(status));
+            Ok(review::encode(&request, healthy.map(Outcome::Health)))
+        }
+        Operation::Retain => {
+            let request: Request<'_, Unread<'_>, &RawValue, Unread<'_>> =
+                usual.read(Cursor::value, unread)?;
+            let (Some(desired), Some(observed)) = (&request.object, &request.observed_object)
+            else {
+                return Err(OtherForm);
+            };
+            let patch = retain(desired, observed);
+            Ok(review::encode(&request, Ok(Outcome::Patch(patch))))
+        }
+        Operation::ReviseReplica | Operation::InterpretStatus | Operation::AggregateStatus => {
+            let request: Request<'_, WorkloadDeployment<'_>> = usual.read(Cursor::value, unread)?;
+            let deployment = request.object.as_ref().ok_or(OtherForm)?;
+            let outcome = interpret(operation, deployment, &request);
+            Ok(review::encode(&request, outcome))
+        }
+    }
+}
+
+/// The fields that interpretation reads, borrowed from the request: the status as `S`, the template as `T`.
 #[derive(Deserialize)]
-pub(crate) struct WorkloadDeployment<'a, S = &'a RawValue> {
-    #[serde(borrow, default)]
+#[serde(bound(deserialize = "'de: 'a, S: Deserialize<'de>, T: Deserialize<'de>"))]
+pub(crate) struct WorkloadDeployment<'a, S = &'a RawValue, T = &'a RawValue> {
+    #[serde(default)]
     metadata: Metadata<'a>,
-    #[serde(borrow, default)]
-    spec: Spec<'a>,
+    #[serde(default)]
+    spec: Spec<T>,
     status: Option<S>,
 }
 
@@ -58,7 +117,7 @@ pub(crate) struct WorkloadDeployment<'a, S = &'a RawValue> {
 #[serde(rename_all = "camelCase")]
 struct Metadata<'a> {
     #[serde(borrow, default)]
-    annotations: BTreeMap<Cow<'a, str>, Cow<'a, str>>,
+    annotations: Annotations<'a>,
     #[serde(borrow)]
     deletion_timestamp: Option<&'a RawValue>,
     generation: Option<i64>,
@@ -66,14 +125,23 @@ struct Metadata<'a> {
     namespace: Cow<'a, str>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Spec<'a> {
+struct Spec<T> {
     replicas: Option<i32>,
     #[serde(default)]
     scale_settings: ScaleSettings,
-    #[serde(borrow)]
-    template: Option<&'a RawValue>,
+    template: Option<T>,
+}
+
+impl<T> Default for Spec<T> {
+    fn default() -> Self {
+        Self {
+            replicas: None,
+            scale_settings: ScaleSettings::default(),
+            template: None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -83,7 +151,7 @@ struct ScaleSettings {
     min_replicas: Option<i32>,
 }
 
-impl<'a, S> WorkloadDeployment<'a, S> {
+impl<S, T> WorkloadDeployment<'_, S, T> {
     /// The number of instances that are desired.
     fn desired(&self) -> Result<i32, InterpretError> {
         self.spec
@@ -92,24 +160,16 @@ impl<'a, S> WorkloadDeployment<'a, S> {
             .map(|replicas| replicas.max(0))
             .ok_or_else(|| InterpretError::new(MIN_REPLICAS, "is missing, and so is spec.replicas"))
     }
-
-    fn template(&self) -> Result<Template<'a>, InterpretError> {
-        match self.spec.template {
-            Some(template) => parse("spec.template", template.get()),
-            None => Ok(Template::default()),
-        }
-    }
-
-    fn annotation(&self, key: &str) -> Option<&str> {
-        self.metadata.annotations.get(key).map(AsRef::as_ref)
-    }
 }
 
 /// The number of instances is `spec.replicas`, else `spec.scaleSettings.minReplicas`. With 0 no requirements are
 /// sent: then Karmada keeps the object in its cells (karmada.md 3.1).
-fn interpret_replica(deployment: &WorkloadDeployment<'_>) -> Result<Outcome, InterpretError> {
+fn interpret_replica<'a, S, T>(
+    deployment: &WorkloadDeployment<'_, S, T>,
+    template: impl FnOnce() -> Result<Template<'a>, InterpretError>,
+) -> Result<Outcome, InterpretError> {
     let replicas = deployment.desired()?;
-    let runtime = deployment.template()?.spec.runtime;
+    let runtime = template()?.spec.runtime;
     let requirements = match replicas {
         0 => None,
         _ => requirements::of_runtime("spec.template.spec.runtime", &runtime)?,
@@ -121,9 +181,12 @@ fn interpret_replica(deployment: &WorkloadDeployment<'_>) -> Result<Outcome, Int
 }
 
 /// One component: the instances.
-fn interpret_component(deployment: &WorkloadDeployment<'_>) -> Result<Outcome, InterpretError> {
+fn interpret_component<'a, S, T>(
+    deployment: &WorkloadDeployment<'_, S, T>,
+    template: impl FnOnce() -> Result<Template<'a>, InterpretError>,
+) -> Result<Outcome, InterpretError> {
     let replicas = deployment.desired()?;
-    let runtime = deployment.template()?.spec.runtime;
+    let runtime = template()?.spec.runtime;
     let component = Component {
         name: "instances",
         replicas,
@@ -169,7 +232,10 @@ fn revise_replica(
 }
 
 /// `spec.replicas` belongs to the cell, where an autoscaler may write it, unless the desired object sets it.
-fn retain(desired: &WorkloadDeployment<'_>, observed: &WorkloadDeployment<'_>) -> Patch {
+fn retain<S, T>(
+    desired: &WorkloadDeployment<'_, S, T>,
+    observed: &WorkloadDeployment<'_, S, T>,
+) -> Patch {
     let mut patch = Patch::default();
     if let (None, Some(replicas)) = (desired.spec.replicas, observed.spec.replicas) {
         patch.add_number("/spec/replicas", replicas);
@@ -178,14 +244,18 @@ fn retain(desired: &WorkloadDeployment<'_>, observed: &WorkloadDeployment<'_>) -
 }
 
 /// ConfigMaps and Secrets that the template uses, and those that the annotation names.
-fn interpret_dependency(deployment: &WorkloadDeployment<'_>) -> Result<Outcome, InterpretError> {
-    let template = deployment.template()?;
-    let annotation = deployment
-        .annotation(EXPECTED_REFERENCED_DATA)
-        .unwrap_or_default();
-    let namespace = &deployment.metadata.namespace;
+fn interpret_dependency<S, T>(
+    deployment: &WorkloadDeployment<'_, S, T>,
+    template: &Template<'_>,
+) -> Outcome {
+    let Metadata {
+        namespace,
+        annotations,
+        ..
+    } = &deployment.metadata;
+    let annotation = annotations.expected_referenced_data();
     let dependencies = dependencies::of_instance_spec(namespace, &template.spec, annotation);
-    Ok(Outcome::Dependencies(dependencies))
+    Outcome::Dependencies(dependencies)
 }
 
 /// The whole status, plus what the fold needs to know about generations (karmada.md 4.3) and shares: `generation`,
@@ -203,14 +273,14 @@ fn interpret_status(deployment: &WorkloadDeployment<'_>) -> Result<Box<RawValue>
     let ScaleSettings { min_replicas, .. } = deployment.spec.scale_settings;
     let (replicas, template_generation) = (
         deployment.spec.replicas,
-        deployment.annotation(RESOURCE_TEMPLATE_GENERATION),
+        deployment
+            .metadata
+            .annotations
+            .resource_template_generation(),
     );
     let own = [
         ("generation", deployment.metadata.generation),
-        (
-            "resourceTemplateGeneration",
-            template_generation.and_then(|text| text.parse().ok()),
-        ),
+        ("resourceTemplateGeneration", template_generation),
         ("assignedReplicas", replicas.or(min_replicas).map(i64::from)),
         (
             "assignedMinReplicas",
@@ -238,15 +308,16 @@ fn interpret_status(deployment: &WorkloadDeployment<'_>) -> Result<Box<RawValue>
 
 /// Healthy when nothing is desired, or when `Available` is True and, where it carries an `observedGeneration`, that is
 /// the object's.
-fn interpret_health(deployment: &WorkloadDeployment<'_>) -> Result<bool, InterpretError> {
+fn interpret_health<'a, S, T>(
+    deployment: &WorkloadDeployment<'_, S, T>,
+    status: impl FnOnce() -> Result<Option<StatusConditions<'a>>, InterpretError>,
+) -> Result<bool, InterpretError> {
     if deployment.desired()? == 0 {
         return Ok(true);
     }
-    let Some(status) = deployment.status else {
-        return Ok(false);
-    };
-    let status: Option<StatusConditions<'_>> = parse("status", status.get())?;
-    let conditions = status.map(|status| status.conditions).unwrap_or_default();
+    let conditions = status()?
+        .map(|status| status.conditions)
+        .unwrap_or_default();
     Ok(conditions.iter().any(|condition| {
         condition.type_ == AVAILABLE
             && condition.status == "True"

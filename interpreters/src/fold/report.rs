@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 use super::canonical;
 use super::condition::{Condition, Conditions};
 use crate::cursor::{Cursor, OtherForm};
+use crate::text::Text;
 
 /// A status of a WorkloadDeployment, taken apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -144,7 +145,7 @@ impl<'de: 'a, 'a> Visitor<'de> for Fields<'a> {
         let mut counters = Counters::default();
         let mut generations = Generations::default();
         let mut conditions: Vec<Condition<'a>> = Vec::new();
-        while let Some(Name(name)) = fields.next_key()? {
+        while let Some(Text(name)) = fields.next_key()? {
             report.is_empty = false;
             match name.as_ref() {
                 "currentReplicas" => counters.current_replicas = counter(&mut fields)?,
@@ -188,31 +189,6 @@ impl<'de: 'a, 'a> Visitor<'de> for Fields<'a> {
         };
         report.take_own();
         Ok(report)
-    }
-}
-
-/// The name of a field.
-struct Name<'a>(Cow<'a, str>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text<'a>(PhantomData<&'a str>);
-        impl<'de: 'a, 'a> Visitor<'de> for Text<'a> {
-            type Value = Name<'a>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a name")
-            }
-
-            fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Name<'a>, E> {
-                Ok(Name(Cow::Borrowed(name)))
-            }
-
-            fn visit_str<E>(self, name: &str) -> Result<Name<'a>, E> {
-                Ok(Name(Cow::Owned(name.to_owned())))
-            }
-        }
-        deserializer.deserialize_str(Text(PhantomData))
     }
 }
 

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::{Kind, Operation, Request};
 use crate::cursor::{Cursor, OtherForm};
@@ -82,4 +83,9 @@ impl<'a> Usual<'a> {
             aggregated_status,
         })
     }
+}
+
+/// What cells report, for operations that are not about it.
+pub(crate) fn unread<'a, O>(cursor: &mut Cursor<'a>, _: &O) -> Result<&'a RawValue, OtherForm> {
+    cursor.value()
 }
