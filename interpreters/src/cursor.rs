@@ -38,27 +38,27 @@ impl<'a> Cursor<'a> {
 
     /// Passes exactly this.
     #[inline]
-    pub(crate) fn literal(&mut self, literal: &str) -> Result<(), OtherForm> {
-        self.rest = self.rest.strip_prefix(literal).ok_or(OtherForm)?;
+    pub(crate) fn literal<const N: usize>(&mut self, literal: &[u8; N]) -> Result<(), OtherForm> {
+        self.rest = after(self.rest, literal).ok_or(OtherForm)?;
         Ok(())
     }
 
     /// Passes the start of an object.
     #[inline]
     pub(crate) fn open(&mut self) -> Result<(), OtherForm> {
-        self.literal("{")?;
+        self.literal(b"{")?;
         self.opened = true;
         Ok(())
     }
 
     /// Passes the name of a field, given with its quotes and colon, if that is the next one.
     #[inline]
-    pub(crate) fn field(&mut self, name: &str) -> bool {
+    pub(crate) fn field<const N: usize>(&mut self, name: &[u8; N]) -> bool {
         let rest = match self.opened {
             true => Some(self.rest),
-            false => self.rest.strip_prefix(','),
+            false => after(self.rest, b","),
         };
-        let Some(rest) = rest.and_then(|rest| rest.strip_prefix(name)) else {
+        let Some(rest) = rest.and_then(|rest| after(rest, name)) else {
             return false;
         };
         self.rest = rest;
@@ -69,7 +69,7 @@ impl<'a> Cursor<'a> {
     /// Passes the end of an object.
     #[inline]
     pub(crate) fn close(&mut self) -> Result<(), OtherForm> {
-        self.literal("}")?;
+        self.literal(b"}")?;
         self.opened = false;
         Ok(())
     }
@@ -79,14 +79,14 @@ impl<'a> Cursor<'a> {
         &mut self,
         mut element: impl FnMut(&mut Self) -> Result<(), OtherForm>,
     ) -> Result<(), OtherForm> {
-        self.literal("[")?;
-        if self.literal("]").is_ok() {
+        self.literal(b"[")?;
+        if self.literal(b"]").is_ok() {
             return Ok(());
         }
         loop {
             element(self)?;
-            if self.literal(",").is_err() {
-                return self.literal("]");
+            if self.literal(b",").is_err() {
+                return self.literal(b"]");
             }
         }
     }
@@ -94,11 +94,11 @@ impl<'a> Cursor<'a> {
     /// Reads a text without escapes.
     #[inline]
     pub(crate) fn text(&mut self) -> Result<&'a str, OtherForm> {
-        self.literal("\"")?;
+        self.literal(b"\"")?;
         let end = plain(self.rest.as_bytes());
         let (text, rest) = self.rest.split_at_checked(end).ok_or(OtherForm)?;
         self.rest = rest;
-        self.literal("\"")?;
+        self.literal(b"\"")?;
         Ok(text)
     }
 
@@ -137,6 +137,13 @@ impl<'a> Cursor<'a> {
         self.rest = self.rest.get(values.byte_offset()..).ok_or(OtherForm)?;
         Ok(value)
     }
+}
+
+/// The rest of a text that begins so. The length of the start is known where it is compiled: then a few loads compare it.
+#[inline]
+fn after<'a, const N: usize>(text: &'a str, start: &[u8; N]) -> Option<&'a str> {
+    let begins_so = text.as_bytes().first_chunk() == Some(start);
+    text.get(N..).filter(|_| begins_so)
 }
 
 /// How many bytes come before the first one that ends a text or stands for something else in it.

@@ -33,17 +33,17 @@ fn item<'a>(cursor: &mut Cursor<'a>) -> Read<Named<'a>> {
     let (mut name, mut status, mut applied, mut message) = (None, None, None, None);
     cursor.open()?;
     loop {
-        if cursor.field(r#""clusterName":"#) {
+        if cursor.field(br#""clusterName":"#) {
             once(&mut name, cursor.text()?)?;
-        } else if cursor.field(r#""status":"#) {
+        } else if cursor.field(br#""status":"#) {
             once(&mut status, report(cursor)?)?;
-        } else if cursor.field(r#""applied":true"#) {
+        } else if cursor.field(br#""applied":true"#) {
             once(&mut applied, true)?;
-        } else if cursor.field(r#""applied":false"#) {
+        } else if cursor.field(br#""applied":false"#) {
             once(&mut applied, false)?;
-        } else if cursor.field(r#""appliedMessage":"#) {
+        } else if cursor.field(br#""appliedMessage":"#) {
             once(&mut message, cursor.text()?)?;
-        } else if cursor.field(r#""health":"#) {
+        } else if cursor.field(br#""health":"#) {
             cursor.text()?;
         } else {
             break;
@@ -71,34 +71,34 @@ pub(super) fn report<'a>(cursor: &mut Cursor<'a>) -> Read<Report<'a>> {
     let start = cursor.clone();
     let mut report = Report::default();
     cursor.open()?;
-    let assigned_min_replicas = number(cursor, r#""assignedMinReplicas":"#)?;
-    let assigned_replicas = number(cursor, r#""assignedReplicas":"#)?;
-    if cursor.field(r#""cells":"#) {
+    let assigned_min_replicas = number(cursor, br#""assignedMinReplicas":"#)?;
+    let assigned_replicas = number(cursor, br#""assignedReplicas":"#)?;
+    if cursor.field(br#""cells":"#) {
         cursor.list(|cursor| {
             report.cells.push(cell(cursor)?);
             Ok(())
         })?;
     }
-    if cursor.field(r#""conditions":"#) {
+    if cursor.field(br#""conditions":"#) {
         (report.conditions, report.written) = conditions(cursor)?;
         report.take_own();
     }
-    let current_replicas = counter(cursor, r#""currentReplicas":"#)?;
-    let desired_replicas = counter(cursor, r#""desiredReplicas":"#)?;
-    let generation = number(cursor, r#""generation":"#)?;
-    let observed_generation = number(cursor, r#""observedGeneration":"#)?;
+    let current_replicas = counter(cursor, br#""currentReplicas":"#)?;
+    let desired_replicas = counter(cursor, br#""desiredReplicas":"#)?;
+    let generation = number(cursor, br#""generation":"#)?;
+    let observed_generation = number(cursor, br#""observedGeneration":"#)?;
     report.counters = Counters {
         current_replicas,
         desired_replicas,
-        ready_replicas: counter(cursor, r#""readyReplicas":"#)?,
-        replicas: counter(cursor, r#""replicas":"#)?,
+        ready_replicas: counter(cursor, br#""readyReplicas":"#)?,
+        replicas: counter(cursor, br#""replicas":"#)?,
     };
     report.generations = Generations {
         assigned_min_replicas,
         assigned_replicas,
         generation,
         observed_generation,
-        resource_template_generation: number(cursor, r#""resourceTemplateGeneration":"#)?,
+        resource_template_generation: number(cursor, br#""resourceTemplateGeneration":"#)?,
     };
     cursor.close()?;
     match cursor.since(&start) {
@@ -118,17 +118,17 @@ fn cell<'a>(cursor: &mut Cursor<'a>) -> Read<CellMemory<'a>> {
 
 fn canonical_cell<'a>(cursor: &mut Cursor<'a>) -> Read<CellMemory<'a>> {
     cursor.open()?;
-    let assigned_replicas = small(number(cursor, r#""assignedReplicas":"#)?)?;
+    let assigned_replicas = small(number(cursor, br#""assignedReplicas":"#)?)?;
     let mut remembered = Conditions::default();
-    if cursor.field(r#""conditions":"#) {
+    if cursor.field(br#""conditions":"#) {
         let start = cursor.clone();
         cursor.list(|cursor| condition(cursor).map(drop))?;
         let written = cursor.since(&start).filter(|text| *text != "[]");
         remembered = Conditions::Written(written.ok_or(OtherForm)?);
     }
-    let current_replicas = required(cursor, r#""currentReplicas":"#)?;
-    let desired_replicas = required(cursor, r#""desiredReplicas":"#)?;
-    if !cursor.field(r#""name":"#) {
+    let current_replicas = required(cursor, br#""currentReplicas":"#)?;
+    let desired_replicas = required(cursor, br#""desiredReplicas":"#)?;
+    if !cursor.field(br#""name":"#) {
         return Err(OtherForm);
     }
     let cell = CellMemory {
@@ -137,10 +137,10 @@ fn canonical_cell<'a>(cursor: &mut Cursor<'a>) -> Read<CellMemory<'a>> {
         current_replicas,
         desired_replicas,
         name: cursor.text()?.into(),
-        ready_replicas: required(cursor, r#""readyReplicas":"#)?,
-        replicas: required(cursor, r#""replicas":"#)?,
-        resource_template_generation: number(cursor, r#""resourceTemplateGeneration":"#)?,
-        template_replicas: small(number(cursor, r#""templateReplicas":"#)?)?,
+        ready_replicas: required(cursor, br#""readyReplicas":"#)?,
+        replicas: required(cursor, br#""replicas":"#)?,
+        resource_template_generation: number(cursor, br#""resourceTemplateGeneration":"#)?,
+        template_replicas: small(number(cursor, br#""templateReplicas":"#)?)?,
     };
     cursor.close()?;
     Ok(cell)
@@ -162,21 +162,21 @@ pub(super) fn conditions<'a>(
 }
 
 fn condition<'a>(cursor: &mut Cursor<'a>) -> Read<Condition<'a>> {
-    cursor.literal(r#"{"lastTransitionTime":"#)?;
+    cursor.literal(br#"{"lastTransitionTime":"#)?;
     let last_transition_time = cursor.text()?.into();
-    cursor.literal(r#","message":"#)?;
+    cursor.literal(br#","message":"#)?;
     let message = cursor.text()?.into();
-    let observed_generation = number(cursor, r#""observedGeneration":"#)?;
-    cursor.literal(r#","reason":"#)?;
+    let observed_generation = number(cursor, br#""observedGeneration":"#)?;
+    cursor.literal(br#","reason":"#)?;
     let reason = cursor.text()?.into();
-    cursor.literal(r#","status":"#)?;
+    cursor.literal(br#","status":"#)?;
     let status = match cursor.text()? {
         "True" => ConditionStatus::True,
         "False" => ConditionStatus::False,
         "Unknown" => ConditionStatus::Unknown,
         _ => return Err(OtherForm),
     };
-    cursor.literal(r#","type":"#)?;
+    cursor.literal(br#","type":"#)?;
     let condition = Condition {
         last_transition_time,
         message,
@@ -185,13 +185,13 @@ fn condition<'a>(cursor: &mut Cursor<'a>) -> Read<Condition<'a>> {
         status,
         type_: cursor.text()?.into(),
     };
-    cursor.literal("}")?;
+    cursor.literal(b"}")?;
     condition.is_valid().then_some(condition).ok_or(OtherForm)
 }
 
 /// A number that may be absent.
 #[inline]
-fn number(cursor: &mut Cursor<'_>, name: &str) -> Read<Option<i64>> {
+fn number<const N: usize>(cursor: &mut Cursor<'_>, name: &[u8; N]) -> Read<Option<i64>> {
     match cursor.field(name) {
         true => cursor.integer().map(Some),
         false => Ok(None),
@@ -200,12 +200,12 @@ fn number(cursor: &mut Cursor<'_>, name: &str) -> Read<Option<i64>> {
 
 /// A counter; where it is absent it is 0.
 #[inline]
-fn counter(cursor: &mut Cursor<'_>, name: &str) -> Read<i32> {
+fn counter<const N: usize>(cursor: &mut Cursor<'_>, name: &[u8; N]) -> Read<i32> {
     Ok(saturated(number(cursor, name)?.unwrap_or_default()))
 }
 
 #[inline]
-fn required(cursor: &mut Cursor<'_>, name: &str) -> Read<i32> {
+fn required<const N: usize>(cursor: &mut Cursor<'_>, name: &[u8; N]) -> Read<i32> {
     small(number(cursor, name)?)?.ok_or(OtherForm)
 }
 

@@ -92,62 +92,58 @@ impl Condition<'_> {
 }
 
 /// Whether the text is a time in RFC 3339, which is narrower than what can be parsed.
+#[rustfmt::skip]
 fn is_rfc3339(time: &str) -> bool {
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let Some((start, rest)) = time.split_at_checked("0000-00-00T00:00:00".len()) else {
+    let [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2, b'T', h1, h2, b':', n1, n2, b':', s1, s2, rest @ ..] = time.as_bytes()
+    else {
         return false;
     };
-    let number = |range: std::ops::Range<usize>| -> Option<i16> {
-        start.get(range).filter(|part| digits(part))?.parse().ok()
+    let date = || {
+        let year = i16::from(two(*y1, *y2)?) * 100 + i16::from(two(*y3, *y4)?);
+        Date::new(year, two(*m1, *m2)?, two(*d1, *d2)?).ok()
     };
-    let small = |range| number(range).and_then(|number| i8::try_from(number).ok());
-    let separated = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')]
-        .into_iter()
-        .all(|(at, separator)| start.as_bytes().get(at) == Some(&separator));
-    let date = (number(0..4), small(5..7), small(8..10));
-    let clock = (small(11..13), small(14..16), small(17..19));
-    let (Some(year), Some(month), Some(day)) = date else {
-        return false;
-    };
-    let (Some(hour), Some(minute), Some(second)) = clock else {
-        return false;
-    };
-    let zone = match rest.strip_prefix('.') {
-        Some(fraction) => {
-            let end = fraction.find(|c: char| !c.is_ascii_digit());
-            let (fraction, zone) = fraction.split_at(end.unwrap_or(fraction.len()));
-            digits(fraction).then_some(zone)
+    let zone = match rest {
+        [b'.', fraction @ ..] => {
+            let digits = fraction.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            fraction.get(digits..).filter(|_| digits > 0)
         }
-        None => Some(rest),
+        zone => Some(zone),
     };
-    let is_offset = |zone: &str| {
-        let offset = zone
-            .strip_prefix(['+', '-'])
-            .and_then(|offset| offset.split_once(':'));
-        offset.is_some_and(|(hours, minutes)| {
-            let below = |part: &str, end: u8| {
-                part.len() == 2 && digits(part) && part.parse().is_ok_and(|number: u8| number < end)
-            };
-            below(hours, 24) && below(minutes, 60)
-        })
-    };
-    separated
-        && Date::new(year, month, day).is_ok()
-        && hour < 24
-        && minute < 60
-        && second < 60
-        && zone.is_some_and(|zone| zone == "Z" || is_offset(zone))
+    let is_zone = zone.is_some_and(|zone| match zone {
+        b"Z" => true,
+        [b'+' | b'-', h1, h2, b':', m1, m2] => is_below(24, *h1, *h2) && is_below(60, *m1, *m2),
+        _ => false,
+    });
+    is_zone
+        && date().is_some()
+        && is_below(24, *h1, *h2)
+        && is_below(60, *n1, *n2)
+        && is_below(60, *s1, *s2)
+}
+
+fn is_below(end: i8, tens: u8, ones: u8) -> bool {
+    two(tens, ones).is_some_and(|number| number < end)
+}
+
+/// The number that two digits are.
+fn two(tens: u8, ones: u8) -> Option<i8> {
+    let are_digits = tens.is_ascii_digit() && ones.is_ascii_digit();
+    let number = || i8::try_from((tens - b'0') * 10 + (ones - b'0')).ok();
+    are_digits.then(number).flatten()
 }
 
 fn is_reason(reason: &str) -> bool {
-    let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ',' | ':');
+    let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b',' | b':');
     reason.len() <= REASON_MAX
-        && reason.chars().all(inner)
+        && reason.bytes().all(inner)
         && reason.starts_with(|c: char| c.is_ascii_alphabetic())
         && reason.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
 }
 
 fn is_condition_type(type_: &str) -> bool {
+    if (1..=TYPE_MAX).contains(&type_.len()) && type_.bytes().all(|b| b.is_ascii_alphanumeric()) {
+        return true;
+    }
     let (domain, name) = match type_.split_once('/') {
         Some((domain, name)) => (Some(domain), name),
         None => (None, type_),

@@ -108,12 +108,10 @@ impl<'a> StatusFold<'a> {
             );
         }
 
-        let assigned = |cell: &Known<'_, '_>| match &shares {
+        // The shares are in the order of the cells.
+        let assigned = |index: usize, cell: &Known<'_, '_>| match &shares {
             Some((shares, total)) if current => Assigned {
-                assigned_replicas: cell.name.and_then(|name| {
-                    let index = shares.binary_search_by_key(&name, |(name, _)| name).ok()?;
-                    shares.get(index).map(|(_, share)| *share)
-                }),
+                assigned_replicas: shares.get(index).map(|(_, share)| *share),
                 template_replicas: Some(*total),
             },
             _ => cell
@@ -127,7 +125,8 @@ impl<'a> StatusFold<'a> {
             true => Vec::new(),
             false => known
                 .iter()
-                .filter_map(|cell| cell.memory(assigned(cell)))
+                .enumerate()
+                .filter_map(|(index, cell)| cell.memory(assigned(index, cell)))
                 .collect(),
         };
         let status = Status {

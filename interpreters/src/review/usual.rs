@@ -23,20 +23,17 @@ impl<'a> Usual<'a> {
     /// Reads up to the object.
     pub(crate) fn new(body: &'a str) -> Result<Self, OtherForm> {
         let mut cursor = Cursor::new(body);
-        cursor.literal(r#"{"kind":"ResourceInterpreterContext","apiVersion":"config.karmada.io/v1alpha1","request":{"uid":"#)?;
+        cursor.literal(br#"{"kind":"ResourceInterpreterContext","apiVersion":"config.karmada.io/v1alpha1","request":{"uid":"#)?;
         let uid = Some(cursor.text()?).filter(|uid| !uid.is_empty());
         cursor
-            .literal(r#","kind":{"group":"compute.datumapis.com","version":"v1alpha","kind":"#)?;
+            .literal(br#","kind":{"group":"compute.datumapis.com","version":"v1alpha","kind":"#)?;
         let kind = cursor.text()?;
-        cursor.literal("}")?;
-        let mut optional = |name| match cursor.field(name) {
-            true => cursor.text(),
-            false => Ok(""),
-        };
-        let (name, namespace) = (optional(r#""name":"#)?, optional(r#""namespace":"#)?);
-        cursor.literal(r#","operation":"#)?;
+        cursor.literal(b"}")?;
+        let name = optional(&mut cursor, br#""name":"#)?;
+        let namespace = optional(&mut cursor, br#""namespace":"#)?;
+        cursor.literal(br#","operation":"#)?;
         let operation = cursor.text()?;
-        cursor.literal(r#","object":"#)?;
+        cursor.literal(br#","object":"#)?;
         Ok(Self {
             kind: Kind::named(kind).ok_or(OtherForm)?,
             operation: Operation::named(operation).ok_or(OtherForm)?,
@@ -55,19 +52,19 @@ impl<'a> Usual<'a> {
     ) -> Result<Request<'a, O, I, P>, OtherForm> {
         let mut cursor = self.cursor;
         let object = object(&mut cursor)?;
-        let observed_object = match cursor.field(r#""observedObject":"#) {
+        let observed_object = match cursor.field(br#""observedObject":"#) {
             true => Some(cursor.value()?),
             false => None,
         };
-        let replicas = match cursor.field(r#""replicas":"#) {
+        let replicas = match cursor.field(br#""replicas":"#) {
             true => i32::try_from(cursor.integer()?).map_err(|_| OtherForm)?,
             false => 0,
         };
-        let aggregated_status = match cursor.field(r#""aggregatedStatus":"#) {
+        let aggregated_status = match cursor.field(br#""aggregatedStatus":"#) {
             true => Some(items(&mut cursor, &object)?),
             false => None,
         };
-        cursor.literal("}}")?;
+        cursor.literal(b"}}")?;
         if !matches!(cursor.rest(), "" | "\n") {
             return Err(OtherForm);
         }
@@ -82,6 +79,17 @@ impl<'a> Usual<'a> {
             replicas,
             aggregated_status,
         })
+    }
+}
+
+/// A text that may be absent.
+fn optional<'a, const N: usize>(
+    cursor: &mut Cursor<'a>,
+    name: &[u8; N],
+) -> Result<&'a str, OtherForm> {
+    match cursor.field(name) {
+        true => cursor.text(),
+        false => Ok(""),
     }
 }
 

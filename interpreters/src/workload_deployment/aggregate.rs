@@ -15,20 +15,21 @@ impl<'a> WorkloadDeployment<'a, Report<'a>> {
     /// Reads an object whose fields are sorted, as Karmada sends it.
     pub(crate) fn with_report(cursor: &mut Cursor<'a>) -> Result<Self, OtherForm> {
         cursor.open()?;
-        for name in [r#""apiVersion":"#, r#""kind":"#] {
-            if cursor.field(name) {
-                cursor.text()?;
-            }
+        if cursor.field(br#""apiVersion":"#) {
+            cursor.text()?;
         }
-        let metadata = match cursor.field(r#""metadata":"#) {
+        if cursor.field(br#""kind":"#) {
+            cursor.text()?;
+        }
+        let metadata = match cursor.field(br#""metadata":"#) {
             true => cursor.value()?,
             false => Metadata::default(),
         };
-        let spec = match cursor.field(r#""spec":"#) {
+        let spec = match cursor.field(br#""spec":"#) {
             true => cursor.value()?,
             false => Spec::default(),
         };
-        let status = match cursor.field(r#""status":"#) {
+        let status = match cursor.field(br#""status":"#) {
             true => Report::read(cursor)?,
             false => None,
         };
