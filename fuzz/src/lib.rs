@@ -18,9 +18,9 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// A body is refused, or its answer is one that Karmada's client takes (karmada.md 1.3 and 1.4). It is the same where the
-/// body does not say at once what it is about, and so is read another way.
+/// body is not written as Karmada does, and so is read another way.
 pub fn interpret(body: &[u8]) {
-    let padded = [&[b' '; 2048], body].concat();
+    let padded = [b" ", body].concat();
     let later = interpreters::interpret(&padded, Timestamp::UNIX_EPOCH);
     let now = interpreters::interpret(body, Timestamp::UNIX_EPOCH);
     match (&now, &later) {

@@ -168,3 +168,88 @@ fn plain(text: &[u8]) -> usize {
     let rest = tail.iter().position(special).unwrap_or(tail.len());
     words.len() * 8 + rest
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn integer(text: &str) -> Option<i64> {
+        Cursor::new(text).integer().ok()
+    }
+
+    #[test]
+    fn only_integers_that_have_no_other_form_are_read() {
+        let most = 999_999_999_999_999_999;
+        for number in [0, 7, -7, 10, most, -most] {
+            assert_eq!(integer(&format!("{number},")), Some(number));
+        }
+        for other in [
+            "",
+            "-",
+            "-0,",
+            "01,",
+            "-01,",
+            "1.0,",
+            "1e2,",
+            "+1,",
+            "1",
+            "null",
+            "1000000000000000000,",
+        ] {
+            assert_eq!(integer(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_text_ends_where_the_first_special_byte_stands() {
+        for length in 0..40 {
+            for byte in 0..=u8::MAX {
+                let mut text = vec![b'a'; length];
+                text.push(byte);
+                text.extend_from_slice(b"\\ \"\x00 after it");
+                let special = byte < b' ' || byte == b'"' || byte == b'\\';
+                let end = if special { length } else { length + 1 };
+                assert_eq!(plain(&text), end, "{text:?}");
+            }
+        }
+        for (text, read) in [
+            (r#""","#, Some("")),
+            (r#""äb"}"#, Some("äb")),
+            (r#""a\u0061""#, None),
+            ("\"a\n\"", None),
+            ("\"a", None),
+            ("a", None),
+        ] {
+            assert_eq!(Cursor::new(text).text().ok(), read, "{text}");
+        }
+    }
+
+    #[test]
+    fn fields_are_separated_as_json_says() {
+        let read = |text: &str| -> Result<(), OtherForm> {
+            let mut cursor = Cursor::new(text);
+            cursor.open()?;
+            for name in [br#""a":"#, br#""b":"#] {
+                if cursor.field(name) {
+                    cursor.integer()?;
+                }
+            }
+            cursor.close()
+        };
+        for text in ["{}", r#"{"a":1}"#, r#"{"b":2}"#, r#"{"a":1,"b":2}"#] {
+            assert!(read(text).is_ok(), "{text}");
+        }
+        for text in [
+            "",
+            "{",
+            "{,}",
+            r#"{,"a":1}"#,
+            r#"{"a":1"b":2}"#,
+            r#"{"a":1,}"#,
+            r#"{"a":1,,"b":2}"#,
+            r#"{"b":2,"a":1}"#,
+        ] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+}
