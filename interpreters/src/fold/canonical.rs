@@ -150,8 +150,10 @@ fn canonical_cell<'a>(cursor: &mut Cursor<'a>) -> Read<CellMemory<'a>> {
 pub(super) fn conditions<'a>(
     cursor: &mut Cursor<'a>,
 ) -> Read<(Vec<Condition<'a>>, Option<&'a str>)> {
+    /// `Available` and `ReplicasReady`.
+    const USUAL: usize = 2;
     let start = cursor.clone();
-    let mut conditions = Vec::new();
+    let mut conditions = Vec::with_capacity(USUAL);
     cursor.list(|cursor| {
         conditions.push(condition(cursor)?);
         Ok(())

@@ -6,9 +6,7 @@ use base64::engine::general_purpose::PAD;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{
-    API_VERSION, Component, Dependency, KIND, Kind, Operation, Outcome, Request, Requirements,
-};
+use super::{Component, Dependency, Kind, Operation, Outcome, Request, Requirements};
 use crate::error::InterpretError;
 
 /// `response.status.code` of a request that cannot be answered. Karmada only shows it.
@@ -31,14 +29,6 @@ pub struct Interpretation {
     pub error: Option<InterpretError>,
     /// The `ResourceInterpreterContext` with the response, as JSON.
     pub body: Vec<u8>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ResponseContext<'a> {
-    api_version: &'static str,
-    kind: &'static str,
-    response: Response<'a>,
 }
 
 #[derive(Default, Serialize)]
@@ -90,11 +80,6 @@ pub(crate) fn encode<O, I, P>(
             });
         }
     }
-    let context = ResponseContext {
-        api_version: API_VERSION,
-        kind: KIND,
-        response,
-    };
     Interpretation {
         operation: request.operation().ok(),
         kind: request.kind().ok(),
@@ -102,28 +87,35 @@ pub(crate) fn encode<O, I, P>(
         namespace: request.namespace.to_string(),
         name: request.name.to_string(),
         error,
-        body: with_patch(
-            serde_json::to_string(&context).unwrap_or_default(),
-            patch.as_deref(),
-        ),
+        body: write(&response, patch.as_deref()).unwrap_or_default(),
     }
 }
 
-/// Puts a patch at the end of an answer. It can be large, and base64 needs no search for what must be escaped.
-fn with_patch(mut answer: String, patch: Option<&[u8]>) -> Vec<u8> {
-    const START: &str = r#","patchType":"JSONPatch","patch":""#;
-    const END: &str = "}}";
-    if let Some(patch) = patch
-        && answer.ends_with(END)
-    {
-        answer.truncate(answer.len() - END.len());
-        answer.reserve(START.len() + patch.len().div_ceil(3) * 4 + 1 + END.len());
-        answer.push_str(START);
-        Simd::standard(PAD).encode_string(patch, &mut answer);
-        answer.push('"');
-        answer.push_str(END);
+/// Writes the `ResourceInterpreterContext`. The patch comes last: it can be large, and base64 needs no search for what must
+/// be escaped.
+fn write(response: &Response<'_>, patch: Option<&[u8]>) -> serde_json::Result<Vec<u8>> {
+    const START: &[u8] =
+        br#"{"apiVersion":"config.karmada.io/v1alpha1","kind":"ResourceInterpreterContext","response":"#;
+    const PATCH: &[u8] = br#","patchType":"JSONPatch","patch":""#;
+    /// Bytes of an answer without large parts.
+    const USUAL: usize = 512;
+    let encoded = patch.map_or(0, |patch| patch.len().div_ceil(3) * 4);
+    let mut body = Vec::with_capacity(USUAL + encoded);
+    body.extend_from_slice(START);
+    serde_json::to_writer(&mut body, response)?;
+    if let Some(patch) = patch {
+        // The response goes on.
+        body.pop();
+        body.extend_from_slice(PATCH);
+        let start = body.len();
+        body.resize(start + encoded, 0);
+        let place = body.get_mut(start..).unwrap_or_default();
+        let written = Simd::standard(PAD).encode_slice(patch, place);
+        debug_assert_eq!(written, Ok(encoded));
+        body.extend_from_slice(br#""}"#);
     }
-    answer.into_bytes()
+    body.push(b'}');
+    Ok(body)
 }
 
 impl Response<'_> {
