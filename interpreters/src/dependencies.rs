@@ -11,42 +11,48 @@ const SECRET: &str = "Secret";
 
 /// What an object of `namespace` with this instance spec, and with this value of
 /// `compute.datumapis.com/expected-referenced-data`, depends on.
-pub(crate) fn of_instance_spec(
+pub(crate) fn of_instance_spec<'s>(
     namespace: &str,
-    spec: &Spec<'_>,
-    expected_referenced_data: &str,
+    spec: &'s Spec<'_>,
+    expected_referenced_data: &'s str,
 ) -> Vec<Dependency> {
-    let mut found = BTreeSet::new();
+    let (mut config_maps, mut secrets) = (BTreeSet::new(), BTreeSet::new());
+    let mut add = |config_map: &'s str, secret: &'s str| {
+        for (names, name) in [(&mut config_maps, config_map), (&mut secrets, secret)] {
+            if !name.is_empty() {
+                names.insert(name);
+            }
+        }
+    };
     for volume in &spec.volumes {
-        found.insert((CONFIG_MAP, volume.config_map.name.as_ref()));
-        found.insert((SECRET, volume.secret.secret_name.as_ref()));
+        add(&volume.config_map.name, &volume.secret.secret_name);
     }
     if let Some(sandbox) = &spec.runtime.sandbox {
-        for variable in sandbox
-            .containers
-            .iter()
-            .flat_map(|container| &container.env)
-        {
-            found.insert((
-                CONFIG_MAP,
-                variable.value_from.config_map_key_ref.name.as_ref(),
-            ));
-            found.insert((SECRET, variable.value_from.secret_key_ref.name.as_ref()));
+        let containers = sandbox.containers.iter();
+        for variable in containers.flat_map(|container| &container.env) {
+            let from = &variable.value_from;
+            add(&from.config_map_key_ref.name, &from.secret_key_ref.name);
         }
         for secret in &sandbox.image_pull_secrets {
-            found.insert((SECRET, secret.name.as_ref()));
+            add("", &secret.name);
         }
     }
-    found.extend(tokens(expected_referenced_data));
-    found
-        .into_iter()
-        .filter(|(_, name)| !name.is_empty())
-        .map(|(kind, name)| Dependency {
+    for (kind, name) in tokens(expected_referenced_data) {
+        match kind {
+            CONFIG_MAP => add(name, ""),
+            _ => add("", name),
+        }
+    }
+    let of_kind = |kind, names: BTreeSet<&'s str>| {
+        names.into_iter().map(move |name| Dependency {
             api_version: "v1",
             kind,
             namespace: namespace.to_owned(),
             name: name.to_owned(),
         })
+    };
+    of_kind(CONFIG_MAP, config_maps)
+        .chain(of_kind(SECRET, secrets))
         .collect()
 }
 
