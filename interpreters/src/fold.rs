@@ -122,20 +122,23 @@ impl<'a> StatusFold<'a> {
 }
 
 impl<'a> Contribution<'a> {
+    fn new(report: Option<Report<'a>>, applied: bool, message: Cow<'a, str>) -> Self {
+        let silence = if !applied {
+            Some(Silence::NotApplied { message })
+        } else if report.is_none() {
+            Some(Silence::NotReported)
+        } else {
+            None
+        };
+        Self { report, silence }
+    }
+
     fn of_item(item: &'a RawValue) -> Named<'a> {
         match serde_json::from_str::<Item<'a>>(item.get()) {
             Ok(item) => {
                 let report = item.status.and_then(|status| Report::parse(status.get()));
-                let silence = if !item.applied {
-                    Some(Silence::NotApplied {
-                        message: item.applied_message,
-                    })
-                } else if report.is_none() {
-                    Some(Silence::NotReported)
-                } else {
-                    None
-                };
-                (item.cluster_name, Self { report, silence })
+                let contribution = Self::new(report, item.applied, item.applied_message);
+                (item.cluster_name, contribution)
             }
             Err(_) => {
                 let name = serde_json::from_str::<ItemName<'a>>(item.get());

@@ -1,14 +1,12 @@
 //! Reading statuses in the form in which the fold writes them, which is also that in which Karmada passes on what
 //! `InterpretStatus` answers. What is read here is valid, and written again it is the same text.
 
-use std::borrow::Cow;
-
 use api::ConditionStatus;
 use serde_json::value::RawValue;
 
 use super::condition::{Condition, Conditions};
 use super::report::{CellMemory, Counters, Generations, Report, saturated};
-use super::{Contribution, Named, Silence, StatusFold};
+use super::{Contribution, Named, StatusFold};
 use crate::cursor::{Cursor, OtherForm};
 
 type Read<T> = Result<T, OtherForm>;
@@ -28,7 +26,7 @@ pub(super) fn fold<'a>(cursor: &mut Cursor<'a>, expected: usize) -> Read<StatusF
     Ok(StatusFold::of(cells))
 }
 
-/// One `AggregatedStatusItem` with a status.
+/// One `AggregatedStatusItem`.
 fn item<'a>(cursor: &mut Cursor<'a>) -> Read<Named<'a>> {
     let (mut name, mut status, mut applied, mut message) = (None, None, None, None);
     cursor.open()?;
@@ -50,11 +48,15 @@ fn item<'a>(cursor: &mut Cursor<'a>) -> Read<Named<'a>> {
         }
     }
     cursor.close()?;
-    let message = Cow::Borrowed(message.unwrap_or_default());
-    let contribution = Contribution {
-        report: Some(status.and_then(Report::checked).ok_or(OtherForm)?),
-        silence: (applied != Some(true)).then_some(Silence::NotApplied { message }),
+    let report = match status {
+        Some(status) => Some(status.checked().ok_or(OtherForm)?),
+        None => None,
     };
+    let contribution = Contribution::new(
+        report,
+        applied.unwrap_or_default(),
+        message.unwrap_or_default().into(),
+    );
     Ok((name.unwrap_or_default().into(), contribution))
 }
 
