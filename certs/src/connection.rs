@@ -155,7 +155,8 @@ where
         connection.await
     } else {
         let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).max_buf_size(BUFFER_MAX);
+        // The stream is paced, at less cost.
+        builder.header_read_timeout(None).max_buf_size(BUFFER_MAX);
         let mut connection = pin!(builder.serve_connection(stream, service));
         tokio::select! {
             outcome = connection.as_mut() => return outcome,
