@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -16,8 +16,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::Notify;
-use tokio::time::{Instant, Sleep, sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::limits::Limits;
@@ -25,9 +24,10 @@ use crate::limits::Limits;
 /// Window of one HTTP/2 stream, and of a connection: bounds what a client can have waiting here.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 4 << 20;
-/// Largest header of an HTTP/2 request, and of an HTTP/1.1 one together with what is read ahead.
+/// Largest header of an HTTP/2 request, and of an HTTP/1.1 one together with what is read ahead. Each connection keeps
+/// buffers of this size.
 const HEADER_MAX: u32 = 16 << 10;
-const BUFFER_MAX: usize = 16 << 10;
+const BUFFER_MAX: usize = 12 << 10;
 
 /// The two steps of an end.
 #[derive(Clone, Debug, Default)]
@@ -38,22 +38,34 @@ pub struct Shutdown {
     pub stop: CancellationToken,
 }
 
-/// The requests of one connection.
-#[derive(Debug, Default)]
-struct Requests {
+/// What the parts of one connection know of each other.
+struct State {
+    /// When the connection began: the zero of `ended`.
+    start: Instant,
     begun: AtomicUsize,
     in_flight: AtomicUsize,
-    changed: Notify,
+    /// When the last request ended, in milliseconds.
+    ended: AtomicU64,
+    shutdown: Shutdown,
 }
 
 /// A request that is being answered.
-struct InFlight(Arc<Requests>);
+struct InFlight(Arc<State>);
 
-impl Requests {
+impl State {
+    fn new(shutdown: Shutdown) -> Self {
+        Self {
+            start: Instant::now(),
+            begun: AtomicUsize::default(),
+            in_flight: AtomicUsize::default(),
+            ended: AtomicU64::default(),
+            shutdown,
+        }
+    }
+
     fn begin(self: &Arc<Self>) -> InFlight {
         self.begun.fetch_add(1, Ordering::AcqRel);
         self.in_flight.fetch_add(1, Ordering::AcqRel);
-        self.changed.notify_one();
         InFlight(Arc::clone(self))
     }
 
@@ -61,26 +73,31 @@ impl Requests {
         self.in_flight.load(Ordering::Acquire) == 0
     }
 
-    /// Waits until no request has been in flight for this long.
-    async fn idle(&self, time: Duration) {
+    /// Waits until the connection is too old, or no request has been in flight for too long. It looks when that can be the
+    /// case at the earliest: no request wakes it.
+    async fn over(&self, limits: &Limits) {
+        let old = self.start + with_jitter(limits.age);
         loop {
-            let changed = self.changed.notified();
-            if self.is_idle() {
-                tokio::select! {
-                    () = sleep(time) => return,
-                    () = changed => {}
-                }
+            let since = if self.is_idle() {
+                self.start + Duration::from_millis(self.ended.load(Ordering::Acquire))
             } else {
-                changed.await;
+                Instant::now()
+            };
+            let end = old.min(since + limits.idle);
+            if end <= Instant::now() {
+                return;
             }
+            sleep_until(end).await;
         }
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
+        let ended = self.0.start.elapsed().as_millis();
+        let ended = u64::try_from(ended).unwrap_or(u64::MAX);
+        self.0.ended.store(ended, Ordering::Release);
         self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
-        self.0.changed.notify_one();
     }
 }
 
@@ -100,26 +117,23 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let requests = Arc::new(Requests::default());
-    let draining = shutdown.draining.clone();
-    let counted = Arc::clone(&requests);
+    let state = Arc::new(State::new(shutdown));
+    let counted = Arc::clone(&state);
     let service = service_fn(move |request: Request<Incoming>| {
         let in_flight = counted.begin();
-        let draining = draining.clone();
         let answer = service.call(request);
         async move {
             let mut response = answer.await?;
-            drop(in_flight);
             // The client opens its next connection elsewhere. Of HTTP/2 the connection itself tells it.
-            if version != Version::HTTP_2 && draining.is_cancelled() {
+            if version != Version::HTTP_2 && in_flight.0.shutdown.draining.is_cancelled() {
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(header::CONNECTION, close);
             }
             Ok::<_, Infallible>(response)
         }
     });
-    let stream = TokioIo::new(Paced::new(stream, version, Arc::clone(&requests), limits));
-    let age = sleep(with_jitter(limits.age));
+    let stream = TokioIo::new(Paced::new(stream, version, Arc::clone(&state), limits));
+    let Shutdown { draining, stop } = &state.shutdown;
     if version == Version::HTTP_2 {
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder
@@ -130,25 +144,24 @@ where
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_header_list_size(HEADER_MAX);
-        let mut connection = pin!(builder.serve_connection(stream, service));
+        let mut connection = Box::pin(builder.serve_connection(stream, service));
         tokio::select! {
             outcome = connection.as_mut() => return outcome,
-            () = age => {}
-            () = requests.idle(limits.idle) => {}
-            () = shutdown.draining.cancelled() => {}
-            () = shutdown.stop.cancelled() => {}
+            () = state.over(&limits) => {}
+            () = draining.cancelled() => {}
+            () = stop.cancelled() => {}
         }
         connection.as_mut().graceful_shutdown();
         connection.await
     } else {
         let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).max_buf_size(BUFFER_MAX);
+        // The stream is paced, at less cost.
+        builder.header_read_timeout(None).max_buf_size(BUFFER_MAX);
         let mut connection = pin!(builder.serve_connection(stream, service));
         tokio::select! {
             outcome = connection.as_mut() => return outcome,
-            () = age => {}
-            () = requests.idle(limits.idle) => {}
-            () = shutdown.stop.cancelled() => {}
+            () = state.over(&limits) => {}
+            () = stop.cancelled() => {}
         }
         connection.as_mut().graceful_shutdown();
         connection.await
@@ -165,9 +178,11 @@ fn with_jitter(time: Duration) -> Duration {
 /// A stream that ends when a client takes too long to send a request's header, or to take an answer.
 struct Paced<I> {
     stream: I,
-    requests: Arc<Requests>,
+    state: Arc<State>,
     limits: Limits,
-    /// When the header of an HTTP/1.1 request must be complete; `None` between requests, and for HTTP/2.
+    /// Whether the header of an HTTP/1.1 request has to come: of the first one, or of one that has begun to come.
+    awaits_header: bool,
+    /// When the header must be complete, once it has been waited for.
     header: Option<Pin<Box<Sleep>>>,
     /// How many requests had begun when the last read ended.
     begun: usize,
@@ -177,13 +192,14 @@ struct Paced<I> {
 }
 
 impl<I> Paced<I> {
-    fn new(stream: I, version: Version, requests: Arc<Requests>, limits: Limits) -> Self {
+    fn new(stream: I, version: Version, state: Arc<State>, limits: Limits) -> Self {
         let is_http1 = version != Version::HTTP_2;
         Self {
             stream,
-            requests,
+            state,
             limits,
-            header: is_http1.then(|| timer(limits.header)),
+            awaits_header: is_http1,
+            header: None,
             begun: 0,
             write: None,
             is_http1,
@@ -230,19 +246,21 @@ impl<I: AsyncRead + Unpin> AsyncRead for Paced<I> {
         let this = &mut *self;
         let before = buffer.filled().len();
         let read = Pin::new(&mut this.stream).poll_read(context, buffer);
-        let begun = this.requests.begun.load(Ordering::Acquire);
+        let begun = this.state.begun.load(Ordering::Acquire);
         if begun != this.begun {
             this.begun = begun;
+            this.awaits_header = false;
             this.header = None;
         }
-        let received = read.is_ready() && buffer.filled().len() > before;
-        if received && this.is_http1 && this.requests.is_idle() {
-            this.header.get_or_insert_with(|| timer(this.limits.header));
-        }
-        if let (Poll::Pending, Some(header)) = (&read, &mut this.header)
-            && header.as_mut().poll(context).is_ready()
-        {
-            return Poll::Ready(Err(timed_out("no request came in time")));
+        if read.is_ready() {
+            let received = buffer.filled().len() > before;
+            this.awaits_header |= received && this.is_http1 && this.state.is_idle();
+        } else if this.awaits_header {
+            let limit = this.limits.header;
+            let header = this.header.get_or_insert_with(|| timer(limit));
+            if header.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Err(timed_out("no request came in time")));
+            }
         }
         read
     }

@@ -13,11 +13,10 @@ use hyper::service::Service;
 use rustls::{AlertDescription, ServerConfig};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
 use crate::Certificates;
@@ -63,49 +62,72 @@ pub async fn serve<S, B>(
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let slots = Arc::new(Semaphore::new(limits.connections));
-    let connections = TaskTracker::new();
-    let drain_over = CancellationToken::new();
-    let stop = shutdown.stop.clone();
-    while let Some(Some((stream, slot))) = stop.run_until_cancelled(accept(&listener, &slots)).await
-    {
+    let mut connections = JoinSet::new();
+    loop {
+        let (stream, slot) = tokio::select! {
+            biased;
+            () = shutdown.stop.cancelled() => break,
+            Some(_) = connections.join_next() => continue,
+            accepted = accept(&listener, &slots) => match accepted {
+                Some(accepted) => accepted,
+                None => break,
+            },
+        };
         let (acceptor, service) = (acceptor.clone(), service.clone());
         let (metrics, shutdown) = (metrics.clone(), shutdown.clone());
-        let connection = async move {
+        connections.spawn(async move {
             // Held for as long as the connection lives.
             let _slot = slot;
             let _open = metrics.opened();
-            let ended = match acceptor {
-                Acceptor::Plain => {
-                    connection::serve(stream, Version::HTTP_11, service, limits, shutdown).await
-                }
-                Acceptor::Tls(config) => {
-                    let Some(stream) = handshake(stream, &config, limits, &metrics).await else {
-                        return;
-                    };
-                    let version = match stream.get_ref().1.alpn_protocol() {
-                        Some(b"h2") => Version::HTTP_2,
-                        _ => Version::HTTP_11,
-                    };
-                    connection::serve(stream, version, service, limits, shutdown).await
-                }
-            };
-            if let Err(error) = ended {
+            if let Err(error) = begin(stream, acceptor, service, limits, &metrics, shutdown).await {
                 debug!(%error, "connection ended");
             }
-        };
-        let drain_over = drain_over.clone();
-        connections.spawn(async move { drain_over.run_until_cancelled(connection).await });
+        });
     }
     drop(listener);
-    connections.close();
-    if timeout(limits.drain, connections.wait()).await.is_err() {
+    let drain = async { while connections.join_next().await.is_some() {} };
+    if timeout(limits.drain, drain).await.is_err() {
         warn!(
             connections = connections.len(),
             "requests in flight are cut off: the time to drain is over"
         );
-        drain_over.cancel();
-        connections.wait().await;
+        connections.shutdown().await;
     }
+}
+
+/// Serves a connection from its beginning to its end. What only its beginning needs is given back, and what lasts is on
+/// the heap once: there can be thousands of connections.
+async fn begin<S, B>(
+    stream: TcpStream,
+    acceptor: Acceptor,
+    service: S,
+    limits: Limits,
+    metrics: &Metrics,
+    shutdown: Shutdown,
+) -> hyper::Result<()>
+where
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Send + 'static,
+    S::Future: Send + 'static,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let Acceptor::Tls(config) = acceptor else {
+        let served = connection::serve(stream, Version::HTTP_11, service, limits, shutdown);
+        return Box::pin(served).await;
+    };
+    let Some(stream) = Box::pin(handshake(stream, &config, limits, metrics)).await else {
+        return Ok(());
+    };
+    let version = match stream.get_ref().1.alpn_protocol() {
+        Some(b"h2") => Version::HTTP_2,
+        _ => Version::HTTP_11,
+    };
+    let stream = Box::new(stream);
+    Box::pin(connection::serve(
+        stream, version, service, limits, shutdown,
+    ))
+    .await
 }
 
 async fn handshake(

@@ -1,5 +1,6 @@
 //! `POST /interpret`: reads the body within its bounds and hands it to the interpreters.
 
+use std::future::ready;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -90,6 +91,12 @@ async fn read(shared: &Shared, request: Request, part: &mut Part) -> Result<Byte
         return Err(Refusal::TooLarge(limits.body));
     }
     let mut body = Arriving::new(shared, request.into_body());
+    // Most often all of it is here already: then no timer is needed.
+    tokio::select! {
+        biased;
+        read = body.read(part) => return read,
+        () = ready(()) => {}
+    }
     match timeout(limits.slow.min(time), body.read(part)).await {
         Ok(read) => return read,
         Err(_) if limits.slow >= time => return Err(Refusal::TooSlow(time)),

@@ -14,9 +14,11 @@ const MARGIN: Duration = Duration::from_millis(250);
 pub struct Limits {
     /// Largest body, in bytes. Karmada sets no limit, and two objects of the API server's own limit fit with room to spare.
     pub body: usize,
-    /// Bytes of all bodies that are being read or answered.
+    /// Bytes of all bodies that are being read or answered. The time that an answer takes grows with them, so this also
+    /// bounds for how long a request waits for others.
     pub bytes_in_flight: usize,
-    /// Requests at a time, without those whose body comes slowly.
+    /// Requests at a time, without those whose body comes slowly. A body that comes in several parts is in flight while
+    /// other requests are answered, so that each of many busy connections has one most of the time.
     pub requests: usize,
     /// After this time a body comes slowly: its request takes no one's place any more, only the room of its bytes.
     pub slow: Duration,
@@ -29,7 +31,7 @@ impl Default for Limits {
         Self {
             body: 8 << 20,
             bytes_in_flight: 256 << 20,
-            requests: 512,
+            requests: 4096,
             slow: Duration::from_millis(250),
             time: Duration::from_secs(10),
         }

@@ -1,10 +1,11 @@
-//! A client that keeps connections busy: each sends its next request when it has the answer to the one before.
+//! A client that keeps connections busy, each of which sends its next request when it has the answer to the one before;
+//! or that sends requests at a constant rate, whatever becomes of those before, and measures how long their answers take.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -19,6 +20,7 @@ use rustls::pki_types::{CertificateDer, IpAddr, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::json;
 use tokio::net::TcpStream;
+use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tokio_rustls::TlsConnector;
@@ -26,7 +28,8 @@ use tokio_rustls::TlsConnector;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Keeps connections to a server on loopback busy over HTTP/1.1 and TLS, and prints what that cost both sides.
+/// Keeps connections to a server on loopback busy over HTTP/1.1 and TLS, and prints what that cost both sides; with a rate,
+/// how long answers took.
 #[derive(Parser)]
 struct Args {
     /// Port of the server.
@@ -50,6 +53,12 @@ struct Args {
     /// CPU time of the server that counts, after half a second to warm up. A busy machine takes longer for it.
     #[arg(long, default_value_t = 1000)]
     cpu_milliseconds: u64,
+    /// Requests per second.
+    #[arg(long, requires = "seconds")]
+    rate: Option<f64>,
+    /// Time for which requests are sent at the rate.
+    #[arg(long)]
+    seconds: Option<f64>,
 }
 
 /// The most time that a measurement takes.
@@ -80,6 +89,9 @@ async fn main() -> anyhow::Result<()> {
     if let Some(file) = args.answer {
         let answer = client.call(&mut client.connect().await?).await?;
         return fs::write(file, answer).context("--answer");
+    }
+    if let (Some(rate), Some(seconds)) = (args.rate, args.seconds) {
+        return client.at_rate(rate, Duration::from_secs_f64(seconds)).await;
     }
     let mut connections = JoinSet::new();
     for _ in 0..args.connections {
@@ -156,4 +168,56 @@ impl Client {
             self.answered.fetch_add(1, Ordering::Relaxed);
         }
     }
+
+    /// Sends a request at each planned time, over a connection that is free then or a new one. A request that waits here
+    /// for the CPU has begun when it was planned to.
+    async fn at_rate(self, rate: f64, time: Duration) -> anyhow::Result<()> {
+        let interval = Duration::from_secs_f64(1.0 / rate);
+        let (plan, mut planned) = unbounded_channel();
+        // The timer of the runtime counts whole milliseconds.
+        let pace = std::thread::spawn(move || {
+            let begin = Instant::now();
+            let mut next = begin;
+            while next.duration_since(begin) < time && plan.send(next).is_ok() {
+                next += interval;
+                std::thread::sleep(next.saturating_duration_since(Instant::now()));
+            }
+        });
+        let free = Arc::new(Mutex::new(Vec::new()));
+        let mut calls = JoinSet::new();
+        while let Some(begin) = planned.recv().await {
+            let (client, free) = (self.clone(), Arc::clone(&free));
+            calls.spawn(async move {
+                let taken = lock(&free).pop();
+                let mut sender = match taken {
+                    Some(sender) => sender,
+                    None => client.connect().await?,
+                };
+                client.call(&mut sender).await?;
+                let latency = begin.elapsed();
+                lock(&free).push(sender);
+                anyhow::Ok(latency.as_nanos())
+            });
+        }
+        let mut latencies = Vec::new();
+        let mut lost = 0;
+        while let Some(call) = calls.join_next().await {
+            match call? {
+                Ok(latency) => latencies.push(latency),
+                Err(_) => lost += 1,
+            }
+        }
+        ensure!(pace.join().is_ok(), "the pace ended");
+        latencies.sort_unstable();
+        let at = |percent: usize| latencies.get(latencies.len() * percent / 100).copied();
+        println!(
+            "{}",
+            json!({"p50": at(50), "p99": at(99), "answered": latencies.len(), "lost": lost})
+        );
+        Ok(())
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

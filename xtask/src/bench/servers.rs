@@ -57,6 +57,15 @@ pub(crate) struct Load {
     pub(crate) client_cpu: f64,
 }
 
+/// What [`Server::at_rate`] measures: nanoseconds, and counts of requests.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(crate) struct Rate {
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    pub(crate) answered: f64,
+    pub(crate) lost: f64,
+}
+
 impl Server {
     /// Starts a server and waits until it listens. The floor answers what stands in `answer`.
     pub(crate) async fn start(bench: &Bench, kind: Kind, answer: &Path) -> anyhow::Result<Self> {
@@ -138,8 +147,21 @@ impl Server {
     ) -> anyhow::Result<Load> {
         let mut args = self.client(bench, &body.file);
         args.push(format!("--connections={connections}").into());
-        let lines = lines(bench.programs.join("load"), args).await?;
-        lines.into_iter().next().context("load prints one line")
+        line(bench.programs.join("load"), args).await
+    }
+
+    /// Sends so many requests per second.
+    pub(crate) async fn at_rate(
+        &self,
+        bench: &Bench,
+        body: &Body,
+        rate: f64,
+        seconds: f64,
+    ) -> anyhow::Result<Rate> {
+        let mut args = self.client(bench, &body.file);
+        args.push(format!("--rate={rate}").into());
+        args.push(format!("--seconds={seconds}").into());
+        line(bench.programs.join("load"), args).await
     }
 
     fn client(&self, bench: &Bench, body: &Path) -> Vec<OsString> {
@@ -215,4 +237,9 @@ pub(crate) async fn lines<T: DeserializeOwned>(
     let output = output(path, args).await?;
     let lines = serde_json::Deserializer::from_slice(&output).into_iter();
     Ok(lines.collect::<Result<_, _>>()?)
+}
+
+async fn line<T: DeserializeOwned>(path: PathBuf, args: Vec<OsString>) -> anyhow::Result<T> {
+    let lines = lines(path, args).await?;
+    lines.into_iter().next().context("one line is printed")
 }

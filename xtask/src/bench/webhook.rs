@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::bodies::{self, Body, CELLS, HEALTH, STATUS};
-use super::servers::{Kind, Load, Server, output};
+use super::servers::{Kind, Load, Rate, Server, output};
 use super::{Bench, Row, Target, agreement};
 
 /// Connections that keep a server busy.
@@ -16,7 +16,11 @@ const CONNECTIONS: usize = 32;
 /// Connections under which memory is measured.
 const MANY_CONNECTIONS: usize = 1000;
 /// Times that latency is measured in one turn. Another process on the same CPU spoils a time, but seldom all.
-const TIMES: usize = 2;
+const TIMES: usize = 3;
+/// The clients that send at a constant rate. Where the rate is high, vegeta needs a whole CPU for it and measures itself; the
+/// client of `benches` needs a tenth.
+const OWN: &str = "load";
+const VEGETA: &str = "vegeta";
 /// Requests that a 99th percentile needs, and the bounds of the time that they may take.
 const REQUESTS: f64 = 1000.0;
 const SECONDS: [f64; 2] = [2.0, 12.0];
@@ -112,41 +116,51 @@ fn throughput(name: &str, best: &BTreeMap<Kind, Load>) -> Vec<Row> {
     rows
 }
 
-/// Latencies at a constant rate, the best of each server.
+/// Latencies at a constant rate, the best of each server by each client.
 async fn latency(bench: &Bench, body: &Body, rate: f64) -> anyhow::Result<Vec<Row>> {
-    let mut best: BTreeMap<Kind, Latencies> = BTreeMap::new();
+    let [least, most] = SECONDS;
+    let seconds = (REQUESTS / rate).clamp(least, most);
+    let mut best: BTreeMap<(&str, Kind), Latencies> = BTreeMap::new();
     for _ in 0..bench.rounds {
         for kind in [Kind::Ours, Kind::Go] {
             let server = Server::start(bench, kind, Path::new("")).await?;
             for _ in 0..TIMES {
-                let found = attack(bench, body, server.port, rate).await?;
-                eprintln!(
-                    "{}: {} at {rate:.0} per second: p50 {:.2} ms, p99 {:.2} ms, {:.0} % lost",
-                    body.name,
-                    kind.as_str(),
-                    found.p50,
-                    found.p99,
-                    found.lost * 100.0
-                );
-                if best.get(&kind).is_none_or(|other| found.better(other)) {
-                    best.insert(kind, found);
+                let own = server.at_rate(bench, body, rate, seconds).await?.into();
+                let vegeta = attack(bench, body, server.port, rate, seconds).await?;
+                for (client, found) in [(OWN, own), (VEGETA, vegeta)] {
+                    eprintln!(
+                        "{}: {} at {rate:.0} per second by {client}: p50 {:.2} ms, p99 {:.2} ms, {:.0} % lost",
+                        body.name,
+                        kind.as_str(),
+                        found.p50,
+                        found.p99,
+                        found.lost * 100.0
+                    );
+                    let better = best
+                        .get(&(client, kind))
+                        .is_none_or(|other| found.better(other));
+                    if better {
+                        best.insert((client, kind), found);
+                    }
                 }
             }
             server.stop().await;
         }
     }
     let mut rows = Vec::new();
-    let at = format!("{} at {rate:.0}/s", body.name);
-    for (kind, found) in &best {
-        let who = kind.as_str();
-        rows.push(Row::new(format!("{at}: p50, {who}"), found.p50, "ms"));
-        rows.push(Row::new(format!("{at}: p99, {who}"), found.p99, "ms"));
-    }
-    if let (Some(ours), Some(go)) = (best.get(&Kind::Ours), best.get(&Kind::Go)) {
-        let ratio = ours.p99 / go.p99;
-        rows.push(
-            Row::new(format!("{at}: p99, ours / Go"), ratio, "x").target(Target::AtMost(0.5)),
-        );
+    for client in [OWN, VEGETA] {
+        let at = format!("{} at {rate:.0}/s by {client}", body.name);
+        let of = |kind| best.get(&(client, kind));
+        for (kind, found) in [Kind::Ours, Kind::Go].map(|kind| (kind, of(kind))) {
+            let Some(found) = found else { continue };
+            let who = kind.as_str();
+            rows.push(Row::new(format!("{at}: p50, {who}"), found.p50, "ms"));
+            rows.push(Row::new(format!("{at}: p99, {who}"), found.p99, "ms"));
+        }
+        if let (Some(ours), Some(go)) = (of(Kind::Ours), of(Kind::Go)) {
+            let row = Row::new(format!("{at}: p99, ours / Go"), ours.p99 / go.p99, "x");
+            rows.push(row.target(Target::AtMost(0.5)));
+        }
     }
     Ok(rows)
 }
@@ -158,6 +172,16 @@ struct Latencies {
     p99: f64,
     /// The part of the requests that got no answer: then the machine had no time for the rate.
     lost: f64,
+}
+
+impl From<Rate> for Latencies {
+    fn from(rate: Rate) -> Self {
+        Self {
+            p50: rate.p50 / 1e6,
+            p99: rate.p99 / 1e6,
+            lost: rate.lost / (rate.lost + rate.answered),
+        }
+    }
 }
 
 impl Latencies {
@@ -181,7 +205,13 @@ struct Percentiles {
     p99: f64,
 }
 
-async fn attack(bench: &Bench, body: &Body, port: u16, rate: f64) -> anyhow::Result<Latencies> {
+async fn attack(
+    bench: &Bench,
+    body: &Body,
+    port: u16,
+    rate: f64,
+    seconds: f64,
+) -> anyhow::Result<Latencies> {
     let targets = bench.directory.join("targets");
     fs::write(
         &targets,
@@ -191,8 +221,6 @@ async fn attack(bench: &Bench, body: &Body, port: u16, rate: f64) -> anyhow::Res
         ),
     )?;
     let results = bench.directory.join("results");
-    let [least, most] = SECONDS;
-    let seconds = (REQUESTS / rate).clamp(least, most);
     let mut attack: Vec<OsString> = ["attack", "-http2=false", "-max-workers=1000"]
         .map(OsString::from)
         .to_vec();
