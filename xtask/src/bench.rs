@@ -5,6 +5,7 @@ mod bodies;
 mod interpreter;
 mod servers;
 mod webhook;
+mod wire;
 
 use std::fs;
 use std::path::{Path, PathBuf};

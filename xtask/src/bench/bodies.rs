@@ -1,10 +1,12 @@
-//! The requests that are measured, as Karmada sends them: one line of JSON with sorted keys, objects with managedFields.
+//! The requests that are measured, as Karmada sends them: one line of JSON, objects with managedFields.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use serde_json::{Map, Value, json};
+
+use super::wire;
 
 /// Numbers of cells that are aggregated.
 pub(crate) const CELLS: [usize; 4] = [1, 10, 100, 1000];
@@ -37,7 +39,7 @@ pub(crate) fn write(directory: &Path) -> anyhow::Result<Vec<Body>> {
         .into_iter()
         .map(|(name, review)| {
             let file = directory.join(format!("{name}.json"));
-            let text = on_the_wire(&review);
+            let text = wire::text(&review);
             ensure!(
                 text.len() < SDK_MAX,
                 "{name} has {} bytes: Karmada's server SDK cuts it off",
@@ -47,34 +49,6 @@ pub(crate) fn write(directory: &Path) -> anyhow::Result<Vec<Body>> {
             Ok(Body { name, file, review })
         })
         .collect()
-}
-
-/// The request with its fields in the order in which Karmada writes them (karmada.md 1.2); those of objects are sorted.
-fn on_the_wire(review: &Value) -> String {
-    let fields = |value: &Value, names: &[&str]| {
-        let present = names
-            .iter()
-            .filter_map(|name| Some(format!("{name:?}:{}", value.get(name)?)));
-        present.collect::<Vec<_>>().join(",")
-    };
-    let request = review.get("request").unwrap_or(&Value::Null);
-    let kind = request.get("kind").unwrap_or(&Value::Null);
-    let rest = [
-        "name",
-        "namespace",
-        "operation",
-        "object",
-        "observedObject",
-        "replicas",
-        "aggregatedStatus",
-    ];
-    format!(
-        r#"{{{},"request":{{{},"kind":{{{}}},{}}}}}"#,
-        fields(review, &["kind", "apiVersion"]),
-        fields(request, &["uid"]),
-        fields(kind, &["group", "version", "kind"]),
-        fields(request, &rest),
-    )
 }
 
 fn all() -> Vec<(String, Value)> {
