@@ -4,8 +4,8 @@
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -20,6 +20,7 @@ use rustls::pki_types::{CertificateDer, IpAddr, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::json;
 use tokio::net::TcpStream;
+use tokio::sync::Mutex;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -91,7 +92,9 @@ async fn main() -> anyhow::Result<()> {
         return fs::write(file, answer).context("--answer");
     }
     if let (Some(rate), Some(seconds)) = (args.rate, args.seconds) {
-        return client.at_rate(rate, Duration::from_secs_f64(seconds)).await;
+        return client
+            .at_rate(rate, Duration::from_secs_f64(seconds), args.connections)
+            .await;
     }
     let mut connections = JoinSet::new();
     for _ in 0..args.connections {
@@ -169,11 +172,28 @@ impl Client {
         }
     }
 
-    /// Sends a request at each planned time, over a connection that is free then or a new one. A request that waits here
-    /// for the CPU has begun when it was planned to.
-    async fn at_rate(self, rate: f64, time: Duration) -> anyhow::Result<()> {
+    /// Sends a request at each planned time, over a connection that is free then, or the next one that is. A request that
+    /// waits for it has begun when it was planned to.
+    async fn at_rate(self, rate: f64, time: Duration, connections: usize) -> anyhow::Result<()> {
         let interval = Duration::from_secs_f64(1.0 / rate);
-        let (plan, mut planned) = unbounded_channel();
+        let (plan, planned) = unbounded_channel::<Instant>();
+        let planned = Arc::new(Mutex::new(planned));
+        let mut calls = JoinSet::new();
+        for _ in 0..connections {
+            let (client, planned) = (self.clone(), Arc::clone(&planned));
+            let mut sender = client.connect().await?;
+            calls.spawn(async move {
+                let mut latencies = Vec::new();
+                loop {
+                    let next = planned.lock().await.recv().await;
+                    let Some(begin) = next else {
+                        return anyhow::Ok(latencies);
+                    };
+                    client.call(&mut sender).await?;
+                    latencies.push(begin.elapsed().as_nanos());
+                }
+            });
+        }
         // The timer of the runtime counts whole milliseconds.
         let pace = std::thread::spawn(move || {
             let begin = Instant::now();
@@ -183,41 +203,14 @@ impl Client {
                 std::thread::sleep(next.saturating_duration_since(Instant::now()));
             }
         });
-        let free = Arc::new(Mutex::new(Vec::new()));
-        let mut calls = JoinSet::new();
-        while let Some(begin) = planned.recv().await {
-            let (client, free) = (self.clone(), Arc::clone(&free));
-            calls.spawn(async move {
-                let taken = lock(&free).pop();
-                let mut sender = match taken {
-                    Some(sender) => sender,
-                    None => client.connect().await?,
-                };
-                client.call(&mut sender).await?;
-                let latency = begin.elapsed();
-                lock(&free).push(sender);
-                anyhow::Ok(latency.as_nanos())
-            });
-        }
         let mut latencies = Vec::new();
-        let mut lost = 0;
-        while let Some(call) = calls.join_next().await {
-            match call? {
-                Ok(latency) => latencies.push(latency),
-                Err(_) => lost += 1,
-            }
+        while let Some(ended) = calls.join_next().await {
+            latencies.extend(ended??);
         }
         ensure!(pace.join().is_ok(), "the pace ended");
         latencies.sort_unstable();
         let at = |percent: usize| latencies.get(latencies.len() * percent / 100).copied();
-        println!(
-            "{}",
-            json!({"p50": at(50), "p99": at(99), "answered": latencies.len(), "lost": lost})
-        );
+        println!("{}", json!({"p50": at(50), "p99": at(99)}));
         Ok(())
     }
-}
-
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

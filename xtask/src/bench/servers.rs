@@ -57,13 +57,11 @@ pub(crate) struct Load {
     pub(crate) client_cpu: f64,
 }
 
-/// What [`Server::at_rate`] measures: nanoseconds, and counts of requests.
+/// What [`Server::at_rate`] measures, in nanoseconds.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) struct Rate {
     pub(crate) p50: f64,
     pub(crate) p99: f64,
-    pub(crate) answered: f64,
-    pub(crate) lost: f64,
 }
 
 impl Server {
