@@ -130,6 +130,18 @@ impl<'a> Cursor<'a> {
         Ok(if unsigned.is_some() { -number } else { number })
     }
 
+    /// Reads a field that is an integer, given its name as [`field`](Self::field) takes it. It may be absent.
+    #[inline]
+    pub(crate) fn number<const N: usize>(
+        &mut self,
+        name: &[u8; N],
+    ) -> Result<Option<i64>, OtherForm> {
+        match self.field(name) {
+            true => self.integer().map(Some),
+            false => Ok(None),
+        }
+    }
+
     /// Reads a value of any form.
     pub(crate) fn value<T: Deserialize<'a>>(&mut self) -> Result<T, OtherForm> {
         let mut values = Deserializer::from_str(self.rest).into_iter::<T>();

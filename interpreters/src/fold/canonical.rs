@@ -1,10 +1,9 @@
 //! Reading statuses in the form in which the fold writes them, which is also that in which Karmada passes on what
 //! `InterpretStatus` answers. What is read here is valid, and written again it is the same text.
 
-use api::ConditionStatus;
 use serde_json::value::RawValue;
 
-use super::condition::{Condition, Conditions};
+use super::condition::{self, Conditions};
 use super::report::{CellMemory, Counters, Generations, Report, saturated};
 use super::{Contribution, Named, StatusFold};
 use crate::cursor::{Cursor, OtherForm};
@@ -73,8 +72,8 @@ pub(super) fn report<'a>(cursor: &mut Cursor<'a>) -> Read<Report<'a>> {
     let start = cursor.clone();
     let mut report = Report::default();
     cursor.open()?;
-    let assigned_min_replicas = number(cursor, br#""assignedMinReplicas":"#)?;
-    let assigned_replicas = number(cursor, br#""assignedReplicas":"#)?;
+    let assigned_min_replicas = cursor.number(br#""assignedMinReplicas":"#)?;
+    let assigned_replicas = cursor.number(br#""assignedReplicas":"#)?;
     if cursor.field(br#""cells":"#) {
         cursor.list(|cursor| {
             report.cells.push(cell(cursor)?);
@@ -82,13 +81,13 @@ pub(super) fn report<'a>(cursor: &mut Cursor<'a>) -> Read<Report<'a>> {
         })?;
     }
     if cursor.field(br#""conditions":"#) {
-        (report.conditions, report.written) = conditions(cursor)?;
+        (report.conditions, report.written) = condition::read_all(cursor)?;
         report.take_own();
     }
     let current_replicas = counter(cursor, br#""currentReplicas":"#)?;
     let desired_replicas = counter(cursor, br#""desiredReplicas":"#)?;
-    let generation = number(cursor, br#""generation":"#)?;
-    let observed_generation = number(cursor, br#""observedGeneration":"#)?;
+    let generation = cursor.number(br#""generation":"#)?;
+    let observed_generation = cursor.number(br#""observedGeneration":"#)?;
     report.counters = Counters {
         current_replicas,
         desired_replicas,
@@ -100,12 +99,24 @@ pub(super) fn report<'a>(cursor: &mut Cursor<'a>) -> Read<Report<'a>> {
         assigned_replicas,
         generation,
         observed_generation,
-        resource_template_generation: number(cursor, br#""resourceTemplateGeneration":"#)?,
+        resource_template_generation: cursor.number(br#""resourceTemplateGeneration":"#)?,
     };
     cursor.close()?;
     match cursor.since(&start) {
         None | Some("{}") => Err(OtherForm),
         Some(_) => Ok(report),
+    }
+}
+
+impl<'a> Report<'a> {
+    /// Reads a status as [`parse`](Self::parse) does, faster where it is written as usual.
+    pub(crate) fn read(cursor: &mut Cursor<'a>) -> Result<Option<Self>, OtherForm> {
+        let start = cursor.clone();
+        let report = report(cursor).map(Some).or_else(|_| {
+            *cursor = start;
+            cursor.value::<Option<Self>>()
+        })?;
+        Ok(report.and_then(Self::checked))
     }
 }
 
@@ -120,11 +131,11 @@ fn cell<'a>(cursor: &mut Cursor<'a>) -> Read<CellMemory<'a>> {
 
 fn canonical_cell<'a>(cursor: &mut Cursor<'a>) -> Read<CellMemory<'a>> {
     cursor.open()?;
-    let assigned_replicas = small(number(cursor, br#""assignedReplicas":"#)?)?;
+    let assigned_replicas = small(cursor.number(br#""assignedReplicas":"#)?)?;
     let mut remembered = Conditions::default();
     if cursor.field(br#""conditions":"#) {
         let start = cursor.clone();
-        cursor.list(|cursor| condition(cursor).map(drop))?;
+        cursor.list(|cursor| condition::read(cursor).map(drop))?;
         let written = cursor.since(&start).filter(|text| *text != "[]");
         remembered = Conditions::Written(written.ok_or(OtherForm)?);
     }
@@ -141,76 +152,22 @@ fn canonical_cell<'a>(cursor: &mut Cursor<'a>) -> Read<CellMemory<'a>> {
         name: cursor.text()?.into(),
         ready_replicas: required(cursor, br#""readyReplicas":"#)?,
         replicas: required(cursor, br#""replicas":"#)?,
-        resource_template_generation: number(cursor, br#""resourceTemplateGeneration":"#)?,
-        template_replicas: small(number(cursor, br#""templateReplicas":"#)?)?,
+        resource_template_generation: cursor.number(br#""resourceTemplateGeneration":"#)?,
+        template_replicas: small(cursor.number(br#""templateReplicas":"#)?)?,
     };
     cursor.close()?;
     Ok(cell)
 }
 
-/// Conditions, and how they are written.
-pub(super) fn conditions<'a>(
-    cursor: &mut Cursor<'a>,
-) -> Read<(Vec<Condition<'a>>, Option<&'a str>)> {
-    /// `Available` and `ReplicasReady`.
-    const USUAL: usize = 2;
-    let start = cursor.clone();
-    let mut conditions = Vec::with_capacity(USUAL);
-    cursor.list(|cursor| {
-        conditions.push(condition(cursor)?);
-        Ok(())
-    })?;
-    // Without any, there is nothing that would be written.
-    let written = cursor.since(&start).filter(|_| !conditions.is_empty());
-    Ok((conditions, written))
-}
-
-fn condition<'a>(cursor: &mut Cursor<'a>) -> Read<Condition<'a>> {
-    cursor.literal(br#"{"lastTransitionTime":"#)?;
-    let last_transition_time = cursor.text()?.into();
-    cursor.literal(br#","message":"#)?;
-    let message = cursor.text()?.into();
-    let observed_generation = number(cursor, br#""observedGeneration":"#)?;
-    cursor.literal(br#","reason":"#)?;
-    let reason = cursor.text()?.into();
-    cursor.literal(br#","status":"#)?;
-    let status = match cursor.text()? {
-        "True" => ConditionStatus::True,
-        "False" => ConditionStatus::False,
-        "Unknown" => ConditionStatus::Unknown,
-        _ => return Err(OtherForm),
-    };
-    cursor.literal(br#","type":"#)?;
-    let condition = Condition {
-        last_transition_time,
-        message,
-        observed_generation,
-        reason,
-        status,
-        type_: cursor.text()?.into(),
-    };
-    cursor.literal(b"}")?;
-    condition.is_valid().then_some(condition).ok_or(OtherForm)
-}
-
-/// A number that may be absent.
-#[inline]
-fn number<const N: usize>(cursor: &mut Cursor<'_>, name: &[u8; N]) -> Read<Option<i64>> {
-    match cursor.field(name) {
-        true => cursor.integer().map(Some),
-        false => Ok(None),
-    }
-}
-
 /// A counter; where it is absent it is 0.
 #[inline]
 fn counter<const N: usize>(cursor: &mut Cursor<'_>, name: &[u8; N]) -> Read<i32> {
-    Ok(saturated(number(cursor, name)?.unwrap_or_default()))
+    Ok(saturated(cursor.number(name)?.unwrap_or_default()))
 }
 
 #[inline]
 fn required<const N: usize>(cursor: &mut Cursor<'_>, name: &[u8; N]) -> Read<i32> {
-    small(number(cursor, name)?)?.ok_or(OtherForm)
+    small(cursor.number(name)?)?.ok_or(OtherForm)
 }
 
 #[inline]

@@ -6,8 +6,7 @@ use api::condition::{MESSAGE_MAX, REASON_MAX, TYPE_MAX};
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
-use super::canonical::conditions;
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, OtherForm};
 
 /// A condition. Its fields stand in the order in which they are written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
@@ -52,7 +51,7 @@ impl<'a> Conditions<'a> {
     pub(super) fn list(&self) -> Cow<'_, [Condition<'a>]> {
         match self {
             Self::Written(text) => {
-                let read = conditions(&mut Cursor::new(text));
+                let read = read_all(&mut Cursor::new(text));
                 read.map(|(conditions, _)| conditions)
                     .unwrap_or_default()
                     .into()
@@ -76,6 +75,52 @@ impl<'a> Conditions<'a> {
             Self::Listed(conditions) => conditions.iter().all(Condition::is_valid),
         }
     }
+}
+
+/// Reads conditions in the form in which the fold writes them, and gives how they are written.
+pub(super) fn read_all<'a>(
+    cursor: &mut Cursor<'a>,
+) -> Result<(Vec<Condition<'a>>, Option<&'a str>), OtherForm> {
+    /// `Available` and `ReplicasReady`.
+    const USUAL: usize = 2;
+    let start = cursor.clone();
+    let mut conditions = Vec::with_capacity(USUAL);
+    cursor.list(|cursor| {
+        conditions.push(read(cursor)?);
+        Ok(())
+    })?;
+    // Without any, there is nothing that would be written.
+    let written = cursor.since(&start).filter(|_| !conditions.is_empty());
+    Ok((conditions, written))
+}
+
+/// Reads a condition in the form in which the fold writes it, if it is valid.
+pub(super) fn read<'a>(cursor: &mut Cursor<'a>) -> Result<Condition<'a>, OtherForm> {
+    cursor.literal(br#"{"lastTransitionTime":"#)?;
+    let last_transition_time = cursor.text()?.into();
+    cursor.literal(br#","message":"#)?;
+    let message = cursor.text()?.into();
+    let observed_generation = cursor.number(br#""observedGeneration":"#)?;
+    cursor.literal(br#","reason":"#)?;
+    let reason = cursor.text()?.into();
+    cursor.literal(br#","status":"#)?;
+    let status = match cursor.text()? {
+        "True" => api::ConditionStatus::True,
+        "False" => api::ConditionStatus::False,
+        "Unknown" => api::ConditionStatus::Unknown,
+        _ => return Err(OtherForm),
+    };
+    cursor.literal(br#","type":"#)?;
+    let condition = Condition {
+        last_transition_time,
+        message,
+        observed_generation,
+        reason,
+        status,
+        type_: cursor.text()?.into(),
+    };
+    cursor.literal(b"}")?;
+    condition.is_valid().then_some(condition).ok_or(OtherForm)
 }
 
 impl Condition<'_> {

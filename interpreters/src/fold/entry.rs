@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::known::{Assigned, Known};
+use super::known::{Assigned, Known, Said};
 use super::report::CellMemory;
 
 /// What the status says of one cell.
@@ -13,7 +13,17 @@ pub(super) struct CellEntry<'k, 'a> {
     pub(super) assigned: Assigned,
 }
 
-impl CellEntry<'_, '_> {
+impl<'k, 'a> CellEntry<'k, 'a> {
+    /// The entry of a cell; one that never said anything has none.
+    pub(super) fn of(known: &'k Known<'k, 'a>, assigned: Assigned) -> Option<Self> {
+        let name = known.name.filter(|_| !matches!(known.said, Said::Never))?;
+        Some(Self {
+            name,
+            known,
+            assigned,
+        })
+    }
+
     /// Whether the entry says what was read.
     pub(super) fn says_the_same_as(&self, read: &CellMemory<'_>) -> bool {
         let same_conditions = match (self.known.written, read.conditions.written()) {

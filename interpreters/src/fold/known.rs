@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use super::Template;
 use super::condition::Condition;
-use super::entry::CellEntry;
 use super::report::{CellMemory, Counters, Report, saturated};
 
 /// What is known of one cell: its report, or what it said before it fell silent.
@@ -82,16 +81,6 @@ impl<'f, 'a> Known<'f, 'a> {
                 Said::Never
             },
         }
-    }
-
-    /// The entry in `status.cells`; a cell that never said anything has none.
-    pub(super) fn memory(&self, assigned: Assigned) -> Option<CellEntry<'_, 'a>> {
-        let name = self.name.filter(|_| !matches!(self.said, Said::Never))?;
-        Some(CellEntry {
-            name,
-            known: self,
-            assigned,
-        })
     }
 
     pub(super) fn carries_observed_generation(&self) -> bool {

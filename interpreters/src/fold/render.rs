@@ -126,7 +126,7 @@ impl<'a> StatusFold<'a> {
             false => known
                 .iter()
                 .enumerate()
-                .filter_map(|(index, cell)| cell.memory(assigned(index, cell)))
+                .filter_map(|(index, cell)| CellEntry::of(cell, assigned(index, cell)))
                 .collect(),
         };
         let status = Status {

@@ -11,9 +11,7 @@ use serde::de::{self, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::canonical;
 use super::condition::{Condition, Conditions};
-use crate::cursor::{Cursor, OtherForm};
 use crate::text::Text;
 
 /// A status of a WorkloadDeployment, taken apart.
@@ -77,16 +75,6 @@ impl<'a> Report<'a> {
         serde_json::from_str::<Option<Self>>(status)
             .ok()??
             .checked()
-    }
-
-    /// Reads a status as [`parse`](Self::parse) does, faster where it is written as usual.
-    pub(crate) fn read(cursor: &mut Cursor<'a>) -> Result<Option<Self>, OtherForm> {
-        let start = cursor.clone();
-        let report = canonical::report(cursor).map(Some).or_else(|_| {
-            *cursor = start;
-            cursor.value::<Option<Self>>()
-        })?;
-        Ok(report.and_then(Self::checked))
     }
 
     /// How many cells are in `status.cells`.
