@@ -3,7 +3,7 @@
 
 use serde_json::value::RawValue;
 
-use super::condition::{self, Conditions};
+use super::condition::{self, AsWritten, Conditions};
 use super::report::{CellMemory, Counters, Generations, Report, saturated};
 use super::{Contribution, Named, StatusFold};
 use crate::cursor::{Cursor, OtherForm};
@@ -81,7 +81,8 @@ pub(super) fn report<'a>(cursor: &mut Cursor<'a>) -> Read<Report<'a>> {
         })?;
     }
     if cursor.field(br#""conditions":"#) {
-        (report.conditions, report.written) = condition::read_all(cursor)?;
+        let (conditions, written) = condition::read_all(cursor)?;
+        (report.conditions, report.written) = (conditions, AsWritten(written));
         report.take_own();
     }
     let current_replicas = counter(cursor, br#""currentReplicas":"#)?;

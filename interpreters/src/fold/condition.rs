@@ -1,6 +1,7 @@
 //! A condition as a cell reports it, and what the CRD lets pass of it.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 
 use api::condition::{MESSAGE_MAX, REASON_MAX, TYPE_MAX};
 use jiff::civil::Date;
@@ -25,13 +26,58 @@ pub(super) struct Condition<'a> {
     pub(super) type_: Cow<'a, str>,
 }
 
-/// The conditions that an entry of `status.cells` remembers.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+/// How conditions are written, where that is known to be how the fold writes them. It says nothing that they do not say
+/// themselves: of two statuses it must not decide which one stays, so any two are equal.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct AsWritten<'a>(pub(super) Option<&'a str>);
+
+impl PartialEq for AsWritten<'_> {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for AsWritten<'_> {}
+
+impl PartialOrd for AsWritten<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for AsWritten<'_> {
+    fn cmp(&self, _: &Self) -> Ordering {
+        Ordering::Equal
+    }
+}
+
+/// The conditions that an entry of `status.cells` remembers. They are compared as what they say.
+#[derive(Clone, Debug, Deserialize)]
 #[serde(from = "Vec<Condition<'a>>", bound(deserialize = "'de: 'a"))]
 pub(super) enum Conditions<'a> {
     /// As the fold writes them; they are valid. As a rule they are not needed in any other form.
     Written(&'a str),
     Listed(Vec<Condition<'a>>),
+}
+
+impl PartialEq for Conditions<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.list() == other.list()
+    }
+}
+
+impl Eq for Conditions<'_> {}
+
+impl PartialOrd for Conditions<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Conditions<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.list().cmp(&other.list())
+    }
 }
 
 impl Default for Conditions<'_> {

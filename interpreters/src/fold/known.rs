@@ -41,7 +41,7 @@ impl<'f, 'a> Known<'f, 'a> {
             name: Some(name),
             counters: report.counters,
             conditions: Cow::Borrowed(&report.conditions),
-            written: report.written,
+            written: report.written.0,
             resource_template_generation: report.generations.resource_template_generation,
             whole: Some(report),
             said: if current {
@@ -58,7 +58,7 @@ impl<'f, 'a> Known<'f, 'a> {
             name,
             counters: former.counters,
             conditions: Cow::Borrowed(&former.conditions),
-            written: former.written,
+            written: former.written.0,
             resource_template_generation: None,
             whole: Some(former),
             said: Said::Before,

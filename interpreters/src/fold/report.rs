@@ -11,7 +11,7 @@ use serde::de::{self, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::condition::{Condition, Conditions};
+use super::condition::{AsWritten, Condition, Conditions};
 use crate::text::Text;
 
 /// A status of a WorkloadDeployment, taken apart.
@@ -20,8 +20,7 @@ pub(crate) struct Report<'a> {
     pub(super) counters: Counters,
     /// Without the fold's own.
     pub(super) conditions: Vec<Condition<'a>>,
-    /// How these conditions were written, where that is known to be how the fold writes them.
-    pub(super) written: Option<&'a str>,
+    pub(super) written: AsWritten<'a>,
     /// The fold's own condition: only a former status has it.
     pub(super) cells_reporting: Option<Box<Condition<'a>>>,
     pub(super) generations: Generations,
@@ -84,7 +83,7 @@ impl<'a> Report<'a> {
 
     /// The report, unless there is nothing in it or the CRD does not allow a value.
     pub(super) fn checked(self) -> Option<Self> {
-        let valid = (self.written.is_some() || self.conditions.iter().all(Condition::is_valid))
+        let valid = (self.written.0.is_some() || self.conditions.iter().all(Condition::is_valid))
             && self.cells.iter().all(|cell| cell.conditions.are_valid());
         (valid && !self.is_empty).then_some(self)
     }
@@ -95,7 +94,7 @@ impl<'a> Report<'a> {
         if let Some(own) = self.conditions.iter().find(|condition| is_own(condition)) {
             self.cells_reporting = Some(Box::new(own.clone()));
             self.conditions.retain(|condition| !is_own(condition));
-            self.written = None;
+            self.written = AsWritten::default();
         }
     }
 }
