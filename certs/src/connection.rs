@@ -16,7 +16,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::limits::Limits;
@@ -24,9 +24,9 @@ use crate::limits::Limits;
 /// Window of one HTTP/2 stream, and of a connection: bounds what a client can have waiting here.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 4 << 20;
-/// Largest header of an HTTP/2 request, and of an HTTP/1.1 one together with what is read ahead. Each connection keeps
-/// buffers of this size.
+/// Largest header of an HTTP/2 request.
 const HEADER_MAX: u32 = 16 << 10;
+/// What is read at a time from an HTTP/1.1 connection, which keeps a buffer of this size.
 const BUFFER_MAX: usize = 12 << 10;
 
 /// The two steps of an end.
@@ -152,7 +152,7 @@ where
             () = stop.cancelled() => {}
         }
         connection.as_mut().graceful_shutdown();
-        connection.await
+        end(connection, limits).await
     } else {
         let mut builder = http1::Builder::new();
         // The stream is paced, at less cost.
@@ -164,8 +164,16 @@ where
             () = stop.cancelled() => {}
         }
         connection.as_mut().graceful_shutdown();
-        connection.await
+        end(connection, limits).await
     }
+}
+
+/// Waits for the end of a connection that has been asked for, which a client can put off, but not for ever.
+async fn end(
+    connection: impl Future<Output = hyper::Result<()>>,
+    limits: Limits,
+) -> hyper::Result<()> {
+    timeout(limits.drain, connection).await.unwrap_or(Ok(()))
 }
 
 /// Between 80 and 120 % of this, so that connections that began together do not end together.
@@ -180,9 +188,9 @@ struct Paced<I> {
     stream: I,
     state: Arc<State>,
     limits: Limits,
-    /// Whether the header of an HTTP/1.1 request has to come: of the first one, or of one that has begun to come.
+    /// Whether something has to come soon: the first bytes, or the header of an HTTP/1.1 request that has begun to come.
     awaits_header: bool,
-    /// When the header must be complete, once it has been waited for.
+    /// When that must have come, once it has been waited for.
     header: Option<Pin<Box<Sleep>>>,
     /// How many requests had begun when the last read ended.
     begun: usize,
@@ -198,7 +206,7 @@ impl<I> Paced<I> {
             stream,
             state,
             limits,
-            awaits_header: is_http1,
+            awaits_header: true,
             header: None,
             begun: 0,
             write: None,
@@ -254,7 +262,12 @@ impl<I: AsyncRead + Unpin> AsyncRead for Paced<I> {
         }
         if read.is_ready() {
             let received = buffer.filled().len() > before;
-            this.awaits_header |= received && this.is_http1 && this.state.is_idle();
+            if received && this.is_http1 {
+                this.awaits_header |= this.state.is_idle();
+            } else if received {
+                this.awaits_header = false;
+                this.header = None;
+            }
         } else if this.awaits_header {
             let limit = this.limits.header;
             let header = this.header.get_or_insert_with(|| timer(limit));

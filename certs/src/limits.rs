@@ -11,7 +11,8 @@ pub struct Limits {
     pub requests_per_connection: u32,
     /// Time for a TLS handshake.
     pub handshake: Duration,
-    /// Time for the header of an HTTP/1.1 request, from its first byte; of a new connection, from its beginning.
+    /// Time for the header of an HTTP/1.1 request, from its first byte; for the first bytes of a connection, from its
+    /// beginning.
     pub header: Duration,
     /// Time for which a client may not take what is sent to it.
     pub write: Duration,
@@ -25,7 +26,7 @@ pub struct Limits {
     /// Age, give or take a fifth, at which a connection is ended after its current requests, so that load spreads over
     /// replicas and an old certificate does not live on.
     pub age: Duration,
-    /// Time for requests in flight when the server stops.
+    /// Time for requests in flight when the server stops, and for those of a connection that is too old or idle.
     pub drain: Duration,
 }
 

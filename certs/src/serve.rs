@@ -13,11 +13,11 @@ use hyper::service::Service;
 use rustls::{AlertDescription, ServerConfig};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
-use tracing::{debug, warn};
+use tracing::{debug, error, warn};
 
 use crate::Certificates;
 use crate::connection::{self, Shutdown};
@@ -67,7 +67,10 @@ pub async fn serve<S, B>(
         let (stream, slot) = tokio::select! {
             biased;
             () = shutdown.stop.cancelled() => break,
-            Some(_) = connections.join_next() => continue,
+            Some(ended) = connections.join_next() => {
+                report(ended);
+                continue;
+            }
             accepted = accept(&listener, &slots) => match accepted {
                 Some(accepted) => accepted,
                 None => break,
@@ -85,13 +88,26 @@ pub async fn serve<S, B>(
         });
     }
     drop(listener);
-    let drain = async { while connections.join_next().await.is_some() {} };
+    let drain = async {
+        while let Some(ended) = connections.join_next().await {
+            report(ended);
+        }
+    };
     if timeout(limits.drain, drain).await.is_err() {
         warn!(
             connections = connections.len(),
             "requests in flight are cut off: the time to drain is over"
         );
         connections.shutdown().await;
+    }
+}
+
+/// A handler's panic is caught elsewhere; one of the connection itself is a fault that must be seen.
+fn report(ended: Result<(), JoinError>) {
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        error!(%error, "a connection panicked");
     }
 }
 

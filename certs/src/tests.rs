@@ -139,6 +139,10 @@ struct Server {
 }
 
 async fn start(directory: &Path) -> Server {
+    start_with(directory, Limits::default()).await
+}
+
+async fn start_with(directory: &Path, limits: Limits) -> Server {
     let reloader = Reloader::new(Files::from(directory), clock).unwrap();
     let (acceptor, state) = (reloader.acceptor(), reloader.state());
     let stop = CancellationToken::new();
@@ -152,7 +156,7 @@ async fn start(directory: &Path) -> Server {
         listener,
         acceptor,
         service,
-        Limits::default(),
+        limits,
         Metrics::default(),
         Shutdown {
             stop: stop.clone(),
@@ -172,14 +176,24 @@ async fn connect(
     server: &Server,
     trusted: &CertificateDer<'static>,
 ) -> std::io::Result<TlsStream<TcpStream>> {
+    connect_for(server, trusted, "http/1.1").await
+}
+
+/// The same for another protocol.
+async fn connect_for(
+    server: &Server,
+    trusted: &CertificateDer<'static>,
+    protocol: &str,
+) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.clone()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
+    let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
+    config.alpn_protocols = vec![protocol.into()];
     let stream = TcpStream::connect(server.address).await?;
     let name = ServerName::try_from("localhost").unwrap();
     TlsConnector::from(Arc::new(config))
@@ -264,6 +278,34 @@ async fn a_stop_ends_idle_connections_and_the_server() {
     server.served.await.unwrap();
     assert_eq!(idle.read(&mut [0; 16]).await.unwrap_or(0), 0);
     assert!(TcpStream::connect(server.address).await.is_err());
+}
+
+#[tokio::test]
+async fn a_connection_that_never_becomes_one_ends_whatever_its_protocol() {
+    let directory = TempDir::new().unwrap();
+    let (certificate, key, der) = issue();
+    write(directory.path(), &certificate, &key);
+    let limits = Limits {
+        header: Duration::from_millis(100),
+        idle: Duration::from_millis(200),
+        drain: Duration::from_millis(100),
+        ..Limits::default()
+    };
+    let server = start_with(directory.path(), limits).await;
+    for (protocol, said) in [
+        ("http/1.1", ""),
+        ("http/1.1", "GET"),
+        ("h2", ""),
+        ("h2", "PRI *"),
+        // The whole preface, and then no settings.
+        ("h2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+    ] {
+        let mut stream = connect_for(&server, &der, protocol).await.unwrap();
+        stream.write_all(said.as_bytes()).await.unwrap();
+        let end = async { while stream.read(&mut [0; 64]).await.is_ok_and(|read| read > 0) {} };
+        let ended = tokio::time::timeout(Duration::from_secs(20), end).await;
+        assert!(ended.is_ok(), "{protocol} {said:?}");
+    }
 }
 
 #[tokio::test]

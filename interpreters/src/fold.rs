@@ -75,7 +75,7 @@ struct ItemName<'a> {
 }
 
 impl<'a> StatusFold<'a> {
-    /// The fold over a list of `AggregatedStatusItem`. Where they are not written as usual, they are read one by one.
+    /// The fold over a list of `AggregatedStatusItem`, in any form.
     ///
     /// # Errors
     ///

@@ -1,5 +1,7 @@
 //! Reading statuses in the form in which the fold writes them, which is also that in which Karmada passes on what
-//! `InterpretStatus` answers. What is read here is valid, and written again it is the same text.
+//! `InterpretStatus` answers. Conditions that are read here are valid, and written again they are the same text.
+
+use std::mem;
 
 use serde_json::value::RawValue;
 
@@ -12,7 +14,9 @@ type Read<T> = Result<T, OtherForm>;
 
 /// The fold over a list of `AggregatedStatusItem`.
 pub(super) fn fold<'a>(cursor: &mut Cursor<'a>, expected: usize) -> Read<StatusFold<'a>> {
-    let mut cells = Vec::with_capacity(expected);
+    /// More cells than there are.
+    const FULL: usize = 10_000;
+    let (mut cells, mut full) = (Vec::with_capacity(expected), FULL);
     cursor.list(|cursor| {
         let start = cursor.clone();
         let cell = item(cursor).or_else(|_| {
@@ -20,6 +24,11 @@ pub(super) fn fold<'a>(cursor: &mut Cursor<'a>, expected: usize) -> Read<StatusF
             cursor.value::<&'a RawValue>().map(Contribution::of_item)
         });
         cells.push(cell?);
+        // However often a cell is named, it is kept once.
+        if cells.len() >= full {
+            cells = StatusFold::of(mem::take(&mut cells)).cells;
+            full = FULL.max(2 * cells.len());
+        }
         Ok(())
     })?;
     Ok(StatusFold::of(cells))

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use api::ConditionStatus;
 use api::condition::MESSAGE_MAX;
@@ -18,6 +19,8 @@ use crate::raw::same;
 
 const CELL_NOT_APPLIED: &str = "CellNotApplied";
 const CELL_NOT_REPORTED: &str = "CellNotReported";
+/// Characters that are left to what is said of one cell, however many there are.
+const SENTENCE: usize = 96;
 /// Between what is said of two cells.
 const SEPARATOR: &str = "; ";
 
@@ -179,10 +182,11 @@ impl<'a> StatusFold<'a> {
         } else {
             CELL_NOT_REPORTED
         };
-        // However long the message of one cell is, every cell is named.
+        // However long the message of one cell is, every cell is named; of very many, those for which there is room.
         let longest = MESSAGE_MAX
             .checked_div(silent.len())?
-            .saturating_sub(SEPARATOR.len());
+            .saturating_sub(SEPARATOR.len())
+            .max(SENTENCE);
         let sentences: Vec<_> = silent
             .into_iter()
             .map(|(name, silence)| match silence {
@@ -206,7 +210,7 @@ impl<'a> StatusFold<'a> {
         };
         Some(Condition {
             last_transition_time: since.unwrap_or_else(|| begins_now().into()),
-            message: sentences.join(SEPARATOR).into(),
+            message: joined(&sentences).into(),
             observed_generation: None,
             reason: reason.into(),
             status: ConditionStatus::False,
@@ -320,6 +324,27 @@ fn write_cells(cells: &[CellEntry<'_, '_>], out: &mut Vec<u8>) -> serde_json::Re
     }
     out.push(b']');
     Ok(())
+}
+
+/// As many of the sentences as there is room for, and how many more there are.
+fn joined(sentences: &[Cow<'_, str>]) -> String {
+    const MORE: usize = 32;
+    let mut message = String::new();
+    let mut characters = 0;
+    for (index, sentence) in sentences.iter().enumerate() {
+        characters += sentence.chars().count() + SEPARATOR.len();
+        if characters > MESSAGE_MAX - MORE && index + 1 < sentences.len()
+            || characters > MESSAGE_MAX + SEPARATOR.len()
+        {
+            let _ = write!(message, "{SEPARATOR}and {} more", sentences.len() - index);
+            break;
+        }
+        if index > 0 {
+            message.push_str(SEPARATOR);
+        }
+        message.push_str(sentence);
+    }
+    message
 }
 
 /// What the former status remembers of each cell, sorted by name.

@@ -53,7 +53,7 @@ impl<'a> Usual<'a> {
         let mut cursor = self.cursor;
         let object = object(&mut cursor)?;
         let observed_object = match cursor.field(br#""observedObject":"#) {
-            true => Some(cursor.value()?),
+            true => cursor.value::<Option<P>>()?,
             false => None,
         };
         let replicas = match cursor.field(br#""replicas":"#) {
@@ -61,6 +61,8 @@ impl<'a> Usual<'a> {
             false => 0,
         };
         let aggregated_status = match cursor.field(br#""aggregatedStatus":"#) {
+            // It is as good as absent.
+            true if cursor.literal(b"null").is_ok() => None,
             true => Some(items(&mut cursor, &object)?),
             false => None,
         };

@@ -386,3 +386,12 @@ fn counters_saturate() {
     }
     assert_eq!(aggregate(&hub(7, 2), &items)["replicas"], i32::MAX);
 }
+
+#[test]
+fn of_very_many_silent_cells_as_many_are_named_as_fit() {
+    let items: Vec<_> = (0..2_000).map(|n| silent(&format!("cell-{n}"))).collect();
+    let status = aggregate(&hub(1, 1), &items);
+    let message = find(&status, "CellsReporting")["message"].as_str().unwrap();
+    assert!(message.len() <= 32_768 && message.starts_with("cell-0: no status reported; "));
+    assert!(message.ends_with(" more"), "{message}");
+}

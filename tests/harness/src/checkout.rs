@@ -10,6 +10,6 @@ pub fn root() -> PathBuf {
     let package = run.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).to_owned());
     let root = package
         .ancestors()
-        .find(|folder| folder.join("Cargo.lock").exists());
+        .find(|folder| folder.join("Cargo.lock").exists() && folder.join("tests/tools").exists());
     root.unwrap_or(&package).to_owned()
 }

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 
+use anyhow::Context;
 use serde::Deserialize;
 
 use super::bodies::{self, Body, CELLS, HEALTH, STATUS};
@@ -30,8 +31,8 @@ pub(crate) async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         let body = bench.body(&name)?;
         let best = saturate(bench, body).await?;
         rows.extend(throughput(&name, &best));
-        let saturation = best.get(&Kind::Go).map_or(0.0, Load::per_cpu_second);
-        rows.extend(latency(bench, body, saturation / 2.0).await?);
+        let saturation = best.get(&Kind::Go).context("Go is measured")?;
+        rows.extend(latency(bench, body, saturation.per_cpu_second() / 2.0).await?);
     }
     rows.extend(memory(bench).await?);
     Ok(rows)
@@ -180,8 +181,10 @@ async fn latency(bench: &Bench, body: &Body, rate: f64) -> anyhow::Result<Vec<Ro
                 rows.push(Row::new(format!("{at}: p99, {who}"), found.p99, "ms"));
             }
         }
-        let p99 = |kind| best.get(&(client, kind)).map_or(0.0, |found| found.p99);
-        let ratio = p99(Kind::Ours) / p99(Kind::Go);
+        let p99 = |kind| best.get(&(client, kind)).map(|found| found.p99);
+        let both = p99(Kind::Ours).zip(p99(Kind::Go));
+        let (ours, go) = both.context("both are measured")?;
+        let ratio = ours / go;
         let row = Row::new(format!("{at}: p99, ours / Go"), ratio, "x");
         rows.push(row.target(Target::AtMost(0.5)));
     }
