@@ -221,6 +221,14 @@ fn time(text: &str) -> Result<Duration, String> {
     parsed.ok_or_else(|| format!("{text:?} is not a length of time such as 5s or 1m30s"))
 }
 
+/// A time that is needed.
+fn positive_time(text: &str) -> Result<Duration, String> {
+    match time(text)? {
+        Duration::ZERO => Err("must be longer than 0".to_owned()),
+        time => Ok(time),
+    }
+}
+
 impl CommandLine {
     pub(crate) fn parse_process() -> Self {
         Self::parse_from(go_forms(std::env::args_os()))

@@ -45,6 +45,9 @@ async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
         .await?
         .context("the interpreter has no address")?;
     let port = listener.local_addr()?.port();
+    // Before a registration is printed, which says that all is well.
+    let health_probes = listen(&args.health_probe_bind_address).await?;
+    let metrics = listen(&args.metrics_bind_address).await?;
     let mut certificate = None;
     let acceptor = match &args.cert_dir {
         Some(directory) => {
@@ -68,11 +71,11 @@ async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
         caches: Vec::new(),
         certificate,
     };
-    if let Some(listener) = listen(&args.health_probe_bind_address).await? {
+    if let Some(listener) = health_probes {
         let router = admin::router(readiness);
         servers.serve_operators("health probes", listener, Acceptor::Plain, router);
     }
-    if let Some(listener) = listen(&args.metrics_bind_address).await? {
+    if let Some(listener) = metrics {
         let router = metrics_server::router(registry, None);
         servers.serve_operators("metrics", listener, Acceptor::Plain, router);
     }

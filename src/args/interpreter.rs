@@ -2,10 +2,13 @@
 
 use std::path::PathBuf;
 
+use clap::ArgGroup;
+
 use super::{BindAddress, LogArgs, ServerArgs};
 
 /// The flags of the interpreter.
 #[derive(Clone, Debug, clap::Args)]
+#[command(group = ArgGroup::new("certificate").required(true).args(["cert_dir", "self_signed"]))]
 pub(crate) struct InterpreterArgs {
     /// Address to listen at; empty means all addresses.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
@@ -16,12 +19,12 @@ pub(crate) struct InterpreterArgs {
     pub(crate) port: u16,
 
     /// Directory with `tls.crt` and `tls.key`, as a CSI driver or a Secret volume writes it.
-    #[arg(long, value_name = "DIR", required_unless_present = "self_signed")]
+    #[arg(long, value_name = "DIR")]
     pub(crate) cert_dir: Option<PathBuf>,
 
     /// For trying it out: serve with a new certificate that signs itself, and print the
     /// ResourceInterpreterWebhookConfiguration that registers this server.
-    #[arg(long, conflicts_with = "cert_dir")]
+    #[arg(long)]
     pub(crate) self_signed: bool,
 
     /// With --self-signed: where Karmada reaches this server, if not at its address and port.

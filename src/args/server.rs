@@ -2,58 +2,60 @@
 
 use std::time::Duration;
 
-use super::time;
+use clap::builder::RangedU64ValueParser;
+
+use super::{positive_time, time};
 
 /// Bounds of the webhook server.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Webhook server")]
 pub(crate) struct ServerArgs {
     /// Largest body of a request, in bytes.
-    #[arg(long, value_name = "BYTES", default_value_t = webhooks::Limits::default().body)]
+    #[arg(long, value_name = "BYTES", value_parser = positive(), default_value_t = webhooks::Limits::default().body)]
     max_body: usize,
 
     /// Bytes of all requests that are being read or answered.
-    #[arg(long, value_name = "BYTES", default_value_t = webhooks::Limits::default().bytes_in_flight)]
+    #[arg(long, value_name = "BYTES", value_parser = positive(), default_value_t = webhooks::Limits::default().bytes_in_flight)]
     max_bytes_in_flight: usize,
 
     /// Requests at a time; further ones are answered 429.
-    #[arg(long, value_name = "COUNT", default_value_t = webhooks::Limits::default().requests)]
+    #[arg(long, value_name = "COUNT", value_parser = positive(), default_value_t = webhooks::Limits::default().requests)]
     max_requests: usize,
 
     /// Time for a request whose caller names none, and the most that a caller is given.
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s")]
+    #[arg(long, value_name = "TIME", value_parser = positive_time, default_value = "10s")]
     request_timeout: Duration,
 
     /// Connections at a time; further ones wait.
-    #[arg(long, value_name = "COUNT", default_value_t = certs::Limits::default().connections)]
+    #[arg(long, value_name = "COUNT", value_parser = positive(), default_value_t = certs::Limits::default().connections)]
     max_connections: usize,
 
     /// Requests at a time on one HTTP/2 connection.
-    #[arg(long, value_name = "COUNT", default_value_t = certs::Limits::default().requests_per_connection)]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..), default_value_t = certs::Limits::default().requests_per_connection)]
     max_requests_per_connection: u32,
 
     /// Time for a TLS handshake.
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "5s")]
+    #[arg(long, value_name = "TIME", value_parser = positive_time, default_value = "5s")]
     handshake_timeout: Duration,
 
     /// Time for the header of a request.
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "5s")]
+    #[arg(long, value_name = "TIME", value_parser = positive_time, default_value = "5s")]
     header_timeout: Duration,
 
     /// Time for which a client may not take what is sent to it.
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "30s")]
+    #[arg(long, value_name = "TIME", value_parser = positive_time, default_value = "30s")]
     write_timeout: Duration,
 
     /// How long a connection is kept without a request.
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "2m")]
+    #[arg(long, value_name = "TIME", value_parser = positive_time, default_value = "2m")]
     idle_timeout: Duration,
 
     /// Age, give or take a fifth, at which a connection is ended after its current requests.
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "15m")]
+    #[arg(long, value_name = "TIME", value_parser = positive_time, default_value = "15m")]
     max_connection_age: Duration,
 
     /// How often the files of the certificate are looked at.
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s")]
+    #[arg(long, value_name = "TIME", value_parser = positive_time, default_value = "1s")]
     pub(crate) certificate_poll: Duration,
 
     /// How long new connections are still served when the process stops, until no one sends any more.
@@ -63,6 +65,11 @@ pub(crate) struct ServerArgs {
     /// Time for requests in flight when the process stops.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "20s")]
     drain_timeout: Duration,
+}
+
+/// A number of which there must be some.
+fn positive() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..)
 }
 
 impl ServerArgs {

@@ -171,3 +171,44 @@ fn the_interpreter_has_its_own_flags() {
     assert!(parse(&["--cert-dir=/c", "--url=https://x/interpret"]).is_err());
     assert!(parse(&["--self-signed", "--url=https://x/interpret"]).is_ok());
 }
+
+#[test]
+fn a_bound_of_nothing_is_refused_with_its_flag() {
+    for flag in [
+        "--max-body=0",
+        "--max-bytes-in-flight=0",
+        "--max-requests=0",
+        "--max-connections=0",
+        "--max-requests-per-connection=0",
+        "--request-timeout=0s",
+        "--handshake-timeout=0s",
+        "--header-timeout=0s",
+        "--write-timeout=0s",
+        "--idle-timeout=0s",
+        "--max-connection-age=0s",
+        "--certificate-poll=0s",
+    ] {
+        let error = parse(&[flag]).unwrap_err();
+        let (name, _) = flag.split_once('=').unwrap();
+        assert!(error.contains(name) && error.contains('0'), "{error}");
+    }
+    assert!(parse(&["--shutdown-delay=0s", "--drain-timeout=0s"]).is_ok());
+}
+
+#[test]
+fn the_interpreter_needs_a_certificate_of_one_kind() {
+    let parse =
+        |args: &[&str]| CommandLine::try_parse_from(args).map_err(|error| error.to_string());
+    let error = parse(&["compute-federation", "interpreter"]).unwrap_err();
+    assert!(
+        error.contains("--cert-dir") && error.contains("--self-signed"),
+        "{error}"
+    );
+    let both = [
+        "compute-federation",
+        "interpreter",
+        "--self-signed",
+        "--cert-dir=d",
+    ];
+    assert!(parse(&both).is_err());
+}

@@ -35,7 +35,7 @@ pub(crate) async fn handle(State(shared): State<Shared>, request: Request) -> Re
             shared.metrics.refused(refusal.reason());
             let message = refusal.message();
             if shared.problems.is_new(&message) {
-                warn!(reason = refusal.reason(), %message, "interpreter request refused");
+                warn!(reason = refusal.reason(), problem = %message, "interpreter request refused");
             }
             refusal.response(&message)
         }
