@@ -1,0 +1,68 @@
+//! What is read from a directory, and what is wrong with it.
+
+use super::*;
+
+fn problem(directory: &Path) -> String {
+    Files::from(directory)
+        .load(clock())
+        .unwrap_err()
+        .to_string()
+}
+
+#[test]
+fn every_error_names_the_file() {
+    let directory = TempDir::new().unwrap();
+    let path = |file: &str| directory.path().join(file).display().to_string();
+    assert_eq!(
+        problem(directory.path()),
+        format!("{}: no such file", path("tls.crt"))
+    );
+
+    let (certificate, key, _) = issue();
+    let (_, other_key, _) = issue();
+    write(directory.path(), &certificate, "no key");
+    assert!(
+        problem(directory.path())
+            .starts_with(&format!("{}: holds no private key", path("tls.key")))
+    );
+    write(directory.path(), "", &key);
+    assert_eq!(
+        problem(directory.path()),
+        format!("{}: holds no certificate", path("tls.crt"))
+    );
+    write(directory.path(), &certificate, &other_key);
+    assert!(
+        problem(directory.path())
+            .starts_with(&format!("{}: does not serve tls.crt", path("tls.key")))
+    );
+    fs::remove_file(directory.path().join("tls.key")).unwrap();
+    fs::create_dir(directory.path().join("tls.key")).unwrap();
+    assert!(problem(directory.path()).starts_with(&format!("{}: ", path("tls.key"))));
+}
+
+#[test]
+fn an_expired_certificate_is_not_served() {
+    let directory = TempDir::new().unwrap();
+    let (certificate, key, _) = issue();
+    write(directory.path(), &certificate, &key);
+    let files = Files::from(directory.path());
+    let expiry = files.load(clock()).unwrap().not_after;
+    let error = files.load(expiry).unwrap_err();
+    assert!(matches!(error, CertificateError::Invalid { .. }), "{error}");
+    assert!(error.to_string().ends_with(&format!("expired at {expiry}")));
+}
+
+#[test]
+fn self_signed_certificates_last_a_year() {
+    let certificates = Certificates::self_signed(&["localhost".to_owned()], clock()).unwrap();
+    assert_eq!(certificates.not_after.to_string(), "2027-11-21T10:00:00Z");
+}
+
+#[test]
+fn a_broken_certificate_at_the_start_is_an_error_and_a_missing_one_is_waited_for() {
+    let directory = TempDir::new().unwrap();
+    let reloader = Reloader::new(Files::from(directory.path()), clock).unwrap();
+    assert_eq!(reloader.state().borrow().not_after, None);
+    write(directory.path(), "garbage", "garbage");
+    assert!(Reloader::new(Files::from(directory.path()), clock).is_err());
+}
