@@ -102,8 +102,13 @@ impl<'a> StatusFold<'a> {
         } else {
             join(&known, &former.conditions)
         };
-        for condition in &mut conditions {
-            let former = find(&former.conditions, &condition.type_);
+        let formers = &former.conditions;
+        for (index, condition) in conditions.iter_mut().enumerate() {
+            // The CRD lets a type stand there twice: then its place tells which of them it is.
+            let former = formers
+                .get(index)
+                .filter(|former| former.type_ == condition.type_)
+                .or_else(|| find(formers, &condition.type_));
             condition.observed_generation = translate(
                 condition.observed_generation.is_some(),
                 current && known.iter().all(|cell| cell.judged(&condition.type_)),
