@@ -1,6 +1,7 @@
 //! AggregateStatus on a WorkloadDeployment: the rules of the fold by example.
 
 mod shares;
+mod twice;
 
 use serde_json::{Value, json};
 

@@ -1,0 +1,17 @@
+//! The CRD lets a condition's type stand in a status twice.
+
+use serde_json::json;
+
+use super::{aggregate, aggregate_at, condition, hub, with_status};
+
+#[test]
+fn of_two_conditions_of_one_type_each_keeps_its_own_generation() {
+    let former = json!({"replicas": 0, "conditions": [condition("ReplicasReady", "True", 2)]});
+    let carried = condition("ReplicasReady", "True", 1);
+    let mut bare = carried.clone();
+    bare.as_object_mut().unwrap().remove("observedGeneration");
+    let item = json!({"clusterName": "a", "status": {"conditions": [bare, carried]}});
+    let status = aggregate(&with_status(hub(2, 1), former), std::slice::from_ref(&item));
+    let again = aggregate_at(&with_status(hub(2, 1), status), &[item], super::NOW);
+    assert_eq!(again, None);
+}
