@@ -142,6 +142,20 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Reads in the usual way, or else from the same place in another way.
+    #[inline]
+    pub(crate) fn either<T>(
+        &mut self,
+        usual: impl FnOnce(&mut Self) -> Result<T, OtherForm>,
+        other: impl FnOnce(&mut Self) -> Result<T, OtherForm>,
+    ) -> Result<T, OtherForm> {
+        let start = self.clone();
+        usual(self).or_else(|_| {
+            *self = start;
+            other(self)
+        })
+    }
+
     /// Reads a value of any form.
     pub(crate) fn value<T: Deserialize<'a>>(&mut self) -> Result<T, OtherForm> {
         let mut values = Deserializer::from_str(self.rest).into_iter::<T>();

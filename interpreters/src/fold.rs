@@ -13,8 +13,12 @@ mod render;
 mod report;
 
 use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem;
 
 use serde::Deserialize;
+use serde::de::{Deserializer as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::cursor::{Cursor, OtherForm};
@@ -81,10 +85,9 @@ impl<'a> StatusFold<'a> {
     ///
     /// When the text is no list.
     pub fn of_items(items: &'a str) -> Result<Self, serde_json::Error> {
-        let items = serde_json::from_str::<Vec<&'a RawValue>>(items)?;
-        Ok(Self::of(
-            items.into_iter().map(Contribution::of_item).collect(),
-        ))
+        let mut text = serde_json::Deserializer::from_str(items);
+        let fold = text.deserialize_seq(Items(PhantomData))?;
+        text.end().map(|()| fold)
     }
 
     /// The fold over one `AggregatedStatusItem`. One that cannot be read counts as a cell that does not report: an error
@@ -118,6 +121,56 @@ impl<'a> StatusFold<'a> {
     pub fn merge(mut self, other: Self) -> Self {
         self.cells.extend(other.cells);
         Self::of(self.cells)
+    }
+}
+
+/// Cells while they are gathered. However often one is named, it is kept once, so a long list of the same takes no room.
+struct Gathered<'a> {
+    cells: Vec<Named<'a>>,
+    /// With so many, those that are kept are sought out.
+    full: usize,
+}
+
+impl<'a> Gathered<'a> {
+    /// More cells than there are.
+    const FULL: usize = 10_000;
+
+    fn new(expected: usize) -> Self {
+        Self {
+            cells: Vec::with_capacity(expected),
+            full: Self::FULL,
+        }
+    }
+
+    fn push(&mut self, cell: Named<'a>) {
+        self.cells.push(cell);
+        if self.cells.len() >= self.full {
+            self.cells = StatusFold::of(mem::take(&mut self.cells)).cells;
+            self.full = Self::FULL.max(2 * self.cells.len());
+        }
+    }
+
+    fn fold(self) -> StatusFold<'a> {
+        StatusFold::of(self.cells)
+    }
+}
+
+/// Reads a list of `AggregatedStatusItem` in any form.
+struct Items<'a>(PhantomData<StatusFold<'a>>);
+
+impl<'de: 'a, 'a> Visitor<'de> for Items<'a> {
+    type Value = StatusFold<'a>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of AggregatedStatusItem")
+    }
+
+    fn visit_seq<S: SeqAccess<'de>>(self, mut items: S) -> Result<StatusFold<'a>, S::Error> {
+        let mut gathered = Gathered::new(0);
+        while let Some(item) = items.next_element()? {
+            gathered.push(Contribution::of_item(item));
+        }
+        Ok(gathered.fold())
     }
 }
 

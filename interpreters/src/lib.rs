@@ -28,10 +28,8 @@ pub use error::InterpretError;
 pub use review::{Interpretation, Kind, MalformedReview, Operation};
 
 use cursor::{Cursor, OtherForm};
-use fold::StatusFold;
 use instance::Instance;
 use review::{Outcome, Request, Usual, unread};
-use workload_deployment::WorkloadDeployment;
 
 /// Answers one `ResourceInterpreterContext` (karmada.md 1).
 ///
@@ -55,13 +53,7 @@ pub fn interpret(body: &[u8], now: Timestamp) -> Result<Interpretation, Malforme
 fn answer(request: &Request<'_>, now: Timestamp) -> Result<Outcome, InterpretError> {
     let operation = request.operation()?;
     match request.kind()? {
-        Kind::WorkloadDeployment if operation == Operation::AggregateStatus => {
-            workload_deployment::aggregate_text(request, now)
-        }
-        Kind::WorkloadDeployment => {
-            let deployment = raw::parse("request.object", request.object()?)?;
-            workload_deployment::interpret(operation, &deployment, request)
-        }
+        Kind::WorkloadDeployment => workload_deployment::interpret(operation, request, now),
         Kind::Instance => {
             let instance = raw::parse("request.object", request.object()?)?;
             instance::interpret(operation, &instance, request)
@@ -74,17 +66,7 @@ fn in_one_pass(body: &str, now: Timestamp) -> Result<Interpretation, OtherForm> 
     let usual = Usual::new(body)?;
     let operation = usual.operation;
     match usual.kind {
-        Kind::WorkloadDeployment if operation == Operation::AggregateStatus => {
-            let mut request: Request<'_, _, StatusFold<'_>> = usual
-                .read(WorkloadDeployment::with_report, |cursor, deployment| {
-                    StatusFold::read(cursor, deployment.remembered())
-                })?;
-            let deployment = request.object.take().ok_or(OtherForm)?;
-            let fold = request.aggregated_status.take().unwrap_or_default();
-            let outcome = workload_deployment::aggregate(deployment, &fold, now);
-            Ok(review::encode(&request, Ok(outcome)))
-        }
-        Kind::WorkloadDeployment => workload_deployment::in_one_pass(usual),
+        Kind::WorkloadDeployment => workload_deployment::in_one_pass(usual, now),
         Kind::Instance => {
             let request: Request<'_, Instance<'_>> = usual.read(Cursor::value, unread)?;
             let instance = request.object.as_ref().ok_or(OtherForm)?;

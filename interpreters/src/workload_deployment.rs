@@ -5,6 +5,7 @@ mod aggregate;
 use std::borrow::Cow;
 
 use api::workload_deployment::AVAILABLE;
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
@@ -13,22 +14,22 @@ use crate::InterpretError;
 use crate::annotations::Annotations;
 use crate::cursor::{Cursor, OtherForm};
 use crate::dependencies;
+use crate::fold::StatusFold;
 use crate::patch::Patch;
 use crate::raw::{RawFields, parse};
 use crate::requirements;
 use crate::review::{self, Component, Interpretation, Operation, Outcome, Request, Usual, unread};
 use crate::template::Template;
 
-pub(crate) use aggregate::{aggregate, aggregate_text};
-
 const MIN_REPLICAS: &str = "spec.scaleSettings.minReplicas";
 
-/// Answers one request about a WorkloadDeployment, except `AggregateStatus`, whose objects are others.
-pub(crate) fn interpret<O>(
+/// Answers one request about a WorkloadDeployment.
+pub(crate) fn interpret(
     operation: Operation,
-    deployment: &WorkloadDeployment<'_>,
-    request: &Request<'_, O>,
+    request: &Request<'_>,
+    now: Timestamp,
 ) -> Result<Outcome, InterpretError> {
+    let deployment: &WorkloadDeployment<'_> = &parse("request.object", request.object()?)?;
     let template = || match deployment.spec.template {
         Some(template) => parse("spec.template", template.get()),
         None => Ok(Template::default()),
@@ -51,13 +52,14 @@ pub(crate) fn interpret<O>(
             };
             Outcome::Health(interpret_health(deployment, status)?)
         }
-        // No status comes from no report.
-        Operation::AggregateStatus => Outcome::Patch(Patch::default()),
+        Operation::AggregateStatus => {
+            aggregate::of_text(deployment, request.aggregated_status(), now)?
+        }
     })
 }
 
 /// The same, but the parts that the operation needs are read together with the object.
-pub(crate) fn in_one_pass(usual: Usual<'_>) -> Result<Interpretation, OtherForm> {
+pub(crate) fn in_one_pass(usual: Usual<'_>, now: Timestamp) -> Result<Interpretation, OtherForm> {
     type Unread<'a> = WorkloadDeployment<'a, IgnoredAny, IgnoredAny>;
     type WithTemplate<'a> = WorkloadDeployment<'a, IgnoredAny, Template<'a>>;
     type WithConditions<'a> = WorkloadDeployment<'a, StatusConditions<'a>, IgnoredAny>;
@@ -93,11 +95,27 @@ pub(crate) fn in_one_pass(usual: Usual<'_>) -> Result<Interpretation, OtherForm>
             let patch = retain(desired, observed);
             Ok(review::encode(&request, Ok(Outcome::Patch(patch))))
         }
-        Operation::ReviseReplica | Operation::InterpretStatus | Operation::AggregateStatus => {
+        Operation::ReviseReplica => {
+            let request: Request<'_, Unread<'_>> = usual.read(Cursor::value, unread)?;
+            let deployment = request.object.as_ref().ok_or(OtherForm)?;
+            let patch = revise_replica(deployment, request.replicas());
+            Ok(review::encode(&request, patch.map(Outcome::Patch)))
+        }
+        Operation::InterpretStatus => {
             let request: Request<'_, WorkloadDeployment<'_>> = usual.read(Cursor::value, unread)?;
             let deployment = request.object.as_ref().ok_or(OtherForm)?;
-            let outcome = interpret(operation, deployment, &request);
-            Ok(review::encode(&request, outcome))
+            let status = interpret_status(deployment);
+            Ok(review::encode(&request, status.map(Outcome::Status)))
+        }
+        Operation::AggregateStatus => {
+            let mut request: Request<'_, _, StatusFold<'_>> = usual
+                .read(WorkloadDeployment::with_report, |cursor, deployment| {
+                    StatusFold::read(cursor, deployment.remembered())
+                })?;
+            let deployment = request.object.take().ok_or(OtherForm)?;
+            let fold = request.aggregated_status.take().unwrap_or_default();
+            let outcome = aggregate::of_fold(deployment, &fold, now);
+            Ok(review::encode(&request, Ok(outcome)))
         }
     }
 }
@@ -197,8 +215,8 @@ fn interpret_component<'a, S, T>(
 
 /// Sets the field that [`interpret_replica`] read. `maxReplicas`, where there is one, is divided in proportion, rounded
 /// down so that the cells together stay within it, and is never below the minimum.
-fn revise_replica(
-    deployment: &WorkloadDeployment<'_>,
+fn revise_replica<S, T>(
+    deployment: &WorkloadDeployment<'_, S, T>,
     share: i32,
 ) -> Result<Patch, InterpretError> {
     let total = deployment.desired()?;

@@ -1,37 +1,21 @@
 //! Reading statuses in the form in which the fold writes them, which is also that in which Karmada passes on what
 //! `InterpretStatus` answers. Conditions that are read here are valid, and written again they are the same text.
 
-use std::mem;
-
-use serde_json::value::RawValue;
-
-use super::condition::{self, AsWritten, Conditions};
+use super::condition::{self, Conditions};
 use super::report::{CellMemory, Counters, Generations, Report, saturated};
-use super::{Contribution, Named, StatusFold};
+use super::{Contribution, Gathered, Named, StatusFold};
 use crate::cursor::{Cursor, OtherForm};
 
 type Read<T> = Result<T, OtherForm>;
 
 /// The fold over a list of `AggregatedStatusItem`.
 pub(super) fn fold<'a>(cursor: &mut Cursor<'a>, expected: usize) -> Read<StatusFold<'a>> {
-    /// More cells than there are.
-    const FULL: usize = 10_000;
-    let (mut cells, mut full) = (Vec::with_capacity(expected), FULL);
+    let mut gathered = Gathered::new(expected);
     cursor.list(|cursor| {
-        let start = cursor.clone();
-        let cell = item(cursor).or_else(|_| {
-            *cursor = start;
-            cursor.value::<&'a RawValue>().map(Contribution::of_item)
-        });
-        cells.push(cell?);
-        // However often a cell is named, it is kept once.
-        if cells.len() >= full {
-            cells = StatusFold::of(mem::take(&mut cells)).cells;
-            full = FULL.max(2 * cells.len());
-        }
+        gathered.push(cursor.either(item, |cursor| cursor.value().map(Contribution::of_item))?);
         Ok(())
     })?;
-    Ok(StatusFold::of(cells))
+    Ok(gathered.fold())
 }
 
 /// One `AggregatedStatusItem`.
@@ -90,8 +74,7 @@ pub(super) fn report<'a>(cursor: &mut Cursor<'a>) -> Read<Report<'a>> {
         })?;
     }
     if cursor.field(br#""conditions":"#) {
-        let (conditions, written) = condition::read_all(cursor)?;
-        (report.conditions, report.written) = (conditions, AsWritten(written));
+        (report.conditions, report.written) = condition::read_all(cursor)?;
         report.take_own();
     }
     let current_replicas = counter(cursor, br#""currentReplicas":"#)?;
@@ -121,22 +104,14 @@ pub(super) fn report<'a>(cursor: &mut Cursor<'a>) -> Read<Report<'a>> {
 impl<'a> Report<'a> {
     /// Reads a status as [`parse`](Self::parse) does, faster where it is written as usual.
     pub(crate) fn read(cursor: &mut Cursor<'a>) -> Result<Option<Self>, OtherForm> {
-        let start = cursor.clone();
-        let report = report(cursor).map(Some).or_else(|_| {
-            *cursor = start;
-            cursor.value::<Option<Self>>()
-        })?;
+        let report = cursor.either(|cursor| report(cursor).map(Some), Cursor::value)?;
         Ok(report.and_then(Self::checked))
     }
 }
 
 /// An entry of `status.cells`.
 fn cell<'a>(cursor: &mut Cursor<'a>) -> Read<CellMemory<'a>> {
-    let start = cursor.clone();
-    canonical_cell(cursor).or_else(|_| {
-        *cursor = start;
-        cursor.value()
-    })
+    cursor.either(canonical_cell, Cursor::value)
 }
 
 fn canonical_cell<'a>(cursor: &mut Cursor<'a>) -> Read<CellMemory<'a>> {

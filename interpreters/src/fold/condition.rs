@@ -126,7 +126,7 @@ impl<'a> Conditions<'a> {
 /// Reads conditions in the form in which the fold writes them, and gives how they are written.
 pub(super) fn read_all<'a>(
     cursor: &mut Cursor<'a>,
-) -> Result<(Vec<Condition<'a>>, Option<&'a str>), OtherForm> {
+) -> Result<(Vec<Condition<'a>>, AsWritten<'a>), OtherForm> {
     /// `Available` and `ReplicasReady`.
     const USUAL: usize = 2;
     let start = cursor.clone();
@@ -137,7 +137,7 @@ pub(super) fn read_all<'a>(
     })?;
     // Without any, there is nothing that would be written.
     let written = cursor.since(&start).filter(|_| !conditions.is_empty());
-    Ok((conditions, written))
+    Ok((conditions, AsWritten(written)))
 }
 
 /// Reads a condition in the form in which the fold writes it, if it is valid.

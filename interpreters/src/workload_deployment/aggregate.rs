@@ -8,12 +8,11 @@ use crate::InterpretError;
 use crate::cursor::{Cursor, OtherForm};
 use crate::fold::{Report, StatusFold, Template};
 use crate::patch::Patch;
-use crate::raw::parse;
-use crate::review::{Outcome, Request};
+use crate::review::Outcome;
 
 impl<'a> WorkloadDeployment<'a, Report<'a>> {
     /// Reads an object whose fields are sorted, as Karmada sends it.
-    pub(crate) fn with_report(cursor: &mut Cursor<'a>) -> Result<Self, OtherForm> {
+    pub(super) fn with_report(cursor: &mut Cursor<'a>) -> Result<Self, OtherForm> {
         cursor.open()?;
         if cursor.field(br#""apiVersion":"#) {
             cursor.text()?;
@@ -42,13 +41,13 @@ impl<'a> WorkloadDeployment<'a, Report<'a>> {
     }
 
     /// How many cells the status remembers.
-    pub(crate) fn remembered(&self) -> usize {
+    pub(super) fn remembered(&self) -> usize {
         self.status.as_ref().map_or(0, Report::remembered)
     }
 }
 
 /// The fold over all items, rendered once. No items, or a status that says the same, give no patch.
-pub(crate) fn aggregate(
+pub(super) fn of_fold(
     mut deployment: WorkloadDeployment<'_, Report<'_>>,
     fold: &StatusFold<'_>,
     now: Timestamp,
@@ -58,15 +57,15 @@ pub(crate) fn aggregate(
 }
 
 /// The same where not everything in the request is written as usual.
-pub(crate) fn aggregate_text(
-    request: &Request<'_>,
+pub(super) fn of_text(
+    deployment: &WorkloadDeployment<'_>,
+    items: &str,
     now: Timestamp,
 ) -> Result<Outcome, InterpretError> {
-    let deployment: WorkloadDeployment<'_> = parse("request.object", request.object()?)?;
     let former = deployment.status.map(RawValue::get).and_then(Report::parse);
-    let fold = StatusFold::of_items(request.aggregated_status())
+    let fold = StatusFold::of_items(items)
         .map_err(|error| InterpretError::new("request.aggregatedStatus", error))?;
-    Ok(patch(&fold, &template(&deployment), former.as_ref(), now))
+    Ok(patch(&fold, &template(deployment), former.as_ref(), now))
 }
 
 fn template<S>(deployment: &WorkloadDeployment<'_, S>) -> Template<'static> {
