@@ -217,32 +217,60 @@ async fn a_stop_ends_idle_connections_and_the_server() {
     assert!(TcpStream::connect(server.address).await.is_err());
 }
 
-#[tokio::test]
-async fn a_connection_that_never_becomes_one_ends_whatever_its_protocol() {
+/// How an HTTP/2 client begins.
+const PREFACE: &str = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Asserts that a connection on which only this is said ends.
+async fn assert_ends(limits: Limits, protocol: &str, said: &[u8]) {
     let directory = TempDir::new().unwrap();
     let (certificate, key, der) = issue();
     write(directory.path(), &certificate, &key);
+    let server = start_with(directory.path(), limits).await;
+    let mut stream = connect_for(&server, &der, protocol).await.unwrap();
+    stream.write_all(said).await.unwrap();
+    let end = async { while stream.read(&mut [0; 64]).await.is_ok_and(|read| read > 0) {} };
+    let ended = tokio::time::timeout(Duration::from_secs(20), end).await;
+    let said = String::from_utf8_lossy(said);
+    assert!(ended.is_ok(), "{protocol} {said:?}");
+}
+
+#[tokio::test]
+async fn a_connection_without_a_request_ends_whatever_its_protocol() {
     let limits = Limits {
         header: Duration::from_millis(100),
-        idle: Duration::from_millis(200),
+        ..Limits::default()
+    };
+    for (protocol, said) in [("http/1.1", ""), ("http/1.1", "GET"), ("h2", "")] {
+        assert_ends(limits, protocol, said.as_bytes()).await;
+    }
+}
+
+#[tokio::test]
+async fn an_idle_connection_ends_however_little_its_client_has_said() {
+    let limits = Limits {
+        idle: Duration::from_millis(100),
         drain: Duration::from_millis(100),
         ..Limits::default()
     };
-    let server = start_with(directory.path(), limits).await;
-    for (protocol, said) in [
-        ("http/1.1", ""),
-        ("http/1.1", "GET"),
-        ("h2", ""),
-        ("h2", "PRI *"),
-        // The whole preface, and then no settings.
-        ("h2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
-    ] {
-        let mut stream = connect_for(&server, &der, protocol).await.unwrap();
-        stream.write_all(said.as_bytes()).await.unwrap();
-        let end = async { while stream.read(&mut [0; 64]).await.is_ok_and(|read| read > 0) {} };
-        let ended = tokio::time::timeout(Duration::from_secs(20), end).await;
-        assert!(ended.is_ok(), "{protocol} {said:?}");
+    // Then no settings.
+    for said in ["PRI *", PREFACE] {
+        assert_ends(limits, "h2", said.as_bytes()).await;
     }
+}
+
+#[tokio::test]
+async fn a_connection_whose_client_takes_no_answer_ends_at_its_age() {
+    let limits = Limits {
+        age: Duration::from_millis(100),
+        drain: Duration::from_millis(100),
+        ..Limits::default()
+    };
+    // RFC 9113, 4.1 and 6.5: SETTINGS, of which INITIAL_WINDOW_SIZE is 0; then HEADERS of stream 1, which ends it:
+    // `GET https:/` from the static table of RFC 7541.
+    let settings = b"\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00";
+    let headers = b"\x00\x00\x03\x01\x05\x00\x00\x00\x01\x82\x87\x84";
+    let said = [PREFACE.as_bytes(), settings, headers].concat();
+    assert_ends(limits, "h2", &said).await;
 }
 
 #[tokio::test]

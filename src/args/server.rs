@@ -38,7 +38,7 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "TIME", value_parser = positive_time, default_value = "5s")]
     handshake_timeout: Duration,
 
-    /// Time for the header of a request.
+    /// Time for the first bytes of a connection, and for the header of an HTTP/1.1 request.
     #[arg(long, value_name = "TIME", value_parser = positive_time, default_value = "5s")]
     header_timeout: Duration,
 
@@ -62,7 +62,7 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "5s")]
     pub(crate) shutdown_delay: Duration,
 
-    /// Time for requests in flight when the process stops.
+    /// Time for requests in flight when the process stops, or when their connection is idle or too old.
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "20s")]
     drain_timeout: Duration,
 }

@@ -175,6 +175,7 @@ impl Client {
     /// Sends a request at each planned time, over a connection that is free then, or the next one that is. A request that
     /// waits for it has begun when it was planned to.
     async fn at_rate(self, rate: f64, time: Duration, connections: usize) -> anyhow::Result<()> {
+        ensure!(rate > 0.0, "--rate: {rate} is no rate");
         let interval = Duration::from_secs_f64(1.0 / rate);
         let (plan, planned) = unbounded_channel::<Instant>();
         let planned = Arc::new(Mutex::new(planned));

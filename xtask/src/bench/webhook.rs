@@ -116,7 +116,7 @@ fn throughput(name: &str, best: &BTreeMap<Kind, Load>) -> Vec<Row> {
 /// What sends requests at a constant rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Client {
-    /// The client of `benches`, which needs a tenth of the CPU time of vegeta.
+    /// The client of `benches`, which needs about as much CPU time as the floor.
     Load,
     /// Where the rate is high, it needs a whole CPU and measures itself.
     Vegeta,
