@@ -1,7 +1,7 @@
 //! Wire types of every API that compute-federation speaks.
 //!
 //! Owns the compute API (`compute.datumapis.com/v1alpha`) with the generation of its CRDs, the parts of
-//! Karmada's API that the controllers use, and the labels, annotations, finalizers and identity types that travel
+//! the APIs of Karmada, Milo and Datum's networking that are used, and the labels, annotations, finalizers and identity types that travel
 //! between planes. Each of those exists once, here.
 //!
 //! Types of other projects carry only the fields that are used; unknown fields are tolerated when they are read. This crate does no I/O,
@@ -18,7 +18,9 @@ pub mod instance;
 pub mod instance_template;
 pub mod karmada;
 pub mod labels;
+pub mod milo;
 pub mod network_interface;
+pub mod networking;
 pub mod quantity;
 pub mod runtime;
 pub mod scheduling_gates;

@@ -1,0 +1,81 @@
+//! The parts of `networking.datumapis.com/v1alpha` that are used (platform.md 5.3, 5.4). Fields that are not listed are
+//! tolerated when they are read.
+
+use std::collections::BTreeMap;
+
+use kube::CustomResource;
+use serde::{Deserialize, Serialize};
+
+use crate::Condition;
+
+/// Condition of a LocationBinding: False where the service is not available at the location.
+pub const AVAILABLE: &str = "Available";
+/// Key of a topology: the city of a location, as [`crate::labels::CITY_CODE`] has it on other objects.
+pub const CITY_CODE: &str = crate::labels::CITY_CODE;
+
+/// A location that a project may use. Cluster-scoped, on the plane of the project.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "networking.datumapis.com",
+    version = "v1alpha",
+    kind = "LocationBinding",
+    plural = "locationbindings",
+    schema = "disabled",
+    derive = "PartialEq",
+    status = "LocationBindingStatus"
+)]
+pub struct LocationBindingSpec {
+    /// The location.
+    #[serde(default)]
+    pub location_ref: LocationReference,
+    /// Where the location is, copied from it: [`CITY_CODE`] and others.
+    #[serde(default)]
+    pub topology: BTreeMap<String, String>,
+}
+
+/// Names a Location.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub struct LocationReference {
+    /// Name of the Location.
+    #[serde(default)]
+    pub name: String,
+}
+
+/// What is known of a location that a project may use.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub struct LocationBindingStatus {
+    /// What holds of the binding.
+    #[serde(default)]
+    pub conditions: Vec<Condition>,
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::Resource;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_binding_as_it_is_served_can_be_read() {
+        assert_eq!(
+            LocationBinding::url_path(&(), None),
+            "/apis/networking.datumapis.com/v1alpha/locationbindings"
+        );
+        let binding: LocationBinding = serde_json::from_value(json!({
+            "apiVersion": "networking.datumapis.com/v1alpha",
+            "kind": "LocationBinding",
+            "metadata": {"name": "dfw1"},
+            "spec": {
+                "locationRef": {"name": "dfw1"},
+                "locationClassName": "datum-managed",
+                "topology": {"topology.datum.net/city-code": "DFW", "topology.datum.net/region": "us"},
+            },
+        }))
+        .unwrap();
+        assert_eq!(binding.spec.location_ref.name, "dfw1");
+        assert_eq!(binding.spec.topology[CITY_CODE], "DFW");
+        assert_eq!(binding.status, None);
+    }
+}
