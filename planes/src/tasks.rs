@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 
 use futures::FutureExt;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, error, info_span};
 
@@ -25,12 +25,44 @@ impl Tasks {
         F: Future<Output = Result<(), E>> + Send + 'static,
         E: Display,
     {
+        let stop = self.stop.clone();
+        self.own(name, async move {
+            match task.await {
+                Ok(()) if stop.is_cancelled() => Ok(()),
+                Ok(()) => Err("ended".to_owned()),
+                Err(error) => Err(error.to_string()),
+            }
+        });
+    }
+
+    /// Runs a task that goes on for ever. It is dropped when the guard is, or when all tasks are to stop, which is no
+    /// failure; to end or to panic is one.
+    pub fn spawn_cancellable<F>(&self, name: &'static str, task: F) -> DropGuard
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let cancel = self.stop.child_token();
+        let cancelled = cancel.clone();
+        self.own(name, async move {
+            match cancelled.run_until_cancelled(task).await {
+                None => Ok(()),
+                Some(()) => Err("ended".to_owned()),
+            }
+        });
+        cancel.drop_guard()
+    }
+
+    /// Runs a task whose error or panic ends the process.
+    fn own(
+        &self,
+        name: &'static str,
+        task: impl Future<Output = Result<(), String>> + Send + 'static,
+    ) {
         let tasks = self.clone();
         let task = async move {
             let failure = match AssertUnwindSafe(task).catch_unwind().await {
-                Ok(Ok(())) if tasks.stop.is_cancelled() => return,
-                Ok(Ok(())) => "ended".to_owned(),
-                Ok(Err(error)) => error.to_string(),
+                Ok(Ok(())) => return,
+                Ok(Err(failure)) => failure,
                 Err(panic) => format!("panicked: {}", message(&*panic)),
             };
             tasks.fail(name, &failure);
@@ -85,6 +117,39 @@ mod tests {
         tasks.spawn("waits", until(stop));
         tasks.stop().cancel();
         assert_eq!(tasks.ended().await, None);
+    }
+
+    #[tokio::test]
+    async fn a_task_that_is_cancelled_by_itself_is_no_failure_and_stops_no_other() {
+        let tasks = Tasks::default();
+        let (kept, cancelled) = (Arc::new(()), Arc::new(()));
+        let holds = |what: &Arc<()>| {
+            let what = Arc::clone(what);
+            async move {
+                std::future::pending::<()>().await;
+                drop(what);
+            }
+        };
+        let guard = tasks.spawn_cancellable("kept", holds(&kept));
+        drop(tasks.spawn_cancellable("cancelled", holds(&cancelled)));
+        while Arc::strong_count(&cancelled) > 1 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(Arc::strong_count(&kept), 2);
+        assert!(!tasks.stop().is_cancelled());
+        tasks.stop().cancel();
+        assert_eq!(tasks.ended().await, None);
+        drop(guard);
+    }
+
+    #[tokio::test]
+    async fn a_cancellable_task_that_ends_or_panics_by_itself_ends_the_process() {
+        let tasks = Tasks::default();
+        let _guard = tasks.spawn_cancellable("task", async {});
+        assert_eq!(tasks.ended().await.as_deref(), Some("task: ended"));
+        let tasks = Tasks::default();
+        let _guard = tasks.spawn_cancellable("task", async { panic!("oh") });
+        assert_eq!(tasks.ended().await.as_deref(), Some("task: panicked: oh"));
     }
 
     #[tokio::test]
