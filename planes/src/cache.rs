@@ -2,6 +2,7 @@
 
 mod contents;
 mod follower;
+mod freshness;
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -12,6 +13,7 @@ use tokio::sync::watch;
 
 use contents::{Contents, Entry};
 pub use follower::Follower;
+pub use freshness::Freshness;
 
 /// The objects of a kind, as the watch has last seen them. Cheap to clone.
 #[derive(Debug)]
@@ -78,6 +80,16 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
             .range((namespace.to_owned(), String::new())..)
             .take_while(|((of, _), _)| of == namespace)
             .map(|(_, entry)| entry.decoded())
+            .collect()
+    }
+
+    /// The objects of a namespace that can be read, by name: for who may do without the others.
+    pub fn readable(&self, namespace: &str) -> Vec<Arc<K>> {
+        let objects = &self.inner.read().objects;
+        objects
+            .range((namespace.to_owned(), String::new())..)
+            .take_while(|((of, _), _)| of == namespace)
+            .filter_map(|(_, entry)| entry.object.as_ref().ok().cloned())
             .collect()
     }
 

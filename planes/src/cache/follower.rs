@@ -11,11 +11,15 @@ use kube::core::DeserializeGuard;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Resource};
+use prometheus_client::metrics::gauge::Gauge;
 use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use tokio::time::sleep;
 use tracing::warn;
 
 use super::Cache;
 use super::contents::{Entry, ObjectKey};
+use super::freshness::{self, Freshness, Retry};
 use crate::metrics::{CacheLabels, Metrics};
 
 /// Objects in one page of a list.
@@ -28,7 +32,7 @@ pub struct Follower<K> {
     cache: Cache<K>,
     plane: String,
     handlers: Vec<Handler>,
-    metrics: Metrics,
+    undecodable: Undecodables,
     /// The objects of a list that is not complete yet.
     listed: BTreeMap<ObjectKey, Entry<K>>,
     /// The last error, so that it is reported once.
@@ -41,11 +45,16 @@ where
 {
     /// A cache that nothing is in yet. `plane` names the API server in logs and metrics.
     pub fn new(plane: &str, metrics: &Metrics) -> Self {
+        Self::of_many(plane, plane, metrics)
+    }
+
+    /// A cache of one of many planes that are counted together, as `planes`, in metrics.
+    pub fn of_many(plane: &str, planes: &str, metrics: &Metrics) -> Self {
         Self {
             cache: Cache::default(),
             plane: plane.to_owned(),
             handlers: Vec::new(),
-            metrics: metrics.clone(),
+            undecodable: Undecodables::new::<K>(planes, metrics),
             listed: BTreeMap::new(),
             problem: None,
         }
@@ -69,13 +78,46 @@ where
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => self.apply(event),
-                Err(error) => self.report(&error),
+                Err(error) => self.report(error.to_string()),
             }
         }
     }
 
-    fn report(&mut self, error: &watcher::Error) {
-        let problem = error.to_string();
+    /// Watches for ever, and says at any time whether the cache is current. As a watch that is resumed after an error does
+    /// not tell when it has succeeded, everything is listed anew after each.
+    pub async fn run_current(
+        mut self,
+        api: Api<DeserializeGuard<K>>,
+        current: watch::Sender<Freshness>,
+    ) {
+        let mut retry = Retry::default();
+        loop {
+            let config = watcher::Config::default().page_size(PAGE);
+            let mut events = watcher(api.clone(), config).boxed();
+            let error = loop {
+                match events.next().await {
+                    Some(Ok(event)) => {
+                        let listed = matches!(event, Event::InitDone);
+                        self.apply(event);
+                        if listed {
+                            retry.succeeded();
+                            current.send_replace(Freshness::Current);
+                        }
+                    }
+                    Some(Err(error)) => break error,
+                    // A watcher goes on for ever.
+                    None => return,
+                }
+            };
+            drop(events);
+            let problem = freshness::problem(&error);
+            self.report(problem.clone());
+            current.send_replace(Freshness::Failing { problem });
+            sleep(retry.after(&error)).await;
+        }
+    }
+
+    fn report(&mut self, problem: String) {
         if self.problem.as_ref() != Some(&problem) {
             warn!(plane = %self.plane, kind = %K::kind(&()), %problem, "watch failed; it is begun again");
             self.problem = Some(problem);
@@ -116,7 +158,7 @@ where
 
     /// Takes a complete list in the place of what was known. Handlers hear of objects that differ, and of those that went
     /// while no one watched.
-    fn replace(&self, listed: BTreeMap<ObjectKey, Entry<K>>) {
+    fn replace(&mut self, listed: BTreeMap<ObjectKey, Entry<K>>) {
         let new: Vec<_> = listed
             .iter()
             .map(|(key, entry)| (key.clone(), entry.metadata.clone()))
@@ -162,15 +204,39 @@ where
         entry
     }
 
-    fn count_undecodable(&self) {
+    fn count_undecodable(&mut self) {
         let count = self.cache.inner.read().undecodable;
+        self.undecodable.set(count);
+    }
+}
+
+/// What one cache adds to the gauge of objects that cannot be decoded.
+struct Undecodables {
+    gauge: Gauge,
+    counted: i64,
+}
+
+impl Undecodables {
+    fn new<K: Resource<DynamicType = ()>>(plane: &str, metrics: &Metrics) -> Self {
         let labels = CacheLabels {
-            plane: self.plane.clone(),
+            plane: plane.to_owned(),
             kind: K::kind(&()).into_owned(),
         };
-        self.metrics
-            .undecodable
-            .get_or_create(&labels)
-            .set(i64::try_from(count).unwrap_or(i64::MAX));
+        Self {
+            gauge: metrics.undecodable.get_or_create_owned(&labels),
+            counted: 0,
+        }
+    }
+
+    fn set(&mut self, count: usize) {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.gauge.inc_by(count - self.counted);
+        self.counted = count;
+    }
+}
+
+impl Drop for Undecodables {
+    fn drop(&mut self) {
+        self.set(0);
     }
 }

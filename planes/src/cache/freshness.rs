@@ -1,0 +1,168 @@
+//! Whether a cache holds what the API server has.
+
+use std::error::Error;
+use std::time::Duration;
+
+use kube::core::Status;
+use kube::runtime::utils::Backoff;
+use kube::runtime::watcher;
+use tokio::time::Instant;
+
+/// The longest wait before a list is tried again, without its jitter; the default of `kube`, as of client-go.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// Whether a cache holds what the API server has, as far as its watch has told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Freshness {
+    /// Nothing has been listed yet.
+    #[default]
+    Listing,
+    /// Everything has been listed, and the watch has not failed since.
+    Current,
+    /// The list or the watch has failed, and nothing has been listed since: what is in the cache may have changed.
+    Failing {
+        /// What the API server said, or why it could not be asked; for the eyes of a user.
+        problem: String,
+    },
+}
+
+impl Freshness {
+    /// Whether the cache holds what the API server has.
+    pub fn is_current(&self) -> bool {
+        *self == Self::Current
+    }
+}
+
+/// What went wrong, in the API server's own words where it answered.
+pub(super) fn problem(error: &watcher::Error) -> String {
+    if let Some(status) = answer(error) {
+        let (code, reason) = (status.code, &status.reason);
+        return match status.message.as_str() {
+            "" => format!("{code} {reason}"),
+            message => format!("{code} {reason}: {message}"),
+        };
+    }
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => match error {
+            // What it wraps says it better.
+            kube::Error::Service(error) => chain(&**error),
+            error => chain(error),
+        },
+        error => error.to_string(),
+    }
+}
+
+/// What the API server answered, if it did.
+fn answer(error: &watcher::Error) -> Option<&Status> {
+    match error {
+        watcher::Error::WatchError(status)
+        | watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status)) => Some(status),
+        _ => None,
+    }
+}
+
+/// An error with its sources, each said once.
+fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        source = error.source();
+    }
+    text
+}
+
+/// How long to wait before a list is tried again: longer with each failure that follows another.
+#[derive(Default)]
+pub(super) struct Retry {
+    backoff: watcher::DefaultBackoff,
+    current_since: Option<Instant>,
+}
+
+impl Retry {
+    /// Notes that everything has been listed.
+    pub(super) fn succeeded(&mut self) {
+        self.current_since = Some(Instant::now());
+    }
+
+    /// The wait after this failure. One that follows a list at once counts as if there had been no list, so that a watch
+    /// which is always refused is not begun every second. An API server that forbids to list, as that of a suspended
+    /// project may, is left in peace for the longest time.
+    pub(super) fn after(&mut self, error: &watcher::Error) -> Duration {
+        let since = self.current_since.take();
+        if since.is_some_and(|since| since.elapsed() >= LONGEST) {
+            self.backoff.reset();
+        }
+        let forbidden = answer(error).is_some_and(Status::is_forbidden);
+        self.backoff
+            .find(|wait| !forbidden || *wait >= LONGEST)
+            .unwrap_or(LONGEST)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    fn refused(message: &str, reason: &str, code: u16) -> watcher::Error {
+        let status = Status::failure(message, reason).with_code(code).boxed();
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+    }
+
+    #[test]
+    fn a_problem_is_what_the_api_server_said_or_the_cause_that_it_could_not_be_asked() {
+        let unreachable = io::Error::other("connection refused");
+        for (error, expected) in [
+            (refused("no", "Forbidden", 403), "403 Forbidden: no"),
+            (refused("", "InternalError", 500), "500 InternalError"),
+            (
+                watcher::Error::WatchError(
+                    Status::failure("too old", "Expired").with_code(410).boxed(),
+                ),
+                "410 Expired: too old",
+            ),
+            (
+                watcher::Error::WatchStartFailed(kube::Error::Service(Box::new(unreachable))),
+                "connection refused",
+            ),
+        ] {
+            assert_eq!(problem(&error), expected);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_grow_until_a_list_has_held() {
+        let error = refused("", "InternalError", 500);
+        let mut retry = Retry::default();
+        let first = Duration::from_millis(800)..=Duration::from_millis(1600);
+        assert!(first.contains(&retry.after(&error)));
+        for _ in 0..3 {
+            retry.succeeded();
+            retry.after(&error);
+        }
+        retry.succeeded();
+        assert!(retry.after(&error) > *first.end());
+        for _ in 0..4 {
+            retry.after(&error);
+        }
+        assert!(retry.after(&error) >= LONGEST);
+        retry.succeeded();
+        tokio::time::advance(LONGEST).await;
+        assert!(first.contains(&retry.after(&error)));
+    }
+
+    #[test]
+    fn who_forbids_is_left_in_peace_at_once() {
+        let wait = Retry::default().after(&refused("", "Forbidden", 403));
+        assert!((LONGEST..=2 * LONGEST).contains(&wait), "{wait:?}");
+    }
+}
