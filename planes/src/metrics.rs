@@ -18,6 +18,8 @@ pub struct Metrics {
     pub(crate) queue_depth: Family<ControllerLabels, Gauge>,
     pub(crate) undecodable: Family<CacheLabels, Gauge>,
     pub(crate) leader: Gauge,
+    pub(crate) projects_engaged: Gauge,
+    pub(crate) projects_failing: Gauge,
     writes: Family<WriteLabels, Counter>,
 }
 
@@ -55,6 +57,8 @@ impl Metrics {
             queue_depth: Family::default(),
             undecodable: Family::default(),
             leader: Gauge::default(),
+            projects_engaged: Gauge::default(),
+            projects_failing: Gauge::default(),
             writes: Family::default(),
         };
         registry.register(
@@ -83,6 +87,16 @@ impl Metrics {
             metrics.leader.clone(),
         );
         registry.register(
+            "projects_engaged",
+            "Projects whose API servers are used",
+            metrics.projects_engaged.clone(),
+        );
+        registry.register(
+            "projects_failing",
+            "Engaged projects whose LocationBindings are not known as they are now",
+            metrics.projects_failing.clone(),
+        );
+        registry.register(
             "writes",
             "Writes by controller, verb and kind",
             metrics.writes.clone(),
@@ -98,6 +112,23 @@ impl Metrics {
             kind: kind.to_owned(),
         };
         self.writes.get_or_create(&labels).inc();
+    }
+}
+
+/// One thing that a gauge counts, for as long as it is there.
+#[derive(Debug)]
+pub(crate) struct Counted(Gauge);
+
+impl Counted {
+    pub(crate) fn new(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.dec();
     }
 }
 

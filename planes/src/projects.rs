@@ -1,0 +1,176 @@
+//! The registry of projects: which there are, how each is reached, and what of each is cached (platform.md 1.5).
+//!
+//! It runs on every replica, leader or not. Each engaged project has a task of its own, so that one whose API server is
+//! slow, or never answers, delays no other.
+
+mod discovery;
+mod project;
+mod registry;
+
+use std::convert::Infallible;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use api::ProjectName;
+use api::milo::{self, ProjectControlPlane};
+use kube::core::DeserializeGuard;
+use kube::{Api, Client};
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+use tokio::sync::watch;
+
+use crate::cache::{Follower, Freshness};
+use crate::{Metrics, Tasks};
+use discovery::Discovered;
+pub use discovery::{Discovery, DiscoveryKind};
+pub use project::{NotCurrent, Project};
+use registry::{Connect, Known, Registry};
+
+/// The projects that there are. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Projects {
+    registry: Arc<Registry>,
+}
+
+/// Why a project cannot be used. Each message is one that a user can be shown.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum NotEngaged {
+    /// No one knows yet which projects there are.
+    #[error("projects have not been listed yet; try again in a moment")]
+    Listing,
+    /// No project of this name is known, but there may be one that has not been heard of.
+    #[error("project {name} is not known, and projects cannot be listed: {problem}")]
+    Failing {
+        /// The project.
+        name: ProjectName,
+        /// Why projects cannot be listed.
+        problem: String,
+    },
+    /// There is no project of this name.
+    #[error("there is no project {0}")]
+    Unknown(ProjectName),
+    /// The project exists, and its API server cannot be used.
+    #[error("project {name} is not ready: {problem}")]
+    NotReady {
+        /// The project.
+        name: ProjectName,
+        /// What it lacks.
+        problem: String,
+    },
+}
+
+impl Projects {
+    /// The own cluster is the one project (`discovery.mode: single`, compute.md 5.1).
+    pub fn single(tasks: &Tasks, name: ProjectName, client: Client, metrics: &Metrics) -> Self {
+        let connect = Box::new(move |_: &ProjectName| Ok(client.clone()));
+        let (listed, freshness) = (
+            watch::Sender::new(false),
+            watch::Sender::new(Freshness::Current),
+        );
+        let registry = Registry::new(
+            tasks,
+            metrics,
+            connect,
+            listed.subscribe(),
+            freshness.subscribe(),
+        );
+        registry.engage(name, None);
+        listed.send_replace(true);
+        Self {
+            registry: Arc::new(registry),
+        }
+    }
+
+    /// The projects of Milo whose API servers can be used, as they come and go (`discovery.mode: milo`, platform.md 1.5).
+    pub fn discover(tasks: &Tasks, discovery: Discovery, metrics: &Metrics) -> Self {
+        let Discovery {
+            client,
+            kind,
+            template,
+            user_agent,
+        } = discovery;
+        let connect = move |name: &ProjectName| {
+            let config = discovery::config(&template, kind, name)?;
+            crate::connect::client(config, &user_agent)
+        };
+        Self::of_kind(kind, tasks, client, Box::new(connect), metrics)
+    }
+
+    fn of_kind(
+        kind: DiscoveryKind,
+        tasks: &Tasks,
+        client: Client,
+        connect: Connect,
+        metrics: &Metrics,
+    ) -> Self {
+        match kind {
+            DiscoveryKind::Project => {
+                Self::follow::<milo::Project>(tasks, client, connect, metrics)
+            }
+            DiscoveryKind::ProjectControlPlane => {
+                Self::follow::<ProjectControlPlane>(tasks, client, connect, metrics)
+            }
+        }
+    }
+
+    /// Watches the objects that say which projects there are.
+    fn follow<K>(tasks: &Tasks, client: Client, connect: Connect, metrics: &Metrics) -> Self
+    where
+        K: Discovered + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
+        let mut follower = Follower::<K>::new("discovery", metrics);
+        let cache = follower.cache();
+        let freshness = watch::Sender::new(Freshness::Listing);
+        let registry = Arc::new(Registry::new(
+            tasks,
+            metrics,
+            connect,
+            cache.synced(),
+            freshness.subscribe(),
+        ));
+        follower.on_change({
+            let registry = Arc::clone(&registry);
+            move |metadata| registry.changed(&cache, metadata)
+        });
+        let stop = tasks.stop();
+        tasks.spawn("project discovery", async move {
+            let api: Api<DeserializeGuard<K>> = Api::all(client);
+            stop.run_until_cancelled(follower.run_current(api, freshness))
+                .await;
+            Ok::<_, Infallible>(())
+        });
+        Self { registry }
+    }
+
+    /// The project of this name. A terminating one is there until its object is gone.
+    ///
+    /// # Errors
+    ///
+    /// [`NotEngaged`] when there is none, or none that can be used.
+    pub fn get(&self, name: &ProjectName) -> Result<Arc<Project>, NotEngaged> {
+        // Before the projects are looked at: what has been listed by then is found.
+        let freshness = self.registry.freshness();
+        let problem = match self.registry.known().get(name) {
+            Some(Known::Engaged(engaged)) => return Ok(engaged.project()),
+            Some(Known::NotReady(problem)) => Some(problem.clone()),
+            None => None,
+        };
+        let name = name.clone();
+        Err(match (problem, freshness) {
+            (Some(problem), _) => NotEngaged::NotReady { name, problem },
+            (None, Freshness::Listing) => NotEngaged::Listing,
+            (None, Freshness::Current) => NotEngaged::Unknown(name),
+            (None, Freshness::Failing { problem }) => NotEngaged::Failing { name, problem },
+        })
+    }
+
+    /// What the process waits for before it is ready, one line each: the list of projects, and the LocationBindings of
+    /// those that were in it, for 10 s at most. Once that is over nothing is pending any more: a later project, or a later
+    /// failure, is told to those who ask for it.
+    pub fn pending(&self) -> Vec<String> {
+        self.registry.pending()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,212 @@
+//! One project that is used.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use api::ProjectName;
+use api::condition::{self, Condition};
+use api::networking::{AVAILABLE, CITY_CODE, LocationBinding};
+use kube::core::DeserializeGuard;
+use kube::{Api, Client};
+use prometheus_client::metrics::gauge::Gauge;
+use thiserror::Error;
+use tokio::sync::watch;
+
+use crate::cache::{Follower, Freshness};
+use crate::metrics::Counted;
+use crate::{Cache, Metrics};
+
+/// How all projects together are named in metrics: there may be thousands.
+const PROJECTS: &str = "projects";
+
+/// A project that is used: how its API server is reached, and what is known of it.
+pub struct Project {
+    name: ProjectName,
+    client: Client,
+    bindings: Cache<LocationBinding>,
+    freshness: watch::Receiver<Freshness>,
+    cities: Arc<Cities>,
+}
+
+/// The LocationBindings of a project are not known as they are now. Each message is one that a user can be shown.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum NotCurrent {
+    /// The project has been engaged a moment ago, or its API server does not answer.
+    #[error("LocationBindings of project {0} have not been listed yet; try again in a moment")]
+    Listing(ProjectName),
+    /// The API server of the project refuses them, or cannot be reached.
+    #[error("LocationBindings of project {project} cannot be listed: {problem}")]
+    Failing {
+        /// The project.
+        project: ProjectName,
+        /// What its API server said, or why it cannot be asked.
+        problem: String,
+    },
+}
+
+impl Project {
+    /// The project, and the task that keeps what is known of it current, for ever.
+    pub(super) fn new(
+        name: ProjectName,
+        client: Client,
+        metrics: &Metrics,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let plane = format!("project/{name}");
+        let mut follower = Follower::<LocationBinding>::of_many(&plane, PROJECTS, metrics);
+        let cities = Arc::new(Cities::default());
+        follower.on_change({
+            let cities = Arc::clone(&cities);
+            move |_| cities.forget()
+        });
+        let freshness = watch::Sender::new(Freshness::Listing);
+        let project = Self {
+            name,
+            client: client.clone(),
+            bindings: follower.cache(),
+            freshness: freshness.subscribe(),
+            cities,
+        };
+        let failing = count_failing(freshness.subscribe(), metrics.projects_failing.clone());
+        let task = async move {
+            let api: Api<DeserializeGuard<LocationBinding>> = Api::all(client);
+            tokio::join!(follower.run_current(api, freshness), failing);
+        };
+        (project, task)
+    }
+
+    /// The name of the project.
+    pub fn name(&self) -> &ProjectName {
+        &self.name
+    }
+
+    /// A client of the project's API server.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The codes of the cities in which the project may run, sorted: those of all LocationBindings that do not say that
+    /// they are not available. A binding that cannot be decoded names none.
+    ///
+    /// # Errors
+    ///
+    /// [`NotCurrent`] when the LocationBindings are not known as they are now.
+    pub fn cities(&self) -> Result<Arc<BTreeSet<String>>, NotCurrent> {
+        self.current()?;
+        Ok(self.cities.of(&self.bindings))
+    }
+
+    /// Whether the LocationBindings are known as they are now.
+    pub(super) fn current(&self) -> Result<(), NotCurrent> {
+        match &*self.freshness.borrow() {
+            Freshness::Current => Ok(()),
+            Freshness::Listing => Err(NotCurrent::Listing(self.name.clone())),
+            Freshness::Failing { problem } => Err(NotCurrent::Failing {
+                project: self.name.clone(),
+                problem: problem.clone(),
+            }),
+        }
+    }
+}
+
+impl fmt::Debug for Project {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Project")
+            .field("name", &self.name)
+            .field("freshness", &*self.freshness.borrow())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The cities of a cache, computed when they are asked for after a change.
+#[derive(Debug, Default)]
+struct Cities(Mutex<Option<Arc<BTreeSet<String>>>>);
+
+impl Cities {
+    fn known(&self) -> MutexGuard<'_, Option<Arc<BTreeSet<String>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something has changed.
+    fn forget(&self) {
+        *self.known() = None;
+    }
+
+    /// A change that comes meanwhile waits, so that it is not covered by what was read before.
+    fn of(&self, bindings: &Cache<LocationBinding>) -> Arc<BTreeSet<String>> {
+        let mut known = self.known();
+        let cities = known.get_or_insert_with(|| Arc::new(cities(&bindings.readable(""))));
+        Arc::clone(cities)
+    }
+}
+
+/// The codes of the cities of all bindings that do not say that they are not available: one whose condition is Unknown or
+/// missing has not been judged yet (platform.md 5.4).
+fn cities(bindings: &[Arc<LocationBinding>]) -> BTreeSet<String> {
+    let usable = |binding: &&Arc<LocationBinding>| {
+        let status = binding.status.as_ref();
+        let conditions = status.map(|status| status.conditions.as_slice());
+        !condition::find(conditions.unwrap_or_default(), AVAILABLE).is_some_and(Condition::is_false)
+    };
+    let codes = bindings
+        .iter()
+        .filter(usable)
+        .filter_map(|binding| binding.spec.topology.get(CITY_CODE));
+    codes.filter(|code| !code.is_empty()).cloned().collect()
+}
+
+/// Counts a project while it is not current.
+async fn count_failing(mut freshness: watch::Receiver<Freshness>, failing: Gauge) {
+    loop {
+        let counted = Counted::new(&failing);
+        if freshness.wait_for(Freshness::is_current).await.is_err() {
+            return;
+        }
+        drop(counted);
+        let fails = |freshness: &Freshness| !freshness.is_current();
+        if freshness.wait_for(fails).await.is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn binding(city: &str, status: &Value) -> Arc<LocationBinding> {
+        let binding = json!({
+            "apiVersion": "networking.datumapis.com/v1alpha",
+            "kind": "LocationBinding",
+            "metadata": {"name": "l"},
+            "spec": {"locationRef": {"name": "l"}, "topology": {"topology.datum.net/city-code": city}},
+            "status": status,
+        });
+        Arc::new(serde_json::from_value(binding).unwrap())
+    }
+
+    fn available(status: &str) -> Value {
+        json!({"conditions": [{
+            "type": "Available", "status": status, "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }]})
+    }
+
+    #[test]
+    fn a_city_is_offered_unless_all_its_bindings_say_that_they_are_not_available() {
+        let elsewhere = LocationBinding::new("x", api::networking::LocationBindingSpec::default());
+        let bindings = [
+            binding("LHR", &available("True")),
+            binding("DFW", &Value::Null),
+            binding("AMS", &available("Unknown")),
+            binding("ORD", &available("False")),
+            binding("SJC", &available("False")),
+            binding("SJC", &available("True")),
+            binding("", &available("True")),
+            Arc::new(elsewhere),
+        ];
+        let cities: Vec<_> = cities(&bindings).into_iter().collect();
+        assert_eq!(cities, ["AMS", "DFW", "LHR", "SJC"]);
+    }
+}

@@ -1,0 +1,222 @@
+//! Which projects are known and which of them are used.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+use api::ProjectName;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Client;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::DropGuard;
+use tracing::{info, warn};
+
+use super::discovery::{self, Discovered};
+use super::project::Project;
+use crate::cache::Freshness;
+use crate::connect::ConnectError;
+use crate::metrics::Counted;
+use crate::{Cache, Metrics, Tasks};
+
+/// How long a project may keep the process from being ready.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Makes a client of the API server of a project.
+pub(super) type Connect = Box<dyn Fn(&ProjectName) -> Result<Client, ConnectError> + Send + Sync>;
+
+pub(super) struct Registry {
+    tasks: Tasks,
+    metrics: Metrics,
+    connect: Connect,
+    known: RwLock<BTreeMap<ProjectName, Known>>,
+    /// Whether all projects have been listed once.
+    listed: watch::Receiver<bool>,
+    /// Whether `known` is what there is.
+    freshness: watch::Receiver<Freshness>,
+    /// Set once nothing is pending.
+    ready: OnceLock<()>,
+}
+
+/// A project of which there is an object.
+#[derive(Debug)]
+pub(super) enum Known {
+    /// It is used.
+    Engaged(Engaged),
+    /// It cannot be used, for what it lacks.
+    NotReady(String),
+}
+
+/// A project that is used; its task goes with this.
+#[derive(Debug)]
+pub(super) struct Engaged {
+    project: Arc<Project>,
+    /// UID of the object: another one of the same name is another project.
+    uid: Option<String>,
+    /// Until when the process waits for the project before it is ready, if it does.
+    awaited_until: Option<Instant>,
+    _task: DropGuard,
+    _counted: Counted,
+}
+
+impl Engaged {
+    pub(super) fn project(&self) -> Arc<Project> {
+        Arc::clone(&self.project)
+    }
+
+    /// Why the process is not ready yet, if it waits for this project.
+    fn pending(&self) -> Option<String> {
+        let awaited = self
+            .awaited_until
+            .is_some_and(|until| Instant::now() < until);
+        let problem = self.project.current().err()?;
+        awaited.then(|| format!("projects: {problem}"))
+    }
+}
+
+impl Known {
+    fn engaged(&self) -> Option<&Engaged> {
+        match self {
+            Self::Engaged(engaged) => Some(engaged),
+            Self::NotReady(_) => None,
+        }
+    }
+}
+
+impl Registry {
+    pub(super) fn new(
+        tasks: &Tasks,
+        metrics: &Metrics,
+        connect: Connect,
+        listed: watch::Receiver<bool>,
+        freshness: watch::Receiver<Freshness>,
+    ) -> Self {
+        Self {
+            tasks: tasks.clone(),
+            metrics: metrics.clone(),
+            connect,
+            known: RwLock::default(),
+            listed,
+            freshness,
+            ready: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn known(&self) -> RwLockReadGuard<'_, BTreeMap<ProjectName, Known>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known_mut(&self) -> RwLockWriteGuard<'_, BTreeMap<ProjectName, Known>> {
+        self.known.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn freshness(&self) -> Freshness {
+        self.freshness.borrow().clone()
+    }
+
+    /// Brings a project to what its object says now. Called by the one task that follows the objects.
+    pub(super) fn changed<K: Discovered>(&self, cache: &Cache<K>, metadata: &ObjectMeta) {
+        let object = metadata.name.clone().unwrap_or_default();
+        let name = match ProjectName::new(object.clone()) {
+            Ok(name) => name,
+            Err(error) => {
+                warn!(%error, "a project is not used");
+                return;
+            }
+        };
+        match cache.get("", &object) {
+            Ok(Some(object)) => match discovery::verdict(&*object) {
+                Ok(()) => self.engage(name, object.meta().uid.clone()),
+                Err(problem) => self.disengage(name, problem),
+            },
+            Ok(None) => self.forget(&name),
+            // Who was ready is not taken to have changed.
+            Err(_) if self.is_engaged(&name) => {}
+            Err(error) => self.disengage(name, error.to_string()),
+        }
+    }
+
+    fn is_engaged(&self, name: &ProjectName) -> bool {
+        let known = self.known();
+        known.get(name).and_then(Known::engaged).is_some()
+    }
+
+    /// Uses a project, if it is not used already: makes its client and starts its task.
+    pub(super) fn engage(&self, name: ProjectName, uid: Option<String>) {
+        let same = |engaged: &Engaged| engaged.uid == uid;
+        let is_same = self
+            .known()
+            .get(&name)
+            .and_then(Known::engaged)
+            .is_some_and(same);
+        if is_same {
+            return;
+        }
+        // No lock is held meanwhile: to read certificates takes time.
+        match (self.connect)(&name) {
+            Ok(client) => {
+                let (project, task) = Project::new(name.clone(), client, &self.metrics);
+                info!(project = %name, "project engaged");
+                let engaged = Engaged {
+                    project: Arc::new(project),
+                    uid,
+                    awaited_until: (!*self.listed.borrow()).then(|| Instant::now() + PATIENCE),
+                    _task: self.tasks.spawn_cancellable("project", task),
+                    _counted: Counted::new(&self.metrics.projects_engaged),
+                };
+                let former = self.known_mut().insert(name, Known::Engaged(engaged));
+                drop(former);
+            }
+            Err(error) => {
+                warn!(project = %name, %error, "project cannot be engaged");
+                self.disengage(name, error.to_string());
+            }
+        }
+    }
+
+    /// Uses a project no longer, for what it lacks: its task is cancelled, and its client goes with who has it in hand.
+    fn disengage(&self, name: ProjectName, problem: String) {
+        if self.is_engaged(&name) {
+            info!(project = %name, problem, "project disengaged");
+        }
+        let former = self.known_mut().insert(name, Known::NotReady(problem));
+        drop(former);
+    }
+
+    /// Forgets a project that does not exist any more.
+    fn forget(&self, name: &ProjectName) {
+        let former = self.known_mut().remove(name);
+        if former.as_ref().and_then(Known::engaged).is_some() {
+            info!(project = %name, "project disengaged: it is gone");
+        }
+    }
+
+    /// What the process waits for before it is ready, one line each.
+    pub(super) fn pending(&self) -> Vec<String> {
+        if self.ready.get().is_some() {
+            return Vec::new();
+        }
+        if !*self.listed.borrow() {
+            return vec![match self.freshness() {
+                Freshness::Failing { problem } => format!("projects: not listed yet: {problem}"),
+                _ => "projects: not listed yet".to_owned(),
+            }];
+        }
+        let known = self.known();
+        let engaged = known.values().filter_map(Known::engaged);
+        let pending: Vec<_> = engaged.filter_map(Engaged::pending).collect();
+        if pending.is_empty() {
+            self.ready.get_or_init(|| ());
+        }
+        pending
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registry")
+            .field("known", &*self.known())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,177 @@
+//! An API server of one kind, from memory.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use bytes::Bytes;
+use futures::channel::mpsc::{UnboundedSender, unbounded};
+use futures::{StreamExt, future};
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tower::{BoxError, service_fn};
+
+type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
+type Chunk = Result<Frame<Bytes>, BoxError>;
+
+/// What the API server does with a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Mood {
+    #[default]
+    Serves,
+    /// It never answers.
+    Hangs,
+    /// It refuses with this status code.
+    Refuses(u16),
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fake {
+    served: Arc<Mutex<Served>>,
+}
+
+#[derive(Debug, Default)]
+struct Served {
+    mood: Mood,
+    version: u64,
+    objects: BTreeMap<String, Value>,
+    events: Vec<(u64, Value)>,
+    watches: Vec<UnboundedSender<Chunk>>,
+    requests: usize,
+}
+
+impl Fake {
+    pub(super) fn client(&self) -> Client {
+        let fake = self.clone();
+        let service = service_fn(move |request: Request<Body>| {
+            let answer = fake.answer(&request);
+            async {
+                match answer {
+                    Some(answer) => Ok::<_, BoxError>(answer),
+                    None => future::pending().await,
+                }
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    /// Creates an object or puts another in its place.
+    pub(super) fn put(&self, mut object: Value) {
+        let mut served = self.served();
+        served.version += 1;
+        object["metadata"]["resourceVersion"] = json!(served.version.to_string());
+        let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+        let former = served.objects.insert(name, object.clone());
+        let type_ = former.map_or("ADDED", |_| "MODIFIED");
+        served.tell(json!({"type": type_, "object": object}));
+    }
+
+    pub(super) fn delete(&self, name: &str) {
+        let mut served = self.served();
+        served.version += 1;
+        let mut object = served.objects.remove(name).unwrap();
+        object["metadata"]["resourceVersion"] = json!(served.version.to_string());
+        served.tell(json!({"type": "DELETED", "object": object}));
+    }
+
+    pub(super) fn set(&self, mood: Mood) {
+        self.served().mood = mood;
+    }
+
+    /// Breaks all connections.
+    pub(super) fn interrupt(&self) {
+        for watch in self.served().watches.drain(..) {
+            let _ = watch.unbounded_send(Err("connection reset".into()));
+        }
+    }
+
+    /// How many requests there have been.
+    pub(super) fn requests(&self) -> usize {
+        self.served().requests
+    }
+
+    /// How many watches someone reads.
+    pub(super) fn watches(&self) -> usize {
+        let mut served = self.served();
+        served.watches.retain(|watch| !watch.is_closed());
+        served.watches.len()
+    }
+
+    fn served(&self) -> MutexGuard<'_, Served> {
+        self.served.lock().unwrap()
+    }
+
+    fn answer(&self, request: &Request<Body>) -> Option<Answer> {
+        let mut served = self.served();
+        served.requests += 1;
+        match served.mood {
+            Mood::Hangs => None,
+            Mood::Refuses(code) => Some(refusal(code)),
+            Mood::Serves => {
+                let query = request.uri().query().unwrap_or_default();
+                Some(if query.contains("watch=true") {
+                    served.watch(query)
+                } else {
+                    served.list()
+                })
+            }
+        }
+    }
+}
+
+impl Served {
+    fn list(&self) -> Answer {
+        whole(
+            200,
+            &json!({
+                "metadata": {"resourceVersion": self.version.to_string()},
+                "items": self.objects.values().collect::<Vec<_>>(),
+            }),
+        )
+    }
+
+    fn watch(&mut self, query: &str) -> Answer {
+        let (_, since) = query.split_once("resourceVersion=").unwrap();
+        let since: u64 = since.split('&').next().unwrap().parse().unwrap();
+        let (sender, chunks) = unbounded();
+        for (_, event) in self.events.iter().filter(|(version, _)| *version > since) {
+            sender.unbounded_send(Ok(frame(event))).unwrap();
+        }
+        self.watches.push(sender);
+        let body = StreamBody::new(chunks.boxed());
+        Response::new(BodyExt::boxed_unsync(body))
+    }
+
+    fn tell(&mut self, event: Value) {
+        self.watches
+            .retain(|watch| watch.unbounded_send(Ok(frame(&event))).is_ok());
+        self.events.push((self.version, event));
+    }
+}
+
+fn frame(event: &Value) -> Frame<Bytes> {
+    Frame::data(format!("{event}\n").into())
+}
+
+fn refusal(code: u16) -> Answer {
+    let reason = if code == 403 {
+        "Forbidden"
+    } else {
+        "InternalError"
+    };
+    whole(
+        code,
+        &json!({
+            "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": "not now",
+        }),
+    )
+}
+
+fn whole(code: u16, body: &Value) -> Answer {
+    let body = Full::new(Bytes::from(body.to_string()));
+    let body = body.map_err(|never| match never {}).boxed_unsync();
+    Response::builder().status(code).body(body).unwrap()
+}
