@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use api::{CellName, ProjectName};
 use certs::{Acceptor, Certificates, Reloader};
 use controllers::wiring::Synced;
@@ -16,7 +16,7 @@ use tracing::{info, warn};
 
 use crate::admin::{self, Certificate, Readiness};
 use crate::args::{Args, BindAddress, Unset};
-use crate::config::{Config, MetricsServer, WebhookServer};
+use crate::config::{Config, Discovery, MetricsServer, WebhookServer};
 use crate::leadership::Lease;
 use crate::metrics_server;
 use crate::serving::{CERTIFICATE_POLL, Servers, listen};
@@ -179,6 +179,11 @@ impl App {
         }
         let Some(client) = own else { return Ok(()) };
         if enable_management_controllers {
+            ensure!(
+                config.discovery == Discovery::Single,
+                "--enable-management-controllers works with discovery.mode \"single\" only so far; the file of \
+                 --server-config says \"milo\""
+            );
             let config = management::Config {
                 project: ProjectName::new(SINGLE)?,
                 client: client.clone(),

@@ -18,8 +18,6 @@ mod tests;
 
 const API_VERSION: &str = "apiserver.config.datumapis.com/v1alpha1";
 const KIND: &str = "WorkloadOperator";
-/// The own cluster is the one project.
-const MODE: &str = "single";
 /// The webhook port where none is configured.
 const WEBHOOK_PORT: u16 = 9443;
 
@@ -30,8 +28,28 @@ pub(crate) struct Config {
     pub(crate) metrics: MetricsServer,
     /// The TLS server for Karmada and API servers, if it is on.
     pub(crate) webhooks: Option<WebhookServer>,
+    /// Which projects there are.
+    pub(crate) discovery: Discovery,
     /// `discovery.clusterName`.
     pub(crate) cluster_name: Option<CellName>,
+}
+
+/// Which projects there are (compute.md 5.1).
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Discovery {
+    /// The own cluster is the one project.
+    Single,
+    /// Those of Milo.
+    Milo(Milo),
+}
+
+/// Where Milo's projects are found and how they are reached. Without a kubeconfig that is the own cluster.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Milo {
+    /// ProjectControlPlanes are watched, and services of the cluster are called.
+    pub(crate) internal_service_discovery: bool,
+    pub(crate) discovery_kubeconfig: Option<PathBuf>,
+    pub(crate) project_kubeconfig: Option<PathBuf>,
 }
 
 /// Where and how metrics are served.
@@ -101,10 +119,21 @@ struct TlsSection {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct DiscoverySection {
     #[serde(default, deserialize_with = "mode")]
-    #[expect(dead_code, reason = "there is one mode")]
-    mode: Option<Expected>,
+    mode: Mode,
+    internal_service_discovery: Option<bool>,
+    #[serde(default, deserialize_with = "path")]
+    discovery_kubeconfig_path: Option<PathBuf>,
+    #[serde(default, deserialize_with = "path")]
+    project_kubeconfig_path: Option<PathBuf>,
     #[serde(default, deserialize_with = "cluster_name")]
     cluster_name: Option<CellName>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum Mode {
+    #[default]
+    Single,
+    Milo,
 }
 
 fn api_version<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Expected>, D::Error> {
@@ -115,9 +144,19 @@ fn kind<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Expected>, D::Erro
     exactly(&String::deserialize(field)?, KIND).map(Some)
 }
 
-fn mode<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Expected>, D::Error> {
-    let mode = text(field)?;
-    mode.map(|mode| exactly(&mode, MODE)).transpose()
+fn mode<'de, D: Deserializer<'de>>(field: D) -> Result<Mode, D::Error> {
+    match text(field)?.as_deref() {
+        None | Some("single") => Ok(Mode::Single),
+        Some("milo") => Ok(Mode::Milo),
+        Some(other) => {
+            let error = format!("must be \"single\" or \"milo\", is {other:?}");
+            Err(Error::custom(error))
+        }
+    }
+}
+
+fn path<'de, D: Deserializer<'de>>(field: D) -> Result<Option<PathBuf>, D::Error> {
+    Ok(text(field)?.map(PathBuf::from))
 }
 
 fn bind_address<'de, D: Deserializer<'de>>(field: D) -> Result<Option<BindAddress>, D::Error> {
@@ -150,7 +189,7 @@ impl Config {
     /// Reads the file; without one, the defaults.
     pub(crate) fn load(path: Option<&Path>) -> anyhow::Result<Self> {
         let Some(path) = path else {
-            return Ok(File::default().into());
+            return Self::of(File::default());
         };
         let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
         Self::parse(&path.display().to_string(), &text)
@@ -185,7 +224,7 @@ impl Config {
         ] {
             ensure!(is_given, "{name}: {field} is missing, must be {expected:?}");
         }
-        Ok(file.into())
+        Self::of(file).with_context(|| name.to_owned())
     }
 }
 
@@ -204,6 +243,9 @@ fn problem(error: &serde_saphyr::Error) -> String {
             format!("unknown field, known are {}", expected.join(", "))
         }
         serde_saphyr::Error::InvalidScalar { ty: "u16", .. } => "must be 1-65535".to_owned(),
+        serde_saphyr::Error::InvalidScalar { ty: "boolean", .. } => {
+            "must be true or false".to_owned()
+        }
         serde_saphyr::Error::Unexpected {
             expected: "mapping start",
             ..
@@ -216,15 +258,15 @@ fn problem(error: &serde_saphyr::Error) -> String {
     }
 }
 
-impl From<File> for Config {
-    fn from(file: File) -> Self {
+impl Config {
+    fn of(file: File) -> anyhow::Result<Self> {
         let File {
             metrics_server,
             webhook_server,
             discovery,
             ..
         } = file;
-        Self {
+        Ok(Self {
             metrics: MetricsServer {
                 address: metrics_server.bind_address.unwrap_or(BindAddress::Off),
                 secure: metrics_server.secure_serving.unwrap_or(true),
@@ -241,8 +283,36 @@ impl From<File> for Config {
                 },
                 files: server.tls.files("k8s-webhook-server"),
             }),
-            cluster_name: discovery.cluster_name,
+            cluster_name: discovery.cluster_name.clone(),
+            discovery: discovery.checked()?,
+        })
+    }
+}
+
+impl DiscoverySection {
+    fn checked(self) -> anyhow::Result<Discovery> {
+        let milo = Milo {
+            internal_service_discovery: self.internal_service_discovery.unwrap_or_default(),
+            discovery_kubeconfig: self.discovery_kubeconfig_path,
+            project_kubeconfig: self.project_kubeconfig_path,
+        };
+        if let Mode::Milo = self.mode {
+            return Ok(Discovery::Milo(milo));
         }
+        for (field, is_given) in [
+            ("internalServiceDiscovery", milo.internal_service_discovery),
+            (
+                "discoveryKubeconfigPath",
+                milo.discovery_kubeconfig.is_some(),
+            ),
+            ("projectKubeconfigPath", milo.project_kubeconfig.is_some()),
+        ] {
+            ensure!(
+                !is_given,
+                "discovery.{field} has no effect in discovery.mode \"single\": remove it, or set the mode to \"milo\""
+            );
+        }
+        Ok(Discovery::Single)
     }
 }
 

@@ -27,6 +27,7 @@ fn the_defaults_are_those_of_the_baseline() {
                 .ends_with("k8s-metrics-server/serving-certs")
         );
         assert_eq!(config.cluster_name, None);
+        assert_eq!(config.discovery, Discovery::Single);
     }
     let webhooks = parse("webhookServer: {}").unwrap().webhooks.unwrap();
     assert_eq!(
@@ -88,6 +89,48 @@ fn every_field_has_its_effect() {
 }
 
 #[test]
+fn projects_are_found_as_the_file_says() {
+    for (text, expected) in [
+        ("{mode: single}", Discovery::Single),
+        ("{mode: '', discoveryKubeconfigPath: ''}", Discovery::Single),
+        (
+            "{mode: single, internalServiceDiscovery: false}",
+            Discovery::Single,
+        ),
+        ("{mode: milo}", Discovery::Milo(Milo::default())),
+        (
+            "{mode: milo, internalServiceDiscovery: true, discoveryKubeconfigPath: /d, projectKubeconfigPath: /p}",
+            Discovery::Milo(Milo {
+                internal_service_discovery: true,
+                discovery_kubeconfig: Some("/d".into()),
+                project_kubeconfig: Some("/p".into()),
+            }),
+        ),
+    ] {
+        let config = parse(&format!("discovery: {text}")).unwrap();
+        assert_eq!(config.discovery, expected, "{text}");
+    }
+}
+
+#[test]
+fn a_field_of_another_mode_is_an_error() {
+    for (field, value) in [
+        ("internalServiceDiscovery", "true"),
+        ("discoveryKubeconfigPath", "/d"),
+        ("projectKubeconfigPath", "/p"),
+    ] {
+        for mode in ["", "mode: single, "] {
+            assert_eq!(
+                error(&format!("discovery: {{{mode}{field}: {value}}}")),
+                format!(
+                    "c.yaml: discovery.{field} has no effect in discovery.mode \"single\": remove it, or set the mode to \"milo\""
+                )
+            );
+        }
+    }
+}
+
+#[test]
 fn an_error_is_one_line_with_the_place_and_the_field() {
     for (text, expected) in [
         (
@@ -102,14 +145,18 @@ fn an_error_is_one_line_with_the_place_and_the_field() {
             "webhookServer: {port: 70000}",
             "3:23: webhookServer.port: must be 1-65535",
         ),
+        (
+            "discovery: {internalServiceDiscovery: perhaps}",
+            "3:39: discovery.internalServiceDiscovery: must be true or false",
+        ),
         ("webhookServer: 3", "3:16: webhookServer: must be a mapping"),
         (
             "webhookServer: {host: []}",
             "3:23: webhookServer.host: must be a text",
         ),
         (
-            "discovery:\n  mode: milo",
-            "4:9: discovery.mode: must be \"single\", is \"milo\"",
+            "discovery:\n  mode: kind",
+            "4:9: discovery.mode: must be \"single\" or \"milo\", is \"kind\"",
         ),
         (
             "metricsServer: {bindAddress: ':70000'}",
