@@ -20,11 +20,12 @@ use thiserror::Error;
 use tokio::sync::watch;
 
 use crate::cache::{Follower, Freshness};
+use crate::connect::ConnectError;
 use crate::{Metrics, Tasks};
-use discovery::Discovered;
+use discovery::{Connect, Discovered};
 pub use discovery::{Discovery, DiscoveryKind};
 pub use project::{NotCurrent, Project};
-use registry::{Connect, Known, Registry};
+use registry::{Known, Registry};
 
 /// The projects that there are. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -82,18 +83,23 @@ impl Projects {
     }
 
     /// The projects of Milo whose API servers can be used, as they come and go (`discovery.mode: milo`, platform.md 1.5).
-    pub fn discover(tasks: &Tasks, discovery: Discovery, metrics: &Metrics) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::Client`] when the template makes no client: its certificates or credentials are not usable.
+    pub fn discover(
+        tasks: &Tasks,
+        discovery: Discovery,
+        metrics: &Metrics,
+    ) -> Result<Self, ConnectError> {
         let Discovery {
             client,
             kind,
             template,
             user_agent,
         } = discovery;
-        let connect = move |name: &ProjectName| {
-            let config = discovery::config(&template, kind, name)?;
-            crate::connect::client(config, &user_agent)
-        };
-        Self::of_kind(kind, tasks, client, Box::new(connect), metrics)
+        let connect = discovery::connect(kind, template, user_agent)?;
+        Ok(Self::of_kind(kind, tasks, client, connect, metrics))
     }
 
     fn of_kind(

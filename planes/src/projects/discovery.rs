@@ -3,11 +3,13 @@
 use api::ProjectName;
 use api::condition::{self, Condition, ConditionStatus};
 use api::milo::{self, ConditionsStatus, ProjectControlPlane};
-use http::Uri;
 use http::uri::PathAndQuery;
+use http::{Request, Uri};
+use kube::client::Body;
 use kube::{Client, Config, Resource};
+use tower::{BoxError, service_fn};
 
-use crate::connect::ConnectError;
+use crate::connect::{self, ConnectError};
 
 /// How projects are found, and how their API servers are reached.
 pub struct Discovery {
@@ -77,37 +79,71 @@ pub(super) fn verdict<K: Discovered>(object: &K) -> Result<(), String> {
     Err(format!("{type_} is {status} ({reason}): {message}"))
 }
 
-/// How the API server of a project is reached: as the template's, at another address.
+/// Makes a client of the API server of a project.
+pub(super) type Connect = Box<dyn Fn(&ProjectName) -> Result<Client, ConnectError> + Send + Sync>;
+
+/// How clients of projects are made.
 ///
 /// # Errors
 ///
-/// [`ConnectError::Client`] when the address of the template cannot be changed so.
-pub(super) fn config(
-    template: &Config,
+/// [`ConnectError::Client`] when the template is of no use for any project.
+pub(super) fn connect(
     kind: DiscoveryKind,
-    name: &ProjectName,
-) -> Result<Config, ConnectError> {
-    let mut config = template.clone();
-    let mut parts = template.cluster_url.clone().into_parts();
+    template: Config,
+    user_agent: String,
+) -> Result<Connect, ConnectError> {
+    Ok(match kind {
+        DiscoveryKind::Project => {
+            let host = connect::client(at(&template, None)?, &user_agent)?;
+            Box::new(move |name| Ok(below(&host, name)))
+        }
+        DiscoveryKind::ProjectControlPlane => {
+            connect::client(template.clone(), &user_agent)?;
+            Box::new(move |name| {
+                let host = format!("milo-apiserver.project-{name}.svc.cluster.local:6443");
+                connect::client(at(&template, Some(&host))?, &user_agent)
+            })
+        }
+    })
+}
+
+/// The template without a path, and at another host if one is given. Scheme, TLS and credentials are the template's.
+fn at(template: &Config, host: Option<&str>) -> Result<Config, ConnectError> {
     let error = |problem: String| ConnectError::Client {
         url: template.cluster_url.to_string(),
         problem,
     };
-    let path = match kind {
-        DiscoveryKind::Project => format!(
-            "/apis/{}/v1alpha1/projects/{name}/control-plane",
-            milo::RESOURCE_MANAGER_GROUP
-        ),
-        DiscoveryKind::ProjectControlPlane => {
-            let host = format!("milo-apiserver.project-{name}.svc.cluster.local:6443");
-            parts.authority = Some(host.parse().map_err(|e| error(format!("{host}: {e}")))?);
-            "/".to_owned()
-        }
-    };
-    let path: PathAndQuery = path.parse().map_err(|e| error(format!("{path}: {e}")))?;
-    parts.path_and_query = Some(path);
+    let mut parts = template.cluster_url.clone().into_parts();
+    if let Some(host) = host {
+        parts.authority = Some(host.parse().map_err(|e| error(format!("{host}: {e}")))?);
+    }
+    parts.path_and_query = Some(PathAndQuery::from_static("/"));
+    let mut config = template.clone();
     config.cluster_url = Uri::from_parts(parts).map_err(|e| error(e.to_string()))?;
     Ok(config)
+}
+
+/// A client of the API server of a project, which is a path of a host. Thousands of projects share the connections and the
+/// credentials of the host's client.
+fn below(host: &Client, name: &ProjectName) -> Client {
+    let prefix = format!(
+        "/apis/{}/v1alpha1/projects/{name}/control-plane",
+        milo::RESOURCE_MANAGER_GROUP
+    );
+    let (host, namespace) = (host.clone(), host.default_namespace().to_owned());
+    let service = service_fn(move |mut request: Request<Body>| {
+        let path = request
+            .uri()
+            .path_and_query()
+            .map_or("/", PathAndQuery::as_str);
+        let path = Uri::try_from(format!("{prefix}{path}"));
+        let host = host.clone();
+        async move {
+            *request.uri_mut() = path?;
+            Ok::<_, BoxError>(host.send(request).await?)
+        }
+    });
+    Client::new(service, namespace)
 }
 
 #[cfg(test)]
@@ -163,37 +199,48 @@ mod tests {
     }
 
     #[test]
-    fn the_address_of_a_project_is_a_path_of_the_template_or_a_service() {
-        let name = ProjectName::new("p1").unwrap();
-        let path = "/apis/resourcemanager.miloapis.com/v1alpha1/projects/p1/control-plane";
-        let service = "milo-apiserver.project-p1.svc.cluster.local:6443";
-        for (template, kind, expected) in [
-            (
-                "https://api.example",
-                DiscoveryKind::Project,
-                format!("https://api.example{path}"),
-            ),
-            (
-                "https://api.example:8443/projects/other/control-plane/",
-                DiscoveryKind::Project,
-                format!("https://api.example:8443{path}"),
-            ),
+    fn the_address_in_the_cluster_replaces_host_port_and_path_only() {
+        let host = "milo-apiserver.project-p1.svc.cluster.local:6443";
+        for (template, expected) in [
             (
                 "https://api.example:8443/some/path?query",
-                DiscoveryKind::ProjectControlPlane,
-                format!("https://{service}/"),
+                format!("https://{host}/"),
             ),
-            (
-                "http://localhost",
-                DiscoveryKind::ProjectControlPlane,
-                format!("http://{service}/"),
-            ),
+            ("http://localhost", format!("http://{host}/")),
         ] {
             let mut template = Config::new(template.parse().unwrap());
             template.tls_server_name = Some("milo".to_owned());
-            let config = config(&template, kind, &name).unwrap();
+            let config = at(&template, Some(host)).unwrap();
             assert_eq!(config.cluster_url.to_string(), expected);
             assert_eq!(config.tls_server_name, template.tls_server_name);
+        }
+        let template = Config::new(
+            "https://api.example:8443/projects/other/control-plane/"
+                .parse()
+                .unwrap(),
+        );
+        let config = at(&template, None).unwrap();
+        assert_eq!(config.cluster_url.to_string(), "https://api.example:8443/");
+    }
+
+    #[tokio::test]
+    async fn requests_to_a_project_go_below_its_path() {
+        let host = service_fn(|request: Request<Body>| async move {
+            let body = Body::from(request.uri().to_string().into_bytes());
+            Ok::<_, BoxError>(http::Response::new(body))
+        });
+        let client = below(
+            &Client::new(host, "default"),
+            &ProjectName::new("p1").unwrap(),
+        );
+        for path in ["/api/v1/namespaces?limit=500", "/version"] {
+            let request = Request::get(path).body(Vec::new()).unwrap();
+            assert_eq!(
+                client.request_text(request).await.unwrap(),
+                format!(
+                    "/apis/resourcemanager.miloapis.com/v1alpha1/projects/p1/control-plane{path}"
+                )
+            );
         }
     }
 }

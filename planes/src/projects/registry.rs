@@ -7,24 +7,19 @@ use std::time::Duration;
 
 use api::ProjectName;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Client;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::DropGuard;
 use tracing::{info, warn};
 
-use super::discovery::{self, Discovered};
+use super::discovery::{self, Connect, Discovered};
 use super::project::Project;
 use crate::cache::Freshness;
-use crate::connect::ConnectError;
 use crate::metrics::Counted;
 use crate::{Cache, Metrics, Tasks};
 
 /// How long a project may keep the process from being ready.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Makes a client of the API server of a project.
-pub(super) type Connect = Box<dyn Fn(&ProjectName) -> Result<Client, ConnectError> + Send + Sync>;
 
 pub(super) struct Registry {
     tasks: Tasks,
