@@ -5,11 +5,13 @@ mod fake;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::*;
-use fake::{Fake, Mood};
+use fake::{Fake, Mood, binding, project};
 
 /// What is awaited comes within this time, if it comes; the clock is paused, so it costs nothing.
 const WITHIN: Duration = Duration::from_mins(5);
@@ -25,7 +27,11 @@ struct Bench {
 
 /// Starts a registry with what has been prepared.
 fn start(discovery: Fake, planes: HashMap<&'static str, Fake>) -> Bench {
-    let (tasks, metrics) = (Tasks::default(), Metrics::default());
+    start_with(discovery, planes, Metrics::default())
+}
+
+fn start_with(discovery: Fake, planes: HashMap<&'static str, Fake>, metrics: Metrics) -> Bench {
+    let tasks = Tasks::default();
     let connect = {
         let planes = planes.clone();
         move |name: &ProjectName| Ok(planes[name.as_str()].client())
@@ -101,32 +107,6 @@ impl std::fmt::Display for Bench {
     }
 }
 
-fn project(name: &str, uid: &str, ready: &str) -> Value {
-    json!({
-        "apiVersion": "resourcemanager.miloapis.com/v1alpha1",
-        "kind": "Project",
-        "metadata": {"name": name, "uid": uid},
-        "status": {"conditions": [condition("Ready", ready)]},
-    })
-}
-
-fn binding(name: &str, city: &str, available: &str) -> Value {
-    json!({
-        "apiVersion": "networking.datumapis.com/v1alpha",
-        "kind": "LocationBinding",
-        "metadata": {"name": name, "uid": name},
-        "spec": {"locationRef": {"name": name}, "topology": {"topology.datum.net/city-code": city}},
-        "status": {"conditions": [condition("Available", available)]},
-    })
-}
-
-fn condition(type_: &str, status: &str) -> Value {
-    json!({
-        "type": type_, "status": status, "reason": "Because", "message": "It is so.",
-        "lastTransitionTime": "2026-01-01T00:00:00Z",
-    })
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_project_that_never_answers_delays_no_other() {
     let (discovery, planes) = prepared();
@@ -193,6 +173,49 @@ async fn after_an_error_nothing_is_known_until_all_is_listed_again() {
     bench.until(|bench| bench.cities("a") == "ORD").await;
     assert_eq!(bench.counts(), (2, 0));
     assert!(bench.planes["a"].requests() > lists);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_in_order_is_begun_again_without_a_list() {
+    let bench = bench().await;
+    let plane = &bench.planes["a"];
+    bench.until(|bench| bench.planes["a"].watches() == 1).await;
+    let requests = plane.requests();
+    plane.end_watches();
+    plane.put(binding("there", "AMS", "True"));
+    bench
+        .until(|bench| {
+            let cities = bench.cities("a");
+            assert!(cities == "DFW" || cities == "AMS DFW", "{cities}");
+            cities == "AMS DFW"
+        })
+        .await;
+    assert_eq!(plane.requests(), requests + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_metric_names_a_project() {
+    let (discovery, planes) = prepared();
+    planes["a"].put(json!({"metadata": {"name": "broken"}, "spec": {"topology": 3}}));
+    let mut registry = Registry::default();
+    let bench = start_with(discovery, planes, Metrics::register(&mut registry));
+    bench.until(|bench| bench.cities("a") == "DFW").await;
+    let undecodable = r#"undecodable_objects{plane="projects",kind="LocationBinding"}"#;
+    let metrics = || {
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        text
+    };
+    assert!(
+        metrics().contains(&format!("{undecodable} 1\n")),
+        "{}",
+        metrics()
+    );
+    assert!(!metrics().contains("project/"), "{}", metrics());
+    // What a project has counted goes with it.
+    bench.discovery.delete("a");
+    let gone = format!("{undecodable} 0\n");
+    bench.until(|_| metrics().contains(&gone)).await;
 }
 
 #[tokio::test(start_paused = true)]

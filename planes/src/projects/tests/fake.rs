@@ -1,4 +1,4 @@
-//! An API server of one kind, from memory.
+//! An API server of one kind, from memory, and what it serves.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -88,6 +88,11 @@ impl Fake {
         }
     }
 
+    /// Ends all watches in order, as API servers do from time to time.
+    pub(super) fn end_watches(&self) {
+        self.served().watches.clear();
+    }
+
     /// How many requests there have been.
     pub(super) fn requests(&self) -> usize {
         self.served().requests
@@ -174,4 +179,30 @@ fn whole(code: u16, body: &Value) -> Answer {
     let body = Full::new(Bytes::from(body.to_string()));
     let body = body.map_err(|never| match never {}).boxed_unsync();
     Response::builder().status(code).body(body).unwrap()
+}
+
+pub(super) fn project(name: &str, uid: &str, ready: &str) -> Value {
+    json!({
+        "apiVersion": "resourcemanager.miloapis.com/v1alpha1",
+        "kind": "Project",
+        "metadata": {"name": name, "uid": uid},
+        "status": {"conditions": [condition("Ready", ready)]},
+    })
+}
+
+pub(super) fn binding(name: &str, city: &str, available: &str) -> Value {
+    json!({
+        "apiVersion": "networking.datumapis.com/v1alpha",
+        "kind": "LocationBinding",
+        "metadata": {"name": name, "uid": name},
+        "spec": {"locationRef": {"name": name}, "topology": {"topology.datum.net/city-code": city}},
+        "status": {"conditions": [condition("Available", available)]},
+    })
+}
+
+fn condition(type_: &str, status: &str) -> Value {
+    json!({
+        "type": type_, "status": status, "reason": "Because", "message": "It is so.",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    })
 }
