@@ -120,7 +120,19 @@ async fn a_project_that_never_answers_delays_no_other() {
         "LocationBindings of project a have not been listed yet; try again in a moment"
     );
     bench.until(|bench| bench.counts() == (2, 1)).await;
-    // It holds readiness back for a while only, and what comes later not at all.
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_project_keeps_the_process_from_being_ready_for_a_while_only_and_only_if_it_was_in_the_first_list()
+ {
+    let (discovery, planes) = prepared();
+    planes["a"].set(Mood::Hangs);
+    let bench = start(discovery, planes);
+    let begin = Instant::now();
+    bench.until(|bench| bench.cities("b") == "LHR").await;
+    bench.planes["b"].set(Mood::Hangs);
+    bench.discovery.put(project("b", "2", "True"));
+    bench.until(|bench| bench.cities("b") != "LHR").await;
     let waits =
         "projects: LocationBindings of project a have not been listed yet; try again in a moment";
     assert_eq!(bench.projects.pending(), [waits]);
@@ -128,9 +140,14 @@ async fn a_project_that_never_answers_delays_no_other() {
         .until(|bench| bench.projects.pending().is_empty())
         .await;
     assert!((9..=10).contains(&begin.elapsed().as_secs()));
-    bench.planes["b"].set(Mood::Hangs);
-    bench.discovery.put(project("b", "2", "True"));
-    bench.until(|bench| bench.cities("b") != "LHR").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_was_ready_stays_so() {
+    let bench = bench().await;
+    assert!(bench.projects.pending().is_empty());
+    bench.planes["a"].interrupt();
+    bench.until(|bench| bench.cities("a") != "DFW").await;
     assert!(bench.projects.pending().is_empty());
 }
 
@@ -142,6 +159,8 @@ async fn a_project_that_forbids_to_list_is_left_in_peace() {
     let refused = "LocationBindings of project a cannot be listed: 403 Forbidden: not now";
     bench.until(|bench| bench.cities("a") == refused).await;
     bench.until(|bench| bench.cities("b") == "LHR").await;
+    sleep(Duration::from_secs(29)).await;
+    assert_eq!(bench.planes["a"].requests(), 1);
     sleep(Duration::from_mins(10)).await;
     let requests = bench.planes["a"].requests();
     assert!((10..=21).contains(&requests), "{requests}");
