@@ -2,7 +2,7 @@
 
 mod config;
 mod kept;
-mod parts;
+pub(crate) mod parts;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -154,9 +154,10 @@ impl Federation {
             if !config.managers {
                 return Ok(None);
             }
-            let manager =
-                Manager::start(setup, Role::Management, &project, &hub, management_ports).await?;
-            register_interpreter(&hub, manager.webhook_port(), &certificate.ca_bundle()).await?;
+            let (project, hub) = (&project, &hub);
+            let role = Role::Management { project, hub };
+            let manager = Manager::start(setup, role, management_ports).await?;
+            register_interpreter(hub, manager.webhook_port(), &certificate.ca_bundle()).await?;
             anyhow::Ok(Some(manager))
         };
         let members = async {
@@ -174,7 +175,8 @@ impl Federation {
                 if !(config.managers && cell_config.controllers) {
                     return Ok((None, None));
                 }
-                let manager = Manager::start(setup, Role::Cell, cell, &hub, *ports).await?;
+                let role = Role::Cell { cell, hub: &hub };
+                let manager = Manager::start(setup, role, *ports).await?;
                 Ok((Some(manager), Some(start_provider(setup, cell).await?)))
             },
         ));

@@ -1,7 +1,7 @@
 //! compute-federation itself, in one of its roles.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -20,13 +20,32 @@ use crate::wait;
 /// Time for a manager to be ready.
 const READY: Duration = Duration::from_secs(20);
 
-/// What a manager does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+/// What a manager does, and for whom.
+#[derive(Clone, Copy)]
+pub(crate) enum Role<'a> {
     /// Beside the project, with the webhook server.
-    Management,
+    Management {
+        /// Its own cluster.
+        project: &'a Plane,
+        /// Karmada's API server.
+        hub: &'a Plane,
+    },
     /// In a cell.
-    Cell,
+    Cell {
+        /// Its own cluster.
+        cell: &'a Plane,
+        /// Karmada's API server.
+        hub: &'a Plane,
+    },
+    /// The webhook server alone, for all projects of Milo.
+    Admission {
+        /// Names the process.
+        name: &'a str,
+        /// Kubeconfig of where the Projects are.
+        discovery: &'a Path,
+        /// Kubeconfig for each project, once the path of its URL is replaced.
+        projects: &'a Path,
+    },
 }
 
 /// The ports of a manager.
@@ -49,28 +68,64 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Starts a manager whose own cluster is `own`, and waits until it is ready.
+    /// Starts a manager and waits until it is ready.
     pub(crate) async fn start(
         setup: &Setup<'_>,
-        role: Role,
-        own: &Plane,
-        hub: &Plane,
+        role: Role<'_>,
         ports: ManagerPorts,
     ) -> anyhow::Result<Self> {
-        let name = format!("{}-manager", own.name());
-        let metrics = format!("127.0.0.1:{}", ports.metrics);
-        let (enable, webhook_server, discovery) = match role {
-            Role::Management => {
-                let tls = json!({"certDir": setup.webhook_certificates});
-                let server = json!({"host": "127.0.0.1", "port": ports.webhook, "tls": tls});
-                ("--enable-management-controllers=true", server, json!({}))
-            }
-            Role::Cell => (
-                "--enable-cell-controllers=true",
+        let mut manager = Self::prepare(setup, role, ports)?;
+        manager.restart().await?;
+        Ok(manager)
+    }
+
+    /// A manager that does not run yet.
+    pub(crate) fn prepare(
+        setup: &Setup<'_>,
+        role: Role<'_>,
+        ports: ManagerPorts,
+    ) -> anyhow::Result<Self> {
+        let webhook_server = || {
+            let tls = json!({"certDir": setup.webhook_certificates});
+            json!({"host": "127.0.0.1", "port": ports.webhook, "tls": tls})
+        };
+        let (name, webhook_server, discovery, mut args) = match role {
+            Role::Management { project, hub } => (
+                format!("{}-manager", project.name()),
+                webhook_server(),
+                json!({}),
+                vec![
+                    flag("kubeconfig", project.kubeconfig()),
+                    flag("federation-kubeconfig", hub.kubeconfig()),
+                    "--enable-management-controllers=true".into(),
+                ],
+            ),
+            Role::Cell { cell, hub } => (
+                format!("{}-manager", cell.name()),
                 json!(null),
-                json!({"mode": "single", "clusterName": own.name()}),
+                json!({"mode": "single", "clusterName": cell.name()}),
+                vec![
+                    flag("kubeconfig", cell.kubeconfig()),
+                    flag("federation-kubeconfig", hub.kubeconfig()),
+                    "--enable-cell-controllers=true".into(),
+                ],
+            ),
+            Role::Admission {
+                name,
+                discovery,
+                projects,
+            } => (
+                name.to_owned(),
+                webhook_server(),
+                json!({
+                    "mode": "milo",
+                    "discoveryKubeconfigPath": discovery,
+                    "projectKubeconfigPath": projects,
+                }),
+                Vec::new(),
             ),
         };
+        let metrics = format!("127.0.0.1:{}", ports.metrics);
         let config = json!({
             "apiVersion": "apiserver.config.datumapis.com/v1alpha1",
             "kind": "WorkloadOperator",
@@ -80,36 +135,44 @@ impl Manager {
         });
         let config_file = setup.directory.join(format!("{name}.yaml"));
         fs::write(&config_file, config.to_string())?;
-        let args = vec![
-            flag("kubeconfig", own.kubeconfig()),
-            flag("federation-kubeconfig", hub.kubeconfig()),
+        args.extend([
             flag("server-config", config_file),
-            enable.into(),
             format!("--health-probe-bind-address=127.0.0.1:{}", ports.health).into(),
             "--log-level=info".into(),
             // No one has to be told to send elsewhere.
             "--shutdown-delay=0s".into(),
-        ];
-        let binary = setup.binary.to_owned();
-        let mut manager = Self {
+        ]);
+        Ok(Self {
             name,
-            binary,
+            binary: setup.binary.to_owned(),
             args,
             logs: setup.logs.to_owned(),
             ports,
             process: None,
             life: watch::Sender::new(None),
-        };
-        manager.restart().await?;
-        Ok(manager)
+        })
     }
 
-    /// Starts the manager again after it has ended, and waits until it is ready.
+    /// Starts the manager, for the first time or after it has ended, and waits until it is ready.
     ///
     /// # Errors
     ///
-    /// When it does not become ready; the error says what is missing.
+    /// When it runs already, or does not become ready; the error says what is missing. It does not run then.
     pub async fn restart(&mut self) -> anyhow::Result<()> {
+        self.launch().await?;
+        let ready = self.until_ready().await;
+        if ready.is_err() {
+            self.kill().await;
+        }
+        ready
+    }
+
+    /// Starts the manager and does not wait for anything.
+    ///
+    /// # Errors
+    ///
+    /// When it runs already, or cannot be started.
+    pub async fn launch(&mut self) -> anyhow::Result<()> {
         ensure!(self.process.is_none(), "{} runs already", self.name);
         let process = Process::start(Program {
             name: &self.name,
@@ -119,9 +182,20 @@ impl Manager {
             remove: None,
         })
         .await?;
+        self.process = Some(process);
+        Ok(())
+    }
+
+    /// Waits until the manager is ready. From then on its end is that of a part that should have gone on.
+    ///
+    /// # Errors
+    ///
+    /// When it does not run, ends, or does not become ready; the error says what is missing.
+    pub async fn until_ready(&self) -> anyhow::Result<()> {
+        let process = self.process.as_ref();
+        let process = process.with_context(|| format!("{} does not run", self.name))?;
         process.while_running(self.ready()).await?;
         self.life.send_replace(Some(process.life().clone()));
-        self.process = Some(process);
         Ok(())
     }
 

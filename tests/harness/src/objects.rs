@@ -23,6 +23,32 @@ const ESTABLISHED: Duration = Duration::from_secs(20);
 ///
 /// When the object has no kind or name, or the API server refuses it.
 pub async fn apply(client: &Client, object: &Value) -> anyhow::Result<DynamicObject> {
+    let (api, name) = api_of(client, object);
+    let applied = api.patch(name, &params(), &Patch::Apply(object)).await;
+    applied.with_context(|| format!("apply {}", described(object)))
+}
+
+/// Applies the status of one object, given as its JSON without a spec.
+pub(crate) async fn apply_status(client: &Client, object: &Value) -> anyhow::Result<DynamicObject> {
+    let (api, name) = api_of(client, object);
+    let applied = api
+        .patch_status(name, &params(), &Patch::Apply(object))
+        .await;
+    applied.with_context(|| format!("apply the status of {}", described(object)))
+}
+
+fn described(object: &Value) -> String {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+    let kind = text("/kind").unwrap_or_default();
+    format!("{kind} {}", text("/metadata/name").unwrap_or_default())
+}
+
+fn params() -> PatchParams {
+    PatchParams::apply("harness").force()
+}
+
+/// Where an object lives, and its name.
+fn api_of<'o>(client: &Client, object: &'o Value) -> (Api<DynamicObject>, &'o str) {
     let text = |pointer: &str| {
         object
             .pointer(pointer)
@@ -32,14 +58,11 @@ pub async fn apply(client: &Client, object: &Value) -> anyhow::Result<DynamicObj
     let version = text("/apiVersion");
     let (group, version) = version.split_once('/').unwrap_or(("", version));
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, text("/kind")));
-    let api: Api<DynamicObject> = match text("/metadata/namespace") {
+    let api = match text("/metadata/namespace") {
         "" => Api::all_with(client.clone(), &resource),
         namespace => Api::namespaced_with(client.clone(), namespace, &resource),
     };
-    let params = PatchParams::apply("harness").force();
-    let name = text("/metadata/name");
-    let applied = api.patch(name, &params, &Patch::Apply(object)).await;
-    applied.with_context(|| format!("apply {} {name}", text("/kind")))
+    (api, text("/metadata/name"))
 }
 
 /// Applies CRDs from YAML files, one each, and waits until they are established.

@@ -99,16 +99,24 @@ impl Pki {
     /// A self-contained kubeconfig with all rights at this port.
     pub(crate) fn kubeconfig(&self, port: u16) -> String {
         let (certificate, key) = &self.admin;
+        let user = format!(
+            "{{client-certificate-data: {}, client-key-data: {}}}",
+            STANDARD.encode(certificate),
+            STANDARD.encode(key),
+        );
+        self.kubeconfig_of(&format!("https://127.0.0.1:{port}"), &user)
+    }
+
+    /// A self-contained kubeconfig for a server of this authority, with these credentials.
+    pub(crate) fn kubeconfig_of(&self, server: &str, user: &str) -> String {
+        let ca = self.ca_bundle();
         format!(
             "apiVersion: v1\n\
              kind: Config\n\
-             clusters: [{{name: plane, cluster: {{server: 'https://127.0.0.1:{port}', certificate-authority-data: {ca}}}}}]\n\
-             users: [{{name: admin, user: {{client-certificate-data: {certificate}, client-key-data: {key}}}}}]\n\
-             contexts: [{{name: plane, context: {{cluster: plane, user: admin}}}}]\n\
-             current-context: plane\n",
-            ca = self.ca_bundle(),
-            certificate = STANDARD.encode(certificate),
-            key = STANDARD.encode(key),
+             clusters: [{{name: plane, cluster: {{server: '{server}', certificate-authority-data: {ca}}}}}]\n\
+             users: [{{name: user, user: {user}}}]\n\
+             contexts: [{{name: plane, context: {{cluster: plane, user: user}}}}]\n\
+             current-context: plane\n"
         )
     }
 }

@@ -1,4 +1,4 @@
-//! One API server of the federation, with the controller manager that collects garbage and namespaces for it.
+//! One API server, with or without the controller manager that collects garbage and namespaces for it.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,12 +13,15 @@ use tokio::time::sleep;
 
 use crate::federation::Setup;
 use crate::objects::apply_crds;
-use crate::process::{Process, Program};
+use crate::process::{Life, Process, Program};
 
 /// How the harness names itself to API servers.
 pub(crate) const USER_AGENT: &str = "compute-federation-harness";
 /// How often something is asked that cannot be watched.
 pub(crate) const POLL: Duration = Duration::from_millis(50);
+
+/// What an API server is to decide by, if nothing else is said.
+pub(crate) const RBAC: &str = "--authorization-mode=RBAC";
 
 /// Logs writes alone, without bodies.
 const AUDIT_POLICY: &str = "\
@@ -40,7 +43,7 @@ pub struct Plane {
     port: u16,
     client: Client,
     apiserver: Apiserver,
-    controller_manager: Process,
+    controller_manager: Option<Process>,
 }
 
 /// The API server's process, and how to start it.
@@ -66,8 +69,9 @@ impl Apiserver {
 }
 
 impl Plane {
-    /// Starts an API server, waits until it is ready and applies CRDs; then starts the controller manager, which is not
-    /// waited for. It comes after the CRDs because its garbage collector looks for new kinds only every 30 s.
+    /// Starts an API server that decides by RBAC, waits until it is ready and applies CRDs; then starts the controller
+    /// manager, which is not waited for. It comes after the CRDs because its garbage collector looks for new kinds only
+    /// every 30 s.
     pub(crate) async fn start(
         setup: &Setup<'_>,
         kind: &'static str,
@@ -76,6 +80,36 @@ impl Plane {
         crds: &[PathBuf],
         more: &[OsString],
     ) -> anyhow::Result<Self> {
+        let flags = [&[RBAC.into()], more].concat();
+        let mut plane = Self::start_bare(setup, kind, name, ports, crds, &flags).await?;
+        let controller_manager = Process::start(Program {
+            name: &format!("{name}-controller-manager"),
+            path: setup.peers.program("kube-controller-manager"),
+            args: vec![
+                flag("kubeconfig", &plane.kubeconfig),
+                "--controllers=namespace,garbagecollector".into(),
+                "--leader-elect=false".into(),
+                "--secure-port=0".into(),
+                "--profiling=false".into(),
+            ],
+            logs: setup.logs,
+            remove: None,
+        })
+        .await?;
+        plane.controller_manager = Some(controller_manager);
+        Ok(plane)
+    }
+
+    /// Starts an API server without a controller manager, waits until it is ready and applies CRDs. `flags` say how it
+    /// authorizes.
+    pub(crate) async fn start_bare(
+        setup: &Setup<'_>,
+        kind: &'static str,
+        name: &str,
+        ports: PlanePorts,
+        crds: &[PathBuf],
+        flags: &[OsString],
+    ) -> anyhow::Result<Self> {
         let directory = setup.directory;
         let kubeconfig = directory.join(format!("{name}.kubeconfig"));
         fs::write(&kubeconfig, setup.pki.kubeconfig(ports.apiserver))?;
@@ -83,7 +117,7 @@ impl Plane {
         fs::write(&audit_policy, AUDIT_POLICY)?;
         let audit_log = setup.logs.join(format!("{name}-audit.log"));
         let mut args = apiserver_args(setup, name, ports, &audit_policy, &audit_log);
-        args.extend_from_slice(more);
+        args.extend_from_slice(flags);
         let mut apiserver = Apiserver {
             name: format!("{name}-apiserver"),
             path: setup.peers.program("kube-apiserver"),
@@ -101,20 +135,6 @@ impl Plane {
             })
             .await?;
         apiserver.process = Some(process);
-        let controller_manager = Process::start(Program {
-            name: &format!("{name}-controller-manager"),
-            path: setup.peers.program("kube-controller-manager"),
-            args: vec![
-                flag("kubeconfig", &kubeconfig),
-                "--controllers=namespace,garbagecollector".into(),
-                "--leader-elect=false".into(),
-                "--secure-port=0".into(),
-                "--profiling=false".into(),
-            ],
-            logs: setup.logs,
-            remove: None,
-        })
-        .await?;
         Ok(Self {
             kind,
             name: name.to_owned(),
@@ -123,11 +143,11 @@ impl Plane {
             port: ports.apiserver,
             client,
             apiserver,
-            controller_manager,
+            controller_manager: None,
         })
     }
 
-    /// `project`, `hub` or `cell`.
+    /// `root`, `project`, `hub` or `cell`.
     pub fn kind(&self) -> &'static str {
         self.kind
     }
@@ -177,18 +197,24 @@ impl Plane {
         Ok(())
     }
 
+    /// The API server, if it has not been ended.
+    pub(crate) fn life(&self) -> Option<Life> {
+        let process = self.apiserver.process.as_ref();
+        process.map(|process| process.life().clone())
+    }
+
     pub(crate) fn processes(&self) -> impl Iterator<Item = &Process> {
         self.apiserver
             .process
             .iter()
-            .chain([&self.controller_manager])
+            .chain(&self.controller_manager)
     }
 
     pub(crate) fn into_processes(self) -> impl Iterator<Item = Process> {
         self.apiserver
             .process
             .into_iter()
-            .chain([self.controller_manager])
+            .chain(self.controller_manager)
     }
 }
 
@@ -219,7 +245,6 @@ fn apiserver_args(
         format!("--etcd-prefix=/{name}"),
         format!("--secure-port={}", ports.apiserver),
         "--bind-address=127.0.0.1".to_owned(),
-        "--authorization-mode=RBAC".to_owned(),
         "--disable-admission-plugins=StorageObjectInUseProtection,ServiceAccount".to_owned(),
         "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
         "--service-cluster-ip-range=10.96.0.0/16".to_owned(),

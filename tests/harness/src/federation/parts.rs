@@ -17,7 +17,7 @@ use crate::{karmada, provider};
 /// File that Karmada knows the interpreter by.
 const INTERPRETER: &str = "base/federation/resource-interpreter-webhook.yaml";
 
-pub(super) fn manager_ports(ports: &mut Ports) -> anyhow::Result<ManagerPorts> {
+pub(crate) fn manager_ports(ports: &mut Ports) -> anyhow::Result<ManagerPorts> {
     Ok(ManagerPorts {
         health: ports.next()?,
         metrics: ports.next()?,
@@ -25,7 +25,7 @@ pub(super) fn manager_ports(ports: &mut Ports) -> anyhow::Result<ManagerPorts> {
     })
 }
 
-pub(super) async fn start_etcd(
+pub(crate) async fn start_etcd(
     setup: &Setup<'_>,
     port: u16,
     peer_port: u16,
@@ -51,7 +51,7 @@ pub(super) async fn start_etcd(
 }
 
 /// The files with our CRDs, as they are deployed.
-pub(super) fn our_crds() -> anyhow::Result<Vec<PathBuf>> {
+pub(crate) fn our_crds() -> anyhow::Result<Vec<PathBuf>> {
     let files = api::crds::files().map_err(anyhow::Error::from_boxed)?;
     Ok(files
         .iter()
