@@ -14,6 +14,7 @@ mod files;
 mod go;
 mod karmada;
 pub mod manager;
+pub mod milo;
 pub mod objects;
 pub mod peers;
 mod pki;
@@ -27,6 +28,7 @@ pub mod wait;
 pub mod webhook_certificate;
 
 pub use federation::{CellConfig, Config, Federation};
+pub use milo::{Milo, MiloConfig};
 pub use plane::Plane;
 
 /// Does the work of a tether or of a provider, and does not return, if that is what this process was started for.

@@ -1,0 +1,366 @@
+//! Milo on loopback: a root API server with the Projects, an API server for each project, one front before all of them,
+//! and an authorizer. For what is asked through a project, such as admission; there is no hub and there are no cells.
+//!
+//! Where the real one serves all projects from one process and separates them in its storage, each has an API server of
+//! its own here. The front and the authorizer run in this process, so that tests hold them directly.
+
+mod admission;
+mod authorizer;
+mod config;
+mod control_plane;
+mod front;
+mod gate;
+mod refusal;
+mod route;
+mod serve;
+mod user;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use futures::FutureExt;
+use futures::future::{join_all, select_all, try_join_all};
+use kube::Client;
+use kube::api::DeleteParams;
+use planes::connect;
+use tokio::time::Instant;
+
+use crate::federation::parts::{manager_ports, start_etcd};
+use crate::manager::{Manager, Role};
+use crate::plane::USER_AGENT;
+use crate::ports::Ports;
+use crate::process::Process;
+use crate::webhook_certificate::WebhookCertificate;
+pub use authorizer::{Authorizer, Decision, Review};
+pub use config::MiloConfig;
+use config::Place;
+pub use control_plane::ControlPlane;
+use front::Front;
+pub use refusal::Refusal;
+use serve::Server;
+pub use user::{PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE, User};
+
+/// The API group of Project.
+const RESOURCE_MANAGER: &str = "resourcemanager.miloapis.com";
+
+/// A running Milo. Its processes end when it is dropped, or with the process that holds it.
+pub struct Milo {
+    place: Place,
+    ports: Mutex<Ports>,
+    etcd: Process,
+    etcd_port: u16,
+    root: ControlPlane,
+    projects: Mutex<BTreeMap<String, Arc<ControlPlane>>>,
+    front: Arc<Front>,
+    front_server: Server,
+    authorizer: Arc<Authorizer>,
+    authorizer_server: Server,
+    webhook_certificate: tokio::sync::Mutex<WebhookCertificate>,
+    /// Where the webhook server listens that is registered.
+    admission: Mutex<Option<u16>>,
+    ready_after: Duration,
+}
+
+impl Milo {
+    /// Starts Milo with these projects, all of them ready.
+    ///
+    /// # Errors
+    ///
+    /// When a part does not become ready or ends; the error names its log. Nothing is left running.
+    pub async fn start(config: &MiloConfig) -> anyhow::Result<Self> {
+        let begin = Instant::now();
+        let place = Place::create(config)?;
+        let directory = place.directory().to_owned();
+        let started = Self::assemble(config, place, begin).await;
+        started.with_context(|| format!("Milo in {} did not start", directory.display()))
+    }
+
+    async fn assemble(config: &MiloConfig, place: Place, begin: Instant) -> anyhow::Result<Self> {
+        let webhook_certificate = WebhookCertificate::create(place.webhook_certificates())?;
+        let mut ports = Ports::take()?;
+        let (etcd_port, peer_port) = (ports.next()?, ports.next()?);
+        let etcd = start_etcd(&place.setup(), etcd_port, peer_port).await?;
+        let authorizer = Arc::new(Authorizer::default());
+        let handler = Arc::clone(&authorizer);
+        let handle = move |request| Arc::clone(&handler).handle(request);
+        let authorizer_server = Server::start(place.pki(), handle).await?;
+
+        let url = authorizer_server.url();
+        let mut project_ports = Vec::new();
+        for name in &config.projects {
+            project_ports.push((name, ports.next()?));
+        }
+        let root = place.start_root(ports.next()?, etcd_port);
+        let projects = try_join_all(
+            project_ports
+                .into_iter()
+                .map(|(name, port)| place.start_project(name, port, etcd_port, &url)),
+        );
+        let (root, projects) = etcd
+            .while_running(async { tokio::try_join!(root, projects) })
+            .await?;
+
+        let front = Arc::new(Front::new(root.upstream().await?));
+        let handler = Arc::clone(&front);
+        let handle = move |request| Arc::clone(&handler).handle(request);
+        let front_server = Server::start(place.pki(), handle).await?;
+        let mut milo = Self {
+            place,
+            ports: Mutex::new(ports),
+            etcd,
+            etcd_port,
+            root,
+            projects: Mutex::default(),
+            front,
+            front_server,
+            authorizer,
+            authorizer_server,
+            webhook_certificate: tokio::sync::Mutex::new(webhook_certificate),
+            admission: Mutex::default(),
+            ready_after: Duration::ZERO,
+        };
+        for project in projects {
+            let project = milo.adopt(project).await?;
+            milo.create_project(project.name()).await?;
+            milo.set_ready(project.name(), true).await?;
+        }
+        milo.ready_after = begin.elapsed();
+        Ok(milo)
+    }
+
+    /// How long it took until everything was ready.
+    pub fn ready_after(&self) -> Duration {
+        self.ready_after
+    }
+
+    /// Where logs, kubeconfigs and certificates are.
+    pub fn directory(&self) -> &Path {
+        self.place.directory()
+    }
+
+    /// The API server with the Projects.
+    pub fn root(&self) -> &ControlPlane {
+        &self.root
+    }
+
+    /// The API server of a project.
+    ///
+    /// # Errors
+    ///
+    /// When there is none.
+    pub fn project(&self, name: &str) -> anyhow::Result<Arc<ControlPlane>> {
+        let project = lock(&self.projects).get(name).cloned();
+        project.with_context(|| format!("there is no API server for project {name}"))
+    }
+
+    /// What the projects' API servers ask.
+    pub fn authorizer(&self) -> &Authorizer {
+        &self.authorizer
+    }
+
+    /// The certificate that compute-federation serves webhooks with.
+    pub fn webhook_certificate(&self) -> &tokio::sync::Mutex<WebhookCertificate> {
+        &self.webhook_certificate
+    }
+
+    /// Adds a project that is ready: its API server, and the Project.
+    ///
+    /// # Errors
+    ///
+    /// When the API server does not start, or there is such a project.
+    pub async fn add_project(&self, name: &str) -> anyhow::Result<Arc<ControlPlane>> {
+        let project = self.start_project(name).await?;
+        self.create_project(name).await?;
+        self.set_ready(name, true).await?;
+        Ok(project)
+    }
+
+    /// Starts the API server of a project that does not exist yet.
+    ///
+    /// # Errors
+    ///
+    /// When it does not start, or runs already.
+    pub async fn start_project(&self, name: &str) -> anyhow::Result<Arc<ControlPlane>> {
+        ensure!(
+            self.project(name).is_err(),
+            "project {name} has an API server"
+        );
+        let port = lock(&self.ports).next()?;
+        let authorizer = self.authorizer_server.url();
+        let place = &self.place;
+        let project = place.start_project(name, port, self.etcd_port, &authorizer);
+        self.adopt(project.await?).await
+    }
+
+    /// Makes an API server known to the front, and the webhook server to it.
+    async fn adopt(&self, project: ControlPlane) -> anyhow::Result<Arc<ControlPlane>> {
+        let project = Arc::new(project);
+        let name = project.name().to_owned();
+        self.front.add_project(&name, project.upstream().await?);
+        lock(&self.projects).insert(name, Arc::clone(&project));
+        let port = *lock(&self.admission);
+        if let Some(port) = port {
+            self.register_with(&project, port).await?;
+        }
+        Ok(project)
+    }
+
+    /// Creates the Project, which is not ready.
+    ///
+    /// # Errors
+    ///
+    /// When the root refuses it.
+    pub async fn create_project(&self, name: &str) -> anyhow::Result<()> {
+        config::create_project(&self.root.client(), name).await
+    }
+
+    /// Writes the condition `Ready` of a Project.
+    ///
+    /// # Errors
+    ///
+    /// When the root refuses it.
+    pub async fn set_ready(&self, name: &str, ready: bool) -> anyhow::Result<()> {
+        config::set_ready(&self.root.client(), name, ready).await
+    }
+
+    /// Deletes the Project; its API server goes on.
+    ///
+    /// # Errors
+    ///
+    /// When the root refuses it.
+    pub async fn delete_project(&self, name: &str) -> anyhow::Result<()> {
+        let projects = config::projects(&self.root.client());
+        projects.delete(name, &DeleteParams::default()).await?;
+        Ok(())
+    }
+
+    /// Ends the API server of a project whose Project has been deleted or never was.
+    ///
+    /// # Errors
+    ///
+    /// When there is none.
+    pub async fn stop_project(&self, name: &str) -> anyhow::Result<()> {
+        let project = self.project(name)?;
+        self.front.remove_project(name);
+        lock(&self.projects).remove(name);
+        project.kill_apiserver().await;
+        Ok(())
+    }
+
+    /// A self-contained kubeconfig with which this user calls through the front: a project, or the root.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub fn kubeconfig(&self, user: &User, project: Option<&str>) -> anyhow::Result<PathBuf> {
+        let path = project.map(|project| {
+            format!("/apis/{RESOURCE_MANAGER}/v1alpha1/projects/{project}/control-plane")
+        });
+        self.kubeconfig_at(user, &path.unwrap_or_default())
+    }
+
+    /// A self-contained kubeconfig with which this user calls the front at this path.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub fn kubeconfig_at(&self, user: &User, path: &str) -> anyhow::Result<PathBuf> {
+        let token = self.front.add_user(user.clone());
+        let server = self.front_server.url() + path;
+        let credentials = format!("{{token: {token}}}");
+        let file = self.directory().join(format!("{token}.kubeconfig"));
+        fs::write(&file, self.place.pki().kubeconfig_of(&server, &credentials))
+            .with_context(|| file.display().to_string())?;
+        Ok(file)
+    }
+
+    /// A client with which this user calls through the front: a project, or the root.
+    ///
+    /// # Errors
+    ///
+    /// When its kubeconfig cannot be written.
+    pub async fn client(&self, user: &User, project: Option<&str>) -> anyhow::Result<Client> {
+        let kubeconfig = self.kubeconfig(user, project)?;
+        let config = connect::kubeconfig(&kubeconfig, None).await?;
+        Ok(connect::client(config, USER_AGENT)?)
+    }
+
+    /// A replica of compute-federation that serves admission for all projects. It does not run yet: launch it. It ends
+    /// when it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// When its files cannot be written.
+    pub fn replica(&self, name: &str) -> anyhow::Result<Manager> {
+        let operator = User::operator();
+        let discovery = self.kubeconfig(&operator, None)?;
+        // Of this URL the path is to be replaced; where it is not, there is nothing.
+        let projects = self.kubeconfig_at(&operator, "/projects/none/control-plane")?;
+        let role = Role::Admission {
+            name,
+            discovery: &discovery,
+            projects: &projects,
+        };
+        let ports = manager_ports(&mut lock(&self.ports))?;
+        Manager::prepare(&self.place.setup(), role, ports)
+    }
+
+    /// Registers the webhook server at this port with every project, also with those that are added later, and waits until
+    /// their API servers ask it.
+    ///
+    /// # Errors
+    ///
+    /// When an API server refuses it.
+    pub async fn register_admission(&self, port: u16) -> anyhow::Result<()> {
+        *lock(&self.admission) = Some(port);
+        let projects: Vec<_> = lock(&self.projects).values().cloned().collect();
+        let registered = projects
+            .iter()
+            .map(|project| self.register_with(project, port));
+        try_join_all(registered).await.map(drop)
+    }
+
+    async fn register_with(&self, project: &ControlPlane, port: u16) -> anyhow::Result<()> {
+        let ca_bundle = self.webhook_certificate.lock().await.ca_bundle();
+        let registered = admission::register(&project.client(), port, &ca_bundle).await;
+        registered.with_context(|| project.name().to_owned())
+    }
+
+    /// Waits until etcd or an API server ends that no one asked to, and says what it wrote last.
+    pub async fn death(&self) -> anyhow::Error {
+        let projects: Vec<_> = lock(&self.projects).values().cloned().collect();
+        let etcd = async { self.etcd.life().death(self.etcd.ended().await) }.boxed();
+        let projects = projects.iter().map(|project| project.death().boxed());
+        let all = projects.chain([etcd, self.root.death().boxed()]);
+        select_all(all).await.0
+    }
+
+    /// The ids of all processes, tethers included.
+    pub async fn pids(&self) -> Vec<i32> {
+        let projects: Vec<_> = lock(&self.projects).values().cloned().collect();
+        let all = projects.iter().map(Arc::as_ref).chain([&self.root]);
+        let ids = |process: &Process| [process.pid(), process.tether_pid().cast_signed()];
+        let mut pids = ids(&self.etcd).to_vec();
+        for control_plane in all {
+            pids.extend(control_plane.plane().await.processes().flat_map(ids));
+        }
+        pids
+    }
+
+    /// Ends all processes and waits until they are gone. Logs are kept.
+    pub async fn stop(self) {
+        let projects = std::mem::take(&mut *lock(&self.projects));
+        let all = projects.values().map(Arc::as_ref).chain([&self.root]);
+        join_all(all.map(ControlPlane::kill_apiserver)).await;
+        self.etcd.kill().await;
+    }
+}
+
+/// Locks what no one can leave half changed.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

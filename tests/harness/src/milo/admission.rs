@@ -1,0 +1,124 @@
+//! Registers the admission webhooks of compute-federation with an API server.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{DeleteParams, PostParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use crate::objects::apply;
+use crate::wait;
+
+/// Time for an API server to ask who is registered.
+const EFFECTIVE: Duration = Duration::from_secs(20);
+/// Label of what only the harness's own webhook is asked about.
+const PROBE: &str = "harness.compute.datumapis.com/probe";
+
+/// How webhooks are registered of one of the two kinds.
+struct Registration {
+    kind: &'static str,
+    name: &'static str,
+    webhook: &'static str,
+    path: &'static str,
+}
+
+const MUTATING: Registration = Registration {
+    kind: "MutatingWebhookConfiguration",
+    name: "compute-mutating",
+    webhook: "mworkload.kb.io",
+    path: "mutate-compute-datumapis-com-v1alpha-workload",
+};
+const VALIDATING: Registration = Registration {
+    kind: "ValidatingWebhookConfiguration",
+    name: "compute-validating",
+    webhook: "vworkload.kb.io",
+    path: "validate-compute-datumapis-com-v1alpha-workload",
+};
+
+/// Registers the webhook server at this port, and waits until the API server asks it.
+pub(super) async fn register(client: &Client, port: u16, ca_bundle: &str) -> anyhow::Result<()> {
+    for registration in [MUTATING, VALIDATING] {
+        let Registration {
+            kind,
+            name,
+            webhook,
+            path,
+        } = registration;
+        let url = format!("https://127.0.0.1:{port}/{path}");
+        let webhook = json!({
+            "name": webhook,
+            "admissionReviewVersions": ["v1"],
+            "clientConfig": {"url": url, "caBundle": ca_bundle},
+            "failurePolicy": "Fail",
+            "sideEffects": "None",
+            "rules": [{
+                "apiGroups": ["compute.datumapis.com"],
+                "apiVersions": ["v1alpha"],
+                "operations": ["CREATE", "UPDATE"],
+                "resources": ["workloads"],
+            }],
+        });
+        apply(client, &configuration(kind, name, &webhook)).await?;
+        until_effective(client, kind, ca_bundle).await?;
+    }
+    Ok(())
+}
+
+fn configuration(kind: &str, name: &str, webhook: &Value) -> Value {
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "webhooks": [webhook],
+    })
+}
+
+/// API servers hear of registrations by watching, one after the other: when they heed one that leads nowhere, they heed
+/// those before it.
+async fn until_effective(client: &Client, kind: &str, ca_bundle: &str) -> anyhow::Result<()> {
+    let (name, webhook) = ("harness-probe", "probe.harness.compute.datumapis.com");
+    let probe = json!({
+        "name": webhook,
+        "admissionReviewVersions": ["v1"],
+        // No one listens there.
+        "clientConfig": {"url": "https://127.0.0.1:1/", "caBundle": ca_bundle},
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "objectSelector": {"matchExpressions": [{"key": PROBE, "operator": "Exists"}]},
+        "rules": [{
+            "apiGroups": [""],
+            "apiVersions": ["v1"],
+            "operations": ["CREATE"],
+            "resources": ["configmaps"],
+        }],
+    });
+    apply(client, &configuration(kind, name, &probe)).await?;
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+    let object =
+        serde_json::from_value(json!({"metadata": {"name": name, "labels": {PROBE: ""}}}))?;
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    wait::eventually("the registration is heeded", EFFECTIVE, || async {
+        let created = api.create(&dry_run, &object).await;
+        let answer = created.map_or_else(|error| error.to_string(), |_| "created".to_owned());
+        ensure!(answer.contains(webhook), "{answer}");
+        Ok(())
+    })
+    .await?;
+    let params = DeleteParams::default();
+    if kind == MUTATING.kind {
+        let api: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+        api.delete(name, &params).await?;
+    } else {
+        let api: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
+        api.delete(name, &params).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,300 @@
+//! The double of Milo's authorizer, which the projects' API servers ask.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Collected};
+use hyper::body::Incoming;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::lock;
+use super::refusal::{Refusal, json_response};
+use super::serve::Body;
+use super::user::{PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE};
+
+/// Group and resource that rights are kept for. All else is allowed.
+const GROUP: &str = "networking.datumapis.com";
+const RESOURCE: &str = "networks";
+
+/// What the authorizer was asked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Review {
+    /// The project whose API server asked.
+    pub project: String,
+    /// `spec` of the SubjectAccessReview, verbatim.
+    pub spec: Value,
+}
+
+/// What an API server sends.
+#[derive(Deserialize)]
+struct Question {
+    spec: Value,
+}
+
+impl Review {
+    fn text(&self, pointer: &str) -> &str {
+        let value = self.spec.pointer(pointer).and_then(Value::as_str);
+        value.unwrap_or_default()
+    }
+
+    /// Whether rights are kept for what is asked.
+    fn is_of_network(&self) -> bool {
+        self.text("/resourceAttributes/group") == GROUP
+            && self.text("/resourceAttributes/resource") == RESOURCE
+    }
+
+    /// The only value of an Extra key.
+    fn single(&self, key: &str) -> Option<&str> {
+        let values = self.spec.get("extra")?.get(key)?.as_array()?;
+        match values.as_slice() {
+            [value] => value.as_str(),
+            _ => None,
+        }
+    }
+
+    /// The project that the request is in: all three keys, each with one value, say so.
+    fn parent(&self) -> Option<&str> {
+        let is_project = self.single(PARENT_TYPE)? == "Project"
+            && self.single(PARENT_API_GROUP)? == super::RESOURCE_MANAGER;
+        self.single(PARENT_NAME).filter(|_| is_project)
+    }
+}
+
+/// What is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Yes.
+    Allowed,
+    /// No, and why; whom RBAC allows it may still.
+    Denied(String),
+    /// No, because the question cannot be decided.
+    Failed(String),
+    /// An HTTP error, after which API servers ask again for some seconds.
+    Broken,
+}
+
+/// A right to a permission such as `networking.datumapis.com/networks.use`.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Right {
+    uid: String,
+    permission: String,
+    scope: Scope,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum Scope {
+    Project(String),
+    Named(String),
+}
+
+type Decide = dyn Fn(&Review) -> Option<Decision> + Send + Sync;
+
+/// Decides as Milo's authorizer does, by rights that tests give, and remembers what it was asked about networks.
+#[derive(Default)]
+pub struct Authorizer {
+    rights: Mutex<HashSet<Right>>,
+    decide: Mutex<Option<Arc<Decide>>>,
+    delay: Mutex<Duration>,
+    reviews: Mutex<Vec<Review>>,
+}
+
+impl Authorizer {
+    /// Gives a right in all of a project.
+    pub fn allow(&self, uid: &str, project: &str, permission: &str) {
+        self.grant(uid, permission, Scope::Project(project.to_owned()));
+    }
+
+    /// Gives a right to the object of this name, which needs no parent in Extra.
+    pub fn allow_named(&self, uid: &str, name: &str, permission: &str) {
+        self.grant(uid, permission, Scope::Named(name.to_owned()));
+    }
+
+    fn grant(&self, uid: &str, permission: &str, scope: Scope) {
+        let (uid, permission) = (uid.to_owned(), permission.to_owned());
+        lock(&self.rights).insert(Right {
+            uid,
+            permission,
+            scope,
+        });
+    }
+
+    /// Takes all rights of a user.
+    pub fn forbid(&self, uid: &str) {
+        lock(&self.rights).retain(|right| right.uid != uid);
+    }
+
+    /// Lets `decide` answer whatever is asked, of networks or not; where it gives nothing, the rights do.
+    pub fn decide_by(&self, decide: impl Fn(&Review) -> Option<Decision> + Send + Sync + 'static) {
+        *lock(&self.decide) = Some(Arc::new(decide));
+    }
+
+    /// Undoes [`decide_by`](Self::decide_by).
+    pub fn decide_by_rights(&self) {
+        *lock(&self.decide) = None;
+    }
+
+    /// Lets every answer about networks wait.
+    pub fn set_delay(&self, delay: Duration) {
+        *lock(&self.delay) = delay;
+    }
+
+    /// What was asked about networks, in order.
+    pub fn reviews(&self) -> Vec<Review> {
+        lock(&self.reviews).clone()
+    }
+
+    /// Forgets what was asked.
+    pub fn clear(&self) {
+        lock(&self.reviews).clear();
+    }
+
+    fn decide(&self, review: &Review) -> Decision {
+        let decide = lock(&self.decide).clone();
+        let decided = decide.and_then(|decide| decide(review));
+        decided.unwrap_or_else(|| self.by_rights(review))
+    }
+
+    fn by_rights(&self, review: &Review) -> Decision {
+        if !review.is_of_network() {
+            return Decision::Allowed;
+        }
+        let uid = review.text("/uid");
+        if uid.is_empty() {
+            return Decision::Failed("user UID is required to decide".to_owned());
+        }
+        let permission = format!(
+            "{GROUP}/{RESOURCE}.{}",
+            review.text("/resourceAttributes/verb")
+        );
+        let project = review.parent().map(|name| Scope::Project(name.to_owned()));
+        let named = match review.text("/resourceAttributes/name") {
+            "" => None,
+            name => Some(Scope::Named(name.to_owned())),
+        };
+        let rights = lock(&self.rights);
+        let allowed = [project, named].into_iter().flatten().any(|scope| {
+            let (uid, permission) = (uid.to_owned(), permission.clone());
+            rights.contains(&Right {
+                uid,
+                permission,
+                scope,
+            })
+        });
+        match allowed {
+            true => Decision::Allowed,
+            false => Decision::Denied(format!("{uid} has no permission {permission}")),
+        }
+    }
+
+    /// Answers an API server, whose project is the last part of the path.
+    pub(super) async fn handle(self: Arc<Self>, request: Request<Incoming>) -> Response<Body> {
+        let path = request.uri().path();
+        let project = path.rsplit('/').next().unwrap_or_default().to_owned();
+        let body = request.into_body().collect().await;
+        let body = body.map(Collected::to_bytes).unwrap_or_default();
+        let Ok(Question { spec }) = serde_json::from_slice(&body) else {
+            let refusal = Refusal::new(StatusCode::BAD_REQUEST, "BadRequest", "no review");
+            return refusal.response();
+        };
+        let review = Review { project, spec };
+        if review.is_of_network() {
+            lock(&self.reviews).push(review.clone());
+            let delay = *lock(&self.delay);
+            sleep(delay).await;
+        }
+        let status = match self.decide(&review) {
+            Decision::Allowed => json!({"allowed": true}),
+            Decision::Denied(reason) => json!({"allowed": false, "reason": reason}),
+            Decision::Failed(error) => {
+                json!({"allowed": false, "reason": error, "evaluationError": error})
+            }
+            Decision::Broken => {
+                let code = StatusCode::INTERNAL_SERVER_ERROR;
+                return Refusal::new(code, "InternalError", "broken").response();
+            }
+        };
+        let answer = json!({
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "status": status,
+        });
+        json_response(StatusCode::OK, &answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const USE: &str = "networking.datumapis.com/networks.use";
+
+    fn review(change: impl FnOnce(&mut Value)) -> Review {
+        let mut spec = json!({
+            "user": "ada",
+            "uid": "7",
+            "resourceAttributes": {"verb": "use", "group": GROUP, "resource": RESOURCE, "name": "n"},
+            "extra": {
+                PARENT_TYPE: ["Project"],
+                PARENT_NAME: ["p1"],
+                PARENT_API_GROUP: ["resourcemanager.miloapis.com"],
+            },
+        });
+        change(&mut spec);
+        Review {
+            project: "p1".to_owned(),
+            spec,
+        }
+    }
+
+    #[test]
+    fn a_right_in_a_project_needs_all_three_keys_with_one_value() {
+        let authorizer = Authorizer::default();
+        authorizer.allow("7", "p1", USE);
+        let allowed =
+            |change: fn(&mut Value)| authorizer.decide(&review(change)) == Decision::Allowed;
+        assert!(allowed(|_| ()));
+        let denied: [fn(&mut Value); 7] = [
+            |spec| spec["uid"] = json!("8"),
+            |spec| spec["extra"][PARENT_NAME] = json!(["p2"]),
+            |spec| spec["extra"][PARENT_NAME] = json!(["p1", "p1"]),
+            |spec| spec["extra"][PARENT_TYPE] = json!([]),
+            |spec| spec["extra"] = json!({PARENT_TYPE: ["Project"], PARENT_NAME: ["p1"]}),
+            |spec| spec["extra"] = json!(null),
+            |spec| spec["resourceAttributes"]["verb"] = json!("get"),
+        ];
+        for change in denied {
+            assert!(!allowed(change), "{:?}", review(change));
+        }
+        authorizer.forbid("7");
+        assert!(!allowed(|_| ()));
+    }
+
+    #[test]
+    fn a_right_to_a_name_needs_no_parent() {
+        let authorizer = Authorizer::default();
+        authorizer.allow_named("7", "n", USE);
+        let bare = |spec: &mut Value| drop(spec.as_object_mut().unwrap().remove("extra"));
+        assert_eq!(authorizer.decide(&review(bare)), Decision::Allowed);
+        let other = |spec: &mut Value| spec["resourceAttributes"]["name"] = json!("m");
+        assert!(matches!(
+            authorizer.decide(&review(other)),
+            Decision::Denied(_)
+        ));
+    }
+
+    #[test]
+    fn what_is_no_network_is_allowed_and_a_network_needs_a_uid() {
+        let authorizer = Authorizer::default();
+        let other = |spec: &mut Value| spec["resourceAttributes"]["resource"] = json!("pods");
+        assert_eq!(authorizer.decide(&review(other)), Decision::Allowed);
+        let without = |spec: &mut Value| drop(spec.as_object_mut().unwrap().remove("uid"));
+        let Decision::Failed(error) = authorizer.decide(&review(without)) else {
+            panic!("decided")
+        };
+        assert!(error.starts_with("user UID is required"), "{error}");
+    }
+}

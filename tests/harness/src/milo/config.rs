@@ -1,0 +1,181 @@
+//! What Milo is made of, and where it runs.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use kube::api::{ApiResource, DynamicObject};
+use kube::core::GroupVersionKind;
+use kube::{Api, Client};
+use planes::clock;
+use serde_json::{Value, json};
+
+use super::{ControlPlane, RESOURCE_MANAGER};
+use crate::checkout;
+use crate::federation::Setup;
+use crate::federation::parts::our_crds;
+use crate::files;
+use crate::objects::{apply, apply_status};
+use crate::peers::Peers;
+use crate::pki::Pki;
+use crate::plane::{Plane, PlanePorts, RBAC, flag};
+
+/// The CRDs of the root, of others.
+const ROOT_CRDS: [&str; 2] = [
+    "resourcemanager.miloapis.com_projects.yaml",
+    "infrastructure.miloapis.com_projectcontrolplanes.yaml",
+];
+const PROJECT_VERSION: &str = "resourcemanager.miloapis.com/v1alpha1";
+/// The CRD of each project that is not ours.
+const PROJECT_CRD: &str = "networking.datumapis.com_locationbindings.yaml";
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub struct MiloConfig {
+    /// Names the directory.
+    pub label: String,
+    /// The build's target directory, below which the directory is made.
+    pub target: PathBuf,
+    /// The compute-federation binary.
+    pub binary: PathBuf,
+    /// The outside programs.
+    pub peers: Peers,
+    /// The names of the projects to begin with.
+    pub projects: Vec<String>,
+}
+
+/// Where everything is that parts are started with.
+pub(super) struct Place {
+    binary: PathBuf,
+    peers: Peers,
+    directory: PathBuf,
+    logs: PathBuf,
+    pki: Pki,
+    webhook_certificates: PathBuf,
+}
+
+impl Place {
+    pub(super) fn create(config: &MiloConfig) -> anyhow::Result<Self> {
+        let directory = files::create(&config.target, &config.label)?;
+        let logs = directory.join("logs");
+        fs::create_dir_all(&logs)?;
+        Ok(Self {
+            binary: config.binary.clone(),
+            peers: config.peers.clone(),
+            pki: Pki::create(&directory.join("pki"))?,
+            webhook_certificates: directory.join("webhook-certificates"),
+            logs,
+            directory,
+        })
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    pub(super) fn pki(&self) -> &Pki {
+        &self.pki
+    }
+
+    pub(super) fn webhook_certificates(&self) -> &Path {
+        &self.webhook_certificates
+    }
+
+    pub(super) fn setup(&self) -> Setup<'_> {
+        Setup {
+            binary: &self.binary,
+            directory: &self.directory,
+            logs: &self.logs,
+            peers: &self.peers,
+            pki: &self.pki,
+            webhook_certificates: &self.webhook_certificates,
+        }
+    }
+
+    /// Starts the API server with the Projects.
+    pub(super) async fn start_root(
+        &self,
+        apiserver: u16,
+        etcd: u16,
+    ) -> anyhow::Result<ControlPlane> {
+        let crds = ROOT_CRDS.map(crd);
+        let ports = PlanePorts { apiserver, etcd };
+        let flags = [RBAC.into()];
+        let plane = Plane::start_bare(&self.setup(), "root", "root", ports, &crds, &flags).await?;
+        Ok(ControlPlane::new(plane))
+    }
+
+    /// Starts the API server of a project, which asks the authorizer.
+    pub(super) async fn start_project(
+        &self,
+        name: &str,
+        apiserver: u16,
+        etcd: u16,
+        authorizer: &str,
+    ) -> anyhow::Result<ControlPlane> {
+        let file = self.directory.join(format!("{name}-authorizer.kubeconfig"));
+        // So that the authorizer knows who asks.
+        let url = format!("{authorizer}/{name}");
+        fs::write(&file, self.pki.kubeconfig_of(&url, "{}"))?;
+        let flags: [OsString; 5] = [
+            "--authorization-mode=Webhook,RBAC".into(),
+            flag("authorization-webhook-config-file", &file),
+            "--authorization-webhook-version=v1".into(),
+            "--authorization-webhook-cache-authorized-ttl=0s".into(),
+            "--authorization-webhook-cache-unauthorized-ttl=0s".into(),
+        ];
+        let crds = [our_crds()?, vec![crd(PROJECT_CRD)]].concat();
+        let ports = PlanePorts { apiserver, etcd };
+        let plane = Plane::start_bare(&self.setup(), "project", name, ports, &crds, &flags).await?;
+        Ok(ControlPlane::new(plane))
+    }
+}
+
+/// A CRD of others, as far as it is needed here.
+fn crd(name: &str) -> PathBuf {
+    checkout::root().join("tests/harness/crds").join(name)
+}
+
+/// The Projects.
+pub(super) fn projects(root: &Client) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk(RESOURCE_MANAGER, "v1alpha1", "Project");
+    Api::all_with(root.clone(), &ApiResource::from_gvk(&kind))
+}
+
+pub(super) async fn create_project(root: &Client, name: &str) -> anyhow::Result<()> {
+    let project = json!({
+        "apiVersion": PROJECT_VERSION,
+        "kind": "Project",
+        "metadata": {"name": name},
+        "spec": {"ownerRef": {"kind": "Organization", "name": "harness"}},
+    });
+    apply(root, &project).await.map(drop)
+}
+
+pub(super) async fn set_ready(root: &Client, name: &str, ready: bool) -> anyhow::Result<()> {
+    let reason = match ready {
+        true => "Ready",
+        false => "Provisioning",
+    };
+    let project = json!({
+        "apiVersion": PROJECT_VERSION,
+        "kind": "Project",
+        "metadata": {"name": name},
+        "status": {"conditions": [condition("Ready", ready, reason)]},
+    });
+    apply_status(root, &project).await.map(drop)
+}
+
+/// A condition that has just come to be so.
+pub(super) fn condition(name: &str, holds: bool, reason: &str) -> Value {
+    json!({
+        "type": name,
+        "status": match holds {
+            true => "True",
+            false => "False",
+        },
+        "reason": reason,
+        "message": reason,
+        "lastTransitionTime": clock::now().to_string(),
+    })
+}

@@ -1,0 +1,108 @@
+//! HTTPS servers inside the harness's own process.
+
+use std::convert::Infallible;
+use std::fs::File;
+use std::io::BufReader;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use anyhow::Context;
+use http::{Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
+
+use crate::pki::Pki;
+
+/// The body of an answer.
+pub(super) type Body = UnsyncBoxBody<Bytes, kube::Error>;
+
+/// A server on loopback. It ends, with its connections, when it is dropped.
+pub(super) struct Server {
+    port: u16,
+    task: AbortHandle,
+}
+
+impl Server {
+    /// Serves at a free port whatever `handle` answers.
+    pub(super) async fn start<F>(
+        pki: &Pki,
+        handle: impl Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+    ) -> anyhow::Result<Self>
+    where
+        F: Future<Output = Response<Body>> + Send + 'static,
+    {
+        let acceptor = TlsAcceptor::from(Arc::new(tls(pki)?));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let port = listener.local_addr()?.port();
+        let task = tokio::spawn(async move {
+            let mut connections = JoinSet::new();
+            loop {
+                tokio::select! {
+                    // Whoever could not be accepted comes again.
+                    Ok((stream, _)) = listener.accept() => {
+                        connections.spawn(serve(stream, acceptor.clone(), handle.clone()));
+                    }
+                    Some(_) = connections.join_next() => {}
+                }
+            }
+        });
+        let task = task.abort_handle();
+        Ok(Self { port, task })
+    }
+
+    /// How it is called.
+    pub(super) fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn serve<F>(stream: TcpStream, acceptor: TlsAcceptor, handle: impl Fn(Request<Incoming>) -> F)
+where
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    // Without delay, as API servers have it: the events of a watch are small.
+    let _ = stream.set_nodelay(true);
+    let Ok(stream) = acceptor.accept(stream).await else {
+        return;
+    };
+    let service = service_fn(|request| {
+        let answer = handle(request);
+        async { Ok::<_, Infallible>(answer.await) }
+    });
+    // A connection that breaks is its client's concern.
+    let _ = auto::Builder::new(TokioExecutor::new())
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+}
+
+fn tls(pki: &Pki) -> anyhow::Result<ServerConfig> {
+    let open = |name: &str| {
+        let path = pki.file(name);
+        let file = File::open(&path).with_context(|| path.display().to_string())?;
+        anyhow::Ok(BufReader::new(file))
+    };
+    let chain = CertificateDer::pem_reader_iter(open("tls.crt")?).collect::<Result<Vec<_>, _>>()?;
+    let key = PrivateKeyDer::from_pem_reader(open("tls.key")?)?;
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
+}

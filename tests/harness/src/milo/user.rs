@@ -1,0 +1,173 @@
+//! Who calls through the front, and how an API server is told.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use anyhow::Context;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+/// The Extra key with the kind of what a request is for.
+pub const PARENT_TYPE: &str = "iam.miloapis.com/parent-type";
+/// The Extra key with its name.
+pub const PARENT_NAME: &str = "iam.miloapis.com/parent-name";
+/// The Extra key with its API group.
+pub const PARENT_API_GROUP: &str = "iam.miloapis.com/parent-api-group";
+
+/// A user whom the front knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct User {
+    /// The name.
+    pub name: String,
+    /// The UID; API servers hear of none if it is empty.
+    pub uid: String,
+    /// The groups, to which API servers add `system:authenticated`.
+    pub groups: Vec<String>,
+    /// The user's own Extra. A key without values does not arrive.
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+impl User {
+    /// A user in no group and without Extra.
+    pub fn new(name: &str, uid: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            uid: uid.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// The same with an Extra key.
+    #[must_use]
+    pub fn with_extra(mut self, key: &str, values: &[&str]) -> Self {
+        let values = values.iter().map(|value| (*value).to_owned()).collect();
+        self.extra.insert(key.to_owned(), values);
+        self
+    }
+
+    /// Whom compute-federation calls as: with all rights.
+    pub fn operator() -> Self {
+        Self {
+            groups: vec!["system:masters".to_owned()],
+            ..Self::new("compute-federation", "compute-federation-uid")
+        }
+    }
+
+    /// The headers that make an API server take a request for this user's, in this project or in none.
+    ///
+    /// Keys are percent-encoded, upper-case letters too: an API server makes them lower-case before it decodes them, so
+    /// only what is encoded keeps its case. Values are sent as their bytes, which is what it takes them for; it decodes
+    /// nothing there.
+    pub(super) fn impersonation(&self, project: Option<&str>) -> anyhow::Result<HeaderMap> {
+        let mut extra = self.extra.clone();
+        for key in [PARENT_TYPE, PARENT_NAME, PARENT_API_GROUP] {
+            extra.remove(key);
+        }
+        if let Some(project) = project {
+            let group = super::RESOURCE_MANAGER;
+            for (key, value) in [
+                (PARENT_TYPE, "Project"),
+                (PARENT_NAME, project),
+                (PARENT_API_GROUP, group),
+            ] {
+                extra.insert(key.to_owned(), vec![value.to_owned()]);
+            }
+        }
+
+        let mut headers = HeaderMap::new();
+        let mut append = |name: &str, value: &str| {
+            let header = HeaderName::from_bytes(name.as_bytes()).context("not a header")?;
+            let value = HeaderValue::from_bytes(value.as_bytes());
+            let value = value.with_context(|| format!("{name}: not a header's value"))?;
+            headers.append(header, value);
+            anyhow::Ok(())
+        };
+        append("impersonate-user", &self.name)?;
+        if !self.uid.is_empty() {
+            append("impersonate-uid", &self.uid)?;
+        }
+        for group in &self.groups {
+            append("impersonate-group", group)?;
+        }
+        for (key, values) in &extra {
+            let header = format!("impersonate-extra-{}", encoded(key));
+            for value in values {
+                append(&header, value)?;
+            }
+        }
+        Ok(headers)
+    }
+}
+
+/// Percent-encodes all but what is the same in every case and may stand in the name of a header.
+fn encoded(key: &str) -> String {
+    let mut encoded = String::new();
+    for byte in key.bytes() {
+        if byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-._".contains(&byte) {
+            encoded.push(byte.into());
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(encoded, "%{byte:02x}");
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values<'h>(headers: &'h HeaderMap, name: &str) -> Vec<&'h [u8]> {
+        headers
+            .get_all(name)
+            .iter()
+            .map(HeaderValue::as_bytes)
+            .collect()
+    }
+
+    #[test]
+    fn a_user_in_a_project() {
+        let mut user = User::new("ada@example.com", "7")
+            .with_extra("example.com/Team é", &["b", "a", "ë"])
+            .with_extra(PARENT_NAME, &["forged", "twice"]);
+        user.groups = vec!["two".into(), "one".into()];
+        let headers = user.impersonation(Some("p1")).unwrap();
+        for (name, expected) in [
+            ("impersonate-user", vec!["ada@example.com"]),
+            ("impersonate-uid", vec!["7"]),
+            ("impersonate-group", vec!["two", "one"]),
+            (
+                "impersonate-extra-example.com%2f%54eam%20%c3%a9",
+                vec!["b", "a", "ë"],
+            ),
+            (
+                "impersonate-extra-iam.miloapis.com%2fparent-type",
+                vec!["Project"],
+            ),
+            (
+                "impersonate-extra-iam.miloapis.com%2fparent-name",
+                vec!["p1"],
+            ),
+            (
+                "impersonate-extra-iam.miloapis.com%2fparent-api-group",
+                vec!["resourcemanager.miloapis.com"],
+            ),
+        ] {
+            let expected: Vec<_> = expected.into_iter().map(str::as_bytes).collect();
+            assert_eq!(values(&headers, name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_user_at_the_root_has_no_parent() {
+        let user = User::new("ada", "").with_extra(PARENT_NAME, &["forged"]);
+        let headers = user.impersonation(None).unwrap();
+        let names: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+        assert_eq!(names, ["impersonate-user"]);
+    }
+
+    #[test]
+    fn a_value_that_no_header_can_hold() {
+        let user = User::new("ada", "7").with_extra("key", &["two\nlines"]);
+        assert!(user.impersonation(None).is_err());
+    }
+}
