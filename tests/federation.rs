@@ -2,8 +2,8 @@
 //!
 //! Most tests share one federation, each in namespaces of its own. Those that need it for themselves, because they count
 //! writes or end processes, wait until they have it alone. Tests of interpretation share another one, in whose cells
-//! compute-federation does not run. A federation is started when the first test needs it, and ends with the run, however
-//! that ends.
+//! compute-federation does not run, and those of admission share a Milo, which has projects and no federation. Each is
+//! started when the first test needs it, and ends with the run, however that ends.
 
 #![allow(
     clippy::expect_used,
@@ -23,6 +23,8 @@ mod fixture;
 mod interpretation;
 #[path = "federation/lifetime.rs"]
 mod lifetime;
+#[path = "federation/milo.rs"]
+mod milo;
 #[path = "federation/operations.rs"]
 mod operations;
 #[path = "federation/own_cluster.rs"]
@@ -44,7 +46,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use harness::Federation;
+use harness::{Federation, Milo};
 use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{OnceCell, RwLock};
@@ -60,6 +62,8 @@ enum Test {
     Alone(for<'f> fn(&'f Federation) -> BoxFuture<'f, anyhow::Result<()>>),
     /// On the federation without controllers in its cells, beside other tests that use it.
     Interpreted(for<'f> fn(&'f Federation) -> BoxFuture<'f, anyhow::Result<()>>),
+    /// On Milo without a federation, beside other tests that use it.
+    Milo(for<'m> fn(&'m Milo) -> BoxFuture<'m, anyhow::Result<()>>),
     /// Not at all.
     Apart(fn() -> BoxFuture<'static, anyhow::Result<()>>),
 }
@@ -67,25 +71,26 @@ enum Test {
 /// The federations that tests share.
 #[derive(Default)]
 struct Shared {
-    whole: OnDemand,
-    interpreted: OnDemand,
+    whole: OnDemand<Federation>,
+    interpreted: OnDemand<Federation>,
+    milo: OnDemand<Milo>,
     alone: RwLock<()>,
 }
 
-/// A federation, once a test has needed it.
-#[derive(Default)]
-struct OnDemand(OnceCell<Result<Federation, String>>);
+/// What tests share, once one has needed it.
+struct OnDemand<T>(OnceCell<Result<T, String>>);
 
-impl OnDemand {
-    async fn get(
-        &self,
-        start: BoxFuture<'_, anyhow::Result<Federation>>,
-    ) -> anyhow::Result<&Federation> {
+impl<T> Default for OnDemand<T> {
+    fn default() -> Self {
+        Self(OnceCell::default())
+    }
+}
+
+impl<T> OnDemand<T> {
+    async fn get(&self, start: BoxFuture<'_, anyhow::Result<T>>) -> anyhow::Result<&T> {
         let start = || start.map(|result| result.map_err(|error| format!("{error:#}")));
-        let federation = self.0.get_or_init(start).await;
-        federation
-            .as_ref()
-            .map_err(|error| anyhow::anyhow!("{error}"))
+        let started = self.0.get_or_init(start).await;
+        started.as_ref().map_err(|error| anyhow::anyhow!("{error}"))
     }
 }
 
@@ -93,6 +98,7 @@ impl Shared {
     async fn run(&self, test: &Test) -> anyhow::Result<()> {
         let (run, _shared, _alone) = match test {
             Test::Apart(run) => return run().await,
+            Test::Milo(run) => return self.run_on_milo(*run).await,
             Test::Shared(run) => (run, Some(self.alone.read().await), None),
             Test::Alone(run) => (run, None, Some(self.alone.write().await)),
             Test::Interpreted(run) => (run, None, None),
@@ -111,11 +117,25 @@ impl Shared {
         }
     }
 
+    async fn run_on_milo(
+        &self,
+        run: for<'m> fn(&'m Milo) -> BoxFuture<'m, anyhow::Result<()>>,
+    ) -> anyhow::Result<()> {
+        let milo = self.milo.get(milo::start("milo").boxed()).await?;
+        tokio::select! {
+            result = run(milo) => result.with_context(|| format!("in {}", milo.directory().display())),
+            death = milo.death() => Err(death),
+        }
+    }
+
     async fn stop(self) {
         for federation in [self.whole, self.interpreted] {
             if let Some(Ok(federation)) = federation.0.into_inner() {
                 federation.stop().await;
             }
+        }
+        if let Some(Ok(milo)) = self.milo.0.into_inner() {
+            milo.stop().await;
         }
     }
 }
@@ -170,6 +190,13 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared operations::of_an_instance;
         Shared own_cluster::one_candidate_leads_at_a_time;
         Shared own_cluster::metrics_are_for_who_may_get_them;
+        Milo milo::projects_are_apart;
+        Milo milo::a_user_arrives_as_it_is;
+        Milo milo::the_authorizer_decides_on_what_it_is_told;
+        Milo milo::the_authorizer_decides_as_it_is_made_to;
+        Milo milo::a_watch_streams;
+        Milo milo::a_project_that_hangs_or_refuses;
+        Apart milo::admission_is_registered_and_nothing_is_left;
         Apart certificates::rotation_without_a_failed_call;
         Apart certificates::a_replica_that_does_not_lead_waits_for_who_does;
         Alone settled::writes_nothing;

@@ -110,7 +110,7 @@ async fn until_gone(held: &Held) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn runs(pid: i32) -> bool {
+pub(crate) fn runs(pid: i32) -> bool {
     Pid::from_raw(pid).is_some_and(|pid| test_kill_process(pid).is_ok())
 }
 

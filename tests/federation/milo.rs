@@ -1,0 +1,389 @@
+//! What the tests of admission rely on: Milo's front, its authorizer, and the switches of both.
+
+use std::path::Path;
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use api::Workload;
+use futures::{AsyncBufReadExt, StreamExt, TryStreamExt};
+use harness::milo::{Decision, PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE, Refusal, User};
+use harness::peers::Peers;
+use harness::{Milo, MiloConfig, wait};
+use http::Request;
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{ListParams, PostParams};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{Config, watcher};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+use tokio::process::Command;
+use tokio::time::{sleep, timeout};
+
+use crate::fixture::{WITHIN, create, target, workload};
+
+/// The projects of the shared Milo.
+const A: &str = "a";
+const B: &str = "b";
+/// The namespace that every API server has.
+const DEFAULT: &str = "default";
+/// Time in which an answer would have come.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// Starts Milo with two projects and says how long that took.
+pub(crate) async fn start(label: &str) -> anyhow::Result<Milo> {
+    let milo = Milo::start(&MiloConfig {
+        label: label.to_owned(),
+        target: target(),
+        binary: env!("CARGO_BIN_EXE_compute-federation").into(),
+        peers: Peers::find_or_build(|progress| eprintln!("{progress}"))?,
+        projects: vec![A.to_owned(), B.to_owned()],
+    })
+    .await?;
+    eprintln!(
+        "Milo ready after {:.1} s in {}",
+        milo.ready_after().as_secs_f64(),
+        milo.directory().display()
+    );
+    Ok(milo)
+}
+
+async fn kubectl(kubeconfig: &Path, args: &[&str]) -> anyhow::Result<Output> {
+    let output = Command::new(Peers::find_or_build(|_| ())?.program("kubectl"))
+        .arg("--kubeconfig")
+        .arg(kubeconfig)
+        .args(args)
+        .stdin(Stdio::null())
+        .output();
+    Ok(output.await?)
+}
+
+async fn kubectl_json(kubeconfig: &Path, args: &[&str]) -> anyhow::Result<Value> {
+    let output = kubectl(kubeconfig, &[args, &["--output=json"]].concat()).await?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "kubectl {args:?}: {error}");
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// A user of whom a good deal has to arrive.
+fn ada() -> User {
+    let mut user = User::new("ada@example.com", "5f0c-ada")
+        .with_extra("authentication.kubernetes.io/credential-id", &["X509=1"])
+        .with_extra("example.com/teams/in.order", &["z", "a", "m", "a"])
+        .with_extra("example.com/Case-And %2F", &["Kept As It Is, %41"])
+        .with_extra("ключ", &["Zoë 日本"])
+        .with_extra(PARENT_NAME, &["forged"]);
+    user.groups = vec!["writers".to_owned(), "a-team".to_owned()];
+    user
+}
+
+fn ada_extra_in(project: &str) -> Value {
+    json!({
+        "authentication.kubernetes.io/credential-id": ["X509=1"],
+        "example.com/teams/in.order": ["z", "a", "m", "a"],
+        "example.com/Case-And %2F": ["Kept As It Is, %41"],
+        "ключ": ["Zoë 日本"],
+        PARENT_TYPE: ["Project"],
+        PARENT_NAME: [project],
+        PARENT_API_GROUP: ["resourcemanager.miloapis.com"],
+    })
+}
+
+async fn client(milo: &Milo, project: &str) -> anyhow::Result<Client> {
+    milo.client(&ada(), Some(project)).await
+}
+
+async fn config_maps(milo: &Milo, project: &str) -> anyhow::Result<Api<ConfigMap>> {
+    Ok(Api::namespaced(client(milo, project).await?, DEFAULT))
+}
+
+pub(crate) async fn projects_are_apart(milo: &Milo) -> anyhow::Result<()> {
+    let in_a = milo.kubeconfig(&ada(), Some(A))?;
+    let output = kubectl(
+        &in_a,
+        &["create", "configmap", "apart", "--from-literal=k=v"],
+    )
+    .await?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{error}");
+    let created = kubectl_json(&in_a, &["get", "configmap", "apart"]).await?;
+    assert_eq!(created["data"], json!({"k": "v"}));
+
+    let in_b = milo.kubeconfig(&ada(), Some(B))?;
+    let output = kubectl(&in_b, &["get", "configmap", "apart"]).await?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(error.contains("NotFound"), "{error}");
+
+    // The short form of the path leads to the same project; a kind of ours is known there.
+    let short = milo.kubeconfig_at(&ada(), "/projects/a/control-plane")?;
+    kubectl_json(&short, &["get", "configmap", "apart"]).await?;
+    kubectl_json(&short, &["get", "workloads,locationbindings"]).await?;
+
+    // At the root the user has no rights, and the operator finds the Projects.
+    let root = milo.kubeconfig(&ada(), None)?;
+    let output = kubectl(&root, &["get", "projects"]).await?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(error.contains("Forbidden"), "{error}");
+    let root = milo.kubeconfig(&User::operator(), None)?;
+    let project = kubectl_json(&root, &["get", "project", A]).await?;
+    assert_eq!(project["status"]["conditions"][0]["type"], "Ready");
+    assert_eq!(project["status"]["conditions"][0]["status"], "True");
+    Ok(())
+}
+
+pub(crate) async fn a_user_arrives_as_it_is(milo: &Milo) -> anyhow::Result<()> {
+    for project in [A, B] {
+        let kubeconfig = milo.kubeconfig(&ada(), Some(project))?;
+        let answer = kubectl_json(&kubeconfig, &["auth", "whoami"]).await?;
+        let user = &answer["status"]["userInfo"];
+        assert_eq!(user["username"], "ada@example.com");
+        assert_eq!(user["uid"], "5f0c-ada");
+        let groups = json!(["writers", "a-team", "system:authenticated"]);
+        assert_eq!(user["groups"], groups);
+        assert_eq!(user["extra"], ada_extra_in(project));
+    }
+    // Of the operator nothing but the parent is added, and the rights stay.
+    let kubeconfig = milo.kubeconfig(&User::operator(), Some(A))?;
+    let answer = kubectl_json(&kubeconfig, &["auth", "whoami"]).await?;
+    assert_eq!(
+        answer["status"]["userInfo"]["extra"][PARENT_NAME],
+        json!([A])
+    );
+    kubectl_json(&kubeconfig, &["get", "clusterroles"]).await?;
+    Ok(())
+}
+
+/// A question about the use of a network.
+fn review(uid: &str, name: &str, extra: &Value) -> Value {
+    json!({
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "metadata": {},
+        "spec": {
+            "user": "ada@example.com",
+            "uid": uid,
+            "groups": ["writers", "a-team"],
+            "extra": extra,
+            "resourceAttributes": {
+                "verb": "use",
+                "group": "networking.datumapis.com",
+                "version": "v1alpha",
+                "resource": "networks",
+                "namespace": DEFAULT,
+                "name": name,
+            },
+        },
+    })
+}
+
+/// Asks an API server, and gives `status`.
+async fn ask(client: &Client, review: &Value) -> anyhow::Result<Value> {
+    let request = Request::post("/apis/authorization.k8s.io/v1/subjectaccessreviews")
+        .header("Content-Type", "application/json")
+        .body(review.to_string().into_bytes())?;
+    let answer: SubjectAccessReview = client.request(request).await?;
+    Ok(serde_json::to_value(answer.status)?)
+}
+
+pub(crate) async fn the_authorizer_decides_on_what_it_is_told(milo: &Milo) -> anyhow::Result<()> {
+    let direct = milo.project(A)?.client();
+    let through = milo.client(&User::operator(), Some(A)).await?;
+    let extra = json!({
+        PARENT_TYPE: ["Project"],
+        PARENT_NAME: [A],
+        PARENT_API_GROUP: ["resourcemanager.miloapis.com"],
+        "Upper/Case.Key": ["z", "a", "Zoë"],
+    });
+    let authorizer = milo.authorizer();
+    let name = "of-the-authorizer";
+    let about_it = |milo: &Milo| {
+        let reviews = milo.authorizer().reviews().into_iter();
+        let about_it = |spec: &Value| spec["resourceAttributes"]["name"] == name;
+        reviews
+            .filter(|review| about_it(&review.spec))
+            .collect::<Vec<_>>()
+    };
+    let uid = "uid-of-the-authorizer";
+    for client in [&direct, &through] {
+        authorizer.forbid(uid);
+        let question = review(uid, name, &extra);
+        let answer = ask(client, &question).await?;
+        assert_eq!(answer["allowed"], false);
+        let reason = answer["reason"].as_str().unwrap_or_default();
+        ensure!(
+            reason.starts_with("uid-of-the-authorizer has no"),
+            "{answer}"
+        );
+        authorizer.allow(uid, A, "networking.datumapis.com/networks.use");
+        // Nothing of the former answer is kept.
+        assert_eq!(ask(client, &question).await?["allowed"], true);
+        let asked = about_it(milo);
+        let last = asked.last().context("nothing was asked")?;
+        assert_eq!(last.project, A);
+        assert_eq!(last.spec, question["spec"]);
+    }
+    assert_eq!(about_it(milo).len(), 4);
+
+    let other = review(uid, name, &json!({PARENT_NAME: [A]}));
+    assert_eq!(ask(&direct, &other).await?["allowed"], false);
+    let answer = ask(&direct, &review("", name, &extra)).await?;
+    let reason = answer["reason"].as_str().unwrap_or_default();
+    ensure!(reason.starts_with("user UID is required"), "{answer}");
+    Ok(())
+}
+
+/// The only test that lets the authorizer decide otherwise: it decides for all.
+pub(crate) async fn the_authorizer_decides_as_it_is_made_to(milo: &Milo) -> anyhow::Result<()> {
+    let project = milo.project(B)?;
+    let name = "as-it-is-made-to";
+    let authorizer = milo.authorizer();
+    authorizer.decide_by(move |review| {
+        let spec = &review.spec;
+        if spec["resourceAttributes"]["name"] != name {
+            return None;
+        }
+        let decision = match spec["extra"]["order"] == json!(["first", "second"]) {
+            true => Decision::Allowed,
+            false => Decision::Denied("in another order".to_owned()),
+        };
+        Some(decision)
+    });
+    for (order, allowed) in [(["first", "second"], true), (["second", "first"], false)] {
+        let question = review("uid", name, &json!({"order": order}));
+        let answer = ask(&project.client(), &question).await?;
+        assert_eq!(answer["allowed"], allowed, "{answer}");
+    }
+    authorizer.decide_by_rights();
+
+    authorizer.set_delay(SILENCE * 2);
+    let question = review("uid", name, &json!({}));
+    let client = project.client();
+    let answer = timeout(SILENCE, ask(&client, &question)).await;
+    authorizer.set_delay(Duration::ZERO);
+    ensure!(answer.is_err(), "the answer did not wait");
+    Ok(())
+}
+
+pub(crate) async fn a_watch_streams(milo: &Milo) -> anyhow::Result<()> {
+    let api = config_maps(milo, A).await?;
+    let request = Request::get("/api/v1/namespaces/default/configmaps?watch=true&labelSelector=w")
+        .body(Vec::new())?;
+    // A stream of lines, of which each must come by itself.
+    let mut events = client(milo, A)
+        .await?
+        .request_stream(request)
+        .await?
+        .lines();
+    for count in 0..3 {
+        let name = format!("watched-{count}");
+        let map = json!({"metadata": {"name": name, "labels": {"w": ""}}});
+        create(&api, map).await?;
+        let line = timeout(WITHIN, events.try_next()).await??;
+        let event: Value = serde_json::from_str(&line.context("the watch has ended")?)?;
+        assert_eq!(event["type"], "ADDED");
+        assert_eq!(event["object"]["metadata"]["name"], name);
+    }
+    Ok(())
+}
+
+/// With a project of its own, which it shuts and kills.
+pub(crate) async fn a_project_that_hangs_or_refuses(milo: &Milo) -> anyhow::Result<()> {
+    let name = "switched";
+    let project = milo.add_project(name).await?;
+    let api = config_maps(milo, name).await?;
+    let of_a = config_maps(milo, A).await?;
+    let mut watched = watcher(api.clone(), Config::default().labels("w"))
+        .default_backoff()
+        .applied_objects()
+        .boxed();
+    let map = |name: &str| json!({"metadata": {"name": name, "labels": {"w": ""}}});
+    create(&api, map("before")).await?;
+    let seen = timeout(WITHIN, watched.try_next()).await??;
+    assert_eq!(seen.context("the watch has ended")?.name_any(), "before");
+
+    project.hang();
+    // Past the front all goes on, and so do other projects; through it neither new requests nor events come.
+    let direct: Api<ConfigMap> = Api::namespaced(project.client(), DEFAULT);
+    create(&direct, map("meanwhile")).await?;
+    of_a.list(&ListParams::default()).await?;
+    let params = ListParams::default();
+    let list = api.list(&params);
+    let mut list = std::pin::pin!(list);
+    tokio::select! {
+        answer = &mut list => anyhow::bail!("an answer: {answer:?}"),
+        event = watched.try_next() => anyhow::bail!("an event: {event:?}"),
+        () = sleep(SILENCE) => {}
+    }
+    project.pass();
+    timeout(WITHIN, list).await??;
+    let seen = timeout(WITHIN, watched.try_next()).await??;
+    assert_eq!(seen.context("the watch has ended")?.name_any(), "meanwhile");
+
+    for (refusal, code) in [
+        (Refusal::suspended(name), 403),
+        (Refusal::unavailable(), 503),
+    ] {
+        project.refuse(refusal);
+        let map = serde_json::from_value(map("refused"))?;
+        let Err(kube::Error::Api(status)) = api.create(&PostParams::default(), &map).await else {
+            anyhow::bail!("not refused with {code}")
+        };
+        assert_eq!(status.code, code);
+        if code == 403 {
+            let cause = &status.details.as_ref().context("no details")?.causes[0];
+            assert_eq!(cause.reason, "ProjectSuspended");
+        }
+    }
+    project.pass();
+    api.list(&ListParams::default()).await?;
+
+    project.kill_apiserver().await;
+    let Err(kube::Error::Api(status)) = api.list(&ListParams::default()).await else {
+        anyhow::bail!("an answer of the dead")
+    };
+    assert_eq!(status.code, 502);
+    project.restart_apiserver().await?;
+    api.get("meanwhile").await?;
+
+    milo.set_ready(name, false).await?;
+    milo.delete_project(name).await?;
+    milo.stop_project(name).await?;
+    let Err(kube::Error::Api(status)) = api.list(&ListParams::default()).await else {
+        anyhow::bail!("an answer of a project that is gone")
+    };
+    assert_eq!(status.code, 404);
+    Ok(())
+}
+
+/// With a Milo of its own: in the shared one no Workload could be created afterwards.
+pub(crate) async fn admission_is_registered_and_nothing_is_left() -> anyhow::Result<()> {
+    let milo = start("registered").await?;
+    let topology = json!({"topology.datum.net/city-code": "DFW"});
+    milo.project(A)?
+        .bind_location("dfw", &topology, Some(true))
+        .await?;
+    let replica = milo.replica("manager-1")?;
+    milo.register_admission(replica.webhook_port()).await?;
+    for project in [A, B] {
+        let api: Api<Workload> = Api::namespaced(client(&milo, project).await?, DEFAULT);
+        let created = create(&api, workload("web", &[("here", &["DFW"], 1)])).await;
+        let error = format!("{:#}", created.err().context("no webhook was asked")?);
+        // No one listens there yet.
+        ensure!(error.contains("failed calling webhook"), "{error}");
+        let path = "/mutate-compute-datumapis-com-v1alpha-workload";
+        ensure!(error.contains(path), "{error}");
+    }
+    let pids = milo.pids().await;
+    ensure!(pids.len() == 8, "{pids:?}");
+    milo.stop().await;
+    wait::eventually("every process has ended", WITHIN, || async {
+        let left: Vec<_> = pids
+            .iter()
+            .filter(|pid| crate::lifetime::runs(**pid))
+            .collect();
+        ensure!(left.is_empty(), "left: {left:?}");
+        Ok(())
+    })
+    .await
+}
