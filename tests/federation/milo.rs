@@ -68,13 +68,14 @@ async fn kubectl_json(kubeconfig: &Path, args: &[&str]) -> anyhow::Result<Value>
 
 /// A user of whom a good deal has to arrive.
 fn ada() -> User {
-    let mut user = User::new("ada@example.com", "5f0c-ada")
+    let mut user = User::new("Áda@example.com", "5f0c-ada")
         .with_extra("authentication.kubernetes.io/credential-id", &["X509=1"])
         .with_extra("example.com/teams/in.order", &["z", "a", "m", "a"])
         .with_extra("example.com/Case-And %2F", &["Kept As It Is, %41"])
         .with_extra("ключ", &["Zoë 日本"])
+        .with_extra("empty", &["", "not", ""])
         .with_extra(PARENT_NAME, &["forged"]);
-    user.groups = vec!["writers".to_owned(), "a-team".to_owned()];
+    user.groups = vec!["writers".to_owned(), "équipe".to_owned()];
     user
 }
 
@@ -84,6 +85,7 @@ fn ada_extra_in(project: &str) -> Value {
         "example.com/teams/in.order": ["z", "a", "m", "a"],
         "example.com/Case-And %2F": ["Kept As It Is, %41"],
         "ключ": ["Zoë 日本"],
+        "empty": ["", "not", ""],
         PARENT_TYPE: ["Project"],
         PARENT_NAME: [project],
         PARENT_API_GROUP: ["resourcemanager.miloapis.com"],
@@ -137,9 +139,9 @@ pub(crate) async fn a_user_arrives_as_it_is(milo: &Milo) -> anyhow::Result<()> {
         let kubeconfig = milo.kubeconfig(&ada(), Some(project))?;
         let answer = kubectl_json(&kubeconfig, &["auth", "whoami"]).await?;
         let user = &answer["status"]["userInfo"];
-        assert_eq!(user["username"], "ada@example.com");
+        assert_eq!(user["username"], "Áda@example.com");
         assert_eq!(user["uid"], "5f0c-ada");
-        let groups = json!(["writers", "a-team", "system:authenticated"]);
+        let groups = json!(["writers", "équipe", "system:authenticated"]);
         assert_eq!(user["groups"], groups);
         assert_eq!(user["extra"], ada_extra_in(project));
     }
@@ -198,7 +200,7 @@ pub(crate) async fn the_authorizer_decides_on_what_it_is_told(milo: &Milo) -> an
     let authorizer = milo.authorizer();
     let name = "of-the-authorizer";
     let about_it = |milo: &Milo| {
-        let reviews = milo.authorizer().reviews().into_iter();
+        let reviews = milo.authorizer().reviews(A).into_iter();
         let about_it = |spec: &Value| spec["resourceAttributes"]["name"] == name;
         reviews
             .filter(|review| about_it(&review.spec))
@@ -224,6 +226,8 @@ pub(crate) async fn the_authorizer_decides_on_what_it_is_told(milo: &Milo) -> an
         assert_eq!(last.spec, question["spec"]);
     }
     assert_eq!(about_it(milo).len(), 4);
+    authorizer.clear(A);
+    assert_eq!(about_it(milo), []);
 
     let other = review(uid, name, &json!({PARENT_NAME: [A]}));
     assert_eq!(ask(&direct, &other).await?["allowed"], false);
@@ -233,12 +237,12 @@ pub(crate) async fn the_authorizer_decides_on_what_it_is_told(milo: &Milo) -> an
     Ok(())
 }
 
-/// The only test that lets the authorizer decide otherwise: it decides for all.
+/// The only one of these tests that lets the authorizer decide otherwise for this project.
 pub(crate) async fn the_authorizer_decides_as_it_is_made_to(milo: &Milo) -> anyhow::Result<()> {
     let project = milo.project(B)?;
     let name = "as-it-is-made-to";
     let authorizer = milo.authorizer();
-    authorizer.decide_by(move |review| {
+    authorizer.decide_by(B, move |review| {
         let spec = &review.spec;
         if spec["resourceAttributes"]["name"] != name {
             return None;
@@ -254,13 +258,13 @@ pub(crate) async fn the_authorizer_decides_as_it_is_made_to(milo: &Milo) -> anyh
         let answer = ask(&project.client(), &question).await?;
         assert_eq!(answer["allowed"], allowed, "{answer}");
     }
-    authorizer.decide_by_rights();
+    authorizer.decide_by_rights(B);
 
-    authorizer.set_delay(SILENCE * 2);
+    authorizer.set_delay(B, SILENCE * 2);
     let question = review("uid", name, &json!({}));
     let client = project.client();
     let answer = timeout(SILENCE, ask(&client, &question)).await;
-    authorizer.set_delay(Duration::ZERO);
+    authorizer.set_delay(B, Duration::ZERO);
     ensure!(answer.is_err(), "the answer did not wait");
     Ok(())
 }

@@ -4,6 +4,8 @@
 //! cells, Karmada's four, compute-federation in its roles, and an infrastructure provider in each cell. Each runs under a
 //! [`tether`], so that nothing outlives the process that started it, however that ends.
 //!
+//! [`Milo`] is apart from that: the projects' side alone, as Milo serves it, with a front and an authorizer in this process.
+//!
 //! A program that uses this crate must call [`reexec`] first thing in `main`: tethers and providers are that program
 //! itself, started once more.
 

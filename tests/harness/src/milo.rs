@@ -238,7 +238,8 @@ impl Milo {
         Ok(())
     }
 
-    /// Ends the API server of a project whose Project has been deleted or never was.
+    /// Ends the API server of a project whose Project has been deleted or never was. If it is started again, its objects
+    /// are there again.
     ///
     /// # Errors
     ///

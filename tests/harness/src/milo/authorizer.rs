@@ -1,6 +1,6 @@
 //! The double of Milo's authorizer, which the projects' API servers ask.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -97,8 +97,9 @@ type Decide = dyn Fn(&Review) -> Option<Decision> + Send + Sync;
 #[derive(Default)]
 pub struct Authorizer {
     rights: Mutex<HashSet<Right>>,
-    decide: Mutex<Option<Arc<Decide>>>,
-    delay: Mutex<Duration>,
+    /// Who decides for a project, instead of the rights.
+    deciders: Mutex<HashMap<String, Arc<Decide>>>,
+    delays: Mutex<HashMap<String, Duration>>,
     reviews: Mutex<Vec<Review>>,
 }
 
@@ -127,33 +128,40 @@ impl Authorizer {
         lock(&self.rights).retain(|right| right.uid != uid);
     }
 
-    /// Lets `decide` answer whatever is asked, of networks or not; where it gives nothing, the rights do.
-    pub fn decide_by(&self, decide: impl Fn(&Review) -> Option<Decision> + Send + Sync + 'static) {
-        *lock(&self.decide) = Some(Arc::new(decide));
+    /// Lets `decide` answer whatever a project's API server asks, of networks or not; where it gives nothing, the rights
+    /// do.
+    pub fn decide_by(
+        &self,
+        project: &str,
+        decide: impl Fn(&Review) -> Option<Decision> + Send + Sync + 'static,
+    ) {
+        lock(&self.deciders).insert(project.to_owned(), Arc::new(decide));
     }
 
     /// Undoes [`decide_by`](Self::decide_by).
-    pub fn decide_by_rights(&self) {
-        *lock(&self.decide) = None;
+    pub fn decide_by_rights(&self, project: &str) {
+        lock(&self.deciders).remove(project);
     }
 
-    /// Lets every answer about networks wait.
-    pub fn set_delay(&self, delay: Duration) {
-        *lock(&self.delay) = delay;
+    /// Lets every answer about networks wait that a project's API server asks for.
+    pub fn set_delay(&self, project: &str, delay: Duration) {
+        lock(&self.delays).insert(project.to_owned(), delay);
     }
 
-    /// What was asked about networks, in order.
-    pub fn reviews(&self) -> Vec<Review> {
-        lock(&self.reviews).clone()
+    /// What a project's API server asked about networks, in order.
+    pub fn reviews(&self, project: &str) -> Vec<Review> {
+        let reviews = lock(&self.reviews);
+        let of_project = reviews.iter().filter(|review| review.project == project);
+        of_project.cloned().collect()
     }
 
-    /// Forgets what was asked.
-    pub fn clear(&self) {
-        lock(&self.reviews).clear();
+    /// Forgets what a project's API server asked.
+    pub fn clear(&self, project: &str) {
+        lock(&self.reviews).retain(|review| review.project != project);
     }
 
     fn decide(&self, review: &Review) -> Decision {
-        let decide = lock(&self.decide).clone();
+        let decide = lock(&self.deciders).get(&review.project).cloned();
         let decided = decide.and_then(|decide| decide(review));
         decided.unwrap_or_else(|| self.by_rights(review))
     }
@@ -203,8 +211,8 @@ impl Authorizer {
         let review = Review { project, spec };
         if review.is_of_network() {
             lock(&self.reviews).push(review.clone());
-            let delay = *lock(&self.delay);
-            sleep(delay).await;
+            let delay = lock(&self.delays).get(&review.project).copied();
+            sleep(delay.unwrap_or_default()).await;
         }
         let status = match self.decide(&review) {
             Decision::Allowed => json!({"allowed": true}),

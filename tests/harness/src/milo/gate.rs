@@ -1,8 +1,9 @@
 //! What lies between the front and an API server, and can be shut.
 
+use std::sync::Arc;
+
 use futures::stream;
 use http_body_util::{BodyExt, StreamBody};
-use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::refusal::Refusal;

@@ -22,7 +22,7 @@ pub struct User {
     pub uid: String,
     /// The groups, to which API servers add `system:authenticated`.
     pub groups: Vec<String>,
-    /// The user's own Extra. A key without values does not arrive.
+    /// The user's own Extra. A key without values does not arrive, nor does space around a value.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
