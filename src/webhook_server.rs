@@ -26,7 +26,7 @@ pub(crate) fn serve(
     acceptor: Acceptor,
 ) {
     let metrics = Arc::new(webhooks::Metrics::register(registry));
-    let router = webhooks::router(metrics, args.requests(), clock::now);
+    let router = webhooks::router(metrics, args.requests(), clock::now, None);
     let metrics = certs::Metrics::register(registry.sub_registry_with_prefix("webhooks"));
     servers.serve(
         "webhooks",

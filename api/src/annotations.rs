@@ -7,3 +7,5 @@ pub const FEDERATION_NAMESPACE: &str = "compute.datumapis.com/federation-namespa
 pub const EXPECTED_REFERENCED_DATA: &str = "compute.datumapis.com/expected-referenced-data";
 /// Generation of the hub object that Karmada last applied to a cell. Written by Karmada on the cell's object.
 pub const RESOURCE_TEMPLATE_GENERATION: &str = "resourcetemplate.karmada.io/generation";
+/// Public keys that a virtual machine accepts, one `user:key` to a line (compute.md 3.4).
+pub const SSH_KEYS: &str = "compute.datumapis.com/ssh-keys";

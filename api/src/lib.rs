@@ -24,6 +24,7 @@ pub mod networking;
 pub mod quantity;
 pub mod runtime;
 pub mod scheduling_gates;
+pub mod text;
 pub mod volume;
 pub mod workload;
 pub mod workload_deployment;

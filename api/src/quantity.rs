@@ -84,6 +84,11 @@ impl Amount {
         format: Format::DecimalSi,
     };
 
+    /// The value, in billionths.
+    pub fn nanos(self) -> i128 {
+        self.nanos
+    }
+
     /// The sum, capped at 10^29. It is printed in the family of `self`, unless that is zero.
     #[must_use]
     pub fn saturating_add(self, other: Self) -> Self {

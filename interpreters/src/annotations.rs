@@ -6,7 +6,7 @@ use api::annotations::{EXPECTED_REFERENCED_DATA, RESOURCE_TEMPLATE_GENERATION};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use crate::text::Text;
+use api::text::Text;
 
 /// `metadata.annotations`: all of them must be texts, two are kept.
 #[derive(Default)]

@@ -19,7 +19,6 @@ pub mod review;
 mod template;
 #[cfg(test)]
 mod tests;
-mod text;
 mod workload_deployment;
 
 use jiff::Timestamp;

@@ -1,8 +1,11 @@
 //! HTTP of the webhook server: which path leads where, how large and how slow a request may be, and what is counted.
 //!
-//! What is asked is answered elsewhere (`interpreters`); connections and TLS are `certs`'. Failures that have no answer
+//! What Karmada asks is answered elsewhere (`interpreters`), what API servers ask in [`admission`]; connections and TLS are
+//! `certs`'. Failures that have no answer
 //! in their own protocol are answered with a Kubernetes `Status`, whose message API clients show.
 
+pub mod admission;
+mod body;
 mod interpret;
 pub mod limits;
 pub mod metrics;
@@ -25,6 +28,7 @@ use tracing::error;
 pub use limits::Limits;
 pub use metrics::Metrics;
 
+use admission::Projects;
 use limits::Capacity;
 use problems::Problems;
 
@@ -37,20 +41,36 @@ struct Shared {
     clock: fn() -> Timestamp,
 }
 
-/// The routes of the webhook server.
-pub fn router(metrics: Arc<Metrics>, limits: Limits, clock: fn() -> Timestamp) -> Router {
+/// The routes of the webhook server: those of the interpreter, and with `projects` those of admission.
+pub fn router(
+    metrics: Arc<Metrics>,
+    limits: Limits,
+    clock: fn() -> Timestamp,
+    projects: Option<Arc<dyn Projects>>,
+) -> Router {
+    let shared = Shared {
+        metrics,
+        capacity: Arc::new(Capacity::new(limits)),
+        problems: Arc::default(),
+        clock,
+    };
     let interpret = post(interpret::handle).fallback(status::method_not_allowed);
-    Router::new()
+    let mut router = Router::new()
         .route("/interpret", interpret.clone())
         .route("/interpret/", interpret)
+        .with_state(shared.clone());
+    if let Some(projects) = projects {
+        let mutate = post(admission::mutate).fallback(status::method_not_allowed);
+        let validate = post(admission::validate).fallback(status::method_not_allowed);
+        let admission = Router::new()
+            .route(admission::MUTATE_WORKLOAD, mutate)
+            .route(admission::VALIDATE_WORKLOAD, validate)
+            .with_state((shared, projects));
+        router = router.merge(admission);
+    }
+    router
         .fallback(status::not_found)
         .layer(CatchPanicLayer::custom(panicked))
-        .with_state(Shared {
-            metrics,
-            capacity: Arc::new(Capacity::new(limits)),
-            problems: Arc::default(),
-            clock,
-        })
 }
 
 // The layer hands the panic over by value.

@@ -1,5 +1,7 @@
 //! What the webhook server counts.
 
+mod admission;
+
 use std::time::Duration;
 
 use interpreters::{Interpretation, Kind, Operation};
@@ -10,6 +12,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+pub(crate) use admission::Webhook;
+
 /// Upper bounds of latency, in seconds: an interpretation takes microseconds, its deadline is seconds.
 const BUCKETS: [f64; 10] = [
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.005, 0.025, 0.1, 0.5, 2.5,
@@ -18,6 +22,7 @@ const BUCKETS: [f64; 10] = [
 /// Counters and histograms of the webhook server.
 #[derive(Debug)]
 pub struct Metrics {
+    pub(crate) admission: admission::Metrics,
     requests: Family<RequestLabels, Counter>,
     seconds: Family<OperationLabels, Histogram>,
     refused: Family<RefusedLabels, Counter>,
@@ -38,7 +43,7 @@ struct OperationLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RefusedLabels {
+pub(crate) struct RefusedLabels {
     reason: &'static str,
 }
 
@@ -82,6 +87,7 @@ impl Metrics {
             in_flight.clone(),
         );
         Self {
+            admission: admission::Metrics::register(registry),
             requests,
             seconds,
             refused,

@@ -25,7 +25,7 @@ fn server_with(limits: Limits) -> Server {
     let mut registry = Registry::default();
     let metrics = Arc::new(Metrics::register(&mut registry));
     Server {
-        router: router(metrics, limits, || Timestamp::UNIX_EPOCH),
+        router: router(metrics, limits, || Timestamp::UNIX_EPOCH, None),
         registry,
     }
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::condition::{AsWritten, Condition, Conditions};
-use crate::text::Text;
+use api::text::Text;
 
 /// A status of a WorkloadDeployment, taken apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,8 +8,8 @@ use serde::de::Visitor;
 use serde::{Deserialize, Deserializer};
 
 /// A text; serde borrows a bare `Cow` only where it is a field.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Text<'a>(pub Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

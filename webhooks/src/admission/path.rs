@@ -1,0 +1,111 @@
+//! Where in an object a problem is.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+/// A place in an object, as a chain of steps on the stack: it costs nothing until it is printed. Printed as Kubernetes
+/// prints the field of an error. It is hashed by the names of list elements, not by their positions, so that an element
+/// has the same place before and after an update.
+#[derive(Clone, Copy)]
+pub(crate) struct Path<'a> {
+    parent: Option<&'a Self>,
+    step: Step<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Field(&'a str),
+    /// An element of a list, and what names it there.
+    Element {
+        index: usize,
+        name: &'a str,
+    },
+    /// A value of a map.
+    Key(&'a str),
+}
+
+impl<'a> Path<'a> {
+    /// A field of the object itself.
+    pub(crate) fn root(name: &'a str) -> Self {
+        Self {
+            parent: None,
+            step: Step::Field(name),
+        }
+    }
+
+    /// A field of what stands here.
+    pub(crate) fn field(&'a self, name: &'a str) -> Self {
+        self.then(Step::Field(name))
+    }
+
+    /// An element of the list that stands here. `name` is what names it there: a name, or the element itself.
+    pub(crate) fn element(&'a self, index: usize, name: &'a str) -> Self {
+        self.then(Step::Element { index, name })
+    }
+
+    /// A value of the map that stands here.
+    pub(crate) fn key(&'a self, key: &'a str) -> Self {
+        self.then(Step::Key(key))
+    }
+
+    fn then(&'a self, step: Step<'a>) -> Self {
+        Self {
+            parent: Some(self),
+            step,
+        }
+    }
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(parent) = self.parent {
+            parent.fmt(f)?;
+        }
+        match self.step {
+            Step::Field(name) if self.parent.is_none() => f.write_str(name),
+            Step::Field(name) => write!(f, ".{name}"),
+            Step::Element { index, .. } => write!(f, "[{index}]"),
+            Step::Key(key) => write!(f, "[{key}]"),
+        }
+    }
+}
+
+impl Hash for Path<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.parent.hash(state);
+        match self.step {
+            Step::Field(name) => (0_u8, name).hash(state),
+            Step::Element { name, .. } => (1_u8, name).hash(state),
+            Step::Key(key) => (2_u8, key).hash(state),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hash::BuildHasherDefault;
+    use std::hash::{BuildHasher, DefaultHasher};
+
+    use super::*;
+
+    #[test]
+    fn a_place_is_printed_as_kubernetes_does() {
+        let spec = Path::root("spec");
+        let volumes = spec.field("volumes");
+        let volume = volumes.element(3, "data");
+        let requests = volume.field("requests");
+        assert_eq!(
+            requests.key("storage").to_string(),
+            "spec.volumes[3].requests[storage]"
+        );
+    }
+
+    #[test]
+    fn an_element_that_moves_keeps_its_place() {
+        let hasher = BuildHasherDefault::<DefaultHasher>::default();
+        let list = Path::root("list");
+        let hash = |index, name| hasher.hash_one(list.element(index, name).field("x"));
+        assert_eq!(hash(1, "a"), hash(2, "a"));
+        assert_ne!(hash(1, "a"), hash(1, "b"));
+    }
+}

@@ -1,0 +1,218 @@
+//! What is wrong with a field, in the words of Kubernetes (`k8s.io/apimachinery/pkg/util/validation/field`).
+
+use std::borrow::Cow;
+use std::fmt::{self, Write};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
+
+use super::path::Path;
+
+/// Takes each problem in turn, with its place.
+pub(crate) type Report<'r> = dyn FnMut(&Path<'_>, Problem<'_>) + 'r;
+
+/// Longest value that an error shows, in bytes: a tenant can write megabytes into any field.
+const SHOWN: usize = 256;
+
+/// What is wrong with a field.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Problem<'a> {
+    kind: Kind,
+    value: Value<'a>,
+    detail: Cow<'a, str>,
+    /// Stands for what is forbidden. It is not shown, but another such value is another problem.
+    subject: u64,
+}
+
+/// What a value is not, or must not be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    Required,
+    Invalid,
+    NotSupported,
+    Duplicate,
+    NotFound,
+    Forbidden,
+    Internal,
+}
+
+/// The value that is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Value<'a> {
+    None,
+    Text(&'a str),
+    Number(i64),
+}
+
+impl<'a> From<&'a str> for Value<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<i32> for Value<'_> {
+    fn from(number: i32) -> Self {
+        Self::Number(number.into())
+    }
+}
+
+impl<'a> Problem<'a> {
+    fn new(kind: Kind, value: Value<'a>, detail: impl Into<Cow<'a, str>>) -> Self {
+        Self {
+            kind,
+            value,
+            detail: detail.into(),
+            subject: 0,
+        }
+    }
+
+    /// A value is needed here.
+    pub(crate) fn required(detail: impl Into<Cow<'a, str>>) -> Self {
+        Self::new(Kind::Required, Value::None, detail)
+    }
+
+    /// The value breaks a rule, which the detail says.
+    pub(crate) fn invalid(value: impl Into<Value<'a>>, detail: impl Into<Cow<'a, str>>) -> Self {
+        Self::new(Kind::Invalid, value.into(), detail)
+    }
+
+    /// The value is none of those that are known. `supported` is what [`supported`] makes of them.
+    pub(crate) fn not_supported(value: &'a str, supported: impl Into<Cow<'a, str>>) -> Self {
+        Self::new(Kind::NotSupported, Value::Text(value), supported)
+    }
+
+    /// Another element has this value already.
+    pub(crate) fn duplicate(value: &'a str) -> Self {
+        Self::new(Kind::Duplicate, Value::Text(value), "")
+    }
+
+    /// Nothing has the name that is referred to.
+    pub(crate) fn not_found(value: &'a str) -> Self {
+        Self::new(Kind::NotFound, Value::Text(value), "")
+    }
+
+    /// `subject`, which is not shown, must not stand here.
+    pub(crate) fn forbidden(subject: impl Hash, detail: impl Into<Cow<'a, str>>) -> Self {
+        Self {
+            subject: BuildHasherDefault::<DefaultHasher>::default().hash_one(subject),
+            ..Self::new(Kind::Forbidden, Value::None, detail)
+        }
+    }
+
+    /// It could not be found out whether the value is allowed.
+    pub(crate) fn internal(detail: impl Into<Cow<'a, str>>) -> Self {
+        Self::new(Kind::Internal, Value::None, detail)
+    }
+
+    /// The `reason` of a `metav1.StatusCause`.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self.kind {
+            Kind::Required => "FieldValueRequired",
+            Kind::Invalid => "FieldValueInvalid",
+            Kind::NotSupported => "FieldValueNotSupported",
+            Kind::Duplicate => "FieldValueDuplicate",
+            Kind::NotFound => "FieldValueNotFound",
+            Kind::Forbidden => "FieldValueForbidden",
+            Kind::Internal => "InternalError",
+        }
+    }
+}
+
+impl fmt::Display for Problem<'_> {
+    /// The message of a `metav1.StatusCause`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.kind {
+            Kind::Required => "Required value",
+            Kind::Invalid => "Invalid value",
+            Kind::NotSupported => "Unsupported value",
+            Kind::Duplicate => "Duplicate value",
+            Kind::NotFound => "Not found",
+            Kind::Forbidden => "Forbidden",
+            Kind::Internal => "Internal error",
+        })?;
+        match self.value {
+            Value::None => {}
+            Value::Text(text) => write!(f, ": {}", Quoted(text))?,
+            Value::Number(number) => write!(f, ": {number}")?,
+        }
+        match self.detail.as_ref() {
+            "" => Ok(()),
+            detail => write!(f, ": {detail}"),
+        }
+    }
+}
+
+/// A text in quotes, cut off where it is long.
+struct Quoted<'a>(&'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = self
+            .0
+            .get(..self.0.floor_char_boundary(SHOWN))
+            .unwrap_or_default();
+        f.write_char('"')?;
+        for c in shown.chars() {
+            match c {
+                '"' | '\\' => write!(f, "\\{c}")?,
+                '\n' => f.write_str("\\n")?,
+                '\r' => f.write_str("\\r")?,
+                '\t' => f.write_str("\\t")?,
+                c if c.is_control() => write!(f, "\\u{:04x}", u32::from(c))?,
+                c => f.write_char(c)?,
+            }
+        }
+        f.write_char('"')?;
+        match self.0.len() - shown.len() {
+            0 => Ok(()),
+            more => write!(f, "... ({more} more bytes)"),
+        }
+    }
+}
+
+/// The detail that lists the values which are supported.
+pub(crate) fn supported<'v>(values: impl IntoIterator<Item = &'v str>) -> String {
+    let mut detail = String::new();
+    for value in values {
+        detail.push_str(match detail.is_empty() {
+            true => "supported values: ",
+            false => ", ",
+        });
+        // Writing to a String does not fail.
+        let _ = write!(detail, "{}", Quoted(value));
+    }
+    detail
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problems_are_worded_as_kubernetes_words_them() {
+        for (problem, message) in [
+            (Problem::required(""), "Required value"),
+            (Problem::required("say what"), "Required value: say what"),
+            (
+                Problem::invalid("a\"b\n\u{1}ä", "no"),
+                r#"Invalid value: "a\"b\n\u0001ä": no"#,
+            ),
+            (Problem::invalid(-3, "no"), "Invalid value: -3: no"),
+            (
+                Problem::not_supported("x", supported(["a", "b"])),
+                r#"Unsupported value: "x": supported values: "a", "b""#,
+            ),
+            (Problem::duplicate("x"), r#"Duplicate value: "x""#),
+            (Problem::not_found("x"), r#"Not found: "x""#),
+            (Problem::forbidden("{}", "not here"), "Forbidden: not here"),
+            (Problem::internal("down"), "Internal error: down"),
+        ] {
+            assert_eq!(problem.to_string(), message);
+        }
+    }
+
+    #[test]
+    fn a_long_value_is_cut_off_between_characters() {
+        let long = "ä".repeat(1000);
+        let shown = Problem::duplicate(&long).to_string();
+        assert!(shown.ends_with("ä\"... (1744 more bytes)"), "{shown}");
+    }
+}

@@ -1,0 +1,78 @@
+//! The keys that a virtual machine accepts.
+
+use ssh_key::{Certificate, Error, PublicKey};
+
+use crate::admission::path::Path;
+use crate::admission::problem::{Problem, Report};
+use crate::admission::workload::Template;
+
+/// `template` is the path of the values. What the paths of errors leave out, `metadata`, the baseline leaves out as well.
+pub(super) fn check(template: &Path<'_>, values: &Template<'_>, report: &mut Report<'_>) {
+    if values.spec.runtime.virtual_machine.is_none() {
+        return;
+    }
+    let annotations = template.field("annotations");
+    let annotation = annotations.key(api::annotations::SSH_KEYS);
+    let Some(keys) = &values.metadata.annotations.ssh_keys else {
+        return report(
+            &annotation,
+            Problem::required(
+                "a virtual machine needs a key to log in with: user:key, one to a line",
+            ),
+        );
+    };
+    for (index, line) in keys.0.trim().split(['\n']).enumerate() {
+        let path = annotation.element(index, line);
+        let Some((user, key)) = line.split_once(':') else {
+            report(&path, Problem::invalid(line, "must be user:key"));
+            continue;
+        };
+        if user.is_empty() {
+            report(&path, Problem::required("the user before the colon"));
+        }
+        if check_entry(key.trim()).is_err() {
+            let rule = "must be a public key of OpenSSH: type, key, comment";
+            report(&path, Problem::invalid(key, rule));
+        }
+    }
+}
+
+/// An entry of `authorized_keys` (sshd(8)): type, key, comment; options may stand before them.
+fn check_entry(entry: &str) -> Result<(), Error> {
+    check_key(entry).or_else(|error| {
+        let key = after_options(entry).ok_or(error)?;
+        check_key(key)
+    })
+}
+
+fn check_key(key: &str) -> Result<(), Error> {
+    let mut words = key.split_ascii_whitespace();
+    let (type_, base64) = (words.next(), words.next());
+    // The library takes one blank only, and some comments not at all.
+    let key = format!(
+        "{} {}",
+        type_.unwrap_or_default(),
+        base64.unwrap_or_default()
+    );
+    if !key.contains("-cert-v01@openssh.com ") {
+        return PublicKey::from_openssh(&key).map(drop);
+    }
+    match Certificate::from_openssh(&key) {
+        // The library does not know what is valid for ever.
+        Ok(_) | Err(Error::Time) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// What stands after the first blank that is not in quotes.
+fn after_options(entry: &str) -> Option<&str> {
+    let (mut quoted, mut escaped) = (false, false);
+    let is_end = |c: char| {
+        let ends = !quoted && c.is_ascii_whitespace();
+        quoted ^= c == '"' && !escaped;
+        escaped = c == '\\' && !escaped;
+        ends
+    };
+    let end = entry.find(is_end)?;
+    entry.get(end..)
+}

@@ -1,0 +1,91 @@
+//! Forms of names, in Kubernetes' words (`k8s.io/apimachinery/pkg/util/validation`).
+
+use std::collections::HashSet;
+
+use crate::admission::path::Path;
+use crate::admission::problem::{Problem, Report};
+
+const LABEL_MAX: usize = 63;
+const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
+    start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
+    '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const PORT_NAME_MAX: usize = 15;
+
+/// Reports a name that is missing, is no DNS label, or is that of an earlier element.
+pub(super) fn check_unique_label<'a>(
+    path: &Path<'_>,
+    name: &'a str,
+    seen: &mut HashSet<&'a str>,
+    report: &mut Report<'_>,
+) {
+    if name.is_empty() {
+        return report(path, Problem::required(""));
+    }
+    check_label(path, name, report);
+    check_unique(path, name, seen, report);
+}
+
+/// Reports a name that is no DNS label (RFC 1123).
+pub(super) fn check_label(path: &Path<'_>, name: &str, report: &mut Report<'_>) {
+    if name.len() > LABEL_MAX {
+        report(
+            path,
+            Problem::invalid(name, format!("must be no more than {LABEL_MAX} characters")),
+        );
+    }
+    if !is_label(name) {
+        report(path, Problem::invalid(name, LABEL));
+    }
+}
+
+/// Reports a value that an earlier element has.
+pub(super) fn check_unique<'a>(
+    path: &Path<'_>,
+    value: &'a str,
+    seen: &mut HashSet<&'a str>,
+    report: &mut Report<'_>,
+) {
+    if !seen.insert(value) {
+        report(path, Problem::duplicate(value));
+    }
+}
+
+/// Reports a name that is no IANA service name (RFC 6335, section 5.1).
+pub(super) fn check_port_name(path: &Path<'_>, name: &str, report: &mut Report<'_>) {
+    let is_known = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    let rules = [
+        (
+            name.len() > PORT_NAME_MAX,
+            "must be no more than 15 characters",
+        ),
+        (
+            !name.bytes().all(is_known),
+            "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
+        ),
+        (
+            !name.bytes().any(|b| b.is_ascii_lowercase()),
+            "must contain at least one letter (a-z)",
+        ),
+        (name.contains("--"), "must not contain consecutive hyphens"),
+        (
+            name.starts_with('-') || name.ends_with('-'),
+            "must not begin or end with a hyphen",
+        ),
+    ];
+    for (_, rule) in rules.into_iter().filter(|(broken, _)| *broken) {
+        report(path, Problem::invalid(name, rule));
+    }
+}
+
+/// Whether a name has the characters of a DNS label, at whatever length.
+fn is_label(name: &str) -> bool {
+    let is_alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let ends = [name.bytes().next(), name.bytes().next_back()];
+    ends.into_iter().all(|end| end.is_some_and(is_alphanumeric))
+        && name.bytes().all(|b| is_alphanumeric(b) || b == b'-')
+}
+
+/// Whether a name is a DNS label.
+pub(super) fn is_valid_label(name: &str) -> bool {
+    name.len() <= LABEL_MAX && is_label(name)
+}

@@ -1,0 +1,57 @@
+//! Network interfaces, and who may use their networks.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::NetworkRefusal;
+use super::names::{check_label, is_valid_label};
+use crate::admission::path::Path;
+use crate::admission::problem::{Problem, Report};
+use crate::admission::workload::{NetworkInterface, WorkloadSpec};
+
+pub(super) fn check(
+    instance: &Path<'_>,
+    interfaces: &[NetworkInterface<'_>],
+    refusals: &BTreeMap<&str, NetworkRefusal>,
+    report: &mut Report<'_>,
+) {
+    let path = instance.field("networkInterfaces");
+    if interfaces.is_empty() {
+        return report(&path, Problem::required("at least one"));
+    }
+    for (index, NetworkInterface { network }) in interfaces.iter().enumerate() {
+        let name = network.name.as_ref();
+        let interface = path.element(index, name);
+        let network = interface.field("network");
+        check_label(&network.field("name"), name, report);
+        match refusals.get(name) {
+            Some(NetworkRefusal::Denied(reason)) => {
+                report(&network, Problem::forbidden(name, reason.as_str()));
+            }
+            Some(NetworkRefusal::NotReviewed(problem)) => {
+                report(&network, Problem::internal(problem.as_str()));
+            }
+            None => {}
+        }
+    }
+}
+
+/// See [`new_networks`](super::new_networks).
+pub(super) fn new<'w>(
+    workload: &'w WorkloadSpec<'_>,
+    former: Option<&WorkloadSpec<'_>>,
+) -> Vec<&'w str> {
+    let former = former.into_iter().flat_map(names);
+    let mut seen: HashSet<&str> = former.collect();
+    let mut networks = Vec::new();
+    for name in names(workload) {
+        if is_valid_label(name) && seen.insert(name) {
+            networks.push(name);
+        }
+    }
+    networks
+}
+
+fn names<'w>(workload: &'w WorkloadSpec<'_>) -> impl Iterator<Item = &'w str> {
+    let interfaces = workload.template.spec.network_interfaces.iter();
+    interfaces.map(|interface| interface.network.name.as_ref())
+}

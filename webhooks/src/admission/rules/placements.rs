@@ -1,0 +1,180 @@
+//! Where a Workload runs, and at which scale.
+
+use std::collections::HashSet;
+
+use super::Cities;
+use super::names::check_unique_label;
+use crate::admission::path::Path;
+use crate::admission::problem::{Problem, Report, supported};
+use crate::admission::workload::{Metric, MetricTarget, Placement, ScaleSettings, WorkloadSpec};
+
+const REPLICAS_MAX: i32 = 1000;
+const METRICS: [&str; 1] = ["cpu"];
+
+pub(super) fn check(
+    spec: &Path<'_>,
+    placements: &[Placement<'_>],
+    cities: Option<&Cities<'_>>,
+    report: &mut Report<'_>,
+) {
+    let path = spec.field("placements");
+    if placements.is_empty() {
+        return report(&path, Problem::required("at least one"));
+    }
+    let mut names = HashSet::new();
+    for (index, placement) in placements.iter().enumerate() {
+        let path = path.element(index, &placement.name);
+        check_unique_label(&path.field("name"), &placement.name, &mut names, report);
+        check_cities(&path, placement, cities, report);
+        check_scale(
+            &path.field("scaleSettings"),
+            &placement.scale_settings,
+            report,
+        );
+    }
+}
+
+fn check_cities(
+    placement: &Path<'_>,
+    values: &Placement<'_>,
+    cities: Option<&Cities<'_>>,
+    report: &mut Report<'_>,
+) {
+    let path = placement.field("cityCodes");
+    if values.city_codes.is_empty() {
+        return report(&path, Problem::required("at least one"));
+    }
+    let Some(Cities { codes, supported }) = cities else {
+        return;
+    };
+    for (index, code) in values.city_codes.iter().enumerate() {
+        if !codes.contains(code.0.as_ref()) {
+            report(
+                &path.element(index, &code.0),
+                Problem::not_supported(&code.0, supported.as_str()),
+            );
+        }
+    }
+}
+
+fn check_scale(path: &Path<'_>, values: &ScaleSettings<'_>, report: &mut Report<'_>) {
+    let ScaleSettings {
+        min_replicas: min,
+        max_replicas,
+        ref metrics,
+    } = *values;
+    let min_path = path.field("minReplicas");
+    if min <= 0 {
+        report(&min_path, Problem::invalid(min, "must be greater than 0"));
+    }
+    if min > REPLICAS_MAX {
+        let rule = format!("must be less than or equal to {REPLICAS_MAX}");
+        report(&min_path, Problem::invalid(min, rule));
+    }
+    let Some(max) = max_replicas else {
+        return;
+    };
+    if max < min {
+        let rule = format!("must be greater than or equal to minReplicas, which is {min}");
+        report(&path.field("maxReplicas"), Problem::invalid(max, rule));
+    }
+    let path = path.field("metrics");
+    if metrics.is_empty() {
+        report(
+            &path,
+            Problem::required("scaling up to maxReplicas goes by a metric"),
+        );
+    }
+    for (index, metric) in metrics.iter().enumerate() {
+        check_metric(&path, index, metric, report);
+    }
+}
+
+fn check_metric(path: &Path<'_>, index: usize, metric: &Metric<'_>, report: &mut Report<'_>) {
+    let name = metric
+        .resource
+        .as_ref()
+        .map_or("", |resource| &resource.name);
+    let path = path.element(index, name);
+    let path = path.field("resource");
+    let Some(resource) = &metric.resource else {
+        return report(
+            &path,
+            Problem::required("the one source of metrics there is"),
+        );
+    };
+    if !METRICS.contains(&name) {
+        report(
+            &path.field("name"),
+            Problem::not_supported(name, supported(METRICS)),
+        );
+    }
+    check_target(&path.field("target"), &resource.target, report);
+}
+
+/// One target is allowed; those after the first are forbidden, and not looked at.
+fn check_target(path: &Path<'_>, target: &MetricTarget, report: &mut Report<'_>) {
+    let MetricTarget {
+        value,
+        average_value,
+        average_utilization,
+    } = target;
+    let mut targets = 0;
+    for (name, quantity) in [("value", value), ("averageValue", average_value)] {
+        let Some(quantity) = quantity else { continue };
+        let path = path.field(name);
+        targets += 1;
+        if targets > 1 {
+            report(&path, Problem::forbidden(&quantity.0, ONE_TARGET));
+            continue;
+        }
+        match quantity.amount() {
+            Ok(amount) if amount.nanos() > 0 => {}
+            Ok(_) => report(
+                &path,
+                Problem::invalid(quantity.0.as_str(), "must be positive"),
+            ),
+            Err(error) => report(
+                &path,
+                Problem::invalid(quantity.0.as_str(), error.to_string()),
+            ),
+        }
+    }
+    if let Some(percent) = *average_utilization {
+        let path = path.field("averageUtilization");
+        targets += 1;
+        if targets > 1 {
+            report(&path, Problem::forbidden(percent, ONE_TARGET));
+        } else if percent < 1 {
+            report(
+                &path,
+                Problem::invalid(percent, "must be greater than or equal to 1"),
+            );
+        }
+    }
+    if targets == 0 {
+        report(
+            path,
+            Problem::required("one of value, averageValue, averageUtilization"),
+        );
+    }
+}
+
+const ONE_TARGET: &str = "may not specify more than one target";
+
+/// See [`has_new_cities`](super::has_new_cities).
+pub(super) fn has_new_cities(
+    workload: &WorkloadSpec<'_>,
+    former: Option<&WorkloadSpec<'_>>,
+) -> bool {
+    let known: HashSet<_> = former.into_iter().flat_map(cities).collect();
+    cities(workload).any(|city| !known.contains(&city))
+}
+
+/// Name of a placement, and code of a city.
+fn cities<'w>(workload: &'w WorkloadSpec<'_>) -> impl Iterator<Item = (&'w str, &'w str)> {
+    workload.placements.iter().flat_map(|placement| {
+        let codes = placement.city_codes.iter();
+        codes.map(|code| (placement.name.as_ref(), code.0.as_ref()))
+    })
+}

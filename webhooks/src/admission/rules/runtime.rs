@@ -1,0 +1,194 @@
+//! What an instance runs: a sandbox of containers, or a virtual machine.
+
+use std::collections::{HashMap, HashSet};
+
+use super::names::{check_port_name, check_unique, check_unique_label};
+use crate::admission::path::Path;
+use crate::admission::problem::{Problem, Report, supported};
+use crate::admission::workload::{
+    Container, InstanceSpec, Port, RuntimeResources, Sandbox, VirtualMachine, Volume,
+    VolumeAttachment,
+};
+
+const INSTANCE_TYPES: [&str; 1] = ["datumcloud/d1-standard-2"];
+const PORTS: std::ops::RangeInclusive<i32> = 1..=65_535;
+
+/// The volumes of the instance by name; of several of one name, the first.
+type Volumes<'v> = HashMap<&'v str, &'v Volume<'v>>;
+
+pub(super) fn check(instance: &Path<'_>, values: &InstanceSpec<'_>, report: &mut Report<'_>) {
+    let path = instance.field("runtime");
+    let mut volumes = Volumes::new();
+    for volume in &values.volumes {
+        volumes.entry(&volume.name).or_insert(volume);
+    }
+    let runtime = &values.runtime;
+    check_resources(&path.field("resources"), &runtime.resources, report);
+    let machine_path = path.field("virtualMachine");
+    match (&runtime.sandbox, &runtime.virtual_machine) {
+        (Some(sandbox), machine) => {
+            check_sandbox(&path.field("sandbox"), sandbox, &volumes, report);
+            if let Some(machine) = machine {
+                report(
+                    &machine_path,
+                    Problem::forbidden(machine, "may not specify more than one runtime"),
+                );
+            }
+        }
+        (None, Some(machine)) => check_machine(&machine_path, machine, &volumes, report),
+        (None, None) => report(&path, Problem::required("one of sandbox, virtualMachine")),
+    }
+}
+
+fn check_resources(path: &Path<'_>, values: &RuntimeResources<'_>, report: &mut Report<'_>) {
+    let RuntimeResources {
+        instance_type,
+        requests,
+    } = values;
+    if !INSTANCE_TYPES.contains(&instance_type.as_ref()) {
+        report(
+            path,
+            Problem::not_supported(instance_type, supported(INSTANCE_TYPES)),
+        );
+    }
+    if let Some(requests) = requests
+        && requests.get() != "{}"
+    {
+        report(
+            &path.field("requests"),
+            Problem::forbidden(requests.get(), BY_INSTANCE_TYPE),
+        );
+    }
+}
+
+const BY_INSTANCE_TYPE: &str = "resources are those of the instance type";
+
+fn check_sandbox(
+    path: &Path<'_>,
+    values: &Sandbox<'_>,
+    volumes: &Volumes<'_>,
+    report: &mut Report<'_>,
+) {
+    let containers = path.field("containers");
+    if values.containers.is_empty() {
+        report(&containers, Problem::required("at least one"));
+    }
+    let mut names = HashSet::new();
+    for (index, container) in values.containers.iter().enumerate() {
+        let path = containers.element(index, &container.name);
+        check_unique_label(&path.field("name"), &container.name, &mut names, report);
+        check_container(&path, container, volumes, report);
+    }
+    let secrets = path.field("imagePullSecrets");
+    for (index, secret) in values.image_pull_secrets.iter().enumerate() {
+        if secret.name.is_empty() {
+            let path = secrets.element(index, &secret.name);
+            report(&path.field("name"), Problem::required(""));
+        }
+    }
+}
+
+fn check_container(
+    path: &Path<'_>,
+    values: &Container<'_>,
+    volumes: &Volumes<'_>,
+    report: &mut Report<'_>,
+) {
+    if values.image.is_empty() {
+        report(&path.field("image"), Problem::required(""));
+    }
+    if let Some(resources) = values.resources {
+        report(
+            &path.field("resources"),
+            Problem::forbidden(resources.get(), BY_INSTANCE_TYPE),
+        );
+    }
+    check_attachments(
+        &path.field("volumeAttachments"),
+        &values.volume_attachments,
+        volumes,
+        report,
+    );
+    check_ports(&path.field("ports"), &values.ports, report);
+}
+
+fn check_machine(
+    path: &Path<'_>,
+    values: &VirtualMachine<'_>,
+    volumes: &Volumes<'_>,
+    report: &mut Report<'_>,
+) {
+    let attachments = path.field("volumeAttachments");
+    match values.volume_attachments.first() {
+        Some(boot) => {
+            let volume = volumes.get(boot.name.as_ref());
+            if volume.is_some_and(|volume| !volume.has_image()) {
+                let boot_path = attachments.element(0, &boot.name);
+                report(
+                    &boot_path.field("name"),
+                    Problem::required(
+                        "the first volume must be a disk that is populated by an image",
+                    ),
+                );
+            }
+        }
+        None => report(&attachments, Problem::required("at least the boot disk")),
+    }
+    check_attachments(&attachments, &values.volume_attachments, volumes, report);
+    check_ports(&path.field("ports"), &values.ports, report);
+}
+
+fn check_attachments(
+    path: &Path<'_>,
+    attachments: &[VolumeAttachment<'_>],
+    volumes: &Volumes<'_>,
+    report: &mut Report<'_>,
+) {
+    let mut mount_paths = HashSet::new();
+    for (index, attachment) in attachments.iter().enumerate() {
+        let name = attachment.name.as_ref();
+        let path = path.element(index, name);
+        let volume = volumes.get(name);
+        if volume.is_none() {
+            report(&path.field("name"), Problem::not_found(name));
+        }
+        let Some(mount_path) = &attachment.mount_path else {
+            continue;
+        };
+        let path = path.field("mountPath");
+        if let Some(disk) = volume.and_then(|volume| volume.disk.as_ref()) {
+            match &disk.template {
+                None => report(
+                    &path,
+                    Problem::internal("nothing is known of a disk without a template"),
+                ),
+                // Without a populator there is no file system that could be mounted.
+                Some(template) if template.spec.populator.is_none() => {
+                    report(&path, Problem::not_found(&mount_path.0));
+                }
+                Some(_) => {}
+            }
+        }
+        check_unique(&path, &mount_path.0, &mut mount_paths, report);
+    }
+}
+
+fn check_ports(path: &Path<'_>, ports: &[Port<'_>], report: &mut Report<'_>) {
+    let mut names = HashSet::new();
+    for (index, Port { name, port }) in ports.iter().enumerate() {
+        let path = path.element(index, name);
+        let name_path = path.field("name");
+        if name.is_empty() {
+            report(&name_path, Problem::required(""));
+        } else {
+            check_port_name(&name_path, name, report);
+            check_unique(&name_path, name, &mut names, report);
+        }
+        if !PORTS.contains(port) {
+            report(
+                &path.field("port"),
+                Problem::invalid(*port, "must be between 1 and 65535, inclusive"),
+            );
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Each rule with its message, in a table per part of the Workload.
+
+mod metadata;
+mod networks;
+mod placements;
+mod runtime;
+mod update;
+mod volumes;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::{Cities, NetworkRefusal, Verdicts, errors};
+use crate::admission::workload::WorkloadSpec;
+
+/// A Workload of containers that breaks no rule.
+fn sandbox() -> Value {
+    json!({
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {
+                "runtime": {
+                    "resources": {"instanceType": "datumcloud/d1-standard-2"},
+                    "sandbox": {
+                        "containers": [{
+                            "name": "web",
+                            "image": "nginx",
+                            "volumeAttachments": [
+                                {"name": "config", "mountPath": "/config"},
+                                {"name": "data", "mountPath": "/data"},
+                            ],
+                            "ports": [{"name": "http", "port": 80, "protocol": "TCP"}],
+                        }],
+                        "imagePullSecrets": [{"name": "registry"}],
+                    },
+                },
+                "networkInterfaces": [{"network": {"name": "default"}}],
+                "volumes": [
+                    {"name": "config", "configMap": {"name": "web", "defaultMode": 0o644}},
+                    {"name": "data", "disk": {"template": {"spec": {
+                        "type": "pd-standard",
+                        "populator": {"filesystem": {"type": "ext4"}},
+                        "resources": {"requests": {"storage": "10Gi"}},
+                    }}}},
+                ],
+            },
+        },
+        "placements": [
+            {"name": "us", "cityCodes": ["DFW", "ORD"], "scaleSettings": {
+                "instanceManagementPolicy": "OrderedReady",
+                "minReplicas": 1,
+                "maxReplicas": 3,
+                "metrics": [{"resource": {"name": "cpu", "target": {"averageUtilization": 50}}}],
+            }},
+            {"name": "eu", "cityCodes": ["LHR"], "scaleSettings": {
+                "instanceManagementPolicy": "OrderedReady", "minReplicas": 2,
+            }},
+        ],
+    })
+}
+
+/// A Workload of virtual machines that breaks no rule.
+fn machine() -> Value {
+    let mut workload = sandbox();
+    workload["template"]["metadata"] = json!({"annotations": {
+        "compute.datumapis.com/ssh-keys":
+            "admin:ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBQAbgZzVGVyJQVGtJdXhCyHGKx0mbl5hqPEuGAiVJ8H me@example.com\n",
+    }});
+    workload["template"]["spec"]["runtime"] = json!({
+        "resources": {"instanceType": "datumcloud/d1-standard-2"},
+        "virtualMachine": {
+            "volumeAttachments": [{"name": "boot"}],
+            "ports": [{"name": "ssh", "port": 22}],
+        },
+    });
+    workload["template"]["spec"]["volumes"] = json!([{"name": "boot", "disk": {"template": {"spec": {
+        "type": "pd-standard",
+        "populator": {"image": {"name": "datumcloud/ubuntu-2204-lts"}},
+    }}}}]);
+    workload
+}
+
+fn cities() -> BTreeSet<String> {
+    ["DFW", "LHR", "ORD"].map(str::to_owned).into()
+}
+
+/// What an authorizer says about networks.
+type Refusals = BTreeMap<&'static str, NetworkRefusal>;
+
+/// The errors of a Workload, as lines.
+fn lines(workload: &Value) -> Vec<String> {
+    lines_since(None, workload, Refusals::new())
+}
+
+/// Those that the Workload did not have before.
+fn lines_since(former: Option<&Value>, workload: &Value, networks: Refusals) -> Vec<String> {
+    let codes = cities();
+    let verdicts = Verdicts {
+        cities: Some(Cities::new(&codes)),
+        networks,
+    };
+    let (text, former) = (workload.to_string(), former.map(Value::to_string));
+    let spec: WorkloadSpec<'_> = serde_json::from_str(&text).unwrap();
+    let former: Option<WorkloadSpec<'_>> = former
+        .as_deref()
+        .map(|text| serde_json::from_str(text).unwrap());
+    let errors = errors(&spec, former.as_ref(), &verdicts);
+    assert_eq!(errors.more, 0);
+    let lines = errors.listed.into_iter();
+    lines
+        .map(|error| format!("{}: {}", error.field, error.message))
+        .collect()
+}
+
+/// A change of a Workload and the errors that it makes: the path of a value as a JSON pointer, the value, where null
+/// removes it, and the lines.
+type Case = (&'static str, Value, &'static [&'static str]);
+
+fn check(valid: fn() -> Value, cases: &[Case]) {
+    assert_eq!(lines(&valid()), [""; 0]);
+    for (pointer, value, expected) in cases {
+        let mut workload = valid();
+        set(&mut workload, pointer, value.clone());
+        assert_eq!(lines(&workload), *expected, "{pointer} = {value}");
+    }
+}
+
+/// Puts a value into an object, or removes it. The end of a list is `-`.
+fn set(workload: &mut Value, pointer: &str, value: Value) {
+    let (parent, name) = pointer.rsplit_once('/').unwrap();
+    match workload.pointer_mut(parent).unwrap() {
+        Value::Array(list) if name == "-" => list.push(value),
+        Value::Array(list) => list[name.parse::<usize>().unwrap()] = value,
+        Value::Object(fields) if value.is_null() => {
+            assert!(fields.remove(&name.replace("~1", "/")).is_some());
+        }
+        Value::Object(fields) => drop(fields.insert(name.replace("~1", "/"), value)),
+        other => panic!("{pointer}: {other}"),
+    }
+}
+
+#[test]
+fn an_empty_workload_has_four_errors() {
+    assert_eq!(
+        lines(&json!({})),
+        [
+            "spec.template.spec.runtime.resources: Unsupported value: \"\": supported values: \"datumcloud/d1-standard-2\"",
+            "spec.template.spec.runtime: Required value: one of sandbox, virtualMachine",
+            "spec.template.spec.networkInterfaces: Required value: at least one",
+            "spec.placements: Required value: at least one",
+        ]
+    );
+}
+
+#[test]
+fn errors_come_in_the_order_of_the_parts() {
+    let mut workload = machine();
+    for (pointer, value) in [
+        ("/placements/0/name", json!("")),
+        (
+            "/template/spec/networkInterfaces/0/network/name",
+            json!("A"),
+        ),
+        (
+            "/template/spec/runtime/virtualMachine/ports/0/name",
+            json!(""),
+        ),
+        ("/template/spec/volumes/0/name", json!("other")),
+        ("/template/metadata", Value::Null),
+    ] {
+        set(&mut workload, pointer, value);
+    }
+    let fields: Vec<_> = lines(&workload)
+        .into_iter()
+        .map(|line| line.split(": ").next().unwrap().to_owned())
+        .collect();
+    assert_eq!(
+        fields,
+        [
+            "spec.template.annotations[compute.datumapis.com/ssh-keys]",
+            "spec.template.spec.volumes[0].name",
+            "spec.template.spec.runtime.virtualMachine.volumeAttachments[0].name",
+            "spec.template.spec.runtime.virtualMachine.ports[0].name",
+            "spec.template.spec.networkInterfaces[0].network.name",
+            "spec.placements[0].name",
+        ]
+    );
+}

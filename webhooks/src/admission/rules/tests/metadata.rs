@@ -1,0 +1,55 @@
+use serde_json::{Value, json};
+
+use super::{check, lines, machine, set};
+
+const ANNOTATION: &str = "/template/metadata/annotations/compute.datumapis.com~1ssh-keys";
+/// What `ssh-keygen` makes, and what stands in `authorized_keys` beside it; after `ok` what is accepted, after `no` what
+/// is not.
+const ENTRIES: &str = include_str!("authorized_keys");
+
+#[test]
+fn ssh_keys() {
+    check(
+        machine,
+        &[
+            (
+                ANNOTATION,
+                Value::Null,
+                &[
+                    "spec.template.annotations[compute.datumapis.com/ssh-keys]: Required value: a virtual machine needs a \
+                     key to log in with: user:key, one to a line",
+                ],
+            ),
+            (
+                ANNOTATION,
+                json!("\n nonsense\n:ssh-ed25519 x\nme:\n"),
+                &[
+                    "spec.template.annotations[compute.datumapis.com/ssh-keys][0]: Invalid value: \"nonsense\": must be \
+                     user:key",
+                    "spec.template.annotations[compute.datumapis.com/ssh-keys][1]: Required value: the user before the \
+                     colon",
+                    "spec.template.annotations[compute.datumapis.com/ssh-keys][1]: Invalid value: \"ssh-ed25519 x\": must \
+                     be a public key of OpenSSH: type, key, comment",
+                    "spec.template.annotations[compute.datumapis.com/ssh-keys][2]: Invalid value: \"\": must be a public \
+                     key of OpenSSH: type, key, comment",
+                ],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn every_key_of_openssh_is_accepted_and_nothing_else() {
+    for (number, line) in ENTRIES.lines().enumerate() {
+        let (expected, entry) = line.split_at(3);
+        let mut workload = machine();
+        set(&mut workload, ANNOTATION, json!(format!("me:{entry}")));
+        let errors = lines(&workload);
+        assert_eq!(
+            errors.is_empty(),
+            expected == "ok ",
+            "line {}: {errors:?}",
+            number + 1
+        );
+    }
+}

@@ -1,0 +1,79 @@
+use serde_json::{Value, json};
+
+use super::{Refusals, check, lines_since, sandbox, set};
+use crate::admission::rules::NetworkRefusal;
+use crate::admission::workload::WorkloadSpec;
+
+const INTERFACES: &str = "/template/spec/networkInterfaces";
+
+#[test]
+fn network_interfaces() {
+    check(
+        sandbox,
+        &[
+            (
+                INTERFACES,
+                json!([]),
+                &["spec.template.spec.networkInterfaces: Required value: at least one"],
+            ),
+            (
+                INTERFACES,
+                json!([{"network": {"name": "a"}}, {"network": {"name": "Not_A_Label"}}]),
+                &[
+                    "spec.template.spec.networkInterfaces[1].network.name: Invalid value: \"Not_A_Label\": a lowercase RFC \
+                     1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an \
+                     alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
+                     '[a-z0-9]([-a-z0-9]*[a-z0-9])?')",
+                ],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn what_the_authorizer_says_stands_at_the_interface() {
+    let mut workload = sandbox();
+    let interfaces = json!([
+        {"network": {"name": "allowed"}},
+        {"network": {"name": "denied"}},
+        {"network": {"name": "unknown"}},
+        {"network": {"name": "denied"}},
+    ]);
+    set(&mut workload, INTERFACES, interfaces);
+    let refusals = Refusals::from([
+        ("denied", NetworkRefusal::Denied("no right".into())),
+        ("unknown", NetworkRefusal::NotReviewed("no answer".into())),
+    ]);
+    assert_eq!(
+        lines_since(None, &workload, refusals),
+        [
+            "spec.template.spec.networkInterfaces[1].network: Forbidden: no right",
+            "spec.template.spec.networkInterfaces[2].network: Internal error: no answer",
+            "spec.template.spec.networkInterfaces[3].network: Forbidden: no right",
+        ]
+    );
+}
+
+#[test]
+fn each_network_is_asked_for_once_and_none_that_was_used_before() {
+    let workload = |networks: &[&str]| -> Value {
+        let interfaces = networks
+            .iter()
+            .map(|name| json!({"network": {"name": name}}));
+        json!({"template": {"spec": {"networkInterfaces": interfaces.collect::<Vec<_>>()}}})
+    };
+    let new = |former: Option<&[&str]>, networks: &[&str]| -> Vec<String> {
+        let (text, former) = (
+            workload(networks).to_string(),
+            former.map(|former| workload(former).to_string()),
+        );
+        let spec: WorkloadSpec<'_> = serde_json::from_str(&text).unwrap();
+        let former: Option<WorkloadSpec<'_>> = former
+            .as_deref()
+            .map(|text| serde_json::from_str(text).unwrap());
+        let new = crate::admission::rules::new_networks(&spec, former.as_ref());
+        new.into_iter().map(str::to_owned).collect()
+    };
+    assert_eq!(new(None, &["b", "a", "b", "Not_A_Label", ""]), ["b", "a"]);
+    assert_eq!(new(Some(&["a", "c"]), &["b", "a"]), ["b"]);
+}

@@ -1,0 +1,254 @@
+//! Volumes of an instance.
+
+use std::collections::HashSet;
+
+use api::quantity::Amount;
+
+use super::names::check_unique_label;
+use crate::admission::path::Path;
+use crate::admission::problem::{Problem, Report, supported};
+use crate::admission::workload::{
+    ConfigMap, Disk, DiskSpec, InstanceSpec, Item, Populator, Secret, StorageRequest, Volume,
+};
+
+const DISK_TYPES: [&str; 1] = ["pd-standard"];
+const IMAGES: [&str; 1] = ["datumcloud/ubuntu-2204-lts"];
+const FILESYSTEMS: [&str; 1] = ["ext4"];
+/// Permission bits of a file.
+const MODES: std::ops::RangeInclusive<i32> = 0..=0o777;
+const GI: i128 = 1 << 30;
+/// Bounds of a disk, in Gi.
+const DISK_MIN: i128 = 10;
+const DISK_MAX: i128 = 100;
+/// What an image needs, in Gi.
+const IMAGE_MIN: i128 = 25;
+const ONE_SOURCE: &str = "may not specify more than one volume source";
+
+pub(super) fn check(instance: &Path<'_>, values: &InstanceSpec<'_>, report: &mut Report<'_>) {
+    let path = instance.field("volumes");
+    let attached = attached(values);
+    let defaults: Vec<_> = (0..values.volumes.len())
+        .map(|index| format!("persistent-disk-{index}"))
+        .collect();
+    let (mut names, mut devices) = (HashSet::new(), HashSet::new());
+    for ((index, volume), default) in values.volumes.iter().enumerate().zip(&defaults) {
+        let name = volume.name.as_ref();
+        let path = path.element(index, name);
+        let is_first = !names.contains(name);
+        check_unique_label(&path.field("name"), name, &mut names, report);
+        if is_first && !name.is_empty() && !attached.contains(name) {
+            report(
+                &path.field("name"),
+                Problem::required(
+                    "the volume must be attached by a container or the virtual machine",
+                ),
+            );
+        }
+        let disk = volume.disk.as_ref();
+        let device = disk.and_then(|disk| disk.device_name.as_ref());
+        let device = device.map_or(default.as_str(), |name| name.0.as_ref());
+        if !devices.insert(device) {
+            let path = path.field("disk");
+            report(&path.field("deviceName"), Problem::duplicate(device));
+        }
+        check_source(&path, volume, report);
+    }
+}
+
+/// The names of volumes that something attaches.
+fn attached<'a>(values: &'a InstanceSpec<'_>) -> HashSet<&'a str> {
+    let runtime = &values.runtime;
+    let containers = runtime
+        .sandbox
+        .iter()
+        .flat_map(|sandbox| &sandbox.containers);
+    let of_containers = containers.flat_map(|container| &container.volume_attachments);
+    let machine = runtime.virtual_machine.iter();
+    let of_machine = machine.flat_map(|machine| &machine.volume_attachments);
+    of_containers
+        .chain(of_machine)
+        .map(|attachment| attachment.name.as_ref())
+        .collect()
+}
+
+/// One source is allowed; those after the first are forbidden, and not looked at.
+fn check_source(volume: &Path<'_>, values: &Volume<'_>, report: &mut Report<'_>) {
+    let Volume {
+        disk,
+        config_map,
+        secret,
+        ..
+    } = values;
+    let (disk_path, config_map_path, secret_path) = (
+        volume.field("disk"),
+        volume.field("configMap"),
+        volume.field("secret"),
+    );
+    if disk.is_none() && config_map.is_none() && secret.is_none() {
+        report(volume, Problem::required("must specify a volume source"));
+    }
+    if let Some(disk) = disk {
+        check_disk(&disk_path, disk, report);
+    }
+    match config_map {
+        Some(source) if disk.is_some() => {
+            report(&config_map_path, Problem::forbidden(source, ONE_SOURCE));
+        }
+        Some(source) => check_config_map(&config_map_path, source, report),
+        None => {}
+    }
+    match secret {
+        Some(source) if disk.is_some() || config_map.is_some() => {
+            report(&secret_path, Problem::forbidden(source, ONE_SOURCE));
+        }
+        Some(source) => check_secret(&secret_path, source, report),
+        None => {}
+    }
+}
+
+fn check_disk(disk: &Path<'_>, values: &Disk<'_>, report: &mut Report<'_>) {
+    let template = disk.field("template");
+    let Some(values) = &values.template else {
+        return report(&template, Problem::required("what the disk is made from"));
+    };
+    let DiskSpec {
+        type_,
+        populator,
+        resources,
+    } = &values.spec;
+    let spec = template.field("spec");
+    // The API server puts the one type there is in the place of none.
+    if let Some(type_) = type_
+        && !DISK_TYPES.contains(&type_.0.as_ref())
+    {
+        report(
+            &spec.field("type"),
+            Problem::not_supported(&type_.0, supported(DISK_TYPES)),
+        );
+    }
+    // The baseline leaves `spec` out of this path.
+    if let Some(populator) = populator {
+        check_populator(&template.field("populator"), populator, report);
+    }
+    let has_image = values.has_image();
+    let path = spec.field("resources");
+    let Some(resources) = resources else {
+        if !has_image {
+            report(
+                &path,
+                Problem::required("a disk that is not populated by an image needs a size"),
+            );
+        }
+        return;
+    };
+    let path = path.field("requests");
+    match &resources.requests {
+        Some(requests) => check_size(&path.key("storage"), requests, has_image, report),
+        None => report(&path, Problem::required("")),
+    }
+}
+
+fn check_populator(path: &Path<'_>, values: &Populator<'_>, report: &mut Report<'_>) {
+    let Populator { image, filesystem } = values;
+    if let Some(image) = image
+        && !IMAGES.contains(&image.name.as_ref())
+    {
+        let path = path.field("image");
+        report(
+            &path.field("name"),
+            Problem::not_supported(&image.name, supported(IMAGES)),
+        );
+    }
+    let Some(filesystem) = filesystem else {
+        return;
+    };
+    let path = path.field("filesystem");
+    let type_ = filesystem.type_.as_ref();
+    if image.is_some() {
+        report(
+            &path,
+            Problem::forbidden(type_, "may not specify more than one populator"),
+        );
+    } else if !FILESYSTEMS.contains(&type_) {
+        report(
+            &path.field("type"),
+            Problem::not_supported(type_, supported(FILESYSTEMS)),
+        );
+    }
+}
+
+fn check_size(
+    path: &Path<'_>,
+    requests: &StorageRequest,
+    has_image: bool,
+    report: &mut Report<'_>,
+) {
+    let Some(size) = &requests.storage else {
+        return report(path, Problem::required(""));
+    };
+    let mut invalid = |rule: String| report(path, Problem::invalid(size.0.as_str(), rule));
+    let bytes = match size.amount().as_ref().map(|amount: &Amount| amount.nanos()) {
+        Ok(nanos) if nanos > 0 => nanos,
+        Ok(_) => return invalid("must be greater than 0".to_owned()),
+        Err(error) => return invalid(error.to_string()),
+    };
+    let gi = |count: i128| count * GI * NANOS;
+    let rules = [
+        (
+            bytes < gi(DISK_MIN),
+            format!("must be greater than or equal to {DISK_MIN}Gi"),
+        ),
+        (
+            bytes > gi(DISK_MAX),
+            format!("must be less than or equal to {DISK_MAX}Gi"),
+        ),
+        (bytes % gi(1) != 0, "must be a multiple of 1Gi".to_owned()),
+    ];
+    if has_image && bytes < gi(IMAGE_MIN) && rules.iter().all(|(broken, _)| !broken) {
+        return invalid(format!(
+            "must be greater than or equal to {IMAGE_MIN}Gi, the size of the image"
+        ));
+    }
+    for (_, rule) in rules.into_iter().filter(|(broken, _)| *broken) {
+        invalid(rule);
+    }
+}
+
+const NANOS: i128 = 1_000_000_000;
+
+fn check_config_map(path: &Path<'_>, values: &ConfigMap<'_>, report: &mut Report<'_>) {
+    if values.name.is_empty() {
+        report(&path.field("name"), Problem::required(""));
+    }
+    check_files(path, values.default_mode, &values.items, report);
+}
+
+fn check_secret(path: &Path<'_>, values: &Secret<'_>, report: &mut Report<'_>) {
+    if values.name.is_empty() {
+        report(&path.field("secretName"), Problem::required(""));
+    }
+    check_files(path, values.default_mode, &values.items, report);
+}
+
+/// The files that a ConfigMap or a Secret is made into: all keys, under their own names.
+fn check_files(
+    path: &Path<'_>,
+    default_mode: Option<i32>,
+    items: &[Item<'_>],
+    report: &mut Report<'_>,
+) {
+    if let Some(mode) = default_mode
+        && !MODES.contains(&mode)
+    {
+        report(
+            &path.field("defaultMode"),
+            Problem::invalid(mode, "must be between 0 and 0777 (octal), inclusive"),
+        );
+    }
+    if !items.is_empty() {
+        report(
+            &path.field("items"),
+            Problem::forbidden(items, "every key becomes a file, under its own name"),
+        );
+    }
+}
