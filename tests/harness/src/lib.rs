@@ -24,6 +24,7 @@ pub mod plane;
 mod ports;
 pub mod process;
 pub mod provider;
+mod registration;
 pub mod rivals;
 pub mod tether;
 pub mod wait;

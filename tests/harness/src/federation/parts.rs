@@ -3,16 +3,13 @@
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, ensure};
-use serde_json::Value;
-
 use super::{CellConfig, Setup};
 use crate::manager::{ManagerPorts, deploy};
 use crate::objects::apply;
 use crate::plane::{Plane, PlanePorts, flag};
 use crate::ports::Ports;
 use crate::process::{Process, Program};
-use crate::{karmada, provider};
+use crate::{karmada, provider, registration};
 
 /// File that Karmada knows the interpreter by.
 const INTERPRETER: &str = "base/federation/resource-interpreter-webhook.yaml";
@@ -94,20 +91,6 @@ pub(super) async fn register_interpreter(
     port: u16,
     ca_bundle: &str,
 ) -> anyhow::Result<()> {
-    let file = deploy().join(INTERPRETER);
-    let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
-    let mut configuration: Value =
-        serde_saphyr::from_str(&text).with_context(|| file.display().to_string())?;
-    let webhooks = configuration
-        .get_mut("webhooks")
-        .and_then(Value::as_array_mut);
-    let webhooks = webhooks.with_context(|| format!("{}: no webhooks", file.display()))?;
-    ensure!(!webhooks.is_empty(), "{}: no webhooks", file.display());
-    for webhook in webhooks {
-        webhook["clientConfig"] = serde_json::json!({
-            "url": format!("https://127.0.0.1:{port}/interpret"),
-            "caBundle": ca_bundle,
-        });
-    }
-    apply(&hub.client(), &configuration).await.map(drop)
+    let registration = registration::at_port(INTERPRETER, port, ca_bundle)?;
+    apply(&hub.client(), &registration).await.map(drop)
 }

@@ -12,58 +12,23 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use crate::objects::apply;
-use crate::wait;
+use crate::{registration, wait};
 
 /// Time for an API server to ask who is registered.
 const EFFECTIVE: Duration = Duration::from_secs(20);
 /// Label of what only the harness's own webhook is asked about.
 const PROBE: &str = "harness.compute.datumapis.com/probe";
 
-/// How webhooks are registered of one of the two kinds.
-struct Registration {
-    kind: &'static str,
-    name: &'static str,
-    webhook: &'static str,
-    path: &'static str,
-}
-
-const MUTATING: Registration = Registration {
-    kind: "MutatingWebhookConfiguration",
-    name: "compute-mutating",
-    webhook: "mworkload.kb.io",
-    path: "mutate-compute-datumapis-com-v1alpha-workload",
-};
-const VALIDATING: Registration = Registration {
-    kind: "ValidatingWebhookConfiguration",
-    name: "compute-validating",
-    webhook: "vworkload.kb.io",
-    path: "validate-compute-datumapis-com-v1alpha-workload",
-};
+const MUTATING: &str = "MutatingWebhookConfiguration";
+const VALIDATING: &str = "ValidatingWebhookConfiguration";
 
 /// Registers the webhook server at this port, and waits until the API server asks it.
 pub(super) async fn register(client: &Client, port: u16, ca_bundle: &str) -> anyhow::Result<()> {
-    for registration in [MUTATING, VALIDATING] {
-        let Registration {
-            kind,
-            name,
-            webhook,
-            path,
-        } = registration;
-        let url = format!("https://127.0.0.1:{port}/{path}");
-        let webhook = json!({
-            "name": webhook,
-            "admissionReviewVersions": ["v1"],
-            "clientConfig": {"url": url, "caBundle": ca_bundle},
-            "failurePolicy": "Fail",
-            "sideEffects": "None",
-            "rules": [{
-                "apiGroups": ["compute.datumapis.com"],
-                "apiVersions": ["v1alpha"],
-                "operations": ["CREATE", "UPDATE"],
-                "resources": ["workloads"],
-            }],
-        });
-        apply(client, &configuration(kind, name, &webhook)).await?;
+    for (kind, file) in [
+        (MUTATING, "base/webhook/mutating-webhook.yaml"),
+        (VALIDATING, "base/webhook/validating-webhook.yaml"),
+    ] {
+        apply(client, &registration::at_port(file, port, ca_bundle)?).await?;
         until_effective(client, kind, ca_bundle).await?;
     }
     Ok(())
@@ -113,7 +78,7 @@ async fn until_effective(client: &Client, kind: &str, ca_bundle: &str) -> anyhow
     })
     .await?;
     let params = DeleteParams::default();
-    if kind == MUTATING.kind {
+    if kind == MUTATING {
         let api: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
         api.delete(name, &params).await?;
     } else {
