@@ -25,7 +25,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
         &["api", "certs", "controllers", "planes", "webhooks"],
     ),
     ("controllers", &["api", "planes"]),
-    ("fuzz", &["api", "interpreters"]),
+    ("fuzz", &["api", "interpreters", "webhooks"]),
     ("harness", &["api", "planes"]),
     ("interpreters", &["api"]),
     ("planes", &["api"]),

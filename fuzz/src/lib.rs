@@ -9,6 +9,8 @@
     reason = "a panic is what a fuzzer looks for"
 )]
 
+mod admission;
+
 use api::quantity::Amount;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -16,6 +18,8 @@ use interpreters::{Interpretation, Kind, Operation};
 use jiff::Timestamp;
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+pub use admission::admit;
 
 /// A body is refused, or its answer is one that Karmada's client takes (karmada.md 1.3 and 1.4). It is the same where the
 /// body is not written as Karmada does, and so is read another way.

@@ -49,6 +49,9 @@ fn edits() -> impl Strategy<Value = Vec<Edit>> {
         b"\xff",
         b"\"status\":",
         b"\"replicas\":",
+        b"\"CREATE\"",
+        b"\"name\":",
+        b"\"disk\":",
     ]);
     let comes = prop_oneof![
         3 => token.prop_map(<[u8]>::to_vec),
@@ -73,6 +76,9 @@ fn edited(text: &[u8], edits: &[Edit]) -> Vec<u8> {
 
 #[test]
 fn the_corpus_holds() {
+    for body in corpus("admit") {
+        fuzz::admit(&body);
+    }
     for body in corpus("interpret") {
         fuzz::interpret(&body);
     }
@@ -85,7 +91,13 @@ fn the_corpus_holds() {
 #[test]
 fn nesting_is_bounded() {
     for nested in ["[".repeat(1 << 20), "{\"a\":".repeat(1 << 18)] {
+        fuzz::admit(nested.as_bytes());
         fuzz::interpret(nested.as_bytes());
+        for body in corpus("admit") {
+            let text = String::from_utf8_lossy(&body)
+                .replace("{\"minReplicas\"", &format!("{nested}{{\"minReplicas\""));
+            fuzz::admit(text.as_bytes());
+        }
         for body in corpus("interpret") {
             let text = String::from_utf8_lossy(&body)
                 .replace("{\"replicas\"", &format!("{nested}{{\"replicas\""));
@@ -100,6 +112,12 @@ proptest! {
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
+
+    #[test]
+    fn an_edited_workload_holds(which in any::<Index>(), edits in edits()) {
+        let corpus = corpus("admit");
+        fuzz::admit(&edited(&corpus[which.index(corpus.len())], &edits));
+    }
 
     #[test]
     fn an_edited_body_holds(which in any::<Index>(), edits in edits()) {

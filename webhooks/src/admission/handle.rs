@@ -8,18 +8,14 @@ use axum::extract::{Request as HttpRequest, State};
 use axum::response::Response;
 use futures::{StreamExt, stream};
 use http::StatusCode;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
-use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 use tracing::{debug, warn};
 
-use super::field_errors::{FieldError, FieldErrors};
 use super::identity;
 use super::projects::{AccessReview, Decision, ProjectError, Projects};
 use super::review::{self, Denial, Request, UserInfo};
-use super::rules::{self, Cities, NetworkRefusal, Verdicts};
-use super::workload::WorkloadSpec;
+use super::rules::{Cities, NetworkRefusal, Verdicts};
+use super::subject::{Subject, expect_workload};
 use crate::Shared;
 use crate::body::{self, Refusal};
 use crate::metrics::Webhook;
@@ -70,9 +66,9 @@ async fn answer(
     part.leave_place();
     let begin = Instant::now();
     let request = review::decode(&body).map_err(Refusal::Malformed)?;
-    let outcome = match (expect_workload(&request), webhook) {
-        (Ok(()), Webhook::Validate) => validate_workload(&**projects, &request, deadline).await,
-        (expected, _) => expected,
+    let outcome = match webhook {
+        Webhook::Mutate => expect_workload(&request),
+        Webhook::Validate => validate_workload(&**projects, &request, deadline).await,
     };
     let label = match &outcome {
         Ok(()) => "allowed",
@@ -106,87 +102,31 @@ fn tell(shared: &Shared, request: &Request<'_>, denial: Option<&Denial>) {
     }
 }
 
-fn expect_workload(request: &Request<'_>) -> Result<(), Denial> {
-    let kind = &request.kind;
-    let is_workload = kind.group == api::GROUP && kind.kind == "Workload";
-    match is_workload && kind.version == api::VERSION {
-        true => Ok(()),
-        false => Err(Denial::bad_request(
-            &request.name,
-            format!(
-                "request.kind: {}/{} {} is not admitted here, Workload of {} is",
-                kind.group,
-                kind.version,
-                kind.kind,
-                api::API_VERSION
-            ),
-        )),
-    }
-}
-
-/// The parts of an object by which it is decided whether it is looked at.
-#[derive(Default, Deserialize)]
-struct Object<'a> {
-    #[serde(default)]
-    metadata: Metadata,
-    #[serde(borrow)]
-    spec: Option<&'a RawValue>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    deletion_timestamp: Option<IgnoredAny>,
-}
-
 async fn validate_workload(
     projects: &dyn Projects,
     request: &Request<'_>,
     deadline: Instant,
 ) -> Result<(), Denial> {
-    let is_update = request.operation == "UPDATE";
-    if !(is_update || request.operation == "CREATE") || !request.sub_resource.is_empty() {
+    let Some(subject) = Subject::read(request)? else {
         return Ok(());
-    }
-    let name = request.name.as_ref();
-    let object: Object<'_> = read(name, "", request.object)?;
-    let former: Object<'_> = match is_update {
-        true => read(name, "", request.old_object)?,
-        false => Object::default(),
-    };
-    // Finalizers must be able to go, whatever the object is like.
-    if object.metadata.deletion_timestamp.is_some()
-        || is_update && object.spec.map(RawValue::get) == former.spec.map(RawValue::get)
-    {
-        return Ok(());
-    }
-    let workload: WorkloadSpec<'_> = read(name, "spec", object.spec)?;
-    // What could not be read before has no errors that are known.
-    let former: Option<WorkloadSpec<'_>> = match is_update {
-        true => read(name, "spec", former.spec).ok(),
-        false => None,
     };
     let codes;
     let mut verdicts = Verdicts::default();
-    if rules::has_new_cities(&workload, former.as_ref()) {
+    if subject.has_new_cities() {
         codes = projects
             .cities(&project(projects, request)?)
             .map_err(|error| match error {
-                ProjectError::Unknown(problem) => Denial::forbidden(name, &problem),
-                ProjectError::Unavailable(problem) => Denial::unavailable(name, &problem),
+                ProjectError::Unknown(problem) => Denial::forbidden(&request.name, &problem),
+                ProjectError::Unavailable(problem) => Denial::unavailable(&request.name, &problem),
             })?;
         verdicts.cities = Some(Cities::new(&codes));
     }
-    let networks = rules::new_networks(&workload, former.as_ref());
+    let networks = subject.new_networks();
     if !networks.is_empty() {
         let project = project(projects, request)?;
         verdicts.networks = reviews(projects, &project, request, &networks, deadline).await;
     }
-    let errors = rules::errors(&workload, former.as_ref(), &verdicts);
-    match errors.listed.is_empty() {
-        true => Ok(()),
-        false => Err(Denial::invalid(name, errors)),
-    }
+    subject.check(&verdicts)
 }
 
 fn project(projects: &dyn Projects, request: &Request<'_>) -> Result<ProjectName, Denial> {
@@ -195,41 +135,6 @@ fn project(projects: &dyn Projects, request: &Request<'_>) -> Result<ProjectName
         None => identity::project(&request.user_info)
             .map_err(|error| Denial::forbidden(&request.name, &error.to_string())),
     }
-}
-
-/// Reads a part of the object; `path` is where it stands. What is absent is empty.
-fn read<'a, T: Deserialize<'a> + Default>(
-    name: &str,
-    path: &str,
-    text: Option<&'a RawValue>,
-) -> Result<T, Denial> {
-    let Some(text) = text else {
-        return Ok(T::default());
-    };
-    serde_json::from_str(text.get()).or_else(|_| {
-        // Once more, keeping track of the path: that costs time, which only an error is worth.
-        let text = &mut serde_json::Deserializer::from_str(text.get());
-        serde_path_to_error::deserialize(text).map_err(|error| {
-            let field = match (path, error.path().to_string().as_str()) {
-                ("", field) => field.to_owned(),
-                (path, ".") => path.to_owned(),
-                (path, field) => format!("{path}.{field}"),
-            };
-            // The place in a text that no one sees helps no one.
-            let problem = error.inner().to_string();
-            let problem = problem.split(" at line ").next().unwrap_or_default();
-            let error = FieldError {
-                field,
-                reason: "FieldValueTypeInvalid",
-                message: format!("Invalid value: {problem}"),
-            };
-            let errors = FieldErrors {
-                listed: vec![error],
-                more: 0,
-            };
-            Denial::invalid(name, errors)
-        })
-    })
 }
 
 /// Which of the networks must not be used. All are asked for together, until the deadline.

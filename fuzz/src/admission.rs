@@ -1,0 +1,96 @@
+//! Admission, whatever is asked.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use webhooks::admission;
+
+/// A body is refused, or its answer is one that API servers take (Kubernetes: Dynamic Admission Control). It is the same each
+/// time; and whatever an object is like, an update that leaves what it says as it is is allowed.
+pub fn admit(body: &[u8]) {
+    let cities: BTreeSet<String> = ["DFW", "LHR", "ORD"].map(str::to_owned).into();
+    let validate = |body: &[u8]| admission::validate_alone(body, &cities);
+    let answer = validate(body);
+    assert_eq!(answer, validate(body));
+    let Ok(answer) = answer else { return };
+    let answer: Value = serde_json::from_slice(&answer).expect("the answer is JSON");
+    assert_eq!(answer["apiVersion"], "admission.k8s.io/v1");
+    assert_eq!(answer["kind"], "AdmissionReview");
+    let response = &answer["response"];
+    assert!(response["uid"].as_str().is_some_and(|uid| !uid.is_empty()));
+    let allowed = response["allowed"].as_bool().expect("a boolean");
+    assert_eq!(response.get("status").is_none(), allowed);
+    let errors = match allowed {
+        true => Vec::new(),
+        false => causes(&response["status"]),
+    };
+    let of_types = |cause: &Value| cause["reason"] == "FieldValueTypeInvalid";
+    if !errors.iter().any(of_types) {
+        unchanged(body, &validate);
+    }
+}
+
+/// What is said to the user.
+fn causes(status: &Value) -> Vec<Value> {
+    let code = status["code"].as_u64().expect("a code");
+    assert!((400..600).contains(&code), "{code}");
+    assert!(
+        status["message"]
+            .as_str()
+            .is_some_and(|text| !text.is_empty())
+    );
+    let causes = status["details"]["causes"].as_array();
+    let causes = causes.cloned().unwrap_or_default();
+    assert_eq!(code == 422, !causes.is_empty());
+    assert!(causes.len() <= 101);
+    for cause in &causes {
+        assert!(
+            cause["reason"]
+                .as_str()
+                .is_some_and(|text| !text.is_empty())
+        );
+        // A long value is cut off.
+        assert!(
+            cause["message"]
+                .as_str()
+                .is_some_and(|text| text.len() < 4096)
+        );
+    }
+    causes
+}
+
+/// The object is updated to what says the same.
+fn unchanged(body: &[u8], validate: &impl Fn(&[u8]) -> Result<Vec<u8>, String>) {
+    // Of a name that comes twice the last one counts here, and the first one there.
+    let Ok(mut review) = serde_json::from_slice::<Value>(body) else {
+        return;
+    };
+    let object = review["request"]["object"].clone();
+    if !object.is_object() {
+        return;
+    }
+    // Written otherwise, so that it is looked at.
+    let mut written_otherwise = object.clone();
+    if let Some(spec) = written_otherwise
+        .get_mut("spec")
+        .and_then(Value::as_object_mut)
+    {
+        spec.insert("of another version".into(), json!(0));
+    }
+    review["request"]["operation"] = json!("UPDATE");
+    review["request"]["oldObject"] = object;
+    review["request"]["object"] = written_otherwise;
+    let Ok(answer) = validate(review.to_string().as_bytes()) else {
+        return;
+    };
+    let answer: Value = serde_json::from_slice(&answer).expect("the answer is JSON");
+    let status = &answer["response"]["status"];
+    let of_types = |cause: &Value| cause["reason"] == "FieldValueTypeInvalid";
+    let unreadable = status["details"]["causes"]
+        .as_array()
+        .is_some_and(|causes| causes.iter().any(of_types));
+    assert!(
+        answer["response"]["allowed"] == true || status["code"] == 400 || unreadable,
+        "{answer}"
+    );
+}
