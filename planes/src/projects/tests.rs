@@ -123,8 +123,7 @@ async fn a_project_that_never_answers_delays_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_project_keeps_the_process_from_being_ready_for_a_while_only_and_only_if_it_was_in_the_first_list()
- {
+async fn a_project_of_the_first_list_holds_readiness_back_for_a_while() {
     let (discovery, planes) = prepared();
     planes["a"].set(Mood::Hangs);
     let bench = start(discovery, planes);
