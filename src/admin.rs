@@ -9,6 +9,7 @@ use axum::routing::get;
 use certs::{Authorities, reload};
 use controllers::wiring::Synced;
 use http::StatusCode;
+use planes::Projects;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -19,6 +20,8 @@ pub(crate) struct Readiness {
     pub(crate) stopping: CancellationToken,
     /// The caches of the controllers.
     pub(crate) caches: Vec<Synced>,
+    /// The projects that admission serves, if it is on.
+    pub(crate) projects: Option<Projects>,
     /// What the webhook server serves with, if it is on.
     pub(crate) certificate: Option<Certificate>,
 }
@@ -67,6 +70,7 @@ impl Readiness {
         }
         let pending = self.caches.iter().flat_map(Synced::pending);
         missing.extend(pending.map(|cache| format!("not listed yet: {cache}")));
+        missing.extend(self.projects.iter().flat_map(Projects::pending));
         missing.extend(self.certificate.as_ref().and_then(Certificate::missing));
         missing
     }

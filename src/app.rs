@@ -1,20 +1,26 @@
 //! The wiring of the process: what is started, in which order, and how it ends.
 
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use api::{CellName, ProjectName};
 use certs::{Acceptor, Certificates, Reloader};
+use controllers::ca_bundle::{Delays, Registration};
 use controllers::wiring::Synced;
-use controllers::{ca_bundle::Delays, cell, management};
+use controllers::{cell, management};
 use kube::Client;
-use planes::{Tasks, clock, connect};
+use planes::connect::{self, ConnectError};
+use planes::projects::DiscoveryKind;
+use planes::{Projects, Tasks, clock};
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::admin::{self, Certificate, Readiness};
+use crate::admission::Admission;
 use crate::args::{Args, BindAddress, Unset};
 use crate::config::{Config, Discovery, MetricsServer, WebhookServer};
 use crate::leadership::Lease;
@@ -68,10 +74,18 @@ impl App {
         let own = app.own_cluster(&config).await?;
         app.start_controllers(&config, own.as_ref()).await?;
         let serves_webhooks = config.webhooks.is_some();
-        let certificate = app.start_webhooks(config.webhooks).await?;
+        let admission = match app.serves_admission(&config) {
+            true => app.start_projects(&config.discovery, own.as_ref()).await?,
+            false => None,
+        };
+        let projects = admission
+            .as_ref()
+            .map(|(admission, _)| admission.projects.clone());
+        let certificate = app.start_webhooks(config.webhooks, admission).await?;
         let readiness = Readiness {
             stopping: app.servers.draining.clone(),
             caches: std::mem::take(&mut app.caches),
+            projects,
             certificate,
         };
         app.start_admin(readiness).await?;
@@ -133,15 +147,25 @@ impl App {
                 "metricsServer.secureServing, which is on unless it is false,",
             ),
         ];
-        let Some((_, who)) = needs.into_iter().find(|(needs, _)| *needs) else {
+        let who = needs.into_iter().find(|(needs, _)| *needs);
+        let who = who.map(|(_, who)| who);
+        let is_the_project = self.serves_admission(config) && config.discovery == Discovery::Single;
+        if who.is_none() && !is_the_project {
             return Ok(None);
-        };
+        }
         let Unset(path) = &args.kubeconfig;
-        let config = connect::own_cluster(path.as_deref()).await;
-        let config = config.with_context(|| match path {
-            Some(_) => "--kubeconfig".to_owned(),
-            None => format!("{who} needs the own cluster"),
-        })?;
+        let config = match (connect::own_cluster(path.as_deref()).await, who) {
+            (Err(error @ ConnectError::NotInCluster(_)), None) => {
+                // Karmada can be answered without.
+                warn!(%error, "admission is not served");
+                return Ok(None);
+            }
+            (config, who) => config.with_context(|| match (path, who) {
+                (None, Some(who)) => format!("{who} needs the own cluster"),
+                (None, None) => "webhookServer".to_owned(),
+                (Some(_), _) => "--kubeconfig".to_owned(),
+            })?,
+        };
         Ok(Some(connect::client(config, &user_agent("own"))?))
     }
 
@@ -212,29 +236,87 @@ impl App {
         Ok(())
     }
 
+    /// Whether the webhook server is asked about the objects of projects: there are none in a cell.
+    fn serves_admission(&self, config: &Config) -> bool {
+        config.webhooks.is_some() && !self.args.enable_cell_controllers
+    }
+
+    /// The projects that admission serves, if any are known, and where its webhooks are registered.
+    async fn start_projects(
+        &self,
+        discovery: &Discovery,
+        own: Option<&Client>,
+    ) -> anyhow::Result<Option<(Admission, Client)>> {
+        // They are asked until the last request is answered.
+        let (tasks, metrics) = (&self.servers.tasks, &self.planes_metrics);
+        let milo = match discovery {
+            Discovery::Single => {
+                let Some(client) = own.cloned() else {
+                    return Ok(None);
+                };
+                let name = ProjectName::new(SINGLE)?;
+                let admission = Admission {
+                    projects: Projects::single(tasks, name.clone(), client.clone(), metrics),
+                    only: Some(name),
+                };
+                return Ok(Some((admission, client)));
+            }
+            Discovery::Milo(milo) => milo,
+        };
+        let config = async |field, path: &Option<PathBuf>| {
+            let path = path.as_deref().or(self.args.kubeconfig.0.as_deref());
+            let config = connect::own_cluster(path).await;
+            config.with_context(|| format!("discovery.{field}"))
+        };
+        let root = config("discoveryKubeconfigPath", &milo.discovery_kubeconfig).await?;
+        let client = connect::client(root, &user_agent("discovery"))?;
+        let discovery = planes::projects::Discovery {
+            client: client.clone(),
+            kind: match milo.internal_service_discovery {
+                true => DiscoveryKind::ProjectControlPlane,
+                false => DiscoveryKind::Project,
+            },
+            template: config("projectKubeconfigPath", &milo.project_kubeconfig).await?,
+            user_agent: user_agent("admission"),
+        };
+        let admission = Admission {
+            projects: Projects::discover(tasks, discovery, metrics)
+                .context("discovery.projectKubeconfigPath")?,
+            only: None,
+        };
+        Ok(Some((admission, client)))
+    }
+
     async fn start_webhooks(
         &mut self,
         server: Option<WebhookServer>,
+        admission: Option<(Admission, Client)>,
     ) -> anyhow::Result<Option<Certificate>> {
         let Some(WebhookServer { address, files }) = server else {
             return Ok(None);
         };
         let args = &self.args;
+        let mut registrations = Vec::new();
         // A cell has no right to what is registered on the hub.
-        let tells_callers = args.federation_kubeconfig.0.is_some() && !args.enable_cell_controllers;
-        let callers = match tells_callers {
-            true => Some(Callers {
-                tasks: &self.work,
-                hub: self.hub("management").await?,
-                delays: Delays {
-                    trust: args.ca_bundle_delay,
-                    retirement: args.ca_bundle_retirement,
-                },
-                metrics: self.planes_metrics.clone(),
-                may_write: self.may_write.clone(),
-            }),
-            false => None,
-        };
+        if args.federation_kubeconfig.0.is_some() && !args.enable_cell_controllers {
+            registrations.push((Registration::INTERPRETER, self.hub("management").await?));
+        }
+        let mut projects: Option<Arc<dyn webhooks::admission::Projects>> = None;
+        if let Some((admission, client)) = admission {
+            let kinds = [Registration::MUTATING, Registration::VALIDATING];
+            registrations.extend(kinds.map(|kind| (kind, client.clone())));
+            projects = Some(Arc::new(admission));
+        }
+        let callers = (!registrations.is_empty()).then(|| Callers {
+            tasks: &self.work,
+            registrations,
+            delays: Delays {
+                trust: args.ca_bundle_delay,
+                retirement: args.ca_bundle_retirement,
+            },
+            metrics: self.planes_metrics.clone(),
+            may_write: self.may_write.clone(),
+        });
         let (acceptor, certificate) = webhook_server::follow_certificate(
             &self.servers,
             &mut self.registry,
@@ -250,6 +332,7 @@ impl App {
                 &args.server,
                 listener,
                 acceptor,
+                projects,
             );
         }
         Ok(Some(certificate))

@@ -65,10 +65,18 @@ async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
         }
         None => self_signed(args, port)?,
     };
-    webhook_server::serve(&servers, &mut registry, &args.server, listener, acceptor);
+    webhook_server::serve(
+        &servers,
+        &mut registry,
+        &args.server,
+        listener,
+        acceptor,
+        None,
+    );
     let readiness = Readiness {
         stopping: servers.draining.clone(),
         caches: Vec::new(),
+        projects: None,
         certificate,
     };
     if let Some(listener) = health_probes {

@@ -1,6 +1,7 @@
 //! The compute-federation binary: command line, configuration, wiring, admin endpoints and drain. No domain logic.
 
 mod admin;
+mod admission;
 mod app;
 mod args;
 mod config;

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 
 use certs::{Acceptor, Authorities, CertificateError, Files, Reloader, reload};
-use controllers::ca_bundle::{self, Delays, Mounted};
+use controllers::ca_bundle::{self, Delays, Mounted, Registration};
 use kube::Client;
 use planes::{Tasks, clock};
 use prometheus_client::registry::Registry;
@@ -12,21 +12,24 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use webhooks::admission::Projects;
+
 use crate::admin::Certificate;
 use crate::args::ServerArgs;
 use crate::metrics_server::CertificateMetrics;
 use crate::serving::Servers;
 
-/// Serves the webhooks.
+/// Serves the webhooks: the interpreter, and with `projects` admission.
 pub(crate) fn serve(
     servers: &Servers,
     registry: &mut Registry,
     args: &ServerArgs,
     listener: TcpListener,
     acceptor: Acceptor,
+    projects: Option<Arc<dyn Projects>>,
 ) {
     let metrics = Arc::new(webhooks::Metrics::register(registry));
-    let router = webhooks::router(metrics, args.requests(), clock::now, None);
+    let router = webhooks::router(metrics, args.requests(), clock::now, projects);
     let metrics = certs::Metrics::register(registry.sub_registry_with_prefix("webhooks"));
     servers.serve(
         "webhooks",
@@ -73,7 +76,7 @@ pub(crate) fn follow_certificate(
 /// What it takes to tell callers whom to trust.
 pub(crate) struct Callers<'a> {
     pub(crate) tasks: &'a Tasks,
-    pub(crate) hub: Client,
+    pub(crate) registrations: Vec<(Registration, Client)>,
     pub(crate) delays: Delays,
     pub(crate) metrics: planes::Metrics,
     pub(crate) may_write: CancellationToken,
@@ -104,7 +107,7 @@ impl Callers<'_> {
                 Ok::<_, Infallible>(())
             });
         let config = ca_bundle::Config {
-            hub: self.hub,
+            registrations: self.registrations,
             certificates,
             trusted,
             delays: self.delays,

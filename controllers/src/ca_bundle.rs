@@ -1,8 +1,10 @@
-//! Keeps the `caBundle` of the hub's own ResourceInterpreterWebhookConfiguration in step with the mounted `ca.crt`:
-//! nothing in a Karmada installation does.
+//! Keeps the `caBundle` of our webhooks' registrations in step with the mounted `ca.crt`: nothing in a Karmada installation
+//! does, and for admission webhooks only an add-on would.
 
 mod plan;
+mod trust;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
@@ -22,19 +24,18 @@ use tracing::{info, warn};
 use crate::{Clock, ReconcileError};
 pub use plan::{Authorities, Delays};
 use plan::{Memory, Observed, Plan, plan};
+use trust::Trust;
 
 const NAME: &str = "ca-bundle";
 const FIELD_MANAGER: &str = "compute-federation-ca-bundle";
-/// Name of the configuration, as `deploy/` has it.
-const CONFIGURATION: &str = "compute-federation";
-/// How often the configuration is looked at while something is on its way, and else.
+/// How often a registration is looked at while something is on its way, and else.
 const SOON: Duration = Duration::from_millis(500);
 const LATER: Duration = Duration::from_secs(5);
 
 /// What the controller needs.
 pub struct Config {
-    /// The hub.
-    pub hub: Client,
+    /// Where our webhooks are registered. Callers trust what all of these say.
+    pub registrations: Vec<(Registration, Client)>,
     /// The authorities of the certificate that is served, and of the one in the files.
     pub certificates: watch::Receiver<Mounted>,
     /// Told what callers trust.
@@ -49,6 +50,43 @@ pub struct Config {
     pub clock: Clock,
 }
 
+/// An object that tells callers where a webhook is, and whom to trust there. Its name is that in `deploy/`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Registration {
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    name: &'static str,
+}
+
+impl Registration {
+    /// The interpreter, on the hub.
+    pub const INTERPRETER: Self = Self {
+        group: "config.karmada.io",
+        version: "v1alpha1",
+        kind: "ResourceInterpreterWebhookConfiguration",
+        name: "compute-federation",
+    };
+    /// The mutating webhooks of admission, where the projects' API servers look.
+    pub const MUTATING: Self = Self {
+        group: "admissionregistration.k8s.io",
+        version: "v1",
+        kind: "MutatingWebhookConfiguration",
+        name: "compute-mutating",
+    };
+    /// The validating webhooks of admission, where the projects' API servers look.
+    pub const VALIDATING: Self = Self {
+        kind: "ValidatingWebhookConfiguration",
+        name: "compute-validating",
+        ..Self::MUTATING
+    };
+
+    fn api(self, client: Client) -> Api<DynamicObject> {
+        let kind = GroupVersionKind::gvk(self.group, self.version, self.kind);
+        Api::all_with(client, &ApiResource::from_gvk(&kind))
+    }
+}
+
 /// The authorities of certificates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mounted {
@@ -60,27 +98,50 @@ pub struct Mounted {
 
 /// Starts the controller. Every replica learns what callers trust; only the one that may write does.
 pub fn start(tasks: &Tasks, config: Config) {
-    let stop = tasks.stop();
-    let gvk = GroupVersionKind::gvk(
-        "config.karmada.io",
-        "v1alpha1",
-        "ResourceInterpreterWebhookConfiguration",
-    );
-    let keeper = Keeper {
-        api: Api::all_with(config.hub.clone(), &ApiResource::from_gvk(&gvk)),
-        config,
-        memory: None,
-        problem: None,
-    };
-    tasks.spawn(NAME, async move {
-        stop.run_until_cancelled(keeper.run()).await;
-        Ok::<_, std::convert::Infallible>(())
-    });
+    let Config {
+        registrations,
+        certificates,
+        trusted,
+        delays,
+        metrics,
+        may_write,
+        clock,
+    } = config;
+    let trust = Arc::new(Trust::new(registrations.len(), trusted));
+    for (index, (registration, client)) in registrations.into_iter().enumerate() {
+        let keeper = Keeper {
+            registration,
+            api: registration.api(client),
+            certificates: certificates.clone(),
+            trust: Arc::clone(&trust),
+            index,
+            delays,
+            metrics: metrics.clone(),
+            may_write: may_write.clone(),
+            clock,
+            memory: None,
+            problem: None,
+        };
+        let stop = tasks.stop();
+        tasks.spawn(NAME, async move {
+            stop.run_until_cancelled(keeper.run()).await;
+            Ok::<_, std::convert::Infallible>(())
+        });
+    }
 }
 
+/// Looks after one registration.
 struct Keeper {
+    registration: Registration,
     api: Api<DynamicObject>,
-    config: Config,
+    certificates: watch::Receiver<Mounted>,
+    trust: Arc<Trust>,
+    /// Which of the registrations this is.
+    index: usize,
+    delays: Delays,
+    metrics: Metrics,
+    may_write: CancellationToken,
+    clock: Clock,
     /// `None` before the first look.
     memory: Option<Memory>,
     /// The last error, so that it is reported once.
@@ -98,7 +159,8 @@ impl Keeper {
                 Err(error) => {
                     let problem = error.to_string();
                     if self.problem.as_ref() != Some(&problem) {
-                        warn!(%problem, "caBundle not looked after");
+                        let kind = self.registration.kind;
+                        warn!(kind, %problem, "caBundle not looked after");
                         self.problem = Some(problem);
                     }
                     SOON
@@ -106,7 +168,7 @@ impl Keeper {
             };
             tokio::select! {
                 () = sleep(pause) => {}
-                changed = self.config.certificates.changed() => {
+                changed = self.certificates.changed() => {
                     if changed.is_err() {
                         sleep(LATER).await;
                     }
@@ -117,19 +179,21 @@ impl Keeper {
 
     /// Brings the bundle one step further, and says whether there is nothing to wait for.
     async fn look(&mut self) -> Result<bool, ReconcileError> {
-        let Mounted { mounted, served } = self.config.certificates.borrow_and_update().clone();
-        let configuration = self.api.get_opt(CONFIGURATION).await;
+        let Mounted { mounted, served } = self.certificates.borrow_and_update().clone();
+        let needed = || mounted.union(&served).cloned().collect();
+        let name = self.registration.name;
+        let configuration = self.api.get_opt(name).await;
         if let Err(kube::Error::Api(status)) = &configuration
             && status.is_forbidden()
         {
             // Without the right someone else looks after the bundle.
-            self.tell(mounted.clone());
+            self.trust.tell(self.index, needed());
         }
-        let configuration = configuration
-            .map_err(|error| ReconcileError::api(format!("get {CONFIGURATION}"), error))?;
+        let configuration =
+            configuration.map_err(|error| ReconcileError::api(format!("get {name}"), error))?;
         let Some(configuration) = configuration else {
             // No one calls yet, so no one has to trust anything.
-            self.tell(mounted);
+            self.trust.tell(self.index, needed());
             return Ok(true);
         };
         let bundles = bundles(&configuration);
@@ -142,8 +206,8 @@ impl Keeper {
             served: &served,
             bundles: &bundles,
             written,
-            delays: self.config.delays,
-            now: (self.config.clock)(),
+            delays: self.delays,
+            now: (self.clock)(),
         };
         let former = self.memory.take().unwrap_or_default();
         let Plan {
@@ -154,19 +218,11 @@ impl Keeper {
         let waits = !mounted.is_subset(&trusted) || mounted != served;
         let settled = write.is_none() && !waits && memory.unneeded.is_empty();
         self.memory = Some(memory);
-        self.tell(trusted);
-        if let (Some(bundle), true) = (write, self.config.may_write.is_cancelled()) {
+        self.trust.tell(self.index, trusted);
+        if let (Some(bundle), true) = (write, self.may_write.is_cancelled()) {
             self.write(&configuration, bundles.len(), &bundle).await?;
         }
         Ok(settled)
-    }
-
-    fn tell(&self, trusted: Authorities) {
-        self.config.trusted.send_if_modified(|known| {
-            let changed = *known != trusted;
-            *known = trusted;
-            changed
-        });
     }
 
     /// Fails if the configuration has changed since it was read.
@@ -184,7 +240,8 @@ impl Keeper {
             json!({"op": "add", "path": path, "value": encoded})
         });
         let patch = Value::Array(std::iter::once(test).chain(bundles).collect());
-        let action = || format!("patch {CONFIGURATION}");
+        let Registration { kind, name, .. } = self.registration;
+        let action = || format!("patch {name}");
         let patch = serde_json::from_value(patch)
             .map_err(|error| ReconcileError::api(action(), kube::Error::SerdeError(error)))?;
         let params = PatchParams {
@@ -193,13 +250,11 @@ impl Keeper {
         };
         let patched = self
             .api
-            .patch(CONFIGURATION, &params, &Patch::<Value>::Json(patch))
+            .patch(name, &params, &Patch::<Value>::Json(patch))
             .await;
         patched.map_err(|error| ReconcileError::api(action(), error))?;
-        self.config
-            .metrics
-            .wrote(NAME, "patch", "ResourceInterpreterWebhookConfiguration");
-        info!(authorities = bundle.len(), "caBundle written");
+        self.metrics.wrote(NAME, "patch", kind);
+        info!(kind, authorities = bundle.len(), "caBundle written");
         Ok(())
     }
 }

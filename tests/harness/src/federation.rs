@@ -29,7 +29,8 @@ pub(crate) use kept::KEPT_STATE;
 use kept::Kept;
 pub use kept::stop_kept;
 use parts::{
-    manager_ports, our_crds, register_interpreter, start_cell, start_etcd, start_provider,
+    manager_ports, our_crds, register_interpreter, start_cell, start_etcd, start_project,
+    start_provider,
 };
 
 /// What every part is started with.
@@ -132,7 +133,7 @@ impl Federation {
         }
 
         let our_crds = our_crds()?;
-        let project = Plane::start(setup, "project", "project", project_ports, &our_crds, &[]);
+        let project = start_project(setup, project_ports);
         let hub = async {
             let flags = karmada::hub_flags(setup);
             let crds = [our_crds.clone(), setup.peers.karmada_crds()?].concat();

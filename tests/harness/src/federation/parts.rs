@@ -9,7 +9,7 @@ use crate::objects::apply;
 use crate::plane::{Plane, PlanePorts, flag};
 use crate::ports::Ports;
 use crate::process::{Process, Program};
-use crate::{karmada, provider, registration};
+use crate::{checkout, karmada, provider, registration};
 
 /// File that Karmada knows the interpreter by.
 const INTERPRETER: &str = "base/federation/resource-interpreter-webhook.yaml";
@@ -54,6 +54,21 @@ pub(crate) fn our_crds() -> anyhow::Result<Vec<PathBuf>> {
         .iter()
         .map(|file| deploy().join("base/crd").join(&file.name))
         .collect())
+}
+
+/// The CRDs of a project: ours, and of others what admission reads.
+pub(crate) fn project_crds() -> anyhow::Result<Vec<PathBuf>> {
+    let locations = crd_of_others("networking.datumapis.com_locationbindings.yaml");
+    Ok([our_crds()?, vec![locations]].concat())
+}
+
+/// A CRD of others, as far as it is needed here.
+pub(crate) fn crd_of_others(name: &str) -> PathBuf {
+    checkout::root().join("tests/harness/crds").join(name)
+}
+
+pub(super) async fn start_project(setup: &Setup<'_>, ports: PlanePorts) -> anyhow::Result<Plane> {
+    Plane::start(setup, "project", "project", ports, &project_crds()?, &[]).await
 }
 
 pub(super) async fn start_cell(

@@ -11,9 +11,8 @@ use planes::clock;
 use serde_json::{Value, json};
 
 use super::{ControlPlane, RESOURCE_MANAGER};
-use crate::checkout;
 use crate::federation::Setup;
-use crate::federation::parts::our_crds;
+use crate::federation::parts::{crd_of_others, project_crds};
 use crate::files;
 use crate::objects::{apply, apply_status};
 use crate::peers::Peers;
@@ -26,8 +25,6 @@ const ROOT_CRDS: [&str; 2] = [
     "infrastructure.miloapis.com_projectcontrolplanes.yaml",
 ];
 const PROJECT_VERSION: &str = "resourcemanager.miloapis.com/v1alpha1";
-/// The CRD of each project that is not ours.
-const PROJECT_CRD: &str = "networking.datumapis.com_locationbindings.yaml";
 
 /// What to start.
 #[derive(Clone, Debug)]
@@ -98,7 +95,7 @@ impl Place {
         apiserver: u16,
         etcd: u16,
     ) -> anyhow::Result<ControlPlane> {
-        let crds = ROOT_CRDS.map(crd);
+        let crds = ROOT_CRDS.map(crd_of_others);
         let ports = PlanePorts { apiserver, etcd };
         let flags = [RBAC.into()];
         let plane = Plane::start_bare(&self.setup(), "root", "root", ports, &crds, &flags).await?;
@@ -124,16 +121,11 @@ impl Place {
             "--authorization-webhook-cache-authorized-ttl=0s".into(),
             "--authorization-webhook-cache-unauthorized-ttl=0s".into(),
         ];
-        let crds = [our_crds()?, vec![crd(PROJECT_CRD)]].concat();
+        let crds = project_crds()?;
         let ports = PlanePorts { apiserver, etcd };
         let plane = Plane::start_bare(&self.setup(), "project", name, ports, &crds, &flags).await?;
         Ok(ControlPlane::new(plane))
     }
-}
-
-/// A CRD of others, as far as it is needed here.
-fn crd(name: &str) -> PathBuf {
-    checkout::root().join("tests/harness/crds").join(name)
 }
 
 /// The Projects.
