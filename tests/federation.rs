@@ -2,8 +2,8 @@
 //!
 //! Most tests share one federation, each in namespaces of its own. Those that need it for themselves, because they count
 //! writes or end processes, wait until they have it alone. Tests of interpretation share another one, in whose cells
-//! compute-federation does not run, and those of admission share a Milo, which has projects and no federation. Each is
-//! started when the first test needs it, and ends with the run, however that ends.
+//! compute-federation does not run; those of Milo share one, which has projects and no federation, and those of admission
+//! another one, for which compute-federation runs. Each is started when the first test needs it, and ends with the run, however that ends.
 
 #![allow(
     clippy::expect_used,
@@ -13,6 +13,8 @@
     reason = "tests"
 )]
 
+#[path = "federation/admission.rs"]
+mod admission;
 #[path = "federation/certificates.rs"]
 mod certificates;
 #[path = "federation/crds.rs"]
@@ -43,6 +45,7 @@ mod workloads;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use admission::Platform;
 use anyhow::Context;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -64,6 +67,8 @@ enum Test {
     Interpreted(for<'f> fn(&'f Federation) -> BoxFuture<'f, anyhow::Result<()>>),
     /// On Milo without a federation, beside other tests that use it.
     Milo(for<'m> fn(&'m Milo) -> BoxFuture<'m, anyhow::Result<()>>),
+    /// On Milo with replicas that serve admission, beside other tests that use it.
+    Admission(for<'p> fn(&'p Platform) -> BoxFuture<'p, anyhow::Result<()>>),
     /// Not at all.
     Apart(fn() -> BoxFuture<'static, anyhow::Result<()>>),
 }
@@ -74,6 +79,7 @@ struct Shared {
     whole: OnDemand<Federation>,
     interpreted: OnDemand<Federation>,
     milo: OnDemand<Milo>,
+    admission: OnDemand<Platform>,
     alone: RwLock<()>,
 }
 
@@ -99,6 +105,7 @@ impl Shared {
         let (run, _shared, _alone) = match test {
             Test::Apart(run) => return run().await,
             Test::Milo(run) => return self.run_on_milo(*run).await,
+            Test::Admission(run) => return self.run_on_platform(*run).await,
             Test::Shared(run) => (run, Some(self.alone.read().await), None),
             Test::Alone(run) => (run, None, Some(self.alone.write().await)),
             Test::Interpreted(run) => (run, None, None),
@@ -128,6 +135,19 @@ impl Shared {
         }
     }
 
+    async fn run_on_platform(
+        &self,
+        run: for<'p> fn(&'p Platform) -> BoxFuture<'p, anyhow::Result<()>>,
+    ) -> anyhow::Result<()> {
+        let start = admission::start("admission").boxed();
+        let platform = self.admission.get(start).await?;
+        let milo = &platform.milo;
+        tokio::select! {
+            result = run(platform) => result.with_context(|| format!("in {}", milo.directory().display())),
+            death = milo.death() => Err(death),
+        }
+    }
+
     async fn stop(self) {
         for federation in [self.whole, self.interpreted] {
             if let Some(Ok(federation)) = federation.0.into_inner() {
@@ -136,6 +156,9 @@ impl Shared {
         }
         if let Some(Ok(milo)) = self.milo.0.into_inner() {
             milo.stop().await;
+        }
+        if let Some(Ok(platform)) = self.admission.0.into_inner() {
+            platform.stop().await;
         }
     }
 }
@@ -196,6 +219,17 @@ fn all() -> Vec<(&'static str, Test)> {
         Milo milo::the_authorizer_decides_as_it_is_made_to;
         Milo milo::a_watch_streams;
         Milo milo::a_project_that_hangs_or_refuses;
+        Admission admission::who_may_use_a_network_is_let_in;
+        Admission admission::a_changed_claim_is_another_requester;
+        Admission admission::every_claim_reaches_the_authorizer;
+        Admission admission::kubectl_shows_everything_that_is_wrong;
+        Admission admission::cities_are_those_of_the_project;
+        Admission admission::locations_are_followed_on_every_replica;
+        Admission admission::what_was_accepted_once_is_never_in_the_way;
+        Admission admission::a_project_that_hangs_slows_no_other;
+        Admission admission::a_project_that_cannot_be_reached_denies_nothing_falsely;
+        Admission admission::a_replica_that_starts_is_not_ready_before_it_knows;
+        Admission admission::projects_come_and_go;
         Apart milo::admission_is_registered_and_nothing_is_left;
         Apart certificates::rotation_without_a_failed_call;
         Apart certificates::a_replica_that_does_not_lead_waits_for_who_does;

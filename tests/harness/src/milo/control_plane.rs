@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kube::Client;
+use api::networking::LocationBinding;
+use kube::api::DeleteParams;
+use kube::{Api, Client};
 use planes::connect;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard, watch};
@@ -134,6 +136,17 @@ impl ControlPlane {
             "status": {"conditions": condition.as_slice()},
         });
         apply_status(&self.client, &status).await.map(drop)
+    }
+
+    /// Takes a location away.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such binding.
+    pub async fn unbind_location(&self, name: &str) -> anyhow::Result<()> {
+        let api: Api<LocationBinding> = Api::all(self.client.clone());
+        api.delete(name, &DeleteParams::default()).await?;
+        Ok(())
     }
 
     /// Waits until the API server ends though no one has asked it to.

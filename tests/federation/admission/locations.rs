@@ -1,0 +1,80 @@
+//! Where a Workload may run is what the LocationBindings of its project say, now.
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use serde_json::json;
+
+use super::subject::{A, B, Platform, bind, workload};
+
+/// Time until every replica has heard of a change.
+const FOLLOWED: Duration = Duration::from_secs(1);
+
+pub(crate) async fn cities_are_those_of_the_project(platform: &Platform) -> anyhow::Result<()> {
+    let user = platform.user("of-two-projects", &[A, B]);
+    for (project, own, other) in [(A, "DFW", "LHR"), (B, "LHR", "DFW")] {
+        let web = workload("cities-own", "default", &[own, "ORD"]);
+        platform
+            .apply(&user, project, &web)
+            .await?
+            .map_err(|error| anyhow::anyhow!(error))?;
+        let web = workload("cities-other", "default", &[other]);
+        let error = platform.apply(&user, project, &web).await?.err();
+        let error = error.context("placed where the project may not be")?;
+        let line = format!(
+            "spec.placements[0].cityCodes[0]: Unsupported value: \"{other}\": supported values: "
+        );
+        ensure!(error.contains(&line), "{error}");
+    }
+    Ok(())
+}
+
+/// With a project of its own, whose locations come and go.
+pub(crate) async fn locations_are_followed_on_every_replica(
+    platform: &Platform,
+) -> anyhow::Result<()> {
+    let name = "followed";
+    let project = platform.milo.add_project(name).await?;
+    platform.until_cities(name, &[]).await?;
+    let user = platform.user("follower", &[name]);
+    let mut slowest = Duration::ZERO;
+
+    // A binding that has not been judged yet is offered, and so is one that is available.
+    for available in [None, Some(true)] {
+        bind(&project, "NYC", available).await?;
+        slowest = slowest.max(platform.until_cities(name, &["NYC"]).await?);
+    }
+    let mut web = workload("followed", "default", &["NYC"]);
+    platform
+        .apply(&user, name, &web)
+        .await?
+        .map_err(|error| anyhow::anyhow!(error))?;
+
+    bind(&project, "NYC", Some(false)).await?;
+    slowest = slowest.max(platform.until_cities(name, &[]).await?);
+    let another = workload("another", "default", &["NYC"]);
+    let error = platform.apply(&user, name, &another).await?.err();
+    let error = error.context("placed where nothing is available")?;
+    let line = "spec.placements[0].cityCodes[0]: Unsupported value: \"NYC\": no city is available to this project";
+    ensure!(error.contains(line), "{error}");
+
+    // What runs there can still be changed, and be placed elsewhere too.
+    bind(&project, "SFO", Some(true)).await?;
+    slowest = slowest.max(platform.until_cities(name, &["SFO"]).await?);
+    web["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0]["image"] =
+        json!("nginx:2");
+    web["spec"]["placements"][0]["cityCodes"] = json!(["SFO", "NYC"]);
+    platform
+        .apply(&user, name, &web)
+        .await?
+        .map_err(|error| anyhow::anyhow!(error))?;
+
+    project.unbind_location("sfo").await?;
+    slowest = slowest.max(platform.until_cities(name, &[]).await?);
+    ensure!(slowest < FOLLOWED, "followed after {slowest:?}");
+    eprintln!(
+        "every replica follows a location within {} ms",
+        slowest.as_millis()
+    );
+    Ok(())
+}

@@ -1,0 +1,37 @@
+//! What a user reads who gets much wrong.
+
+use anyhow::Context;
+use serde_json::json;
+
+use super::subject::{A, Platform, workload};
+
+/// What `kubectl` prints.
+const PRINTED: &str = include_str!("ten_mistakes.txt");
+
+pub(crate) async fn kubectl_shows_everything_that_is_wrong(
+    platform: &Platform,
+) -> anyhow::Result<()> {
+    let user = platform.user("mistakes", &[]);
+    let mut web = workload("mistakes", "not-mine", &["DFW", "XXX"]);
+    let spec = &mut web["spec"]["template"]["spec"];
+    spec["runtime"]["resources"]["instanceType"] = json!("datumcloud/d1-huge");
+    let container = &mut spec["runtime"]["sandbox"]["containers"][0];
+    container["name"] = json!("Web_1");
+    container["resources"] = json!({"limits": {"cpu": "2"}});
+    container["ports"] = json!([{"name": "the-port-for-http", "port": 80}]);
+    container["volumeAttachments"] =
+        json!([{"name": "data", "mountPath": "/data"}, {"name": "dta", "mountPath": "/more"}]);
+    spec["volumes"] = json!([
+        {"name": "data", "disk": {"template": {"spec": {
+            "populator": {"filesystem": {"type": "ext4"}},
+            "resources": {"requests": {"storage": "5Gi"}},
+        }}}},
+    ]);
+    let placement = &mut web["spec"]["placements"][0];
+    placement["scaleSettings"]["minReplicas"] = json!(0);
+    placement["scaleSettings"]["maxReplicas"] = json!(5);
+    let printed = platform.apply(&user, A, &web).await?.err();
+    let printed = printed.context("accepted with ten mistakes")?;
+    assert_eq!(printed, PRINTED, "{printed}");
+    Ok(())
+}

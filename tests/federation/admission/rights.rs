@@ -1,0 +1,169 @@
+//! Who may use a network is decided by the project's authorizer, on what Milo says of the requester.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, ensure};
+use harness::milo::{Decision, User};
+use serde_json::{Value, json};
+
+use super::subject::{A, B, Platform, review, workload};
+
+/// A user with whatever claims can have, and more than a handful of them.
+fn rich(platform: &Platform, uid: &str, projects: &[&str]) -> User {
+    let mut user = platform
+        .user(uid, projects)
+        .with_extra("authentication.kubernetes.io/credential-id", &["X509=1"])
+        .with_extra("example.com/teams/in.order", &["z", "a", "m", "a"])
+        .with_extra("example.com/Case-And %2F", &["Kept As It Is, %41"])
+        .with_extra("ключ", &["Zoë 日本"])
+        .with_extra("empty", &["", "not", ""]);
+    for count in 0..20 {
+        user = user.with_extra(&format!("claims.example.com/{count}"), &["one", "two"]);
+    }
+    user.groups = vec!["writers".to_owned(), "équipe".to_owned()];
+    user
+}
+
+/// What the authorizer of a project was asked about a network.
+fn asked(platform: &Platform, project: &str, network: &str) -> Vec<Value> {
+    let reviews = platform.milo.authorizer().reviews(project).into_iter();
+    reviews
+        .map(|review| review.spec)
+        .filter(|spec| spec["resourceAttributes"]["name"] == network)
+        .collect()
+}
+
+pub(crate) async fn who_may_use_a_network_is_let_in(platform: &Platform) -> anyhow::Result<()> {
+    let network = "of-rights";
+    let ada = rich(platform, "rights-ada", &[A]);
+    let mut web = workload("rights", network, &["ORD"]);
+    platform
+        .apply(&ada, A, &web)
+        .await?
+        .map_err(|error| anyhow::anyhow!(error))?;
+    let asked_then = asked(platform, A, network);
+    let [spec] = asked_then.as_slice() else {
+        anyhow::bail!("{asked_then:#?}")
+    };
+    let claims = &review(&ada, A, &web)["request"]["userInfo"]["extra"];
+    assert_eq!(&spec["extra"], claims);
+    assert_eq!(spec["user"], "rights-ada@example.com");
+    assert_eq!(spec["uid"], "rights-ada");
+    assert_eq!(
+        spec["groups"],
+        json!(["writers", "équipe", "system:authenticated"])
+    );
+    let attributes = json!({
+        "group": "networking.datumapis.com", "version": "v1alpha", "resource": "networks", "verb": "use",
+        "namespace": "default", "name": network,
+    });
+    assert_eq!(spec["resourceAttributes"], attributes);
+
+    // In the other project the same user has no right.
+    let refused = platform.apply(&ada, B, &web).await?;
+    let error = refused.err().context("let in without a right")?;
+    let line = "spec.template.spec.networkInterfaces[0].network: Forbidden: permission to use the network was denied: \
+                rights-ada has no";
+    ensure!(error.contains(line), "{error}");
+
+    // A dry run asks, and does nothing else; an update that uses no other network asks no more.
+    web["metadata"]["name"] = json!("rights-dry");
+    let dry_run = ["apply", "--dry-run=server", "--filename=-"];
+    let output = platform.kubectl(&ada, A, &dry_run, Some(&web)).await?;
+    ensure!(output.status.success(), "{output:?}");
+    let get = ["get", "workload", "rights-dry"];
+    let output = platform.kubectl(&ada, A, &get, None).await?;
+    ensure!(!output.status.success(), "a dry run has made it");
+    assert_eq!(asked(platform, A, network).len(), 2);
+    web["metadata"]["name"] = json!("rights");
+    web["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0]["image"] =
+        json!("nginx:2");
+    let stranger = User::new("stranger@example.com", "rights-stranger");
+    platform
+        .apply(&stranger, A, &web)
+        .await?
+        .map_err(|error| anyhow::anyhow!(error))?;
+    assert_eq!(asked(platform, A, network).len(), 2);
+    Ok(())
+}
+
+/// In project `b`, whose authorizer is made to care for each claim.
+pub(crate) async fn a_changed_claim_is_another_requester(
+    platform: &Platform,
+) -> anyhow::Result<()> {
+    let ada = rich(platform, "claims-ada", &[]);
+    let web = workload("claims", "of-claims", &["LHR"]);
+    let claims = review(&ada, B, &web)["request"]["userInfo"]["extra"].clone();
+    platform.milo.authorizer().decide_by(B, move |review| {
+        let spec = &review.spec;
+        if spec["resourceAttributes"]["name"] != "of-claims" {
+            return None;
+        }
+        Some(match spec["extra"] == claims {
+            true => Decision::Allowed,
+            false => Decision::Denied("other claims".to_owned()),
+        })
+    });
+    let mut others = BTreeMap::new();
+    for key in ada.extra.keys() {
+        let mut without = ada.clone();
+        without.extra.remove(key);
+        others.insert(format!("without {key}"), without);
+    }
+    let mut changed = ada.clone();
+    changed
+        .extra
+        .insert("ключ".to_owned(), vec!["Zoe 日本".to_owned()]);
+    others.insert("changed".to_owned(), changed);
+    let mut order = ada.clone();
+    let teams = order.extra.get_mut("example.com/teams/in.order");
+    teams.context("a claim of several values")?.swap(0, 1);
+    others.insert("in another order".to_owned(), order);
+    // Each by a review of its own, posted as the API server posts it: `kubectl` for each would take a minute.
+    let replica = platform.replica(1)?;
+    for (which, user) in &others {
+        let response = platform.post(replica, &review(user, B, &web)).await?;
+        assert_eq!(response["allowed"], false, "{which}");
+        let cause = &response["status"]["details"]["causes"][0];
+        let denied = "Forbidden: permission to use the network was denied: other claims";
+        assert_eq!(cause["message"], denied, "{which}");
+    }
+    let (_, other) = others.first_key_value().context("others")?;
+    let error = platform.apply(other, B, &web).await?.err();
+    let error = error.context("let in with other claims")?;
+    ensure!(error.contains("other claims"), "{error}");
+    platform
+        .apply(&ada, B, &web)
+        .await?
+        .map_err(|error| anyhow::anyhow!(error))?;
+    platform.milo.authorizer().decide_by_rights(B);
+    Ok(())
+}
+
+/// Also those that no request through the front can carry.
+pub(crate) async fn every_claim_reaches_the_authorizer(platform: &Platform) -> anyhow::Result<()> {
+    let network = "of-every-claim";
+    let user = platform
+        .user("every-claim", &[A])
+        .with_extra("UPPER.example.com/Key", &["V", "v"])
+        .with_extra(" space ", &[" around ", "\u{1}", "\"quotes\"", ""])
+        .with_extra("nothing", &[])
+        .with_extra(&"long".repeat(1000), &[&"x".repeat(100_000)]);
+    let review = review(&user, A, &workload("every-claim", network, &["DFW"]));
+    for replica in &platform.replicas {
+        let response = platform.post(replica, &review).await?;
+        assert_eq!(response["allowed"], true, "{response}");
+        assert_eq!(response["uid"], review["request"]["uid"]);
+    }
+    let asked = asked(platform, A, network);
+    assert_eq!(asked.len(), 2);
+    for spec in asked {
+        let mut extra = review["request"]["userInfo"]["extra"].clone();
+        // What has no values is kept by us, and dropped by the API server when it asks the authorizer.
+        if spec["extra"].get("nothing").is_none_or(Value::is_null) {
+            extra.as_object_mut().context("claims")?.remove("nothing");
+        }
+        assert_eq!(spec["extra"], extra);
+    }
+    Ok(())
+}

@@ -1,0 +1,250 @@
+//! Milo with two projects and two replicas of compute-federation, and how they are asked.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use harness::manager::Manager;
+use harness::milo::{ControlPlane, PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE, User};
+use harness::peers::Peers;
+use harness::{Milo, wait};
+use http::Request;
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+
+use crate::fixture::WITHIN;
+
+pub(super) const A: &str = "a";
+pub(super) const B: &str = "b";
+pub(super) const NAMESPACE: &str = "default";
+/// The right to use a network.
+pub(super) const USE: &str = "networking.datumapis.com/networks.use";
+/// Where API servers ask.
+pub(super) const VALIDATE: &str = "/validate-compute-datumapis-com-v1alpha-workload?timeout=10s";
+
+/// What the tests of admission share.
+pub(crate) struct Platform {
+    pub(crate) milo: Milo,
+    pub(super) replicas: Vec<Manager>,
+}
+
+/// Starts Milo, whose projects have cities of their own, and two replicas that serve admission for it.
+pub(crate) async fn start(label: &str) -> anyhow::Result<Platform> {
+    let milo = crate::milo::start(label).await?;
+    for (project, cities) in [(A, ["DFW", "ORD"]), (B, ["LHR", "ORD"])] {
+        let project = milo.project(project)?;
+        for city in cities {
+            bind(&project, city, Some(true)).await?;
+        }
+    }
+    let mut replicas = Vec::new();
+    for name in ["manager-1", "manager-2"] {
+        let mut replica = milo.replica(name)?;
+        replica.launch().await?;
+        replicas.push(replica);
+    }
+    for replica in &replicas {
+        replica.until_ready().await?;
+    }
+    let platform = Platform { milo, replicas };
+    let port = platform.replica(0)?.webhook_port();
+    platform.milo.register_admission(port).await?;
+    Ok(platform)
+}
+
+/// A LocationBinding for a city, of the same name in lower case.
+pub(super) async fn bind(
+    project: &ControlPlane,
+    city: &str,
+    available: Option<bool>,
+) -> anyhow::Result<()> {
+    let topology = json!({"topology.datum.net/city-code": city});
+    project
+        .bind_location(&city.to_lowercase(), &topology, available)
+        .await
+}
+
+impl Platform {
+    pub(super) fn replica(&self, index: usize) -> anyhow::Result<&Manager> {
+        self.replicas.get(index).context("there are two replicas")
+    }
+
+    /// Ends everything.
+    pub(crate) async fn stop(self) {
+        for mut replica in self.replicas {
+            replica.terminate().await;
+        }
+        self.milo.stop().await;
+    }
+
+    /// A user who may use networks in these projects.
+    pub(super) fn user(&self, name: &str, projects: &[&str]) -> User {
+        for project in projects {
+            self.milo.authorizer().allow(name, project, USE);
+        }
+        User::new(&format!("{name}@example.com"), name)
+    }
+
+    /// `kubectl` as a user who comes through the front, with an object on its standard input.
+    pub(super) async fn kubectl(
+        &self,
+        user: &User,
+        project: &str,
+        args: &[&str],
+        object: Option<&Value>,
+    ) -> anyhow::Result<Output> {
+        let kubeconfig = self.milo.kubeconfig(user, Some(project))?;
+        kubectl(&kubeconfig, args, object).await
+    }
+
+    /// Applies a Workload, and gives what `kubectl` printed where that failed.
+    pub(super) async fn apply(
+        &self,
+        user: &User,
+        project: &str,
+        workload: &Value,
+    ) -> anyhow::Result<Result<(), String>> {
+        let output = self
+            .kubectl(user, project, &["apply", "--filename=-"], Some(workload))
+            .await?;
+        Ok(match output.status.success() {
+            true => Ok(()),
+            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        })
+    }
+
+    /// Posts a review to a replica as an API server does, and gives the response.
+    pub(super) async fn post(&self, replica: &Manager, review: &Value) -> anyhow::Result<Value> {
+        let url = format!("https://127.0.0.1:{}", replica.webhook_port());
+        let mut config = Config::new(url.parse()?);
+        let authority = self.milo.webhook_certificate().lock().await.authority();
+        config.root_cert = Some(vec![authority]);
+        let request = Request::post(VALIDATE)
+            .header("Content-Type", "application/json")
+            .body(review.to_string().into_bytes())?;
+        let answer: Value = Client::try_from(config)?.request(request).await?;
+        answer.get("response").cloned().context("no response")
+    }
+
+    /// The cities that a replica offers to a project: what its denial lists.
+    pub(super) async fn cities(
+        &self,
+        replica: &Manager,
+        project: &str,
+    ) -> anyhow::Result<BTreeSet<String>> {
+        let user = self.user("of-cities", &[project]);
+        let review = review(&user, project, &workload("cities", "default", &["NONE"]));
+        let response = self.post(replica, &review).await?;
+        let causes = response.pointer("/status/details/causes");
+        let message = causes
+            .and_then(|causes| causes[0]["message"].as_str())
+            .with_context(|| response.to_string())?;
+        let (_, listed) = message.split_once("supported values: ").unwrap_or_default();
+        let codes = listed.split(", ").map(|code| code.trim_matches('"'));
+        Ok(codes
+            .filter(|code| !code.is_empty())
+            .map(str::to_owned)
+            .collect())
+    }
+
+    /// Waits until every replica offers exactly these cities to a project.
+    pub(super) async fn until_cities(
+        &self,
+        project: &str,
+        cities: &[&str],
+    ) -> anyhow::Result<Duration> {
+        let begin = tokio::time::Instant::now();
+        let expected: BTreeSet<_> = cities.iter().map(|&city| city.to_owned()).collect();
+        wait::eventually(&format!("{project} has {cities:?}"), WITHIN, || async {
+            for replica in &self.replicas {
+                let found = self.cities(replica, project).await?;
+                ensure!(found == expected, "{found:?}");
+            }
+            Ok(())
+        })
+        .await?;
+        Ok(begin.elapsed())
+    }
+}
+
+/// `kubectl` with an object on its standard input.
+pub(super) async fn kubectl(
+    kubeconfig: &PathBuf,
+    args: &[&str],
+    object: Option<&Value>,
+) -> anyhow::Result<Output> {
+    let mut child = Command::new(Peers::find_or_build(|_| ())?.program("kubectl"))
+        .arg("--kubeconfig")
+        .arg(kubeconfig)
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let mut stdin = child.stdin.take().context("kubectl has a standard input")?;
+    if let Some(object) = object {
+        stdin.write_all(object.to_string().as_bytes()).await?;
+    }
+    drop(stdin);
+    Ok(child.wait_with_output().await?)
+}
+
+/// A Workload that breaks no rule where the project has the cities.
+pub(super) fn workload(name: &str, network: &str, cities: &[&str]) -> Value {
+    json!({
+        "apiVersion": "compute.datumapis.com/v1alpha",
+        "kind": "Workload",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {
+            "template": {"spec": {
+                "runtime": {
+                    "resources": {"instanceType": "datumcloud/d1-standard-2"},
+                    "sandbox": {"containers": [{"name": "web", "image": "nginx:1"}]},
+                },
+                "networkInterfaces": [{"network": {"name": network}}],
+            }},
+            "placements": [{
+                "name": "here",
+                "cityCodes": cities,
+                "scaleSettings": {"instanceManagementPolicy": "OrderedReady", "minReplicas": 1},
+            }],
+        },
+    })
+}
+
+/// What an API server of a project asks when a user creates an object.
+pub(super) fn review(user: &User, project: &str, object: &Value) -> Value {
+    let mut extra: serde_json::Map<String, Value> = user
+        .extra
+        .iter()
+        .map(|(key, values)| (key.clone(), json!(values)))
+        .collect();
+    for (key, value) in [
+        (PARENT_TYPE, "Project"),
+        (PARENT_NAME, project),
+        (PARENT_API_GROUP, "resourcemanager.miloapis.com"),
+    ] {
+        extra.insert(key.to_owned(), json!([value]));
+    }
+    json!({
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+            "kind": {"group": "compute.datumapis.com", "version": "v1alpha", "kind": "Workload"},
+            "resource": {"group": "compute.datumapis.com", "version": "v1alpha", "resource": "workloads"},
+            "name": object["metadata"]["name"],
+            "namespace": NAMESPACE,
+            "operation": "CREATE",
+            "userInfo": {"username": user.name, "uid": user.uid, "groups": user.groups, "extra": extra},
+            "object": object,
+            "oldObject": null,
+            "dryRun": false,
+        },
+    })
+}

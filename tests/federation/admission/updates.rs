@@ -1,0 +1,83 @@
+//! What is there already is never in anyone's way.
+
+use anyhow::{Context, ensure};
+use api::Workload;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+
+use super::subject::{NAMESPACE, Platform, bind, workload};
+use crate::fixture::{WITHIN, create};
+use harness::milo::User;
+use harness::wait;
+
+/// With a project of its own, in which a Workload was made before there were rules.
+pub(crate) async fn what_was_accepted_once_is_never_in_the_way(
+    platform: &Platform,
+) -> anyhow::Result<()> {
+    let name = "legacy";
+    let project = platform.milo.add_project(name).await?;
+    bind(&project, "DFW", Some(true)).await?;
+    platform.until_cities(name, &["DFW"]).await?;
+    let webhooks: Api<ValidatingWebhookConfiguration> = Api::all(project.client());
+    webhooks
+        .delete("compute-validating", &DeleteParams::default())
+        .await?;
+    let operator = platform.milo.client(&User::operator(), Some(name)).await?;
+    let workloads: Api<Workload> = Api::namespaced(operator, NAMESPACE);
+    let mut legacy = workload("legacy", "Not_A_Label", &["GONE", "DFW"]);
+    legacy["metadata"]["finalizers"] = json!(["example.com/waits"]);
+    legacy["spec"]["placements"][0]["scaleSettings"]["minReplicas"] = json!(5000);
+    legacy["spec"]["template"]["spec"]["runtime"]["resources"]["instanceType"] = json!("old/type");
+    wait::eventually("there are no rules", WITHIN, || async {
+        create(&workloads, legacy.clone()).await
+    })
+    .await?;
+    let port = platform.replica(0)?.webhook_port();
+    platform.milo.register_admission(port).await?;
+    let another = workload("another", "Not_A_Label", &["GONE"]);
+    let refused = create(&workloads, another).await;
+    let error = refused.err().context("there are no rules")?.to_string();
+    ensure!(error.contains("is invalid"), "{error}");
+
+    let patch = async |patch: Value| {
+        let params = PatchParams::default();
+        workloads
+            .patch("legacy", &params, &Patch::Merge(&patch))
+            .await
+    };
+    patch(json!({"metadata": {"labels": {"a": "b"}}})).await?;
+    let container = |image: &str| {
+        let containers = json!([{"name": "web", "image": image}]);
+        json!({"spec": {"template": {"spec": {"runtime": {"sandbox": {"containers": containers}}}}}})
+    };
+    patch(container("nginx:2")).await?;
+    let error = patch(container(""))
+        .await
+        .err()
+        .context("a new mistake is accepted")?;
+    let line = "spec.template.spec.runtime.sandbox.containers[0].image: Required value";
+    ensure!(error.to_string().contains(line), "{error}");
+    ensure!(
+        !error.to_string().contains("GONE"),
+        "an old one is in the way: {error}"
+    );
+
+    // It can go, whatever it is like, and whoever is asked.
+    workloads.delete("legacy", &DeleteParams::default()).await?;
+    let terminating = workloads.get("legacy").await?;
+    ensure!(
+        terminating.metadata.deletion_timestamp.is_some(),
+        "{terminating:?}"
+    );
+    let mut worse = serde_json::to_value(&terminating)?;
+    worse["spec"]["placements"][0]["name"] = json!("");
+    worse["metadata"]["finalizers"] = json!(["example.com/waits"]);
+    let worse: Workload = serde_json::from_value(worse)?;
+    workloads
+        .replace("legacy", &kube::api::PostParams::default(), &worse)
+        .await?;
+    patch(json!({"metadata": {"finalizers": null}})).await?;
+    wait::gone(&workloads, &worse.name_any(), WITHIN).await
+}
