@@ -95,6 +95,18 @@ fn crates_use_only_what_the_architecture_allows() {
     }
 }
 
+/// What neither plans nor rules contain.
+const IMPURE: [&str; 10] = [
+    "async ", "tokio", "Client", "Api<", "Api:", "clock::", "now()", "tracing", "std::env",
+    "std::fs",
+];
+
+fn assert_pure(file: &str, text: &str) {
+    for barred in IMPURE {
+        assert!(!text.contains(barred), "{file} contains {barred:?}");
+    }
+}
+
 #[test]
 fn plans_do_no_io_and_tell_no_time() {
     let mut plans = 0;
@@ -103,14 +115,27 @@ fn plans_do_no_io_and_tell_no_time() {
             continue;
         }
         plans += usize::from(file.ends_with("/plan.rs"));
-        for barred in [
-            "async ", "tokio", "Client", "Api<", "Api:", "clock::", "now()", "tracing", "std::env",
-            "std::fs",
-        ] {
-            assert!(!text.contains(barred), "{file} contains {barred:?}");
-        }
+        assert_pure(&file, &text);
     }
     assert_eq!(plans, 7, "a controller has a plan.rs");
+}
+
+#[test]
+fn rules_of_admission_do_no_io_and_tell_no_time() {
+    let io = ["/handle.rs", "/projects.rs", "/tests.rs"];
+    let rules = sources("webhooks/src/admission");
+    let rules: Vec<_> = rules
+        .iter()
+        .filter(|(file, _)| !io.iter().any(|io| file.ends_with(io)))
+        .collect();
+    assert!(
+        rules
+            .iter()
+            .any(|(file, _)| file.ends_with("/rules/volumes.rs"))
+    );
+    for (file, text) in rules {
+        assert_pure(file, text);
+    }
 }
 
 /// The Rust files below a folder of the checkout, by path.

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_wrong_before_is_no_new_error_wherever_it_stands_now() {
+    fn what_was_wrong_before_is_no_new_error_wherever_it_has_moved() {
         let none: [&str; 0] = [];
         assert_eq!(fields(&["a", "a"], &["a", "a"]), none);
         assert_eq!(fields(&["a", "a"], &["b", "a", "a"]), none);

@@ -173,7 +173,7 @@ impl Denial {
         }
     }
 
-    /// It cannot be said now whether the object is accepted (503). Clients ask again by themselves.
+    /// It cannot be said now whether the object is accepted (503), and clients ask again by themselves.
     pub(crate) fn unavailable(name: &str, problem: &str) -> Self {
         Self {
             status: "Failure",
