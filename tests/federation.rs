@@ -232,6 +232,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Admission admission::projects_come_and_go;
         Apart milo::admission_is_registered_and_nothing_is_left;
         Apart certificates::rotation_without_a_failed_call;
+        Apart certificates::an_authority_is_renewed_for_admission_too;
         Apart certificates::a_replica_that_does_not_lead_waits_for_who_does;
         Alone settled::writes_nothing;
         Alone restart::a_kill_on_the_way_converges_to_the_same_state;

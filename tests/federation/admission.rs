@@ -25,5 +25,5 @@ pub(crate) use rights::{
     a_changed_claim_is_another_requester, every_claim_reaches_the_authorizer,
     who_may_use_a_network_is_let_in,
 };
-pub(crate) use subject::{Platform, start};
+pub(crate) use subject::{Platform, start, workload};
 pub(crate) use updates::what_was_accepted_once_is_never_in_the_way;

@@ -1,6 +1,8 @@
 //! The certificate of the webhook server is renewed while it is called, and so is its authority: Karmada's callers trust
 //! nothing but the `caBundle` on the hub, and no call fails.
 
+#[path = "certificates/admission.rs"]
+mod admission;
 #[path = "certificates/callers.rs"]
 mod callers;
 #[path = "certificates/soak.rs"]
@@ -16,6 +18,7 @@ use planes::lease::Candidate;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use admission::an_authority_is_renewed_for_admission_too;
 pub(crate) use soak::rotations;
 
 use crate::fixture::Space;

@@ -195,7 +195,7 @@ pub(super) async fn kubectl(
 }
 
 /// A Workload that breaks no rule where the project has the cities.
-pub(super) fn workload(name: &str, network: &str, cities: &[&str]) -> Value {
+pub(crate) fn workload(name: &str, network: &str, cities: &[&str]) -> Value {
     json!({
         "apiVersion": "compute.datumapis.com/v1alpha",
         "kind": "Workload",

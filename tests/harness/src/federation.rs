@@ -15,6 +15,7 @@ use futures::future::{join_all, select_all, try_join_all};
 use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
+use crate::admission;
 use crate::files;
 use crate::karmada::{self, KarmadaPorts};
 use crate::manager::{self, Manager, Role};
@@ -278,6 +279,17 @@ impl Federation {
     /// The certificate that compute-federation serves webhooks with in the management plane.
     pub fn webhook_certificate(&self) -> &Mutex<WebhookCertificate> {
         &self.webhook_certificate
+    }
+
+    /// Registers compute-federation in the management plane with the project for admission.
+    ///
+    /// # Errors
+    ///
+    /// When the federation is bare, or the project's API server refuses it.
+    pub async fn register_admission(&self) -> anyhow::Result<()> {
+        let port = self.management()?.lock().await.webhook_port();
+        let ca_bundle = self.webhook_certificate.lock().await.ca_bundle();
+        admission::register(&self.project.client(), port, &ca_bundle).await
     }
 
     /// compute-federation in a cell.

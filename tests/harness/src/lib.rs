@@ -9,6 +9,7 @@
 //! A program that uses this crate must call [`reexec`] first thing in `main`: tethers and providers are that program
 //! itself, started once more.
 
+mod admission;
 pub mod audit;
 pub mod checkout;
 pub mod federation;

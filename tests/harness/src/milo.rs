@@ -4,7 +4,6 @@
 //! Where the real one serves all projects from one process and separates them in its storage, each has an API server of
 //! its own here. The front and the authorizer run in this process, so that tests hold them directly.
 
-mod admission;
 mod authorizer;
 mod config;
 mod control_plane;
@@ -29,6 +28,7 @@ use kube::api::DeleteParams;
 use planes::connect;
 use tokio::time::Instant;
 
+use crate::admission;
 use crate::federation::parts::{manager_ports, start_etcd};
 use crate::manager::{Manager, Role};
 use crate::plane::USER_AGENT;

@@ -23,7 +23,7 @@ const MUTATING: &str = "MutatingWebhookConfiguration";
 const VALIDATING: &str = "ValidatingWebhookConfiguration";
 
 /// Registers the webhook server at this port, and waits until the API server asks it.
-pub(super) async fn register(client: &Client, port: u16, ca_bundle: &str) -> anyhow::Result<()> {
+pub(crate) async fn register(client: &Client, port: u16, ca_bundle: &str) -> anyhow::Result<()> {
     for (kind, file) in [
         (MUTATING, "base/webhook/mutating-webhook.yaml"),
         (VALIDATING, "base/webhook/validating-webhook.yaml"),

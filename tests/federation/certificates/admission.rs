@@ -1,0 +1,94 @@
+//! API servers of projects trust what the registrations of admission say, and those are renewed like the hub's.
+
+use anyhow::ensure;
+use api::Workload;
+use api::networking::LocationBinding;
+use harness::{Federation, wait};
+use kube::api::{ApiResource, DynamicObject, PostParams};
+use kube::core::GroupVersionKind;
+use kube::{Api, Client};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::FLAGS;
+use super::subject::{self, Authorities, Subject};
+use crate::fixture::{WITHIN, create};
+
+/// The registrations with the project.
+fn registrations(client: &Client) -> [(Api<DynamicObject>, &'static str); 2] {
+    [
+        ("MutatingWebhookConfiguration", "compute-mutating"),
+        ("ValidatingWebhookConfiguration", "compute-validating"),
+    ]
+    .map(|(kind, name)| {
+        let kind = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind);
+        let api = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));
+        (api, name)
+    })
+}
+
+async fn until_bundles(client: &Client, expected: &Authorities) -> anyhow::Result<()> {
+    wait::eventually("every registration has the bundle", WITHIN, || async {
+        for (api, name) in registrations(client) {
+            let found = subject::bundle(&api.get(name).await?)?;
+            ensure!(&found == expected, "{name} has {} authorities", found.len());
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// Creates a Workload again and again, as a dry run, and counts how often the API server has asked.
+async fn ask(client: Client, enough: CancellationToken) -> anyhow::Result<usize> {
+    let api: Api<Workload> = Api::namespaced(client, "default");
+    let workload = crate::admission::workload("asked", "default", &["DFW"]);
+    let workload = serde_json::from_value(workload)?;
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let mut asked = 0;
+    while !enough.is_cancelled() {
+        api.create(&dry_run, &workload).await?;
+        asked += 1;
+    }
+    Ok(asked)
+}
+
+pub(crate) async fn an_authority_is_renewed_for_admission_too() -> anyhow::Result<()> {
+    let federation: Federation = subject::start("admission-authority", &FLAGS).await?;
+    let client = federation.project().client();
+    let binding = json!({
+        "metadata": {"name": "dfw"},
+        "spec": {"locationRef": {"name": "dfw"}, "topology": {"topology.datum.net/city-code": "DFW"}},
+    });
+    create::<LocationBinding>(&Api::all(client.clone()), binding).await?;
+    federation.register_admission().await?;
+    let subject = Subject::new(&federation).await?;
+    let enough = CancellationToken::new();
+    let asks = tokio::spawn(ask(client.clone(), enough.clone()));
+
+    let old = subject.authority().await;
+    until_bundles(&client, &old).await?;
+    let old_leaf = subject.served().await?;
+    subject.renew_authority().await?;
+    let new = subject.authority().await;
+    let both: Authorities = old.union(&new).cloned().collect();
+    until_bundles(&client, &both).await?;
+    ensure!(
+        subject.served().await? == old_leaf,
+        "a leaf is served whose authority no one can know yet"
+    );
+    subject.until_served().await?;
+    until_bundles(&client, &new).await?;
+    subject.until_bundle(&new).await?;
+
+    enough.cancel();
+    let asked = asks.await??;
+    ensure!(asked > 10, "asked {asked} times");
+    eprintln!(
+        "an authority was renewed during {asked} requests of an API server, none of which failed"
+    );
+    federation.stop().await;
+    Ok(())
+}
