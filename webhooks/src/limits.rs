@@ -9,6 +9,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// What is left of the caller's time for the way back.
 const MARGIN: Duration = Duration::from_millis(250);
 
+/// How many times larger a hostile object becomes when it is decoded, at least.
+const DECODED: usize = 8;
+
 /// Bounds on requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -96,6 +99,13 @@ impl Capacity {
         Ok(())
     }
 
+    /// Room for what becomes of so many bytes that are decoded, and kept while others are asked. One request alone always
+    /// has it.
+    pub(crate) fn grow_decoded(&self, part: &mut Part, bytes: usize) -> Result<(), Full> {
+        let most = self.limits.bytes_in_flight.saturating_sub(bytes);
+        self.grow(part, bytes.saturating_mul(DECODED).min(most))
+    }
+
     /// The time that the caller's `?timeout=<n>s` leaves (karmada.md 1.6).
     pub(crate) fn time_for(&self, uri: &Uri) -> Duration {
         let parameters = uri.query().unwrap_or_default().split('&');
@@ -125,6 +135,26 @@ mod tests {
         ] {
             assert_eq!(time(uri), Duration::from_secs(10), "{uri}");
         }
+    }
+
+    #[test]
+    fn what_is_decoded_counts_more_and_one_request_always_fits() {
+        let limits = Limits {
+            bytes_in_flight: 100,
+            ..Limits::default()
+        };
+        let capacity = Capacity::new(limits);
+        let mut first = capacity.place().unwrap();
+        capacity.grow(&mut first, 10).unwrap();
+        capacity.grow_decoded(&mut first, 10).unwrap();
+        let mut second = capacity.place().unwrap();
+        capacity.grow(&mut second, 10).unwrap();
+        assert!(capacity.grow_decoded(&mut second, 10).is_err());
+        drop(first);
+        drop(second);
+        let mut large = capacity.place().unwrap();
+        capacity.grow(&mut large, 60).unwrap();
+        capacity.grow_decoded(&mut large, 60).unwrap();
     }
 
     #[test]

@@ -153,6 +153,7 @@ async fn show(args: &Args, peers: &Peers, federation: &Federation) -> anyhow::Re
     let namespace = harness::objects::apply(&client, &namespace).await?;
     let uid = namespace.metadata.uid.context("a namespace has a UID")?;
     let hub_namespace = format!("ns-{uid}");
+    federation.register_admission().await?;
     let mut observer = Observer::start(federation, NAMESPACE, &hub_namespace);
     let mut screen = Screen::new(federation);
     if args.once {

@@ -1,5 +1,6 @@
 //! The whole federation: what is started, in which order, and how it ends.
 
+mod admission;
 mod config;
 mod kept;
 pub(crate) mod parts;
@@ -15,7 +16,6 @@ use futures::future::{join_all, select_all, try_join_all};
 use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
-use crate::admission;
 use crate::files;
 use crate::karmada::{self, KarmadaPorts};
 use crate::manager::{self, Manager, Role};
@@ -60,6 +60,7 @@ pub struct Federation {
 
 struct Cell {
     plane: Plane,
+    city: String,
     manager: Option<Managed>,
     provider: Option<Process>,
 }
@@ -187,11 +188,13 @@ impl Federation {
         let cells = cells
             .into_iter()
             .zip(runners)
-            .map(|(plane, (manager, provider))| {
+            .zip(config.cells.iter().map(|cell| cell.city.clone()))
+            .map(|((plane, (manager, provider)), city)| {
                 (
                     plane.name().to_owned(),
                     Cell {
                         plane,
+                        city,
                         manager: manager.map(Managed::from),
                         provider,
                     },
@@ -279,17 +282,6 @@ impl Federation {
     /// The certificate that compute-federation serves webhooks with in the management plane.
     pub fn webhook_certificate(&self) -> &Mutex<WebhookCertificate> {
         &self.webhook_certificate
-    }
-
-    /// Registers compute-federation in the management plane with the project for admission.
-    ///
-    /// # Errors
-    ///
-    /// When the federation is bare, or the project's API server refuses it.
-    pub async fn register_admission(&self) -> anyhow::Result<()> {
-        let port = self.management()?.lock().await.webhook_port();
-        let ca_bundle = self.webhook_certificate.lock().await.ca_bundle();
-        admission::register(&self.project.client(), port, &ca_bundle).await
     }
 
     /// compute-federation in a cell.

@@ -11,6 +11,7 @@ use http::StatusCode;
 use tokio::time::{Instant, timeout_at};
 use tracing::{debug, warn};
 
+use super::field_errors::LISTED;
 use super::identity;
 use super::projects::{AccessReview, Decision, ProjectError, Projects};
 use super::review::{self, Denial, Request, UserInfo};
@@ -62,6 +63,7 @@ async fn answer(
     let _in_flight = metrics.in_flight();
     let mut part = shared.capacity.place()?;
     let body = body::read(&shared.capacity, request, &mut part).await?;
+    shared.capacity.grow_decoded(&mut part, body.len())?;
     // While others are asked, this takes no one's place; its bytes still count.
     part.leave_place();
     let begin = Instant::now();
@@ -137,7 +139,8 @@ fn project(projects: &dyn Projects, request: &Request<'_>) -> Result<ProjectName
     }
 }
 
-/// Which of the networks must not be used. All are asked for together, until the deadline.
+/// Which of the networks must not be used. They are asked for together, until the deadline, or until there are as many
+/// refusals as are listed.
 async fn reviews<'w>(
     projects: &dyn Projects,
     project: &ProjectName,
@@ -146,24 +149,32 @@ async fn reviews<'w>(
     deadline: Instant,
 ) -> BTreeMap<&'w str, NetworkRefusal> {
     let user: Arc<UserInfo> = Arc::new(request.user_info.clone());
-    let reviews = networks.iter().map(|network| {
+    let reviews = (0..networks.len()).filter_map(|index| {
         let review = AccessReview {
             user: Arc::clone(&user),
             namespace: request.namespace.clone().into_owned(),
-            network: (*network).to_owned(),
+            network: (*networks.get(index)?).to_owned(),
         };
-        timeout_at(deadline, projects.review(project, review))
+        Some(timeout_at(deadline, projects.review(project, review)))
     });
     // In the order of the networks.
-    let reviews = stream::iter(reviews.collect::<Vec<_>>()).buffered(REVIEWS);
-    let answers: Vec<_> = reviews.collect().await;
-    let refusals = answers
-        .into_iter()
-        .map(|answer| refusal(project, answer.ok()));
-    let refused = |(network, refusal): (&&'w str, Option<NetworkRefusal>)| {
-        refusal.map(|refusal| (*network, refusal))
-    };
-    networks.iter().zip(refusals).filter_map(refused).collect()
+    let mut answers = stream::iter(reviews)
+        .buffered(REVIEWS)
+        .zip(stream::iter(0..));
+    let mut refusals = BTreeMap::new();
+    while let Some((answer, index)) = answers.next().await {
+        if let (Some(network), Some(refusal)) =
+            (networks.get::<usize>(index), refusal(project, answer.ok()))
+        {
+            refusals.insert(*network, refusal);
+        }
+        if refusals.len() == LISTED {
+            let rest = networks.get(index + 1..).unwrap_or_default().iter();
+            refusals.extend(rest.map(|network| (*network, NetworkRefusal::NotAsked)));
+            break;
+        }
+    }
+    refusals
 }
 
 /// What an answer means; without one the time was over.

@@ -33,6 +33,8 @@ pub(crate) enum NetworkRefusal {
     Denied(String),
     /// It could not be found out whether the requester has the right.
     NotReviewed(String),
+    /// So many others must not be used that this one has not been asked about.
+    NotAsked,
 }
 
 /// The cities that a project may use.

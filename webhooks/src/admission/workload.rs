@@ -169,17 +169,18 @@ pub(crate) struct NetworkInterface<'a> {
     pub(crate) network: Named<'a>,
 }
 
+/// A volume has one source, and a hostile object has many volumes without any: so the sources stand elsewhere.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Volume<'a> {
     #[serde(borrow, default)]
     pub(crate) name: Cow<'a, str>,
     #[serde(borrow)]
-    pub(crate) disk: Option<Disk<'a>>,
+    pub(crate) disk: Option<Box<Disk<'a>>>,
     #[serde(borrow)]
-    pub(crate) config_map: Option<ConfigMap<'a>>,
+    pub(crate) config_map: Option<Box<ConfigMap<'a>>>,
     #[serde(borrow)]
-    pub(crate) secret: Option<Secret<'a>>,
+    pub(crate) secret: Option<Box<Secret<'a>>>,
 }
 
 #[derive(Deserialize)]

@@ -30,6 +30,10 @@ pub(super) fn check(
             Some(NetworkRefusal::NotReviewed(problem)) => {
                 report(&network, Problem::internal(problem.as_str()));
             }
+            Some(NetworkRefusal::NotAsked) => {
+                let problem = "not asked whether the network may be used: too many others may not";
+                report(&network, Problem::internal(problem));
+            }
             None => {}
         }
     }

@@ -1,5 +1,6 @@
 //! Volumes of an instance.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use api::quantity::Amount;
@@ -27,11 +28,8 @@ const ONE_SOURCE: &str = "may not specify more than one volume source";
 pub(super) fn check(instance: &Path<'_>, values: &InstanceSpec<'_>, report: &mut Report<'_>) {
     let path = instance.field("volumes");
     let attached = attached(values);
-    let defaults: Vec<_> = (0..values.volumes.len())
-        .map(|index| format!("persistent-disk-{index}"))
-        .collect();
-    let (mut names, mut devices) = (HashSet::new(), HashSet::new());
-    for ((index, volume), default) in values.volumes.iter().enumerate().zip(&defaults) {
+    let (mut names, mut devices) = (HashSet::new(), Devices::default());
+    for (index, volume) in values.volumes.iter().enumerate() {
         let name = volume.name.as_ref();
         let path = path.element(index, name);
         let is_first = !names.contains(name);
@@ -46,12 +44,44 @@ pub(super) fn check(instance: &Path<'_>, values: &InstanceSpec<'_>, report: &mut
         }
         let disk = volume.disk.as_ref();
         let device = disk.and_then(|disk| disk.device_name.as_ref());
-        let device = device.map_or(default.as_str(), |name| name.0.as_ref());
-        if !devices.insert(device) {
+        if let Some(duplicate) = devices.add(index, device.map(|name| name.0.as_ref())) {
             let path = path.field("disk");
-            report(&path.field("deviceName"), Problem::duplicate(device));
+            report(&path.field("deviceName"), Problem::duplicate(&duplicate));
         }
         check_source(&path, volume, report);
+    }
+}
+
+/// The devices of the volumes so far. A volume of whatever kind that names none has `persistent-disk-` and its index.
+#[derive(Default)]
+struct Devices<'a> {
+    named: HashSet<&'a str>,
+    /// Of the volumes that name theirs.
+    indexes: HashSet<usize>,
+}
+
+impl<'a> Devices<'a> {
+    const DEFAULT: &'static str = "persistent-disk-";
+
+    /// Adds the device of the next volume, and gives its name if an earlier volume has it.
+    fn add(&mut self, index: usize, name: Option<&'a str>) -> Option<Cow<'a, str>> {
+        let Some(name) = name else {
+            let name = format!("{}{index}", Self::DEFAULT);
+            return self.named.contains(name.as_str()).then_some(name.into());
+        };
+        self.indexes.insert(index);
+        let is_new = self.named.insert(name);
+        let is_default = self.is_default(name, index);
+        (!is_new || is_default).then_some(name.into())
+    }
+
+    /// Whether an earlier volume has this name by default.
+    fn is_default(&self, name: &str, index: usize) -> bool {
+        let of = name.strip_prefix(Self::DEFAULT);
+        let of = of.and_then(|digits| digits.parse::<usize>().ok());
+        // A number is written in one way.
+        let of = of.filter(|of| name.len() == Self::DEFAULT.len() + of.to_string().len());
+        of.is_some_and(|of| of < index && !self.indexes.contains(&of))
     }
 }
 

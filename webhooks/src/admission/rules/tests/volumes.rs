@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{Case, check, machine, sandbox};
+use super::{Case, check, lines, machine, sandbox, set};
 
 #[test]
 fn names_and_devices() {
@@ -39,8 +39,43 @@ fn names_and_devices() {
             json!("persistent-disk-1"),
             &[],
         ),
+        (
+            "/template/spec/volumes/1/disk/deviceName",
+            json!("persistent-disk-00"),
+            &[],
+        ),
     ];
     check(sandbox, cases);
+}
+
+#[test]
+fn a_device_is_that_of_one_volume() {
+    let disk = |name: &str, device: Option<&str>| {
+        json!({"name": name, "disk": {"deviceName": device, "template": {"spec": {
+            "populator": {"filesystem": {"type": "ext4"}}, "resources": {"requests": {"storage": "10Gi"}},
+        }}}})
+    };
+    let volumes = json!([
+        disk("config", Some("persistent-disk-1")),
+        disk("data", None),
+        disk("c", Some("x")),
+        disk("d", Some("x")),
+        disk("e", Some("persistent-disk-2")),
+        disk("f", Some("persistent-disk-1")),
+    ]);
+    let mut workload = sandbox();
+    set(&mut workload, "/template/spec/volumes", volumes);
+    let attachments = ["config", "data", "c", "d", "e", "f"].map(|name| json!({"name": name}));
+    let path = "/template/spec/runtime/sandbox/containers/0/volumeAttachments";
+    set(&mut workload, path, attachments.to_vec().into());
+    assert_eq!(
+        lines(&workload),
+        [
+            "spec.template.spec.volumes[1].disk.deviceName: Duplicate value: \"persistent-disk-1\"",
+            "spec.template.spec.volumes[3].disk.deviceName: Duplicate value: \"x\"",
+            "spec.template.spec.volumes[5].disk.deviceName: Duplicate value: \"persistent-disk-1\"",
+        ]
+    );
 }
 
 #[test]

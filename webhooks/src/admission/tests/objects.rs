@@ -1,0 +1,121 @@
+//! What is asked about, and how that is written.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::{Fake, allowed, create, review, server, workload};
+use crate::admission::{MUTATE_WORKLOAD, VALIDATE_WORKLOAD};
+
+#[tokio::test]
+async fn an_update_asks_only_for_what_is_new() {
+    // Nothing is known of the project, and no one answers.
+    let unknown = Fake {
+        cities: None,
+        ..Fake::new()
+    };
+    let server = server(unknown);
+    let old = workload("default", "nginx:1");
+    let update = |object: &Value| review("UPDATE", object, &old);
+    server
+        .assert_allowed(&update(&workload("default", "nginx:2")))
+        .await;
+    let mut no_claims = update(&workload("default", "nginx:2"));
+    no_claims["request"]["userInfo"] = json!({});
+    server.assert_allowed(&no_claims).await;
+    assert!(server.projects.asked.lock().unwrap().is_empty());
+    let response = server.validate(&update(&workload("default", ""))).await;
+    assert_eq!(response["status"]["code"], 422);
+}
+
+#[tokio::test]
+async fn what_does_not_touch_the_spec_is_never_blocked() {
+    let server = server(Fake::new());
+    let mut invalid = workload("default", "");
+    invalid["spec"]["placements"] = json!([]);
+    let mut with_finalizer = invalid.clone();
+    with_finalizer["metadata"]["finalizers"] = json!(["example.com/x"]);
+    server
+        .assert_allowed(&review("UPDATE", &invalid, &with_finalizer))
+        .await;
+    let mut terminating = invalid.clone();
+    terminating["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let other = workload("default", "nginx");
+    server
+        .assert_allowed(&review("UPDATE", &terminating, &other))
+        .await;
+    server
+        .assert_allowed(&review("DELETE", &Value::Null, &invalid))
+        .await;
+    let mut status = review("UPDATE", &invalid, &other);
+    status["request"]["subResource"] = json!("status");
+    server.assert_allowed(&status).await;
+}
+
+#[tokio::test]
+async fn a_field_of_another_type_is_named() {
+    let server = server(Fake::new());
+    let mut review = create("default");
+    review["request"]["object"]["spec"]["placements"][0]["name"] = json!(3);
+    let status = server
+        .assert_denied(
+            &review,
+            422,
+            "Workload.compute.datumapis.com \"web\" is invalid: spec.placements[0].name: Invalid value: invalid type: \
+             integer `3`, expected a string",
+        )
+        .await;
+    assert_eq!(
+        status["details"]["causes"][0]["field"],
+        "spec.placements[0].name"
+    );
+}
+
+#[tokio::test]
+async fn what_is_no_review_of_a_workload_is_refused() {
+    let server = server(Fake::new());
+    let mut review = create("default");
+    review["request"]["kind"]["kind"] = json!("Instance");
+    for path in [VALIDATE_WORKLOAD, MUTATE_WORKLOAD] {
+        let (code, answer) = server.post(path, &review).await;
+        assert_eq!(
+            (code, &answer["response"]["status"]["code"]),
+            (StatusCode::OK, &json!(400))
+        );
+        for (field, value) in [
+            ("apiVersion", json!("admission.k8s.io/v1beta1")),
+            ("kind", json!("Review")),
+            ("request", Value::Null),
+        ] {
+            let mut review = create("default");
+            review[field] = value;
+            let (code, answer) = server.post(path, &review).await;
+            let message = answer["message"].as_str().unwrap();
+            assert_eq!(code, StatusCode::BAD_REQUEST);
+            assert!(message.starts_with(field), "{message}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_mutated() {
+    let server = server(Fake::new());
+    let (code, answer) = server.post(MUTATE_WORKLOAD, &create("default")).await;
+    assert_eq!(code, StatusCode::OK);
+    assert_eq!(answer["response"], json!({"uid": "u1", "allowed": true}));
+}
+
+#[tokio::test]
+async fn of_a_million_errors_the_first_are_listed() {
+    let server = server(Fake::new().answering("default", allowed()));
+    let mut review = create("default");
+    let codes: Vec<_> = (0..1000).map(|code| format!("X{code}")).collect();
+    let placement = |index: usize| json!({"name": format!("p{index}"), "cityCodes": codes, "scaleSettings": {"minReplicas": 1}});
+    let placements: Vec<_> = (0..1000).map(placement).collect();
+    review["request"]["object"]["spec"]["placements"] = placements.into();
+    let response = server.validate(&review).await;
+    let causes = response["status"]["details"]["causes"].as_array().unwrap();
+    assert_eq!(causes.len(), 101);
+    assert_eq!(causes[100]["message"], "and 999900 more errors");
+    let message = response["status"]["message"].as_str().unwrap();
+    assert!(message.len() < 20_000, "{}", message.len());
+}

@@ -1,0 +1,198 @@
+//! Who asks, for which project, and what is known of it.
+
+use std::time::Duration;
+
+use api::ProjectName;
+use serde_json::json;
+
+use super::{Fake, allowed, create, server};
+use crate::admission::{AccessReview, Decision, ProjectError, VALIDATE_WORKLOAD};
+
+#[tokio::test]
+async fn a_valid_workload_is_allowed_and_the_review_has_every_claim() {
+    let server = server(Fake::new().answering("default", allowed()));
+    server.assert_allowed(&create("default")).await;
+    let asked = server.projects.asked.lock().unwrap();
+    let [
+        AccessReview {
+            user,
+            namespace,
+            network,
+        },
+    ] = asked.as_slice()
+    else {
+        panic!("{asked:?}");
+    };
+    assert_eq!(
+        (namespace.as_str(), network.as_str()),
+        ("default", "default")
+    );
+    assert_eq!((user.username.as_str(), user.uid.as_str()), ("ada", "7"));
+    assert_eq!(user.groups, ["devs", "system:authenticated"]);
+    assert_eq!(user.extra.len(), 4);
+    assert_eq!(user.extra["Example.com/Ünïcode"], ["b", "a", "b"]);
+}
+
+#[tokio::test]
+async fn everything_that_is_wrong_is_one_status_with_a_cause_for_each() {
+    let denied = Decision {
+        allowed: false,
+        reason: "not registered".into(),
+    };
+    let server = server(Fake::new().answering("default", Ok(denied)));
+    let mut review = create("default");
+    review["request"]["object"]["spec"]["placements"][0]["cityCodes"] = json!(["NYC"]);
+    let status = server
+        .assert_denied(
+            &review,
+            422,
+            "Workload.compute.datumapis.com \"web\" is invalid: \
+             [spec.template.spec.networkInterfaces[0].network: Forbidden: permission to use the network was denied: not \
+             registered, spec.placements[0].cityCodes[0]: Unsupported value: \"NYC\": supported values: \"DFW\"]",
+        )
+        .await;
+    assert_eq!(
+        status,
+        json!({
+            "status": "Failure",
+            "message": status["message"],
+            "reason": "Invalid",
+            "code": 422,
+            "details": {
+                "name": "web",
+                "group": "compute.datumapis.com",
+                "kind": "Workload",
+                "causes": [
+                    {
+                        "reason": "FieldValueForbidden",
+                        "message": "Forbidden: permission to use the network was denied: not registered",
+                        "field": "spec.template.spec.networkInterfaces[0].network",
+                    },
+                    {
+                        "reason": "FieldValueNotSupported",
+                        "message": "Unsupported value: \"NYC\": supported values: \"DFW\"",
+                        "field": "spec.placements[0].cityCodes[0]",
+                    },
+                ],
+            },
+        })
+    );
+}
+
+#[tokio::test]
+async fn who_cannot_be_asked_is_an_error_and_no_refusal() {
+    let down = ProjectError::Unavailable("p1 is down".into());
+    let server = server(Fake::new().answering("default", Err(down)));
+    let problem = "it is not known whether the network may be used: p1 is down; try again";
+    let status = server
+        .assert_denied(
+            &create("default"),
+            422,
+            &format!(
+                "Workload.compute.datumapis.com \"web\" is invalid: \
+                 spec.template.spec.networkInterfaces[0].network: Internal error: {problem}"
+            ),
+        )
+        .await;
+    assert_eq!(status["details"]["causes"][0]["reason"], "InternalError");
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &server.registry).unwrap();
+    let line = "admission_requests_total{webhook=\"validate\",outcome=\"error\"} 1";
+    assert!(text.contains(line), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_review_that_hangs_ends_before_the_callers_deadline() {
+    let server = server(Fake::new());
+    let begin = tokio::time::Instant::now();
+    let path = format!("{VALIDATE_WORKLOAD}?timeout=3s");
+    let (_, answer) = server.post(&path, &create("hangs")).await;
+    assert_eq!(begin.elapsed(), Duration::from_millis(2750));
+    let message = answer["response"]["status"]["message"].as_str().unwrap();
+    assert!(
+        message.ends_with("the API server of project p1 did not answer in time; try again"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn cities_that_are_not_known_are_an_error_after_which_clients_ask_again() {
+    let unknown = Fake {
+        cities: None,
+        ..Fake::new()
+    };
+    let server = server(unknown.answering("default", allowed()));
+    let status = server
+        .assert_denied(&create("default"), 503, "not listed yet; try again")
+        .await;
+    assert_eq!(status["reason"], "ServiceUnavailable");
+    assert_eq!(status["details"]["retryAfterSeconds"], 1);
+}
+
+#[tokio::test]
+async fn a_request_without_a_project_is_forbidden() {
+    let server = server(Fake::new().answering("default", allowed()));
+    let mut review = create("default");
+    review["request"]["userInfo"]["extra"] = json!({});
+    server
+        .assert_denied(
+            &review,
+            403,
+            "workloads.compute.datumapis.com \"web\" is forbidden: userInfo.extra has no iam.miloapis.com/parent-type: the \
+             request did not come through the control plane of a project",
+        )
+        .await;
+    review = create("default");
+    review["request"]["userInfo"]["extra"]["iam.miloapis.com/parent-name"] = json!(["p2"]);
+    server
+        .assert_denied(
+            &review,
+            403,
+            "workloads.compute.datumapis.com \"web\" is forbidden: no project p2",
+        )
+        .await;
+}
+
+#[tokio::test]
+async fn where_there_is_one_project_no_claims_are_needed() {
+    let single = Fake {
+        only: Some(ProjectName::new("single").unwrap()),
+        ..Fake::new()
+    };
+    let server = server(single.answering("default", allowed()));
+    let mut review = create("default");
+    review["request"]["userInfo"] = json!({"username": "admin"});
+    server.assert_allowed(&review).await;
+}
+
+#[tokio::test]
+async fn no_more_networks_are_asked_for_than_refusals_are_listed() {
+    let denied = Decision {
+        allowed: false,
+        reason: String::new(),
+    };
+    let names: Vec<&'static str> = (0..10_000)
+        .map(|index| &*Box::leak(format!("n{index}").into_boxed_str()))
+        .collect();
+    let mut projects = Fake::new();
+    for name in &names {
+        projects = projects.answering(name, Ok(denied.clone()));
+    }
+    let server = server(projects);
+    let mut review = create("n0");
+    let interfaces: Vec<_> = names
+        .iter()
+        .map(|name| json!({"network": {"name": name}}))
+        .collect();
+    review["request"]["object"]["spec"]["template"]["spec"]["networkInterfaces"] =
+        interfaces.into();
+    let response = server.validate(&review).await;
+    let causes = response["status"]["details"]["causes"].as_array().unwrap();
+    assert_eq!(causes.len(), 101);
+    assert_eq!(
+        causes[99]["field"],
+        "spec.template.spec.networkInterfaces[99].network"
+    );
+    assert_eq!(causes[100]["message"], "and 9900 more errors");
+    assert!(server.projects.asked.lock().unwrap().len() < 200);
+}
