@@ -229,6 +229,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Admission admission::a_project_that_hangs_slows_no_other;
         Admission admission::a_project_that_cannot_be_reached_denies_nothing_falsely;
         Admission admission::a_replica_that_starts_is_not_ready_before_it_knows;
+        Admission admission::a_replica_that_starts_beside_a_project_that_hangs;
         Admission admission::projects_come_and_go;
         Apart milo::admission_is_registered_and_nothing_is_left;
         Apart certificates::rotation_without_a_failed_call;

@@ -19,6 +19,7 @@ pub(crate) use locations::{
 pub(crate) use mistakes::kubectl_shows_everything_that_is_wrong;
 pub(crate) use outages::{
     a_project_that_cannot_be_reached_denies_nothing_falsely, a_project_that_hangs_slows_no_other,
+    a_replica_that_starts_beside_a_project_that_hangs,
     a_replica_that_starts_is_not_ready_before_it_knows, projects_come_and_go,
 };
 pub(crate) use rights::{

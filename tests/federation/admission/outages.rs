@@ -205,6 +205,37 @@ pub(crate) async fn a_replica_that_starts_is_not_ready_before_it_knows(
     Ok(())
 }
 
+/// With a replica and a project of its own, which hangs already.
+pub(crate) async fn a_replica_that_starts_beside_a_project_that_hangs(
+    platform: &Platform,
+) -> anyhow::Result<()> {
+    let name = "hangs-already";
+    let project = platform.milo.add_project(name).await?;
+    bind(&project, "DFW", Some(true)).await?;
+    project.hang();
+    let mut replica = platform.milo.replica("manager-4")?;
+    replica.launch().await?;
+    let user = platform.user("beside", &[A, name]);
+    let web = workload("beside", "default", &["DFW"]);
+    let ask = async |project: &str| platform.post(&replica, &review(&user, project, &web)).await;
+    wait::eventually("other projects are served", WITHIN, || async {
+        let response = ask(A).await?;
+        ensure!(response["allowed"] == true, "{response}");
+        Ok(())
+    })
+    .await?;
+    let (code, body) = replica.readiness().await?;
+    ensure!(code == 503 && body.contains(name), "{code} {body}");
+    replica.until_ready().await?;
+    let response = ask(name).await?;
+    assert_eq!(response["status"]["code"], 503, "{response}");
+    let expected = "LocationBindings of project hangs-already have not been listed yet";
+    ensure!(message(&response).contains(expected), "{response}");
+    project.pass();
+    replica.terminate().await;
+    Ok(())
+}
+
 /// With a project of its own, which comes, is not ready, terminates and goes.
 pub(crate) async fn projects_come_and_go(platform: &Platform) -> anyhow::Result<()> {
     let name = "passing";

@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use api::milo::RESOURCE_MANAGER_GROUP;
 use futures::FutureExt;
 use futures::future::{join_all, select_all, try_join_all};
 use kube::Client;
@@ -43,9 +44,6 @@ use front::Front;
 pub use refusal::Refusal;
 use serve::Server;
 pub use user::{PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE, User};
-
-/// The API group of Project.
-const RESOURCE_MANAGER: &str = "resourcemanager.miloapis.com";
 
 /// A running Milo. Its processes end when it is dropped, or with the process that holds it.
 pub struct Milo {
@@ -259,7 +257,7 @@ impl Milo {
     /// When it cannot be written.
     pub fn kubeconfig(&self, user: &User, project: Option<&str>) -> anyhow::Result<PathBuf> {
         let path = project.map(|project| {
-            format!("/apis/{RESOURCE_MANAGER}/v1alpha1/projects/{project}/control-plane")
+            format!("/apis/{RESOURCE_MANAGER_GROUP}/v1alpha1/projects/{project}/control-plane")
         });
         self.kubeconfig_at(user, &path.unwrap_or_default())
     }

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use api::milo::RESOURCE_MANAGER_GROUP;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Collected};
 use hyper::body::Incoming;
@@ -59,7 +60,7 @@ impl Review {
     /// The project that the request is in: all three keys, each with one value, say so.
     fn parent(&self) -> Option<&str> {
         let is_project = self.single(PARENT_TYPE)? == "Project"
-            && self.single(PARENT_API_GROUP)? == super::RESOURCE_MANAGER;
+            && self.single(PARENT_API_GROUP)? == RESOURCE_MANAGER_GROUP;
         self.single(PARENT_NAME).filter(|_| is_project)
     }
 }

@@ -4,13 +4,14 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use api::milo::RESOURCE_MANAGER_GROUP;
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 use planes::clock;
 use serde_json::{Value, json};
 
-use super::{ControlPlane, RESOURCE_MANAGER};
+use super::ControlPlane;
 use crate::federation::Setup;
 use crate::federation::parts::{crd_of_others, project_crds};
 use crate::files;
@@ -130,7 +131,7 @@ impl Place {
 
 /// The Projects.
 pub(super) fn projects(root: &Client) -> Api<DynamicObject> {
-    let kind = GroupVersionKind::gvk(RESOURCE_MANAGER, "v1alpha1", "Project");
+    let kind = GroupVersionKind::gvk(RESOURCE_MANAGER_GROUP, "v1alpha1", "Project");
     Api::all_with(root.clone(), &ApiResource::from_gvk(&kind))
 }
 

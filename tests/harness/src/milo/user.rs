@@ -4,14 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use anyhow::Context;
+use api::milo::RESOURCE_MANAGER_GROUP;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// The Extra key with the kind of what a request is for.
-pub const PARENT_TYPE: &str = "iam.miloapis.com/parent-type";
-/// The Extra key with its name.
-pub const PARENT_NAME: &str = "iam.miloapis.com/parent-name";
-/// The Extra key with its API group.
-pub const PARENT_API_GROUP: &str = "iam.miloapis.com/parent-api-group";
+pub use api::milo::{PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE};
 
 /// A user whom the front knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,7 +59,7 @@ impl User {
             extra.remove(key);
         }
         if let Some(project) = project {
-            let group = super::RESOURCE_MANAGER;
+            let group = RESOURCE_MANAGER_GROUP;
             for (key, value) in [
                 (PARENT_TYPE, "Project"),
                 (PARENT_NAME, project),
