@@ -1,4 +1,4 @@
-//! What the interpreter is measured against, and with: Go programs that the benchmarks alone need. They have a cache of
+//! What the interpreter and admission are measured against, and with: Go programs that the benchmarks alone need. They have a cache of
 //! their own, so that a change of them does not build the outside programs of a federation anew.
 
 use std::collections::hash_map::DefaultHasher;
@@ -11,8 +11,9 @@ use anyhow::Context;
 use crate::go::{self, tools};
 
 /// Program and package. A package of ours is its folder in the module.
-const PROGRAMS: [(&str, &str); 3] = [
+const PROGRAMS: [(&str, &str); 4] = [
     ("peer", "./peer"),
+    ("admission", "./peer/admission"),
     ("karmada", "./karmada"),
     ("vegeta", "github.com/tsenart/vegeta/v12"),
 ];
@@ -41,6 +42,11 @@ impl Rivals {
         self.directory.join("peer")
     }
 
+    /// The Go webhook with the rules of admission, written with controller-runtime.
+    pub fn admission(&self) -> PathBuf {
+        self.directory.join("admission")
+    }
+
     /// Karmada's Lua engine and its webhook client.
     pub fn karmada(&self) -> PathBuf {
         self.directory.join("karmada")
@@ -55,13 +61,17 @@ impl Rivals {
 /// What the programs are built from, in short.
 fn version() -> anyhow::Result<String> {
     let mut files = vec![tools().join("go.mod"), tools().join("go.sum")];
-    for (name, package) in PROGRAMS {
+    for (_, package) in PROGRAMS {
         if !package.starts_with("./") {
             continue;
         }
-        let folder = tools().join(name);
+        let folder = tools().join(package);
         for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
-            files.push(entry?.path());
+            let entry = entry?;
+            // A folder in it is another package.
+            if entry.file_type()?.is_file() {
+                files.push(entry.path());
+            }
         }
     }
     files.sort();
