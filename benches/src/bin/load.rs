@@ -42,7 +42,10 @@ struct Args {
     /// The CA of its certificate.
     #[arg(long)]
     ca: PathBuf,
-    /// The body of each request.
+    /// Path and query of each request.
+    #[arg(long)]
+    path: String,
+    /// Its body.
     #[arg(long)]
     body: PathBuf,
     /// Send one request, write its answer to this file, and end.
@@ -69,6 +72,7 @@ const AT_MOST: Duration = Duration::from_secs(30);
 struct Client {
     address: SocketAddr,
     tls: TlsConnector,
+    path: Arc<str>,
     body: Bytes,
     answered: Arc<AtomicU64>,
 }
@@ -84,6 +88,7 @@ async fn main() -> anyhow::Result<()> {
     let client = Client {
         address: (Ipv4Addr::LOCALHOST, args.port).into(),
         tls: TlsConnector::from(Arc::new(config)),
+        path: args.path.as_str().into(),
         body: fs::read(&args.body).context("--body")?.into(),
         answered: Arc::default(),
     };
@@ -153,7 +158,7 @@ impl Client {
     }
 
     async fn call(&self, sender: &mut SendRequest<Full<Bytes>>) -> anyhow::Result<Bytes> {
-        let request = Request::post("/interpret?timeout=10s")
+        let request = Request::post(&*self.path)
             .header(header::HOST, "127.0.0.1")
             .header(header::CONTENT_TYPE, "application/json")
             .body(Full::new(self.body.clone()))?;
