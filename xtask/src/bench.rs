@@ -1,11 +1,14 @@
 //! `cargo xtask bench`: compute-federation beside what others would use instead, in one run.
 
+mod admission;
 mod agreement;
 mod bodies;
 mod interpreter;
+mod measure;
 mod servers;
 mod webhook;
 mod wire;
+mod workloads;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,10 +40,43 @@ enum Name {
     Webhook,
     /// Interpretation alone, and called by Karmada, beside Karmada's Lua engine.
     Interpreter,
+    /// Admission of Workloads beside a Go webhook with the same rules and a server that does nothing.
+    Admission,
+}
+
+/// What the servers are asked.
+enum Service {
+    Interpreter,
+    Admission {
+        /// Leads to what stands in the place of the project's API server.
+        kubeconfig: PathBuf,
+    },
+}
+
+impl Service {
+    /// Path and query of a request.
+    fn path(&self) -> &'static str {
+        match self {
+            Self::Interpreter => "/interpret?timeout=10s",
+            Self::Admission { .. } => {
+                "/validate-compute-datumapis-com-v1alpha-workload?timeout=10s"
+            }
+        }
+    }
+
+    /// Connections that keep a server busy. One that waits 10 ms for a review keeps none busy meanwhile: at 20,000 requests
+    /// per second, more than either server answers with its one CPU, 200 of them wait.
+    fn connections(&self) -> usize {
+        match self {
+            Self::Interpreter => 32,
+            Self::Admission { .. } => 256,
+        }
+    }
 }
 
 /// What has been built and written for a benchmark.
 struct Bench {
+    service: Service,
     rounds: usize,
     /// The shipped binary.
     binary: PathBuf,
@@ -110,7 +146,7 @@ impl Row {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     ensure!(args.rounds > 0, "--rounds must not be 0");
     let directory = harness::checkout::root().join("target/bench");
-    let bench = prepare(args.rounds, &directory)?;
+    let bench = prepare(args, &directory)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -120,6 +156,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let (name, mut rows) = match args.name {
         Name::Webhook => ("webhook", runtime.block_on(webhook::run(&bench))?),
         Name::Interpreter => ("interpreter", runtime.block_on(interpreter::run(&bench))?),
+        Name::Admission => ("admission", runtime.block_on(admission::run(&bench))?),
     };
     rows.insert(0, busy);
     print(&rows);
@@ -129,7 +166,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn prepare(rounds: usize, directory: &Path) -> anyhow::Result<Bench> {
+fn prepare(args: &Args, directory: &Path) -> anyhow::Result<Bench> {
     eprintln!("building in release");
     // Apart from each other: together they would be built with the union of their features.
     for package in ["compute-federation", "benches"] {
@@ -143,12 +180,26 @@ fn prepare(rounds: usize, directory: &Path) -> anyhow::Result<Bench> {
     fs::write(certificates.join("tls.crt"), cert.pem())?;
     fs::write(certificates.join("tls.key"), signing_key.serialize_pem())?;
     let release = build::target().join("release");
+    let requests = directory.join("bodies");
+    let (service, bodies) = match args.name {
+        Name::Webhook | Name::Interpreter => (
+            Service::Interpreter,
+            bodies::write(&requests, bodies::all(), wire::interpretation)?,
+        ),
+        Name::Admission => (
+            Service::Admission {
+                kubeconfig: directory.join("project.kubeconfig"),
+            },
+            bodies::write(&requests, workloads::all(), wire::admission)?,
+        ),
+    };
     Ok(Bench {
-        rounds,
+        service,
+        rounds: args.rounds,
         binary: release.join("compute-federation"),
         programs: release,
         rivals,
-        bodies: bodies::write(&directory.join("bodies"))?,
+        bodies,
         certificates,
         directory: directory.to_owned(),
     })

@@ -8,7 +8,6 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::Bench;
-use super::bodies;
 use super::servers::{Kind, Server};
 
 /// The fields of a response that carry an answer. Others are about the transport.
@@ -22,8 +21,15 @@ const ANSWERS: [&str; 7] = [
     "healthy",
 ];
 
-/// Asks both about every body, and about some that are not measured.
-pub(crate) async fn check(bench: &Bench) -> anyhow::Result<()> {
+/// What an answer to a review says; an error if it says nothing.
+type Meaning = fn(review: &Value, answer: &Value) -> anyhow::Result<Value>;
+
+/// Asks both about every body, and about others that are not measured.
+pub(crate) async fn check(
+    bench: &Bench,
+    others: Vec<(String, Value)>,
+    meaning: Meaning,
+) -> anyhow::Result<()> {
     eprintln!("comparing answers");
     let directory = bench.directory.join("answers");
     fs::create_dir_all(&directory)?;
@@ -33,7 +39,7 @@ pub(crate) async fn check(bench: &Bench) -> anyhow::Result<()> {
         .bodies
         .iter()
         .map(|body| (body.name.clone(), body.review.clone()));
-    for (name, review) in measured.chain(bodies::checked()) {
+    for (name, review) in measured.chain(others) {
         let body = directory.join(format!("{name}.request.json"));
         fs::write(&body, review.to_string())?;
         let mut answers = Vec::new();
@@ -54,8 +60,8 @@ pub(crate) async fn check(bench: &Bench) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What an answer says: its fields, and the object after its patch.
-fn meaning(review: &Value, answer: &Value) -> anyhow::Result<Value> {
+/// What an answer of the interpreter says: its fields, and the object after its patch.
+pub(crate) fn interpretation(review: &Value, answer: &Value) -> anyhow::Result<Value> {
     let (request, response) = (&review["request"], &answer["response"]);
     ensure!(response["successful"] == json!(true), "{response}");
     ensure!(response["uid"] == request["uid"], "another uid");
@@ -66,4 +72,22 @@ fn meaning(review: &Value, answer: &Value) -> anyhow::Result<Value> {
     }
     let fields = ANSWERS.map(|field| response[field].clone());
     Ok(json!({"object": object, "fields": fields}))
+}
+
+/// What an answer of admission says: whether the object is accepted, and what is wrong with it.
+pub(crate) fn decision(review: &Value, answer: &Value) -> anyhow::Result<Value> {
+    let (request, response) = (&review["request"], &answer["response"]);
+    ensure!(response["uid"] == request["uid"], "another uid");
+    let allowed = response["allowed"].as_bool().context("no decision")?;
+    let status = &response["status"];
+    Ok(match allowed {
+        true => json!({"allowed": true}),
+        false => json!({
+            "allowed": false,
+            "code": status["code"],
+            "reason": status["reason"],
+            "message": status["message"],
+            "details": status["details"],
+        }),
+    })
 }

@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use serde_json::{Map, Value, json};
 
-use super::wire;
-
 /// Numbers of cells that are aggregated.
 pub(crate) const CELLS: [usize; 4] = [1, 10, 100, 1000];
 /// A request of about 1 KB.
@@ -32,14 +30,18 @@ pub(crate) fn aggregate(cells: usize) -> String {
     format!("aggregate-{cells}")
 }
 
-/// Writes all requests below `directory`.
-pub(crate) fn write(directory: &Path) -> anyhow::Result<Vec<Body>> {
+/// Writes requests below `directory`, as `text` says.
+pub(crate) fn write(
+    directory: &Path,
+    requests: Vec<(String, Value)>,
+    text: fn(&Value) -> String,
+) -> anyhow::Result<Vec<Body>> {
     fs::create_dir_all(directory)?;
-    all()
+    requests
         .into_iter()
         .map(|(name, review)| {
             let file = directory.join(format!("{name}.json"));
-            let text = wire::text(&review);
+            let text = text(&review);
             ensure!(
                 text.len() < SDK_MAX,
                 "{name} has {} bytes: Karmada's server SDK cuts it off",
@@ -51,7 +53,8 @@ pub(crate) fn write(directory: &Path) -> anyhow::Result<Vec<Body>> {
         .collect()
 }
 
-fn all() -> Vec<(String, Value)> {
+/// The requests that are measured.
+pub(crate) fn all() -> Vec<(String, Value)> {
     let small = deployment(0);
     let large = deployment(VARIABLES);
     let mut scaled = large.clone();
@@ -325,7 +328,7 @@ fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
 }
 
 /// An entry of managedFields for everything in `object`.
-fn managed(manager: &str, object: &Value, subresource: Option<&str>) -> Value {
+pub(crate) fn managed(manager: &str, object: &Value, subresource: Option<&str>) -> Value {
     let mut entry = json!({
         "apiVersion": "compute.datumapis.com/v1alpha",
         "fieldsType": "FieldsV1",
@@ -367,7 +370,7 @@ fn fields(value: &Value) -> Value {
 }
 
 /// Sets a field of the object at this pointer.
-fn set(object: &mut Value, pointer: &str, name: &str, value: Value) {
+pub(crate) fn set(object: &mut Value, pointer: &str, name: &str, value: Value) {
     if let Some(object) = object.pointer_mut(pointer).and_then(Value::as_object_mut) {
         object.insert(name.to_owned(), value);
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::bodies::{CELLS, aggregate};
+use super::bodies::{self, CELLS, aggregate};
 use super::servers::{Kind, Server, lines};
 use super::{Bench, Row, Target, agreement};
 
@@ -30,7 +30,7 @@ struct Measured {
 type ByBody = BTreeMap<String, Measured>;
 
 pub(crate) async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
-    agreement::check(bench).await?;
+    agreement::check(bench, bodies::checked(), agreement::interpretation).await?;
     let program = |name: &str| bench.programs.join(name);
     let allocations = by_body(bench, program("allocations"), vec![]).await?;
     let (mut compute, mut lua) = (ByBody::new(), ByBody::new());

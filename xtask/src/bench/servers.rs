@@ -10,12 +10,13 @@ use anyhow::{Context, bail, ensure};
 use harness::process::{Process, Program, tail};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::json;
 use tokio::net::TcpStream;
 use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
-use super::Bench;
 use super::bodies::Body;
+use super::{Bench, Service};
 
 /// Time for a server to listen.
 const START: Duration = Duration::from_secs(20);
@@ -67,20 +68,11 @@ pub(crate) struct Rate {
 impl Server {
     /// Starts a server and waits until it listens. The floor answers what stands in `answer`.
     pub(crate) async fn start(bench: &Bench, kind: Kind, answer: &Path) -> anyhow::Result<Self> {
-        let port = std::net::TcpListener::bind("127.0.0.1:0")?
-            .local_addr()?
-            .port();
+        let port = free_port()?;
         let certificates = bench.certificates.as_path();
         let (path, args) = match kind {
-            Kind::Ours => ours(bench, port),
-            Kind::Go => (
-                bench.rivals.peer(),
-                vec![
-                    format!("--port={port}").into(),
-                    "--cert-dir".into(),
-                    certificates.into(),
-                ],
-            ),
+            Kind::Ours => ours(bench, port)?,
+            Kind::Go => go(bench, port),
             Kind::Floor => (
                 bench.programs.join("floor"),
                 vec![
@@ -92,28 +84,7 @@ impl Server {
                 ],
             ),
         };
-        let (path, args) = on_cpus(&cpus().0, path, args);
-        let logs = bench.directory.join("logs");
-        fs::create_dir_all(&logs)?;
-        let program = Program {
-            name: kind.as_str(),
-            path,
-            args,
-            logs: &logs,
-            remove: None,
-        };
-        let process = Process::start(program).await?;
-        let begin = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
-            if begin.elapsed() > START {
-                bail!(
-                    "{} does not listen:\n{}",
-                    kind.as_str(),
-                    tail(process.log())
-                );
-            }
-            sleep(Duration::from_millis(20)).await;
-        }
+        let process = listening(bench, kind.as_str(), on_cpus(&cpus().0, path, args), port).await?;
         // Until it has certificates, and is at rest.
         sleep(Duration::from_secs(1)).await;
         Ok(Self { port, process })
@@ -158,6 +129,7 @@ impl Server {
     ) -> anyhow::Result<Rate> {
         let mut args = self.client(bench, &body.file);
         args.push(format!("--rate={rate}").into());
+        args.push(format!("--connections={}", bench.service.connections()).into());
         args.push(format!("--seconds={seconds}").into());
         line(bench.programs.join("load"), args).await
     }
@@ -168,6 +140,7 @@ impl Server {
             format!("--pid={}", self.process.pid()).into(),
             "--ca".into(),
             bench.ca().into(),
+            format!("--path={}", bench.service.path()).into(),
             "--body".into(),
             body.into(),
         ]
@@ -186,14 +159,96 @@ impl Server {
     }
 }
 
-/// The interpreter alone: a configuration with a webhook server, and no controllers.
-fn ours(bench: &Bench, port: u16) -> (PathBuf, Vec<OsString>) {
-    let args = vec![
-        "interpreter".into(),
+/// The interpreter alone; or a manager with a webhook server and no controllers.
+fn ours(bench: &Bench, port: u16) -> anyhow::Result<(PathBuf, Vec<OsString>)> {
+    let certificates = bench.certificates.display();
+    let args = match &bench.service {
+        Service::Interpreter => vec![
+            "interpreter".into(),
+            format!("--port={port}").into(),
+            format!("--cert-dir={certificates}").into(),
+        ],
+        Service::Admission { kubeconfig } => {
+            let config = bench.directory.join("manager.yaml");
+            let text = json!({
+                "apiVersion": "apiserver.config.datumapis.com/v1alpha1",
+                "kind": "WorkloadOperator",
+                "discovery": {"mode": "single"},
+                "webhookServer": {
+                    "host": "127.0.0.1",
+                    "port": port,
+                    "tls": {"certDir": bench.certificates},
+                },
+            });
+            fs::write(&config, text.to_string())?;
+            vec![
+                format!("--server-config={}", config.display()).into(),
+                format!("--kubeconfig={}", kubeconfig.display()).into(),
+                "--health-probe-bind-address=0".into(),
+            ]
+        }
+    };
+    Ok((bench.binary.clone(), args))
+}
+
+/// The Go webhook of the same semantics.
+fn go(bench: &Bench, port: u16) -> (PathBuf, Vec<OsString>) {
+    let mut args: Vec<OsString> = vec![
         format!("--port={port}").into(),
-        OsString::from(format!("--cert-dir={}", bench.certificates.display())),
+        "--cert-dir".into(),
+        bench.certificates.clone().into(),
     ];
-    (bench.binary.clone(), args)
+    match &bench.service {
+        Service::Interpreter => (bench.rivals.peer(), args),
+        Service::Admission { kubeconfig } => {
+            args.extend(["--project-kubeconfig".into(), kubeconfig.into()]);
+            (bench.rivals.admission(), args)
+        }
+    }
+}
+
+/// Starts what servers ask, on the CPUs of the clients.
+pub(crate) async fn start_beside(
+    bench: &Bench,
+    name: &str,
+    args: Vec<OsString>,
+    port: u16,
+) -> anyhow::Result<Process> {
+    let program = on_cpus(&cpus().1, bench.programs.join(name), args);
+    listening(bench, name, program, port).await
+}
+
+/// A port that is free.
+pub(crate) fn free_port() -> anyhow::Result<u16> {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    Ok(listener.local_addr()?.port())
+}
+
+/// Starts a program and waits until it listens.
+async fn listening(
+    bench: &Bench,
+    name: &str,
+    (path, args): (PathBuf, Vec<OsString>),
+    port: u16,
+) -> anyhow::Result<Process> {
+    let logs = bench.directory.join("logs");
+    fs::create_dir_all(&logs)?;
+    let program = Program {
+        name,
+        path,
+        args,
+        logs: &logs,
+        remove: None,
+    };
+    let process = Process::start(program).await?;
+    let begin = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+        if begin.elapsed() > START {
+            bail!("{name} does not listen:\n{}", tail(process.log()));
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+    Ok(process)
 }
 
 /// The CPUs of the server and those of its clients, as `taskset` names them.

@@ -1,10 +1,13 @@
-//! A request as Karmada writes it (karmada.md 1.2): the fields of its own types stand in their order, those of objects are
-//! sorted.
+//! Requests as Karmada (karmada.md 1.2) and kube-apiservers write them: the fields of their own types stand in their order,
+//! those of objects are sorted.
 
 use serde_json::Value;
 
-const CONTEXT: [&str; 2] = ["kind", "apiVersion"];
+const REVIEW: [&str; 2] = ["kind", "apiVersion"];
 const KIND: [&str; 3] = ["group", "version", "kind"];
+const RESOURCE: [&str; 3] = ["group", "version", "resource"];
+const USER: [&str; 4] = ["username", "uid", "groups", "extra"];
+const OPTIONS: [&str; 3] = ["kind", "apiVersion", "fieldManager"];
 const ITEM: [&str; 5] = [
     "clusterName",
     "status",
@@ -23,7 +26,7 @@ const REQUEST: [&str; 6] = [
 ];
 
 /// The text of a `ResourceInterpreterContext`.
-pub(crate) fn text(review: &Value) -> String {
+pub(crate) fn interpretation(review: &Value) -> String {
     let request = review.get("request").unwrap_or(&Value::Null);
     let kind = request.get("kind").unwrap_or(&Value::Null);
     let items = request.get("aggregatedStatus").and_then(Value::as_array);
@@ -36,11 +39,36 @@ pub(crate) fn text(review: &Value) -> String {
     });
     format!(
         r#"{{{},"request":{{{},"kind":{{{}}},{}{}}}}}"#,
-        fields(review, &CONTEXT),
+        fields(review, &REVIEW),
         fields(request, &["uid"]),
         fields(kind, &KIND),
         fields(request, &REQUEST),
         items.unwrap_or_default(),
+    )
+}
+
+/// The text of an `AdmissionReview`.
+pub(crate) fn admission(review: &Value) -> String {
+    let request = review.get("request").unwrap_or(&Value::Null);
+    let part = |name: &str, names: &[&str]| {
+        let part = request.get(name).unwrap_or(&Value::Null);
+        format!("{name:?}:{{{}}}", fields(part, names))
+    };
+    let request = [
+        fields(request, &["uid"]),
+        part("kind", &KIND),
+        part("resource", &RESOURCE),
+        part("requestKind", &KIND),
+        part("requestResource", &RESOURCE),
+        fields(request, &["name", "namespace", "operation"]),
+        part("userInfo", &USER),
+        fields(request, &["object", "oldObject", "dryRun"]),
+        part("options", &OPTIONS),
+    ];
+    format!(
+        r#"{{{},"request":{{{}}}}}"#,
+        fields(review, &REVIEW),
+        request.join(",")
     )
 }
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -84,9 +86,14 @@ func validateAttachments(path *field.Path, attachments []VolumeAttachment, volum
 			continue
 		}
 		path = path.Child("mountPath")
-		// Without a populator there is no file system that could be mounted. A disk without a template is refused as such.
-		if volume != nil && volume.Disk != nil && volume.Disk.Template != nil && volume.Disk.Template.Spec.Populator == nil {
-			errs = append(errs, field.NotFound(path, *attachment.MountPath))
+		if volume != nil && volume.Disk != nil {
+			switch template := volume.Disk.Template; {
+			case template == nil:
+				errs = append(errs, field.InternalError(path, errors.New("nothing is known of a disk without a template")))
+			case template.Spec.Populator == nil:
+				// There is no file system that could be mounted.
+				errs = append(errs, field.NotFound(path, *attachment.MountPath))
+			}
 		}
 		errs = append(errs, validateUnique(path, *attachment.MountPath, mountPaths)...)
 	}

@@ -1,0 +1,132 @@
+//! `cargo xtask bench admission`.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use anyhow::{Context, bail, ensure};
+use harness::process::Process;
+use serde_json::{Value, json};
+
+use super::bodies::Body;
+use super::measure::{self, Latencies};
+use super::servers::{Kind, Server, free_port, start_beside};
+use super::workloads::{
+    self, CONNECTED, DENIED_NETWORK, LARGE, MISTAKEN, MISTAKES, NETWORKS, SMALL,
+};
+use super::{Bench, Row, Service, Target, agreement};
+
+/// Requests per second at which what one network costs is compared with what many cost: so few that none waits for
+/// another.
+const CALM: f64 = 50.0;
+/// Time for which they are sent.
+const CALM_SECONDS: f64 = 6.0;
+
+pub(crate) async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+    let project = start_project(bench).await?;
+    agreement::check(bench, workloads::checked(), agreement::decision).await?;
+    for body in &bench.bodies {
+        let (name, answer) = (&body.name, answer(bench, body)?);
+        let mistakes = answer.pointer("/response/status/details/causes");
+        let found = mistakes.and_then(Value::as_array).map_or(0, Vec::len);
+        let expected = if name == MISTAKEN { MISTAKES } else { 0 };
+        let allowed = answer.pointer("/response/allowed");
+        ensure!(
+            found == expected && allowed == Some(&json!(expected == 0)),
+            "{name}: {answer}"
+        );
+    }
+    let mut rows = Vec::new();
+    for name in [SMALL, LARGE, MISTAKEN] {
+        rows.extend(measure::compare(bench, bench.body(name)?).await?);
+    }
+    rows.extend(networks(bench).await?);
+    rows.extend(measure::memory(bench, bench.body(SMALL)?).await?);
+    project.terminate().await;
+    Ok(rows)
+}
+
+/// Starts what stands in the place of the project's API server.
+async fn start_project(bench: &Bench) -> anyhow::Result<Process> {
+    let Service::Admission { kubeconfig } = &bench.service else {
+        bail!("admission is measured");
+    };
+    let port = free_port()?;
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "project", "cluster": {
+            "certificate-authority": bench.ca(),
+            "server": format!("https://127.0.0.1:{port}"),
+        }}],
+        "contexts": [{"name": "project", "context": {"cluster": "project", "user": "admission"}}],
+        "current-context": "project",
+        "users": [{"name": "admission", "user": {"token": "admission"}}],
+    });
+    fs::write(kubeconfig, config.to_string())?;
+    let user = bench.directory.join("user.json");
+    fs::write(&user, workloads::user().to_string())?;
+    let args = vec![
+        format!("--port={port}").into(),
+        "--cert-dir".into(),
+        bench.certificates.clone().into(),
+        "--user".into(),
+        user.into(),
+        format!("--denied-network={DENIED_NETWORK}").into(),
+    ];
+    start_beside(bench, "project", args, port).await
+}
+
+/// The answer of ours to a body.
+fn answer(bench: &Bench, body: &Body) -> anyhow::Result<Value> {
+    let answer = fs::read(measure::answer(bench, body))?;
+    Ok(serde_json::from_slice(&answer)?)
+}
+
+/// Latencies of a Workload with many networks over those of one with one. The best of each counts.
+async fn networks(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+    let mut best: BTreeMap<(Kind, &str), Latencies> = BTreeMap::new();
+    for kind in [Kind::Ours, Kind::Go].repeat(bench.rounds) {
+        let server = Server::start(bench, kind, &bench.ca()).await?;
+        for name in [SMALL, CONNECTED] {
+            let body = bench.body(name)?;
+            let found = server.at_rate(bench, body, CALM, CALM_SECONDS).await?;
+            let found = Latencies::from(found);
+            eprintln!(
+                "{name}: {} at {CALM:.0} per second: p50 {:.2} ms, p99 {:.2} ms",
+                kind.as_str(),
+                found.p50,
+                found.p99
+            );
+            let place = (kind, name);
+            if best.get(&place).is_none_or(|other| found.better(other)) {
+                best.insert(place, found);
+            }
+        }
+        server.stop().await;
+    }
+    let mut rows = Vec::new();
+    for kind in [Kind::Ours, Kind::Go] {
+        let found = |name| best.get(&(kind, name)).context("both are measured");
+        let (one, many) = (found(SMALL)?, found(CONNECTED)?);
+        for (percentile, one, many) in [("p50", one.p50, many.p50), ("p99", one.p99, many.p99)] {
+            let who = kind.as_str();
+            let at = format!("at {CALM:.0}/s: {percentile}");
+            rows.push(Row::new(format!("1 network {at}, {who}"), one, "ms"));
+            rows.push(Row::new(
+                format!("{NETWORKS} networks {at}, {who}"),
+                many,
+                "ms",
+            ));
+            let row = Row::new(
+                format!("{NETWORKS} networks / 1 {at}, {who}"),
+                many / one,
+                "x",
+            );
+            rows.push(match kind {
+                Kind::Ours => row.target(Target::AtMost(1.3)),
+                Kind::Go | Kind::Floor => row,
+            });
+        }
+    }
+    Ok(rows)
+}

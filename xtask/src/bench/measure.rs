@@ -1,0 +1,296 @@
+//! What is measured of servers, side by side: throughput, latency, memory.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use serde::Deserialize;
+
+use super::bodies::{Body, HEALTH, STATUS};
+use super::servers::{Kind, Load, Rate, Server, output};
+use super::{Bench, Row, Target};
+
+/// Connections under which memory is measured.
+const MANY_CONNECTIONS: usize = 1000;
+/// Times that latency is measured in one turn. Another process on the same CPU spoils a time, but seldom all.
+const TIMES: usize = 3;
+/// Requests that a 99th percentile needs, and the bounds of the time that they may take.
+const REQUESTS: f64 = 1000.0;
+const SECONDS: [f64; 2] = [2.0, 12.0];
+
+impl Load {
+    pub(crate) fn per_cpu_second(&self) -> f64 {
+        self.requests / self.server_cpu.max(0.01)
+    }
+}
+
+/// The answer of ours to a body.
+pub(crate) fn answer(bench: &Bench, body: &Body) -> PathBuf {
+    let name = format!("{}.{}.json", body.name, Kind::Ours.as_str());
+    bench.directory.join("answers").join(name)
+}
+
+/// Throughput of each server, and latencies at half of Go's.
+pub(crate) async fn compare(bench: &Bench, body: &Body) -> anyhow::Result<Vec<Row>> {
+    let best = saturate(bench, body).await?;
+    let mut rows = throughput(&body.name, &best);
+    let saturation = best.get(&Kind::Go).context("Go is measured")?;
+    rows.extend(latency(bench, body, saturation.per_cpu_second() / 2.0).await?);
+    Ok(rows)
+}
+
+/// Keeps each server busy, in turns, and gives the best turn of each.
+async fn saturate(bench: &Bench, body: &Body) -> anyhow::Result<BTreeMap<Kind, Load>> {
+    let mut best: BTreeMap<Kind, Load> = BTreeMap::new();
+    for round in 1..=bench.rounds {
+        for kind in [Kind::Ours, Kind::Go, Kind::Floor] {
+            let server = Server::start(bench, kind, &answer(bench, body)).await?;
+            let load = server
+                .load(bench, body, bench.service.connections())
+                .await?;
+            server.stop().await;
+            eprintln!(
+                "{} {round}/{}: {}: {:.0} requests per CPU-second, {:.0} per second, {:.0} us of the client each",
+                body.name,
+                bench.rounds,
+                kind.as_str(),
+                load.per_cpu_second(),
+                load.requests / load.seconds,
+                load.client_cpu * 1e6 / load.requests,
+            );
+            let better = best
+                .get(&kind)
+                .is_none_or(|other| load.per_cpu_second() > other.per_cpu_second());
+            if better {
+                best.insert(kind, load);
+            }
+        }
+    }
+    Ok(best)
+}
+
+fn throughput(name: &str, best: &BTreeMap<Kind, Load>) -> Vec<Row> {
+    let rate = |kind| best.get(&kind).map_or(0.0, Load::per_cpu_second);
+    let mut rows: Vec<_> = best
+        .keys()
+        .map(|kind| {
+            let measure = format!("{name}: requests per CPU-second, {}", kind.as_str());
+            Row::new(measure, rate(*kind), "1/s")
+        })
+        .collect();
+    let ratio = rate(Kind::Ours) / rate(Kind::Go);
+    rows.push(Row::new(format!("{name}: ours / Go"), ratio, "x").target(Target::AtLeast(3.0)));
+    let ratio = rate(Kind::Ours) / rate(Kind::Floor);
+    let row = Row::new(format!("{name}: ours / floor"), ratio, "x");
+    rows.push(match name {
+        HEALTH => row.target(Target::AtLeast(0.9)),
+        STATUS => row.target(Target::AtLeast(0.6)),
+        _ => row,
+    });
+    if let Some(floor) = best.get(&Kind::Floor) {
+        let client = floor.client_cpu * 1e6 / floor.requests;
+        rows.push(Row::new(
+            format!("{name}: CPU time of the client per request"),
+            client,
+            "us",
+        ));
+        let floor = floor.server_cpu * 1e6 / floor.requests;
+        rows.push(Row::new(
+            format!("{name}: CPU time of the floor per request"),
+            floor,
+            "us",
+        ));
+    }
+    rows
+}
+
+/// What sends requests at a constant rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Client {
+    /// The client of `benches`, which needs about as much CPU time as the floor.
+    Load,
+    /// Where the rate is high, it needs a whole CPU and measures itself.
+    Vegeta,
+}
+
+impl Client {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Load => "load",
+            Self::Vegeta => "vegeta",
+        }
+    }
+
+    async fn measure(
+        self,
+        bench: &Bench,
+        body: &Body,
+        server: &Server,
+        rate: f64,
+    ) -> anyhow::Result<Latencies> {
+        let [least, most] = SECONDS;
+        let seconds = (REQUESTS / rate).clamp(least, most);
+        match self {
+            Self::Load => Ok(server.at_rate(bench, body, rate, seconds).await?.into()),
+            Self::Vegeta => attack(bench, body, server.port, rate, seconds).await,
+        }
+    }
+}
+
+/// Latencies at a constant rate, the best of each server by each client. Those of the floor are the machine's.
+async fn latency(bench: &Bench, body: &Body, rate: f64) -> anyhow::Result<Vec<Row>> {
+    let kinds = [Kind::Ours, Kind::Go, Kind::Floor];
+    let clients = [Client::Load, Client::Vegeta];
+    let mut best: BTreeMap<(Client, Kind), Latencies> = BTreeMap::new();
+    for kind in kinds.repeat(bench.rounds) {
+        let server = Server::start(bench, kind, &answer(bench, body)).await?;
+        for client in clients.repeat(TIMES) {
+            let found = client.measure(bench, body, &server, rate).await?;
+            eprintln!(
+                "{}: {} at {rate:.0} per second by {}: p50 {:.2} ms, p99 {:.2} ms, {:.0} % lost",
+                body.name,
+                kind.as_str(),
+                client.as_str(),
+                found.p50,
+                found.p99,
+                found.lost * 100.0
+            );
+            let place = (client, kind);
+            if best.get(&place).is_none_or(|other| found.better(other)) {
+                best.insert(place, found);
+            }
+        }
+        server.stop().await;
+    }
+    let mut rows = Vec::new();
+    for client in clients {
+        let at = format!("{} at {rate:.0}/s by {}", body.name, client.as_str());
+        for kind in kinds {
+            if let Some(found) = best.get(&(client, kind)) {
+                let who = kind.as_str();
+                rows.push(Row::new(format!("{at}: p50, {who}"), found.p50, "ms"));
+                rows.push(Row::new(format!("{at}: p99, {who}"), found.p99, "ms"));
+            }
+        }
+        let p99 = |kind| best.get(&(client, kind)).map(|found| found.p99);
+        let both = p99(Kind::Ours).zip(p99(Kind::Go));
+        let (ours, go) = both.context("both are measured")?;
+        let ratio = ours / go;
+        let row = Row::new(format!("{at}: p99, ours / Go"), ratio, "x");
+        rows.push(row.target(Target::AtMost(0.5)));
+    }
+    Ok(rows)
+}
+
+/// Latencies in milliseconds.
+#[derive(Clone, Copy)]
+pub(crate) struct Latencies {
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    /// The part of the requests that got no answer: then the machine had no time for the rate.
+    lost: f64,
+}
+
+impl From<Rate> for Latencies {
+    fn from(rate: Rate) -> Self {
+        Self {
+            p50: rate.p50 / 1e6,
+            p99: rate.p99 / 1e6,
+            lost: 0.0,
+        }
+    }
+}
+
+impl Latencies {
+    pub(crate) fn better(&self, other: &Self) -> bool {
+        (self.lost, self.p99) < (other.lost, other.p99)
+    }
+}
+
+/// What vegeta reports, in nanoseconds.
+#[derive(Deserialize)]
+struct Report {
+    latencies: Percentiles,
+    success: f64,
+}
+
+#[derive(Deserialize)]
+struct Percentiles {
+    #[serde(rename = "50th")]
+    p50: f64,
+    #[serde(rename = "99th")]
+    p99: f64,
+}
+
+async fn attack(
+    bench: &Bench,
+    body: &Body,
+    port: u16,
+    rate: f64,
+    seconds: f64,
+) -> anyhow::Result<Latencies> {
+    let targets = bench.directory.join("targets");
+    fs::write(
+        &targets,
+        format!(
+            "POST https://127.0.0.1:{port}{}\nContent-Type: application/json\n@{}\n",
+            bench.service.path(),
+            body.file.display()
+        ),
+    )?;
+    let results = bench.directory.join("results");
+    let mut attack: Vec<OsString> = ["attack", "-http2=false", "-max-workers=1000"]
+        .map(OsString::from)
+        .to_vec();
+    attack.push(format!("-rate={:.0}/10s", rate * 10.0).into());
+    attack.push(format!("-duration={seconds:.1}s").into());
+    for (flag, file) in [
+        ("-targets", &targets),
+        ("-root-certs", &bench.ca()),
+        ("-output", &results),
+    ] {
+        attack.extend([flag.into(), file.into()]);
+    }
+    output(bench.rivals.vegeta(), attack).await?;
+    let mut report: Vec<OsString> = ["report", "-type=json"].map(OsString::from).to_vec();
+    report.push(results.into());
+    let report: Report = serde_json::from_slice(&output(bench.rivals.vegeta(), report).await?)?;
+    Ok(Latencies {
+        p50: report.latencies.p50 / 1e6,
+        p99: report.latencies.p99 / 1e6,
+        lost: 1.0 - report.success,
+    })
+}
+
+/// Resident memory of a server that has done nothing, and the most with many connections that are all busy.
+pub(crate) async fn memory(bench: &Bench, body: &Body) -> anyhow::Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for (kind, targets) in [
+        (Kind::Ours, Some((16.0, 48.0))),
+        (Kind::Go, None),
+        (Kind::Floor, None),
+    ] {
+        let server = Server::start(bench, kind, &answer(bench, body)).await?;
+        let (idle, _) = server.memory()?;
+        server.load(bench, body, MANY_CONNECTIONS).await?;
+        let (_, most) = server.memory()?;
+        server.stop().await;
+        let who = kind.as_str();
+        let idle = Row::new(format!("resident memory, idle, {who}"), idle, "MiB");
+        let most = Row::new(
+            format!("resident memory, at most with {MANY_CONNECTIONS} busy connections, {who}"),
+            most,
+            "MiB",
+        );
+        rows.extend(match targets {
+            Some((of_idle, of_most)) => [
+                idle.target(Target::AtMost(of_idle)),
+                most.target(Target::AtMost(of_most)),
+            ],
+            None => [idle, most],
+        });
+    }
+    Ok(rows)
+}
