@@ -49,6 +49,8 @@ func serve(host string, port int, certDir, project string) error {
 	}
 	// No limit of its own: API servers have theirs.
 	config.QPS = -1
+	// What stands in the place of the API server knows no Protocol Buffers.
+	config.ContentType = runtime.ContentTypeJSON
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
