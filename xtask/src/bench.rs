@@ -64,9 +64,17 @@ impl Service {
         }
     }
 
+    /// Milliseconds that each request waits for others, whatever the server does.
+    fn waits(&self) -> Option<f64> {
+        match self {
+            Self::Interpreter => None,
+            Self::Admission { .. } => Some(10.0),
+        }
+    }
+
     /// Connections that keep a server busy. One that waits 10 ms for a review keeps none busy meanwhile: at 20,000 requests
     /// per second, more than either server answers with its one CPU, 200 of them wait.
-    fn connections(&self) -> usize {
+    fn connections(&self) -> u16 {
         match self {
             Self::Interpreter => 32,
             Self::Admission { .. } => 256,

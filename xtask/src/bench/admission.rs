@@ -87,6 +87,9 @@ async fn networks(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let mut best: BTreeMap<(Kind, &str), Latencies> = BTreeMap::new();
     for kind in [Kind::Ours, Kind::Go].repeat(bench.rounds) {
         let server = Server::start(bench, kind, &bench.ca()).await?;
+        // The first reviews make the connections to the project, which is not what is measured.
+        let many = bench.body(CONNECTED)?;
+        server.at_rate(bench, many, CALM, CALM_SECONDS).await?;
         for name in [SMALL, CONNECTED] {
             let body = bench.body(name)?;
             let found = server.at_rate(bench, body, CALM, CALM_SECONDS).await?;

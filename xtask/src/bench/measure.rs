@@ -13,7 +13,7 @@ use super::servers::{Kind, Load, Rate, Server, output};
 use super::{Bench, Row, Target};
 
 /// Connections under which memory is measured.
-const MANY_CONNECTIONS: usize = 1000;
+const MANY_CONNECTIONS: u16 = 1000;
 /// Times that latency is measured in one turn. Another process on the same CPU spoils a time, but seldom all.
 const TIMES: usize = 3;
 /// Requests that a 99th percentile needs, and the bounds of the time that they may take.
@@ -180,6 +180,10 @@ async fn latency(bench: &Bench, body: &Body, rate: f64) -> anyhow::Result<Vec<Ro
         let ratio = ours / go;
         let row = Row::new(format!("{at}: p99, ours / Go"), ratio, "x");
         rows.push(row.target(Target::AtMost(0.5)));
+        if let Some(waits) = bench.service.waits() {
+            let measure = format!("{at}: p99 beyond the {waits} ms of a review, ours / Go");
+            rows.push(Row::new(measure, (ours - waits) / (go - waits), "x"));
+        }
     }
     Ok(rows)
 }

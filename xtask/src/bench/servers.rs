@@ -112,7 +112,7 @@ impl Server {
         &self,
         bench: &Bench,
         body: &Body,
-        connections: usize,
+        connections: u16,
     ) -> anyhow::Result<Load> {
         let mut args = self.client(bench, &body.file);
         args.push(format!("--connections={connections}").into());
@@ -129,7 +129,9 @@ impl Server {
     ) -> anyhow::Result<Rate> {
         let mut args = self.client(bench, &body.file);
         args.push(format!("--rate={rate}").into());
-        args.push(format!("--connections={}", bench.service.connections()).into());
+        // So many that a request of 100 ms keeps none waiting. One that is not used for 5 s is closed by ours.
+        let connections = (rate / 10.0).clamp(32.0, bench.service.connections().into());
+        args.push(format!("--connections={connections:.0}").into());
         args.push(format!("--seconds={seconds}").into());
         line(bench.programs.join("load"), args).await
     }
