@@ -254,9 +254,11 @@ impl App {
                 let Some(client) = own.cloned() else {
                     return Ok(None);
                 };
+                let config = connect::own_cluster(self.args.kubeconfig.0.as_deref()).await?;
+                let clients = connect::clients(config, &user_agent("admission"))?;
                 let name = ProjectName::new(SINGLE)?;
                 let admission = Admission {
-                    projects: Projects::single(tasks, name.clone(), client.clone(), metrics),
+                    projects: Projects::single(tasks, name.clone(), clients, metrics),
                     only: Some(name),
                 };
                 return Ok(Some((admission, client)));

@@ -7,19 +7,25 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::{HeaderName, HeaderValue, Request, Response, header};
-use kube::client::ClientBuilder;
+use hyper_rustls::HttpsConnectorBuilder;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::client::{Body, ClientBuilder, ConfigExt};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use thiserror::Error;
 use tokio::time::timeout;
 use tower::layer::layer_fn;
-use tower::{BoxError, Service};
+use tower::{BoxError, Service, ServiceBuilder};
 use tower_http::timeout::TimeoutBody;
 
 /// Time to establish a connection.
 const CONNECT: Duration = Duration::from_secs(10);
 /// Time for the beginning of an answer, and between its parts.
 const REQUEST: Duration = Duration::from_secs(30);
+/// Interval of pings by which a dead connection is found that requests share, and the time for their answer.
+const PING: Duration = Duration::from_secs(10);
+const PING_ANSWER: Duration = Duration::from_secs(5);
 /// Time between the events of a watch. API servers end a watch after at most five minutes, as it asks them to.
 const WATCH_SILENCE: Duration = Duration::from_mins(6);
 
@@ -101,21 +107,81 @@ pub async fn own_cluster(path: Option<&Path>) -> Result<Config, ConnectError> {
 /// # Errors
 ///
 /// [`ConnectError::Client`] when certificates or credentials in the configuration are not usable.
-pub fn client(mut config: Config, user_agent: &str) -> Result<Client, ConnectError> {
+pub fn client(config: Config, user_agent: &str) -> Result<Client, ConnectError> {
     let url = config.cluster_url.to_string();
-    let error = |problem: String| ConnectError::Client {
-        url: url.clone(),
-        problem,
-    };
-    let user_agent = HeaderValue::from_str(user_agent).map_err(|e| error(e.to_string()))?;
+    build(config, user_agent).map_err(|problem| ConnectError::Client { url, problem })
+}
+
+fn build(config: Config, user_agent: &str) -> Result<Client, String> {
+    let config = named(config, user_agent)?;
+    let client = ClientBuilder::try_from(config).map_err(|e| e.to_string())?;
+    Ok(client.with_layer(&layer_fn(TimeLimited)).build())
+}
+
+/// Two clients of an API server, so that neither kind of request is in the other's way.
+#[derive(Clone)]
+pub struct Clients {
+    /// For watches, of which each has a connection: they never end.
+    pub watches: Client,
+    /// For many short requests at a time: where the API server speaks HTTP/2, they share a connection. An API server bounds
+    /// how many there are on one, so that watches would block it.
+    pub requests: Client,
+}
+
+/// Both clients of an API server.
+///
+/// # Errors
+///
+/// [`ConnectError::Client`] when certificates or credentials in the configuration are not usable.
+pub fn clients(config: Config, user_agent: &str) -> Result<Clients, ConnectError> {
+    let url = config.cluster_url.to_string();
+    let requests = build_sharing(config.clone(), user_agent);
+    Ok(Clients {
+        requests: requests.map_err(|problem| ConnectError::Client { url, problem })?,
+        watches: client(config, user_agent)?,
+    })
+}
+
+fn build_sharing(config: Config, user_agent: &str) -> Result<Client, String> {
+    if config.proxy_url.is_some() {
+        return build(config, user_agent);
+    }
+    let config = named(config, user_agent)?;
+    let error = |e: kube::Error| e.to_string();
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    connector.set_connect_timeout(config.connect_timeout);
+    let connector = HttpsConnectorBuilder::new()
+        .with_tls_config(config.rustls_client_config().map_err(error)?)
+        .https_or_http()
+        .enable_all_versions()
+        .wrap_connector(connector);
+    let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
+        .http2_keep_alive_interval(PING)
+        .http2_keep_alive_timeout(PING_ANSWER)
+        .build::<_, Body>(connector);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer().map_err(error)?)
+        .layer(config.extra_headers_layer().map_err(error)?)
+        .layer(layer_fn(TimeLimited))
+        .map_err(BoxError::from)
+        .service(http);
+    Ok(Client::new(service, config.default_namespace))
+}
+
+/// The configuration with what all clients have in common.
+fn named(mut config: Config, user_agent: &str) -> Result<Config, String> {
+    let user_agent = HeaderValue::from_str(user_agent).map_err(|e| e.to_string())?;
     config
         .headers
         .retain(|(name, _): &(HeaderName, HeaderValue)| *name != header::USER_AGENT);
     config.headers.push((header::USER_AGENT, user_agent));
     config.connect_timeout = Some(CONNECT);
     config.default_retry = false;
-    let client = ClientBuilder::try_from(config).map_err(|e| error(e.to_string()))?;
-    Ok(client.with_layer(&layer_fn(TimeLimited)).build())
+    Ok(config)
 }
 
 /// Ends requests that are not answered in time, and answers that stop in the middle: an API server can vanish without a

@@ -9,7 +9,7 @@ use kube::client::Body;
 use kube::{Client, Config, Resource};
 use tower::{BoxError, service_fn};
 
-use crate::connect::{self, ConnectError};
+use crate::connect::{self, Clients, ConnectError};
 
 /// How projects are found, and how their API servers are reached.
 pub struct Discovery {
@@ -80,7 +80,7 @@ pub(super) fn verdict<K: Discovered>(object: &K) -> Result<(), String> {
 }
 
 /// Makes a client of the API server of a project.
-pub(super) type Connect = Box<dyn Fn(&ProjectName) -> Result<Client, ConnectError> + Send + Sync>;
+pub(super) type Connect = Box<dyn Fn(&ProjectName) -> Result<Clients, ConnectError> + Send + Sync>;
 
 /// How clients of projects are made.
 ///
@@ -94,14 +94,19 @@ pub(super) fn connect(
 ) -> Result<Connect, ConnectError> {
     Ok(match kind {
         DiscoveryKind::Project => {
-            let host = connect::client(at(&template, None)?, &user_agent)?;
-            Box::new(move |name| Ok(below(&host, name)))
+            let host = connect::clients(at(&template, None)?, &user_agent)?;
+            Box::new(move |name| {
+                Ok(Clients {
+                    watches: below(&host.watches, name),
+                    requests: below(&host.requests, name),
+                })
+            })
         }
         DiscoveryKind::ProjectControlPlane => {
             connect::client(template.clone(), &user_agent)?;
             Box::new(move |name| {
                 let host = format!("milo-apiserver.project-{name}.svc.cluster.local:6443");
-                connect::client(at(&template, Some(&host))?, &user_agent)
+                connect::clients(at(&template, Some(&host))?, &user_agent)
             })
         }
     })

@@ -14,6 +14,7 @@ use thiserror::Error;
 use tokio::sync::watch;
 
 use crate::cache::{Follower, Freshness};
+use crate::connect::Clients;
 use crate::metrics::Counted;
 use crate::{Cache, Metrics};
 
@@ -49,7 +50,7 @@ impl Project {
     /// The project, and the task that keeps what is known of it current, for ever.
     pub(super) fn new(
         name: ProjectName,
-        client: Client,
+        clients: Clients,
         metrics: &Metrics,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let plane = format!("project/{name}");
@@ -62,14 +63,14 @@ impl Project {
         let freshness = watch::Sender::new(Freshness::Listing);
         let project = Self {
             name,
-            client: client.clone(),
+            client: clients.requests,
             bindings: follower.cache(),
             freshness: freshness.subscribe(),
             cities,
         };
         let failing = count_failing(freshness.subscribe(), metrics.projects_failing.clone());
         let task = async move {
-            let api: Api<DeserializeGuard<LocationBinding>> = Api::all(client);
+            let api: Api<DeserializeGuard<LocationBinding>> = Api::all(clients.watches);
             tokio::join!(follower.run_current(api, freshness), failing);
         };
         (project, task)
@@ -80,7 +81,7 @@ impl Project {
         &self.name
     }
 
-    /// A client of the project's API server.
+    /// A client of the project's API server, for short requests.
     pub fn client(&self) -> &Client {
         &self.client
     }
