@@ -53,7 +53,7 @@ impl Certificate {
         let trusted = self.trusted.as_ref()?;
         if self.introduced.get().is_none() && !state.served.is_subset(&trusted.borrow()) {
             return Some(format!(
-                "the caBundle on the hub does not hold, or not for long enough, the authorities in {directory}"
+                "the caBundle of a registration of ours does not hold, or not for long enough, the authorities in {directory}"
             ));
         }
         self.introduced.get_or_init(|| ());

@@ -12,7 +12,7 @@ use k8s_openapi::api::authorization::v1::{
 use kube::api::PostParams;
 use kube::{Api, Client};
 use planes::Projects;
-use planes::projects::{NotEngaged, Project};
+use planes::projects::Project;
 use webhooks::admission::{self, AccessReview, Decision, ProjectError, UserInfo};
 
 /// The projects that this process serves, and how a request says which one it is for.
@@ -24,10 +24,9 @@ pub(crate) struct Admission {
 
 impl Admission {
     fn project(&self, name: &ProjectName) -> Result<Arc<Project>, ProjectError> {
-        self.projects.get(name).map_err(|error| match error {
-            NotEngaged::Unknown(_) => ProjectError::Unknown(error.to_string()),
-            _ => ProjectError::Unavailable(error.to_string()),
-        })
+        // Milo has said that there is the project: one that is not known here is one that has not been heard of yet.
+        let project = self.projects.get(name);
+        project.map_err(|error| ProjectError(error.to_string()))
     }
 }
 
@@ -38,7 +37,7 @@ impl admission::Projects for Admission {
 
     fn cities(&self, project: &ProjectName) -> Result<Arc<BTreeSet<String>>, ProjectError> {
         let cities = self.project(project)?.cities();
-        cities.map_err(|error| ProjectError::Unavailable(error.to_string()))
+        cities.map_err(|error| ProjectError(error.to_string()))
     }
 
     fn review(
@@ -61,7 +60,7 @@ async fn ask(client: Client, review: AccessReview) -> Result<Decision, ProjectEr
     };
     let reviews: Api<SubjectAccessReview> = Api::all(client);
     let answer = reviews.create(&PostParams::default(), &review).await;
-    let unavailable = |problem: String| ProjectError::Unavailable(problem);
+    let unavailable = |problem: String| ProjectError(problem);
     let answer =
         answer.map_err(|error| unavailable(format!("the access review failed: {error}")))?;
     let status = answer.status;

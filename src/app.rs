@@ -246,7 +246,7 @@ impl App {
         &self,
         discovery: &Discovery,
         own: Option<&Client>,
-    ) -> anyhow::Result<Option<(Admission, Client)>> {
+    ) -> anyhow::Result<Option<(Admission, Option<Client>)>> {
         // They are asked until the last request is answered.
         let (tasks, metrics) = (&self.servers.tasks, &self.planes_metrics);
         let milo = match discovery {
@@ -261,7 +261,7 @@ impl App {
                     projects: Projects::single(tasks, name.clone(), clients, metrics),
                     only: Some(name),
                 };
-                return Ok(Some((admission, client)));
+                return Ok(Some((admission, Some(client))));
             }
             Discovery::Milo(milo) => milo,
         };
@@ -286,13 +286,15 @@ impl App {
                 .context("discovery.projectKubeconfigPath")?,
             only: None,
         };
-        Ok(Some((admission, client)))
+        // Webhooks are registered in the Milo root, which is not the infrastructure cluster.
+        let registered = (!milo.internal_service_discovery).then_some(client);
+        Ok(Some((admission, registered)))
     }
 
     async fn start_webhooks(
         &mut self,
         server: Option<WebhookServer>,
-        admission: Option<(Admission, Client)>,
+        admission: Option<(Admission, Option<Client>)>,
     ) -> anyhow::Result<Option<Certificate>> {
         let Some(WebhookServer { address, files }) = server else {
             return Ok(None);
@@ -306,7 +308,9 @@ impl App {
         let mut projects: Option<Arc<dyn webhooks::admission::Projects>> = None;
         if let Some((admission, client)) = admission {
             let kinds = [Registration::MUTATING, Registration::VALIDATING];
-            registrations.extend(kinds.map(|kind| (kind, client.clone())));
+            let registered = client.into_iter();
+            registrations
+                .extend(registered.flat_map(|client| kinds.map(|kind| (kind, client.clone()))));
             projects = Some(Arc::new(admission));
         }
         let callers = (!registrations.is_empty()).then(|| Callers {

@@ -197,6 +197,11 @@ impl Keeper {
             return Ok(true);
         };
         let bundles = bundles(&configuration);
+        if bundles.is_empty() {
+            // Nor does anyone by a registration of nothing.
+            self.trust.tell(self.index, needed());
+            return Ok(true);
+        }
         let written = match self.memory {
             Some(_) => None,
             None => last_change(&configuration),

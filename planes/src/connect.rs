@@ -26,8 +26,8 @@ const REQUEST: Duration = Duration::from_secs(30);
 /// Interval of pings by which a dead connection is found that requests share, and the time for their answer.
 const PING: Duration = Duration::from_secs(10);
 const PING_ANSWER: Duration = Duration::from_secs(5);
-/// Time between the events of a watch. API servers end a watch after at most five minutes, as it asks them to.
-const WATCH_SILENCE: Duration = Duration::from_mins(6);
+/// Time between the events of a watch: API servers send a bookmark about every minute.
+const WATCH_SILENCE: Duration = Duration::from_secs(150);
 
 /// Why an API server cannot be reached. Each message says what was looked for.
 #[derive(Debug, Error)]
@@ -150,6 +150,8 @@ fn build_sharing(config: Config, user_agent: &str) -> Result<Client, String> {
     let error = |e: kube::Error| e.to_string();
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
+    // Frames of several requests go out one by one.
+    connector.set_nodelay(true);
     connector.set_connect_timeout(config.connect_timeout);
     let connector = HttpsConnectorBuilder::new()
         .with_tls_config(config.rustls_client_config().map_err(error)?)

@@ -38,7 +38,7 @@ pub struct Projects {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum NotEngaged {
     /// No one knows yet which projects there are.
-    #[error("projects have not been listed yet; try again in a moment")]
+    #[error("projects have not been listed yet")]
     Listing,
     /// No project of this name is known, but there may be one that has not been heard of.
     #[error("project {name} is not known, and projects cannot be listed: {problem}")]
@@ -49,7 +49,7 @@ pub enum NotEngaged {
         problem: String,
     },
     /// There is no project of this name.
-    #[error("there is no project {0}")]
+    #[error("there is no project {0}, or it has not been heard of yet")]
     Unknown(ProjectName),
     /// The project exists, and its API server cannot be used.
     #[error("project {name} is not ready: {problem}")]

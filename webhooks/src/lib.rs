@@ -62,6 +62,11 @@ pub fn router(
     if let Some(projects) = projects {
         let mutate = post(admission::mutate).fallback(status::method_not_allowed);
         let validate = post(admission::validate).fallback(status::method_not_allowed);
+        // What tenants send takes nothing of what Karmada needs.
+        let shared = Shared {
+            capacity: Arc::new(Capacity::new(limits)),
+            ..shared
+        };
         let admission = Router::new()
             .route(admission::MUTATE_WORKLOAD, mutate)
             .route(admission::VALIDATE_WORKLOAD, validate)

@@ -34,7 +34,7 @@ pub struct Project {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum NotCurrent {
     /// The project has been engaged a moment ago, or its API server does not answer.
-    #[error("LocationBindings of project {0} have not been listed yet; try again in a moment")]
+    #[error("LocationBindings of project {0} have not been listed yet")]
     Listing(ProjectName),
     /// The API server of the project refuses them, or cannot be reached.
     #[error("LocationBindings of project {project} cannot be listed: {problem}")]

@@ -255,7 +255,7 @@ pub(crate) async fn projects_come_and_go(platform: &Platform) -> anyhow::Result<
         })
         .await
     };
-    until("no one knows it", 403, "there is no project passing").await?;
+    until("no one knows it", 503, "there is no project passing").await?;
     let project = platform.milo.start_project(name).await?;
     bind(&project, "DFW", Some(true)).await?;
     platform.milo.create_project(name).await?;
@@ -272,6 +272,6 @@ pub(crate) async fn projects_come_and_go(platform: &Platform) -> anyhow::Result<
     platform.milo.set_ready(name, true).await?;
     until("it is engaged again", 200, "").await?;
     platform.milo.delete_project(name).await?;
-    until("it is gone", 403, "there is no project passing").await?;
+    until("it is gone", 503, "there is no project passing").await?;
     platform.milo.stop_project(name).await
 }

@@ -64,6 +64,17 @@ pub(crate) async fn what_was_accepted_once_is_never_in_the_way(
         "an old one is in the way: {error}"
     );
 
+    // What says of itself that it is terminating is looked at like any other.
+    let mut forged = workload("forged", "Not_A_Label", &["GONE"]);
+    forged["metadata"]["deletionTimestamp"] = json!("2020-01-01T00:00:00Z");
+    forged["metadata"]["finalizers"] = json!(["example.com/waits"]);
+    let params = PatchParams::apply("forger");
+    let refused = workloads
+        .patch("forged", &params, &Patch::Apply(&forged))
+        .await;
+    let error = refused.err().context("a forged end is let in")?.to_string();
+    ensure!(error.contains("Not_A_Label"), "{error}");
+
     // It can go, whatever it is like, and whoever is asked.
     workloads.delete("legacy", &DeleteParams::default()).await?;
     let terminating = workloads.get("legacy").await?;

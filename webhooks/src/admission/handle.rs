@@ -92,8 +92,8 @@ fn tell(shared: &Shared, request: &Request<'_>, denial: Option<&Denial>) {
         ..
     } = request;
     match denial {
-        Some(denial) if !denial.is_the_requesters() && shared.problems.is_new(denial.message()) => {
-            let problem = denial.message();
+        Some(denial) if !denial.is_the_requesters() && shared.problems.is_new(denial.problem()) => {
+            let problem = denial.problem();
             warn!(%uid, %operation, %namespace, %name, problem, "not admitted");
         }
         Some(denial) => {
@@ -117,16 +117,18 @@ async fn validate_workload(
     if subject.has_new_cities() {
         codes = projects
             .cities(&project(projects, request)?)
-            .map_err(|error| match error {
-                ProjectError::Unknown(problem) => Denial::forbidden(&request.name, &problem),
-                ProjectError::Unavailable(problem) => Denial::unavailable(&request.name, &problem),
-            })?;
+            .map_err(|ProjectError(problem)| Denial::unavailable(&request.name, &problem))?;
         verdicts.cities = Some(Cities::new(&codes));
     }
     let networks = subject.new_networks();
     if !networks.is_empty() {
         let project = project(projects, request)?;
         verdicts.networks = reviews(projects, &project, request, &networks, deadline).await;
+        let is_unknown = |refusal: &NetworkRefusal| !matches!(refusal, NetworkRefusal::Denied(_));
+        if verdicts.networks.values().any(is_unknown) {
+            // Who does not answer may not have told of a city either. The object is refused as it is.
+            verdicts.cities = None;
+        }
     }
     subject.check(&verdicts)
 }

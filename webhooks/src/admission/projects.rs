@@ -49,13 +49,7 @@ pub struct Decision {
     pub reason: String,
 }
 
-/// Why something is not known of a project. Each message is for the user.
+/// Why something is not known of a project now, in words for the user. Asking again may help.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum ProjectError {
-    /// There is no such project.
-    #[error("{0}")]
-    Unknown(String),
-    /// It cannot be said now; asking again helps.
-    #[error("{0}")]
-    Unavailable(String),
-}
+#[error("{0}")]
+pub struct ProjectError(pub String);

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use super::field_errors::{FieldError, FieldErrors};
+use super::workload::or_default;
 
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
@@ -68,9 +69,20 @@ pub struct UserInfo {
     /// What identifies the user for all time.
     pub uid: String,
     /// Groups of the user.
+    #[serde(deserialize_with = "or_default")]
     pub groups: Vec<String>,
     /// Claims, each with its values in order.
+    #[serde(deserialize_with = "claims")]
     pub extra: BTreeMap<String, Vec<String>>,
+}
+
+/// Go writes a claim without values as null.
+fn claims<'de, D: Deserializer<'de>>(field: D) -> Result<BTreeMap<String, Vec<String>>, D::Error> {
+    let claims: BTreeMap<String, Option<Vec<String>>> = or_default(field)?;
+    let claims = claims.into_iter();
+    Ok(claims
+        .map(|(claim, values)| (claim, values.unwrap_or_default()))
+        .collect())
 }
 
 /// Reads an `AdmissionReview`.
@@ -177,7 +189,7 @@ impl Denial {
     pub(crate) fn unavailable(name: &str, problem: &str) -> Self {
         Self {
             status: "Failure",
-            message: format!("{problem}; try again"),
+            message: problem.to_owned(),
             reason: "ServiceUnavailable",
             details: Box::new(Details {
                 retry_after_seconds: Some(RETRY_AFTER),
@@ -201,6 +213,13 @@ impl Denial {
     /// What is said to the user.
     pub(crate) fn message(&self) -> &str {
         &self.message
+    }
+
+    /// What the operator must know of.
+    pub(crate) fn problem(&self) -> &str {
+        let mut causes = self.details.causes.iter();
+        let unknown = causes.find(|cause| cause.reason == "InternalError");
+        unknown.map_or(&self.message, |cause| &cause.message)
     }
 
     /// Whether the requester can do something about it; otherwise the operator must.

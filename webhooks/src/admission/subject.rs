@@ -24,19 +24,28 @@ impl<'a> Subject<'a> {
     /// When the object cannot be read.
     pub(crate) fn read(request: &'a Request<'_>) -> Result<Option<Self>, Denial> {
         expect_workload(request)?;
-        let is_update = request.operation == "UPDATE";
-        if !(is_update || request.operation == "CREATE") || !request.sub_resource.is_empty() {
+        let name = request.name.as_ref();
+        let is_update = match request.operation.as_ref() {
+            "CREATE" => false,
+            "UPDATE" => true,
+            "DELETE" | "CONNECT" => return Ok(None),
+            other => {
+                let problem = format!("request.operation: {other:?} is not known");
+                return Err(Denial::bad_request(name, problem));
+            }
+        };
+        if !request.sub_resource.is_empty() {
             return Ok(None);
         }
-        let name = request.name.as_ref();
         let object: Object<'_> = read(name, "", request.object)?;
         let former: Object<'_> = match is_update {
             true => read(name, "", request.old_object)?,
             false => Object::default(),
         };
-        // Finalizers must be able to go, whatever the object is like.
-        if object.metadata.deletion_timestamp.is_some()
-            || is_update && object.spec.map(RawValue::get) == former.spec.map(RawValue::get)
+        // Finalizers must be able to go, whatever the object is like. What an object is created with says nothing of that.
+        let is_terminating = former.metadata.deletion_timestamp.is_some();
+        if is_update
+            && (is_terminating || object.spec.map(RawValue::get) == former.spec.map(RawValue::get))
         {
             return Ok(None);
         }

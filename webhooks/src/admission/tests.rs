@@ -51,9 +51,9 @@ impl Projects for Fake {
 
     fn cities(&self, project: &ProjectName) -> Result<Arc<BTreeSet<String>>, ProjectError> {
         if project.as_str() != "p1" && self.only.is_none() {
-            return Err(ProjectError::Unknown(format!("no project {project}")));
+            return Err(ProjectError(format!("no project {project}")));
         }
-        let unavailable = || ProjectError::Unavailable("not listed yet".to_owned());
+        let unavailable = || ProjectError("not listed yet".to_owned());
         self.cities.clone().map(Arc::new).ok_or_else(unavailable)
     }
 

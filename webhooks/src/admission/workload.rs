@@ -42,7 +42,7 @@ pub(crate) struct ScaleSettings<'a> {
 #[derive(Deserialize)]
 pub(crate) struct Metric<'a> {
     #[serde(borrow)]
-    pub(crate) resource: Option<MetricResource<'a>>,
+    pub(crate) resource: Option<Box<MetricResource<'a>>>,
 }
 
 #[derive(Deserialize)]
@@ -267,7 +267,7 @@ pub(crate) struct Named<'a> {
 }
 
 /// Null is the same as nothing, as it is for Kubernetes.
-fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+pub(crate) fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     field: D,
 ) -> Result<T, D::Error> {
     Option::<T>::deserialize(field).map(Option::unwrap_or_default)

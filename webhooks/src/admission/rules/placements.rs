@@ -134,9 +134,9 @@ fn check_target(path: &Path<'_>, target: &MetricTarget, report: &mut Report<'_>)
                 &path,
                 Problem::invalid(quantity.0.as_str(), "must be positive"),
             ),
-            Err(error) => report(
+            Err(_) => report(
                 &path,
-                Problem::invalid(quantity.0.as_str(), error.to_string()),
+                Problem::invalid(quantity.0.as_str(), "must be a quantity, such as 500m"),
             ),
         }
     }

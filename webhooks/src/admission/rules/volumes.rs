@@ -220,7 +220,7 @@ fn check_size(
     let bytes = match size.amount().as_ref().map(|amount: &Amount| amount.nanos()) {
         Ok(nanos) if nanos > 0 => nanos,
         Ok(_) => return invalid("must be greater than 0".to_owned()),
-        Err(error) => return invalid(error.to_string()),
+        Err(_) => return invalid("must be a quantity, such as 10Gi".to_owned()),
     };
     let gi = |count: i128| count * GI * NANOS;
     let rules = [

@@ -37,12 +37,19 @@ async fn what_does_not_touch_the_spec_is_never_blocked() {
     server
         .assert_allowed(&review("UPDATE", &invalid, &with_finalizer))
         .await;
-    let mut terminating = invalid.clone();
+    let mut terminating = workload("default", "nginx");
     terminating["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     let other = workload("default", "nginx");
     server
-        .assert_allowed(&review("UPDATE", &terminating, &other))
+        .assert_allowed(&review("UPDATE", &invalid, &terminating))
         .await;
+    // A server-side apply can create an object that says so of itself.
+    for (operation, old) in [("CREATE", &Value::Null), ("UPDATE", &other)] {
+        let mut forged = invalid.clone();
+        forged["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        let response = server.validate(&review(operation, &forged, old)).await;
+        assert_eq!(response["status"]["code"], 422);
+    }
     server
         .assert_allowed(&review("DELETE", &Value::Null, &invalid))
         .await;

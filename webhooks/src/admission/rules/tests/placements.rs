@@ -138,8 +138,8 @@ fn metrics() {
             path,
             metric(json!({"averageValue": "much"})),
             &[
-                "spec.placements[0].scaleSettings.metrics[0].resource.target.averageValue: Invalid value: \"much\": \"much\" \
-                 is not a quantity: it must begin with a decimal number",
+                "spec.placements[0].scaleSettings.metrics[0].resource.target.averageValue: Invalid value: \"much\": must be a \
+                 quantity, such as 500m",
             ],
         ),
         (

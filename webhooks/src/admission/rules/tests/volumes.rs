@@ -218,7 +218,7 @@ fn sizes() {
         ),
         (
             json!("many"),
-            vec!["\"many\": \"many\" is not a quantity: it must begin with a decimal number"],
+            vec!["\"many\": must be a quantity, such as 10Gi"],
         ),
         (json!("100Gi"), vec![]),
         (json!(10_737_418_240_u64), vec![]),
