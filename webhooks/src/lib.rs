@@ -1,8 +1,8 @@
 //! HTTP of the webhook server: which path leads where, how large and how slow a request may be, and what is counted.
 //!
 //! What Karmada asks is answered elsewhere (`interpreters`), what API servers ask in [`admission`]; connections and TLS are
-//! `certs`'. Failures that have no answer
-//! in their own protocol are answered with a Kubernetes `Status`, whose message API clients show.
+//! `certs`'. Failures that have no answer in their own protocol are answered with a Kubernetes `Status`, whose message API
+//! clients show.
 
 pub mod admission;
 mod body;

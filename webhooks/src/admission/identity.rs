@@ -42,7 +42,7 @@ pub(crate) fn project(user: &UserInfo) -> Result<ProjectName, IdentityError> {
         }),
     };
     expect(PARENT_TYPE, PARENT_TYPE_PROJECT)?;
-    // Requests of older versions of Milo may come without it.
+    // Milo's own webhooks do not look at it (platform.md 2.2): it may be absent, but must not contradict.
     if user.extra.contains_key(PARENT_API_GROUP) {
         expect(PARENT_API_GROUP, RESOURCE_MANAGER_GROUP)?;
     }
