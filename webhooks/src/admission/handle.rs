@@ -1,6 +1,7 @@
 //! The two webhooks of Workload (compute.md 3.1): decodes what is asked, finds out what the rules need to know, answers.
 
 use std::collections::BTreeMap;
+use std::iter;
 use std::sync::Arc;
 
 use api::ProjectName;
@@ -112,23 +113,24 @@ async fn validate_workload(
     let Some(subject) = Subject::read(request)? else {
         return Ok(());
     };
+    let (has_new_cities, networks) = (subject.has_new_cities(), subject.new_networks());
+    if !has_new_cities && networks.is_empty() {
+        return subject.check(&Verdicts::default());
+    }
+    let project = project(projects, request)?;
     let codes;
     let mut verdicts = Verdicts::default();
-    if subject.has_new_cities() {
+    if has_new_cities {
         codes = projects
-            .cities(&project(projects, request)?)
+            .cities(&project)
             .map_err(|ProjectError(problem)| Denial::unavailable(&request.name, &problem))?;
         verdicts.cities = Some(Cities::new(&codes));
     }
-    let networks = subject.new_networks();
-    if !networks.is_empty() {
-        let project = project(projects, request)?;
-        verdicts.networks = reviews(projects, &project, request, &networks, deadline).await;
-        let is_unknown = |refusal: &NetworkRefusal| !matches!(refusal, NetworkRefusal::Denied(_));
-        if verdicts.networks.values().any(is_unknown) {
-            // Who does not answer may not have told of a city either. The object is refused as it is.
-            verdicts.cities = None;
-        }
+    verdicts.networks = reviews(projects, &project, request, &networks, deadline).await;
+    let is_unknown = |refusal: &NetworkRefusal| matches!(refusal, NetworkRefusal::NotReviewed(_));
+    if verdicts.networks.values().any(is_unknown) {
+        // Who does not answer may not have told of a city either. The object is refused as it is.
+        verdicts.cities = None;
     }
     subject.check(&verdicts)
 }
@@ -151,31 +153,26 @@ async fn reviews<'w>(
     deadline: Instant,
 ) -> BTreeMap<&'w str, NetworkRefusal> {
     let user: Arc<UserInfo> = Arc::new(request.user_info.clone());
-    let reviews = (0..networks.len()).filter_map(|index| {
+    let mut unasked = networks.iter();
+    let reviews = iter::from_fn(|| {
         let review = AccessReview {
             user: Arc::clone(&user),
             namespace: request.namespace.clone().into_owned(),
-            network: (*networks.get(index)?).to_owned(),
+            network: (*unasked.next()?).to_owned(),
         };
         Some(timeout_at(deadline, projects.review(project, review)))
     });
-    // In the order of the networks.
-    let mut answers = stream::iter(reviews)
-        .buffered(REVIEWS)
-        .zip(stream::iter(0..));
+    // They come in the order of the networks.
+    let mut answers = stream::iter(reviews).buffered(REVIEWS);
     let mut refusals = BTreeMap::new();
-    while let Some((answer, index)) = answers.next().await {
-        if let (Some(network), Some(refusal)) =
-            (networks.get::<usize>(index), refusal(project, answer.ok()))
-        {
-            refusals.insert(*network, refusal);
-        }
-        if refusals.len() == LISTED {
-            let rest = networks.get(index + 1..).unwrap_or_default().iter();
-            refusals.extend(rest.map(|network| (*network, NetworkRefusal::NotAsked)));
-            break;
-        }
+    let mut unanswered = networks.iter().copied();
+    while refusals.len() < LISTED
+        && let Some(answer) = answers.next().await
+        && let Some(network) = unanswered.next()
+    {
+        refusals.extend(refusal(project, answer.ok()).map(|refusal| (network, refusal)));
     }
+    refusals.extend(unanswered.map(|network| (network, NetworkRefusal::NotAsked)));
     refusals
 }
 

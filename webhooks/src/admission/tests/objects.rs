@@ -29,7 +29,7 @@ async fn an_update_asks_only_for_what_is_new() {
 
 #[tokio::test]
 async fn what_does_not_touch_the_spec_is_never_blocked() {
-    let server = server(Fake::new());
+    let server = server(Fake::new().answering("default", allowed()));
     let mut invalid = workload("default", "");
     invalid["spec"]["placements"] = json!([]);
     let mut with_finalizer = invalid.clone();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use api::ProjectName;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Fake, allowed, create, server};
 use crate::admission::{AccessReview, Decision, ProjectError, VALIDATE_WORKLOAD};
@@ -115,6 +115,49 @@ async fn a_review_that_hangs_ends_before_the_callers_deadline() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn who_does_not_answer_about_networks_denies_no_city_either() {
+    let causes = async |projects: Fake| -> Vec<String> {
+        let mut review = create("default");
+        review["request"]["object"]["spec"]["placements"][0]["cityCodes"] = json!(["NYC"]);
+        let response = server(projects).validate(&review).await;
+        let causes = response["status"]["details"]["causes"].as_array().unwrap();
+        let reason = |cause: &Value| cause["reason"].as_str().unwrap().to_owned();
+        causes.iter().map(reason).collect()
+    };
+    assert_eq!(causes(Fake::new()).await, ["InternalError"]);
+    let answers = Fake::new().answering("default", allowed());
+    assert_eq!(causes(answers).await, ["FieldValueNotSupported"]);
+}
+
+/// So many networks, which the requester must not use, and a Workload with all of them.
+fn with_denied_networks(count: usize) -> (Fake, Value) {
+    let denied = Decision {
+        allowed: false,
+        reason: String::new(),
+    };
+    let (mut projects, mut interfaces) = (Fake::new(), Vec::new());
+    for index in 0..count {
+        let name: &'static str = Box::leak(format!("n{index}").into_boxed_str());
+        projects = projects.answering(name, Ok(denied.clone()));
+        interfaces.push(json!({"network": {"name": name}}));
+    }
+    let mut review = create("n0");
+    let spec = &mut review["request"]["object"]["spec"]["template"]["spec"];
+    spec["networkInterfaces"] = interfaces.into();
+    (projects, review)
+}
+
+#[tokio::test]
+async fn so_many_denied_networks_hide_no_city() {
+    let (projects, mut review) = with_denied_networks(101);
+    review["request"]["object"]["spec"]["placements"][0]["cityCodes"] = json!(["NYC"]);
+    let response = server(projects).validate(&review).await;
+    let causes = response["status"]["details"]["causes"].as_array().unwrap();
+    // The network that was not asked about, and the city.
+    assert_eq!(causes[100]["message"], "and 2 more errors");
+}
+
 #[tokio::test]
 async fn cities_that_are_not_known_are_an_error_after_which_clients_ask_again() {
     let unknown = Fake {
@@ -161,25 +204,8 @@ async fn where_there_is_one_project_no_claims_are_needed() {
 
 #[tokio::test]
 async fn no_more_networks_are_asked_for_than_refusals_are_listed() {
-    let denied = Decision {
-        allowed: false,
-        reason: String::new(),
-    };
-    let names: Vec<&'static str> = (0..10_000)
-        .map(|index| &*Box::leak(format!("n{index}").into_boxed_str()))
-        .collect();
-    let mut projects = Fake::new();
-    for name in &names {
-        projects = projects.answering(name, Ok(denied.clone()));
-    }
+    let (projects, review) = with_denied_networks(10_000);
     let server = server(projects);
-    let mut review = create("n0");
-    let interfaces: Vec<_> = names
-        .iter()
-        .map(|name| json!({"network": {"name": name}}))
-        .collect();
-    review["request"]["object"]["spec"]["template"]["spec"]["networkInterfaces"] =
-        interfaces.into();
     let response = server.validate(&review).await;
     let causes = response["status"]["details"]["causes"].as_array().unwrap();
     assert_eq!(causes.len(), 101);
