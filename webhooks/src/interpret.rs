@@ -15,20 +15,13 @@ use crate::status::json_response;
 pub(crate) async fn handle(State(shared): State<Shared>, request: Request) -> Response {
     match interpret(&shared, request).await {
         Ok(body) => json_response(StatusCode::OK, body.into()),
-        Err(refusal) => {
-            shared.metrics.refused(refusal.reason());
-            let message = refusal.message();
-            if shared.problems.is_new(&message) {
-                warn!(reason = refusal.reason(), problem = %message, "interpreter request refused");
-            }
-            refusal.response(&message)
-        }
+        Err(refusal) => shared.refuse(&shared.metrics.intake, &refusal),
     }
 }
 
 async fn interpret(shared: &Shared, request: Request) -> Result<Vec<u8>, Refusal> {
     let mut part = shared.capacity.place()?;
-    let _in_flight = shared.metrics.in_flight();
+    let _in_flight = shared.metrics.intake.in_flight();
     let body = body::read(&shared.capacity, request, &mut part).await?;
     let begin = Instant::now();
     let interpretation = interpreters::interpret(&body, (shared.clock)())

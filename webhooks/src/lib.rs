@@ -23,13 +23,15 @@ use axum::routing::post;
 use http::StatusCode;
 use jiff::Timestamp;
 use tower_http::catch_panic::CatchPanicLayer;
-use tracing::error;
+use tracing::{error, warn};
 
 pub use limits::Limits;
 pub use metrics::Metrics;
 
 use admission::Projects;
+use body::Refusal;
 use limits::Capacity;
+use metrics::Intake;
 use problems::Problems;
 
 /// What the handlers share.
@@ -39,6 +41,18 @@ struct Shared {
     capacity: Arc<Capacity>,
     problems: Arc<Problems>,
     clock: fn() -> Timestamp,
+}
+
+impl Shared {
+    /// Answers a request that gets no answer in its protocol; each problem is in the log once.
+    fn refuse(&self, intake: &Intake, refusal: &Refusal) -> Response {
+        let (reason, problem) = (refusal.reason(), refusal.message());
+        intake.refused(reason);
+        if self.problems.is_new(&problem) {
+            warn!(reason, problem, "{} request refused", intake.protocol);
+        }
+        refusal.response(&problem)
+    }
 }
 
 /// The routes of the webhook server: those of the interpreter, and with `projects` those of admission.

@@ -1,6 +1,7 @@
 //! What the webhook server counts.
 
 mod admission;
+mod intake;
 
 use std::time::Duration;
 
@@ -8,11 +9,11 @@ use interpreters::{Interpretation, Kind, Operation};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 pub(crate) use admission::Webhook;
+pub(crate) use intake::Intake;
 
 /// Upper bounds of latency, in seconds: an interpretation takes microseconds, its deadline is seconds.
 const BUCKETS: [f64; 10] = [
@@ -25,8 +26,7 @@ pub struct Metrics {
     pub(crate) admission: admission::Metrics,
     requests: Family<RequestLabels, Counter>,
     seconds: Family<OperationLabels, Histogram>,
-    refused: Family<RefusedLabels, Counter>,
-    in_flight: Gauge,
+    pub(crate) intake: Intake,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -40,20 +40,6 @@ struct RequestLabels {
 struct OperationLabels {
     operation: &'static str,
     kind: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct RefusedLabels {
-    reason: &'static str,
-}
-
-/// A request that is being read or answered.
-pub(crate) struct InFlight(Gauge);
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.0.dec();
-    }
 }
 
 /// The value of a label for what is not known by name: names that callers send never become labels.
@@ -75,23 +61,11 @@ impl Metrics {
             "Time from the last byte of an interpreter request to its answer",
             seconds.clone(),
         );
-        let (refused, in_flight) = (Family::default(), Gauge::default());
-        registry.register(
-            "interpreter_requests_refused",
-            "Interpreter requests that were answered as an HTTP error, by reason",
-            refused.clone(),
-        );
-        registry.register(
-            "interpreter_requests_in_flight",
-            "Interpreter requests that are being read or answered",
-            in_flight.clone(),
-        );
         Self {
             admission: admission::Metrics::register(registry),
             requests,
             seconds,
-            refused,
-            in_flight,
+            intake: Intake::register("interpreter", "Interpreter requests", registry),
         }
     }
 
@@ -113,14 +87,5 @@ impl Metrics {
         self.seconds
             .get_or_create(&OperationLabels { operation, kind })
             .observe(elapsed.as_secs_f64());
-    }
-
-    pub(crate) fn refused(&self, reason: &'static str) {
-        self.refused.get_or_create(&RefusedLabels { reason }).inc();
-    }
-
-    pub(crate) fn in_flight(&self) -> InFlight {
-        self.in_flight.inc();
-        InFlight(self.in_flight.clone())
     }
 }

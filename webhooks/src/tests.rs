@@ -195,7 +195,9 @@ async fn beyond_the_capacity_a_request_is_refused_at_once_and_told_to_come_again
     assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(response.headers()["retry-after"], "1");
     assert!(
-        server.metrics().contains("in_flight 2"),
+        server
+            .metrics()
+            .contains("interpreter_requests_in_flight 2"),
         "{}",
         server.metrics()
     );
@@ -209,7 +211,11 @@ async fn beyond_the_capacity_a_request_is_refused_at_once_and_told_to_come_again
     for (code, _) in held.await {
         assert_eq!(code, StatusCode::REQUEST_TIMEOUT);
     }
-    assert!(server.metrics().contains("in_flight 0"));
+    assert!(
+        server
+            .metrics()
+            .contains("interpreter_requests_in_flight 0")
+    );
 }
 
 #[tokio::test]

@@ -43,14 +43,7 @@ async fn respond(admission: &Admission, webhook: Webhook, request: HttpRequest) 
     let (shared, _) = admission;
     match answer(admission, webhook, request).await {
         Ok(body) => json_response(StatusCode::OK, body.into()),
-        Err(refusal) => {
-            shared.metrics.admission.refused(refusal.reason());
-            let message = refusal.message();
-            if shared.problems.is_new(&message) {
-                warn!(reason = refusal.reason(), problem = %message, "admission request refused");
-            }
-            refusal.response(&message)
-        }
+        Err(refusal) => shared.refuse(&shared.metrics.admission.intake, &refusal),
     }
 }
 
@@ -61,7 +54,7 @@ async fn answer(
 ) -> Result<Vec<u8>, Refusal> {
     let deadline = Instant::now() + shared.capacity.time_for(request.uri());
     let metrics = &shared.metrics.admission;
-    let _in_flight = metrics.in_flight();
+    let _in_flight = metrics.intake.in_flight();
     let mut part = shared.capacity.place()?;
     let body = body::read(&shared.capacity, request, &mut part).await?;
     shared.capacity.grow_decoded(&mut part, body.len())?;

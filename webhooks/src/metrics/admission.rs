@@ -5,11 +5,10 @@ use std::time::Duration;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use super::{InFlight, RefusedLabels};
+use super::Intake;
 
 /// Upper bounds of latency, in seconds: an access review takes milliseconds, and the caller's deadline is 10 s.
 const BUCKETS: [f64; 9] = [0.000_25, 0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0];
@@ -19,8 +18,7 @@ const BUCKETS: [f64; 9] = [0.000_25, 0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10
 pub(crate) struct Metrics {
     requests: Family<RequestLabels, Counter>,
     seconds: Family<WebhookLabels, Histogram>,
-    refused: Family<RefusedLabels, Counter>,
-    in_flight: Gauge,
+    pub(crate) intake: Intake,
 }
 
 /// A webhook of admission.
@@ -56,8 +54,7 @@ impl Metrics {
         let metrics = Self {
             requests: Family::default(),
             seconds: Family::new_with_constructor(histogram),
-            refused: Family::default(),
-            in_flight: Gauge::default(),
+            intake: Intake::register("admission", "Admission requests", registry),
         };
         registry.register(
             "admission_requests",
@@ -68,16 +65,6 @@ impl Metrics {
             "admission_request_seconds",
             "Time from the last byte of an admission request to its answer, access reviews included",
             metrics.seconds.clone(),
-        );
-        registry.register(
-            "admission_requests_refused",
-            "Admission requests that were answered as an HTTP error, by reason",
-            metrics.refused.clone(),
-        );
-        registry.register(
-            "admission_requests_in_flight",
-            "Admission requests that are being read or answered",
-            metrics.in_flight.clone(),
         );
         metrics
     }
@@ -90,14 +77,5 @@ impl Metrics {
         self.seconds
             .get_or_create(&WebhookLabels { webhook })
             .observe(elapsed.as_secs_f64());
-    }
-
-    pub(crate) fn refused(&self, reason: &'static str) {
-        self.refused.get_or_create(&RefusedLabels { reason }).inc();
-    }
-
-    pub(crate) fn in_flight(&self) -> InFlight {
-        self.in_flight.inc();
-        InFlight(self.in_flight.clone())
     }
 }
