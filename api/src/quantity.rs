@@ -41,7 +41,8 @@ pub enum Format {
     DecimalExponent,
 }
 
-const NANOS: i128 = 1_000_000_000;
+/// How many billionths make one.
+pub const NANOS: i128 = 1_000_000_000;
 /// A quantity with a binary suffix is at most 2^63-1 in magnitude; what is larger is capped, as Kubernetes does it.
 const BINARY_MAX_NANOS: i128 = i64::MAX as i128 * NANOS;
 /// Any other is capped at 10^29. Kubernetes knows no bound, which a tenant could make use of.

@@ -16,6 +16,8 @@ use super::field_errors::FieldErrors;
 use super::path::Path;
 use super::problem::{Report, supported};
 use super::workload::WorkloadSpec;
+pub(crate) use networks::new_networks;
+pub(crate) use placements::has_new_cities;
 
 /// What others say about a Workload.
 #[derive(Default)]
@@ -67,22 +69,6 @@ pub(crate) fn errors(
         }
         None => FieldErrors::of(|report| of(workload, report)),
     }
-}
-
-/// Networks that the Workload uses and did not use before, each once, in the order of its interfaces.
-pub(crate) fn new_networks<'w>(
-    workload: &'w WorkloadSpec<'_>,
-    former: Option<&WorkloadSpec<'_>>,
-) -> Vec<&'w str> {
-    networks::new(workload, former)
-}
-
-/// Whether the Workload is placed in a city in which it was not placed before.
-pub(crate) fn has_new_cities(
-    workload: &WorkloadSpec<'_>,
-    former: Option<&WorkloadSpec<'_>>,
-) -> bool {
-    placements::has_new_cities(workload, former)
 }
 
 fn check(workload: &WorkloadSpec<'_>, verdicts: &Verdicts<'_>, report: &mut Report<'_>) {

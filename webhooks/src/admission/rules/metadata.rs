@@ -30,38 +30,30 @@ pub(super) fn check(template: &Path<'_>, values: &Template<'_>, report: &mut Rep
         if user.is_empty() {
             report(&path, Problem::required("the user before the colon"));
         }
-        if check_entry(key.trim()).is_err() {
+        if !is_entry(key.trim()) {
             let rule = "must be a public key of OpenSSH: type, key, comment";
             report(&path, Problem::invalid(key, rule));
         }
     }
 }
 
-/// An entry of `authorized_keys` (sshd(8)): type, key, comment; options may stand before them.
-fn check_entry(entry: &str) -> Result<(), Error> {
-    check_key(entry).or_else(|error| {
-        let key = after_options(entry).ok_or(error)?;
-        check_key(key)
-    })
+/// Whether this is an entry of `authorized_keys` (sshd(8)): type, key, comment; options may stand before them.
+fn is_entry(entry: &str) -> bool {
+    is_key(entry) || after_options(entry).is_some_and(is_key)
 }
 
-fn check_key(key: &str) -> Result<(), Error> {
-    let mut words = key.split_ascii_whitespace();
-    let (type_, base64) = (words.next(), words.next());
+fn is_key(text: &str) -> bool {
+    let mut words = text.split_ascii_whitespace();
+    let (Some(type_), Some(base64)) = (words.next(), words.next()) else {
+        return false;
+    };
     // The library takes one blank only, and some comments not at all.
-    let key = format!(
-        "{} {}",
-        type_.unwrap_or_default(),
-        base64.unwrap_or_default()
-    );
-    if !key.contains("-cert-v01@openssh.com ") {
-        return PublicKey::from_openssh(&key).map(drop);
+    let key = format!("{type_} {base64}");
+    if !type_.ends_with("-cert-v01@openssh.com") {
+        return PublicKey::from_openssh(&key).is_ok();
     }
-    match Certificate::from_openssh(&key) {
-        // The library does not know what is valid for ever.
-        Ok(_) | Err(Error::Time) => Ok(()),
-        Err(error) => Err(error),
-    }
+    // The library does not know what is valid for ever.
+    matches!(Certificate::from_openssh(&key), Ok(_) | Err(Error::Time))
 }
 
 /// What stands after the first blank that is not in quotes.

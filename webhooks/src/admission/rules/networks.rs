@@ -39,8 +39,8 @@ pub(super) fn check(
     }
 }
 
-/// See [`new_networks`](super::new_networks).
-pub(super) fn new<'w>(
+/// Networks that the Workload uses and did not use before, each once, in the order of its interfaces.
+pub(crate) fn new_networks<'w>(
     workload: &'w WorkloadSpec<'_>,
     former: Option<&WorkloadSpec<'_>>,
 ) -> Vec<&'w str> {

@@ -10,6 +10,7 @@ use crate::admission::workload::{Metric, MetricTarget, Placement, ScaleSettings,
 
 const REPLICAS_MAX: i32 = 1000;
 const METRICS: [&str; 1] = ["cpu"];
+const ONE_TARGET: &str = "may not specify more than one target";
 
 pub(super) fn check(
     spec: &Path<'_>,
@@ -160,10 +161,8 @@ fn check_target(path: &Path<'_>, target: &MetricTarget, report: &mut Report<'_>)
     }
 }
 
-const ONE_TARGET: &str = "may not specify more than one target";
-
-/// See [`has_new_cities`](super::has_new_cities).
-pub(super) fn has_new_cities(
+/// Whether the Workload is placed in a city in which it was not placed before.
+pub(crate) fn has_new_cities(
     workload: &WorkloadSpec<'_>,
     former: Option<&WorkloadSpec<'_>>,
 ) -> bool {

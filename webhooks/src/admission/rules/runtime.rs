@@ -11,6 +11,7 @@ use crate::admission::workload::{
 };
 
 const INSTANCE_TYPES: [&str; 1] = ["datumcloud/d1-standard-2"];
+const BY_INSTANCE_TYPE: &str = "resources are those of the instance type";
 const PORTS: std::ops::RangeInclusive<i32> = 1..=65_535;
 
 /// The volumes of the instance by name; of several of one name, the first.
@@ -60,8 +61,6 @@ fn check_resources(path: &Path<'_>, values: &RuntimeResources<'_>, report: &mut 
         );
     }
 }
-
-const BY_INSTANCE_TYPE: &str = "resources are those of the instance type";
 
 fn check_sandbox(
     path: &Path<'_>,

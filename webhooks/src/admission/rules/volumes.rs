@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use api::quantity::Amount;
+use api::quantity::{Amount, NANOS};
 
 use super::names::check_unique_label;
 use crate::admission::path::Path;
@@ -217,7 +217,7 @@ fn check_size(
         return report(path, Problem::required(""));
     };
     let mut invalid = |rule: String| report(path, Problem::invalid(size.0.as_str(), rule));
-    let bytes = match size.amount().as_ref().map(|amount: &Amount| amount.nanos()) {
+    let nanos = match size.amount().map(Amount::nanos) {
         Ok(nanos) if nanos > 0 => nanos,
         Ok(_) => return invalid("must be greater than 0".to_owned()),
         Err(_) => return invalid("must be a quantity, such as 10Gi".to_owned()),
@@ -225,16 +225,16 @@ fn check_size(
     let gi = |count: i128| count * GI * NANOS;
     let rules = [
         (
-            bytes < gi(DISK_MIN),
+            nanos < gi(DISK_MIN),
             format!("must be greater than or equal to {DISK_MIN}Gi"),
         ),
         (
-            bytes > gi(DISK_MAX),
+            nanos > gi(DISK_MAX),
             format!("must be less than or equal to {DISK_MAX}Gi"),
         ),
-        (bytes % gi(1) != 0, "must be a multiple of 1Gi".to_owned()),
+        (nanos % gi(1) != 0, "must be a multiple of 1Gi".to_owned()),
     ];
-    if has_image && bytes < gi(IMAGE_MIN) && rules.iter().all(|(broken, _)| !broken) {
+    if has_image && nanos < gi(IMAGE_MIN) && rules.iter().all(|(broken, _)| !broken) {
         return invalid(format!(
             "must be greater than or equal to {IMAGE_MIN}Gi, the size of the image"
         ));
@@ -243,8 +243,6 @@ fn check_size(
         invalid(rule);
     }
 }
-
-const NANOS: i128 = 1_000_000_000;
 
 fn check_config_map(path: &Path<'_>, values: &ConfigMap<'_>, report: &mut Report<'_>) {
     if values.name.is_empty() {
