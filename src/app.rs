@@ -71,11 +71,18 @@ impl App {
             may_write: CancellationToken::new(),
             caches: Vec::new(),
         };
-        let own = app.own_cluster(&config).await?;
+        let own_config = app.own_cluster(&config).await?;
+        let own = match own_config.clone() {
+            Some(config) => Some(connect::client(config, &user_agent("own"))?),
+            None => None,
+        };
         app.start_controllers(&config, own.as_ref()).await?;
         let serves_webhooks = config.webhooks.is_some();
         let admission = match app.serves_admission(&config) {
-            true => app.start_projects(&config.discovery, own.as_ref()).await?,
+            true => {
+                app.start_projects(&config.discovery, own_config.zip(own.clone()))
+                    .await?
+            }
             false => None,
         };
         let projects = admission
@@ -131,8 +138,8 @@ impl App {
         Ok(())
     }
 
-    /// A client of the own cluster, if anything needs it.
-    async fn own_cluster(&self, config: &Config) -> anyhow::Result<Option<Client>> {
+    /// How the own cluster is reached, if anything needs it.
+    async fn own_cluster(&self, config: &Config) -> anyhow::Result<Option<kube::Config>> {
         let args = &self.args;
         let reviews = config.metrics.secure && config.metrics.address != BindAddress::Off;
         let needs = [
@@ -166,7 +173,7 @@ impl App {
                 (Some(_), _) => "--kubeconfig".to_owned(),
             })?,
         };
-        Ok(Some(connect::client(config, &user_agent("own"))?))
+        Ok(Some(config))
     }
 
     async fn hub(&self, role: &str) -> anyhow::Result<Client> {
@@ -245,16 +252,15 @@ impl App {
     async fn start_projects(
         &self,
         discovery: &Discovery,
-        own: Option<&Client>,
+        own: Option<(kube::Config, Client)>,
     ) -> anyhow::Result<Option<(Admission, Option<Client>)>> {
         // They are asked until the last request is answered.
         let (tasks, metrics) = (&self.servers.tasks, &self.planes_metrics);
         let milo = match discovery {
             Discovery::Single => {
-                let Some(client) = own.cloned() else {
+                let Some((config, client)) = own else {
                     return Ok(None);
                 };
-                let config = connect::own_cluster(self.args.kubeconfig.0.as_deref()).await?;
                 let clients = connect::clients(config, &user_agent("admission"))?;
                 let name = ProjectName::new(SINGLE)?;
                 let admission = Admission {

@@ -11,7 +11,6 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-
 use webhooks::admission::Projects;
 
 use crate::admin::Certificate;

@@ -191,17 +191,12 @@ impl Keeper {
         }
         let configuration =
             configuration.map_err(|error| ReconcileError::api(format!("get {name}"), error))?;
-        let Some(configuration) = configuration else {
-            // No one calls yet, so no one has to trust anything.
+        let bundles = configuration.as_ref().map(bundles).unwrap_or_default();
+        let (Some(configuration), false) = (configuration, bundles.is_empty()) else {
+            // No one calls by what is not there, or is of nothing: so no one has to trust anything.
             self.trust.tell(self.index, needed());
             return Ok(true);
         };
-        let bundles = bundles(&configuration);
-        if bundles.is_empty() {
-            // Nor does anyone by a registration of nothing.
-            self.trust.tell(self.index, needed());
-            return Ok(true);
-        }
         let written = match self.memory {
             Some(_) => None,
             None => last_change(&configuration),
