@@ -23,6 +23,8 @@ mod crds;
 mod fixture;
 #[path = "federation/interpretation.rs"]
 mod interpretation;
+#[path = "federation/kubectl.rs"]
+mod kubectl;
 #[path = "federation/lifetime.rs"]
 mod lifetime;
 #[path = "federation/milo.rs"]

@@ -1,14 +1,10 @@
 //! The generated CRDs on a real API server.
 
-use std::process::Stdio;
-
 use anyhow::{Context, ensure};
 use api::{Instance, Workload, WorkloadDeployment};
 use harness::Federation;
-use harness::peers::Peers;
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
-use tokio::process::Command;
 
 use crate::fixture::{Space, create, deployment, instance, patch_status, template, workload};
 
@@ -281,7 +277,6 @@ fn merge(value: &mut Value, change: &Value) {
 }
 
 pub(crate) async fn kubectl_shows_the_columns(federation: &Federation) -> anyhow::Result<()> {
-    let kubectl = Peers::find_or_build(|_| ())?.program("kubectl");
     let space = Space::create(federation, "columns").await?;
     create::<Workload>(
         &space.in_project(),
@@ -315,20 +310,10 @@ pub(crate) async fn kubectl_shows_the_columns(federation: &Federation) -> anyhow
             "NAME AGE READY REASON NETWORK IP EXTERNAL IP MESSAGE",
         ),
     ] {
-        let output = Command::new(&kubectl)
-            .arg("--kubeconfig")
-            .arg(federation.project().kubeconfig())
-            .args([
-                "get",
-                resource,
-                "--namespace",
-                &space.name,
-                "--output",
-                "wide",
-            ])
-            .stderr(Stdio::inherit())
-            .output()
-            .await?;
+        let namespace = format!("--namespace={}", space.name);
+        let get = ["get", resource, &namespace, "--output=wide"];
+        let kubeconfig = federation.project().kubeconfig();
+        let output = crate::kubectl::kubectl(kubeconfig, &get, None).await?;
         let output = String::from_utf8(output.stdout)?;
         let header = output
             .lines()

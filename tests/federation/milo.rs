@@ -1,7 +1,5 @@
 //! What the tests of admission rely on: Milo's front, its authorizer, and the switches of both.
 
-use std::path::Path;
-use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -13,15 +11,15 @@ use harness::{Milo, MiloConfig, wait};
 use http::Request;
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{Config, watcher};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
-use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
 use crate::fixture::{WITHIN, create, target, workload};
+use crate::kubectl::{kubectl, kubectl_json};
 
 /// The projects of the shared Milo.
 const A: &str = "a";
@@ -47,23 +45,6 @@ pub(crate) async fn start(label: &str) -> anyhow::Result<Milo> {
         milo.directory().display()
     );
     Ok(milo)
-}
-
-async fn kubectl(kubeconfig: &Path, args: &[&str]) -> anyhow::Result<Output> {
-    let output = Command::new(Peers::find_or_build(|_| ())?.program("kubectl"))
-        .arg("--kubeconfig")
-        .arg(kubeconfig)
-        .args(args)
-        .stdin(Stdio::null())
-        .output();
-    Ok(output.await?)
-}
-
-async fn kubectl_json(kubeconfig: &Path, args: &[&str]) -> anyhow::Result<Value> {
-    let output = kubectl(kubeconfig, &[args, &["--output=json"]].concat()).await?;
-    let error = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "kubectl {args:?}: {error}");
-    Ok(serde_json::from_slice(&output.stdout)?)
 }
 
 /// A user of whom a good deal has to arrive.
@@ -102,18 +83,15 @@ async fn config_maps(milo: &Milo, project: &str) -> anyhow::Result<Api<ConfigMap
 
 pub(crate) async fn projects_are_apart(milo: &Milo) -> anyhow::Result<()> {
     let in_a = milo.kubeconfig(&ada(), Some(A))?;
-    let output = kubectl(
-        &in_a,
-        &["create", "configmap", "apart", "--from-literal=k=v"],
-    )
-    .await?;
+    let create_map = ["create", "configmap", "apart", "--from-literal=k=v"];
+    let output = kubectl(&in_a, &create_map, None).await?;
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{error}");
     let created = kubectl_json(&in_a, &["get", "configmap", "apart"]).await?;
     assert_eq!(created["data"], json!({"k": "v"}));
 
     let in_b = milo.kubeconfig(&ada(), Some(B))?;
-    let output = kubectl(&in_b, &["get", "configmap", "apart"]).await?;
+    let output = kubectl(&in_b, &["get", "configmap", "apart"], None).await?;
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(error.contains("NotFound"), "{error}");
 
@@ -124,7 +102,7 @@ pub(crate) async fn projects_are_apart(milo: &Milo) -> anyhow::Result<()> {
 
     // At the root the user has no rights, and the operator finds the Projects.
     let root = milo.kubeconfig(&ada(), None)?;
-    let output = kubectl(&root, &["get", "projects"]).await?;
+    let output = kubectl(&root, &["get", "projects"], None).await?;
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(error.contains("Forbidden"), "{error}");
     let root = milo.kubeconfig(&User::operator(), None)?;
@@ -360,6 +338,28 @@ pub(crate) async fn a_project_that_hangs_or_refuses(milo: &Milo) -> anyhow::Resu
     Ok(())
 }
 
+/// A webhook that no one answers holds up what wants something else, and nothing more: what says so are the conditions in
+/// the manifests.
+async fn what_goes_without_an_answer(workloads: &Api<Workload>) -> anyhow::Result<()> {
+    let patch = async |patch: Value| {
+        let params = PatchParams::default();
+        workloads
+            .patch("before", &params, &Patch::Merge(&patch))
+            .await
+    };
+    patch(json!({"metadata": {"labels": {"a": "b"}}})).await?;
+    let placements = json!({"spec": {"placements": [
+        {"name": "here", "cityCodes": ["DFW"], "scaleSettings": {"minReplicas": 2, "instanceManagementPolicy": "OrderedReady"}},
+    ]}});
+    let refused = patch(placements.clone()).await.err();
+    let error = refused.context("no webhook was asked")?.to_string();
+    ensure!(error.contains("failed calling webhook"), "{error}");
+    workloads.delete("before", &DeleteParams::default()).await?;
+    patch(placements).await?;
+    patch(json!({"metadata": {"finalizers": null}})).await?;
+    wait::gone(workloads, "before", WITHIN).await
+}
+
 /// With a Milo of its own: in the shared one no Workload could be created afterwards.
 pub(crate) async fn admission_is_registered_and_nothing_is_left() -> anyhow::Result<()> {
     let milo = start("registered").await?;
@@ -367,6 +367,10 @@ pub(crate) async fn admission_is_registered_and_nothing_is_left() -> anyhow::Res
     milo.project(A)?
         .bind_location("dfw", &topology, Some(true))
         .await?;
+    let in_a: Api<Workload> = Api::namespaced(client(&milo, A).await?, DEFAULT);
+    let mut before = workload("before", &[("here", &["DFW"], 1)]);
+    before["metadata"]["finalizers"] = json!(["example.com/waits"]);
+    create(&in_a, before).await?;
     let replica = milo.replica("manager-1")?;
     milo.register_admission(replica.webhook_port()).await?;
     for project in [A, B] {
@@ -378,6 +382,7 @@ pub(crate) async fn admission_is_registered_and_nothing_is_left() -> anyhow::Res
         let path = "/mutate-compute-datumapis-com-v1alpha-workload";
         ensure!(error.contains(path), "{error}");
     }
+    what_goes_without_an_answer(&in_a).await?;
     let pids = milo.pids().await;
     ensure!(pids.len() == 8, "{pids:?}");
     milo.stop().await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use serde_json::json;
 
 use super::subject::{A, B, Platform, bind, workload};
@@ -14,13 +14,9 @@ pub(crate) async fn cities_are_those_of_the_project(platform: &Platform) -> anyh
     let user = platform.user("of-two-projects", &[A, B]);
     for (project, own, other) in [(A, "DFW", "LHR"), (B, "LHR", "DFW")] {
         let web = workload("cities-own", "default", &[own, "ORD"]);
-        platform
-            .apply(&user, project, &web)
-            .await?
-            .map_err(|error| anyhow::anyhow!(error))?;
+        platform.accepted(&user, project, &web).await?;
         let web = workload("cities-other", "default", &[other]);
-        let error = platform.apply(&user, project, &web).await?.err();
-        let error = error.context("placed where the project may not be")?;
+        let error = platform.refused(&user, project, &web).await?;
         let line = format!(
             "spec.placements[0].cityCodes[0]: Unsupported value: \"{other}\": supported values: "
         );
@@ -45,16 +41,12 @@ pub(crate) async fn locations_are_followed_on_every_replica(
         slowest = slowest.max(platform.until_cities(name, &["NYC"]).await?);
     }
     let mut web = workload("followed", "default", &["NYC"]);
-    platform
-        .apply(&user, name, &web)
-        .await?
-        .map_err(|error| anyhow::anyhow!(error))?;
+    platform.accepted(&user, name, &web).await?;
 
     bind(&project, "NYC", Some(false)).await?;
     slowest = slowest.max(platform.until_cities(name, &[]).await?);
     let another = workload("another", "default", &["NYC"]);
-    let error = platform.apply(&user, name, &another).await?.err();
-    let error = error.context("placed where nothing is available")?;
+    let error = platform.refused(&user, name, &another).await?;
     let line = "spec.placements[0].cityCodes[0]: Unsupported value: \"NYC\": no city is available to this project";
     ensure!(error.contains(line), "{error}");
 
@@ -64,10 +56,7 @@ pub(crate) async fn locations_are_followed_on_every_replica(
     web["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0]["image"] =
         json!("nginx:2");
     web["spec"]["placements"][0]["cityCodes"] = json!(["SFO", "NYC"]);
-    platform
-        .apply(&user, name, &web)
-        .await?
-        .map_err(|error| anyhow::anyhow!(error))?;
+    platform.accepted(&user, name, &web).await?;
 
     project.unbind_location("sfo").await?;
     slowest = slowest.max(platform.until_cities(name, &[]).await?);

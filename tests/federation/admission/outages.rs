@@ -65,9 +65,7 @@ async fn create_past_the_front(
 /// With a project of its own, which hangs.
 pub(crate) async fn a_project_that_hangs_slows_no_other(platform: &Platform) -> anyhow::Result<()> {
     let name = "hangs";
-    let project = platform.milo.add_project(name).await?;
-    bind(&project, "DFW", Some(true)).await?;
-    platform.until_cities(name, &["DFW"]).await?;
+    let project = platform.add_project_in_dfw(name).await?;
     let before = latency(platform).await?;
 
     project.hang();
@@ -119,9 +117,7 @@ pub(crate) async fn a_project_that_cannot_be_reached_denies_nothing_falsely(
     platform: &Platform,
 ) -> anyhow::Result<()> {
     let name = "unreachable";
-    let project = platform.milo.add_project(name).await?;
-    bind(&project, "DFW", Some(true)).await?;
-    platform.until_cities(name, &["DFW"]).await?;
+    let project = platform.add_project_in_dfw(name).await?;
     let user = platform.user("unreaching", &[name]);
     let ask = async |city: &str| {
         let replica = platform.replica(0)?;

@@ -37,10 +37,7 @@ pub(crate) async fn who_may_use_a_network_is_let_in(platform: &Platform) -> anyh
     let network = "of-rights";
     let ada = rich(platform, "rights-ada", &[A]);
     let mut web = workload("rights", network, &["ORD"]);
-    platform
-        .apply(&ada, A, &web)
-        .await?
-        .map_err(|error| anyhow::anyhow!(error))?;
+    platform.accepted(&ada, A, &web).await?;
     let asked_then = asked(platform, A, network);
     let [spec] = asked_then.as_slice() else {
         anyhow::bail!("{asked_then:#?}")
@@ -60,8 +57,7 @@ pub(crate) async fn who_may_use_a_network_is_let_in(platform: &Platform) -> anyh
     assert_eq!(spec["resourceAttributes"], attributes);
 
     // In the other project the same user has no right.
-    let refused = platform.apply(&ada, B, &web).await?;
-    let error = refused.err().context("let in without a right")?;
+    let error = platform.refused(&ada, B, &web).await?;
     let line = "spec.template.spec.networkInterfaces[0].network: Forbidden: permission to use the network was denied: \
                 rights-ada has no";
     ensure!(error.contains(line), "{error}");
@@ -79,10 +75,7 @@ pub(crate) async fn who_may_use_a_network_is_let_in(platform: &Platform) -> anyh
     web["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0]["image"] =
         json!("nginx:2");
     let stranger = User::new("stranger@example.com", "rights-stranger");
-    platform
-        .apply(&stranger, A, &web)
-        .await?
-        .map_err(|error| anyhow::anyhow!(error))?;
+    platform.accepted(&stranger, A, &web).await?;
     assert_eq!(asked(platform, A, network).len(), 2);
     Ok(())
 }
@@ -129,13 +122,9 @@ pub(crate) async fn a_changed_claim_is_another_requester(
         assert_eq!(cause["message"], denied, "{which}");
     }
     let (_, other) = others.first_key_value().context("others")?;
-    let error = platform.apply(other, B, &web).await?.err();
-    let error = error.context("let in with other claims")?;
+    let error = platform.refused(other, B, &web).await?;
     ensure!(error.contains("other claims"), "{error}");
-    platform
-        .apply(&ada, B, &web)
-        .await?
-        .map_err(|error| anyhow::anyhow!(error))?;
+    platform.accepted(&ada, B, &web).await?;
     platform.milo.authorizer().decide_by_rights(B);
     Ok(())
 }

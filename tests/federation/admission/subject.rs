@@ -1,22 +1,20 @@
 //! Milo with two projects and two replicas of compute-federation, and how they are asked.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
-use std::process::{Output, Stdio};
+use std::process::Output;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use harness::manager::Manager;
 use harness::milo::{ControlPlane, PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE, User};
-use harness::peers::Peers;
 use harness::{Milo, wait};
 use http::Request;
 use kube::{Client, Config};
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt;
-use tokio::process::Command;
 
 use crate::fixture::WITHIN;
+use crate::kubectl::kubectl;
 
 pub(super) const A: &str = "a";
 pub(super) const B: &str = "b";
@@ -101,20 +99,42 @@ impl Platform {
         kubectl(&kubeconfig, args, object).await
     }
 
-    /// Applies a Workload, and gives what `kubectl` printed where that failed.
-    pub(super) async fn apply(
+    /// Applies a Workload that is accepted.
+    pub(super) async fn accepted(
         &self,
         user: &User,
         project: &str,
         workload: &Value,
-    ) -> anyhow::Result<Result<(), String>> {
-        let output = self
-            .kubectl(user, project, &["apply", "--filename=-"], Some(workload))
-            .await?;
-        Ok(match output.status.success() {
-            true => Ok(()),
-            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-        })
+    ) -> anyhow::Result<()> {
+        let output = self.apply(user, project, workload).await?;
+        let error = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{error}");
+        Ok(())
+    }
+
+    /// Applies a Workload that is refused, and gives what `kubectl` says.
+    pub(super) async fn refused(
+        &self,
+        user: &User,
+        project: &str,
+        workload: &Value,
+    ) -> anyhow::Result<String> {
+        let output = self.apply(user, project, workload).await?;
+        ensure!(!output.status.success(), "accepted: {workload}");
+        Ok(String::from_utf8(output.stderr)?)
+    }
+
+    async fn apply(&self, user: &User, project: &str, workload: &Value) -> anyhow::Result<Output> {
+        self.kubectl(user, project, &["apply", "--filename=-"], Some(workload))
+            .await
+    }
+
+    /// Adds a project whose one city every replica knows.
+    pub(super) async fn add_project_in_dfw(&self, name: &str) -> anyhow::Result<Arc<ControlPlane>> {
+        let project = self.milo.add_project(name).await?;
+        bind(&project, "DFW", Some(true)).await?;
+        self.until_cities(name, &["DFW"]).await?;
+        Ok(project)
     }
 
     /// Posts a review to a replica as an API server does, and gives the response.
@@ -169,29 +189,6 @@ impl Platform {
         .await?;
         Ok(begin.elapsed())
     }
-}
-
-/// `kubectl` with an object on its standard input.
-pub(super) async fn kubectl(
-    kubeconfig: &PathBuf,
-    args: &[&str],
-    object: Option<&Value>,
-) -> anyhow::Result<Output> {
-    let mut child = Command::new(Peers::find_or_build(|_| ())?.program("kubectl"))
-        .arg("--kubeconfig")
-        .arg(kubeconfig)
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()?;
-    let mut stdin = child.stdin.take().context("kubectl has a standard input")?;
-    if let Some(object) = object {
-        stdin.write_all(object.to_string().as_bytes()).await?;
-    }
-    drop(stdin);
-    Ok(child.wait_with_output().await?)
 }
 
 /// A Workload that breaks no rule where the project has the cities.

@@ -2,24 +2,22 @@
 
 use anyhow::{Context, ensure};
 use api::Workload;
+use harness::milo::User;
+use harness::wait;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use super::subject::{NAMESPACE, Platform, bind, workload};
+use super::subject::{NAMESPACE, Platform, workload};
 use crate::fixture::{WITHIN, create};
-use harness::milo::User;
-use harness::wait;
 
 /// With a project of its own, in which a Workload was made before there were rules.
 pub(crate) async fn what_was_accepted_once_is_never_in_the_way(
     platform: &Platform,
 ) -> anyhow::Result<()> {
     let name = "legacy";
-    let project = platform.milo.add_project(name).await?;
-    bind(&project, "DFW", Some(true)).await?;
-    platform.until_cities(name, &["DFW"]).await?;
+    let project = platform.add_project_in_dfw(name).await?;
     let webhooks: Api<ValidatingWebhookConfiguration> = Api::all(project.client());
     webhooks
         .delete("compute-validating", &DeleteParams::default())

@@ -4,7 +4,7 @@ use anyhow::ensure;
 use api::Workload;
 use api::networking::LocationBinding;
 use harness::{Federation, wait};
-use kube::api::{ApiResource, DynamicObject, PostParams};
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 use serde_json::json;
@@ -89,6 +89,14 @@ pub(crate) async fn an_authority_is_renewed_for_admission_too() -> anyhow::Resul
     eprintln!(
         "an authority was renewed during {asked} requests of an API server, none of which failed"
     );
+
+    // By a registration of nothing no one calls, so who starts waits for no one's trust.
+    let [(mutating, name), _] = registrations(&client);
+    let nothing = Patch::Merge(json!({"webhooks": []}));
+    mutating
+        .patch(name, &PatchParams::default(), &nothing)
+        .await?;
+    subject::restart(&federation, &[]).await?;
     federation.stop().await;
     Ok(())
 }

@@ -1,0 +1,41 @@
+//! `kubectl`, as users and operators have it.
+
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use anyhow::{Context, ensure};
+use harness::peers::Peers;
+use serde_json::Value;
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+
+/// Runs `kubectl`, with an object on its standard input if there is one.
+pub(crate) async fn kubectl(
+    kubeconfig: &Path,
+    args: &[&str],
+    object: Option<&Value>,
+) -> anyhow::Result<Output> {
+    let mut child = Command::new(Peers::find_or_build(|_| ())?.program("kubectl"))
+        .arg("--kubeconfig")
+        .arg(kubeconfig)
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let mut stdin = child.stdin.take().context("kubectl has a standard input")?;
+    if let Some(object) = object {
+        stdin.write_all(object.to_string().as_bytes()).await?;
+    }
+    drop(stdin);
+    Ok(child.wait_with_output().await?)
+}
+
+/// What `kubectl` prints as JSON.
+pub(crate) async fn kubectl_json(kubeconfig: &Path, args: &[&str]) -> anyhow::Result<Value> {
+    let output = kubectl(kubeconfig, &[args, &["--output=json"]].concat(), None).await?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "kubectl {args:?}: {error}");
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
