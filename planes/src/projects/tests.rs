@@ -55,6 +55,11 @@ fn clients(plane: &Fake) -> Clients {
     }
 }
 
+/// What is said of a project that no one has heard of.
+fn unheard_of(name: &str) -> String {
+    format!("there is no project {name}, or it has not been heard of yet")
+}
+
 /// Two ready projects: `a` in DFW, `b` in LHR.
 fn prepared() -> (Fake, HashMap<&'static str, Fake>) {
     let discovery = Fake::default();
@@ -277,7 +282,7 @@ async fn a_project_that_is_not_ready_is_disengaged_and_comes_back() {
 async fn a_project_that_is_gone_is_disengaged() {
     let bench = bench().await;
     bench.discovery.delete("a");
-    let gone = "there is no project a, or it has not been heard of yet";
+    let gone = unheard_of("a");
     bench.until(|bench| bench.cities("a") == gone).await;
     bench.until(|bench| bench.planes["a"].watches() == 0).await;
     assert_eq!(
@@ -301,9 +306,7 @@ async fn a_project_that_goes_while_no_one_watches_is_disengaged() {
     assert_eq!(bench.cities("a"), "DFW", "what is known goes on");
     bench.discovery.set(Mood::Serves);
     bench
-        .until(|bench| {
-            bench.cities("a") == "there is no project a, or it has not been heard of yet"
-        })
+        .until(|bench| bench.cities("a") == unheard_of("a"))
         .await;
     assert_eq!(bench.cities("b"), "LHR");
 }
@@ -317,16 +320,12 @@ async fn a_terminating_project_stays_engaged_until_it_is_gone() {
     // What comes after it has been heard of, so it has been heard of, too.
     bench.discovery.delete("b");
     bench
-        .until(|bench| {
-            bench.cities("b") == "there is no project b, or it has not been heard of yet"
-        })
+        .until(|bench| bench.cities("b") == unheard_of("b"))
         .await;
     assert_eq!(bench.cities("a"), "DFW");
     bench.discovery.delete("a");
     bench
-        .until(|bench| {
-            bench.cities("a") == "there is no project a, or it has not been heard of yet"
-        })
+        .until(|bench| bench.cities("a") == unheard_of("a"))
         .await;
 }
 
@@ -379,9 +378,7 @@ async fn a_name_that_no_project_can_have_and_an_object_that_cannot_be_read_harm_
     bench.discovery.put(broken);
     bench.discovery.delete("b");
     bench
-        .until(|bench| {
-            bench.cities("b") == "there is no project b, or it has not been heard of yet"
-        })
+        .until(|bench| bench.cities("b") == unheard_of("b"))
         .await;
     assert_eq!(bench.cities("a"), "DFW");
 }
@@ -403,9 +400,6 @@ async fn the_own_cluster_can_be_the_one_project() {
     assert_eq!(bench.projects.pending().len(), 1);
     bench.until(|bench| bench.cities("single") == "DFW").await;
     assert!(bench.projects.pending().is_empty());
-    assert_eq!(
-        bench.cities("a"),
-        "there is no project a, or it has not been heard of yet"
-    );
+    assert_eq!(bench.cities("a"), unheard_of("a"));
     assert_eq!(bench.counts(), (1, 0));
 }
