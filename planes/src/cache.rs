@@ -75,32 +75,26 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
     ///
     /// [`Undecodable`] when one of them cannot be read.
     pub fn list(&self, namespace: &str) -> Result<Vec<Arc<K>>, Undecodable> {
-        let objects = &self.inner.read().objects;
-        objects
-            .range((namespace.to_owned(), String::new())..)
-            .take_while(|((of, _), _)| of == namespace)
-            .map(|(_, entry)| entry.decoded())
+        let contents = self.inner.read();
+        contents
+            .of_namespace(namespace)
+            .map(Entry::decoded)
             .collect()
     }
 
     /// The objects of a namespace that can be read, by name: for who may do without the others.
     pub fn readable(&self, namespace: &str) -> Vec<Arc<K>> {
-        let objects = &self.inner.read().objects;
-        objects
-            .range((namespace.to_owned(), String::new())..)
-            .take_while(|((of, _), _)| of == namespace)
-            .filter_map(|(_, entry)| entry.object.as_ref().ok().cloned())
-            .collect()
+        let contents = self.inner.read();
+        let entries = contents.of_namespace(namespace);
+        let readable = entries.filter_map(|entry| entry.object.as_ref().ok());
+        readable.cloned().collect()
     }
 
     /// The metadata of all objects of a namespace, also of those that cannot be read otherwise.
     pub fn metadata(&self, namespace: &str) -> Vec<ObjectMeta> {
-        let objects = &self.inner.read().objects;
-        objects
-            .range((namespace.to_owned(), String::new())..)
-            .take_while(|((of, _), _)| of == namespace)
-            .map(|(_, entry)| entry.metadata.clone())
-            .collect()
+        let contents = self.inner.read();
+        let entries = contents.of_namespace(namespace);
+        entries.map(|entry| entry.metadata.clone()).collect()
     }
 
     /// Takes in an object as a write has returned it, unless a later version is known already, or its end: whoever

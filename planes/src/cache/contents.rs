@@ -89,6 +89,15 @@ impl<K> Contents<K> {
         }
     }
 
+    /// The objects of a namespace, by name.
+    pub(super) fn of_namespace(&self, namespace: &str) -> impl Iterator<Item = &Entry<K>> {
+        let first = (namespace.to_owned(), String::new());
+        self.objects
+            .range(first..)
+            .take_while(move |((of, _), _)| of == namespace)
+            .map(|(_, entry)| entry)
+    }
+
     /// Whether an object with this UID was here and has gone.
     pub(super) fn has_gone(&self, uid: &str) -> bool {
         self.gone.uids.contains(uid)
