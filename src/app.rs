@@ -71,18 +71,14 @@ impl App {
             may_write: CancellationToken::new(),
             caches: Vec::new(),
         };
-        let own_config = app.own_cluster(&config).await?;
-        let own = match own_config.clone() {
+        let own = match app.own_cluster(&config).await? {
             Some(config) => Some(connect::client(config, &user_agent("own"))?),
             None => None,
         };
         app.start_controllers(&config, own.as_ref()).await?;
         let serves_webhooks = config.webhooks.is_some();
         let admission = match app.serves_admission(&config) {
-            true => {
-                app.start_projects(&config.discovery, own_config.zip(own.clone()))
-                    .await?
-            }
+            true => app.start_projects(&config.discovery, own.clone()).await?,
             false => None,
         };
         let projects = admission
@@ -252,19 +248,18 @@ impl App {
     async fn start_projects(
         &self,
         discovery: &Discovery,
-        own: Option<(kube::Config, Client)>,
+        own: Option<Client>,
     ) -> anyhow::Result<Option<(Admission, Option<Client>)>> {
         // They are asked until the last request is answered.
         let (tasks, metrics) = (&self.servers.tasks, &self.planes_metrics);
         let milo = match discovery {
             Discovery::Single => {
-                let Some((config, client)) = own else {
+                let Some(client) = own else {
                     return Ok(None);
                 };
-                let clients = connect::clients(config, &user_agent("admission"))?;
                 let name = ProjectName::new(SINGLE)?;
                 let admission = Admission {
-                    projects: Projects::single(tasks, name.clone(), clients, metrics),
+                    projects: Projects::single(tasks, name.clone(), client.clone(), metrics),
                     only: Some(name),
                 };
                 return Ok(Some((admission, Some(client))));

@@ -17,6 +17,8 @@
 mod admission;
 #[path = "federation/certificates.rs"]
 mod certificates;
+#[path = "federation/connections.rs"]
+mod connections;
 #[path = "federation/crds.rs"]
 mod crds;
 #[path = "federation/fixture.rs"]
@@ -213,6 +215,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Interpreted interpretation::a_burst;
         Shared operations::of_a_workload_deployment;
         Shared operations::of_an_instance;
+        Shared connections::watches_beyond_what_a_connection_takes;
         Shared own_cluster::one_candidate_leads_at_a_time;
         Shared own_cluster::metrics_are_for_who_may_get_them;
         Milo milo::projects_are_apart;

@@ -1,33 +1,20 @@
 //! Connections to API servers.
 
-use std::path::{Path, PathBuf};
-use std::task::{Context, Poll};
-use std::time::Duration;
+mod transport;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
-use http::{HeaderName, HeaderValue, Request, Response, header};
-use hyper_rustls::HttpsConnectorBuilder;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
-use kube::client::{Body, ClientBuilder, ConfigExt};
+use std::path::{Path, PathBuf};
+
+use http::{HeaderName, HeaderValue, Request, Response, Uri, header};
+use kube::client::middleware::BaseUriLayer;
+use kube::client::{Body, ConfigExt};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use thiserror::Error;
-use tokio::time::timeout;
 use tower::layer::layer_fn;
-use tower::{BoxError, Service, ServiceBuilder};
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, Layer, ServiceBuilder};
 use tower_http::timeout::TimeoutBody;
-
-/// Time to establish a connection.
-const CONNECT: Duration = Duration::from_secs(10);
-/// Time for the beginning of an answer, and between its parts.
-const REQUEST: Duration = Duration::from_secs(30);
-/// Interval of pings by which a dead connection is found that requests share, and the time for their answer.
-const PING: Duration = Duration::from_secs(10);
-const PING_ANSWER: Duration = Duration::from_secs(5);
-/// Time between the events of a watch: API servers send a bookmark about every minute.
-const WATCH_SILENCE: Duration = Duration::from_secs(150);
+use transport::{Answer, TimeLimited, Transport};
 
 /// Why an API server cannot be reached. Each message says what was looked for.
 #[derive(Debug, Error)]
@@ -108,114 +95,52 @@ pub async fn own_cluster(path: Option<&Path>) -> Result<Config, ConnectError> {
 ///
 /// [`ConnectError::Client`] when certificates or credentials in the configuration are not usable.
 pub fn client(config: Config, user_agent: &str) -> Result<Client, ConnectError> {
-    let url = config.cluster_url.to_string();
-    build(config, user_agent).map_err(|problem| ConnectError::Client { url, problem })
+    let url = config.cluster_url.clone();
+    Ok(Connector::new(config, user_agent)?.client(url))
 }
 
-fn build(config: Config, user_agent: &str) -> Result<Client, String> {
-    let config = named(config, user_agent)?;
-    let client = ClientBuilder::try_from(config).map_err(|e| e.to_string())?;
-    Ok(client.with_layer(&layer_fn(TimeLimited)).build())
+/// Makes clients of API servers that are reached in one way: all share credentials and, where they are on one host,
+/// connections.
+pub(crate) struct Connector {
+    service: BoxCloneSyncService<Request<Body>, Response<TimeoutBody<Answer>>, BoxError>,
+    namespace: String,
 }
 
-/// Two clients of an API server, so that neither kind of request is in the other's way.
-#[derive(Clone)]
-pub struct Clients {
-    /// For watches, of which each has a connection: they never end.
-    pub watches: Client,
-    /// For many short requests at a time: where the API server speaks HTTP/2, they share a connection. An API server bounds
-    /// how many there are on one, so that watches would block it.
-    pub requests: Client,
-}
-
-/// Both clients of an API server.
-///
-/// # Errors
-///
-/// [`ConnectError::Client`] when certificates or credentials in the configuration are not usable.
-pub fn clients(config: Config, user_agent: &str) -> Result<Clients, ConnectError> {
-    let url = config.cluster_url.to_string();
-    let requests = build_sharing(config.clone(), user_agent);
-    Ok(Clients {
-        requests: requests.map_err(|problem| ConnectError::Client { url, problem })?,
-        watches: client(config, user_agent)?,
-    })
-}
-
-fn build_sharing(config: Config, user_agent: &str) -> Result<Client, String> {
-    if config.proxy_url.is_some() {
-        return build(config, user_agent);
-    }
-    let config = named(config, user_agent)?;
-    let error = |e: kube::Error| e.to_string();
-    let mut connector = HttpConnector::new();
-    connector.enforce_http(false);
-    // Frames of several requests go out one by one.
-    connector.set_nodelay(true);
-    connector.set_connect_timeout(config.connect_timeout);
-    let connector = HttpsConnectorBuilder::new()
-        .with_tls_config(config.rustls_client_config().map_err(error)?)
-        .https_or_http()
-        .enable_all_versions()
-        .wrap_connector(connector);
-    let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
-        .timer(TokioTimer::new())
-        .pool_timer(TokioTimer::new())
-        .http2_keep_alive_interval(PING)
-        .http2_keep_alive_timeout(PING_ANSWER)
-        .build::<_, Body>(connector);
-    let service = ServiceBuilder::new()
-        .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer().map_err(error)?)
-        .layer(config.extra_headers_layer().map_err(error)?)
-        .layer(layer_fn(TimeLimited))
-        .map_err(BoxError::from)
-        .service(http);
-    Ok(Client::new(service, config.default_namespace))
-}
-
-/// The configuration with what all clients have in common.
-fn named(mut config: Config, user_agent: &str) -> Result<Config, String> {
-    let user_agent = HeaderValue::from_str(user_agent).map_err(|e| e.to_string())?;
-    config
-        .headers
-        .retain(|(name, _): &(HeaderName, HeaderValue)| *name != header::USER_AGENT);
-    config.headers.push((header::USER_AGENT, user_agent));
-    config.connect_timeout = Some(CONNECT);
-    config.default_retry = false;
-    Ok(config)
-}
-
-/// Ends requests that are not answered in time, and answers that stop in the middle: an API server can vanish without a
-/// word.
-#[derive(Clone)]
-struct TimeLimited<S>(S);
-
-impl<S, B, R> Service<Request<B>> for TimeLimited<S>
-where
-    S: Service<Request<B>, Response = Response<R>>,
-    S::Error: Into<BoxError>,
-    S::Future: Send + 'static,
-{
-    type Response = Response<TimeoutBody<R>>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.0.poll_ready(context).map_err(Into::into)
+impl Connector {
+    /// The way to the API server of the configuration.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::Client`] when certificates or credentials in the configuration are not usable.
+    pub(crate) fn new(config: Config, user_agent: &str) -> Result<Self, ConnectError> {
+        let url = config.cluster_url.to_string();
+        Self::build(config, user_agent).map_err(|problem| ConnectError::Client { url, problem })
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        let is_watch = request
-            .uri()
-            .query()
-            .is_some_and(|query| query.split('&').any(|parameter| parameter == "watch=true"));
-        let silence = if is_watch { WATCH_SILENCE } else { REQUEST };
-        let response = self.0.call(request);
-        async move {
-            let response = timeout(REQUEST, response).await?.map_err(Into::into)?;
-            Ok(response.map(|body| TimeoutBody::new(silence, body)))
+    fn build(mut config: Config, user_agent: &str) -> Result<Self, String> {
+        if config.proxy_url.is_some() {
+            return Err("proxies are not supported: remove proxy-url".to_owned());
         }
-        .boxed()
+        let user_agent = HeaderValue::from_str(user_agent).map_err(|e| e.to_string())?;
+        config
+            .headers
+            .retain(|(name, _): &(HeaderName, HeaderValue)| *name != header::USER_AGENT);
+        config.headers.push((header::USER_AGENT, user_agent));
+        let error = |e: kube::Error| e.to_string();
+        let service = ServiceBuilder::new()
+            .option_layer(config.auth_layer().map_err(error)?)
+            .layer(config.extra_headers_layer().map_err(error)?)
+            .layer(layer_fn(TimeLimited))
+            .service(Transport::new(&config)?);
+        Ok(Self {
+            service: BoxCloneSyncService::new(service),
+            namespace: config.default_namespace,
+        })
+    }
+
+    /// A client of the API server at this address, which may have a path.
+    pub(crate) fn client(&self, url: Uri) -> Client {
+        let service = BaseUriLayer::new(url).layer(self.service.clone());
+        Client::new(service, self.namespace.as_str())
     }
 }

@@ -20,7 +20,6 @@ use thiserror::Error;
 use tokio::sync::watch;
 
 use crate::cache::{Follower, Freshness};
-use crate::connect::Clients;
 use crate::connect::ConnectError;
 use crate::{Metrics, Tasks};
 use discovery::{Connect, Discovered};
@@ -63,8 +62,8 @@ pub enum NotEngaged {
 
 impl Projects {
     /// The own cluster is the one project (`discovery.mode: single`, compute.md 5.1).
-    pub fn single(tasks: &Tasks, name: ProjectName, clients: Clients, metrics: &Metrics) -> Self {
-        let connect = Box::new(move |_: &ProjectName| Ok(clients.clone()));
+    pub fn single(tasks: &Tasks, name: ProjectName, client: Client, metrics: &Metrics) -> Self {
+        let connect = Box::new(move |_: &ProjectName| Ok(client.clone()));
         let (listed, freshness) = (
             watch::Sender::new(false),
             watch::Sender::new(Freshness::Current),
@@ -99,7 +98,7 @@ impl Projects {
             template,
             user_agent,
         } = discovery;
-        let connect = discovery::connect(kind, template, user_agent)?;
+        let connect = discovery::connect(kind, template, &user_agent)?;
         Ok(Self::of_kind(kind, tasks, client, connect, metrics))
     }
 

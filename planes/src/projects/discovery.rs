@@ -3,13 +3,10 @@
 use api::ProjectName;
 use api::condition::{self, Condition, ConditionStatus};
 use api::milo::{self, ConditionsStatus, ProjectControlPlane};
-use http::uri::PathAndQuery;
-use http::{Request, Uri};
-use kube::client::Body;
+use http::Uri;
 use kube::{Client, Config, Resource};
-use tower::{BoxError, service_fn};
 
-use crate::connect::{self, Clients, ConnectError};
+use crate::connect::{ConnectError, Connector};
 
 /// How projects are found, and how their API servers are reached.
 pub struct Discovery {
@@ -80,9 +77,9 @@ pub(super) fn verdict<K: Discovered>(object: &K) -> Result<(), String> {
 }
 
 /// Makes a client of the API server of a project.
-pub(super) type Connect = Box<dyn Fn(&ProjectName) -> Result<Clients, ConnectError> + Send + Sync>;
+pub(super) type Connect = Box<dyn Fn(&ProjectName) -> Result<Client, ConnectError> + Send + Sync>;
 
-/// How clients of projects are made.
+/// How clients of projects are made: thousands of projects share credentials and, where they are on one host, connections.
 ///
 /// # Errors
 ///
@@ -90,65 +87,36 @@ pub(super) type Connect = Box<dyn Fn(&ProjectName) -> Result<Clients, ConnectErr
 pub(super) fn connect(
     kind: DiscoveryKind,
     template: Config,
-    user_agent: String,
+    user_agent: &str,
 ) -> Result<Connect, ConnectError> {
-    Ok(match kind {
-        DiscoveryKind::Project => {
-            let host = connect::clients(at(&template, None)?, &user_agent)?;
-            Box::new(move |name| {
-                Ok(Clients {
-                    watches: below(&host.watches, name),
-                    requests: below(&host.requests, name),
-                })
-            })
-        }
+    let url = template.cluster_url.clone();
+    let connector = Connector::new(template, user_agent)?;
+    Ok(Box::new(move |name| {
+        let address = address(kind, &url, name).map_err(|error| ConnectError::Client {
+            url: url.to_string(),
+            problem: format!("project {name} has no address: {error}"),
+        });
+        Ok(connector.client(address?))
+    }))
+}
+
+/// Where the API server of a project is: a path of the template's host, or another host. The template's own path is left
+/// out.
+fn address(kind: DiscoveryKind, template: &Uri, name: &ProjectName) -> http::Result<Uri> {
+    let mut parts = template.clone().into_parts();
+    let path = match kind {
+        DiscoveryKind::Project => format!(
+            "/apis/{}/v1alpha1/projects/{name}/control-plane",
+            milo::RESOURCE_MANAGER_GROUP
+        ),
         DiscoveryKind::ProjectControlPlane => {
-            connect::client(template.clone(), &user_agent)?;
-            Box::new(move |name| {
-                let host = format!("milo-apiserver.project-{name}.svc.cluster.local:6443");
-                connect::clients(at(&template, Some(&host))?, &user_agent)
-            })
+            let host = format!("milo-apiserver.project-{name}.svc.cluster.local:6443");
+            parts.authority = Some(host.parse()?);
+            "/".to_owned()
         }
-    })
-}
-
-/// The template without a path, and at another host if one is given. Scheme, TLS and credentials are the template's.
-fn at(template: &Config, host: Option<&str>) -> Result<Config, ConnectError> {
-    let error = |problem: String| ConnectError::Client {
-        url: template.cluster_url.to_string(),
-        problem,
     };
-    let mut parts = template.cluster_url.clone().into_parts();
-    if let Some(host) = host {
-        parts.authority = Some(host.parse().map_err(|e| error(format!("{host}: {e}")))?);
-    }
-    parts.path_and_query = Some(PathAndQuery::from_static("/"));
-    let mut config = template.clone();
-    config.cluster_url = Uri::from_parts(parts).map_err(|e| error(e.to_string()))?;
-    Ok(config)
-}
-
-/// A client of the API server of a project, which is a path of a host. Thousands of projects share the connections and the
-/// credentials of the host's client.
-fn below(host: &Client, name: &ProjectName) -> Client {
-    let prefix = format!(
-        "/apis/{}/v1alpha1/projects/{name}/control-plane",
-        milo::RESOURCE_MANAGER_GROUP
-    );
-    let (host, namespace) = (host.clone(), host.default_namespace().to_owned());
-    let service = service_fn(move |mut request: Request<Body>| {
-        let path = request
-            .uri()
-            .path_and_query()
-            .map_or("/", PathAndQuery::as_str);
-        let path = Uri::try_from(format!("{prefix}{path}"));
-        let host = host.clone();
-        async move {
-            *request.uri_mut() = path?;
-            Ok::<_, BoxError>(host.send(request).await?)
-        }
-    });
-    Client::new(service, namespace)
+    parts.path_and_query = Some(path.parse()?);
+    Ok(Uri::from_parts(parts)?)
 }
 
 #[cfg(test)]
@@ -204,48 +172,30 @@ mod tests {
     }
 
     #[test]
-    fn the_address_in_the_cluster_replaces_host_port_and_path_only() {
-        let host = "milo-apiserver.project-p1.svc.cluster.local:6443";
-        for (template, expected) in [
+    fn an_api_server_is_a_path_of_the_template_or_a_service_of_the_cluster() {
+        use DiscoveryKind::{Project, ProjectControlPlane};
+        let path = "/apis/resourcemanager.miloapis.com/v1alpha1/projects/p1/control-plane";
+        let service = "milo-apiserver.project-p1.svc.cluster.local:6443";
+        let name = ProjectName::new("p1").unwrap();
+        for (kind, template, expected) in [
             (
-                "https://api.example:8443/some/path?query",
-                format!("https://{host}/"),
+                Project,
+                "https://api.example:8443/projects/other/control-plane/",
+                format!("https://api.example:8443{path}"),
             ),
-            ("http://localhost", format!("http://{host}/")),
+            (
+                ProjectControlPlane,
+                "https://api.example:8443/some/path?query",
+                format!("https://{service}/"),
+            ),
+            (
+                ProjectControlPlane,
+                "http://localhost",
+                format!("http://{service}/"),
+            ),
         ] {
-            let mut template = Config::new(template.parse().unwrap());
-            template.tls_server_name = Some("milo".to_owned());
-            let config = at(&template, Some(host)).unwrap();
-            assert_eq!(config.cluster_url.to_string(), expected);
-            assert_eq!(config.tls_server_name, template.tls_server_name);
-        }
-        let template = Config::new(
-            "https://api.example:8443/projects/other/control-plane/"
-                .parse()
-                .unwrap(),
-        );
-        let config = at(&template, None).unwrap();
-        assert_eq!(config.cluster_url.to_string(), "https://api.example:8443/");
-    }
-
-    #[tokio::test]
-    async fn requests_to_a_project_go_below_its_path() {
-        let host = service_fn(|request: Request<Body>| async move {
-            let body = Body::from(request.uri().to_string().into_bytes());
-            Ok::<_, BoxError>(http::Response::new(body))
-        });
-        let client = below(
-            &Client::new(host, "default"),
-            &ProjectName::new("p1").unwrap(),
-        );
-        for path in ["/api/v1/namespaces?limit=500", "/version"] {
-            let request = Request::get(path).body(Vec::new()).unwrap();
-            assert_eq!(
-                client.request_text(request).await.unwrap(),
-                format!(
-                    "/apis/resourcemanager.miloapis.com/v1alpha1/projects/p1/control-plane{path}"
-                )
-            );
+            let address = address(kind, &template.parse().unwrap(), &name).unwrap();
+            assert_eq!(address.to_string(), expected);
         }
     }
 }

@@ -14,7 +14,6 @@ use thiserror::Error;
 use tokio::sync::watch;
 
 use crate::cache::{Follower, Freshness};
-use crate::connect::Clients;
 use crate::metrics::Counted;
 use crate::{Cache, Metrics};
 
@@ -50,7 +49,7 @@ impl Project {
     /// The project, and the task that keeps what is known of it current, for ever.
     pub(super) fn new(
         name: ProjectName,
-        clients: Clients,
+        client: Client,
         metrics: &Metrics,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let plane = format!("project/{name}");
@@ -63,14 +62,14 @@ impl Project {
         let freshness = watch::Sender::new(Freshness::Listing);
         let project = Self {
             name,
-            client: clients.requests,
+            client: client.clone(),
             bindings: follower.cache(),
             freshness: freshness.subscribe(),
             cities,
         };
         let failing = count_failing(freshness.subscribe(), metrics.projects_failing.clone());
         let task = async move {
-            let api: Api<DeserializeGuard<LocationBinding>> = Api::all(clients.watches);
+            let api: Api<DeserializeGuard<LocationBinding>> = Api::all(client);
             tokio::join!(follower.run_current(api, freshness), failing);
         };
         (project, task)
@@ -81,7 +80,7 @@ impl Project {
         &self.name
     }
 
-    /// A client of the project's API server, for short requests.
+    /// A client of the project's API server.
     pub fn client(&self) -> &Client {
         &self.client
     }

@@ -34,7 +34,7 @@ fn start_with(discovery: Fake, planes: HashMap<&'static str, Fake>, metrics: Met
     let tasks = Tasks::default();
     let connect = {
         let planes = planes.clone();
-        move |name: &ProjectName| Ok(clients(&planes[name.as_str()]))
+        move |name: &ProjectName| Ok(planes[name.as_str()].client())
     };
     let kind = DiscoveryKind::Project;
     let client = discovery.client();
@@ -45,13 +45,6 @@ fn start_with(discovery: Fake, planes: HashMap<&'static str, Fake>, metrics: Met
         discovery,
         planes,
         projects,
-    }
-}
-
-fn clients(plane: &Fake) -> Clients {
-    Clients {
-        watches: plane.client(),
-        requests: plane.client(),
     }
 }
 
@@ -389,7 +382,7 @@ async fn the_own_cluster_can_be_the_one_project() {
     own.put(binding("here", "DFW", "True"));
     let (tasks, metrics) = (Tasks::default(), Metrics::default());
     let name = ProjectName::new("single").unwrap();
-    let projects = Projects::single(&tasks, name, clients(&own), &metrics);
+    let projects = Projects::single(&tasks, name, own.client(), &metrics);
     let bench = Bench {
         tasks,
         metrics,

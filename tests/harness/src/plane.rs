@@ -249,6 +249,8 @@ fn apiserver_args(
         "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
         "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
         "--endpoint-reconciler-type=none".to_owned(),
+        // The least that API servers allow: this one would allow ten times as many.
+        "--http2-max-streams-per-connection=100".to_owned(),
         "--profiling=false".to_owned(),
         "--audit-log-mode=blocking".to_owned(),
     ]

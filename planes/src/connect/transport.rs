@@ -1,0 +1,264 @@
+//! How requests reach an API server: over connections that many of them share, within bounded time.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use http_body::{Frame, SizeHint};
+use hyper::body::{Bytes, Incoming};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::Config;
+use kube::client::{Body, ConfigExt};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+use tower::{BoxError, Service};
+use tower_http::timeout::TimeoutBody;
+
+/// Time to establish a connection.
+pub(super) const CONNECT: Duration = Duration::from_secs(10);
+/// Time for the beginning of an answer, and between its parts.
+const REQUEST: Duration = Duration::from_secs(30);
+/// Time between the events of a watch: API servers send a bookmark every minute.
+const WATCH_SILENCE: Duration = Duration::from_secs(150);
+/// After how long a connection that is silent is pinged, and how long the answer may take: an API server can vanish without
+/// a word.
+const PING: Duration = Duration::from_secs(15);
+/// Requests on one connection. API servers allow 100 and more (`--http2-max-streams-per-connection`), others do not allow
+/// less; beyond it they wait, and behind watches they would wait for ever.
+const PER_CONNECTION: u32 = 80;
+/// What may be on its way to one request, in bytes: one that is slow to read must not be in the way of the others.
+const WINDOW: u32 = 256 * 1024;
+/// For how long a connection without requests is kept: longer than a watch lasts, so that its successor finds it.
+const IDLE: Duration = Duration::from_mins(10);
+
+type Http = legacy::Client<HttpsConnector<HttpConnector>, Body>;
+
+/// Sends requests over connections that they share where the API server speaks HTTP/2. Those of watches, which never end,
+/// are others than those of short requests, so that neither is in the other's way. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Transport {
+    watches: Arc<Connections>,
+    requests: Arc<Connections>,
+}
+
+impl Transport {
+    /// With the TLS settings of the configuration.
+    ///
+    /// # Errors
+    ///
+    /// What is not usable of them.
+    pub(super) fn new(config: &Config) -> Result<Self, String> {
+        let tls = config.rustls_client_config().map_err(|e| e.to_string())?;
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
+        // Frames of several requests go out one by one.
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(CONNECT));
+        // For those who do not speak HTTP/2.
+        connector.set_keepalive(Some(PING));
+        connector.set_keepalive_interval(Some(PING / 3));
+        connector.set_keepalive_retries(Some(3));
+        let mut builder = HttpsConnectorBuilder::new()
+            .with_tls_config(tls)
+            .https_or_http();
+        if let Some(name) = &config.tls_server_name {
+            let name = name.clone().try_into();
+            let name = name.map_err(|e| format!("tls-server-name: {e}"))?;
+            builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
+        }
+        let connector = builder.enable_all_versions().wrap_connector(connector);
+        let connections = || Arc::new(Connections::new(connector.clone()));
+        Ok(Self {
+            watches: connections(),
+            requests: connections(),
+        })
+    }
+}
+
+impl Service<Request<Body>> for Transport {
+    type Response = Response<Answer>;
+    type Error = legacy::Error;
+    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let connections = match is_watch(&request) {
+            true => &self.watches,
+            false => &self.requests,
+        };
+        let (http, place) = connections.place();
+        let response = http.request(request);
+        async move {
+            let response = response.await?;
+            Ok(response.map(|body| Answer {
+                body,
+                _place: place,
+            }))
+        }
+        .boxed()
+    }
+}
+
+/// Connections of one kind of request, as many as what is under way needs.
+struct Connections {
+    connector: HttpsConnector<HttpConnector>,
+    open: Mutex<Vec<Connection>>,
+}
+
+/// One connection, where the API server speaks HTTP/2; else one for each request that is under way.
+struct Connection {
+    http: Http,
+    places: Arc<Semaphore>,
+}
+
+impl Connections {
+    fn new(connector: HttpsConnector<HttpConnector>) -> Self {
+        Self {
+            connector,
+            open: Mutex::default(),
+        }
+    }
+
+    /// The first connection that has a place for another request.
+    fn place(&self) -> (Http, Option<OwnedSemaphorePermit>) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = |connection: &Connection| {
+            let place = Arc::clone(&connection.places).try_acquire_owned().ok()?;
+            Some((connection.http.clone(), Some(place)))
+        };
+        open.iter().find_map(place).unwrap_or_else(|| {
+            let connection = Connection::new(self.connector.clone());
+            let http = connection.http.clone();
+            let place = place(&connection).and_then(|(_, place)| place);
+            open.push(connection);
+            (http, place)
+        })
+    }
+}
+
+impl Connection {
+    fn new(connector: HttpsConnector<HttpConnector>) -> Self {
+        let http = legacy::Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .http2_initial_stream_window_size(WINDOW)
+            .http2_initial_connection_window_size(WINDOW * PER_CONNECTION)
+            .http2_keep_alive_interval(PING)
+            .http2_keep_alive_timeout(PING)
+            .build(connector);
+        Self {
+            http,
+            places: Arc::new(Semaphore::new(PER_CONNECTION as usize)),
+        }
+    }
+}
+
+/// The body of an answer; it has the place of its request until it ends.
+pub(super) struct Answer {
+    body: Incoming,
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+impl http_body::Body for Answer {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Ends requests that are not answered in time, and answers that stop in the middle: an API server can vanish without a
+/// word.
+#[derive(Clone)]
+pub(super) struct TimeLimited<S>(pub(super) S);
+
+impl<S, B, R> Service<Request<B>> for TimeLimited<S>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+    S::Error: Into<BoxError>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<TimeoutBody<R>>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.0.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let silence = match is_watch(&request) {
+            true => WATCH_SILENCE,
+            false => REQUEST,
+        };
+        let response = self.0.call(request);
+        async move {
+            let response = timeout(REQUEST, response).await?.map_err(Into::into)?;
+            Ok(response.map(|body| TimeoutBody::new(silence, body)))
+        }
+        .boxed()
+    }
+}
+
+fn is_watch<B>(request: &Request<B>) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    query.split('&').any(|parameter| parameter == "watch=true")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_takes_as_many_requests_as_any_api_server_allows() {
+        let config = Config::new("https://localhost".parse().unwrap());
+        let Transport { watches, requests } = Transport::new(&config).unwrap();
+        let open = |connections: &Connections| connections.open.lock().unwrap().len();
+        let mut places: Vec<_> = (0..PER_CONNECTION).map(|_| watches.place()).collect();
+        assert_eq!(open(&watches), 1);
+        places.push(watches.place());
+        assert_eq!((open(&watches), open(&requests)), (2, 0));
+        // A place that has become free is the next to be taken.
+        places.remove(0);
+        places.extend([watches.place(), watches.place()]);
+        assert_eq!(open(&watches), 2);
+        assert!(places.iter().all(|(_, place)| place.is_some()));
+    }
+
+    #[test]
+    fn watches_are_told_by_their_parameter() {
+        for (uri, expected) in [
+            ("/api/v1/pods?watch=true", true),
+            ("/api/v1/pods?limit=1&watch=true&x=y", true),
+            ("/api/v1/pods?watch=false", false),
+            ("/api/v1/pods?unwatch=true", false),
+            ("/api/v1/watch", false),
+        ] {
+            let request = Request::get(uri).body(()).unwrap();
+            assert_eq!(is_watch(&request), expected, "{uri}");
+        }
+    }
+}
