@@ -45,10 +45,13 @@ impl admission::Projects for Admission {
         project: &ProjectName,
         review: AccessReview,
     ) -> BoxFuture<'static, Result<Decision, ProjectError>> {
-        let client = self
-            .project(project)
-            .map(|project| project.client().clone());
-        async move { ask(client?, review).await }.boxed()
+        let project = self.project(project);
+        async move {
+            let project = project?;
+            let _place = project.place().await;
+            ask(project.client().clone(), review).await
+        }
+        .boxed()
     }
 }
 

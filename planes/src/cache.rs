@@ -3,6 +3,7 @@
 mod contents;
 mod follower;
 mod freshness;
+mod pace;
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -14,6 +15,7 @@ use tokio::sync::watch;
 use contents::{Contents, Entry};
 pub use follower::Follower;
 pub use freshness::Freshness;
+pub use pace::Pace;
 
 /// The objects of a kind, as the watch has last seen them. Cheap to clone.
 #[derive(Debug)]

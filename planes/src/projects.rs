@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 use tokio::sync::watch;
 
-use crate::cache::{Follower, Freshness};
+use crate::cache::{Follower, Freshness, Pace};
 use crate::connect::ConnectError;
 use crate::{Metrics, Tasks};
 use discovery::{Connect, Discovered};
@@ -141,7 +141,7 @@ impl Projects {
         let stop = tasks.stop();
         tasks.spawn("project discovery", async move {
             let api: Api<DeserializeGuard<K>> = Api::all(client);
-            stop.run_until_cancelled(follower.run_current(api, freshness))
+            stop.run_until_cancelled(follower.run_current(api, freshness, Pace::default()))
                 .await;
             Ok::<_, Infallible>(())
         });

@@ -14,12 +14,12 @@ use kube::{Api, Resource};
 use prometheus_client::metrics::gauge::Gauge;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
-use tokio::time::sleep;
 use tracing::warn;
 
 use super::Cache;
 use super::contents::{Entry, ObjectKey};
 use super::freshness::{self, Freshness, Retry};
+use super::pace::Pace;
 use crate::metrics::{CacheLabels, Metrics};
 
 /// Objects in one page of a list.
@@ -89,17 +89,24 @@ where
         mut self,
         api: Api<DeserializeGuard<K>>,
         current: watch::Sender<Freshness>,
+        pace: Pace,
     ) {
         let mut retry = Retry::default();
         loop {
+            let mut turn = pace.turn().await;
             let config = watcher::Config::default().page_size(PAGE);
             let mut events = watcher(api.clone(), config).boxed();
             let error = loop {
-                match events.next().await {
+                let event = tokio::select! {
+                    event = events.next() => event,
+                    () = turn.is_over() => continue,
+                };
+                match event {
                     Some(Ok(event)) => {
                         let listed = matches!(event, Event::InitDone);
                         self.apply(event);
                         if listed {
+                            turn.end();
                             retry.succeeded();
                             current.send_replace(Freshness::Current);
                         }
@@ -109,11 +116,11 @@ where
                     None => return,
                 }
             };
-            drop(events);
+            drop((events, turn));
             let problem = freshness::problem(&error);
             self.report(problem.clone());
             current.send_replace(Freshness::Failing { problem });
-            sleep(retry.after(&error)).await;
+            pace.wait(retry.after(&error)).await;
         }
     }
 

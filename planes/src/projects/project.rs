@@ -11,14 +11,16 @@ use kube::core::DeserializeGuard;
 use kube::{Api, Client};
 use prometheus_client::metrics::gauge::Gauge;
 use thiserror::Error;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
-use crate::cache::{Follower, Freshness};
+use crate::cache::{Follower, Freshness, Pace};
 use crate::metrics::Counted;
 use crate::{Cache, Metrics};
 
 /// How all projects together are named in metrics: there may be thousands.
 const PROJECTS: &str = "projects";
+/// Requests of users that one project has under way at a time, at most.
+const REQUESTS: usize = 256;
 
 /// A project that is used: how its API server is reached, and what is known of it.
 pub struct Project {
@@ -26,7 +28,9 @@ pub struct Project {
     client: Client,
     bindings: Cache<LocationBinding>,
     freshness: watch::Receiver<Freshness>,
+    pace: Pace,
     cities: Arc<Cities>,
+    places: Semaphore,
 }
 
 /// The LocationBindings of a project are not known as they are now. Each message is one that a user can be shown.
@@ -50,6 +54,7 @@ impl Project {
     pub(super) fn new(
         name: ProjectName,
         client: Client,
+        pace: Pace,
         metrics: &Metrics,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let plane = format!("project/{name}");
@@ -65,12 +70,14 @@ impl Project {
             client: client.clone(),
             bindings: follower.cache(),
             freshness: freshness.subscribe(),
+            pace: pace.clone(),
             cities,
+            places: Semaphore::new(REQUESTS),
         };
         let failing = count_failing(freshness.subscribe(), metrics.projects_failing.clone());
         let task = async move {
             let api: Api<DeserializeGuard<LocationBinding>> = Api::all(client);
-            tokio::join!(follower.run_current(api, freshness), failing);
+            tokio::join!(follower.run_current(api, freshness, pace), failing);
         };
         (project, task)
     }
@@ -85,6 +92,12 @@ impl Project {
         &self.client
     }
 
+    /// A place for a request to the project's API server, among as many as one project may have under way: they take up
+    /// memory for as long as it does not answer.
+    pub async fn place(&self) -> Option<SemaphorePermit<'_>> {
+        self.places.acquire().await.ok()
+    }
+
     /// The codes of the cities in which the project may run, sorted: those of all LocationBindings that do not say that
     /// they are not available. A binding that cannot be decoded names none.
     ///
@@ -92,7 +105,7 @@ impl Project {
     ///
     /// [`NotCurrent`] when the LocationBindings are not known as they are now.
     pub fn cities(&self) -> Result<Arc<BTreeSet<String>>, NotCurrent> {
-        self.current()?;
+        self.current().inspect_err(|_| self.pace.want())?;
         Ok(self.cities.of(&self.bindings))
     }
 

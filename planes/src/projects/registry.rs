@@ -14,7 +14,7 @@ use tracing::{info, warn};
 
 use super::discovery::{self, Connect, Discovered};
 use super::project::Project;
-use crate::cache::Freshness;
+use crate::cache::{Freshness, Pace};
 use crate::metrics::Counted;
 use crate::{Cache, Metrics, Tasks};
 
@@ -25,6 +25,7 @@ pub(super) struct Registry {
     tasks: Tasks,
     metrics: Metrics,
     connect: Connect,
+    pace: Pace,
     known: RwLock<BTreeMap<ProjectName, Known>>,
     /// Whether all projects have been listed once.
     listed: watch::Receiver<bool>,
@@ -91,6 +92,7 @@ impl Registry {
             tasks: tasks.clone(),
             metrics: metrics.clone(),
             connect,
+            pace: Pace::default(),
             known: RwLock::default(),
             listed,
             freshness,
@@ -151,7 +153,8 @@ impl Registry {
         // No lock is held meanwhile: to read certificates takes time.
         match (self.connect)(&name) {
             Ok(client) => {
-                let (project, task) = Project::new(name.clone(), client, &self.metrics);
+                let (project, task) =
+                    Project::new(name.clone(), client, self.pace.beside(), &self.metrics);
                 info!(project = %name, "project engaged");
                 let engaged = Engaged {
                     project: Arc::new(project),
