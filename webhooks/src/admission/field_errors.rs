@@ -76,18 +76,29 @@ impl FieldErrors {
 
 impl Former {
     fn add(&mut self, path: &Path<'_>, problem: &Problem<'_>) {
-        let count = self.counts.entry(self.hasher.hash_one((path, problem)));
-        *count.or_default() += 1;
+        for place in self.places(path, problem).into_iter().flatten() {
+            *self.counts.entry(place).or_default() += 1;
+        }
     }
 
     /// Whether the object had this error once more than it was asked for.
     fn take(&mut self, path: &Path<'_>, problem: &Problem<'_>) -> bool {
-        let count = self.counts.get_mut(&self.hasher.hash_one((path, problem)));
-        count.is_some_and(|count| {
-            let had = *count > 0;
-            *count = count.saturating_sub(1);
-            had
-        })
+        let mut had = true;
+        for place in self.places(path, problem).into_iter().flatten() {
+            let count = self.counts.get_mut(&place).filter(|count| **count > 0);
+            had &= count.map(|count| *count -= 1).is_some();
+        }
+        had
+    }
+
+    /// The error at its place and, for the first duplicate of a value, at that of the element that has the value already:
+    /// which of the elements that share it is blamed depends on their order, which elements share it does not.
+    fn places(&self, path: &Path<'_>, problem: &Problem<'_>) -> [Option<u64>; 2] {
+        let first = problem.first();
+        [
+            Some(self.hasher.hash_one((path, problem))),
+            first.map(|first| self.hasher.hash_one((path.beside(first), problem))),
+        ]
     }
 }
 
@@ -99,7 +110,7 @@ mod tests {
         let path = Path::root("list");
         for (index, value) in list.iter().enumerate() {
             if list.iter().take(index).any(|other| other == value) {
-                report(&path.element(index, value), Problem::duplicate(value));
+                report(&path.element(index, value), Problem::duplicate(value, None));
             }
         }
     }

@@ -24,6 +24,12 @@ enum Step<'a> {
     Key(&'a str),
 }
 
+/// What a place is hashed as, were it in another element.
+pub(crate) struct Beside<'a> {
+    path: &'a Path<'a>,
+    element: &'a str,
+}
+
 impl<'a> Path<'a> {
     /// A field of the object itself.
     pub(crate) fn root(name: &'a str) -> Self {
@@ -48,6 +54,14 @@ impl<'a> Path<'a> {
         self.then(Step::Key(key))
     }
 
+    /// The same place in another element of the innermost list, which `name` names.
+    pub(crate) fn beside(&'a self, name: &'a str) -> Beside<'a> {
+        Beside {
+            path: self,
+            element: name,
+        }
+    }
+
     fn then(&'a self, step: Step<'a>) -> Self {
         Self {
             parent: Some(self),
@@ -70,14 +84,30 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-impl Hash for Path<'_> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.parent.hash(state);
+impl Path<'_> {
+    /// `element` takes the place of the innermost list element's name.
+    fn hash_with<H: Hasher>(&self, element: Option<&str>, state: &mut H) {
+        let is_element = matches!(self.step, Step::Element { .. });
+        if let Some(parent) = self.parent {
+            parent.hash_with(element.filter(|_| !is_element), state);
+        }
         match self.step {
             Step::Field(name) => (0_u8, name).hash(state),
-            Step::Element { name, .. } => (1_u8, name).hash(state),
+            Step::Element { name, .. } => (1_u8, element.unwrap_or(name)).hash(state),
             Step::Key(key) => (2_u8, key).hash(state),
         }
+    }
+}
+
+impl Hash for Path<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.hash_with(None, state);
+    }
+}
+
+impl Hash for Beside<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.path.hash_with(Some(self.element), state);
     }
 }
 
@@ -107,5 +137,16 @@ mod tests {
         let hash = |index, name| hasher.hash_one(list.element(index, name).field("x"));
         assert_eq!(hash(1, "a"), hash(2, "a"));
         assert_ne!(hash(1, "a"), hash(1, "b"));
+    }
+
+    #[test]
+    fn a_place_beside_is_that_of_the_other_element_of_the_innermost_list() {
+        let hasher = BuildHasherDefault::<DefaultHasher>::default();
+        let list = Path::root("list");
+        let (a, b) = (list.element(0, "a"), list.element(1, "b"));
+        let (a, b) = (a.field("x"), b.field("x"));
+        assert_eq!(hasher.hash_one(a.beside("b")), hasher.hash_one(b));
+        let (in_a, in_b) = (a.element(0, "c"), b.element(0, "c"));
+        assert_ne!(hasher.hash_one(in_a.beside("b")), hasher.hash_one(in_b));
     }
 }

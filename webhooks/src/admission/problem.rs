@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
 
 use super::path::Path;
 
@@ -13,13 +13,15 @@ pub(crate) type Report<'r> = dyn FnMut(&Path<'_>, Problem<'_>) + 'r;
 const SHOWN: usize = 256;
 
 /// What is wrong with a field.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem<'a> {
     kind: Kind,
     value: Value<'a>,
     detail: Cow<'a, str>,
     /// Stands for what is forbidden. It is not shown, but another such value is another problem.
     subject: u64,
+    /// Names the element that had a duplicate value first, where the problem is the first with that value.
+    first: Option<&'a str>,
 }
 
 /// What a value is not, or must not be.
@@ -61,6 +63,7 @@ impl<'a> Problem<'a> {
             value,
             detail: detail.into(),
             subject: 0,
+            first: None,
         }
     }
 
@@ -79,9 +82,17 @@ impl<'a> Problem<'a> {
         Self::new(Kind::NotSupported, Value::Text(value), supported)
     }
 
-    /// Another element has this value already.
-    pub(crate) fn duplicate(value: &'a str) -> Self {
-        Self::new(Kind::Duplicate, Value::Text(value), "")
+    /// Another element has this value already. `first` names it, if no other duplicate of it has been reported.
+    pub(crate) fn duplicate(value: &'a str, first: Option<&'a str>) -> Self {
+        Self {
+            first,
+            ..Self::new(Kind::Duplicate, Value::Text(value), "")
+        }
+    }
+
+    /// Names the element that the problem is one of as well, although it is not reported there.
+    pub(crate) fn first(&self) -> Option<&'a str> {
+        self.first
     }
 
     /// Nothing has the name that is referred to.
@@ -113,6 +124,20 @@ impl<'a> Problem<'a> {
             Kind::Forbidden => "FieldValueForbidden",
             Kind::Internal => "InternalError",
         }
+    }
+}
+
+/// Which of several duplicates is the first is not part of what is wrong: it changes with their order.
+impl Hash for Problem<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self {
+            kind,
+            value,
+            detail,
+            subject,
+            first: _,
+        } = self;
+        (kind, value, detail, subject).hash(state);
     }
 }
 
@@ -200,7 +225,7 @@ mod tests {
                 Problem::not_supported("x", supported(["a", "b"])),
                 r#"Unsupported value: "x": supported values: "a", "b""#,
             ),
-            (Problem::duplicate("x"), r#"Duplicate value: "x""#),
+            (Problem::duplicate("x", None), r#"Duplicate value: "x""#),
             (Problem::not_found("x"), r#"Not found: "x""#),
             (Problem::forbidden("{}", "not here"), "Forbidden: not here"),
             (Problem::internal("down"), "Internal error: down"),
@@ -212,7 +237,7 @@ mod tests {
     #[test]
     fn a_long_value_is_cut_off_between_characters() {
         let long = "ä".repeat(1000);
-        let shown = Problem::duplicate(&long).to_string();
+        let shown = Problem::duplicate(&long, None).to_string();
         assert!(shown.ends_with("ä\"... (1744 more bytes)"), "{shown}");
     }
 }

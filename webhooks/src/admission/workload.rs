@@ -282,6 +282,12 @@ impl DiskTemplate<'_> {
 }
 
 impl Volume<'_> {
+    /// The name of the device that the volume asks for.
+    pub(crate) fn device(&self) -> Option<&str> {
+        let name = self.disk.as_ref()?.device_name.as_ref()?;
+        Some(&name.0)
+    }
+
     /// Whether the volume is a disk that an operating system image is written to.
     pub(crate) fn has_image(&self) -> bool {
         let template = self.disk.as_ref().and_then(|disk| disk.template.as_ref());

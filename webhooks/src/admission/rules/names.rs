@@ -1,6 +1,7 @@
 //! Forms of names, in Kubernetes' words (`k8s.io/apimachinery/pkg/util/validation`).
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use crate::admission::path::Path;
 use crate::admission::problem::{Problem, Report};
@@ -11,18 +12,21 @@ const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alpha
     '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 const PORT_NAME_MAX: usize = 15;
 
+/// Values so far, each with the name of the element that had it first, until a duplicate is reported.
+pub(super) type Seen<'a> = HashMap<&'a str, Option<&'a str>>;
+
 /// Reports a name that is missing, is no DNS label, or is that of an earlier element.
 pub(super) fn check_unique_label<'a>(
     path: &Path<'_>,
     name: &'a str,
-    seen: &mut HashSet<&'a str>,
+    seen: &mut Seen<'a>,
     report: &mut Report<'_>,
 ) {
     if name.is_empty() {
         return report(path, Problem::required(""));
     }
     check_label(path, name, report);
-    check_unique(path, name, seen, report);
+    check_unique(path, name, name, seen, report);
 }
 
 /// Reports a name that is no DNS label (RFC 1123).
@@ -38,15 +42,20 @@ pub(super) fn check_label(path: &Path<'_>, name: &str, report: &mut Report<'_>) 
     }
 }
 
-/// Reports a value that an earlier element has.
+/// Reports a value that an earlier element has. `element` names the one that has it here.
 pub(super) fn check_unique<'a>(
     path: &Path<'_>,
     value: &'a str,
-    seen: &mut HashSet<&'a str>,
+    element: &'a str,
+    seen: &mut Seen<'a>,
     report: &mut Report<'_>,
 ) {
-    if !seen.insert(value) {
-        report(path, Problem::duplicate(value));
+    match seen.entry(value) {
+        Entry::Vacant(entry) => drop(entry.insert(Some(element))),
+        Entry::Occupied(mut entry) => {
+            let first = entry.get_mut().take();
+            report(path, Problem::duplicate(value, first));
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::Cities;
-use super::names::check_unique_label;
+use super::names::{Seen, check_unique_label};
 use crate::admission::path::Path;
 use crate::admission::problem::{Problem, Report, supported};
 use crate::admission::workload::{Metric, MetricTarget, Placement, ScaleSettings, WorkloadSpec};
@@ -22,7 +22,7 @@ pub(super) fn check(
     if placements.is_empty() {
         return report(&path, Problem::required("at least one"));
     }
-    let mut names = HashSet::new();
+    let mut names = Seen::new();
     for (index, placement) in placements.iter().enumerate() {
         let path = path.element(index, &placement.name);
         check_unique_label(&path.field("name"), &placement.name, &mut names, report);

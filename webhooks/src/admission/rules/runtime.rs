@@ -1,8 +1,8 @@
 //! What an instance runs: a sandbox of containers, or a virtual machine.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use super::names::{check_port_name, check_unique, check_unique_label};
+use super::names::{Seen, check_port_name, check_unique, check_unique_label};
 use crate::admission::path::Path;
 use crate::admission::problem::{Problem, Report, supported};
 use crate::admission::workload::{
@@ -72,7 +72,7 @@ fn check_sandbox(
     if values.containers.is_empty() {
         report(&containers, Problem::required("at least one"));
     }
-    let mut names = HashSet::new();
+    let mut names = Seen::new();
     for (index, container) in values.containers.iter().enumerate() {
         let path = containers.element(index, &container.name);
         check_unique_label(&path.field("name"), &container.name, &mut names, report);
@@ -143,7 +143,7 @@ fn check_attachments(
     volumes: &Volumes<'_>,
     report: &mut Report<'_>,
 ) {
-    let mut mount_paths = HashSet::new();
+    let mut mount_paths = Seen::new();
     for (index, attachment) in attachments.iter().enumerate() {
         let name = attachment.name.as_ref();
         let path = path.element(index, name);
@@ -168,12 +168,12 @@ fn check_attachments(
                 Some(_) => {}
             }
         }
-        check_unique(&path, &mount_path.0, &mut mount_paths, report);
+        check_unique(&path, &mount_path.0, name, &mut mount_paths, report);
     }
 }
 
 fn check_ports(path: &Path<'_>, ports: &[Port<'_>], report: &mut Report<'_>) {
-    let mut names = HashSet::new();
+    let mut names = Seen::new();
     for (index, Port { name, port }) in ports.iter().enumerate() {
         let path = path.element(index, name);
         let name_path = path.field("name");
@@ -181,7 +181,7 @@ fn check_ports(path: &Path<'_>, ports: &[Port<'_>], report: &mut Report<'_>) {
             report(&name_path, Problem::required(""));
         } else {
             check_port_name(&name_path, name, report);
-            check_unique(&name_path, name, &mut names, report);
+            check_unique(&name_path, name, name, &mut names, report);
         }
         if !PORTS.contains(port) {
             report(

@@ -1,11 +1,10 @@
 //! Volumes of an instance.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 
 use api::quantity::{Amount, NANOS};
 
-use super::names::check_unique_label;
+use super::names::{Seen, check_unique, check_unique_label};
 use crate::admission::path::Path;
 use crate::admission::problem::{Problem, Report, supported};
 use crate::admission::workload::{
@@ -28,11 +27,17 @@ const ONE_SOURCE: &str = "may not specify more than one volume source";
 pub(super) fn check(instance: &Path<'_>, values: &InstanceSpec<'_>, report: &mut Report<'_>) {
     let path = instance.field("volumes");
     let attached = attached(values);
-    let (mut names, mut devices) = (HashSet::new(), Devices::default());
+    let (mut names, mut devices) = (
+        Seen::new(),
+        Devices {
+            volumes: &values.volumes,
+            seen: Seen::new(),
+        },
+    );
     for (index, volume) in values.volumes.iter().enumerate() {
         let name = volume.name.as_ref();
         let path = path.element(index, name);
-        let is_first = !names.contains(name);
+        let is_first = !names.contains_key(name);
         check_unique_label(&path.field("name"), name, &mut names, report);
         if is_first && !name.is_empty() && !attached.contains(name) {
             report(
@@ -42,46 +47,50 @@ pub(super) fn check(instance: &Path<'_>, values: &InstanceSpec<'_>, report: &mut
                 ),
             );
         }
-        let disk = volume.disk.as_ref();
-        let device = disk.and_then(|disk| disk.device_name.as_ref());
-        if let Some(duplicate) = devices.add(index, device.map(|name| name.0.as_ref())) {
-            let path = path.field("disk");
-            report(&path.field("deviceName"), Problem::duplicate(&duplicate));
-        }
+        let disk = path.field("disk");
+        devices.check(index, &disk.field("deviceName"), volume, report);
         check_source(&path, volume, report);
     }
 }
 
-/// The devices of the volumes so far. A volume of whatever kind that names none has `persistent-disk-` and its index.
-#[derive(Default)]
+/// The devices of volumes. A volume of whatever kind that names none has `persistent-disk-` and its index.
 struct Devices<'a> {
-    named: HashSet<&'a str>,
-    /// Of the volumes that name theirs.
-    indexes: HashSet<usize>,
+    volumes: &'a [Volume<'a>],
+    seen: Seen<'a>,
 }
 
 impl<'a> Devices<'a> {
     const DEFAULT: &'static str = "persistent-disk-";
 
-    /// Adds the device of the next volume, and gives its name if an earlier volume has it.
-    fn add(&mut self, index: usize, name: Option<&'a str>) -> Option<Cow<'a, str>> {
-        let Some(name) = name else {
-            let name = format!("{}{index}", Self::DEFAULT);
-            return self.named.contains(name.as_str()).then_some(name.into());
+    /// Reports the device of the next volume if an earlier one has it.
+    fn check(
+        &mut self,
+        index: usize,
+        path: &Path<'_>,
+        volume: &'a Volume<'a>,
+        report: &mut Report<'_>,
+    ) {
+        let Some(device) = volume.device() else {
+            let device = format!("{}{index}", Self::DEFAULT);
+            if let Some(first) = self.seen.get_mut(device.as_str()) {
+                report(path, Problem::duplicate(&device, first.take()));
+            }
+            return;
         };
-        self.indexes.insert(index);
-        let is_new = self.named.insert(name);
-        let is_default = self.is_default(name, index);
-        (!is_new || is_default).then_some(name.into())
+        if let Some(volume) = self.with_default(device, index) {
+            self.seen.entry(device).or_insert(Some(&volume.name));
+        }
+        check_unique(path, device, &volume.name, &mut self.seen, report);
     }
 
-    /// Whether an earlier volume has this name by default.
-    fn is_default(&self, name: &str, index: usize) -> bool {
-        let of = name.strip_prefix(Self::DEFAULT);
-        let of = of.and_then(|digits| digits.parse::<usize>().ok());
+    /// The volume before this index that has the device by default.
+    fn with_default(&self, device: &str, index: usize) -> Option<&'a Volume<'a>> {
+        let digits = device.strip_prefix(Self::DEFAULT)?;
+        let of: usize = digits.parse().ok()?;
         // A number is written in one way.
-        let of = of.filter(|of| name.len() == Self::DEFAULT.len() + of.to_string().len());
-        of.is_some_and(|of| of < index && !self.indexes.contains(&of))
+        let is_earlier = of < index && of.to_string() == digits;
+        let volume = self.volumes.get(of).filter(|_| is_earlier)?;
+        volume.device().is_none().then_some(volume)
     }
 }
 

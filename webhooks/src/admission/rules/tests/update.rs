@@ -80,6 +80,83 @@ fn elements_are_known_by_their_names() {
     );
 }
 
+/// The new errors of elements that share a value with another: where they are, below the template, and the value.
+fn new_duplicates(former: &Value, workload: &Value) -> Vec<String> {
+    let lines = new_lines(former, workload).into_iter();
+    let duplicates = lines.filter_map(|line| {
+        let (field, value) = line.split_once(": Duplicate value: ")?;
+        Some(format!(
+            "{} {value}",
+            field.strip_prefix("spec.template.spec.")?
+        ))
+    });
+    duplicates.collect()
+}
+
+#[test]
+fn attachments_that_share_a_path_may_change_places_and_no_other_may_join_them() {
+    let mounts = |mounts: [(&str, &str); 3]| {
+        let mounts = mounts.map(|(name, path)| json!({"name": name, "mountPath": path}));
+        let pointer = "/template/spec/runtime/sandbox/containers/0/volumeAttachments";
+        with(&[(pointer, mounts.to_vec().into())])
+    };
+    let former = mounts([("config", "/x"), ("data", "/x"), ("more", "/y")]);
+    for unchanged in [
+        [("data", "/x"), ("config", "/x"), ("more", "/y")],
+        [("more", "/y"), ("data", "/x"), ("config", "/x")],
+        [("data", "/x"), ("new", "/z"), ("config", "/x")],
+    ] {
+        assert_eq!(new_duplicates(&former, &mounts(unchanged)), NONE);
+    }
+    for (worse, index, value) in [
+        ([("data", "/x"), ("config", "/x"), ("more", "/x")], 2, "/x"),
+        ([("more", "/x"), ("data", "/x"), ("config", "/x")], 1, "/x"),
+        ([("data", "/x"), ("config", "/z"), ("more", "/x")], 2, "/x"),
+        ([("new", "/x"), ("config", "/x"), ("more", "/y")], 1, "/x"),
+        ([("data", "/x"), ("config", "/y"), ("more", "/y")], 2, "/y"),
+        ([("data", "/z"), ("config", "/z"), ("more", "/y")], 1, "/z"),
+    ] {
+        let list = "runtime.sandbox.containers[0].volumeAttachments";
+        let expected = format!("{list}[{index}].mountPath \"{value}\"");
+        assert_eq!(new_duplicates(&former, &mounts(worse)), [expected]);
+    }
+}
+
+#[test]
+fn volumes_that_share_a_device_may_change_places_and_no_other_may_join_them() {
+    const ZERO: Option<&str> = Some("persistent-disk-0");
+    let volumes = |volumes: &[(&str, Option<&str>)]| {
+        let volumes = volumes.iter();
+        let volumes =
+            volumes.map(|(name, device)| json!({"name": name, "disk": {"deviceName": device}}));
+        with(&[("/template/spec/volumes", volumes.collect())])
+    };
+    let former = volumes(&[("a", None), ("b", ZERO), ("c", ZERO)]);
+    for unchanged in [
+        volumes(&[("a", None), ("c", ZERO), ("b", ZERO)]),
+        volumes(&[("c", ZERO), ("b", ZERO)]),
+        volumes(&[("a", ZERO), ("c", ZERO)]),
+    ] {
+        assert_eq!(new_duplicates(&former, &unchanged), NONE);
+    }
+    for (worse, expected) in [
+        (
+            volumes(&[("d", None), ("c", ZERO), ("b", ZERO)]),
+            "volumes[1].disk.deviceName \"persistent-disk-0\"",
+        ),
+        (
+            volumes(&[("c", ZERO), ("b", ZERO), ("d", ZERO)]),
+            "volumes[2].disk.deviceName \"persistent-disk-0\"",
+        ),
+        (
+            volumes(&[("c", Some("x")), ("b", Some("x"))]),
+            "volumes[1].disk.deviceName \"x\"",
+        ),
+    ] {
+        assert_eq!(new_duplicates(&former, &worse), [expected]);
+    }
+}
+
 #[test]
 fn a_forbidden_value_may_stay_and_may_not_change() {
     let resources = "/template/spec/runtime/sandbox/containers/0/resources";
