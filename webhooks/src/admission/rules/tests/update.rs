@@ -158,6 +158,51 @@ fn volumes_that_share_a_device_may_change_places_and_no_other_may_join_them() {
 }
 
 #[test]
+fn of_metrics_of_one_name_as_many_may_be_wrong_as_were_before() {
+    let metrics = |values: &[&str]| {
+        let values = values.iter();
+        let metrics = values.map(|v| json!({"resource": {"name": "cpu", "target": {"value": v}}}));
+        let pointer = "/placements/0/scaleSettings/metrics";
+        with(&[(pointer, metrics.collect())])
+    };
+    let former = metrics(&["0", "1", "2"]);
+    for unchanged in [&["1", "0"][..], &["0"], &["3", "1", "0", "2"]] {
+        assert_eq!(new_lines(&former, &metrics(unchanged)), NONE);
+    }
+    for (worse, index, value) in [(["0", "0"], 1, "0"), (["1", "-1"], 1, "-1")] {
+        let metric = format!("spec.placements[0].scaleSettings.metrics[{index}]");
+        assert_eq!(
+            new_lines(&former, &metrics(&worse)),
+            [format!(
+                "{metric}.resource.target.value: Invalid value: \"{value}\": must be positive"
+            )]
+        );
+    }
+}
+
+#[test]
+fn bounds_that_contradict_each_other_may_stay_as_they_are() {
+    let scale = |min: i32, max: i32| {
+        with(&[
+            ("/placements/0/scaleSettings/minReplicas", json!(min)),
+            ("/placements/0/scaleSettings/maxReplicas", json!(max)),
+        ])
+    };
+    let former = scale(5, 1);
+    assert_eq!(new_lines(&former, &scale(5, 1)), NONE);
+    assert_eq!(new_lines(&former, &scale(1, 1)), NONE);
+    for (min, max) in [(5, 2), (6, 1), (3, 1)] {
+        assert_eq!(
+            new_lines(&former, &scale(min, max)),
+            [format!(
+                "spec.placements[0].scaleSettings.maxReplicas: Invalid value: {max}: must be greater than or equal to \
+                 minReplicas, which is {min}"
+            )]
+        );
+    }
+}
+
+#[test]
 fn a_forbidden_value_may_stay_and_may_not_change() {
     let resources = "/template/spec/runtime/sandbox/containers/0/resources";
     let former = with(&[(resources, json!({"limits": {"cpu": "1"}}))]);
