@@ -14,6 +14,7 @@ use tracing::{debug, warn};
 
 use super::field_errors::LISTED;
 use super::identity;
+use super::problem::shortened;
 use super::projects::{AccessReview, Decision, ProjectError, Projects};
 use super::review::{self, Denial, Request, UserInfo};
 use super::rules::{Cities, NetworkRefusal, Verdicts};
@@ -178,13 +179,14 @@ fn refusal(
         Some(Ok(Decision { allowed: true, .. })) => None,
         Some(Ok(Decision { reason, .. })) => {
             let denied = "permission to use the network was denied";
-            Some(NetworkRefusal::Denied(match reason.as_str() {
+            Some(NetworkRefusal::Denied(match shortened(&reason).as_ref() {
                 "" => denied.to_owned(),
                 reason => format!("{denied}: {reason}"),
             }))
         }
-        Some(Err(error)) => Some(NetworkRefusal::NotReviewed(format!(
-            "it is not known whether the network may be used: {error}; try again"
+        Some(Err(ProjectError(problem))) => Some(NetworkRefusal::NotReviewed(format!(
+            "it is not known whether the network may be used: {}; try again",
+            shortened(&problem)
         ))),
         None => Some(NetworkRefusal::NotReviewed(format!(
             "it is not known whether the network may be used: the API server of project {project} did not answer in \

@@ -9,8 +9,13 @@ use super::path::Path;
 /// Takes each problem in turn, with its place.
 pub(crate) type Report<'r> = dyn FnMut(&Path<'_>, Problem<'_>) + 'r;
 
-/// Longest value that an error shows, in bytes: a tenant can write megabytes into any field.
-const SHOWN: usize = 256;
+/// Most that an error shows of a value, in bytes: a tenant can write megabytes into any field, and an answer has a hundred
+/// errors, each of them twice.
+const SHOWN: usize = 128;
+/// Most that an error repeats of what others say, in bytes.
+const REPEATED: usize = 512;
+/// Most that an error says of the values that are supported, in bytes: 54 codes of three letters.
+const SUPPORTED: usize = 400;
 
 /// What is wrong with a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,39 +175,57 @@ struct Quoted<'a>(&'a str);
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = self
-            .0
-            .get(..self.0.floor_char_boundary(SHOWN))
-            .unwrap_or_default();
-        f.write_char('"')?;
-        for c in shown.chars() {
+        let mut shown = String::new();
+        for (index, c) in self.0.char_indices() {
+            if shown.len() >= SHOWN {
+                return write!(f, "\"{shown}\"{}", Cut(self.0.len() - index));
+            }
             match c {
-                '"' | '\\' => write!(f, "\\{c}")?,
-                '\n' => f.write_str("\\n")?,
-                '\r' => f.write_str("\\r")?,
-                '\t' => f.write_str("\\t")?,
-                c if c.is_control() => write!(f, "\\u{:04x}", u32::from(c))?,
-                c => f.write_char(c)?,
+                '"' | '\\' => write!(shown, "\\{c}")?,
+                '\n' => shown.push_str("\\n"),
+                '\r' => shown.push_str("\\r"),
+                '\t' => shown.push_str("\\t"),
+                c if c.is_control() => write!(shown, "\\u{:04x}", u32::from(c))?,
+                c => shown.push(c),
             }
         }
-        f.write_char('"')?;
-        match self.0.len() - shown.len() {
-            0 => Ok(()),
-            more => write!(f, "... ({more} more bytes)"),
-        }
+        write!(f, "\"{shown}\"")
     }
 }
 
-/// The detail that lists the values which are supported.
+/// Stands for so many bytes that are not shown.
+struct Cut(usize);
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "... ({} more bytes)", self.0)
+    }
+}
+
+/// What others say, cut off where it is long.
+pub(crate) fn shortened(text: &str) -> Cow<'_, str> {
+    match text.split_at(text.floor_char_boundary(REPEATED)) {
+        (_, "") => text.into(),
+        (shown, rest) => format!("{shown}{}", Cut(rest.len())).into(),
+    }
+}
+
+/// The detail that lists the values which are supported: the first of them, where there are many.
 pub(crate) fn supported<'v>(values: impl IntoIterator<Item = &'v str>) -> String {
     let mut detail = String::new();
-    for value in values {
-        detail.push_str(match detail.is_empty() {
+    let mut values = values.into_iter();
+    while let Some(value) = values.next() {
+        let separator = match detail.is_empty() {
             true => "supported values: ",
             false => ", ",
-        });
-        // Writing to a String does not fail.
-        let _ = write!(detail, "{}", Quoted(value));
+        };
+        let value = format!("{separator}{}", Quoted(value));
+        if detail.len() + value.len() > SUPPORTED {
+            // Writing to a String does not fail.
+            let _ = write!(detail, " and {} more", values.count() + 1);
+            break;
+        }
+        detail.push_str(&value);
     }
     detail
 }
@@ -238,6 +261,26 @@ mod tests {
     fn a_long_value_is_cut_off_between_characters() {
         let long = "ä".repeat(1000);
         let shown = Problem::duplicate(&long, None).to_string();
-        assert!(shown.ends_with("ä\"... (1744 more bytes)"), "{shown}");
+        assert!(shown.ends_with("ä\"... (1872 more bytes)"), "{shown}");
+        let escaped = Problem::not_found(&"\0".repeat(100)).to_string();
+        let expected = format!("Not found: \"{}\"... (78 more bytes)", "\\u0000".repeat(22));
+        assert_eq!(escaped, expected);
+        let expected = format!("{}... (1488 more bytes)", "ä".repeat(256));
+        assert_eq!(shortened(&long), expected);
+        assert_eq!(shortened("short"), "short");
+    }
+
+    #[test]
+    fn of_many_supported_values_the_first_are_listed_and_the_others_counted() {
+        let codes: Vec<_> = (100..1000).map(|code| code.to_string()).collect();
+        let list = |count: usize| supported(codes.iter().take(count).map(String::as_str));
+        assert!(list(54).ends_with(", \"152\", \"153\""), "{}", list(54));
+        assert!(list(55).ends_with(", \"153\" and 1 more"), "{}", list(55));
+        assert!(
+            list(900).ends_with(", \"153\" and 846 more"),
+            "{}",
+            list(900)
+        );
+        assert_eq!(list(900).len(), list(54).len() + " and 846 more".len());
     }
 }

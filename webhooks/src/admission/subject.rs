@@ -5,6 +5,7 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::field_errors::{FieldError, FieldErrors};
+use super::problem::shortened;
 use super::review::{Denial, Request};
 use super::rules::{self, Verdicts};
 use super::workload::WorkloadSpec;
@@ -136,13 +137,19 @@ fn read<'a, T: Deserialize<'a> + Default>(
                 (path, ".") => path.to_owned(),
                 (path, field) => format!("{path}.{field}"),
             };
-            // The place in a text that no one sees helps no one.
             let problem = error.inner().to_string();
-            let problem = problem.split(" at line ").next().unwrap_or_default();
+            // The place in a text that no one sees helps no one.
+            let problem = problem
+                .rsplit_once(" at line ")
+                .map_or(problem.as_str(), |(problem, _)| problem);
+            let (found, expected) = match problem.rfind(", expected ") {
+                Some(end) => problem.split_at(end),
+                None => (problem, ""),
+            };
             let error = FieldError {
                 field,
                 reason: "FieldValueTypeInvalid",
-                message: format!("Invalid value: {problem}"),
+                message: format!("Invalid value: {}{expected}", shortened(found)),
             };
             let errors = FieldErrors {
                 listed: vec![error],

@@ -126,3 +126,39 @@ async fn of_a_million_errors_the_first_are_listed() {
     let message = response["status"]["message"].as_str().unwrap();
     assert!(message.len() < 20_000, "{}", message.len());
 }
+
+#[tokio::test]
+async fn an_answer_is_short_whatever_the_object_and_however_many_cities_there_are() {
+    const MOST: usize = 256 << 10;
+    let codes = (0..1000).map(|code| format!("X{code}")).collect();
+    let many = Fake {
+        cities: Some(codes),
+        ..Fake::new()
+    };
+    let server = server(many.answering("default", allowed()));
+    for c in ["\0", "\"", "\\", "\u{80}", "ä", "\u{10ffff}"] {
+        let mut review = create("default");
+        let code = c.repeat(1000);
+        review["request"]["object"]["spec"]["placements"][0]["cityCodes"] = vec![code; 200].into();
+        let response = server.validate(&review).await;
+        let causes = response["status"]["details"]["causes"].as_array().unwrap();
+        assert_eq!(causes[100]["message"], "and 100 more errors");
+        let length = response.to_string().len();
+        assert!(length < MOST, "{c:?}: {length}");
+    }
+}
+
+#[tokio::test]
+async fn a_long_value_of_another_type_is_cut_off() {
+    let server = server(Fake::new());
+    let mut review = create("default");
+    let long = ", expected x at line ".repeat(1000);
+    review["request"]["object"]["spec"]["placements"][0]["scaleSettings"]["minReplicas"] =
+        json!(long);
+    let response = server.validate(&review).await;
+    let message = response["status"]["details"]["causes"][0]["message"].as_str();
+    let message = message.unwrap();
+    assert!(message.starts_with("Invalid value: invalid type: string \", expected x"));
+    assert!(message.ends_with(" more bytes), expected i32"), "{message}");
+    assert!(message.len() < 600, "{}", message.len());
+}
