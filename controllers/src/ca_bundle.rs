@@ -28,7 +28,7 @@ use trust::Trust;
 
 const NAME: &str = "ca-bundle";
 const FIELD_MANAGER: &str = "compute-federation-ca-bundle";
-/// How often a registration is looked at while something is on its way, and else.
+/// How often a registration is looked at while something is on its way, or has failed and may soon not; and else.
 const SOON: Duration = Duration::from_millis(500);
 const LATER: Duration = Duration::from_secs(5);
 
@@ -151,23 +151,17 @@ struct Keeper {
 impl Keeper {
     async fn run(mut self) {
         loop {
-            let pause = match self.look().await {
-                Ok(settled) => {
-                    self.problem = None;
-                    if settled { LATER } else { SOON }
-                }
-                Err(error) => {
-                    let problem = error.to_string();
-                    if self.problem.as_ref() != Some(&problem) {
-                        let kind = self.registration.kind;
-                        warn!(kind, %problem, "caBundle not looked after");
-                        self.problem = Some(problem);
-                    }
-                    SOON
-                }
-            };
+            let outcome = self.look().await;
+            let problem = outcome.as_ref().err().map(ToString::to_string);
+            if let Some(problem) = &problem
+                && self.problem.as_ref() != Some(problem)
+            {
+                let kind = self.registration.kind;
+                warn!(kind, %problem, "caBundle not looked after");
+            }
+            self.problem = problem;
             tokio::select! {
-                () = sleep(pause) => {}
+                () = sleep(pause(&outcome)) => {}
                 changed = self.certificates.changed() => {
                     if changed.is_err() {
                         sleep(LATER).await;
@@ -259,6 +253,18 @@ impl Keeper {
     }
 }
 
+/// How long to wait after a look. A right that is missing is not given from one moment to the next.
+fn pause(outcome: &Result<bool, ReconcileError>) -> Duration {
+    let waits_long = match outcome {
+        Ok(settled) => *settled,
+        Err(ReconcileError::Api { source, .. }) => {
+            matches!(&**source, kube::Error::Api(status) if status.is_forbidden())
+        }
+        Err(_) => false,
+    };
+    if waits_long { LATER } else { SOON }
+}
+
 /// When the configuration was last changed, by anyone; the API server tells it in whole seconds, rounded down.
 fn last_change(configuration: &DynamicObject) -> Option<Timestamp> {
     let changes = configuration.managed_fields().iter();
@@ -293,7 +299,26 @@ pub fn encode(bundle: &Authorities) -> String {
 
 #[cfg(test)]
 mod tests {
+    use kube::core::Status;
+
     use super::*;
+
+    #[test]
+    fn what_is_forbidden_is_not_asked_for_again_soon() {
+        let refused = |reason: &str, code: u16| {
+            let status = Status::failure("no", reason).with_code(code).boxed();
+            Err(ReconcileError::api("get x", kube::Error::Api(status)))
+        };
+        for (outcome, expected) in [
+            (Ok(true), LATER),
+            (Ok(false), SOON),
+            (refused("Forbidden", 403), LATER),
+            (refused("Conflict", 409), SOON),
+            (refused("ServiceUnavailable", 503), SOON),
+        ] {
+            assert_eq!(pause(&outcome), expected, "{outcome:?}");
+        }
+    }
 
     #[test]
     fn bundles_are_read_as_they_are_written() {
