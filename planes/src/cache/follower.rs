@@ -117,7 +117,7 @@ where
                 }
             };
             drop((events, turn));
-            let problem = freshness::problem(&error);
+            let problem = freshness::problem::<K>(&error);
             self.report(problem.clone());
             current.send_replace(Freshness::Failing { problem });
             pace.wait(retry.after(&error)).await;

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
+use kube::Resource;
 use kube::core::Status;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher;
@@ -33,9 +34,14 @@ impl Freshness {
     }
 }
 
-/// What went wrong, in the API server's own words where it answered.
-pub(super) fn problem(error: &watcher::Error) -> String {
+/// What went wrong with a watch of this kind, in the API server's own words where it answered. A kind that it does not serve
+/// is named: its own words are that it could not find what was asked for.
+pub(super) fn problem<K: Resource<DynamicType = ()>>(error: &watcher::Error) -> String {
     if let Some(status) = answer(error) {
+        if status.code == 404 {
+            let (plural, group) = (K::plural(&()), K::group(&()));
+            return format!("the API server does not serve {plural}.{group} yet");
+        }
         let (code, reason) = (status.code, &status.reason);
         return match status.message.as_str() {
             "" => format!("{code} {reason}"),
@@ -111,6 +117,8 @@ impl Retry {
 mod tests {
     use std::io;
 
+    use api::networking::LocationBinding;
+
     use super::*;
 
     fn refused(message: &str, reason: &str, code: u16) -> watcher::Error {
@@ -125,6 +133,10 @@ mod tests {
             (refused("no", "Forbidden", 403), "403 Forbidden: no"),
             (refused("", "InternalError", 500), "500 InternalError"),
             (
+                refused("404 page not found", "Failed to parse error data", 404),
+                "the API server does not serve locationbindings.networking.datumapis.com yet",
+            ),
+            (
                 watcher::Error::WatchError(
                     Status::failure("too old", "Expired").with_code(410).boxed(),
                 ),
@@ -135,7 +147,7 @@ mod tests {
                 "connection refused",
             ),
         ] {
-            assert_eq!(problem(&error), expected);
+            assert_eq!(problem::<LocationBinding>(&error), expected);
         }
     }
 
