@@ -57,7 +57,8 @@ async fn answer(
     let metrics = &shared.metrics.admission;
     let _in_flight = metrics.intake.in_flight();
     let mut part = shared.capacity.place()?;
-    let body = body::read(&shared.capacity, request, &mut part).await?;
+    // A copy: a short body is a part of the connection's buffer, which would be kept with it while others are asked.
+    let body: Box<[u8]> = body::read(&shared.capacity, request, &mut part).await?.as_ref().into();
     shared.capacity.grow_decoded(&mut part, body.len())?;
     // While others are asked, this takes no one's place; its bytes still count.
     part.leave_place();
