@@ -1,6 +1,7 @@
 //! Admission's questions about projects, answered by the planes.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use api::ProjectName;
@@ -9,10 +10,12 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec, SubjectAccessReviewStatus,
 };
+use kube::Client;
 use kube::api::PostParams;
-use kube::{Api, Client};
+use kube::core::Request;
 use planes::Projects;
 use planes::projects::Project;
+use serde::Deserialize;
 use webhooks::admission::{self, AccessReview, Decision, ProjectError, UserInfo};
 
 /// The projects that this process serves, and how a request says which one it is for.
@@ -45,29 +48,45 @@ impl admission::Projects for Admission {
         project: &ProjectName,
         review: AccessReview,
     ) -> BoxFuture<'static, Result<Decision, ProjectError>> {
-        let project = self.project(project);
+        let prepared = self
+            .project(project)
+            .and_then(|project| Ok((project, post(review)?)));
         async move {
-            let project = project?;
+            let (project, request) = prepared?;
             let _place = project.place().await;
-            ask(project.client().clone(), review).await
+            ask(project.client(), request).await
         }
         .boxed()
     }
 }
 
-/// Posts the review. Its path is fixed: no discovery is needed, in which Milo has hidden it (platform.md 1.8).
-async fn ask(client: Client, review: AccessReview) -> Result<Decision, ProjectError> {
+/// The review's path is fixed: no discovery is needed, in which Milo has hidden it (platform.md 1.8).
+const REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+
+/// What is read of a review that has been answered.
+#[derive(Deserialize)]
+struct Answer {
+    status: Option<SubjectAccessReviewStatus>,
+}
+
+/// The request that asks for a review. Only its bytes are kept while the answer is awaited: thousands may be.
+fn post(review: AccessReview) -> Result<http::Request<Vec<u8>>, ProjectError> {
     let review = SubjectAccessReview {
         spec: spec(review),
         ..SubjectAccessReview::default()
     };
-    let reviews: Api<SubjectAccessReview> = Api::all(client);
-    let answer = reviews.create(&PostParams::default(), &review).await;
-    let unavailable = |problem: String| ProjectError(problem);
-    let answer =
-        answer.map_err(|error| unavailable(format!("the access review failed: {error}")))?;
-    let status = answer.status;
-    decision(status.unwrap_or_default()).map_err(unavailable)
+    let body = serde_json::to_vec(&review).map_err(failed)?;
+    let request = Request::new(REVIEWS).create(&PostParams::default(), body);
+    request.map_err(failed)
+}
+
+async fn ask(client: &Client, request: http::Request<Vec<u8>>) -> Result<Decision, ProjectError> {
+    let answer: Answer = client.request(request).await.map_err(failed)?;
+    decision(answer.status.unwrap_or_default()).map_err(ProjectError)
+}
+
+fn failed(error: impl Display) -> ProjectError {
+    ProjectError(format!("the access review failed: {error}"))
 }
 
 /// The requester as the API server knows them, with every claim: by those Milo decides (platform.md 2.4).

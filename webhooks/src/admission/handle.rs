@@ -26,6 +26,8 @@ use crate::status::json_response;
 
 /// Access reviews of one request that are under way at a time.
 const REVIEWS: usize = 32;
+/// Networks that one request asks about: nothing that exists has more, and each costs the project's API server a review.
+const ASKED: usize = 256;
 
 /// The projects beside what all handlers share.
 pub(crate) type Admission = (Shared, Arc<dyn Projects>);
@@ -58,7 +60,10 @@ async fn answer(
     let _in_flight = metrics.intake.in_flight();
     let mut part = shared.capacity.place()?;
     // A copy: a short body is a part of the connection's buffer, which would be kept with it while others are asked.
-    let body: Box<[u8]> = body::read(&shared.capacity, request, &mut part).await?.as_ref().into();
+    let body: Box<[u8]> = body::read(&shared.capacity, request, &mut part)
+        .await?
+        .as_ref()
+        .into();
     shared.capacity.grow_decoded(&mut part, body.len())?;
     // While others are asked, this takes no one's place; its bytes still count.
     part.leave_place();
@@ -138,8 +143,8 @@ fn project(projects: &dyn Projects, request: &Request<'_>) -> Result<ProjectName
     }
 }
 
-/// Which of the networks must not be used. They are asked for together, until the deadline, or until there are as many
-/// refusals as are listed.
+/// Which of the networks must not be used. They are asked about together, until the deadline, or until there are as many
+/// refusals as are listed; those beyond [`ASKED`] are refused without.
 async fn reviews<'w>(
     projects: &dyn Projects,
     project: &ProjectName,
@@ -148,7 +153,7 @@ async fn reviews<'w>(
     deadline: Instant,
 ) -> BTreeMap<&'w str, NetworkRefusal> {
     let user: Arc<UserInfo> = Arc::new(request.user_info.clone());
-    let mut unasked = networks.iter();
+    let mut unasked = networks.iter().take(ASKED);
     let reviews = iter::from_fn(|| {
         let review = AccessReview {
             user: Arc::clone(&user),

@@ -35,7 +35,7 @@ pub(crate) enum NetworkRefusal {
     Denied(String),
     /// It could not be found out whether the requester has the right.
     NotReviewed(String),
-    /// So many others must not be used that this one has not been asked about.
+    /// So many others are new, or must not be used, that this one has not been asked about.
     NotAsked,
 }
 

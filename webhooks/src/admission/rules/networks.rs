@@ -31,7 +31,7 @@ pub(super) fn check(
                 report(&network, Problem::internal(problem.as_str()));
             }
             Some(NetworkRefusal::NotAsked) => {
-                let problem = "not asked whether the network may be used: too many others may not";
+                let problem = "not asked whether the network may be used: too many others are new, or may not";
                 report(&network, Problem::internal(problem));
             }
             None => {}

@@ -2,6 +2,9 @@
 
 use std::collections::HashSet;
 
+use api::CityCode;
+use api::identity::IdentityError;
+
 use super::Cities;
 use super::names::{Seen, check_unique_label};
 use crate::admission::path::Path;
@@ -45,15 +48,18 @@ fn check_cities(
     if values.city_codes.is_empty() {
         return report(&path, Problem::required("at least one"));
     }
-    let Some(Cities { codes, supported }) = cities else {
-        return;
-    };
     for (index, code) in values.city_codes.iter().enumerate() {
-        if !codes.contains(code.0.as_ref()) {
-            report(
-                &path.element(index, &code.0),
-                Problem::not_supported(&code.0, supported.as_str()),
-            );
+        let (path, code) = (path.element(index, &code.0), code.0.as_ref());
+        match cities {
+            Some(Cities { codes, supported }) if !codes.contains(code) => {
+                report(&path, Problem::not_supported(code, supported.as_str()));
+            }
+            _ => {
+                // Karmada finds the clusters of a city by their label.
+                if let Err(IdentityError::Invalid { rule, .. }) = CityCode::new(code) {
+                    report(&path, Problem::invalid(code, rule));
+                }
+            }
         }
     }
 }

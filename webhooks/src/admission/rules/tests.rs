@@ -82,7 +82,7 @@ fn machine() -> Value {
 }
 
 fn cities() -> BTreeSet<String> {
-    ["DFW", "LHR", "ORD"].map(str::to_owned).into()
+    ["DFW", "LHR", "New York", "ORD"].map(str::to_owned).into()
 }
 
 /// What an authorizer says about networks.

@@ -131,15 +131,15 @@ async fn who_does_not_answer_about_networks_denies_no_city_either() {
 }
 
 /// So many networks, which the requester must not use, and a Workload with all of them.
-fn with_denied_networks(count: usize) -> (Fake, Value) {
-    let denied = Decision {
-        allowed: false,
+fn with_networks(count: usize, allowed: bool) -> (Fake, Value) {
+    let decision = Decision {
+        allowed,
         reason: String::new(),
     };
     let (mut projects, mut interfaces) = (Fake::new(), Vec::new());
     for index in 0..count {
         let name: &'static str = Box::leak(format!("n{index}").into_boxed_str());
-        projects = projects.answering(name, Ok(denied.clone()));
+        projects = projects.answering(name, Ok(decision.clone()));
         interfaces.push(json!({"network": {"name": name}}));
     }
     let mut review = create("n0");
@@ -150,7 +150,7 @@ fn with_denied_networks(count: usize) -> (Fake, Value) {
 
 #[tokio::test]
 async fn so_many_denied_networks_hide_no_city() {
-    let (projects, mut review) = with_denied_networks(101);
+    let (projects, mut review) = with_networks(101, false);
     review["request"]["object"]["spec"]["placements"][0]["cityCodes"] = json!(["NYC"]);
     let response = server(projects).validate(&review).await;
     let causes = response["status"]["details"]["causes"].as_array().unwrap();
@@ -204,7 +204,7 @@ async fn where_there_is_one_project_no_claims_are_needed() {
 
 #[tokio::test]
 async fn no_more_networks_are_asked_for_than_refusals_are_listed() {
-    let (projects, review) = with_denied_networks(10_000);
+    let (projects, review) = with_networks(10_000, false);
     let server = server(projects);
     let response = server.validate(&review).await;
     let causes = response["status"]["details"]["causes"].as_array().unwrap();
@@ -215,4 +215,22 @@ async fn no_more_networks_are_asked_for_than_refusals_are_listed() {
     );
     assert_eq!(causes[100]["message"], "and 9900 more errors");
     assert!(server.projects.asked.lock().unwrap().len() < 200);
+}
+
+#[tokio::test]
+async fn a_request_asks_about_so_many_networks_only() {
+    let (projects, review) = with_networks(300, true);
+    let server = server(projects);
+    let response = server.validate(&review).await;
+    let causes = response["status"]["details"]["causes"].as_array().unwrap();
+    assert_eq!(causes.len(), 300 - 256);
+    assert_eq!(
+        causes[0],
+        json!({
+            "field": "spec.template.spec.networkInterfaces[256].network",
+            "message": "Internal error: not asked whether the network may be used: too many others are new, or may not",
+            "reason": "InternalError",
+        })
+    );
+    assert_eq!(server.projects.asked.lock().unwrap().len(), 256);
 }

@@ -33,8 +33,16 @@ fn placements_and_their_cities() {
             "/placements/0/cityCodes",
             json!(["dfw", "ORD", ""]),
             &[
-                "spec.placements[0].cityCodes[0]: Unsupported value: \"dfw\": supported values: \"DFW\", \"LHR\", \"ORD\"",
-                "spec.placements[0].cityCodes[2]: Unsupported value: \"\": supported values: \"DFW\", \"LHR\", \"ORD\"",
+                "spec.placements[0].cityCodes[0]: Unsupported value: \"dfw\": supported values: \"DFW\", \"LHR\", \"New York\", \"ORD\"",
+                "spec.placements[0].cityCodes[2]: Unsupported value: \"\": supported values: \"DFW\", \"LHR\", \"New York\", \"ORD\"",
+            ],
+        ),
+        (
+            "/placements/0/cityCodes",
+            json!(["DFW", "New York"]),
+            &[
+                "spec.placements[0].cityCodes[1]: Invalid value: \"New York\": must be a label value: at most 63 letters, \
+                 digits, '-', '_' and '.', with a letter or digit at both ends",
             ],
         ),
     ];
