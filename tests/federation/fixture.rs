@@ -8,7 +8,7 @@ use anyhow::Context;
 use api::condition;
 use api::{Instance, Workload, WorkloadDeployment, labels};
 use harness::peers::Peers;
-use harness::{CellConfig, Config, Federation, wait};
+use harness::{CellConfig, Config, Federation, networking, wait};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
@@ -27,6 +27,9 @@ pub(crate) const ORD: &str = "ord1";
 
 /// Name of a policy of a test's own.
 pub(crate) const POLICY: &str = "of-the-test";
+
+/// The network that instances are on.
+const NETWORK: &str = "test-network";
 
 /// Starts a federation with a cell in each of two cities.
 pub(crate) async fn start(label: &str) -> anyhow::Result<Federation> {
@@ -71,15 +74,17 @@ pub(crate) struct Space<'f> {
 }
 
 impl<'f> Space<'f> {
-    /// Makes a namespace whose name begins like this.
+    /// Makes a namespace whose name begins like this, with the network of [`template`].
     pub(crate) async fn create(federation: &'f Federation, prefix: &str) -> anyhow::Result<Self> {
-        let namespaces: Api<Namespace> = Api::all(federation.project().client());
+        let client = federation.project().client();
+        let namespaces: Api<Namespace> = Api::all(client.clone());
         let namespace =
             serde_json::from_value(json!({"metadata": {"generateName": format!("{prefix}-")}}))?;
         let namespace = namespaces
             .create(&PostParams::default(), &namespace)
             .await?;
         let uid = namespace.uid().context("a namespace has a UID")?;
+        networking::create_network(&client, &namespace.name_any(), NETWORK).await?;
         Ok(Self {
             federation,
             name: namespace.name_any(),
@@ -311,7 +316,7 @@ pub(crate) fn policy(kind: &str, placement: &Value) -> Value {
 pub(crate) fn template() -> Value {
     json!({
         "spec": {
-            "networkInterfaces": [{"network": {"name": "test-network"}}],
+            "networkInterfaces": [{"network": {"name": NETWORK}}],
             "runtime": {
                 "resources": {"instanceType": "datumcloud/d1-standard-2"},
                 "sandbox": {"containers": [{"name": "app", "image": "app:1"}]},

@@ -9,7 +9,7 @@ mod screen;
 
 use anyhow::{Context, bail, ensure};
 use harness::peers::Peers;
-use harness::{CellConfig, Config, Federation, federation};
+use harness::{CellConfig, Config, Federation, federation, networking};
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -153,6 +153,7 @@ async fn show(args: &Args, peers: &Peers, federation: &Federation) -> anyhow::Re
     let namespace = harness::objects::apply(&client, &namespace).await?;
     let uid = namespace.metadata.uid.context("a namespace has a UID")?;
     let hub_namespace = format!("ns-{uid}");
+    networking::create_network(&client, NAMESPACE, hops::NETWORK).await?;
     federation.register_admission().await?;
     let mut observer = Observer::start(federation, NAMESPACE, &hub_namespace);
     let mut screen = Screen::new(federation);

@@ -60,7 +60,6 @@ pub struct Federation {
 
 struct Cell {
     plane: Plane,
-    city: String,
     manager: Option<Managed>,
     provider: Option<Process>,
 }
@@ -135,7 +134,7 @@ impl Federation {
         }
 
         let our_crds = our_crds()?;
-        let project = start_project(setup, project_ports);
+        let project = start_project(setup, project_ports, &config.cells);
         let hub = async {
             let flags = karmada::hub_flags(setup);
             let crds = [our_crds.clone(), setup.peers.karmada_crds()?].concat();
@@ -188,13 +187,11 @@ impl Federation {
         let cells = cells
             .into_iter()
             .zip(runners)
-            .zip(config.cells.iter().map(|cell| cell.city.clone()))
-            .map(|((plane, (manager, provider)), city)| {
+            .map(|(plane, (manager, provider))| {
                 (
                     plane.name().to_owned(),
                     Cell {
                         plane,
-                        city,
                         manager: manager.map(Managed::from),
                         provider,
                     },

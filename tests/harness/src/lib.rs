@@ -18,6 +18,7 @@ mod go;
 mod karmada;
 pub mod manager;
 pub mod milo;
+pub mod networking;
 pub mod objects;
 pub mod peers;
 mod pki;

@@ -70,7 +70,7 @@ fn spec(placements: &[(&str, &str, i32)]) -> Value {
     let sandbox = json!({"containers": [{"name": "app", "image": "app:1"}]});
     let runtime =
         json!({"resources": {"instanceType": "datumcloud/d1-standard-2"}, "sandbox": sandbox});
-    let interfaces = json!([{"network": {"name": "default"}}]);
+    let interfaces = json!([{"network": {"name": NETWORK}}]);
     json!({"placements": placements, "template": {"spec": {"networkInterfaces": interfaces, "runtime": runtime}}})
 }
 
@@ -118,6 +118,9 @@ impl Phase {
         )
     }
 }
+
+/// The network that instances are on.
+pub(crate) const NETWORK: &str = "default";
 
 const MANAGER: &str = "project-manager";
 const CELL_MANAGER: &str = "dfw1-manager";

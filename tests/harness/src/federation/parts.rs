@@ -9,7 +9,7 @@ use crate::objects::apply;
 use crate::plane::{Plane, PlanePorts, flag};
 use crate::ports::Ports;
 use crate::process::{Process, Program};
-use crate::{checkout, karmada, provider, registration};
+use crate::{checkout, karmada, networking, provider, registration};
 
 /// File that Karmada knows the interpreter by.
 const INTERPRETER: &str = "base/federation/resource-interpreter-webhook.yaml";
@@ -56,10 +56,11 @@ pub(crate) fn our_crds() -> anyhow::Result<Vec<PathBuf>> {
         .collect())
 }
 
-/// The CRDs of a project: ours, and of others what admission reads.
+/// The CRDs of a project: ours, and of others what we read.
 pub(crate) fn project_crds() -> anyhow::Result<Vec<PathBuf>> {
-    let locations = crd_of_others("networking.datumapis.com_locationbindings.yaml");
-    Ok([our_crds()?, vec![locations]].concat())
+    let others = ["locationbindings", "networks"]
+        .map(|kind| crd_of_others(&format!("networking.datumapis.com_{kind}.yaml")));
+    Ok([our_crds()?, others.into()].concat())
 }
 
 /// A CRD of others, as far as it is needed here.
@@ -67,8 +68,17 @@ pub(crate) fn crd_of_others(name: &str) -> PathBuf {
     checkout::root().join("tests/harness/crds").join(name)
 }
 
-pub(super) async fn start_project(setup: &Setup<'_>, ports: PlanePorts) -> anyhow::Result<Plane> {
-    Plane::start(setup, "project", "project", ports, &project_crds()?, &[]).await
+/// The project, which is offered the cities of all cells.
+pub(super) async fn start_project(
+    setup: &Setup<'_>,
+    ports: PlanePorts,
+    cells: &[CellConfig],
+) -> anyhow::Result<Plane> {
+    let project = Plane::start(setup, "project", "project", ports, &project_crds()?, &[]).await?;
+    for CellConfig { city, .. } in cells {
+        networking::offer_city(&project.client(), &city.to_lowercase(), city).await?;
+    }
+    Ok(project)
 }
 
 pub(super) async fn start_cell(

@@ -3,23 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use api::networking::LocationBinding;
-use kube::api::DeleteParams;
-use kube::{Api, Client};
+use kube::Client;
 use planes::connect;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::{Mutex, MutexGuard, watch};
 
-use super::config;
 use super::front::{self, Upstream};
 use super::gate::Gate;
 use super::refusal::Refusal;
 use crate::manager;
-use crate::objects::{apply, apply_status};
+use crate::networking;
 use crate::plane::Plane;
 use crate::process::Life;
-
-const LOCATION_BINDING_VERSION: &str = "networking.datumapis.com/v1alpha";
 
 /// The API server of a project, or of the root, behind the front.
 pub struct ControlPlane {
@@ -115,27 +110,7 @@ impl ControlPlane {
         topology: &Value,
         available: Option<bool>,
     ) -> anyhow::Result<()> {
-        let binding = json!({
-            "apiVersion": LOCATION_BINDING_VERSION,
-            "kind": "LocationBinding",
-            "metadata": {"name": name},
-            "spec": {"locationRef": {"name": name}, "topology": topology},
-        });
-        apply(&self.client, &binding).await?;
-        let condition = available.map(|available| {
-            let reason = match available {
-                true => "AllGatesOpen",
-                false => "LocationNotReady",
-            };
-            config::condition("Available", available, reason)
-        });
-        let status = json!({
-            "apiVersion": LOCATION_BINDING_VERSION,
-            "kind": "LocationBinding",
-            "metadata": {"name": name},
-            "status": {"conditions": condition.as_slice()},
-        });
-        apply_status(&self.client, &status).await.map(drop)
+        networking::bind_location(&self.client, name, topology, available).await
     }
 
     /// Takes a location away.
@@ -144,9 +119,7 @@ impl ControlPlane {
     ///
     /// When there is no such binding.
     pub async fn unbind_location(&self, name: &str) -> anyhow::Result<()> {
-        let api: Api<LocationBinding> = Api::all(self.client.clone());
-        api.delete(name, &DeleteParams::default()).await?;
-        Ok(())
+        networking::unbind_location(&self.client, name).await
     }
 
     /// Waits until the API server ends though no one has asked it to.

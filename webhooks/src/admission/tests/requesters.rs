@@ -130,7 +130,7 @@ async fn who_does_not_answer_about_networks_denies_no_city_either() {
     assert_eq!(causes(answers).await, ["FieldValueNotSupported"]);
 }
 
-/// So many networks, which the requester must not use, and a Workload with all of them.
+/// So many networks, which the requester may use or must not, and a Workload with all of them.
 fn with_networks(count: usize, allowed: bool) -> (Fake, Value) {
     let decision = Decision {
         allowed,
