@@ -1,5 +1,7 @@
 //! The wiring of the process: what is started, in which order, and how it ends.
 
+mod clusters;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,23 +13,24 @@ use controllers::ca_bundle::{Delays, Registration};
 use controllers::wiring::Synced;
 use controllers::{cell, management};
 use kube::Client;
-use planes::connect::{self, ConnectError};
+use planes::connect;
+use planes::lease::Leadership;
 use planes::projects::DiscoveryKind;
 use planes::{Projects, Tasks, clock};
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::admin::{self, Certificate, Readiness};
 use crate::admission::Admission;
-use crate::args::{Args, BindAddress, Unset};
+use crate::args::{Args, Unset};
 use crate::config::{Config, Discovery, MetricsServer, WebhookServer};
-use crate::leadership::Lease;
+use crate::leadership::{self, Lease};
 use crate::metrics_server;
 use crate::serving::{CERTIFICATE_POLL, Servers, listen};
 use crate::signals::Signals;
 use crate::webhook_server::{self, Callers};
+pub(crate) use clusters::user_agent;
 
 /// Name of the one project of `discovery.mode: single` (compute.md 5.1).
 const SINGLE: &str = "single";
@@ -53,7 +56,7 @@ struct App {
     work: Tasks,
     /// The servers; they stop last.
     servers: Servers,
-    may_write: CancellationToken,
+    leadership: Leadership,
     caches: Vec<Synced>,
 }
 
@@ -63,16 +66,17 @@ impl App {
         let mut registry = Registry::with_prefix("compute_federation");
         let planes_metrics = planes::Metrics::register(&mut registry);
         let mut app = Self {
+            leadership: leadership::needed(&args),
             args,
             registry,
             planes_metrics,
             work: Tasks::default(),
             servers: Servers::default(),
-            may_write: CancellationToken::new(),
             caches: Vec::new(),
         };
-        let own = match app.own_cluster(&config).await? {
-            Some(config) => Some(connect::client(config, &user_agent("own"))?),
+        let own_config = app.own_cluster(&config).await?;
+        let own = match &own_config {
+            Some(config) => Some(app.client(config, "own")?),
             None => None,
         };
         app.start_controllers(&config, own.as_ref()).await?;
@@ -98,11 +102,11 @@ impl App {
             planes_metrics,
             work,
             servers,
-            may_write,
+            leadership,
             ..
         } = app;
-        start_metrics(&servers, config.metrics, registry, own.clone()).await?;
-        let mut lease = Lease::start(&args, own, &planes_metrics, may_write)?;
+        start_metrics(&servers, config.metrics, registry, own).await?;
+        let mut lease = Lease::start(&args, own_config, &planes_metrics, leadership)?;
         info!(version = env!("CARGO_PKG_VERSION"), "started");
 
         let (work_stop, servers_stop) = (work.stop(), servers.tasks.stop());
@@ -134,59 +138,6 @@ impl App {
         Ok(())
     }
 
-    /// How the own cluster is reached, if anything needs it.
-    async fn own_cluster(&self, config: &Config) -> anyhow::Result<Option<kube::Config>> {
-        let args = &self.args;
-        let reviews = config.metrics.secure && config.metrics.address != BindAddress::Off;
-        let needs = [
-            (
-                args.enable_management_controllers,
-                "--enable-management-controllers",
-            ),
-            (args.enable_cell_controllers, "--enable-cell-controllers"),
-            (args.leader_elect, "--leader-elect"),
-            (
-                reviews,
-                "metricsServer.secureServing, which is on unless it is false,",
-            ),
-        ];
-        let who = needs.into_iter().find(|(needs, _)| *needs);
-        let who = who.map(|(_, who)| who);
-        let is_the_project = self.serves_admission(config) && config.discovery == Discovery::Single;
-        if who.is_none() && !is_the_project {
-            return Ok(None);
-        }
-        let Unset(path) = &args.kubeconfig;
-        let config = match (connect::own_cluster(path.as_deref()).await, who) {
-            (Err(error @ ConnectError::NotInCluster(_)), None) => {
-                // Karmada can be answered without.
-                warn!(%error, "admission is not served");
-                return Ok(None);
-            }
-            (config, who) => config.with_context(|| match (path, who) {
-                (None, Some(who)) => format!("{who} needs the own cluster"),
-                (None, None) => "webhookServer".to_owned(),
-                (Some(_), _) => "--kubeconfig".to_owned(),
-            })?,
-        };
-        Ok(Some(config))
-    }
-
-    async fn hub(&self, role: &str) -> anyhow::Result<Client> {
-        let (Unset(path), Unset(context)) = (
-            &self.args.federation_kubeconfig,
-            &self.args.federation_context,
-        );
-        let flag = format!("--enable-{role}-controllers");
-        let path = path
-            .as_deref()
-            .with_context(|| format!("{flag} needs --federation-kubeconfig: where the hub is"))?;
-        let config = connect::kubeconfig(path, context.as_deref())
-            .await
-            .context("--federation-kubeconfig")?;
-        Ok(connect::client(config, &user_agent(role))?)
-    }
-
     async fn start_controllers(
         &mut self,
         config: &Config,
@@ -216,7 +167,7 @@ impl App {
                 client: client.clone(),
                 hub: self.hub("management").await?,
                 metrics: self.planes_metrics.clone(),
-                may_write: self.may_write.clone(),
+                may_write: self.leadership.gained(),
                 clock: clock::now,
             };
             self.caches.push(management::start(&self.work, config));
@@ -231,7 +182,7 @@ impl App {
                 client: client.clone(),
                 hub: self.hub("cell").await?,
                 metrics: self.planes_metrics.clone(),
-                may_write: self.may_write.clone(),
+                may_write: self.leadership.gained(),
                 clock: clock::now,
             };
             self.caches.push(cell::start(&self.work, config));
@@ -272,7 +223,7 @@ impl App {
             config.with_context(|| format!("discovery.{field}"))
         };
         let root = config("discoveryKubeconfigPath", &milo.discovery_kubeconfig).await?;
-        let client = connect::client(root, &user_agent("discovery"))?;
+        let client = self.client(&root, "discovery")?;
         let discovery = planes::projects::Discovery {
             client: client.clone(),
             kind: match milo.internal_service_discovery {
@@ -281,6 +232,7 @@ impl App {
             },
             template: config("projectKubeconfigPath", &milo.project_kubeconfig).await?,
             user_agent: user_agent("admission"),
+            leadership: self.leadership.clone(),
         };
         let admission = Admission {
             projects: Projects::discover(tasks, discovery, metrics)
@@ -322,7 +274,7 @@ impl App {
                 retirement: args.ca_bundle_retirement,
             },
             metrics: self.planes_metrics.clone(),
-            may_write: self.may_write.clone(),
+            may_write: self.leadership.gained(),
         });
         let (acceptor, certificate) = webhook_server::follow_certificate(
             &self.servers,
@@ -387,8 +339,4 @@ async fn start_metrics(
     let router = metrics_server::router(registry, reviewer);
     servers.serve_operators("metrics", listener, acceptor, router);
     Ok(())
-}
-
-fn user_agent(role: &str) -> String {
-    format!("compute-federation/{} ({role})", env!("CARGO_PKG_VERSION"))
 }

@@ -4,12 +4,13 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 
 use anyhow::Context;
-use kube::Client;
-use planes::lease::{Candidate, Lost};
+use planes::connect;
+use planes::lease::{Candidate, Leadership, Lost};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
+use crate::app::user_agent;
 use crate::args::{Args, Unset};
 
 /// Name of the lease (compute.md 5.2).
@@ -17,29 +18,37 @@ const LEASE: &str = "e98b06c6.datumapis.com";
 /// File in which a pod finds its namespace.
 const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
-/// Leadership, held or not needed.
+/// The leadership that this process begins with.
+pub(crate) fn needed(args: &Args) -> Leadership {
+    match args.leader_elect {
+        true => Leadership::default(),
+        false => Leadership::unopposed(),
+    }
+}
+
+/// The lease, if one is needed.
 pub(crate) struct Lease {
     candidate: Option<JoinHandle<Result<(), Lost>>>,
     release: CancellationToken,
 }
 
 impl Lease {
-    /// Lets the controllers write: at once, or when the lease is held.
+    /// Waits for the lease, if one is needed, so that the controllers may write.
     pub(crate) fn start(
         args: &Args,
-        own: Option<Client>,
+        own: Option<kube::Config>,
         metrics: &planes::Metrics,
-        may_write: CancellationToken,
+        leadership: Leadership,
     ) -> anyhow::Result<Self> {
         let release = CancellationToken::new();
         if !args.leader_elect {
-            may_write.cancel();
             return Ok(Self {
                 candidate: None,
                 release,
             });
         }
-        let client = own.context("--leader-elect needs the own cluster")?;
+        let own = own.context("--leader-elect needs the own cluster")?;
+        let client = connect::client(own, &user_agent("lease"))?;
         let Unset(namespace) = &args.leader_elect_namespace;
         let namespace = match namespace {
             Some(namespace) => namespace.clone(),
@@ -53,7 +62,7 @@ impl Lease {
         // Pods can share a host name and a process ID.
         let identity = format!("{hostname}_{:016x}", RandomState::new().hash_one(()));
         let candidate = Candidate::new(client, namespace.trim(), LEASE, identity, metrics);
-        let candidate = tokio::spawn(candidate.run(may_write, release.clone()));
+        let candidate = tokio::spawn(candidate.run(leadership, release.clone()));
         Ok(Self {
             candidate: Some(candidate),
             release,

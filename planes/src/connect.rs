@@ -1,9 +1,11 @@
 //! Connections to API servers.
 
+mod guard;
 mod transport;
 
 use std::path::{Path, PathBuf};
 
+use guard::Guarded;
 use http::{HeaderName, HeaderValue, Request, Response, Uri, header};
 use kube::client::middleware::BaseUriLayer;
 use kube::client::{Body, ConfigExt};
@@ -15,6 +17,8 @@ use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Layer, ServiceBuilder};
 use tower_http::timeout::TimeoutBody;
 use transport::{Answer, TimeLimited, Transport};
+
+use crate::lease::Leadership;
 
 /// Why an API server cannot be reached. Each message says what was looked for.
 #[derive(Debug, Error)]
@@ -95,8 +99,21 @@ pub async fn own_cluster(path: Option<&Path>) -> Result<Config, ConnectError> {
 ///
 /// [`ConnectError::Client`] when certificates or credentials in the configuration are not usable.
 pub fn client(config: Config, user_agent: &str) -> Result<Client, ConnectError> {
+    leaders_client(config, user_agent, Leadership::unopposed())
+}
+
+/// A client as [`client`] makes one, by which only the leader writes.
+///
+/// # Errors
+///
+/// [`ConnectError::Client`] when certificates or credentials in the configuration are not usable.
+pub fn leaders_client(
+    config: Config,
+    user_agent: &str,
+    leadership: Leadership,
+) -> Result<Client, ConnectError> {
     let url = config.cluster_url.clone();
-    Ok(Connector::new(config, user_agent)?.client(url))
+    Ok(Connector::new(config, user_agent, leadership)?.client(url))
 }
 
 /// Makes clients of API servers that are reached in one way: all share credentials and, where they are on one host,
@@ -107,17 +124,22 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    /// The way to the API server of the configuration.
+    /// The way to the API server of the configuration, on which only the leader writes.
     ///
     /// # Errors
     ///
     /// [`ConnectError::Client`] when certificates or credentials in the configuration are not usable.
-    pub(crate) fn new(config: Config, user_agent: &str) -> Result<Self, ConnectError> {
+    pub(crate) fn new(
+        config: Config,
+        user_agent: &str,
+        leadership: Leadership,
+    ) -> Result<Self, ConnectError> {
         let url = config.cluster_url.to_string();
-        Self::build(config, user_agent).map_err(|problem| ConnectError::Client { url, problem })
+        let built = Self::build(config, user_agent, leadership);
+        built.map_err(|problem| ConnectError::Client { url, problem })
     }
 
-    fn build(mut config: Config, user_agent: &str) -> Result<Self, String> {
+    fn build(mut config: Config, user_agent: &str, leadership: Leadership) -> Result<Self, String> {
         if config.proxy_url.is_some() {
             return Err("proxies are not supported: remove proxy-url".to_owned());
         }
@@ -130,6 +152,10 @@ impl Connector {
         let service = ServiceBuilder::new()
             .option_layer(config.auth_layer().map_err(error)?)
             .layer(config.extra_headers_layer().map_err(error)?)
+            .layer(layer_fn(move |inner| Guarded {
+                inner,
+                leadership: leadership.clone(),
+            }))
             .layer(layer_fn(TimeLimited))
             .service(Transport::new(&config)?);
         Ok(Self {

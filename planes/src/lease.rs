@@ -1,6 +1,7 @@
 //! Leader election by a Lease, with the semantics of client-go's `leaderelection`: a lease has expired when *this*
 //! process has not seen it change for its duration, whatever the clocks of others say.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -26,6 +27,59 @@ const RETRY: Duration = Duration::from_secs(2);
 #[derive(Debug, Error)]
 #[error("the lease {0} was lost")]
 pub struct Lost(String);
+
+/// Another process may write, or will soon.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("this process does not hold the lease: another one may write")]
+pub struct NotLeading;
+
+/// Whether this process may write, and until when. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Leadership {
+    gained: CancellationToken,
+    /// When the lease must have been renewed. Without one there is no lease.
+    until: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Leadership {
+    /// That of the only process, which needs no lease.
+    pub fn unopposed() -> Self {
+        let leadership = Self::default();
+        leadership.gained.cancel();
+        leadership
+    }
+
+    /// Cancelled once this process may write.
+    pub fn gained(&self) -> CancellationToken {
+        self.gained.clone()
+    }
+
+    /// Until when a write that begins now must have ended; `None` where there is no lease. A process that was paused is
+    /// refused as soon as it goes on, because the clock has not been.
+    ///
+    /// # Errors
+    ///
+    /// [`NotLeading`] when this process may not write.
+    pub fn deadline(&self) -> Result<Option<Instant>, NotLeading> {
+        let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_over = until.is_some_and(|until| until <= Instant::now());
+        match self.gained.is_cancelled() && !is_over {
+            true => Ok(until),
+            false => Err(NotLeading),
+        }
+    }
+
+    /// The lease is held by a request that was begun then: others see it last for longer.
+    pub(crate) fn renew(&self, begun: Instant) {
+        let until = begun + RENEW_DEADLINE;
+        *self.until.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
+        self.gained.cancel();
+    }
+
+    fn lose(&self) {
+        *self.until.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+}
 
 /// A candidate for one lease.
 pub struct Candidate {
@@ -60,38 +114,44 @@ impl Candidate {
         }
     }
 
-    /// Waits for the lease, cancels `leading` once it is held, and renews it until `release`; then gives it up.
+    /// Waits for the lease, gains leadership by it, and renews it until `release`; then gives it up.
     ///
     /// # Errors
     ///
     /// [`Lost`] when the lease could not be renewed in time.
     pub async fn run(
         mut self,
-        leading: CancellationToken,
+        leadership: Leadership,
         release: CancellationToken,
     ) -> Result<(), Lost> {
         info!(lease = %self.name, identity = %self.identity, "waiting for the lease");
         let acquired = async {
-            while !self.try_acquire_or_renew().await {
+            loop {
+                let begun = Instant::now();
+                if self.try_acquire_or_renew().await {
+                    return begun;
+                }
                 sleep(RETRY).await;
             }
         };
-        if release.run_until_cancelled(acquired).await.is_none() {
+        let Some(mut renewed) = release.run_until_cancelled(acquired).await else {
             return Ok(());
-        }
+        };
         info!(lease = %self.name, "leading");
         self.metrics.leader.set(1);
-        leading.cancel();
-        let mut renewed = Instant::now();
+        leadership.renew(renewed);
         while release.run_until_cancelled(sleep(RETRY)).await.is_some() {
+            let begun = Instant::now();
             let left = RENEW_DEADLINE.saturating_sub(renewed.elapsed());
             if timeout(left, self.try_acquire_or_renew()).await == Ok(true) {
-                renewed = Instant::now();
+                renewed = begun;
+                leadership.renew(renewed);
             } else if renewed.elapsed() >= RENEW_DEADLINE {
                 self.metrics.leader.set(0);
                 return Err(Lost(self.name));
             }
         }
+        leadership.lose();
         self.release().await;
         Ok(())
     }
@@ -200,5 +260,31 @@ impl Candidate {
             Ok(()) => info!(lease = %self.name, "lease released"),
             Err(error) => warn!(lease = %self.name, %error, "lease not released; it expires"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_does_not_renew_may_not_write_before_another_can() {
+        let leadership = Leadership::default();
+        assert_eq!(leadership.deadline(), Err(NotLeading));
+        let begun = Instant::now();
+        sleep(Duration::from_secs(3)).await;
+        leadership.renew(begun);
+        assert_eq!(leadership.deadline(), Ok(Some(begun + RENEW_DEADLINE)));
+        sleep(Duration::from_secs(7)).await;
+        assert_eq!(leadership.deadline(), Err(NotLeading));
+        leadership.renew(Instant::now());
+        assert!(leadership.deadline().is_ok());
+        leadership.lose();
+        assert_eq!(leadership.deadline(), Err(NotLeading));
+    }
+
+    #[tokio::test]
+    async fn who_needs_no_lease_may_always_write() {
+        assert_eq!(Leadership::unopposed().deadline(), Ok(None));
     }
 }

@@ -97,8 +97,9 @@ impl Projects {
             kind,
             template,
             user_agent,
+            leadership,
         } = discovery;
-        let connect = discovery::connect(kind, template, &user_agent)?;
+        let connect = discovery::connect(kind, template, &user_agent, leadership)?;
         Ok(Self::of_kind(kind, tasks, client, connect, metrics))
     }
 

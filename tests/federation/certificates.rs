@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use harness::audit::{Mark, Write};
-use planes::lease::Candidate;
+use planes::lease::{Candidate, Leadership};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -99,7 +99,7 @@ pub(crate) async fn a_replica_that_does_not_lead_waits_for_who_does() -> anyhow:
     let federation = subject::start("replica", &FLAGS).await?;
     let subject = Subject::new(&federation).await?;
     let space = Space::create(&federation, "replica").await?;
-    let (leading, release) = (CancellationToken::new(), CancellationToken::new());
+    let (leading, release) = (Leadership::default(), CancellationToken::new());
     let leader = Candidate::new(
         federation.project().client(),
         &space.name,
@@ -108,7 +108,7 @@ pub(crate) async fn a_replica_that_does_not_lead_waits_for_who_does() -> anyhow:
         &planes::Metrics::default(),
     );
     let leader = tokio::spawn(leader.run(leading.clone(), release.clone()));
-    leading.cancelled().await;
+    leading.gained().cancelled().await;
     let namespace = format!("--leader-elect-namespace={}", space.name);
     subject::restart(&federation, &["--leader-elect", &namespace]).await?;
 

@@ -14,7 +14,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::api::PostParams;
 use kube::{Api, Client, Config, ResourceExt};
 use planes::connect;
-use planes::lease::Candidate;
+use planes::lease::{Candidate, Leadership};
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
@@ -28,7 +28,7 @@ const LEASE_DURATION: Duration = Duration::from_secs(15);
 
 /// A candidate that runs.
 struct Running {
-    leading: CancellationToken,
+    leading: Leadership,
     release: CancellationToken,
     task: JoinHandle<Result<(), planes::lease::Lost>>,
 }
@@ -38,7 +38,7 @@ impl Running {
         let client = space.federation.project().client();
         let metrics = planes::Metrics::default();
         let candidate = Candidate::new(client, &space.name, LEASE, identity.to_owned(), &metrics);
-        let (leading, release) = (CancellationToken::new(), CancellationToken::new());
+        let (leading, release) = (Leadership::default(), CancellationToken::new());
         let task = tokio::spawn(candidate.run(leading.clone(), release.clone()));
         Self {
             leading,
@@ -48,7 +48,7 @@ impl Running {
     }
 
     async fn until_leading(&self) -> anyhow::Result<()> {
-        timeout(WITHIN, self.leading.cancelled())
+        timeout(WITHIN, self.leading.gained().cancelled())
             .await
             .context("the candidate does not lead")
     }
@@ -73,7 +73,7 @@ pub(crate) async fn one_candidate_leads_at_a_time(federation: &Federation) -> an
         spec.is_some_and(|spec| spec.renew_time > spec.acquire_time)
     };
     wait::until(&space.in_project(), LEASE, "renewed", WITHIN, renewed).await?;
-    ensure!(!second.leading.is_cancelled(), "two candidates lead");
+    ensure!(second.leading.deadline().is_err(), "two candidates lead");
 
     // Who gives up is followed at once.
     first.release.cancel();

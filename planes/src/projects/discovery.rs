@@ -7,6 +7,7 @@ use http::Uri;
 use kube::{Client, Config, Resource};
 
 use crate::connect::{ConnectError, Connector};
+use crate::lease::Leadership;
 
 /// How projects are found, and how their API servers are reached.
 pub struct Discovery {
@@ -18,6 +19,8 @@ pub struct Discovery {
     pub template: Config,
     /// Tells the audit logs of the projects' API servers who it was.
     pub user_agent: String,
+    /// Only the leader writes to them.
+    pub leadership: Leadership,
 }
 
 /// What says which projects there are.
@@ -88,9 +91,10 @@ pub(super) fn connect(
     kind: DiscoveryKind,
     template: Config,
     user_agent: &str,
+    leadership: Leadership,
 ) -> Result<Connect, ConnectError> {
     let url = template.cluster_url.clone();
-    let connector = Connector::new(template, user_agent)?;
+    let connector = Connector::new(template, user_agent, leadership)?;
     Ok(Box::new(move |name| {
         let address = address(kind, &url, name).map_err(|error| ConnectError::Client {
             url: url.to_string(),
