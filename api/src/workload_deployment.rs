@@ -12,8 +12,18 @@ use crate::{Condition, InstanceTemplateSpec};
 pub const AVAILABLE: &str = "Available";
 /// Condition: no instance waits for quota.
 pub const REPLICAS_READY: &str = "ReplicasReady";
-/// Condition that exists only while it is False: a cell of the deployment has not applied it, or has not reported.
+/// Condition that exists only while it is False: a cell of the deployment cannot be reached, has not applied it or has not
+/// reported, or there is none.
 pub const CELLS_REPORTING: &str = "CellsReporting";
+
+/// Reason of [`CELLS_REPORTING`] and of an unknown [`AVAILABLE`]: a cell cannot be reached.
+pub const CELL_UNREACHABLE: &str = "CellUnreachable";
+/// Reason of [`CELLS_REPORTING`]: a cell has not applied the deployment.
+pub const CELL_NOT_APPLIED: &str = "CellNotApplied";
+/// Reason of [`CELLS_REPORTING`]: a cell has applied the deployment, and there is no status of it.
+pub const CELL_NOT_REPORTED: &str = "CellNotReported";
+/// Reason of [`CELLS_REPORTING`] and of an unknown [`AVAILABLE`]: no cell fits the deployment.
+pub const NO_MATCHING_CELL: &str = "NoMatchingCell";
 
 /// Desired state of a WorkloadDeployment.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
