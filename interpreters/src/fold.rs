@@ -3,14 +3,21 @@
 //! [`StatusFold`] is a value keyed by cell. Its merge is commutative, associative and idempotent: folding groups of
 //! cells first and then the groups gives the same value, and so the same bytes. [`StatusFold::render`] reads it
 //! together with the object that the status is for, whose former status is the memory of cells that are silent.
+//!
+//! Who knows more than the items say, [marks](StatusFold::mark) the cells that cannot be reached and names those that are
+//! [expected](StatusFold::expect), or [proves](no_matching_cell) that no cell is meant at all. `AggregateStatus` never does.
 
+mod available;
 mod canonical;
 mod condition;
 mod entry;
 mod join;
 mod known;
+mod marks;
+mod nowhere;
 mod render;
 mod report;
+mod reporting;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -22,7 +29,10 @@ use serde::de::{Deserializer as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::cursor::{Cursor, OtherForm};
+use marks::Marks;
 
+pub use marks::Unreachable;
+pub use nowhere::no_matching_cell;
 pub(crate) use report::Report;
 
 /// The name under which an item is kept that names no cell.
@@ -33,6 +43,8 @@ const UNNAMED: &str = "unnamed";
 pub struct StatusFold<'a> {
     /// Sorted by name, each cell once.
     cells: Vec<Named<'a>>,
+    /// Each of them is among the cells.
+    marks: Marks<'a>,
 }
 
 /// What a cell says, with its name.
@@ -113,14 +125,20 @@ impl<'a> StatusFold<'a> {
             cells.dedup_by(|(less, _), (most, _)| less == most);
             cells.reverse();
         }
-        Self { cells }
+        Self {
+            cells,
+            marks: Marks::default(),
+        }
     }
 
     /// Both together.
     #[must_use]
     pub fn merge(mut self, other: Self) -> Self {
         self.cells.extend(other.cells);
-        Self::of(self.cells)
+        Self {
+            marks: self.marks.merge(other.marks),
+            ..Self::of(self.cells)
+        }
     }
 }
 
@@ -217,6 +235,9 @@ pub struct Template<'a> {
     pub min_replicas: Option<i32>,
     /// `spec.replicas`.
     pub replicas: Option<i32>,
-    /// `status` as JSON.
+    /// `status` as JSON. It is the hub's, of which no cell was marked.
     pub status: Option<&'a str>,
+    /// The conditions that are shown where the result goes, if that is not the object itself. A time that the hub's status
+    /// does not give is theirs while the status of the condition stays.
+    pub shown: &'a [api::Condition],
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use api::condition::{MESSAGE_MAX, REASON_MAX, TYPE_MAX};
+use jiff::Timestamp;
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
@@ -121,6 +122,23 @@ impl<'a> Conditions<'a> {
             Self::Listed(conditions) => conditions.iter().all(Condition::is_valid),
         }
     }
+}
+
+/// A time as a condition has it: in whole seconds.
+pub(super) fn time<'a>(at: Timestamp) -> Cow<'a, str> {
+    let seconds = Timestamp::from_second(at.as_second()).unwrap_or(at);
+    seconds.to_string().into()
+}
+
+/// Since when the condition of this type is shown with this status, if it is.
+pub(super) fn shown_since<'a>(
+    shown: &[api::Condition],
+    type_: &str,
+    status: api::ConditionStatus,
+) -> Option<Cow<'a, str>> {
+    api::condition::find(shown, type_)
+        .filter(|condition| condition.status == status)
+        .map(|condition| time(condition.last_transition_time.0))
 }
 
 /// Reads conditions in the form in which the fold writes them, and gives how they are written.

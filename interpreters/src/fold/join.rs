@@ -29,7 +29,10 @@ pub(super) fn sum(known: &[Known<'_, '_>]) -> Counters {
 
 /// One condition per type, sorted by type. `Available` holds where any cell has it, every other type is as bad as its
 /// worst cell. The first cell by name that has the joined status gives reason and message.
-pub(super) fn join<'a>(known: &[Known<'_, 'a>], former: &[Condition<'a>]) -> Vec<Condition<'a>> {
+pub(super) fn join<'k, 'a: 'k>(
+    known: impl IntoIterator<Item = &'k Known<'k, 'a>>,
+    former: &[Condition<'a>],
+) -> Vec<Condition<'a>> {
     let mut deciding: BTreeMap<&str, (&str, &Condition<'a>)> = BTreeMap::new();
     for cell in known {
         for condition in cell.conditions.iter() {

@@ -2,43 +2,36 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
-use api::ConditionStatus;
-use api::condition::MESSAGE_MAX;
-use api::workload_deployment::CELLS_REPORTING;
 use jiff::Timestamp;
 
+use super::available::rest_on_reachable;
 use super::condition::Condition;
 use super::entry::CellEntry;
-use super::join::{find, join, sum, truncated};
+use super::join::{find, join, sum};
 use super::known::{Assigned, Known, Said, are_of, is_current, shares};
 use super::report::{CellMemory, Counters, Generations, Report};
-use super::{Silence, StatusFold, Template};
+use super::{StatusFold, Template};
 use crate::raw::same;
 
-const CELL_NOT_APPLIED: &str = "CellNotApplied";
-const CELL_NOT_REPORTED: &str = "CellNotReported";
-/// Characters that are left to what is said of one cell, however many there are.
-const SENTENCE: usize = 96;
-/// Between what is said of two cells.
-const SEPARATOR: &str = "; ";
-
 /// The status that is written.
-struct Status<'f, 'a> {
-    cells: Vec<CellEntry<'f, 'a>>,
-    conditions: Vec<Condition<'a>>,
-    counters: Counters,
-    observed_generation: Option<i64>,
+pub(super) struct Status<'f, 'a> {
+    pub(super) cells: Vec<CellEntry<'f, 'a>>,
+    pub(super) conditions: Vec<Condition<'a>>,
+    pub(super) counters: Counters,
+    pub(super) observed_generation: Option<i64>,
     /// Fields that the fold does not know.
-    others: Option<&'f BTreeMap<Cow<'a, str>, &'a str>>,
+    pub(super) others: Option<&'f BTreeMap<Cow<'a, str>, &'a str>>,
     /// The fold's own condition, which stands last.
-    cells_reporting: Option<Condition<'a>>,
+    pub(super) cells_reporting: Option<Condition<'a>>,
 }
 
 impl<'a> StatusFold<'a> {
     /// The status of `template` as JSON, its fields in alphabetical order. `None` when no cell is known: then the status
-    /// is left as it is. `now` is the time of a condition that begins with this call.
+    /// is left as it is. `now` is the time of a condition that begins with this call; what a [mark](Self::mark) begins has
+    /// the time of the mark.
+    ///
+    /// Nothing but items, and the status as it was rendered from them, give that status again, byte by byte.
     pub fn render(&self, template: &Template<'a>, now: Timestamp) -> Option<String> {
         let former = template.status.and_then(Report::parse);
         let mut text = Vec::new();
@@ -96,13 +89,13 @@ impl<'a> StatusFold<'a> {
         let observed_generation =
             translate(carried, current, former.generations.observed_generation);
 
+        let formers = &former.conditions;
         let single = known.len() == 1;
         let mut conditions = if single {
             first.conditions.clone().into_owned()
         } else {
-            join(&known, &former.conditions)
+            join(&known, formers)
         };
-        let formers = &former.conditions;
         for (index, condition) in conditions.iter_mut().enumerate() {
             // The CRD lets a type stand there twice: then its place tells which of them it is.
             let former = formers
@@ -113,6 +106,19 @@ impl<'a> StatusFold<'a> {
                 condition.observed_generation.is_some(),
                 current && known.iter().all(|cell| cell.judged(&condition.type_)),
                 former.and_then(|former| former.observed_generation),
+            );
+        }
+
+        let cells_reporting = self.cells_reporting(former, template.shown, now);
+        if let Some(reporting) = &cells_reporting {
+            let (marks, shown) = (&self.marks, template.shown);
+            rest_on_reachable(
+                &mut conditions,
+                &known,
+                marks,
+                formers,
+                shown,
+                &reporting.message,
             );
         }
 
@@ -143,7 +149,7 @@ impl<'a> StatusFold<'a> {
             counters: sum(&known),
             observed_generation,
             others: first.whole.filter(|_| single).map(|whole| &whole.others),
-            cells_reporting: self.cells_reporting(former, now),
+            cells_reporting,
         };
         Some(then(status))
     }
@@ -172,61 +178,11 @@ impl<'a> StatusFold<'a> {
         }
         cells
     }
-
-    /// The condition that names the silent cells, while there are any. Its time stays while it stays False.
-    fn cells_reporting(&self, former: &Report<'a>, now: Timestamp) -> Option<Condition<'a>> {
-        let silent = self
-            .cells
-            .iter()
-            .filter_map(|(name, cell)| Some((name, cell.silence.as_ref()?)));
-        let silent: Vec<_> = silent.collect();
-        let not_applied =
-            |(_, silence): &(_, &Silence<'_>)| matches!(silence, Silence::NotApplied { .. });
-        let reason = if silent.iter().any(not_applied) {
-            CELL_NOT_APPLIED
-        } else {
-            CELL_NOT_REPORTED
-        };
-        // However long the message of one cell is, every cell is named; of very many, those for which there is room.
-        let longest = MESSAGE_MAX
-            .checked_div(silent.len())?
-            .saturating_sub(SEPARATOR.len())
-            .max(SENTENCE);
-        let sentences: Vec<_> = silent
-            .into_iter()
-            .map(|(name, silence)| match silence {
-                Silence::NotApplied { message } if message.is_empty() => {
-                    format!("{name}: not applied yet")
-                }
-                Silence::NotApplied { message } => format!("{name}: not applied: {message}"),
-                Silence::NotReported => format!("{name}: no status reported"),
-            })
-            .map(|sentence| truncated(sentence.into(), longest))
-            .collect();
-        let since = former
-            .cells_reporting
-            .as_ref()
-            .filter(|former| former.status == ConditionStatus::False)
-            .map(|former| former.last_transition_time.clone());
-        let begins_now = || {
-            Timestamp::from_second(now.as_second())
-                .unwrap_or(now)
-                .to_string()
-        };
-        Some(Condition {
-            last_transition_time: since.unwrap_or_else(|| begins_now().into()),
-            message: joined(&sentences).into(),
-            observed_generation: None,
-            reason: reason.into(),
-            status: ConditionStatus::False,
-            type_: CELLS_REPORTING.into(),
-        })
-    }
 }
 
 impl<'f, 'a> Status<'f, 'a> {
     /// Appends the status as JSON.
-    fn write(self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+    pub(super) fn write(self, out: &mut Vec<u8>) -> serde_json::Result<()> {
         out.push(b'{');
         for (index, (name, field)) in self.fields().into_iter().enumerate() {
             if index > 0 {
@@ -329,27 +285,6 @@ fn write_cells(cells: &[CellEntry<'_, '_>], out: &mut Vec<u8>) -> serde_json::Re
     }
     out.push(b']');
     Ok(())
-}
-
-/// As many of the sentences as there is room for, and how many more there are.
-fn joined(sentences: &[Cow<'_, str>]) -> String {
-    const MORE: usize = 32;
-    let mut message = String::new();
-    let mut characters = 0;
-    for (index, sentence) in sentences.iter().enumerate() {
-        characters += sentence.chars().count() + SEPARATOR.len();
-        if characters > MESSAGE_MAX - MORE && index + 1 < sentences.len()
-            || characters > MESSAGE_MAX + SEPARATOR.len()
-        {
-            let _ = write!(message, "{SEPARATOR}and {} more", sentences.len() - index);
-            break;
-        }
-        if index > 0 {
-            message.push_str(SEPARATOR);
-        }
-        message.push_str(sentence);
-    }
-    message
 }
 
 /// What the former status remembers of each cell, sorted by name.

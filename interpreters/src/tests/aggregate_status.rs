@@ -2,6 +2,7 @@
 
 mod shares;
 mod twice;
+mod unreachable;
 
 use serde_json::{Value, json};
 

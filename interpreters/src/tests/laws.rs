@@ -4,6 +4,7 @@
 
 mod cells;
 mod generate;
+mod marks;
 mod schema;
 
 use std::collections::BTreeMap;
@@ -38,19 +39,19 @@ const HELPERS: [&str; 4] = [
     "resourceTemplateGeneration",
 ];
 
-fn config() -> ProptestConfig {
+fn config(usual: u32) -> ProptestConfig {
     let asked = env::var("PROPTEST_CASES")
         .ok()
         .and_then(|cases| cases.parse().ok());
     ProptestConfig {
-        cases: asked.unwrap_or(CASES),
+        cases: asked.unwrap_or(usual),
         failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
         ..ProptestConfig::default()
     }
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(config(CASES))]
 
     #[test]
     fn of_the_fold(history in histories()) {
@@ -94,6 +95,7 @@ fn template<'a>(round: &Round, former: Option<&'a str>) -> Template<'a> {
         min_replicas: round.min_replicas,
         replicas: round.replicas,
         status: former,
+        shown: &[],
     }
 }
 

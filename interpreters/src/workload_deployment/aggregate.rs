@@ -74,6 +74,7 @@ fn template<S>(deployment: &WorkloadDeployment<'_, S>) -> Template<'static> {
         min_replicas: deployment.spec.scale_settings.min_replicas,
         replicas: deployment.spec.replicas,
         status: None,
+        shown: &[],
     }
 }
 

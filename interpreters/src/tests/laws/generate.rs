@@ -20,6 +20,19 @@ pub(super) struct Round {
     pub(super) min_replicas: Option<i32>,
     /// `aggregatedStatus`.
     pub(super) items: Vec<Value>,
+    /// Cells that cannot be reached.
+    pub(super) marks: Vec<Mark>,
+    /// Cells that the object is meant for.
+    pub(super) expected: Vec<&'static str>,
+}
+
+/// What is known of a cell that cannot be reached.
+#[derive(Clone, Debug)]
+pub(super) struct Mark {
+    pub(super) cell: &'static str,
+    /// In seconds since 1970.
+    pub(super) since: i64,
+    pub(super) message: String,
 }
 
 const CELLS: [&str; 4] = ["a", "b", "cell-3", "d"];
@@ -57,32 +70,46 @@ pub(super) fn histories() -> impl Strategy<Value = History> {
         subsequence(CELLS.to_vec(), 0..=3),
         vec(item(), 4),
         prop::bool::weighted(0.05),
+        option::weighted(0.7, marks()),
+        subsequence(CELLS.to_vec(), 0..=2),
     );
     vec(round, 1..4).prop_map(|rounds| {
         let mut generation = 1;
-        let rounds =
-            rounds
-                .into_iter()
-                .map(|(next, replicas, min_replicas, cells, reports, twice)| {
-                    generation += i64::from(next);
-                    let named = cells.into_iter().zip(&reports);
-                    let mut items: Vec<_> =
-                        named.map(|(cell, item)| with_name(cell, item)).collect();
-                    if let (true, Some(first), Some(other)) = (twice, items.first(), reports.last())
-                    {
-                        let same_cell = first["clusterName"].as_str().unwrap_or_default();
-                        items.push(with_name(same_cell, other));
-                    }
-                    Round {
-                        generation,
-                        replicas,
-                        min_replicas,
-                        items,
-                    }
-                });
+        let rounds = rounds.into_iter().map(
+            |(next, replicas, min_replicas, cells, reports, twice, marks, expected)| {
+                generation += i64::from(next);
+                let named = cells.into_iter().zip(&reports);
+                let mut items: Vec<_> = named.map(|(cell, item)| with_name(cell, item)).collect();
+                if let (true, Some(first), Some(other)) = (twice, items.first(), reports.last()) {
+                    let same_cell = first["clusterName"].as_str().unwrap_or_default();
+                    items.push(with_name(same_cell, other));
+                }
+                Round {
+                    generation,
+                    replicas,
+                    min_replicas,
+                    items,
+                    marks: marks.unwrap_or_default(),
+                    expected,
+                }
+            },
+        );
         History {
             rounds: rounds.collect(),
         }
+    })
+}
+
+fn marks() -> impl Strategy<Value = Vec<Mark>> {
+    let told = (1_795_000_000..1_795_000_009_i64, message());
+    (subsequence(CELLS.to_vec(), 1..=3), vec(told, 3)).prop_map(|(cells, told)| {
+        let marks = cells.into_iter().zip(told);
+        let mark = |(cell, (since, message))| Mark {
+            cell,
+            since,
+            message,
+        };
+        marks.map(mark).collect()
     })
 }
 
