@@ -1,0 +1,85 @@
+//! `cluster.karmada.io/v1alpha1` (karmada.md 8.6).
+
+use kube::CustomResource;
+use serde::{Deserialize, Serialize};
+
+use crate::Condition;
+
+/// Condition of a Cluster whose API server answers. It turns False 35 s after the last answer where connections are refused,
+/// 80 s after it where they hang (karmada.md 12, 6).
+pub const READY: &str = "Ready";
+
+/// A cell, as the hub knows it. Cluster-scoped; its name is the name of the cell.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[kube(
+    group = "cluster.karmada.io",
+    version = "v1alpha1",
+    kind = "Cluster",
+    plural = "clusters",
+    schema = "disabled",
+    no_spec,
+    derive = "PartialEq",
+    status = "ClusterStatus"
+)]
+pub struct ClusterSpec {}
+
+/// What Karmada knows of a cell.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub struct ClusterStatus {
+    /// What holds of the cell.
+    #[serde(default)]
+    pub conditions: Vec<Condition>,
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::Resource;
+    use serde_json::json;
+
+    use super::*;
+    use crate::condition;
+
+    #[test]
+    fn a_cell_that_is_cut_off_can_be_read() {
+        assert_eq!(
+            Cluster::url_path(&(), None),
+            "/apis/cluster.karmada.io/v1alpha1/clusters"
+        );
+        let cluster: Cluster = serde_json::from_value(json!({
+            "apiVersion": "cluster.karmada.io/v1alpha1",
+            "kind": "Cluster",
+            "metadata": {"name": "dfw1", "labels": {"topology.datum.net/city-code": "DFW"}},
+            "spec": {
+                "syncMode": "Push", "apiEndpoint": "https://127.0.0.1:6443", "id": "c1",
+                "taints": [{"key": "cluster.karmada.io/not-ready", "effect": "NoSchedule", "timeAdded": "2026-11-21T10:00:35Z"}],
+            },
+            "status": {
+                "kubernetesVersion": "v1.35.4",
+                "apiEnablements": [{"groupVersion": "compute.datumapis.com/v1alpha", "resources": [{"kind": "Instance", "name": "instances"}]}],
+                "conditions": [{
+                    "type": "Ready", "status": "False", "reason": "ClusterNotReachable",
+                    "message": "cluster is not reachable", "lastTransitionTime": "2026-11-21T10:00:35Z",
+                }],
+                "nodeSummary": {},
+            },
+        }))
+        .unwrap();
+        let conditions = cluster.status.unwrap().conditions;
+        let ready = condition::find(&conditions, READY).unwrap();
+        assert!(ready.is_false());
+        assert_eq!(
+            ready.last_transition_time.0.to_string(),
+            "2026-11-21T10:00:35Z"
+        );
+    }
+
+    #[test]
+    fn a_cell_that_has_just_joined_has_no_status() {
+        let cluster: Cluster = serde_json::from_value(json!({
+            "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "dfw1"},
+            "spec": {"syncMode": "Push"},
+        }))
+        .unwrap();
+        assert_eq!(cluster.status, None);
+    }
+}
