@@ -1,4 +1,4 @@
-//! The parts of `networking.datumapis.com/v1alpha` that are used (platform.md 5.3, 5.4). Fields that are not listed are
+//! The parts of `networking.datumapis.com/v1alpha` that are used (platform.md 5.3, 5.4, 5.6). Fields that are not listed are
 //! tolerated when they are read.
 
 use std::collections::BTreeMap;
@@ -50,6 +50,20 @@ pub struct LocationBindingStatus {
     pub conditions: Vec<Condition>,
 }
 
+/// A network that instances are attached to. Only that it exists, and its metadata, are used.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[kube(
+    group = "networking.datumapis.com",
+    version = "v1alpha",
+    kind = "Network",
+    plural = "networks",
+    namespaced,
+    schema = "disabled",
+    no_spec,
+    derive = "PartialEq"
+)]
+pub struct NetworkSpec {}
+
 #[cfg(test)]
 mod tests {
     use kube::Resource;
@@ -77,5 +91,23 @@ mod tests {
         assert_eq!(binding.spec.location_ref.name, "dfw1");
         assert_eq!(binding.spec.topology[CITY_CODE], "DFW");
         assert_eq!(binding.status, None);
+    }
+
+    #[test]
+    fn a_network_needs_nothing_but_its_metadata() {
+        assert_eq!(
+            Network::url_path(&(), Some("default")),
+            "/apis/networking.datumapis.com/v1alpha/namespaces/default/networks"
+        );
+        let network: Network = serde_json::from_value(json!({
+            "apiVersion": "networking.datumapis.com/v1alpha",
+            "kind": "Network",
+            "metadata": {"name": "default", "namespace": "default", "uid": "n1"},
+            "spec": {"ipam": {"mode": "Auto"}, "ipFamilies": ["IPv6"], "mtu": 1460},
+            "status": {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "Pending",
+                "message": "Waiting for controller", "lastTransitionTime": "1970-01-01T00:00:00Z"}]},
+        }))
+        .unwrap();
+        assert_eq!(network.metadata.uid.as_deref(), Some("n1"));
     }
 }
