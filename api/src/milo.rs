@@ -1,5 +1,5 @@
-//! The parts of Milo's API that are used: where projects are (platform.md 1.1, 1.2) and what a request says of its project
-//! (platform.md 2.1). Fields that are not listed are tolerated when they are read.
+//! The parts of Milo's API that are used: where projects are (platform.md 1.1, 1.2), whether they are suspended (platform.md 1.8)
+//! and what a request says of its project (platform.md 2.1). Fields that are not listed are tolerated when they are read.
 
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
@@ -11,6 +11,10 @@ pub const RESOURCE_MANAGER_GROUP: &str = "resourcemanager.miloapis.com";
 
 /// Condition of a Project whose API can be used.
 pub const READY: &str = "Ready";
+/// Condition of a Project which refuses to create and to update, while it is True. Reads and deletes go on.
+pub const SUSPENDED: &str = "Suspended";
+/// The cause, in the details of a 403, of what a suspended project refuses.
+pub const PROJECT_SUSPENDED: &str = "ProjectSuspended";
 /// Condition of a ProjectControlPlane whose API can be used.
 pub const CONTROL_PLANE_READY: &str = "ControlPlaneReady";
 
@@ -63,6 +67,7 @@ pub struct ConditionsStatus {
 mod tests {
     use kube::Resource;
     use kube::api::ObjectMeta;
+    use kube::core::Status;
     use serde_json::json;
 
     use super::*;
@@ -88,16 +93,35 @@ mod tests {
             "metadata": {"name": "p1"},
             "spec": {"ownerRef": {"kind": "Organization", "name": "o"}},
             "status": {
-                "conditions": [{
-                    "type": "Ready", "status": "Unknown", "reason": "Unknown",
-                    "message": "Waiting for control plane to reconcile", "lastTransitionTime": "1970-01-01T00:00:00Z",
-                }],
-                "suspensions": [],
+                "conditions": [
+                    {
+                        "type": "Ready", "status": "Unknown", "reason": "Unknown",
+                        "message": "Waiting for control plane to reconcile", "lastTransitionTime": "1970-01-01T00:00:00Z",
+                    },
+                    {
+                        "type": "Suspended", "status": "True", "reason": "Suspended", "message": "",
+                        "lastTransitionTime": "2026-11-21T10:00:00Z",
+                    },
+                ],
+                "suspensions": [{"reason": "Fraud", "suspendedAt": "2026-11-21T10:00:00Z", "reinstateAuthority": "staff"}],
             },
         }))
         .unwrap();
         let status = project.status.unwrap();
         assert!(!condition::is_true(&status.conditions, READY));
+        assert!(condition::is_true(&status.conditions, SUSPENDED));
+    }
+
+    #[test]
+    fn what_a_suspended_project_refuses_names_the_cause() {
+        let refused: Status = serde_json::from_value(json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "Forbidden", "code": 403,
+            "message": "project p1 is suspended",
+            "details": {"causes": [{"reason": "ProjectSuspended", "message": "project p1 is suspended"}]},
+        }))
+        .unwrap();
+        let causes = refused.details.unwrap().causes;
+        assert!(causes.iter().any(|cause| cause.reason == PROJECT_SUSPENDED));
     }
 
     #[test]
