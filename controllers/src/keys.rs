@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use api::ProjectName;
+use api::{HubNamespace, ProjectName};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use planes::queue::Key;
 
 /// An object of a project's API server.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -32,9 +33,39 @@ impl ProjectKey {
     }
 }
 
+impl Key for ProjectKey {
+    type Group = ProjectName;
+
+    fn group(&self) -> &ProjectName {
+        &self.project
+    }
+}
+
 impl fmt::Debug for ProjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}", self.project, self.namespace, self.name)
+    }
+}
+
+/// A namespace on the hub.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct HubKey {
+    /// Whose it is; nothing where its labels do not say so.
+    pub(crate) project: Option<ProjectName>,
+    pub(crate) namespace: HubNamespace,
+}
+
+impl Key for HubKey {
+    type Group = Option<ProjectName>;
+
+    fn group(&self) -> &Option<ProjectName> {
+        &self.project
+    }
+}
+
+impl fmt::Debug for HubKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.namespace)
     }
 }
 
@@ -52,6 +83,14 @@ impl ObjectKey {
             namespace: metadata.namespace.clone().unwrap_or_default(),
             name: metadata.name.clone().unwrap_or_default(),
         }
+    }
+}
+
+impl Key for ObjectKey {
+    type Group = ();
+
+    fn group(&self) -> &() {
+        &()
     }
 }
 

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Clock;
 use crate::federator::Federator;
-use crate::keys::ProjectKey;
+use crate::keys::{HubKey, ProjectKey};
 use crate::objects::{controller_name, deployment_name};
 use crate::policy::PolicyController;
 use crate::projector::{Projector, Unidentified, projection_of};
@@ -44,7 +44,7 @@ pub struct Config {
 struct Queues {
     workload: Queue<ProjectKey>,
     federator: Queue<ProjectKey>,
-    policy: Queue<HubNamespace>,
+    policy: Queue<HubKey>,
     projector: Queue<ProjectKey>,
 }
 
@@ -138,7 +138,10 @@ fn follow_project(
             if let Some(hub_namespace) = recorded_hub_namespace(metadata) {
                 // Instances on the hub may have waited for their owner.
                 add_instances_of(&hub, &queues, &hub_namespace, &key.name);
-                queues.policy.add(hub_namespace);
+                queues.policy.add(HubKey {
+                    project: Some(name.clone()),
+                    namespace: hub_namespace,
+                });
             }
             queues.federator.add(key);
         }
@@ -220,7 +223,10 @@ impl HubFollowers {
                 else {
                     return;
                 };
-                queues.policy.add(namespace);
+                queues.policy.add(HubKey {
+                    project: project(metadata),
+                    namespace,
+                });
                 if let Some((project, upstream)) = identity(metadata) {
                     add_deployments_of(&projects, &queues, &project, &upstream);
                 }
@@ -230,10 +236,8 @@ impl HubFollowers {
             let (hub, queues) = (Arc::clone(hub), queues.clone());
             move |metadata| {
                 let namespace = metadata.namespace.as_deref().unwrap_or_default();
-                if let Ok(namespace) = HubNamespace::new(namespace) {
-                    queues.policy.add(namespace);
-                }
                 // Of a namespace that is not known yet, the Namespace's own event comes.
+                add_policies_of(&hub, &queues, namespace);
                 if let Some((project, upstream)) = identity_of(&hub, namespace) {
                     let name = metadata.name.as_deref().unwrap_or_default();
                     queues
@@ -246,9 +250,7 @@ impl HubFollowers {
             let (hub, projects, queues) = (Arc::clone(hub), Arc::clone(projects), queues.clone());
             move |metadata| {
                 let namespace = metadata.namespace.as_deref().unwrap_or_default();
-                if let Ok(namespace) = HubNamespace::new(namespace) {
-                    queues.policy.add(namespace);
-                }
+                add_policies_of(&hub, &queues, namespace);
                 // New deployments wait for their policy.
                 if let Some((project, upstream)) = identity_of(&hub, namespace) {
                     add_deployments_of(&projects, &queues, &project, &upstream);
@@ -288,13 +290,29 @@ fn recorded_hub_namespace(deployment: &ObjectMeta) -> Option<HubNamespace> {
 
 /// Project and project namespace that a hub namespace belongs to, where its labels say so.
 fn identity(namespace: &ObjectMeta) -> Option<(ProjectName, String)> {
+    let upstream = namespace.labels.as_ref()?.get(labels::UPSTREAM_NAMESPACE)?;
+    Some((project(namespace)?, upstream.clone()))
+}
+
+/// The project that a hub namespace belongs to, where its labels say so.
+fn project(namespace: &ObjectMeta) -> Option<ProjectName> {
     let labels = namespace.labels.as_ref()?;
-    let project = ProjectName::from_label(labels.get(labels::UPSTREAM_CLUSTER_NAME)?).ok()?;
-    Some((project, labels.get(labels::UPSTREAM_NAMESPACE)?.clone()))
+    ProjectName::from_label(labels.get(labels::UPSTREAM_CLUSTER_NAME)?).ok()
 }
 
 fn identity_of(hub: &Hub, namespace: &str) -> Option<(ProjectName, String)> {
     identity(hub.namespaces.get("", namespace).ok()??.meta())
+}
+
+fn add_policies_of(hub: &Hub, queues: &Queues, namespace: &str) {
+    if let Ok(Some(known)) = hub.namespaces.get("", namespace)
+        && let Ok(namespace) = HubNamespace::new(namespace)
+    {
+        queues.policy.add(HubKey {
+            project: project(known.meta()),
+            namespace,
+        });
+    }
 }
 
 fn add_deployments_of(

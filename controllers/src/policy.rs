@@ -13,6 +13,7 @@ use planes::Outcome;
 use serde_json::json;
 
 use crate::ReconcileError;
+use crate::keys::HubKey;
 use crate::objects::{describe, is_terminating, label};
 use crate::watched::{Hub, Projects};
 use crate::wiring::Controller;
@@ -32,33 +33,38 @@ pub(crate) struct PolicyController {
 
 impl Controller for PolicyController {
     const NAME: &'static str = "policy";
-    type Key = HubNamespace;
+    type Key = HubKey;
 
     /// Reconciles all policies of one hub namespace.
-    async fn reconcile(&self, key: HubNamespace) -> Result<Outcome, ReconcileError> {
-        let Some(namespace) = self.hub.namespaces.get("", key.as_str())? else {
+    async fn reconcile(&self, key: HubKey) -> Result<Outcome, ReconcileError> {
+        let hub_namespace = &key.namespace;
+        let Some(namespace) = self.hub.namespaces.get("", hub_namespace.as_str())? else {
             return Ok(Outcome::Gone);
         };
         let Some(project) = label(namespace.as_ref(), labels::UPSTREAM_CLUSTER_NAME) else {
             // Not one of the federator's namespaces.
-            return Ok(Outcome::Settled);
+            return Ok(Outcome::Gone);
         };
         if is_terminating(namespace.as_ref()) {
             return Ok(Outcome::Settled);
         }
-        let project = ProjectName::from_label(project)
-            .map_err(ReconcileError::identity(describe(namespace.as_ref())))?;
+        let project = ProjectName::from_label(project);
+        if key.project.as_ref() != project.as_ref().ok() {
+            // The labels said something else, or another project has named it. Whoever they name now has a key.
+            return Ok(Outcome::Gone);
+        }
+        let project = project.map_err(ReconcileError::identity(describe(namespace.as_ref())))?;
         let upstream = label(namespace.as_ref(), labels::UPSTREAM_NAMESPACE)
             .ok_or(IdentityError::LabelMissing {
                 label: labels::UPSTREAM_NAMESPACE,
             })
             .map_err(ReconcileError::identity(describe(namespace.as_ref())))?;
         let plan = plan(&Observed {
-            namespace: &key,
-            needed: &self.needed(&key, &project, upstream)?,
-            policies: &self.hub.policies.list(key.as_str())?,
+            namespace: hub_namespace,
+            needed: &self.needed(hub_namespace, &project, upstream)?,
+            policies: &self.hub.policies.list(hub_namespace.as_str())?,
         });
-        self.execute(&key, plan).await?;
+        self.execute(hub_namespace, plan).await?;
         Ok(Outcome::Settled)
     }
 }

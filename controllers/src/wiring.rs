@@ -1,13 +1,12 @@
 //! How caches, queues and controllers are put together.
 
 use std::fmt::Debug;
-use std::hash::Hash;
 use std::sync::Arc;
 
 use kube::core::DeserializeGuard;
 use kube::{Api, Client, Resource};
 use planes::cache::Follower;
-use planes::queue::Workers;
+use planes::queue::{Key, Limits, Workers};
 use planes::{Cache, Outcome, Tasks};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
@@ -15,15 +14,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ReconcileError;
 
-/// Reconciliations of one controller at a time.
-const CONCURRENCY: usize = 4;
-
 /// Brings one key to what is wanted of it.
 pub(crate) trait Controller: Send + Sync + 'static {
     /// Names the controller in field managers, logs and metrics.
     const NAME: &'static str;
     /// What the controller's queue holds.
-    type Key: Clone + Debug + Eq + Hash + Send + Sync + 'static;
+    type Key: Key;
 
     /// Observes, plans and executes. What fails is tried again.
     fn reconcile(
@@ -118,7 +114,7 @@ impl<'a> Wiring<'a> {
                 let controller = Arc::clone(&controller);
                 async move { controller.reconcile(key).await }
             };
-            workers.run(CONCURRENCY, ready, stop, reconcile).await
+            workers.run(Limits::default(), ready, stop, reconcile).await
         });
     }
 

@@ -1,27 +1,58 @@
 //! The work queue: every watch of a controller adds keys, workers reconcile them.
 //!
-//! A key waits at most once, is never reconciled twice at a time, and backs off by itself when it fails.
+//! A key waits at most once, is never reconciled twice at a time, and backs off by itself when it fails. Keys belong to
+//! groups, such as the objects of one project, which take turns: one that has much to do, or whose API server is slow, does
+//! not delay the others.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+mod failures;
+mod group;
+mod state;
+mod timers;
+
 use std::fmt::{Debug, Display};
 use std::hash::Hash;
 use std::time::Duration;
 
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-use tokio_util::time::{DelayQueue, delay_queue};
-use tracing::{Instrument, debug, info_span, warn};
+use tracing::{Instrument, info_span};
 
 use crate::metrics::{ControllerLabels, Metrics, ReconcileLabels};
+use state::State;
 
-/// Wait after the first failure; it doubles with each further one.
-const BACKOFF_MIN: Duration = Duration::from_millis(50);
-/// Longest wait after a failure.
-const BACKOFF_MAX: Duration = Duration::from_mins(1);
-/// How long a settled key rests before it is looked at again without an event: the net below the watches.
-const RESYNC: Duration = Duration::from_mins(10);
+/// Messages that are taken in before keys are given out again.
+const MESSAGES: usize = 256;
+
+/// What is reconciled, as a rule the name of an object.
+pub trait Key: Clone + Debug + Eq + Hash + Send + Sync + 'static {
+    /// Names what the key has in common with others that may be slow, or fail, together with it.
+    type Group: Clone + Debug + Eq + Hash + Send + Sync + 'static;
+
+    /// The group of the key. It is always the same.
+    fn group(&self) -> &Self::Group;
+}
+
+/// How many reconciliations of one controller may be under way.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Of all groups together.
+    pub concurrency: usize,
+    /// Of one group.
+    pub per_group: usize,
+}
+
+impl Default for Limits {
+    /// A reconciliation mostly waits for answers, so that 64 are no load for this process. Four at a time are no load for
+    /// one API server either, and a small part of the places, should it hang.
+    fn default() -> Self {
+        Self {
+            concurrency: 64,
+            per_group: 4,
+        }
+    }
+}
 
 /// How a reconciliation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,17 +61,23 @@ pub enum Outcome {
     Settled,
     /// Something is pending that no watch may tell of: look again after this time.
     Again(Duration),
-    /// The object does not exist; the key is forgotten.
+    /// The object does not exist, or is not ours to work on: the key is forgotten, and not looked at again by itself.
     Gone,
 }
 
 /// Where watches add keys. Cheap to clone.
 #[derive(Debug)]
-pub struct Queue<K> {
-    sender: UnboundedSender<K>,
+pub struct Queue<K: Key> {
+    sender: UnboundedSender<Message<K>>,
 }
 
-impl<K> Clone for Queue<K> {
+#[derive(Debug)]
+enum Message<K: Key> {
+    Add(K),
+    Forget(K::Group),
+}
+
+impl<K: Key> Clone for Queue<K> {
     fn clone(&self) -> Self {
         Self {
             sender: self.sender.clone(),
@@ -48,7 +85,7 @@ impl<K> Clone for Queue<K> {
     }
 }
 
-impl<K> Queue<K> {
+impl<K: Key> Queue<K> {
     /// A queue and the end at which its keys are worked off. `controller` names it in logs and metrics.
     pub fn new(controller: &'static str, metrics: &Metrics) -> (Self, Workers<K>) {
         let (sender, receiver) = mpsc::unbounded_channel();
@@ -62,34 +99,41 @@ impl<K> Queue<K> {
         )
     }
 
-    /// Asks for a reconciliation of this key, as soon as a worker is free.
+    /// Asks for a reconciliation of this key, as soon as it is the turn of its group.
     pub fn add(&self, key: K) {
+        self.send(Message::Add(key));
+    }
+
+    /// Forgets all keys of a group that have been added so far: it is not worked on any more. What is under way ends, and
+    /// has no consequences here.
+    pub fn forget(&self, group: &K::Group) {
+        self.send(Message::Forget(group.clone()));
+    }
+
+    fn send(&self, message: Message<K>) {
         // Without a receiver the process is stopping.
-        let _ = self.sender.send(key);
+        let _ = self.sender.send(message);
     }
 }
 
 /// Works off the keys of a [`Queue`].
 #[derive(Debug)]
-pub struct Workers<K> {
+pub struct Workers<K: Key> {
     controller: &'static str,
     metrics: Metrics,
-    receiver: UnboundedReceiver<K>,
+    receiver: UnboundedReceiver<Message<K>>,
 }
 
-impl<K> Workers<K>
-where
-    K: Clone + Debug + Eq + Hash + Send + Sync + 'static,
-{
-    /// Reconciles keys, `concurrency` at a time, until `stop`; reconciliations that have begun are finished. No key is
-    /// worked off before `may_write`, but keys gather from the start.
+impl<K: Key> Workers<K> {
+    /// Reconciles keys, as many at a time as the limits allow, until `stop`; reconciliations that have begun are finished.
+    /// No key is worked off before `may_write`, but keys gather from the start.
     ///
     /// # Errors
     ///
     /// When a reconciliation panics.
     pub async fn run<F, Fut, E>(
         mut self,
-        concurrency: usize,
+        limits: Limits,
         may_write: CancellationToken,
         stop: CancellationToken,
         reconcile: F,
@@ -99,28 +143,36 @@ where
         Fut: Future<Output = Result<Outcome, E>> + Send + 'static,
         E: Display + Send + 'static,
     {
-        let mut state = State::<K>::default();
+        let mut state = State::<K>::new(self.controller, limits);
         let mut running = JoinSet::new();
+        let mut messages = Vec::new();
         loop {
-            while may_write.is_cancelled() && running.len() < concurrency {
+            state.expire(Instant::now());
+            while may_write.is_cancelled() && running.len() < limits.concurrency {
                 let Some(key) = state.take() else { break };
                 let span = info_span!("reconcile", controller = self.controller, ?key);
-                let work = reconcile(key.clone());
+                let work = reconcile(K::clone(&key));
                 let begin = Instant::now();
                 running.spawn(async move { (key, begin, work.await) }.instrument(span));
             }
-            self.show_depth(&state);
+            self.show(&state);
+            let timer = state.next_timer();
             tokio::select! {
                 () = stop.cancelled() => break,
                 () = may_write.cancelled(), if !may_write.is_cancelled() => {}
-                Some(key) = self.receiver.recv() => state.add(key),
-                Some(expired) = futures::StreamExt::next(&mut state.waiting), if !state.waiting.is_empty() => {
-                    state.expired(expired.into_inner());
+                1.. = self.receiver.recv_many(&mut messages, MESSAGES) => {
+                    for message in messages.drain(..) {
+                        match message {
+                            Message::Add(key) => state.add(key),
+                            Message::Forget(group) => state.forget(&group),
+                        }
+                    }
                 }
+                () = sleep_until(timer.unwrap_or_else(Instant::now)), if timer.is_some() => {}
                 Some(finished) = running.join_next() => {
                     let (key, begin, result) = finished?;
                     self.observe(begin, &result);
-                    state.finished(self.controller, key, result);
+                    state.finished(&key, &result);
                 }
             }
         }
@@ -128,11 +180,11 @@ where
         Ok(())
     }
 
-    fn show_depth(&self, state: &State<K>) {
+    fn show(&self, state: &State<K>) {
         let labels = ControllerLabels {
             controller: self.controller,
         };
-        let depth = i64::try_from(state.ready.len()).unwrap_or(i64::MAX);
+        let depth = i64::try_from(state.ready()).unwrap_or(i64::MAX);
         self.metrics.queue_depth.get_or_create(&labels).set(depth);
     }
 
@@ -153,117 +205,6 @@ where
             .reconciles
             .get_or_create(&ReconcileLabels { controller, result })
             .inc();
-    }
-}
-
-/// Where each key is: ready, being worked off, or waiting for its time.
-struct State<K> {
-    ready: VecDeque<K>,
-    /// The keys in `ready`.
-    is_ready: HashSet<K>,
-    /// Being worked off; the value says whether the key was added meanwhile.
-    running: HashMap<K, bool>,
-    waiting: DelayQueue<K>,
-    waits: HashMap<K, delay_queue::Key>,
-    failures: HashMap<K, Failures>,
-}
-
-struct Failures {
-    count: u32,
-    /// The failure that was reported last.
-    reported: Option<Box<str>>,
-}
-
-impl<K> Default for State<K> {
-    fn default() -> Self {
-        Self {
-            ready: VecDeque::new(),
-            is_ready: HashSet::new(),
-            running: HashMap::new(),
-            waiting: DelayQueue::new(),
-            waits: HashMap::new(),
-            failures: HashMap::new(),
-        }
-    }
-}
-
-impl<K: Clone + Debug + Eq + Hash> State<K> {
-    fn add(&mut self, key: K) {
-        if let Some(again) = self.running.get_mut(&key) {
-            *again = true;
-        } else if self.is_ready.insert(key.clone()) {
-            if let Some(wait) = self.waits.remove(&key) {
-                self.waiting.remove(&wait);
-            }
-            self.ready.push_back(key);
-        }
-    }
-
-    fn expired(&mut self, key: K) {
-        self.waits.remove(&key);
-        self.add(key);
-    }
-
-    fn take(&mut self) -> Option<K> {
-        let key = self.ready.pop_front()?;
-        self.is_ready.remove(&key);
-        self.running.insert(key.clone(), false);
-        Some(key)
-    }
-
-    fn finished<E: Display>(&mut self, controller: &str, key: K, result: Result<Outcome, E>) {
-        let added_meanwhile = self.running.remove(&key).unwrap_or_default();
-        let wait = match result {
-            Ok(outcome) => {
-                self.failures.remove(&key);
-                match outcome {
-                    Outcome::Settled => Some(RESYNC),
-                    Outcome::Again(after) => Some(after),
-                    Outcome::Gone => None,
-                }
-            }
-            Err(error) => Some(self.failed(controller, &key, &error.to_string())),
-        };
-        if added_meanwhile {
-            self.add(key);
-        } else if let Some(wait) = wait {
-            let entry = self.waiting.insert(key.clone(), wait);
-            self.waits.insert(key, entry);
-        }
-    }
-
-    /// The time to wait after this failure. A first one is often only that someone was faster; from the second in a row
-    /// on, each different failure of a key is reported once.
-    fn failed(&mut self, controller: &str, key: &K, error: &str) -> Duration {
-        let (count, reported) = match self.failures.remove(key) {
-            Some(failures) => (failures.count + 1, failures.reported),
-            None => (1, None),
-        };
-        let wait = BACKOFF_MAX.min(BACKOFF_MIN.saturating_mul(1 << (count - 1).min(16)));
-        let reported = match reported {
-            Some(reported) if *reported == *error => Some(reported),
-            former if count == 1 => {
-                debug!(
-                    controller,
-                    ?key,
-                    error,
-                    "reconciliation failed; it is tried again"
-                );
-                former
-            }
-            _ => {
-                warn!(
-                    controller,
-                    ?key,
-                    error,
-                    "reconciliation failed again; it is tried again"
-                );
-                Some(error.into())
-            }
-        };
-        self.failures
-            .insert(key.clone(), Failures { count, reported });
-        wait
     }
 }
 

@@ -1,10 +1,37 @@
 use std::sync::{Arc, Mutex};
 
+use tokio::time::sleep;
+
 use super::*;
+
+mod groups;
+mod turns;
+
+/// An object `a`, or `x/a` of the project `x`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Object {
+    name: &'static str,
+    project: &'static str,
+}
+
+impl From<&'static str> for Object {
+    fn from(name: &'static str) -> Self {
+        let project = name.split_once('/').map_or("", |(project, _)| project);
+        Self { name, project }
+    }
+}
+
+impl Key for Object {
+    type Group = &'static str;
+
+    fn group(&self) -> &&'static str {
+        &self.project
+    }
+}
 
 /// A queue whose reconciliations answer what the test says.
 struct Bench {
-    queue: Queue<&'static str>,
+    queue: Queue<Object>,
     may_write: CancellationToken,
     stop: CancellationToken,
     log: Arc<Mutex<Vec<(&'static str, Duration)>>>,
@@ -26,7 +53,7 @@ where
     let begin = Instant::now();
     let reconcile = {
         let log = Arc::clone(&log);
-        move |key| {
+        move |Object { name: key, .. }| {
             let mut log = log.lock().unwrap();
             log.push((key, begin.elapsed()));
             answer(key, log.len())
@@ -34,7 +61,11 @@ where
     };
     let worker = tokio::spawn({
         let (stop, may_write) = (stop.clone(), may_write.clone());
-        async move { workers.run(concurrency, may_write, stop, reconcile).await }
+        let limits = Limits {
+            concurrency,
+            ..Limits::default()
+        };
+        async move { workers.run(limits, may_write, stop, reconcile).await }
     });
     Bench {
         queue,
@@ -46,6 +77,10 @@ where
 }
 
 impl Bench {
+    fn add(&self, name: &'static str) {
+        self.queue.add(name.into());
+    }
+
     fn open(self) -> Self {
         self.may_write.cancel();
         self
@@ -53,7 +88,7 @@ impl Bench {
 
     /// What was reconciled within this time, and when, in milliseconds.
     async fn after(self, time: Duration) -> Vec<(&'static str, u128)> {
-        tokio::time::sleep(time).await;
+        sleep(time).await;
         self.stop.cancel();
         self.worker.await.unwrap().unwrap();
         let log = self.log.lock().unwrap();
@@ -65,9 +100,9 @@ impl Bench {
 async fn a_key_waits_at_most_once() {
     let bench = bench(1, |_, _| async { Answer::Ok(Outcome::Gone) });
     for key in ["a", "b", "a", "a"] {
-        bench.queue.add(key);
+        bench.add(key);
     }
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    sleep(Duration::from_secs(1)).await;
     bench.may_write.cancel();
     assert_eq!(
         bench.after(Duration::from_secs(1)).await,
@@ -78,14 +113,14 @@ async fn a_key_waits_at_most_once() {
 #[tokio::test(start_paused = true)]
 async fn a_key_that_is_added_while_it_is_worked_off_follows_itself() {
     let slow = |_, _| async {
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        sleep(Duration::from_millis(100)).await;
         Answer::Ok(Outcome::Gone)
     };
     let bench = bench(2, slow).open();
-    bench.queue.add("a");
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    bench.queue.add("a");
-    bench.queue.add("b");
+    bench.add("a");
+    sleep(Duration::from_millis(50)).await;
+    bench.add("a");
+    bench.add("b");
     assert_eq!(
         bench.after(Duration::from_secs(1)).await,
         [("a", 0), ("b", 50), ("a", 100)]
@@ -102,10 +137,10 @@ async fn failures_back_off_by_key_and_an_event_cuts_the_wait_short() {
         }
     })
     .open();
-    bench.queue.add("bad");
-    bench.queue.add("good");
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    bench.queue.add("bad");
+    bench.add("bad");
+    bench.add("good");
+    sleep(Duration::from_millis(200)).await;
+    bench.add("bad");
     let log = bench.after(Duration::from_millis(700)).await;
     // 50 ms after the first, 100 ms after the second; the event at 200 ms is the fourth, 400 ms follow it.
     assert_eq!(
@@ -131,8 +166,8 @@ async fn pending_work_has_a_timer_and_settled_work_is_looked_at_again() {
         })
     })
     .open();
-    bench.queue.add("pending");
-    bench.queue.add("settled");
+    bench.add("pending");
+    bench.add("settled");
     let log = bench.after(Duration::from_secs(601)).await;
     assert_eq!(log.iter().filter(|(key, _)| *key == "pending").count(), 121);
     assert_eq!(log.iter().filter(|(key, _)| *key == "settled").count(), 2);
@@ -141,8 +176,8 @@ async fn pending_work_has_a_timer_and_settled_work_is_looked_at_again() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_worked_off_before_the_process_may_write() {
     let bench = bench(1, |_, _| async { Answer::Ok(Outcome::Gone) });
-    bench.queue.add("a");
-    tokio::time::sleep(Duration::from_mins(1)).await;
+    bench.add("a");
+    sleep(Duration::from_mins(1)).await;
     bench.may_write.cancel();
     assert_eq!(bench.after(Duration::from_secs(1)).await, [("a", 60_000)]);
 }
@@ -150,6 +185,6 @@ async fn nothing_is_worked_off_before_the_process_may_write() {
 #[tokio::test(start_paused = true)]
 async fn a_panic_is_not_swallowed() {
     let bench = bench(1, |_, _| async { panic!("oh") }).open();
-    bench.queue.add("a");
+    bench.add("a");
     assert!(bench.worker.await.unwrap().is_err());
 }

@@ -1,0 +1,148 @@
+//! Which key comes next, without anything that reconciles.
+
+use std::collections::{HashMap, HashSet};
+
+use super::*;
+use crate::queue::group::{RESYNC, rest};
+use crate::queue::state::State;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Numbered {
+    project: u32,
+    object: u32,
+}
+
+impl Key for Numbered {
+    type Group = u32;
+
+    fn group(&self) -> &u32 {
+        &self.project
+    }
+}
+
+const SETTLED: Result<Outcome, String> = Ok(Outcome::Settled);
+const GONE: Result<Outcome, String> = Ok(Outcome::Gone);
+
+fn state() -> State<Numbered> {
+    State::new("test", Limits::default())
+}
+
+fn add(state: &mut State<Numbered>, project: u32, objects: u32) {
+    for object in 0..objects {
+        state.add(Numbered { project, object });
+    }
+}
+
+fn take(state: &mut State<Numbered>) -> Option<Numbered> {
+    state.take().map(|key| *key)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_with_much_to_do_does_not_delay_the_key_of_another() {
+    let mut state = state();
+    add(&mut state, 1, 10_000);
+    for _ in 0..100 {
+        let key = state.take().unwrap();
+        state.finished(&key, &SETTLED);
+    }
+    add(&mut state, 2, 1);
+    let round = [take(&mut state).unwrap(), take(&mut state).unwrap()];
+    assert_eq!(round.map(|key| key.project), [1, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn groups_take_turns() {
+    let mut state = state();
+    for project in 1..=3 {
+        add(&mut state, project, 6);
+    }
+    let taken: Vec<_> = std::iter::from_fn(|| take(&mut state)).collect();
+    let projects: Vec<_> = taken.iter().map(|key| key.project).collect();
+    assert_eq!(projects, [1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3]);
+    let objects: Vec<_> = taken.iter().map(|key| key.object).collect();
+    assert_eq!(objects, [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]);
+    // A place becomes free.
+    state.finished(&Arc::new(taken[1]), &SETTLED);
+    let next = Numbered {
+        project: 2,
+        object: 4,
+    };
+    assert_eq!(take(&mut state), Some(next));
+    assert_eq!(take(&mut state), None);
+    assert_eq!(state.ready(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_thousand_keys_are_each_taken_once_and_leave_nothing() {
+    const PROJECTS: u32 = 3_000;
+    const OBJECTS: u32 = 34;
+    let mut state = state();
+    for _ in 0..2 {
+        for project in 0..PROJECTS {
+            add(&mut state, project, OBJECTS);
+        }
+    }
+    let all = (PROJECTS * OBJECTS) as usize;
+    assert_eq!(state.ready(), all);
+    let (mut taken, mut begun) = (HashSet::new(), HashMap::<u32, usize>::new());
+    while let Some(key) = state.take() {
+        assert!(taken.insert(*key));
+        // Of no group two more are taken than of another.
+        *begun.entry(key.project).or_default() += 1;
+        assert!(begun[&key.project] <= taken.len().div_ceil(PROJECTS as usize));
+        state.finished(&key, &SETTLED);
+    }
+    assert_eq!(taken.len(), all);
+    assert_eq!(state.sizes(), [PROJECTS as usize, all, all]);
+
+    tokio::time::advance(RESYNC).await;
+    state.expire(Instant::now());
+    assert_eq!(state.ready(), all);
+    while let Some(key) = state.take() {
+        state.finished(&key, &GONE);
+    }
+    assert_eq!(state.sizes(), [0, 0, 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_of_groups_that_are_forgotten() {
+    let mut state = state();
+    for project in 0..100 {
+        add(&mut state, project, 10);
+    }
+    let running: Vec<_> = std::iter::from_fn(|| state.take()).take(300).collect();
+    for key in &running[..200] {
+        state.finished(key, &SETTLED);
+    }
+    for project in 0..100 {
+        state.forget(&project);
+    }
+    assert_eq!((state.ready(), state.sizes()), (0, [100, 100, 0]));
+    assert!(state.take().is_none());
+    for key in &running[200..] {
+        state.finished(key, &SETTLED);
+    }
+    assert_eq!((state.ready(), state.sizes()), (0, [0, 0, 0]));
+}
+
+#[test]
+fn keys_that_settle_together_do_not_come_back_together() {
+    const SLOTS: usize = 100;
+    let half = RESYNC / 2;
+    let mut slots = [0_u32; SLOTS];
+    for number in 0..100_000 {
+        let key = Numbered {
+            project: number % 3_000,
+            object: number,
+        };
+        let rest = rest(&key);
+        assert!(rest >= half && rest < RESYNC, "{rest:?}");
+        let beyond = rest.as_millis() - half.as_millis();
+        slots[(beyond * SLOTS as u128 / half.as_millis()) as usize] += 1;
+    }
+    // A thousand are expected in each.
+    assert!(
+        slots.iter().all(|keys| (800..1200).contains(keys)),
+        "{slots:?}"
+    );
+}
