@@ -7,8 +7,14 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::queue::attempt;
+
 /// Upper bounds of the time that a reconciliation takes, in seconds.
 const BUCKETS: [f64; 9] = [0.000_1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0];
+/// Upper bounds of the time from an event to a write, in seconds: some 10 ms as a rule, minutes where a plane is not reached.
+const PROPAGATION_BUCKETS: [f64; 11] = [
+    0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 300.0,
+];
 
 /// Counters, gauges and histograms of caches and controllers.
 #[derive(Clone, Debug)]
@@ -21,6 +27,7 @@ pub struct Metrics {
     pub(crate) projects_engaged: Gauge,
     pub(crate) projects_failing: Gauge,
     writes: Family<WriteLabels, Counter>,
+    propagation_seconds: Family<WriteLabels, Histogram>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -51,6 +58,7 @@ impl Metrics {
     /// Registers the metrics.
     pub fn register(registry: &mut Registry) -> Self {
         let histogram: fn() -> Histogram = || Histogram::new(BUCKETS);
+        let propagation: fn() -> Histogram = || Histogram::new(PROPAGATION_BUCKETS);
         let metrics = Self {
             reconciles: Family::default(),
             reconcile_seconds: Family::new_with_constructor(histogram),
@@ -60,6 +68,7 @@ impl Metrics {
             projects_engaged: Gauge::default(),
             projects_failing: Gauge::default(),
             writes: Family::default(),
+            propagation_seconds: Family::new_with_constructor(propagation),
         };
         registry.register(
             "reconciles",
@@ -101,10 +110,16 @@ impl Metrics {
             "Writes by controller, verb and kind",
             metrics.writes.clone(),
         );
+        registry.register(
+            "propagation_seconds",
+            "Time from the event that told of a change to a write that followed from it",
+            metrics.propagation_seconds.clone(),
+        );
         metrics
     }
 
-    /// Counts a write of a controller.
+    /// Counts a write of a controller that has just been done. In a reconciliation of a work queue this is also how long it
+    /// came after the event which asked for it.
     pub fn wrote(&self, controller: &'static str, verb: &'static str, kind: &str) {
         let labels = WriteLabels {
             controller,
@@ -112,6 +127,10 @@ impl Metrics {
             kind: kind.to_owned(),
         };
         self.writes.get_or_create(&labels).inc();
+        if let Some(age) = attempt::age() {
+            let propagation = self.propagation_seconds.get_or_create(&labels);
+            propagation.observe(age.as_secs_f64());
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! groups, such as the objects of one project, which take turns: one that has much to do, or whose API server is slow, does
 //! not delay the others.
 
+pub(crate) mod attempt;
 mod failures;
 mod group;
 mod state;
@@ -20,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, info_span};
 
 use crate::metrics::{ControllerLabels, Metrics, ReconcileLabels};
+use attempt::attempt;
 use state::State;
 
 /// Messages that are taken in before keys are given out again.
@@ -73,7 +75,7 @@ pub struct Queue<K: Key> {
 
 #[derive(Debug)]
 enum Message<K: Key> {
-    Add(K),
+    Add(K, Instant),
     Forget(K::Group),
 }
 
@@ -101,7 +103,7 @@ impl<K: Key> Queue<K> {
 
     /// Asks for a reconciliation of this key, as soon as it is the turn of its group.
     pub fn add(&self, key: K) {
-        self.send(Message::Add(key));
+        self.send(Message::Add(key, Instant::now()));
     }
 
     /// Forgets all keys of a group that have been added so far: it is not worked on any more. What is under way ends, and
@@ -149,9 +151,11 @@ impl<K: Key> Workers<K> {
         loop {
             state.expire(Instant::now());
             while may_write.is_cancelled() && running.len() < limits.concurrency {
-                let Some(key) = state.take() else { break };
+                let Some((key, since)) = state.take() else {
+                    break;
+                };
                 let span = info_span!("reconcile", controller = self.controller, ?key);
-                let work = reconcile(K::clone(&key));
+                let work = attempt(since, reconcile(K::clone(&key)));
                 let begin = Instant::now();
                 running.spawn(async move { (key, begin, work.await) }.instrument(span));
             }
@@ -163,7 +167,7 @@ impl<K: Key> Workers<K> {
                 1.. = self.receiver.recv_many(&mut messages, MESSAGES) => {
                     for message in messages.drain(..) {
                         match message {
-                            Message::Add(key) => state.add(key),
+                            Message::Add(key, at) => state.add(key, at),
                             Message::Forget(group) => state.forget(&group),
                         }
                     }

@@ -5,6 +5,8 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::failures::Failures;
 use super::timers::Timer;
 
@@ -27,6 +29,8 @@ pub(super) struct Group<K> {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) place: Place,
+    /// When an event first told of it, since it last succeeded.
+    pub(super) since: Option<Instant>,
     /// What has failed since it last succeeded; few keys have that.
     pub(super) failures: Option<Box<Failures>>,
 }
@@ -36,8 +40,8 @@ pub(super) struct Entry {
 pub(super) enum Place {
     Ready,
     Running {
-        /// Whether it was added meanwhile.
-        again: bool,
+        /// When it was added meanwhile, if it was.
+        again: Option<Instant>,
         /// Whether its group was forgotten meanwhile; what becomes of it does not matter any more.
         forgotten: bool,
     },
@@ -61,9 +65,10 @@ impl<K> Group<K> {
 }
 
 impl Entry {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(since: Instant) -> Self {
         Self {
             place: Place::Ready,
+            since: Some(since),
             failures: None,
         }
     }

@@ -47,8 +47,8 @@ impl<K: Key> State<K> {
         self.timers.next()
     }
 
-    /// An event has told of the key.
-    pub(super) fn add(&mut self, key: K) {
+    /// An event has told of the key at this time.
+    pub(super) fn add(&mut self, key: K, at: Instant) {
         let group = match self.groups.get_mut(key.group()) {
             Some(group) => group,
             None => self
@@ -56,21 +56,23 @@ impl<K: Key> State<K> {
                 .entry(key.group().clone())
                 .or_insert_with(Group::new),
         };
-        match group.entries.get_mut(&key).map(|entry| &mut entry.place) {
-            Some(Place::Running { again, .. }) => *again = true,
-            Some(Place::Ready) => {}
-            Some(Place::Waiting(timer)) => {
-                if let Some(key) = self.timers.cancel(*timer) {
-                    self.wake(&key);
-                }
-            }
-            None => {
-                let key = Arc::new(key);
-                group.entries.insert(Arc::clone(&key), Entry::new());
-                group.ready.push_back(Arc::clone(&key));
-                self.ready += 1;
-                self.line_up(key.group());
-            }
+        let Some(entry) = group.entries.get_mut(&key) else {
+            let key = Arc::new(key);
+            group.entries.insert(Arc::clone(&key), Entry::new(at));
+            group.ready.push_back(Arc::clone(&key));
+            self.ready += 1;
+            self.line_up(key.group());
+            return;
+        };
+        if let Place::Running { again, .. } = &mut entry.place {
+            again.get_or_insert(at);
+            return;
+        }
+        entry.since.get_or_insert(at);
+        if let Place::Waiting(timer) = entry.place
+            && let Some(key) = self.timers.cancel(timer)
+        {
+            self.wake(&key);
         }
     }
 
@@ -81,22 +83,22 @@ impl<K: Key> State<K> {
         }
     }
 
-    /// The next key of the group whose turn it is.
-    pub(super) fn take(&mut self) -> Option<Arc<K>> {
+    /// The next key of the group whose turn it is, and when an event told of it, if one has.
+    pub(super) fn take(&mut self) -> Option<(Arc<K>, Option<Instant>)> {
         let (_, id) = self.turns.pop_first()?;
         let group = self.groups.get_mut(&id)?;
         group.ticket = None;
         let key = group.ready.pop_front()?;
         self.ready -= 1;
         group.running += 1;
-        if let Some(entry) = group.entries.get_mut(&key) {
-            entry.place = Place::Running {
-                again: false,
-                forgotten: false,
-            };
-        }
+        let entry = group.entries.get_mut(&key)?;
+        let since = entry.since;
+        entry.place = Place::Running {
+            again: None,
+            forgotten: false,
+        };
         self.line_up(&id);
-        Some(key)
+        Some((key, since))
     }
 
     /// Notes how the reconciliation of a key that was taken has ended.
@@ -114,7 +116,7 @@ impl<K: Key> State<K> {
         let wait = match result {
             _ if forgotten => None,
             Ok(outcome) => {
-                entry.failures = None;
+                (entry.since, entry.failures) = (None, None);
                 match outcome {
                     Outcome::Settled => Some(rest(key.as_ref())),
                     Outcome::Again(after) => Some(*after),
@@ -126,7 +128,8 @@ impl<K: Key> State<K> {
                 Some(failures.add(self.controller, key, &error.to_string()))
             }
         };
-        if again {
+        if again.is_some() {
+            entry.since = entry.since.or(again);
             entry.place = Place::Ready;
             group.ready.push_back(Arc::clone(key));
             self.ready += 1;
@@ -147,8 +150,8 @@ impl<K: Key> State<K> {
         self.ready -= mem::take(&mut group.ready).len();
         group.entries.retain(|_, entry| match &mut entry.place {
             Place::Running { again, forgotten } => {
-                (*again, *forgotten) = (false, true);
-                entry.failures = None;
+                (*again, *forgotten) = (None, true);
+                (entry.since, entry.failures) = (None, None);
                 true
             }
             Place::Ready => false,

@@ -5,6 +5,7 @@ use tokio::time::sleep;
 use super::*;
 
 mod groups;
+mod since;
 mod turns;
 
 /// An object `a`, or `x/a` of the project `x`.

@@ -29,12 +29,12 @@ fn state() -> State<Numbered> {
 
 fn add(state: &mut State<Numbered>, project: u32, objects: u32) {
     for object in 0..objects {
-        state.add(Numbered { project, object });
+        state.add(Numbered { project, object }, Instant::now());
     }
 }
 
-fn take(state: &mut State<Numbered>) -> Option<Numbered> {
-    state.take().map(|key| *key)
+fn take(state: &mut State<Numbered>) -> Option<Arc<Numbered>> {
+    state.take().map(|(key, _)| key)
 }
 
 #[tokio::test(start_paused = true)]
@@ -42,7 +42,7 @@ async fn a_group_with_much_to_do_does_not_delay_the_key_of_another() {
     let mut state = state();
     add(&mut state, 1, 10_000);
     for _ in 0..100 {
-        let key = state.take().unwrap();
+        let key = take(&mut state).unwrap();
         state.finished(&key, &SETTLED);
     }
     add(&mut state, 2, 1);
@@ -62,12 +62,12 @@ async fn groups_take_turns() {
     let objects: Vec<_> = taken.iter().map(|key| key.object).collect();
     assert_eq!(objects, [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]);
     // A place becomes free.
-    state.finished(&Arc::new(taken[1]), &SETTLED);
+    state.finished(&taken[1], &SETTLED);
     let next = Numbered {
         project: 2,
         object: 4,
     };
-    assert_eq!(take(&mut state), Some(next));
+    assert_eq!(take(&mut state).as_deref(), Some(&next));
     assert_eq!(take(&mut state), None);
     assert_eq!(state.ready(), 5);
 }
@@ -85,7 +85,7 @@ async fn a_hundred_thousand_keys_are_each_taken_once_and_leave_nothing() {
     let all = (PROJECTS * OBJECTS) as usize;
     assert_eq!(state.ready(), all);
     let (mut taken, mut begun) = (HashSet::new(), HashMap::<u32, usize>::new());
-    while let Some(key) = state.take() {
+    while let Some(key) = take(&mut state) {
         assert!(taken.insert(*key));
         // Of no group two more are taken than of another.
         *begun.entry(key.project).or_default() += 1;
@@ -98,7 +98,7 @@ async fn a_hundred_thousand_keys_are_each_taken_once_and_leave_nothing() {
     tokio::time::advance(RESYNC).await;
     state.expire(Instant::now());
     assert_eq!(state.ready(), all);
-    while let Some(key) = state.take() {
+    while let Some(key) = take(&mut state) {
         state.finished(&key, &GONE);
     }
     assert_eq!(state.sizes(), [0, 0, 0]);
@@ -110,7 +110,7 @@ async fn nothing_is_left_of_groups_that_are_forgotten() {
     for project in 0..100 {
         add(&mut state, project, 10);
     }
-    let running: Vec<_> = std::iter::from_fn(|| state.take()).take(300).collect();
+    let running: Vec<_> = std::iter::from_fn(|| take(&mut state)).take(300).collect();
     for key in &running[..200] {
         state.finished(key, &SETTLED);
     }
@@ -118,7 +118,7 @@ async fn nothing_is_left_of_groups_that_are_forgotten() {
         state.forget(&project);
     }
     assert_eq!((state.ready(), state.sizes()), (0, [100, 100, 0]));
-    assert!(state.take().is_none());
+    assert!(take(&mut state).is_none());
     for key in &running[200..] {
         state.finished(key, &SETTLED);
     }
