@@ -1,5 +1,7 @@
 //! Why a reconciliation did not finish. Each is tried again with backoff; the variants say what would help.
 
+mod trouble;
+
 use api::identity::IdentityError;
 use planes::cache::Undecodable;
 use thiserror::Error;

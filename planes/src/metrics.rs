@@ -1,5 +1,7 @@
 //! What watches, queues and controllers count.
 
+use std::hash::Hash;
+
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -22,6 +24,7 @@ pub struct Metrics {
     pub(crate) reconciles: Family<ReconcileLabels, Counter>,
     pub(crate) reconcile_seconds: Family<ControllerLabels, Histogram>,
     pub(crate) queue_depth: Family<ControllerLabels, Gauge>,
+    pub(crate) queue_groups_in_trouble: Family<TroubleLabels, Gauge>,
     pub(crate) undecodable: Family<CacheLabels, Gauge>,
     pub(crate) leader: Gauge,
     pub(crate) projects_engaged: Gauge,
@@ -39,6 +42,12 @@ pub(crate) struct ControllerLabels {
 pub(crate) struct ReconcileLabels {
     pub(crate) controller: &'static str,
     pub(crate) result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct TroubleLabels {
+    pub(crate) controller: &'static str,
+    pub(crate) trouble: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -63,6 +72,7 @@ impl Metrics {
             reconciles: Family::default(),
             reconcile_seconds: Family::new_with_constructor(histogram),
             queue_depth: Family::default(),
+            queue_groups_in_trouble: Family::default(),
             undecodable: Family::default(),
             leader: Gauge::default(),
             projects_engaged: Gauge::default(),
@@ -84,6 +94,11 @@ impl Metrics {
             "queue_depth",
             "Keys that wait for a worker",
             metrics.queue_depth.clone(),
+        );
+        registry.register(
+            "queue_groups_in_trouble",
+            "Projects, in a cell itself, whose API servers are unreachable or suspended, as far as a controller has found",
+            metrics.queue_groups_in_trouble.clone(),
         );
         registry.register(
             "undecodable_objects",
@@ -127,11 +142,20 @@ impl Metrics {
             kind: kind.to_owned(),
         };
         self.writes.get_or_create(&labels).inc();
-        if let Some(age) = attempt::age() {
+        if let Some(age) = attempt::wrote() {
             let propagation = self.propagation_seconds.get_or_create(&labels);
             propagation.observe(age.as_secs_f64());
         }
     }
+}
+
+/// Sets one gauge of a family.
+pub(crate) fn set<L>(family: &Family<L, Gauge>, labels: &L, value: usize)
+where
+    L: Clone + Eq + Hash,
+{
+    let value = i64::try_from(value).unwrap_or(i64::MAX);
+    family.get_or_create(labels).set(value);
 }
 
 /// One thing that a gauge counts, for as long as it is there.

@@ -20,9 +20,9 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, info_span};
 
-use crate::metrics::{ControllerLabels, Metrics, ReconcileLabels};
+use crate::metrics::{ControllerLabels, Metrics, ReconcileLabels, TroubleLabels, set};
 use attempt::attempt;
-use state::State;
+use state::{Counts, State};
 
 /// Messages that are taken in before keys are given out again.
 const MESSAGES: usize = 256;
@@ -43,17 +43,37 @@ pub struct Limits {
     pub concurrency: usize,
     /// Of one group.
     pub per_group: usize,
+    /// Of all groups whose API servers cannot be reached.
+    pub probing: usize,
 }
 
 impl Default for Limits {
     /// A reconciliation mostly waits for answers, so that 64 are no load for this process. Four at a time are no load for
-    /// one API server either, and a small part of the places, should it hang.
+    /// one API server either, and a small part of the places, should it hang. However many hang, they have an eighth of the
+    /// places once that is known.
     fn default() -> Self {
         Self {
             concurrency: 64,
             per_group: 4,
+            probing: 8,
         }
     }
+}
+
+/// Why a reconciliation failed.
+pub trait Failure: Display {
+    /// What the failure says of the whole group of its key, if it does.
+    fn trouble(&self) -> Option<Trouble>;
+}
+
+/// Why no key of a group would fare better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// The API server cannot be reached, or cannot answer. One key at a time is tried, with growing waits, until one finds it.
+    Unreachable,
+    /// The API server refuses writes of this kind until someone allows them again. Other keys may have other writes to do and
+    /// go on; this one is tried again by the resync, by an event, or by [`Queue::release`].
+    Suspended,
 }
 
 /// How a reconciliation ended.
@@ -77,6 +97,7 @@ pub struct Queue<K: Key> {
 enum Message<K: Key> {
     Add(K, Instant),
     Forget(K::Group),
+    Release(K::Group),
 }
 
 impl<K: Key> Clone for Queue<K> {
@@ -112,6 +133,11 @@ impl<K: Key> Queue<K> {
         self.send(Message::Forget(group.clone()));
     }
 
+    /// Tries the keys of a group again that wait because it was in [`Trouble`].
+    pub fn release(&self, group: &K::Group) {
+        self.send(Message::Release(group.clone()));
+    }
+
     fn send(&self, message: Message<K>) {
         // Without a receiver the process is stopping.
         let _ = self.sender.send(message);
@@ -143,7 +169,7 @@ impl<K: Key> Workers<K> {
     where
         F: Fn(K) -> Fut,
         Fut: Future<Output = Result<Outcome, E>> + Send + 'static,
-        E: Display + Send + 'static,
+        E: Failure + Send + 'static,
     {
         let mut state = State::<K>::new(self.controller, limits);
         let mut running = JoinSet::new();
@@ -159,7 +185,7 @@ impl<K: Key> Workers<K> {
                 let begin = Instant::now();
                 running.spawn(async move { (key, begin, work.await) }.instrument(span));
             }
-            self.show(&state);
+            self.show(state.counts());
             let timer = state.next_timer();
             tokio::select! {
                 () = stop.cancelled() => break,
@@ -169,14 +195,15 @@ impl<K: Key> Workers<K> {
                         match message {
                             Message::Add(key, at) => state.add(key, at),
                             Message::Forget(group) => state.forget(&group),
+                            Message::Release(group) => state.release(&group),
                         }
                     }
                 }
                 () = sleep_until(timer.unwrap_or_else(Instant::now)), if timer.is_some() => {}
                 Some(finished) = running.join_next() => {
-                    let (key, begin, result) = finished?;
+                    let (key, begin, (result, wrote)) = finished?;
                     self.observe(begin, &result);
-                    state.finished(&key, &result);
+                    state.finished(&key, wrote, &result);
                 }
             }
         }
@@ -184,12 +211,20 @@ impl<K: Key> Workers<K> {
         Ok(())
     }
 
-    fn show(&self, state: &State<K>) {
-        let labels = ControllerLabels {
-            controller: self.controller,
-        };
-        let depth = i64::try_from(state.ready()).unwrap_or(i64::MAX);
-        self.metrics.queue_depth.get_or_create(&labels).set(depth);
+    fn show(&self, counts: Counts) {
+        let controller = self.controller;
+        let depth = &self.metrics.queue_depth;
+        set(depth, &ControllerLabels { controller }, counts.ready);
+        for (trouble, groups) in [
+            ("unreachable", counts.unreachable),
+            ("suspended", counts.suspended),
+        ] {
+            let labels = TroubleLabels {
+                controller,
+                trouble,
+            };
+            set(&self.metrics.queue_groups_in_trouble, &labels, groups);
+        }
     }
 
     fn observe<E>(&self, begin: Instant, result: &Result<Outcome, E>) {

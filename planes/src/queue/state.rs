@@ -1,15 +1,16 @@
 //! Which key comes next.
 
-use std::collections::{BTreeMap, HashMap};
-use std::fmt::Display;
+mod trouble;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem;
 use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::group::{Entry, Group, Place, rest};
+use super::group::{Entry, Group, Next, Place, Ticket};
 use super::timers::Timers;
-use super::{Key, Limits, Outcome};
+use super::{Failure, Key, Limits, Outcome, Trouble};
 
 /// All keys by group, and the groups that wait for their turn.
 #[derive(Debug)]
@@ -19,9 +20,33 @@ pub(super) struct State<K: Key> {
     groups: HashMap<K::Group, Group<K>>,
     /// The line of the groups of which a key may be taken, the next one first.
     turns: BTreeMap<u64, K::Group>,
+    /// The line of those among them whose API servers could not be reached.
+    probes: BTreeMap<u64, K::Group>,
     tickets: u64,
-    timers: Timers<Arc<K>>,
-    ready: usize,
+    timers: Timers<Due<K>>,
+    counts: Counts,
+}
+
+/// What is due at a time.
+#[derive(Debug)]
+enum Due<K: Key> {
+    /// The key may be worked off.
+    Key(Arc<K>),
+    /// The API server of the group may be tried.
+    Probe(K::Group),
+}
+
+/// How many there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// Keys that wait for a place.
+    pub(super) ready: usize,
+    /// Groups whose API servers cannot be reached.
+    pub(super) unreachable: usize,
+    /// Places that those groups have.
+    pub(super) probing: usize,
+    /// Groups that are suspended.
+    pub(super) suspended: usize,
 }
 
 impl<K: Key> State<K> {
@@ -31,15 +56,15 @@ impl<K: Key> State<K> {
             limits,
             groups: HashMap::new(),
             turns: BTreeMap::new(),
+            probes: BTreeMap::new(),
             tickets: 0,
             timers: Timers::new(),
-            ready: 0,
+            counts: Counts::default(),
         }
     }
 
-    /// How many keys wait for a place.
-    pub(super) fn ready(&self) -> usize {
-        self.ready
+    pub(super) fn counts(&self) -> Counts {
+        self.counts
     }
 
     /// When [`Self::expire`] has something to do.
@@ -60,7 +85,7 @@ impl<K: Key> State<K> {
             let key = Arc::new(key);
             group.entries.insert(Arc::clone(&key), Entry::new(at));
             group.ready.push_back(Arc::clone(&key));
-            self.ready += 1;
+            self.counts.ready += 1;
             self.line_up(key.group());
             return;
         };
@@ -70,27 +95,38 @@ impl<K: Key> State<K> {
         }
         entry.since.get_or_insert(at);
         if let Place::Waiting(timer) = entry.place
-            && let Some(key) = self.timers.cancel(timer)
+            && let Some(Due::Key(key)) = self.timers.cancel(timer)
         {
             self.wake(&key);
         }
     }
 
-    /// Lets the keys be worked off whose time has come.
+    /// Does what is due.
     pub(super) fn expire(&mut self, now: Instant) {
-        while let Some(key) = self.timers.expired(now) {
-            self.wake(&key);
+        while let Some(due) = self.timers.expired(now) {
+            match due {
+                Due::Key(key) => self.wake(&key),
+                Due::Probe(group) => self.probe(&group),
+            }
         }
     }
 
     /// The next key of the group whose turn it is, and when an event told of it, if one has.
     pub(super) fn take(&mut self) -> Option<(Arc<K>, Option<Instant>)> {
-        let (_, id) = self.turns.pop_first()?;
+        let probe = match self.counts.probing < self.limits.probing {
+            true => self.probes.pop_first(),
+            false => None,
+        };
+        let (_, id) = match probe {
+            Some(probe) => probe,
+            None => self.turns.pop_first()?,
+        };
         let group = self.groups.get_mut(&id)?;
         group.ticket = None;
-        let key = group.ready.pop_front()?;
-        self.ready -= 1;
+        let key = group.next()?;
         group.running += 1;
+        self.counts.ready -= 1;
+        self.counts.probing += usize::from(group.pause.is_some());
         let entry = group.entries.get_mut(&key)?;
         let since = entry.since;
         entry.place = Place::Running {
@@ -101,8 +137,13 @@ impl<K: Key> State<K> {
         Some((key, since))
     }
 
-    /// Notes how the reconciliation of a key that was taken has ended.
-    pub(super) fn finished<E: Display>(&mut self, key: &Arc<K>, result: &Result<Outcome, E>) {
+    /// Notes how the reconciliation of a key that was taken has ended, and whether it wrote.
+    pub(super) fn finished<E: Failure>(
+        &mut self,
+        key: &Arc<K>,
+        wrote: bool,
+        result: &Result<Outcome, E>,
+    ) {
         let Some(group) = self.groups.get_mut(key.group()) else {
             return;
         };
@@ -113,30 +154,36 @@ impl<K: Key> State<K> {
             return;
         };
         group.running -= 1;
-        let wait = match result {
-            _ if forgotten => None,
-            Ok(outcome) => {
-                (entry.since, entry.failures) = (None, None);
-                match outcome {
-                    Outcome::Settled => Some(rest(key.as_ref())),
-                    Outcome::Again(after) => Some(*after),
-                    Outcome::Gone => None,
+        self.counts.probing -= usize::from(group.pause.is_some());
+        let failure = result.as_ref().err().filter(|_| !forgotten);
+        let report = entry.report(failure, wrote, group.pause.is_some(), group.reached);
+        let next = match result {
+            _ if forgotten => Next::Never,
+            Ok(outcome) => entry.succeeded(key, *outcome),
+            Err(error) => entry.failed(self.controller, key, report.trouble, error),
+        };
+        match (next, again) {
+            (Next::First, _) => {
+                group.ready.push_front(Arc::clone(key));
+                (entry.place, self.counts.ready) = (Place::Ready, self.counts.ready + 1);
+            }
+            (_, Some(again)) => {
+                entry.since.get_or_insert(again);
+                group.ready.push_back(Arc::clone(key));
+                (entry.place, self.counts.ready) = (Place::Ready, self.counts.ready + 1);
+            }
+            (Next::After(wait), None) => {
+                entry.place = Place::Waiting(self.timers.add(wait, Due::Key(Arc::clone(key))));
+                if report.trouble == Some(Trouble::Suspended) {
+                    group.parked.insert(Arc::clone(key));
                 }
             }
-            Err(error) => {
-                let failures = entry.failures.get_or_insert_default();
-                Some(failures.add(self.controller, key, &error.to_string()))
+            (Next::Never, None) => {
+                group.entries.remove(key);
             }
-        };
-        if again.is_some() {
-            entry.since = entry.since.or(again);
-            entry.place = Place::Ready;
-            group.ready.push_back(Arc::clone(key));
-            self.ready += 1;
-        } else if let Some(wait) = wait {
-            entry.place = Place::Waiting(self.timers.add(wait, Arc::clone(key)));
-        } else {
-            group.entries.remove(key);
+        }
+        if !forgotten {
+            self.note(key.group(), report, failure);
         }
         self.line_up(key.group());
     }
@@ -144,19 +191,27 @@ impl<K: Key> State<K> {
     /// Forgets all keys of a group. Those that are being worked off are forgotten when they have ended: a key that is added
     /// anew waits until then.
     pub(super) fn forget(&mut self, id: &K::Group) {
+        self.resume(id);
+        self.unsuspend(id);
         let Some(group) = self.groups.get_mut(id) else {
             return;
         };
-        self.ready -= mem::take(&mut group.ready).len();
-        group.entries.retain(|_, entry| match &mut entry.place {
-            Place::Running { again, forgotten } => {
-                (*again, *forgotten) = (None, true);
-                (entry.since, entry.failures) = (None, None);
+        self.counts.ready -= mem::take(&mut group.ready).len();
+        group.parked = HashSet::new();
+        group.entries.retain(|_, entry| match entry.place {
+            Place::Running { .. } => {
+                *entry = Entry {
+                    place: Place::Running {
+                        again: None,
+                        forgotten: true,
+                    },
+                    ..Entry::default()
+                };
                 true
             }
             Place::Ready => false,
             Place::Waiting(timer) => {
-                self.timers.cancel(*timer);
+                self.timers.cancel(timer);
                 false
             }
         });
@@ -171,31 +226,59 @@ impl<K: Key> State<K> {
         };
         if let Some(entry) = group.entries.get_mut(key) {
             entry.place = Place::Ready;
+            group.parked.remove(key);
             group.ready.push_back(Arc::clone(key));
-            self.ready += 1;
+            self.counts.ready += 1;
             self.line_up(key.group());
         }
     }
 
-    /// Gives a group its place in the line, or takes it away, as its keys are now. One without keys is forgotten.
+    /// Gives a group its place in the line that it belongs to as it is now. One without keys is forgotten.
     fn line_up(&mut self, id: &K::Group) {
         let Some(group) = self.groups.get_mut(id) else {
             return;
         };
-        match (group.ticket, group.may_run(self.limits.per_group)) {
-            (None, true) => {
+        let may_run = group.may_run(self.limits.per_group);
+        let probe = may_run.then_some(group.pause.is_some());
+        if probe != group.ticket.map(|ticket| ticket.probe) {
+            if let Some(Ticket { number, probe }) = group.ticket.take() {
+                let line = if probe {
+                    &mut self.probes
+                } else {
+                    &mut self.turns
+                };
+                line.remove(&number);
+            }
+            if let Some(probe) = probe {
+                let line = if probe {
+                    &mut self.probes
+                } else {
+                    &mut self.turns
+                };
                 self.tickets += 1;
-                group.ticket = Some(self.tickets);
-                self.turns.insert(self.tickets, id.clone());
+                line.insert(self.tickets, id.clone());
+                group.ticket = Some(Ticket {
+                    number: self.tickets,
+                    probe,
+                });
             }
-            (Some(ticket), false) => {
-                group.ticket = None;
-                self.turns.remove(&ticket);
-            }
-            _ => {}
         }
         if group.entries.is_empty() {
+            // Trouble has ended with the keys that told of it.
             self.groups.remove(id);
+        }
+    }
+
+    /// The counts as the groups say.
+    #[cfg(test)]
+    pub(super) fn recount(&self) -> Counts {
+        let groups = || self.groups.values();
+        let paused = || groups().filter(|group| group.pause.is_some());
+        Counts {
+            ready: groups().map(|group| group.ready.len()).sum(),
+            unreachable: paused().count(),
+            probing: paused().map(|group| group.running).sum(),
+            suspended: groups().filter(|group| group.suspended).count(),
         }
     }
 

@@ -4,8 +4,10 @@ use tokio::time::sleep;
 
 use super::*;
 
+mod anything;
 mod groups;
 mod since;
+mod trouble;
 mod turns;
 
 /// An object `a`, or `x/a` of the project `x`.
@@ -27,6 +29,17 @@ impl Key for Object {
 
     fn group(&self) -> &&'static str {
         &self.project
+    }
+}
+
+/// A failure is named after the trouble that it tells of.
+impl Failure for String {
+    fn trouble(&self) -> Option<Trouble> {
+        match self.as_str() {
+            "unreachable" => Some(Trouble::Unreachable),
+            "suspended" => Some(Trouble::Suspended),
+            _ => None,
+        }
     }
 }
 

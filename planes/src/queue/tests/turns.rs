@@ -7,9 +7,9 @@ use crate::queue::group::{RESYNC, rest};
 use crate::queue::state::State;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Numbered {
-    project: u32,
-    object: u32,
+pub(super) struct Numbered {
+    pub(super) project: u32,
+    pub(super) object: u32,
 }
 
 impl Key for Numbered {
@@ -20,20 +20,20 @@ impl Key for Numbered {
     }
 }
 
-const SETTLED: Result<Outcome, String> = Ok(Outcome::Settled);
-const GONE: Result<Outcome, String> = Ok(Outcome::Gone);
+pub(super) const SETTLED: Result<Outcome, String> = Ok(Outcome::Settled);
+pub(super) const GONE: Result<Outcome, String> = Ok(Outcome::Gone);
 
-fn state() -> State<Numbered> {
+pub(super) fn state() -> State<Numbered> {
     State::new("test", Limits::default())
 }
 
-fn add(state: &mut State<Numbered>, project: u32, objects: u32) {
+pub(super) fn add(state: &mut State<Numbered>, project: u32, objects: u32) {
     for object in 0..objects {
         state.add(Numbered { project, object }, Instant::now());
     }
 }
 
-fn take(state: &mut State<Numbered>) -> Option<Arc<Numbered>> {
+pub(super) fn take(state: &mut State<Numbered>) -> Option<Arc<Numbered>> {
     state.take().map(|(key, _)| key)
 }
 
@@ -43,7 +43,7 @@ async fn a_group_with_much_to_do_does_not_delay_the_key_of_another() {
     add(&mut state, 1, 10_000);
     for _ in 0..100 {
         let key = take(&mut state).unwrap();
-        state.finished(&key, &SETTLED);
+        state.finished(&key, false, &SETTLED);
     }
     add(&mut state, 2, 1);
     let round = [take(&mut state).unwrap(), take(&mut state).unwrap()];
@@ -62,14 +62,14 @@ async fn groups_take_turns() {
     let objects: Vec<_> = taken.iter().map(|key| key.object).collect();
     assert_eq!(objects, [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]);
     // A place becomes free.
-    state.finished(&taken[1], &SETTLED);
+    state.finished(&taken[1], false, &SETTLED);
     let next = Numbered {
         project: 2,
         object: 4,
     };
     assert_eq!(take(&mut state).as_deref(), Some(&next));
     assert_eq!(take(&mut state), None);
-    assert_eq!(state.ready(), 5);
+    assert_eq!(state.counts().ready, 5);
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,23 +83,23 @@ async fn a_hundred_thousand_keys_are_each_taken_once_and_leave_nothing() {
         }
     }
     let all = (PROJECTS * OBJECTS) as usize;
-    assert_eq!(state.ready(), all);
+    assert_eq!(state.counts().ready, all);
     let (mut taken, mut begun) = (HashSet::new(), HashMap::<u32, usize>::new());
     while let Some(key) = take(&mut state) {
         assert!(taken.insert(*key));
         // Of no group two more are taken than of another.
         *begun.entry(key.project).or_default() += 1;
         assert!(begun[&key.project] <= taken.len().div_ceil(PROJECTS as usize));
-        state.finished(&key, &SETTLED);
+        state.finished(&key, false, &SETTLED);
     }
     assert_eq!(taken.len(), all);
     assert_eq!(state.sizes(), [PROJECTS as usize, all, all]);
 
     tokio::time::advance(RESYNC).await;
     state.expire(Instant::now());
-    assert_eq!(state.ready(), all);
+    assert_eq!(state.counts().ready, all);
     while let Some(key) = take(&mut state) {
-        state.finished(&key, &GONE);
+        state.finished(&key, false, &GONE);
     }
     assert_eq!(state.sizes(), [0, 0, 0]);
 }
@@ -112,17 +112,17 @@ async fn nothing_is_left_of_groups_that_are_forgotten() {
     }
     let running: Vec<_> = std::iter::from_fn(|| take(&mut state)).take(300).collect();
     for key in &running[..200] {
-        state.finished(key, &SETTLED);
+        state.finished(key, false, &SETTLED);
     }
     for project in 0..100 {
         state.forget(&project);
     }
-    assert_eq!((state.ready(), state.sizes()), (0, [100, 100, 0]));
+    assert_eq!((state.counts().ready, state.sizes()), (0, [100, 100, 0]));
     assert!(take(&mut state).is_none());
     for key in &running[200..] {
-        state.finished(key, &SETTLED);
+        state.finished(key, false, &SETTLED);
     }
-    assert_eq!((state.ready(), state.sizes()), (0, [0, 0, 0]));
+    assert_eq!((state.counts().ready, state.sizes()), (0, [0, 0, 0]));
 }
 
 #[test]
