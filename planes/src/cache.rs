@@ -3,6 +3,7 @@
 mod contents;
 mod follower;
 mod freshness;
+mod gone;
 mod pace;
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -50,7 +51,7 @@ impl<K> Clone for Cache<K> {
 impl<K> Default for Cache<K> {
     fn default() -> Self {
         let inner = Inner {
-            contents: RwLock::new(Contents::new()),
+            contents: RwLock::default(),
             synced: watch::Sender::new(false),
         };
         Self {
@@ -88,15 +89,14 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
     pub fn readable(&self, namespace: &str) -> Vec<Arc<K>> {
         let contents = self.inner.read();
         let entries = contents.of_namespace(namespace);
-        let readable = entries.filter_map(|entry| entry.object.as_ref().ok());
-        readable.cloned().collect()
+        entries.filter_map(Entry::readable).collect()
     }
 
     /// The metadata of all objects of a namespace, also of those that cannot be read otherwise.
     pub fn metadata(&self, namespace: &str) -> Vec<ObjectMeta> {
         let contents = self.inner.read();
         let entries = contents.of_namespace(namespace);
-        entries.map(|entry| entry.metadata.clone()).collect()
+        entries.map(|entry| entry.metadata().clone()).collect()
     }
 
     /// Takes in an object as a write has returned it, unless a later version is known already, or its end: whoever
@@ -104,7 +104,7 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
     /// the watch.
     pub fn learn(&self, mut object: K) {
         object.meta_mut().managed_fields = None;
-        let metadata = object.meta().clone();
+        let metadata = object.meta();
         let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
         // Without finalizers a terminating object goes with the write.
         let goes = metadata.deletion_timestamp.is_some() && finalizers.is_empty();
@@ -114,10 +114,7 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
             .as_ref()
             .is_some_and(|uid| contents.has_gone(uid));
         if !goes && !is_gone {
-            contents.insert(Entry {
-                metadata,
-                object: Ok(Arc::new(object)),
-            });
+            contents.insert(Entry::Decoded(Arc::new(object)));
         }
     }
 
@@ -141,12 +138,22 @@ impl<K> Inner<K> {
 
 impl<K: Resource<DynamicType = ()>> Entry<K> {
     fn decoded(&self) -> Result<Arc<K>, Undecodable> {
-        self.object.clone().map_err(|problem| Undecodable {
-            kind: K::kind(&()).into_owned(),
-            namespace: self.metadata.namespace.clone().unwrap_or_default(),
-            name: self.metadata.name.clone().unwrap_or_default(),
-            problem,
-        })
+        match self {
+            Self::Decoded(object) => Ok(Arc::clone(object)),
+            Self::Undecodable(invalid) => Err(Undecodable {
+                kind: K::kind(&()).into_owned(),
+                namespace: invalid.metadata.namespace.clone().unwrap_or_default(),
+                name: invalid.metadata.name.clone().unwrap_or_default(),
+                problem: invalid.error.clone(),
+            }),
+        }
+    }
+
+    fn readable(&self) -> Option<Arc<K>> {
+        match self {
+            Self::Decoded(object) => Some(Arc::clone(object)),
+            Self::Undecodable(_) => None,
+        }
     }
 }
 

@@ -1,16 +1,17 @@
 //! The objects of a kind by namespace and name, and which of two versions stands.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::BTreeMap;
 use std::mem;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use kube::core::error_boundary::InvalidObject;
+
+use super::gone::Gone;
 
 /// Namespace and name; the namespace of a cluster-scoped object is empty.
 pub(super) type ObjectKey = (String, String);
-
-/// Objects whose end is remembered: more than can go while an answer is under way.
-const GONE: usize = 4096;
 
 #[derive(Debug)]
 pub(super) struct Contents<K> {
@@ -20,75 +21,65 @@ pub(super) struct Contents<K> {
     gone: Gone,
 }
 
-/// UIDs of the objects that went last: the answer to a write may come after the end of its object.
-#[derive(Debug, Default)]
-struct Gone {
-    uids: HashSet<String>,
-    oldest_first: VecDeque<String>,
-}
-
+/// An object, or what is known of one that cannot be decoded. Cheap to clone.
 #[derive(Debug)]
-pub(super) struct Entry<K> {
-    pub(super) metadata: ObjectMeta,
-    /// Why the object cannot be decoded, where it cannot.
-    pub(super) object: Result<Arc<K>, String>,
+pub(super) enum Entry<K> {
+    Decoded(Arc<K>),
+    Undecodable(Arc<InvalidObject>),
 }
 
 impl<K> Clone for Entry<K> {
     fn clone(&self) -> Self {
-        Self {
-            metadata: self.metadata.clone(),
-            object: self.object.clone(),
+        match self {
+            Self::Decoded(object) => Self::Decoded(Arc::clone(object)),
+            Self::Undecodable(invalid) => Self::Undecodable(Arc::clone(invalid)),
         }
     }
 }
 
-impl<K> Entry<K> {
+impl<K: Resource> Entry<K> {
+    pub(super) fn metadata(&self) -> &ObjectMeta {
+        match self {
+            Self::Decoded(object) => object.meta(),
+            Self::Undecodable(invalid) => &invalid.metadata,
+        }
+    }
+
     pub(super) fn key(&self) -> ObjectKey {
         let ObjectMeta {
             namespace, name, ..
-        } = &self.metadata;
+        } = self.metadata();
         (
             namespace.clone().unwrap_or_default(),
             name.clone().unwrap_or_default(),
         )
     }
 
+    pub(super) fn is_undecodable(&self) -> bool {
+        matches!(self, Self::Undecodable(_))
+    }
+
     /// Whether this is a later version than `other`. Resource versions are comparable numbers (Kubernetes 1.35, KEP-5504).
     fn is_newer(&self, other: &Self) -> bool {
         let version = |entry: &Self| {
-            entry
-                .metadata
-                .resource_version
-                .as_ref()?
-                .parse::<u128>()
-                .ok()
+            let version = entry.metadata().resource_version.as_ref()?;
+            version.parse::<u128>().ok()
         };
         version(self).is_some_and(|this| version(other).is_some_and(|other| this > other))
     }
 }
 
-impl Gone {
-    fn add(&mut self, uid: String) {
-        self.oldest_first.push_back(uid.clone());
-        self.uids.insert(uid);
-        if self.oldest_first.len() > GONE
-            && let Some(oldest) = self.oldest_first.pop_front()
-        {
-            self.uids.remove(&oldest);
-        }
-    }
-}
-
-impl<K> Contents<K> {
-    pub(super) fn new() -> Self {
+impl<K> Default for Contents<K> {
+    fn default() -> Self {
         Self {
             objects: BTreeMap::new(),
             undecodable: 0,
             gone: Gone::default(),
         }
     }
+}
 
+impl<K: Resource> Contents<K> {
     /// The objects of a namespace, by name.
     pub(super) fn of_namespace(&self, namespace: &str) -> impl Iterator<Item = &Entry<K>> {
         let first = (namespace.to_owned(), String::new());
@@ -100,7 +91,7 @@ impl<K> Contents<K> {
 
     /// Whether an object with this UID was here and has gone.
     pub(super) fn has_gone(&self, uid: &str) -> bool {
-        self.gone.uids.contains(uid)
+        self.gone.contains(uid)
     }
 
     /// Puts an entry in the place of an older one, which it gives back.
@@ -114,10 +105,10 @@ impl<K> Contents<K> {
             return None;
         }
         // It had not gone: a list was only older than the object.
-        if let Some(uid) = &entry.metadata.uid {
-            self.gone.uids.remove(uid);
+        if let Some(uid) = &entry.metadata().uid {
+            self.gone.take_back(uid);
         }
-        self.undecodable += usize::from(entry.object.is_err());
+        self.undecodable += usize::from(entry.is_undecodable());
         let former = self.objects.insert(key, entry);
         self.forget(former.as_ref());
         former
@@ -129,18 +120,18 @@ impl<K> Contents<K> {
         if self
             .objects
             .get(&key)
-            .is_some_and(|existing| existing.metadata.uid == entry.metadata.uid)
+            .is_some_and(|existing| existing.metadata().uid == entry.metadata().uid)
         {
             let former = self.objects.remove(&key);
             self.forget(former.as_ref());
         }
-        if let Some(uid) = entry.metadata.uid.clone() {
+        if let Some(uid) = &entry.metadata().uid {
             self.gone.add(uid);
         }
     }
 
     fn forget(&mut self, former: Option<&Entry<K>>) {
-        self.undecodable -= usize::from(former.is_some_and(|former| former.object.is_err()));
+        self.undecodable -= usize::from(former.is_some_and(Entry::is_undecodable));
     }
 
     /// Takes a complete list in the place of what was known, and gives that back.
@@ -150,7 +141,7 @@ impl<K> Contents<K> {
     ) -> BTreeMap<ObjectKey, Entry<K>> {
         self.undecodable = listed
             .values()
-            .filter(|entry| entry.object.is_err())
+            .filter(|entry| entry.is_undecodable())
             .count();
         let former = mem::replace(&mut self.objects, listed);
         for (key, entry) in &former {

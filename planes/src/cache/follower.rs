@@ -146,18 +146,14 @@ where
             }
             Event::Apply(object) => {
                 let entry = self.entry(object);
-                let metadata = entry.metadata.clone();
-                let former = self.cache.inner.write().insert(entry);
-                self.tell(
-                    former.as_ref().map(|former| &former.metadata),
-                    Some(&metadata),
-                );
+                let former = self.cache.inner.write().insert(entry.clone());
+                self.tell(former.as_ref(), Some(&entry));
                 self.count_undecodable();
             }
             Event::Delete(object) => {
                 let entry = self.entry(object);
                 self.cache.inner.write().remove(&entry);
-                self.tell(None, Some(&entry.metadata));
+                self.tell(None, Some(&entry));
                 self.count_undecodable();
             }
         }
@@ -166,49 +162,48 @@ where
     /// Takes a complete list in the place of what was known. Handlers hear of objects that differ, and of those that went
     /// while no one watched.
     fn replace(&mut self, listed: BTreeMap<ObjectKey, Entry<K>>) {
-        let new: Vec<_> = listed
-            .iter()
-            .map(|(key, entry)| (key.clone(), entry.metadata.clone()))
-            .collect();
+        let new = listed.clone();
         let mut former = self.cache.inner.write().replace(listed);
-        for (key, metadata) in new {
-            let former = former.remove(&key).map(|entry| entry.metadata);
-            let same = |former: &ObjectMeta| {
-                former.uid == metadata.uid && former.resource_version == metadata.resource_version
+        for (key, entry) in &new {
+            let former = former.remove(key);
+            let same = |former: &Entry<K>| {
+                let (former, current) = (former.metadata(), entry.metadata());
+                former.uid == current.uid && former.resource_version == current.resource_version
             };
             if !former.as_ref().is_some_and(same) {
-                self.tell(former.as_ref(), Some(&metadata));
+                self.tell(former.as_ref(), Some(entry));
             }
         }
         for entry in former.values() {
-            self.tell(Some(&entry.metadata), None);
+            self.tell(Some(entry), None);
         }
         self.count_undecodable();
     }
 
-    fn tell(&self, former: Option<&ObjectMeta>, current: Option<&ObjectMeta>) {
-        for metadata in former.into_iter().chain(current) {
-            self.handlers.iter().for_each(|handler| handler(metadata));
+    fn tell(&self, former: Option<&Entry<K>>, current: Option<&Entry<K>>) {
+        for entry in former.into_iter().chain(current) {
+            self.handlers
+                .iter()
+                .for_each(|handler| handler(entry.metadata()));
         }
     }
 
     fn entry(&self, object: DeserializeGuard<K>) -> Entry<K> {
-        let (object, mut metadata) = match object.0 {
+        match object.0 {
             Ok(mut object) => {
                 // Nobody reads who manages which field, and it is the larger half of many objects.
                 object.meta_mut().managed_fields = None;
-                let metadata = object.meta().clone();
-                (Ok(Arc::new(object)), metadata)
+                Entry::Decoded(Arc::new(object))
             }
-            Err(invalid) => (Err(invalid.error), invalid.metadata),
-        };
-        metadata.managed_fields = None;
-        let entry = Entry { metadata, object };
-        if let Err(problem) = &entry.object {
-            let (namespace, name) = entry.key();
-            warn!(plane = %self.plane, kind = %K::kind(&()), namespace, name, problem, "object cannot be decoded");
+            Err(mut invalid) => {
+                invalid.metadata.managed_fields = None;
+                let ObjectMeta {
+                    namespace, name, ..
+                } = &invalid.metadata;
+                warn!(plane = %self.plane, kind = %K::kind(&()), namespace, name, problem = invalid.error, "object cannot be decoded");
+                Entry::Undecodable(Arc::new(invalid))
+            }
         }
-        entry
     }
 
     fn count_undecodable(&mut self) {
