@@ -108,13 +108,9 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
         let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
         // Without finalizers a terminating object goes with the write.
         let goes = metadata.deletion_timestamp.is_some() && finalizers.is_empty();
-        let mut contents = self.inner.write();
-        let is_gone = metadata
-            .uid
-            .as_ref()
-            .is_some_and(|uid| contents.has_gone(uid));
-        if !goes && !is_gone {
-            contents.insert(Entry::Decoded(Arc::new(object)));
+        if !goes {
+            let entry = Entry::Decoded(Arc::new(object));
+            self.inner.write().learn(entry);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The objects of a kind by namespace and name, and which of two versions stands.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::mem;
 use std::sync::Arc;
 
@@ -19,6 +19,19 @@ pub(super) struct Contents<K> {
     /// How many of the objects cannot be decoded.
     pub(super) undecodable: usize,
     gone: Gone,
+    /// Objects as writes have returned them, of which the watch has not told yet.
+    learned: HashMap<ObjectKey, Learned<K>>,
+    /// How many lists have begun.
+    lists: u64,
+}
+
+/// An object as a write has returned it, of which the watch has not told yet.
+#[derive(Debug)]
+struct Learned<K> {
+    /// The version that the watch has told of last, if there was one.
+    told: Option<Entry<K>>,
+    /// How many lists had begun when it was learned.
+    lists: u64,
 }
 
 /// An object, or what is known of one that cannot be decoded. Cheap to clone.
@@ -75,6 +88,8 @@ impl<K> Default for Contents<K> {
             objects: BTreeMap::new(),
             undecodable: 0,
             gone: Gone::default(),
+            learned: HashMap::new(),
+            lists: 0,
         }
     }
 }
@@ -89,41 +104,62 @@ impl<K: Resource> Contents<K> {
             .map(|(_, entry)| entry)
     }
 
-    /// Whether an object with this UID was here and has gone.
-    pub(super) fn has_gone(&self, uid: &str) -> bool {
-        self.gone.contains(uid)
+    /// Takes in an object as a write has returned it, unless a later version is known already, or its end.
+    pub(super) fn learn(&mut self, entry: Entry<K>) {
+        let uid = entry.metadata().uid.as_ref();
+        if uid.is_some_and(|uid| self.gone.contains(uid)) {
+            return;
+        }
+        let key = entry.key();
+        if let Ok(former) = self.put(key.clone(), entry) {
+            let lists = self.lists;
+            let learned = self.learned.entry(key);
+            let told = former;
+            learned.or_insert(Learned { told, lists }).lists = lists;
+        }
     }
 
-    /// Puts an entry in the place of an older one, which it gives back.
+    /// Takes in a version that the watch tells of, unless a later one is known. Gives back the one that it told of before.
     pub(super) fn insert(&mut self, entry: Entry<K>) -> Option<Entry<K>> {
         let key = entry.key();
-        if self
-            .objects
-            .get(&key)
-            .is_some_and(|existing| existing.is_newer(&entry))
-        {
-            return None;
-        }
-        // It had not gone: a list was only older than the object.
+        // It has not gone: a list was only older than the object.
         if let Some(uid) = &entry.metadata().uid {
             self.gone.take_back(uid);
+        }
+        match self.put(key.clone(), entry) {
+            Ok(former) => match self.learned.remove(&key) {
+                Some(learned) => learned.told,
+                None => former,
+            },
+            Err(older) => {
+                let learned = self.learned.get_mut(&key);
+                learned.and_then(|learned| learned.told.replace(older))
+            }
+        }
+    }
+
+    /// Puts an entry in the place of an older one, which it gives back; a newer one stays.
+    fn put(&mut self, key: ObjectKey, entry: Entry<K>) -> Result<Option<Entry<K>>, Entry<K>> {
+        let existing = self.objects.get(&key);
+        if existing.is_some_and(|existing| existing.is_newer(&entry)) {
+            return Err(entry);
         }
         self.undecodable += usize::from(entry.is_undecodable());
         let former = self.objects.insert(key, entry);
         self.forget(former.as_ref());
-        former
+        Ok(former)
     }
 
-    /// Removes an object, but not a successor of the same name.
+    /// Removes an object that the watch says is gone, but not a successor of the same name.
     pub(super) fn remove(&mut self, entry: &Entry<K>) {
         let key = entry.key();
-        if self
-            .objects
-            .get(&key)
-            .is_some_and(|existing| existing.metadata().uid == entry.metadata().uid)
-        {
+        let existing = self.objects.get(&key);
+        if existing.is_some_and(|existing| existing.metadata().uid == entry.metadata().uid) {
             let former = self.objects.remove(&key);
             self.forget(former.as_ref());
+            self.learned.remove(&key);
+        } else if let Some(learned) = self.learned.get_mut(&key) {
+            learned.told = None;
         }
         if let Some(uid) = &entry.metadata().uid {
             self.gone.add(uid);
@@ -134,26 +170,53 @@ impl<K: Resource> Contents<K> {
         self.undecodable -= usize::from(former.is_some_and(Entry::is_undecodable));
     }
 
-    /// Takes a complete list in the place of what was known, and gives that back.
+    /// Notes that a list begins.
+    pub(super) fn begin_list(&mut self) {
+        self.lists += 1;
+    }
+
+    /// Takes a complete list in the place of what was known, also where that is newer by its resource versions: an API
+    /// server that was restored to an older state counts from there again. Gives back what the watch has told of before.
+    ///
+    /// Only what was written since the list began can be newer than the list. What the list does not have may have gone
+    /// before it was made; if not, the watch brings it back.
     pub(super) fn replace(
         &mut self,
         listed: BTreeMap<ObjectKey, Entry<K>>,
     ) -> BTreeMap<ObjectKey, Entry<K>> {
-        self.undecodable = listed
-            .values()
-            .filter(|entry| entry.is_undecodable())
-            .count();
-        let former = mem::replace(&mut self.objects, listed);
-        for (key, entry) in &former {
-            match self.objects.get(key) {
-                // What was written while the list was made is newer than the list.
-                Some(listed) if entry.is_newer(listed) => {
-                    self.insert(entry.clone());
-                }
-                Some(_) => {}
-                None => self.remove(entry),
+        let mut former = mem::replace(&mut self.objects, listed);
+        let mut written = Vec::new();
+        for (key, learned) in mem::take(&mut self.learned) {
+            let entry = match learned.told {
+                Some(told) => former.insert(key.clone(), told),
+                None => former.remove(&key),
+            };
+            written.extend(entry.map(|entry| (key, entry, learned.lists)));
+        }
+        for entry in self.objects.values() {
+            if let Some(uid) = &entry.metadata().uid {
+                self.gone.take_back(uid);
             }
         }
+        let known = former.iter();
+        for (key, entry) in known.chain(written.iter().map(|(key, entry, _)| (key, entry))) {
+            if !self.objects.contains_key(key)
+                && let Some(uid) = &entry.metadata().uid
+            {
+                self.gone.add(uid);
+            }
+        }
+        for (key, entry, lists) in written {
+            if lists == self.lists
+                && let Some(listed) = self.objects.get_mut(&key)
+                && entry.is_newer(listed)
+            {
+                let told = Some(mem::replace(listed, entry));
+                self.learned.insert(key, Learned { told, lists });
+            }
+        }
+        let entries = self.objects.values();
+        self.undecodable = entries.filter(|entry| entry.is_undecodable()).count();
         former
     }
 }

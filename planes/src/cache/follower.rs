@@ -133,7 +133,10 @@ where
 
     pub(super) fn apply(&mut self, event: Event<DeserializeGuard<K>>) {
         match event {
-            Event::Init => self.listed.clear(),
+            Event::Init => {
+                self.listed.clear();
+                self.cache.inner.write().begin_list();
+            }
             Event::InitApply(object) => {
                 let entry = self.entry(object);
                 self.listed.insert(entry.key(), entry);

@@ -198,6 +198,49 @@ fn what_was_written_while_a_list_was_made_comes_back_with_the_watch() {
 }
 
 #[test]
+fn a_list_of_a_restored_api_server_replaces_what_is_newer_by_its_number() {
+    let mut bench = bench();
+    bench.list(vec![guarded("a", 100), guarded("b", 101), guarded("c", 5)]);
+    let cache = bench.follower.cache();
+    cache.learn(object("a", "a", 102));
+    cache.learn(object("d", "d", 103));
+    bench.apply(Event::Delete(guarded("c", 104)));
+    bench.told();
+    bench.list(vec![guarded("a", 7), guarded("c", 5)]);
+    assert_eq!(bench.known(), ["a@7", "c@5"]);
+    assert_eq!(bench.told(), ["a@100", "a@7", "c@5", "b@101"]);
+    // It counts from there again.
+    cache.learn(object("c", "c", 8));
+    bench.apply(Event::Apply(guarded("a", 9)));
+    assert_eq!(bench.known(), ["a@9", "c@8"]);
+}
+
+#[test]
+fn handlers_hear_of_what_was_written_from_the_watch_or_from_the_next_list() {
+    let mut bench = bench();
+    bench.list(vec![guarded("a", 1), guarded("b", 2), guarded("c", 3)]);
+    let cache = bench.follower.cache();
+    cache.learn(object("a", "a", 4));
+    cache.learn(object("a", "a", 5));
+    cache.learn(object("b", "b", 6));
+    bench.told();
+    bench.apply(Event::Apply(guarded("a", 4)));
+    assert_eq!(bench.told(), ["a@1", "a@4"]);
+    bench.apply(Event::Apply(guarded("a", 5)));
+    assert_eq!(bench.told(), ["a@4", "a@5"]);
+    bench.apply(Event::Init);
+    cache.learn(object("c", "c", 8));
+    for object in [guarded("a", 5), guarded("b", 6), guarded("c", 7)] {
+        bench.apply(Event::InitApply(object));
+    }
+    bench.apply(Event::InitDone);
+    assert_eq!(bench.told(), ["b@2", "b@6", "c@3", "c@7"]);
+    assert_eq!(bench.known(), ["a@5", "b@6", "c@8"]);
+    bench.apply(Event::Apply(guarded("c", 8)));
+    assert_eq!(bench.told(), ["c@7", "c@8"]);
+}
+
+#[test]
 fn what_cannot_be_decoded_is_not_absent() {
     let mut bench = bench();
     bench.list(vec![guarded("a", 1), raw("b", "b", 2, &json!({"data": 3}))]);
