@@ -15,7 +15,7 @@ use crate::instance::InstanceController;
 use crate::keys::ObjectKey;
 use crate::objects::controller_name;
 use crate::watched::Cell;
-use crate::wiring::{Controller, Synced, Wiring};
+use crate::wiring::{Controller, Synced, Wiring, each_version};
 use crate::write::Writer;
 
 /// What the controllers of a cell need.
@@ -49,19 +49,23 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
 
     let mut deployments = Follower::<WorkloadDeployment>::new("cell", &metrics);
     let mut instances = Follower::<Instance>::new("cell", &metrics);
-    instances.on_change(move |metadata| instance_queue.add(ObjectKey::of(metadata)));
+    instances.on_change(each_version(move |metadata| {
+        instance_queue.add(ObjectKey::of(metadata));
+    }));
     instances.on_change({
         let queue = deployment_queue.clone();
-        move |metadata| {
+        each_version(move |metadata| {
             if let Some(name) = controller_name::<WorkloadDeployment>(metadata) {
                 queue.add(ObjectKey {
                     name: name.to_owned(),
                     ..ObjectKey::of(metadata)
                 });
             }
-        }
+        })
     });
-    deployments.on_change(move |metadata| deployment_queue.add(ObjectKey::of(metadata)));
+    deployments.on_change(each_version(move |metadata| {
+        deployment_queue.add(ObjectKey::of(metadata));
+    }));
 
     let cell = Arc::new(Cell {
         name,

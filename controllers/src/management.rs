@@ -19,7 +19,7 @@ use crate::objects::{controller_name, deployment_name};
 use crate::policy::PolicyController;
 use crate::projector::{Projector, Unidentified, projection_of};
 use crate::watched::{Hub, Project, Projects};
-use crate::wiring::{Controller, Synced, Wiring};
+use crate::wiring::{Controller, Synced, Wiring, each_version};
 use crate::workload::WorkloadController;
 use crate::write::Writer;
 
@@ -123,11 +123,11 @@ fn follow_project(
 
     workloads.on_change({
         let (name, queue) = (name.clone(), queues.workload.clone());
-        move |metadata| queue.add(ProjectKey::of(&name, metadata))
+        each_version(move |metadata| queue.add(ProjectKey::of(&name, metadata)))
     });
     deployments.on_change({
         let (name, queues, hub) = (name.clone(), queues.clone(), Arc::clone(hub));
-        move |metadata| {
+        each_version(move |metadata| {
             let key = ProjectKey::of(&name, metadata);
             if let Some(workload) = controller_name::<Workload>(metadata) {
                 queues.workload.add(ProjectKey {
@@ -144,21 +144,21 @@ fn follow_project(
                 });
             }
             queues.federator.add(key);
-        }
+        })
     });
     instances.on_change({
         let (name, queue) = (name.clone(), queues.projector.clone());
-        move |metadata| queue.add(ProjectKey::of(&name, metadata))
+        each_version(move |metadata| queue.add(ProjectKey::of(&name, metadata)))
     });
     namespaces.on_change({
         // A deployment can be seen before its Namespace is.
         let (name, queues, deployments) = (name.clone(), queues.clone(), deployments.cache());
-        move |metadata| {
+        each_version(move |metadata| {
             let namespace = metadata.name.as_deref().unwrap_or_default();
             for deployment in deployments.metadata(namespace) {
                 queues.federator.add(ProjectKey::of(&name, &deployment));
             }
-        }
+        })
     });
     let project = Project {
         client: client.clone(),
@@ -215,7 +215,7 @@ impl HubFollowers {
     ) {
         self.namespaces.on_change({
             let (projects, queues) = (Arc::clone(projects), queues.clone());
-            move |metadata| {
+            each_version(move |metadata| {
                 let Some(namespace) = metadata
                     .name
                     .as_deref()
@@ -230,11 +230,11 @@ impl HubFollowers {
                 if let Some((project, upstream)) = identity(metadata) {
                     add_deployments_of(&projects, &queues, &project, &upstream);
                 }
-            }
+            })
         });
         self.deployments.on_change({
             let (hub, queues) = (Arc::clone(hub), queues.clone());
-            move |metadata| {
+            each_version(move |metadata| {
                 let namespace = metadata.namespace.as_deref().unwrap_or_default();
                 // Of a namespace that is not known yet, the Namespace's own event comes.
                 add_policies_of(&hub, &queues, namespace);
@@ -244,25 +244,25 @@ impl HubFollowers {
                         .federator
                         .add(ProjectKey::new(&project, &upstream, name));
                 }
-            }
+            })
         });
         self.policies.on_change({
             let (hub, projects, queues) = (Arc::clone(hub), Arc::clone(projects), queues.clone());
-            move |metadata| {
+            each_version(move |metadata| {
                 let namespace = metadata.namespace.as_deref().unwrap_or_default();
                 add_policies_of(&hub, &queues, namespace);
                 // New deployments wait for their policy.
                 if let Some((project, upstream)) = identity_of(&hub, namespace) {
                     add_deployments_of(&projects, &queues, &project, &upstream);
                 }
-            }
+            })
         });
         self.instances.on_change({
             let (queue, unidentified) = (queues.projector.clone(), Unidentified::default());
-            move |metadata| match projection_of(metadata) {
+            each_version(move |metadata| match projection_of(metadata) {
                 Ok(key) => queue.add(key),
                 Err(error) => unidentified.report(metadata, &error),
-            }
+            })
         });
         let client = &hub.client;
         wiring.follow("Namespaces of the hub", self.namespaces, client.clone());

@@ -3,9 +3,10 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DeserializeGuard;
 use kube::{Api, Client, Resource};
-use planes::cache::Follower;
+use planes::cache::{Change, Follower};
 use planes::queue::{Key, Limits, Workers};
 use planes::{Cache, Outcome, Tasks};
 use serde::de::DeserializeOwned;
@@ -26,6 +27,11 @@ pub(crate) trait Controller: Send + Sync + 'static {
         &self,
         key: Self::Key,
     ) -> impl Future<Output = Result<Outcome, ReconcileError>> + Send;
+}
+
+/// A handler that hears of each version of an object by itself: of one that changes, of the former one and the current one.
+pub(crate) fn each_version(handler: impl Fn(&ObjectMeta)) -> impl Fn(Change<'_>) {
+    move |change| change.versions().for_each(&handler)
 }
 
 /// The caches that must be filled before anything is decided.

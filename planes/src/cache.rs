@@ -18,6 +18,23 @@ pub use follower::Follower;
 pub use freshness::Freshness;
 pub use pace::Pace;
 
+/// What the watch of a cache has told of one object. At least one of the versions is there.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'a> {
+    /// Metadata of the version that handlers heard of last, none if the object is new. Of one that went while it was
+    /// watched, the version in which it went.
+    pub former: Option<&'a ObjectMeta>,
+    /// Metadata of the version that is told of now, none if the object is gone.
+    pub current: Option<&'a ObjectMeta>,
+}
+
+impl<'a> Change<'a> {
+    /// The versions that there are, the former one first.
+    pub fn versions(self) -> impl Iterator<Item = &'a ObjectMeta> {
+        self.former.into_iter().chain(self.current)
+    }
+}
+
 /// The objects of a kind, as the watch has last seen them. Cheap to clone.
 #[derive(Debug)]
 pub struct Cache<K> {

@@ -137,7 +137,11 @@ impl Projects {
         ));
         follower.on_change({
             let registry = Arc::clone(&registry);
-            move |metadata| registry.changed(&cache, metadata)
+            move |change| {
+                for metadata in change.versions() {
+                    registry.changed(&cache, metadata);
+                }
+            }
         });
         let stop = tasks.stop();
         tasks.spawn("project discovery", async move {

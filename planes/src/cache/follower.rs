@@ -16,16 +16,16 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tracing::warn;
 
-use super::Cache;
 use super::contents::{Entry, ObjectKey};
 use super::freshness::{self, Freshness, Retry};
 use super::pace::Pace;
+use super::{Cache, Change};
 use crate::metrics::{CacheLabels, Metrics};
 
 /// Objects in one page of a list.
 const PAGE: u32 = 500;
 
-type Handler = Box<dyn Fn(&ObjectMeta) + Send + Sync>;
+type Handler = Box<dyn Fn(Change<'_>) + Send + Sync>;
 
 /// Keeps a [`Cache`] current and tells handlers what changed.
 pub struct Follower<K> {
@@ -65,9 +65,8 @@ where
         self.cache.clone()
     }
 
-    /// Calls `handler` with the metadata of every object that appears, changes or goes, after the cache has it; of one
-    /// that changes, with both versions. It must not block.
-    pub fn on_change(&mut self, handler: impl Fn(&ObjectMeta) + Send + Sync + 'static) {
+    /// Calls `handler` with every object that appears, changes or goes, after the cache has it. It must not block.
+    pub fn on_change(&mut self, handler: impl Fn(Change<'_>) + Send + Sync + 'static) {
         self.handlers.push(Box::new(handler));
     }
 
@@ -156,7 +155,7 @@ where
             Event::Delete(object) => {
                 let entry = self.entry(object);
                 self.cache.inner.write().remove(&entry);
-                self.tell(None, Some(&entry));
+                self.tell(Some(&entry), None);
                 self.count_undecodable();
             }
         }
@@ -184,10 +183,12 @@ where
     }
 
     fn tell(&self, former: Option<&Entry<K>>, current: Option<&Entry<K>>) {
-        for entry in former.into_iter().chain(current) {
-            self.handlers
-                .iter()
-                .for_each(|handler| handler(entry.metadata()));
+        let change = Change {
+            former: former.map(Entry::metadata),
+            current: current.map(Entry::metadata),
+        };
+        for handler in &self.handlers {
+            handler(change);
         }
     }
 

@@ -22,12 +22,15 @@ fn bench() -> Bench {
     let told = Arc::new(Mutex::new(Vec::new()));
     follower.on_change({
         let told = Arc::clone(&told);
-        move |metadata| {
-            let version = metadata.resource_version.as_deref().unwrap_or_default();
-            told.lock().unwrap().push(format!(
-                "{}@{version}",
-                metadata.name.as_deref().unwrap_or_default()
-            ));
+        move |change| {
+            let [former, current] = [change.former, change.current]
+                .map(|metadata| metadata.map_or_else(|| "-".to_owned(), describe));
+            let versions = change.versions().count();
+            assert_eq!(
+                versions,
+                usize::from(former != "-") + usize::from(current != "-")
+            );
+            told.lock().unwrap().push(format!("{former} {current}"));
         }
     });
     Bench { follower, told }
@@ -109,13 +112,13 @@ fn a_cache_is_synced_once_it_has_been_listed() {
 fn handlers_hear_of_both_versions_of_a_change_and_of_the_end() {
     let mut bench = bench();
     bench.list(vec![guarded("a", 1)]);
-    assert_eq!(bench.told(), ["a@1"]);
+    assert_eq!(bench.told(), ["- a@1"]);
     bench.apply(Event::Apply(guarded("a", 2)));
-    assert_eq!(bench.told(), ["a@1", "a@2"]);
+    assert_eq!(bench.told(), ["a@1 a@2"]);
     bench.apply(Event::Delete(guarded("a", 3)));
     assert_eq!(
         (bench.told(), bench.known()),
-        (vec!["a@3".to_owned()], vec![])
+        (vec!["a@3 -".to_owned()], vec![])
     );
 }
 
@@ -125,7 +128,7 @@ fn a_new_list_tells_of_what_differs_and_of_what_went_unseen() {
     bench.list(vec![guarded("a", 1), guarded("b", 2), guarded("c", 3)]);
     bench.told();
     bench.list(vec![guarded("a", 1), guarded("b", 4)]);
-    assert_eq!(bench.told(), ["b@2", "b@4", "c@3"]);
+    assert_eq!(bench.told(), ["b@2 b@4", "c@3 -"]);
     assert_eq!(bench.known(), ["a@1", "b@4"]);
 }
 
@@ -208,7 +211,7 @@ fn a_list_of_a_restored_api_server_replaces_what_is_newer_by_its_number() {
     bench.told();
     bench.list(vec![guarded("a", 7), guarded("c", 5)]);
     assert_eq!(bench.known(), ["a@7", "c@5"]);
-    assert_eq!(bench.told(), ["a@100", "a@7", "c@5", "b@101"]);
+    assert_eq!(bench.told(), ["a@100 a@7", "- c@5", "b@101 -"]);
     // It counts from there again.
     cache.learn(object("c", "c", 8));
     bench.apply(Event::Apply(guarded("a", 9)));
@@ -225,19 +228,19 @@ fn handlers_hear_of_what_was_written_from_the_watch_or_from_the_next_list() {
     cache.learn(object("b", "b", 6));
     bench.told();
     bench.apply(Event::Apply(guarded("a", 4)));
-    assert_eq!(bench.told(), ["a@1", "a@4"]);
+    assert_eq!(bench.told(), ["a@1 a@4"]);
     bench.apply(Event::Apply(guarded("a", 5)));
-    assert_eq!(bench.told(), ["a@4", "a@5"]);
+    assert_eq!(bench.told(), ["a@4 a@5"]);
     bench.apply(Event::Init);
     cache.learn(object("c", "c", 8));
     for object in [guarded("a", 5), guarded("b", 6), guarded("c", 7)] {
         bench.apply(Event::InitApply(object));
     }
     bench.apply(Event::InitDone);
-    assert_eq!(bench.told(), ["b@2", "b@6", "c@3", "c@7"]);
+    assert_eq!(bench.told(), ["b@2 b@6", "c@3 c@7"]);
     assert_eq!(bench.known(), ["a@5", "b@6", "c@8"]);
     bench.apply(Event::Apply(guarded("c", 8)));
-    assert_eq!(bench.told(), ["c@7", "c@8"]);
+    assert_eq!(bench.told(), ["c@7 c@8"]);
 }
 
 #[test]
