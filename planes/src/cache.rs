@@ -4,6 +4,7 @@ mod contents;
 mod follower;
 mod freshness;
 mod gone;
+mod index;
 mod pace;
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -13,9 +14,11 @@ use kube::Resource;
 use thiserror::Error;
 use tokio::sync::watch;
 
+pub use contents::ObjectKey;
 use contents::{Contents, Entry};
 pub use follower::Follower;
 pub use freshness::Freshness;
+pub use index::Index;
 pub use pace::Pace;
 
 /// What the watch of a cache has told of one object. At least one of the versions is there.
@@ -159,13 +162,6 @@ impl<K: Resource<DynamicType = ()>> Entry<K> {
                 name: invalid.metadata.name.clone().unwrap_or_default(),
                 problem: invalid.error.clone(),
             }),
-        }
-    }
-
-    fn readable(&self) -> Option<Arc<K>> {
-        match self {
-            Self::Decoded(object) => Some(Arc::clone(object)),
-            Self::Undecodable(_) => None,
         }
     }
 }

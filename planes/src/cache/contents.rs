@@ -9,9 +9,10 @@ use kube::Resource;
 use kube::core::error_boundary::InvalidObject;
 
 use super::gone::Gone;
+use super::index::Values;
 
 /// Namespace and name; the namespace of a cluster-scoped object is empty.
-pub(super) type ObjectKey = (String, String);
+pub type ObjectKey = (String, String);
 
 #[derive(Debug)]
 pub(super) struct Contents<K> {
@@ -23,6 +24,7 @@ pub(super) struct Contents<K> {
     learned: HashMap<ObjectKey, Learned<K>>,
     /// How many lists have begun.
     lists: u64,
+    indexes: Vec<Values<K>>,
 }
 
 /// An object as a write has returned it, of which the watch has not told yet.
@@ -50,6 +52,20 @@ impl<K> Clone for Entry<K> {
     }
 }
 
+impl<K> Entry<K> {
+    /// The object, if it can be decoded.
+    pub(super) fn readable(&self) -> Option<Arc<K>> {
+        match self {
+            Self::Decoded(object) => Some(Arc::clone(object)),
+            Self::Undecodable(_) => None,
+        }
+    }
+
+    pub(super) fn is_undecodable(&self) -> bool {
+        matches!(self, Self::Undecodable(_))
+    }
+}
+
 impl<K: Resource> Entry<K> {
     pub(super) fn metadata(&self) -> &ObjectMeta {
         match self {
@@ -66,10 +82,6 @@ impl<K: Resource> Entry<K> {
             namespace.clone().unwrap_or_default(),
             name.clone().unwrap_or_default(),
         )
-    }
-
-    pub(super) fn is_undecodable(&self) -> bool {
-        matches!(self, Self::Undecodable(_))
     }
 
     /// Whether this is a later version than `other`. Resource versions are comparable numbers (Kubernetes 1.35, KEP-5504).
@@ -90,6 +102,7 @@ impl<K> Default for Contents<K> {
             gone: Gone::default(),
             learned: HashMap::new(),
             lists: 0,
+            indexes: Vec::new(),
         }
     }
 }
@@ -144,10 +157,20 @@ impl<K: Resource> Contents<K> {
         if existing.is_some_and(|existing| existing.is_newer(&entry)) {
             return Err(entry);
         }
+        let former = self.take_out(&key);
         self.undecodable += usize::from(entry.is_undecodable());
-        let former = self.objects.insert(key, entry);
-        self.forget(former.as_ref());
+        let indexes = self.indexes.iter_mut();
+        indexes.for_each(|index| index.insert(&key, &entry));
+        self.objects.insert(key, entry);
         Ok(former)
+    }
+
+    fn take_out(&mut self, key: &ObjectKey) -> Option<Entry<K>> {
+        let entry = self.objects.remove(key)?;
+        self.undecodable -= usize::from(entry.is_undecodable());
+        let indexes = self.indexes.iter_mut();
+        indexes.for_each(|index| index.remove(key, &entry));
+        Some(entry)
     }
 
     /// Removes an object that the watch says is gone, but not a successor of the same name.
@@ -155,8 +178,7 @@ impl<K: Resource> Contents<K> {
         let key = entry.key();
         let existing = self.objects.get(&key);
         if existing.is_some_and(|existing| existing.metadata().uid == entry.metadata().uid) {
-            let former = self.objects.remove(&key);
-            self.forget(former.as_ref());
+            self.take_out(&key);
             self.learned.remove(&key);
         } else if let Some(learned) = self.learned.get_mut(&key) {
             learned.told = None;
@@ -164,10 +186,6 @@ impl<K: Resource> Contents<K> {
         if let Some(uid) = &entry.metadata().uid {
             self.gone.add(uid);
         }
-    }
-
-    fn forget(&mut self, former: Option<&Entry<K>>) {
-        self.undecodable -= usize::from(former.is_some_and(Entry::is_undecodable));
     }
 
     /// Notes that a list begins.
@@ -217,6 +235,22 @@ impl<K: Resource> Contents<K> {
         }
         let entries = self.objects.values();
         self.undecodable = entries.filter(|entry| entry.is_undecodable()).count();
+        for index in &mut self.indexes {
+            index.replace(&self.objects);
+        }
         former
+    }
+
+    /// Adds an index, and says which one it is.
+    pub(super) fn add_index(&mut self, mut index: Values<K>) -> usize {
+        index.replace(&self.objects);
+        self.indexes.push(index);
+        self.indexes.len() - 1
+    }
+
+    /// The objects that have a value in an index.
+    pub(super) fn indexed(&self, index: usize, value: &str) -> impl Iterator<Item = &ObjectKey> {
+        let index = self.indexes.get(index).into_iter();
+        index.flat_map(move |index| index.get(value))
     }
 }

@@ -19,7 +19,7 @@ use tracing::warn;
 use super::contents::{Entry, ObjectKey};
 use super::freshness::{self, Freshness, Retry};
 use super::pace::Pace;
-use super::{Cache, Change};
+use super::{Cache, Change, Index};
 use crate::metrics::{CacheLabels, Metrics};
 
 /// Objects in one page of a list.
@@ -63,6 +63,11 @@ where
     /// The cache that is kept.
     pub fn cache(&self) -> Cache<K> {
         self.cache.clone()
+    }
+
+    /// An index of the cache by the values that `values` gives for an object.
+    pub fn index(&self, values: fn(&K) -> Vec<String>) -> Index<K> {
+        Index::new(self.cache(), values)
     }
 
     /// Calls `handler` with every object that appears, changes or goes, after the cache has it. It must not block.
