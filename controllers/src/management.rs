@@ -127,24 +127,28 @@ fn follow_project(
     });
     deployments.on_change({
         let (name, queues, hub) = (name.clone(), queues.clone(), Arc::clone(hub));
-        each_version(move |metadata| {
-            let key = ProjectKey::of(&name, metadata);
-            if let Some(workload) = controller_name::<Workload>(metadata) {
-                queues.workload.add(ProjectKey {
-                    name: workload.to_owned(),
-                    ..key.clone()
-                });
+        move |change| {
+            let owner_changed = change.former.map(owner) != change.current.map(owner);
+            for metadata in change.versions() {
+                let key = ProjectKey::of(&name, metadata);
+                if let Some(workload) = controller_name::<Workload>(metadata) {
+                    queues.workload.add(ProjectKey {
+                        name: workload.to_owned(),
+                        ..key.clone()
+                    });
+                }
+                if let Some(hub_namespace) = recorded_hub_namespace(metadata) {
+                    if owner_changed {
+                        add_instances_of(&hub, &queues, &hub_namespace, &key.name);
+                    }
+                    queues.policy.add(HubKey {
+                        project: Some(name.clone()),
+                        namespace: hub_namespace,
+                    });
+                }
+                queues.federator.add(key);
             }
-            if let Some(hub_namespace) = recorded_hub_namespace(metadata) {
-                // Instances on the hub may have waited for their owner.
-                add_instances_of(&hub, &queues, &hub_namespace, &key.name);
-                queues.policy.add(HubKey {
-                    project: Some(name.clone()),
-                    namespace: hub_namespace,
-                });
-            }
-            queues.federator.add(key);
-        })
+        }
     });
     instances.on_change({
         let (name, queue) = (name.clone(), queues.projector.clone());
@@ -203,6 +207,7 @@ impl HubFollowers {
             deployments: self.deployments.cache(),
             policies: self.policies.cache(),
             instances: self.instances.cache(),
+            instances_of: self.instances.index(deployment_of),
         }
     }
 
@@ -328,12 +333,70 @@ fn add_deployments_of(
     }
 }
 
+/// What the Instances of a deployment on the hub wait for, and what they go with.
+fn owner(deployment: &ObjectMeta) -> (Option<&str>, bool, Option<HubNamespace>) {
+    let terminating = deployment.deletion_timestamp.is_some();
+    let hub_namespace = recorded_hub_namespace(deployment);
+    (deployment.uid.as_deref(), terminating, hub_namespace)
+}
+
 fn add_instances_of(hub: &Hub, queues: &Queues, namespace: &HubNamespace, deployment: &str) {
-    for metadata in hub.instances.metadata(namespace.as_str()) {
-        if deployment_name(&metadata) == Some(deployment)
-            && let Ok(key) = projection_of(&metadata)
-        {
-            queues.projector.add(key);
+    let instances = hub.instances_of.get(&of(namespace.as_str(), deployment));
+    // One that does not say whose it is has been reported.
+    let keys = instances
+        .iter()
+        .filter_map(|it| projection_of(it.meta()).ok());
+    keys.for_each(|key| queues.projector.add(key));
+}
+
+/// The deployment of an Instance, as `Hub::instances_of` has it.
+fn deployment_of(instance: &Instance) -> Vec<String> {
+    let namespace = instance.meta().namespace.as_deref().unwrap_or_default();
+    let name = deployment_name(instance.meta());
+    name.map(|name| of(namespace, name)).into_iter().collect()
+}
+
+fn of(namespace: &str, deployment: &str) -> String {
+    format!("{namespace}/{deployment}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn instances_wait_for_an_owner_that_is_there_and_recorded_whatever_its_status() {
+        let former = json!({
+            "uid": "u", "resourceVersion": "1", "generation": 1,
+            "annotations": {"compute.datumapis.com/federation-namespace": "ns-1"},
+        });
+        let same = |path: &str, value: Value| {
+            let mut current = former.clone();
+            *current.pointer_mut(path).unwrap() = value;
+            let [former, current] = [&former, &current]
+                .map(|metadata| serde_json::from_value::<ObjectMeta>(metadata.clone()).unwrap());
+            owner(&former) == owner(&current)
+        };
+        assert!(same("/resourceVersion", json!("2")));
+        assert!(same("/generation", json!(2)));
+        assert!(!same("/uid", json!("v")));
+        assert!(!same("/annotations", json!({})));
+        let mut terminating = former.clone();
+        terminating["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert!(!same("", terminating));
+    }
+
+    #[test]
+    fn instances_are_found_by_their_deployment() {
+        let labels = json!({"compute.datumapis.com/workload-deployment-name": "web-dfw"});
+        for (labels, expected) in [(labels, vec!["ns-1/web-dfw"]), (json!({}), vec![])] {
+            let metadata = json!({"namespace": "ns-1", "name": "i", "labels": labels});
+            let metadata: ObjectMeta = serde_json::from_value(metadata).unwrap();
+            let mut instance = Instance::new("i", api::InstanceSpec::default());
+            instance.metadata = metadata;
+            assert_eq!(deployment_of(&instance), expected);
         }
     }
 }

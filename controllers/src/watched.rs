@@ -7,6 +7,7 @@ use api::{CellName, Instance, ProjectName, Workload, WorkloadDeployment};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
 use planes::Cache;
+use planes::cache::Index;
 
 use crate::ReconcileError;
 
@@ -43,6 +44,8 @@ pub(crate) struct Hub {
     pub(crate) deployments: Cache<WorkloadDeployment>,
     pub(crate) policies: Cache<PropagationPolicy>,
     pub(crate) instances: Cache<Instance>,
+    /// By namespace and name of their deployment.
+    pub(crate) instances_of: Index<Instance>,
 }
 
 /// The cell of this process. Its hub is not watched but asked: a cell may read only single objects there.
