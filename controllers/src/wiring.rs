@@ -4,9 +4,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::DeserializeGuard;
-use kube::{Api, Client, Resource};
-use planes::cache::{Change, Follower};
+use kube::{Client, Resource};
+use planes::cache::{Change, Follower, Pace};
 use planes::queue::{Key, Limits, Workers};
 use planes::{Cache, Outcome, Tasks};
 use serde::de::DeserializeOwned;
@@ -63,6 +62,7 @@ impl Synced {
 pub(crate) struct Wiring<'a> {
     tasks: &'a Tasks,
     synced: Synced,
+    pace: Pace,
 }
 
 impl<'a> Wiring<'a> {
@@ -70,6 +70,7 @@ impl<'a> Wiring<'a> {
         Self {
             tasks,
             synced: Synced::default(),
+            pace: Pace::default(),
         }
     }
 
@@ -81,9 +82,9 @@ impl<'a> Wiring<'a> {
         let cache: Cache<K> = follower.cache();
         self.synced.0.push((what.to_owned(), cache.synced()));
         let stop = self.tasks.stop();
-        let api: Api<DeserializeGuard<K>> = Api::all(client);
+        let pace = self.pace.beside();
         self.tasks.spawn(what, async move {
-            stop.run_until_cancelled(follower.run(api)).await;
+            stop.run_until_cancelled(follower.run(client, pace)).await;
             Ok::<_, std::convert::Infallible>(())
         });
     }

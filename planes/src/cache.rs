@@ -48,6 +48,7 @@ pub struct Cache<K> {
 struct Inner<K> {
     contents: RwLock<Contents<K>>,
     synced: watch::Sender<bool>,
+    freshness: watch::Sender<Freshness>,
 }
 
 /// An object exists and cannot be read. It is not absent: no decision may take it so.
@@ -73,6 +74,7 @@ impl<K> Default for Cache<K> {
         let inner = Inner {
             contents: RwLock::default(),
             synced: watch::Sender::new(false),
+            freshness: watch::Sender::new(Freshness::Listing),
         };
         Self {
             inner: Arc::new(inner),
@@ -137,6 +139,11 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
     /// Whether everything has been listed once, now and later.
     pub fn synced(&self) -> watch::Receiver<bool> {
         self.inner.synced.subscribe()
+    }
+
+    /// Whether this is what the API server has, now and later.
+    pub fn freshness(&self) -> watch::Receiver<Freshness> {
+        self.inner.freshness.subscribe()
     }
 }
 

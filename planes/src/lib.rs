@@ -7,6 +7,8 @@
 pub mod cache;
 pub mod clock;
 pub mod connect;
+#[cfg(test)]
+mod fake;
 pub mod lease;
 pub mod metrics;
 pub mod projects;

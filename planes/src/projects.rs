@@ -13,8 +13,7 @@ use std::sync::Arc;
 
 use api::ProjectName;
 use api::milo::{self, ProjectControlPlane};
-use kube::core::DeserializeGuard;
-use kube::{Api, Client};
+use kube::Client;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 use tokio::sync::watch;
@@ -127,13 +126,12 @@ impl Projects {
     {
         let mut follower = Follower::<K>::new("discovery", metrics);
         let cache = follower.cache();
-        let freshness = watch::Sender::new(Freshness::Listing);
         let registry = Arc::new(Registry::new(
             tasks,
             metrics,
             connect,
             cache.synced(),
-            freshness.subscribe(),
+            cache.freshness(),
         ));
         follower.on_change({
             let registry = Arc::clone(&registry);
@@ -145,8 +143,7 @@ impl Projects {
         });
         let stop = tasks.stop();
         tasks.spawn("project discovery", async move {
-            let api: Api<DeserializeGuard<K>> = Api::all(client);
-            stop.run_until_cancelled(follower.run_current(api, freshness, Pace::default()))
+            stop.run_until_cancelled(follower.run(client, Pace::default()))
                 .await;
             Ok::<_, Infallible>(())
         });

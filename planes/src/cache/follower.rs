@@ -3,27 +3,33 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::mem;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
+use futures::stream::BoxStream;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DeserializeGuard;
-use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Api, Resource};
+use kube::{Api, Client, Resource};
 use prometheus_client::metrics::gauge::Gauge;
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
 use tracing::warn;
 
 use super::contents::{Entry, ObjectKey};
 use super::freshness::{self, Freshness, Retry};
-use super::pace::Pace;
+use super::pace::{Pace, Turn};
 use super::{Cache, Change, Index};
 use crate::metrics::{CacheLabels, Metrics};
 
 /// Objects in one page of a list.
 const PAGE: u32 = 500;
+/// The longest time for which a watch that broke off may tell of something before everything is listed: one that broke off
+/// twice in a row is listed.
+const RESUMED_FOR: Duration = Duration::from_secs(2);
+
+type Events<K> = BoxStream<'static, watcher::Result<Event<DeserializeGuard<K>>>>;
 
 type Handler = Box<dyn Fn(Change<'_>) + Send + Sync>;
 
@@ -75,57 +81,91 @@ where
         self.handlers.push(Box::new(handler));
     }
 
-    /// Watches for ever. Errors are waited out and reported once.
-    pub async fn run(mut self, api: Api<DeserializeGuard<K>>) {
+    /// Lists and watches for ever, in turn with the other caches of `pace`. The cache's freshness says at any time whether
+    /// it is current; errors are waited out, and reported once.
+    ///
+    /// A watch that ends in order is begun again where it ended. After an error everything is listed anew: an API server
+    /// that was restored to an older state takes a resource version that it has not come to yet, or has given out again,
+    /// and its watch misses what is different. Where only the connection broke, the watch is begun again at once, and
+    /// goes on if it tells of something before the list is due; of its beginning and of bookmarks one is not told.
+    pub async fn run(mut self, client: Client, pace: Pace) {
+        let api: Api<DeserializeGuard<K>> = Api::all(client);
         let config = watcher::Config::default().page_size(PAGE);
-        let mut events = watcher(api, config).default_backoff().boxed();
-        while let Some(event) = events.next().await {
-            match event {
-                Ok(event) => self.apply(event),
-                Err(error) => self.report(error.to_string()),
+        let mut retry = Retry::default();
+        loop {
+            let mut turn = pace.turn().await;
+            let mut watch = Some(watcher(api.clone(), config.clone()).boxed());
+            while let Some(mut events) = watch.take() {
+                let Some(error) = self.follow(&mut events, &mut turn, &mut retry).await else {
+                    // A watcher goes on for ever.
+                    return;
+                };
+                turn.end();
+                let problem = freshness::problem::<K>(&error);
+                self.report(problem.clone());
+                self.turn_to(Freshness::Failing { problem });
+                let wait = retry.after(&error);
+                let is_resumed = wait <= RESUMED_FOR && freshness::is_interruption(&error);
+                watch = self.wait(events, is_resumed, pace.wait(wait)).await;
+                if watch.is_some() {
+                    retry.succeeded();
+                    self.turn_to(Freshness::Current);
+                }
             }
         }
     }
 
-    /// Watches for ever, and says at any time whether the cache is current. As a watch that is resumed after an error does
-    /// not tell when it has succeeded, everything is listed anew after each.
-    pub async fn run_current(
-        mut self,
-        api: Api<DeserializeGuard<K>>,
-        current: watch::Sender<Freshness>,
-        pace: Pace,
-    ) {
-        let mut retry = Retry::default();
+    /// Takes in what the API server tells, until an error.
+    async fn follow(
+        &mut self,
+        events: &mut Events<K>,
+        turn: &mut Turn,
+        retry: &mut Retry,
+    ) -> Option<watcher::Error> {
         loop {
-            let mut turn = pace.turn().await;
-            let config = watcher::Config::default().page_size(PAGE);
-            let mut events = watcher(api.clone(), config).boxed();
-            let error = loop {
-                let event = tokio::select! {
-                    event = events.next() => event,
-                    () = turn.is_over() => continue,
-                };
-                match event {
-                    Some(Ok(event)) => {
-                        let listed = matches!(event, Event::InitDone);
-                        self.apply(event);
-                        if listed {
-                            turn.end();
-                            retry.succeeded();
-                            current.send_replace(Freshness::Current);
-                        }
-                    }
-                    Some(Err(error)) => break error,
-                    // A watcher goes on for ever.
-                    None => return,
-                }
+            let event = tokio::select! {
+                event = events.next() => event?,
+                () = turn.is_over() => continue,
             };
-            drop((events, turn));
-            let problem = freshness::problem::<K>(&error);
-            self.report(problem.clone());
-            current.send_replace(Freshness::Failing { problem });
-            pace.wait(retry.after(&error)).await;
+            let event = match event {
+                Ok(event) => event,
+                Err(error) => return Some(error),
+            };
+            let listed = matches!(event, Event::InitDone);
+            self.apply(event);
+            if listed {
+                turn.end();
+                retry.succeeded();
+                self.turn_to(Freshness::Current);
+            }
         }
+    }
+
+    /// Waits for the next list. A watch that is resumed meanwhile and tells of something is given back, to go on.
+    async fn wait(
+        &mut self,
+        mut events: Events<K>,
+        is_resumed: bool,
+        wait: impl Future<Output = ()>,
+    ) -> Option<Events<K>> {
+        let mut wait = pin!(wait);
+        if is_resumed {
+            let event = tokio::select! {
+                event = events.next() => event,
+                () = wait.as_mut() => return None,
+            };
+            if let Some(Ok(event @ (Event::Apply(_) | Event::Delete(_)))) = event {
+                self.apply(event);
+                return Some(events);
+            }
+        }
+        drop(events);
+        wait.await;
+        None
+    }
+
+    fn turn_to(&self, freshness: Freshness) {
+        self.cache.inner.freshness.send_replace(freshness);
     }
 
     fn report(&mut self, problem: String) {

@@ -60,6 +60,14 @@ pub(super) fn problem<K: Resource<DynamicType = ()>>(error: &watcher::Error) -> 
     }
 }
 
+/// Whether a watch broke off with its connection, so that nothing that came over it was lost.
+pub(super) fn is_interruption(error: &watcher::Error) -> bool {
+    matches!(
+        error,
+        watcher::Error::WatchFailed(kube::Error::ReadEvents(_))
+    )
+}
+
 /// What the API server answered, if it did.
 fn answer(error: &watcher::Error) -> Option<&Status> {
     match error {

@@ -1,3 +1,7 @@
+//! What a cache makes of the events of a watch.
+
+mod following;
+
 use std::mem;
 use std::sync::Mutex;
 

@@ -7,8 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use api::ProjectName;
 use api::condition::{self, Condition};
 use api::networking::{AVAILABLE, CITY_CODE, LocationBinding};
-use kube::core::DeserializeGuard;
-use kube::{Api, Client};
+use kube::Client;
 use prometheus_client::metrics::gauge::Gauge;
 use thiserror::Error;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
@@ -64,20 +63,19 @@ impl Project {
             let cities = Arc::clone(&cities);
             move |_| cities.forget()
         });
-        let freshness = watch::Sender::new(Freshness::Listing);
+        let bindings = follower.cache();
+        let failing = count_failing(bindings.freshness(), metrics.projects_failing.clone());
         let project = Self {
             name,
             client: client.clone(),
-            bindings: follower.cache(),
-            freshness: freshness.subscribe(),
+            freshness: bindings.freshness(),
+            bindings,
             pace: pace.clone(),
             cities,
             places: Semaphore::new(REQUESTS),
         };
-        let failing = count_failing(freshness.subscribe(), metrics.projects_failing.clone());
         let task = async move {
-            let api: Api<DeserializeGuard<LocationBinding>> = Api::all(client);
-            tokio::join!(follower.run_current(api, freshness, pace), failing);
+            tokio::join!(follower.run(client, pace), failing);
         };
         (project, task)
     }

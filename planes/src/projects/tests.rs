@@ -1,7 +1,5 @@
 //! The registry beside API servers from memory, on a paused clock.
 
-mod fake;
-
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -11,7 +9,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::*;
-use fake::{Fake, Mood, binding, project};
+use crate::fake::{Fake, Mood, binding, project};
 
 /// What is awaited comes within this time, if it comes; the clock is paused, so it costs nothing.
 const WITHIN: Duration = Duration::from_mins(5);

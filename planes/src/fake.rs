@@ -17,9 +17,12 @@ use tower::{BoxError, service_fn};
 type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
 type Chunk = Result<Frame<Bytes>, BoxError>;
 
+/// What there was at some time.
+pub(crate) type Backup = (u64, BTreeMap<String, Value>);
+
 /// What the API server does with a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Mood {
+pub(crate) enum Mood {
     #[default]
     Serves,
     /// It never answers.
@@ -29,7 +32,7 @@ pub(super) enum Mood {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Fake {
+pub(crate) struct Fake {
     served: Arc<Mutex<Served>>,
 }
 
@@ -39,12 +42,15 @@ struct Served {
     version: u64,
     objects: BTreeMap<String, Value>,
     events: Vec<(u64, Value)>,
-    watches: Vec<UnboundedSender<Chunk>>,
+    watches: Vec<Watch>,
     requests: usize,
 }
 
+/// A watch, and the version after which it tells of events.
+type Watch = (u64, UnboundedSender<Chunk>);
+
 impl Fake {
-    pub(super) fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         let fake = self.clone();
         let service = service_fn(move |request: Request<Body>| {
             let answer = fake.answer(&request);
@@ -59,7 +65,7 @@ impl Fake {
     }
 
     /// Creates an object or puts another in its place.
-    pub(super) fn put(&self, mut object: Value) {
+    pub(crate) fn put(&self, mut object: Value) {
         let mut served = self.served();
         served.version += 1;
         object["metadata"]["resourceVersion"] = json!(served.version.to_string());
@@ -69,7 +75,7 @@ impl Fake {
         served.tell(json!({"type": type_, "object": object}));
     }
 
-    pub(super) fn delete(&self, name: &str) {
+    pub(crate) fn delete(&self, name: &str) {
         let mut served = self.served();
         served.version += 1;
         let mut object = served.objects.remove(name).unwrap();
@@ -77,31 +83,45 @@ impl Fake {
         served.tell(json!({"type": "DELETED", "object": object}));
     }
 
-    pub(super) fn set(&self, mood: Mood) {
+    /// Goes back to what there was, and breaks all connections.
+    pub(crate) fn restore(&self, backup: &Backup) {
+        self.interrupt();
+        let mut served = self.served();
+        (served.version, served.objects) = backup.clone();
+        let version = served.version;
+        served.events.retain(|(of, _)| *of <= version);
+    }
+
+    pub(crate) fn backup(&self) -> Backup {
+        let served = self.served();
+        (served.version, served.objects.clone())
+    }
+
+    pub(crate) fn set(&self, mood: Mood) {
         self.served().mood = mood;
     }
 
     /// Breaks all connections.
-    pub(super) fn interrupt(&self) {
-        for watch in self.served().watches.drain(..) {
+    pub(crate) fn interrupt(&self) {
+        for (_, watch) in self.served().watches.drain(..) {
             let _ = watch.unbounded_send(Err("connection reset".into()));
         }
     }
 
     /// Ends all watches in order, as API servers do from time to time.
-    pub(super) fn end_watches(&self) {
+    pub(crate) fn end_watches(&self) {
         self.served().watches.clear();
     }
 
     /// How many requests there have been.
-    pub(super) fn requests(&self) -> usize {
+    pub(crate) fn requests(&self) -> usize {
         self.served().requests
     }
 
     /// How many watches someone reads.
-    pub(super) fn watches(&self) -> usize {
+    pub(crate) fn watches(&self) -> usize {
         let mut served = self.served();
-        served.watches.retain(|watch| !watch.is_closed());
+        served.watches.retain(|(_, watch)| !watch.is_closed());
         served.watches.len()
     }
 
@@ -145,14 +165,17 @@ impl Served {
         for (_, event) in self.events.iter().filter(|(version, _)| *version > since) {
             sender.unbounded_send(Ok(frame(event))).unwrap();
         }
-        self.watches.push(sender);
+        self.watches.push((since, sender));
         let body = StreamBody::new(chunks.boxed());
         Response::new(BodyExt::boxed_unsync(body))
     }
 
     fn tell(&mut self, event: Value) {
-        self.watches
-            .retain(|watch| watch.unbounded_send(Ok(frame(&event))).is_ok());
+        let version = self.version;
+        self.watches.retain(|(since, watch)| {
+            // One that begins in the future is silent till then, as with API servers.
+            version <= *since || watch.unbounded_send(Ok(frame(&event))).is_ok()
+        });
         self.events.push((self.version, event));
     }
 }
@@ -181,7 +204,7 @@ fn whole(code: u16, body: &Value) -> Answer {
     Response::builder().status(code).body(body).unwrap()
 }
 
-pub(super) fn project(name: &str, uid: &str, ready: &str) -> Value {
+pub(crate) fn project(name: &str, uid: &str, ready: &str) -> Value {
     json!({
         "apiVersion": "resourcemanager.miloapis.com/v1alpha1",
         "kind": "Project",
@@ -190,7 +213,7 @@ pub(super) fn project(name: &str, uid: &str, ready: &str) -> Value {
     })
 }
 
-pub(super) fn binding(name: &str, city: &str, available: &str) -> Value {
+pub(crate) fn binding(name: &str, city: &str, available: &str) -> Value {
     json!({
         "apiVersion": "networking.datumapis.com/v1alpha",
         "kind": "LocationBinding",

@@ -1,0 +1,113 @@
+//! Caches that follow an API server from memory, on a paused clock.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::*;
+use crate::fake::Fake;
+
+/// What is awaited comes within this time, if it comes; the clock is paused, so it costs nothing.
+const WITHIN: Duration = Duration::from_mins(5);
+
+struct Following {
+    fake: Fake,
+    cache: Cache<ConfigMap>,
+}
+
+/// Follows an API server that has ConfigMap `a`, until `a` is known.
+async fn following() -> Following {
+    let fake = Fake::default();
+    fake.put(config_map("a"));
+    let following = follow(fake);
+    following.until(|it| it.state() == "a@1").await;
+    following.until(|it| it.fake.watches() == 1).await;
+    following
+}
+
+fn follow(fake: Fake) -> Following {
+    let follower = Follower::new("test", &Metrics::default());
+    let cache = follower.cache();
+    tokio::spawn(follower.run(fake.client(), Pace::default()));
+    Following { fake, cache }
+}
+
+fn config_map(name: &str) -> Value {
+    json!({"metadata": {"namespace": "ns", "name": name, "uid": name}})
+}
+
+impl Following {
+    async fn until(&self, holds: impl Fn(&Self) -> bool) {
+        let begin = Instant::now();
+        while !holds(self) {
+            assert!(begin.elapsed() < WITHIN, "{}", self.state());
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Names and versions of what there is, or why that is not known.
+    fn state(&self) -> String {
+        let objects = self.cache.readable("ns").into_iter();
+        let objects: Vec<_> = objects.map(|object| describe(&object.metadata)).collect();
+        match &*self.cache.freshness().borrow() {
+            Freshness::Current => objects.join(" "),
+            other => format!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_api_server_is_listed_though_it_takes_the_version_of_the_former_one() {
+    let following = following().await;
+    let backup = following.fake.backup();
+    for name in ["b", "c", "a"] {
+        following.fake.put(config_map(name));
+    }
+    following.until(|it| it.state() == "a@4 b@2 c@3").await;
+    following.fake.restore(&backup);
+    following.fake.put(config_map("d"));
+    following.until(|it| it.state() == "a@1 d@2").await;
+    following.fake.put(config_map("e"));
+    following.until(|it| it.state() == "a@1 d@2 e@3").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_whose_connection_broke_goes_on_once_it_tells_of_something() {
+    let following = following().await;
+    let requests = following.fake.requests();
+    following.fake.interrupt();
+    following.until(|it| it.state().contains("reset")).await;
+    sleep(Duration::from_millis(500)).await;
+    assert!(following.state().contains("reset"), "nothing proves it");
+    following.fake.put(config_map("b"));
+    following.until(|it| it.state() == "a@1 b@2").await;
+    assert_eq!(following.fake.requests(), requests + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_whose_connection_broke_and_that_tells_of_nothing_is_listed_soon() {
+    let following = following().await;
+    let begin = Instant::now();
+    following.fake.interrupt();
+    following.until(|it| it.state().contains("reset")).await;
+    following.until(|it| it.state() == "a@1").await;
+    assert!(begin.elapsed() < Duration::from_secs(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_whose_connection_breaks_again_and_again_is_not_resumed() {
+    let following = following().await;
+    for _ in 0..5 {
+        following.fake.interrupt();
+        following.until(|it| it.state().contains("reset")).await;
+        following.until(|it| it.state() == "a@1").await;
+        following.until(|it| it.fake.watches() == 1).await;
+    }
+    following.fake.interrupt();
+    following.until(|it| it.state().contains("reset")).await;
+    following.fake.put(config_map("b"));
+    assert_eq!(following.fake.watches(), 0);
+    sleep(Duration::from_secs(1)).await;
+    assert!(following.state().contains("reset"));
+    following.until(|it| it.state() == "a@1 b@2").await;
+}
