@@ -101,9 +101,9 @@ where
                     return;
                 };
                 turn.end();
-                let problem = freshness::problem::<K>(&error);
-                self.report(problem.clone());
-                self.turn_to(Freshness::Failing { problem });
+                let freshness = Freshness::failed::<K>(&error);
+                self.report(freshness.problem());
+                self.turn_to(freshness);
                 let wait = retry.after(&error);
                 let is_resumed = wait <= RESUMED_FOR && freshness::is_interruption(&error);
                 watch = self.wait(events, is_resumed, pace.wait(wait)).await;
@@ -168,10 +168,10 @@ where
         self.cache.inner.freshness.send_replace(freshness);
     }
 
-    fn report(&mut self, problem: String) {
-        if self.problem.as_ref() != Some(&problem) {
-            warn!(plane = %self.plane, kind = %K::kind(&()), %problem, "watch failed; it is begun again");
-            self.problem = Some(problem);
+    fn report(&mut self, problem: Option<&str>) {
+        if self.problem.as_deref() != problem {
+            warn!(plane = %self.plane, kind = %K::kind(&()), problem, "watch failed; it is begun again");
+            self.problem = problem.map(str::to_owned);
         }
     }
 

@@ -25,9 +25,32 @@ pub enum Freshness {
         /// What the API server said, or why it could not be asked; for the eyes of a user.
         problem: String,
     },
+    /// The API server does not serve the kind, as without its CustomResourceDefinition. That is no proof that there are no
+    /// objects: what was in the cache stays there.
+    NotServed {
+        /// That it does not serve it; for the eyes of a user.
+        problem: String,
+    },
 }
 
 impl Freshness {
+    /// What has failed, with this error.
+    pub(super) fn failed<K: Resource<DynamicType = ()>>(error: &watcher::Error) -> Self {
+        let problem = problem::<K>(error);
+        match is_not_served(error) {
+            true => Self::NotServed { problem },
+            false => Self::Failing { problem },
+        }
+    }
+
+    /// What keeps the cache from being current, for the eyes of a user, if that is known.
+    pub fn problem(&self) -> Option<&str> {
+        match self {
+            Self::Listing | Self::Current => None,
+            Self::Failing { problem } | Self::NotServed { problem } => Some(problem),
+        }
+    }
+
     /// Whether the cache holds what the API server has.
     pub fn is_current(&self) -> bool {
         *self == Self::Current
@@ -36,11 +59,14 @@ impl Freshness {
 
 /// What went wrong with a watch of this kind, in the API server's own words where it answered. A kind that it does not serve
 /// is named: its own words are that it could not find what was asked for.
-pub(super) fn problem<K: Resource<DynamicType = ()>>(error: &watcher::Error) -> String {
+fn problem<K: Resource<DynamicType = ()>>(error: &watcher::Error) -> String {
     if let Some(status) = answer(error) {
-        if status.code == 404 {
-            let (plural, group) = (K::plural(&()), K::group(&()));
-            return format!("the API server does not serve {plural}.{group} yet");
+        if is_not_served(error) {
+            let kind = match (K::plural(&()), K::group(&())) {
+                (plural, group) if group.is_empty() => plural.into_owned(),
+                (plural, group) => format!("{plural}.{group}"),
+            };
+            return format!("the API server does not serve {kind} yet");
         }
         let (code, reason) = (status.code, &status.reason);
         return match status.message.as_str() {
@@ -66,6 +92,11 @@ pub(super) fn is_interruption(error: &watcher::Error) -> bool {
         error,
         watcher::Error::WatchFailed(kube::Error::ReadEvents(_))
     )
+}
+
+/// Whether the API server does not know the kind.
+fn is_not_served(error: &watcher::Error) -> bool {
+    answer(error).is_some_and(|status| status.code == 404)
 }
 
 /// What the API server answered, if it did.
@@ -108,15 +139,16 @@ impl Retry {
 
     /// The wait after this failure. One that follows a list at once counts as if there had been no list, so that a watch
     /// which is always refused is not begun every second. An API server that forbids to list, as that of a suspended
-    /// project may, is left in peace for the longest time.
+    /// project may, or does not serve the kind, is left in peace for the longest time.
     pub(super) fn after(&mut self, error: &watcher::Error) -> Duration {
         let since = self.current_since.take();
         if since.is_some_and(|since| since.elapsed() >= LONGEST) {
             self.backoff.reset();
         }
         let forbidden = answer(error).is_some_and(Status::is_forbidden);
+        let patient = forbidden || is_not_served(error);
         self.backoff
-            .find(|wait| !forbidden || *wait >= LONGEST)
+            .find(|wait| !patient || *wait >= LONGEST)
             .unwrap_or(LONGEST)
     }
 }
@@ -181,8 +213,13 @@ mod tests {
     }
 
     #[test]
-    fn who_forbids_is_left_in_peace_at_once() {
-        let wait = Retry::default().after(&refused("", "Forbidden", 403));
-        assert!((LONGEST..=2 * LONGEST).contains(&wait), "{wait:?}");
+    fn who_forbids_or_does_not_serve_is_left_in_peace_at_once() {
+        for (reason, code) in [("Forbidden", 403), ("NotFound", 404)] {
+            let mut retry = Retry::default();
+            for _ in 0..3 {
+                let wait = retry.after(&refused("", reason, code));
+                assert!((LONGEST..=2 * LONGEST).contains(&wait), "{wait:?}");
+            }
+        }
     }
 }

@@ -196,9 +196,9 @@ impl Registry {
             return Vec::new();
         }
         if !*self.listed.borrow() {
-            return vec![match self.freshness() {
-                Freshness::Failing { problem } => format!("projects: not listed yet: {problem}"),
-                _ => "projects: not listed yet".to_owned(),
+            return vec![match self.freshness().problem() {
+                Some(problem) => format!("projects: not listed yet: {problem}"),
+                None => "projects: not listed yet".to_owned(),
             }];
         }
         let known = self.known();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::*;
-use crate::fake::Fake;
+use crate::fake::{Fake, Mood};
 
 /// What is awaited comes within this time, if it comes; the clock is paused, so it costs nothing.
 const WITHIN: Duration = Duration::from_mins(5);
@@ -13,6 +13,7 @@ const WITHIN: Duration = Duration::from_mins(5);
 struct Following {
     fake: Fake,
     cache: Cache<ConfigMap>,
+    pace: Pace,
 }
 
 /// Follows an API server that has ConfigMap `a`, until `a` is known.
@@ -28,8 +29,9 @@ async fn following() -> Following {
 fn follow(fake: Fake) -> Following {
     let follower = Follower::new("test", &Metrics::default());
     let cache = follower.cache();
-    tokio::spawn(follower.run(fake.client(), Pace::default()));
-    Following { fake, cache }
+    let pace = Pace::default();
+    tokio::spawn(follower.run(fake.client(), pace.clone()));
+    Following { fake, cache, pace }
 }
 
 fn config_map(name: &str) -> Value {
@@ -47,12 +49,16 @@ impl Following {
 
     /// Names and versions of what there is, or why that is not known.
     fn state(&self) -> String {
-        let objects = self.cache.readable("ns").into_iter();
-        let objects: Vec<_> = objects.map(|object| describe(&object.metadata)).collect();
         match &*self.cache.freshness().borrow() {
-            Freshness::Current => objects.join(" "),
+            Freshness::Current => self.known(),
             other => format!("{other:?}"),
         }
+    }
+
+    fn known(&self) -> String {
+        let objects = self.cache.readable("ns").into_iter();
+        let objects: Vec<_> = objects.map(|object| describe(&object.metadata)).collect();
+        objects.join(" ")
     }
 }
 
@@ -110,4 +116,32 @@ async fn a_watch_whose_connection_breaks_again_and_again_is_not_resumed() {
     sleep(Duration::from_secs(1)).await;
     assert!(following.state().contains("reset"));
     following.until(|it| it.state() == "a@1 b@2").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_not_served_is_no_kind_without_objects_and_is_looked_for_every_minute() {
+    let following = following().await;
+    let not_served = "NotServed { problem: \"the API server does not serve configmaps yet\" }";
+    following.fake.set(Mood::Refuses(404));
+    following.fake.end_watches();
+    following.until(|it| it.state() == not_served).await;
+    assert_eq!(following.known(), "a@1");
+    let requests = following.fake.requests();
+    sleep(Duration::from_mins(10)).await;
+    let requests = following.fake.requests() - requests;
+    assert!((9..=20).contains(&requests), "{requests}");
+    following.fake.put(config_map("b"));
+    following.fake.set(Mood::Serves);
+    let begin = Instant::now();
+    following.until(|it| it.state() == "a@1 b@2").await;
+    assert!(begin.elapsed() <= Duration::from_secs(61));
+    // Who wants it does not wait for so long.
+    following.fake.set(Mood::Refuses(404));
+    following.fake.end_watches();
+    following.until(|it| it.state() == not_served).await;
+    following.fake.set(Mood::Serves);
+    let begin = Instant::now();
+    following.pace.want();
+    following.until(|it| it.state() == "a@1 b@2").await;
+    assert!(begin.elapsed() < Duration::from_secs(2));
 }
