@@ -4,6 +4,7 @@ mod contents;
 mod follower;
 mod freshness;
 mod gone;
+mod guarded;
 mod index;
 mod pace;
 

@@ -43,7 +43,8 @@ struct Served {
     objects: BTreeMap<String, Value>,
     events: Vec<(u64, Value)>,
     watches: Vec<Watch>,
-    requests: usize,
+    /// What was asked for, and in which form.
+    requests: Vec<(String, String)>,
 }
 
 /// A watch, and the version after which it tells of events.
@@ -115,7 +116,12 @@ impl Fake {
 
     /// How many requests there have been.
     pub(crate) fn requests(&self) -> usize {
-        self.served().requests
+        self.served().requests.len()
+    }
+
+    /// The URI and the accepted form of each request.
+    pub(crate) fn asked(&self) -> Vec<(String, String)> {
+        self.served().requests.clone()
     }
 
     /// How many watches someone reads.
@@ -131,7 +137,10 @@ impl Fake {
 
     fn answer(&self, request: &Request<Body>) -> Option<Answer> {
         let mut served = self.served();
-        served.requests += 1;
+        let accept = request.headers().get(http::header::ACCEPT);
+        let accept = accept.map_or("", |accept| accept.to_str().unwrap());
+        let asked = (request.uri().to_string(), accept.to_owned());
+        served.requests.push(asked);
         match served.mood {
             Mood::Hangs => None,
             Mood::Refuses(code) => Some(refusal(code)),

@@ -10,7 +10,6 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::DeserializeGuard;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource};
 use prometheus_client::metrics::gauge::Gauge;
@@ -19,6 +18,7 @@ use tracing::warn;
 
 use super::contents::{Entry, ObjectKey};
 use super::freshness::{self, Freshness, Retry};
+use super::guarded::Guarded;
 use super::pace::{Pace, Turn};
 use super::{Cache, Change, Index};
 use crate::metrics::{CacheLabels, Metrics};
@@ -29,11 +29,12 @@ const PAGE: u32 = 500;
 /// twice in a row is listed.
 const RESUMED_FOR: Duration = Duration::from_secs(2);
 
-type Events<K> = BoxStream<'static, watcher::Result<Event<DeserializeGuard<K>>>>;
+type Events<K> = BoxStream<'static, watcher::Result<Event<Guarded<K>>>>;
 
 type Handler = Box<dyn Fn(Change<'_>) + Send + Sync>;
 
-/// Keeps a [`Cache`] current and tells handlers what changed.
+/// Keeps a [`Cache`] current and tells handlers what changed. Of a kind of which only metadata are read, it is one of
+/// `PartialObjectMeta`: the API server sends no more.
 pub struct Follower<K> {
     cache: Cache<K>,
     plane: String,
@@ -89,7 +90,7 @@ where
     /// and its watch misses what is different. Where only the connection broke, the watch is begun again at once, and
     /// goes on if it tells of something before the list is due; of its beginning and of bookmarks one is not told.
     pub async fn run(mut self, client: Client, pace: Pace) {
-        let api: Api<DeserializeGuard<K>> = Api::all(client);
+        let api: Api<Guarded<K>> = Api::all(client);
         let config = watcher::Config::default().page_size(PAGE);
         let mut retry = Retry::default();
         loop {
@@ -175,7 +176,7 @@ where
         }
     }
 
-    pub(super) fn apply(&mut self, event: Event<DeserializeGuard<K>>) {
+    pub(super) fn apply(&mut self, event: Event<Guarded<K>>) {
         match event {
             Event::Init => {
                 self.listed.clear();
@@ -237,8 +238,8 @@ where
         }
     }
 
-    fn entry(&self, object: DeserializeGuard<K>) -> Entry<K> {
-        match object.0 {
+    fn entry(&self, object: Guarded<K>) -> Entry<K> {
+        match object.0.0 {
             Ok(mut object) => {
                 // Nobody reads who manages which field, and it is the larger half of many objects.
                 object.meta_mut().managed_fields = None;

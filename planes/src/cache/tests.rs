@@ -6,14 +6,13 @@ use std::mem;
 use std::sync::Mutex;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::core::DeserializeGuard;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::Metrics;
 
-type Guarded = DeserializeGuard<ConfigMap>;
+type Guarded = guarded::Guarded<ConfigMap>;
 
 /// A cache, what follows into it, and whom its handlers have heard of.
 struct Bench {
@@ -93,7 +92,7 @@ fn guarded(name: &str, version: u32) -> Guarded {
 }
 
 fn object(name: &str, uid: &str, version: u32) -> ConfigMap {
-    raw(name, uid, version, &json!({})).0.unwrap()
+    raw(name, uid, version, &json!({})).0.0.unwrap()
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kube::core::PartialObjectMeta;
 use tokio::time::{Instant, sleep};
 
 use super::*;
@@ -116,6 +117,33 @@ async fn a_watch_whose_connection_breaks_again_and_again_is_not_resumed() {
     sleep(Duration::from_secs(1)).await;
     assert!(following.state().contains("reset"));
     following.until(|it| it.state() == "a@1 b@2").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_cache_of_metadata_only_metadata_are_asked_for() {
+    let fake = Fake::default();
+    fake.put(config_map("a"));
+    let follower = Follower::<PartialObjectMeta<ConfigMap>>::new("test", &Metrics::default());
+    let cache = follower.cache();
+    tokio::spawn(follower.run(fake.client(), Pace::default()));
+    let mut freshness = cache.freshness();
+    freshness.wait_for(Freshness::is_current).await.unwrap();
+    assert_eq!(
+        describe(cache.get("ns", "a").unwrap().unwrap().meta()),
+        "a@1"
+    );
+    let other = follow(fake.clone());
+    other.until(|it| it.fake.watches() == 2).await;
+    let asked: Vec<_> = fake.asked().into_iter().map(|(_, accept)| accept).collect();
+    let of_metadata = |accept: &&String| accept.contains("as=PartialObjectMetadata");
+    assert_eq!(
+        (asked.len(), asked.iter().filter(of_metadata).count()),
+        (4, 2)
+    );
+    assert!(
+        asked[0].contains("as=PartialObjectMetadataList"),
+        "{asked:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
