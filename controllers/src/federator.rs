@@ -5,14 +5,13 @@ mod plan;
 use std::sync::Arc;
 
 use api::{HubNamespace, WorkloadDeployment, annotations, finalizers};
-use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt;
 use planes::Outcome;
 use serde_json::{Value, json};
 
 use crate::error::FirstError;
 use crate::keys::ProjectKey;
-use crate::objects::{Keys, covers, describe, is_terminating};
+use crate::objects::{Keys, Namespace, covers, describe, is_terminating};
 use crate::policy::selects_city;
 use crate::watched::{Hub, Project, Projects};
 use crate::wiring::Controller;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use api::karmada::PropagationPolicy;
 use api::{HubNamespace, Instance, ProjectName, Workload, WorkloadDeployment, annotations, labels};
-use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, Resource};
 use planes::cache::Follower;
@@ -15,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::Clock;
 use crate::federator::Federator;
 use crate::keys::{HubKey, ProjectKey};
-use crate::objects::{controller_name, deployment_name};
+use crate::objects::{Namespace, controller_name, deployment_name};
 use crate::policy::PolicyController;
 use crate::projector::{Projector, Unidentified, projection_of};
 use crate::watched::{Hub, Project, Projects};

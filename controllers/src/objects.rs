@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use api::{WorkloadDeployment, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::core::PartialObjectMeta;
 use kube::{Resource, ResourceExt};
+
+/// A Namespace, of which only the metadata are read.
+pub(crate) type Namespace = PartialObjectMeta<k8s_openapi::api::core::v1::Namespace>;
 
 /// Labels or annotations, by key.
 pub(crate) type Keys = BTreeMap<String, String>;
@@ -103,4 +107,20 @@ pub(crate) fn describe<K: Resource<DynamicType = ()>>(object: &K) -> String {
         namespace.unwrap_or_default(),
         name.unwrap_or_default()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{json, to_value};
+
+    use super::*;
+
+    #[test]
+    fn a_namespace_is_written_as_what_it_is_though_only_its_metadata_are_read() {
+        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n", "labels": {"a": "b"}}});
+        let namespace: Namespace = serde_json::from_value(body.clone()).unwrap();
+        assert_eq!(to_value(namespace).unwrap(), body);
+        let (version, kind) = (Namespace::api_version(&()), Namespace::kind(&()));
+        assert_eq!((&*version, &*kind), ("v1", "Namespace"));
+    }
 }

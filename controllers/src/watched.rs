@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use api::karmada::PropagationPolicy;
 use api::{CellName, Instance, ProjectName, Workload, WorkloadDeployment};
-use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
 use planes::Cache;
 use planes::cache::Index;
 
 use crate::ReconcileError;
+use crate::objects::Namespace;
 
 /// One project's API server and what is watched there.
 pub(crate) struct Project {

@@ -10,12 +10,11 @@ use api::{
     finalizers, labels,
 };
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt;
 
 use crate::ReconcileError;
 use crate::generation::Planes;
-use crate::objects::{Keys, covers, describe, has_finalizer, is_terminating, label};
+use crate::objects::{Keys, Namespace, covers, describe, has_finalizer, is_terminating, label};
 
 /// `Available` is False for this reason when the city code cannot be the value of a label, which policies select by.
 const INVALID_CITY_CODE: &str = "InvalidCityCode";
