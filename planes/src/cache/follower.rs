@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem;
 use std::pin::pin;
 use std::sync::Arc;
@@ -25,6 +26,9 @@ use crate::metrics::{CacheLabels, Metrics};
 
 /// Objects in one page of a list.
 const PAGE: u32 = 500;
+/// The longest time that a watch goes on before it is begun again, in seconds, and by how many it may be less.
+const LONGEST_WATCH: u32 = 290;
+const SPREAD: u32 = 120;
 /// The longest time for which a watch that broke off may tell of something before everything is listed: one that broke off
 /// twice in a row is listed.
 const RESUMED_FOR: Duration = Duration::from_secs(2);
@@ -91,7 +95,9 @@ where
     /// goes on if it tells of something before the list is due; of its beginning and of bookmarks one is not told.
     pub async fn run(mut self, client: Client, pace: Pace) {
         let api: Api<Guarded<K>> = Api::all(client);
-        let config = watcher::Config::default().page_size(PAGE);
+        let config = watcher::Config::default()
+            .page_size(PAGE)
+            .timeout(watch_seconds(&self.plane, &K::kind(&())));
         let mut retry = Retry::default();
         loop {
             let mut turn = pace.turn().await;
@@ -260,6 +266,15 @@ where
         let count = self.cache.inner.read().undecodable;
         self.undecodable.set(count);
     }
+}
+
+/// For how many seconds a watch goes on before it is begun again: some minutes, and not the same for all, so that thousands
+/// that began together are not begun again together.
+fn watch_seconds(plane: &str, kind: &str) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    (plane, kind).hash(&mut hasher);
+    let share = u32::try_from(hasher.finish() % u64::from(SPREAD)).unwrap_or_default();
+    LONGEST_WATCH - share
 }
 
 /// What one cache adds to the gauge of objects that cannot be decoded.

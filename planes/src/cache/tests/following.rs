@@ -147,6 +147,32 @@ async fn of_a_cache_of_metadata_only_metadata_are_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn watches_that_begin_together_end_at_different_times() {
+    let fake = Fake::default();
+    for plane in 0..400 {
+        let follower = Follower::<ConfigMap>::new(&format!("project/{plane}"), &Metrics::default());
+        tokio::spawn(follower.run(fake.client(), Pace::default()));
+    }
+    let begin = Instant::now();
+    while fake.watches() < 400 {
+        assert!(begin.elapsed() < WITHIN);
+        sleep(Duration::from_millis(10)).await;
+    }
+    let mut ends = [0; 291];
+    for (uri, _) in fake.asked() {
+        if let Some((_, timeout)) = uri.split_once("timeoutSeconds=") {
+            let timeout = timeout.split('&').next().unwrap();
+            ends[timeout.parse::<usize>().unwrap()] += 1;
+        } else {
+            assert!(uri.contains("limit=500"), "{uri}");
+        }
+    }
+    assert_eq!(ends.iter().sum::<usize>(), 400);
+    assert_eq!(ends[..171].iter().sum::<usize>(), 0);
+    assert!(*ends.iter().max().unwrap() < 20, "{ends:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_kind_that_is_not_served_is_no_kind_without_objects_and_is_looked_for_every_minute() {
     let following = following().await;
     let not_served = "NotServed { problem: \"the API server does not serve configmaps yet\" }";
