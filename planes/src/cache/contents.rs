@@ -84,6 +84,12 @@ impl<K: Resource> Entry<K> {
         )
     }
 
+    /// Whether this is the same version of the same object as `other`.
+    pub(super) fn is_same_as(&self, other: &Self) -> bool {
+        let (this, other) = (self.metadata(), other.metadata());
+        this.uid == other.uid && this.resource_version == other.resource_version
+    }
+
     /// Whether this is a later version than `other`. Resource versions are comparable numbers (Kubernetes 1.35, KEP-5504).
     fn is_newer(&self, other: &Self) -> bool {
         let version = |entry: &Self| {
@@ -124,6 +130,10 @@ impl<K: Resource> Contents<K> {
             return;
         }
         let key = entry.key();
+        let existing = self.objects.get(&key);
+        if existing.is_some_and(|existing| existing.is_same_as(&entry)) {
+            return;
+        }
         if let Ok(former) = self.put(key.clone(), entry) {
             let lists = self.lists;
             let learned = self.learned.entry(key);

@@ -92,7 +92,7 @@ where
     /// A watch that ends in order is begun again where it ended. After an error everything is listed anew: an API server
     /// that was restored to an older state takes a resource version that it has not come to yet, or has given out again,
     /// and its watch misses what is different. Where only the connection broke, the watch is begun again at once, and
-    /// goes on if it tells of something before the list is due; of its beginning and of bookmarks one is not told.
+    /// goes on if it tells of something before the list is due: kube's watcher does not tell that it has begun.
     pub async fn run(mut self, client: Client, pace: Pace) {
         let api: Api<Guarded<K>> = Api::all(client);
         let config = watcher::Config::default()
@@ -108,15 +108,12 @@ where
                     return;
                 };
                 turn.end();
-                let freshness = Freshness::failed::<K>(&error);
-                self.report(freshness.problem());
-                self.turn_to(freshness);
+                self.failed(Freshness::failed::<K>(&error));
                 let wait = retry.after(&error);
                 let is_resumed = wait <= RESUMED_FOR && freshness::is_interruption(&error);
                 watch = self.wait(events, is_resumed, pace.wait(wait)).await;
                 if watch.is_some() {
-                    retry.succeeded();
-                    self.turn_to(Freshness::Current);
+                    self.succeeded(&mut retry);
                 }
             }
         }
@@ -142,8 +139,7 @@ where
             self.apply(event);
             if listed {
                 turn.end();
-                retry.succeeded();
-                self.turn_to(Freshness::Current);
+                self.succeeded(retry);
             }
         }
     }
@@ -171,15 +167,19 @@ where
         None
     }
 
-    fn turn_to(&self, freshness: Freshness) {
-        self.cache.inner.freshness.send_replace(freshness);
+    fn succeeded(&mut self, retry: &mut Retry) {
+        retry.succeeded();
+        self.problem = None;
+        self.cache.inner.freshness.send_replace(Freshness::Current);
     }
 
-    fn report(&mut self, problem: Option<&str>) {
+    fn failed(&mut self, freshness: Freshness) {
+        let problem = freshness.problem();
         if self.problem.as_deref() != problem {
             warn!(plane = %self.plane, kind = %K::kind(&()), problem, "watch failed; it is begun again");
             self.problem = problem.map(str::to_owned);
         }
+        self.cache.inner.freshness.send_replace(freshness);
     }
 
     pub(super) fn apply(&mut self, event: Event<Guarded<K>>) {
@@ -195,7 +195,6 @@ where
             Event::InitDone => {
                 let listed = mem::take(&mut self.listed);
                 self.replace(listed);
-                self.problem = None;
                 self.cache.inner.synced.send_replace(true);
             }
             Event::Apply(object) => {
@@ -220,11 +219,10 @@ where
         let mut former = self.cache.inner.write().replace(listed);
         for (key, entry) in &new {
             let former = former.remove(key);
-            let same = |former: &Entry<K>| {
-                let (former, current) = (former.metadata(), entry.metadata());
-                former.uid == current.uid && former.resource_version == current.resource_version
-            };
-            if !former.as_ref().is_some_and(same) {
+            if !former
+                .as_ref()
+                .is_some_and(|former| former.is_same_as(entry))
+            {
                 self.tell(former.as_ref(), Some(entry));
             }
         }

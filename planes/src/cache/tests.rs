@@ -247,6 +247,17 @@ fn handlers_hear_of_what_was_written_from_the_watch_or_from_the_next_list() {
 }
 
 #[test]
+fn the_answer_to_a_write_that_the_watch_was_faster_to_tell_of_is_no_news() {
+    let mut bench = bench();
+    bench.list(vec![guarded("a", 1)]);
+    bench.apply(Event::Apply(guarded("a", 2)));
+    let cache = bench.follower.cache();
+    let known = cache.get("ns", "a").unwrap().unwrap();
+    cache.learn(object("a", "a", 2));
+    assert!(Arc::ptr_eq(&known, &cache.get("ns", "a").unwrap().unwrap()));
+}
+
+#[test]
 fn what_cannot_be_decoded_is_not_absent() {
     let mut bench = bench();
     bench.list(vec![guarded("a", 1), raw("b", "b", 2, &json!({"data": 3}))]);
