@@ -22,6 +22,17 @@ pub enum ReconcileError {
         /// What came back.
         source: Box<kube::Error>,
     },
+    /// The answer is 404 and does not say that the object is absent: nothing is known of it, and nothing is released.
+    #[error(
+        "{action}: is this the right API server, with the CRDs? It does not say that the object is absent: {}",
+        brief(source)
+    )]
+    NotServed {
+        /// What was tried, with the object.
+        action: String,
+        /// What came back.
+        source: Box<kube::Error>,
+    },
     /// An API server took a write and keeps something else: its CRD, an admission webhook or another writer changes it.
     #[error(
         "{object} does not stay as it is written; compare the versions of the CRDs on both planes"
@@ -62,6 +73,13 @@ pub enum ReconcileError {
 impl ReconcileError {
     pub(crate) fn api(action: impl Into<String>, source: kube::Error) -> Self {
         Self::Api {
+            action: action.into(),
+            source: Box::new(source),
+        }
+    }
+
+    pub(crate) fn not_served(action: impl Into<String>, source: kube::Error) -> Self {
+        Self::NotServed {
             action: action.into(),
             source: Box::new(source),
         }

@@ -5,6 +5,7 @@
 //! fields that it owns and only when they differ, so that a settled system is silent. Which API servers there are, and
 //! when a key is worked off, is `planes`' business.
 
+mod absence;
 pub mod ca_bundle;
 pub mod cell;
 mod deployment;

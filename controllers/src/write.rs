@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::ReconcileError;
+use crate::absence;
 use crate::objects::{Keys, controller_uid, describe};
 
 /// Writes as one controller.
@@ -59,10 +60,15 @@ impl<'c, K: Object<Scope = ClusterResourceScope>> Collection<'c, K> {
 }
 
 impl<K: Object> Collection<'_, K> {
-    /// Asks the API server itself for an object.
+    /// Asks the API server itself for an object. `None` only where it says that just this object is absent.
     pub(crate) async fn read(&self, name: &str) -> Result<Option<K>> {
-        let read = self.api.get_opt(name).await;
-        read.map_err(|error| ReconcileError::api(format!("get {} {name}", K::kind(&())), error))
+        match self.api.get(name).await {
+            Ok(object) => Ok(Some(object)),
+            Err(error) => {
+                let action = format!("get {} {name}", K::kind(&()));
+                absence::proved::<K>(name, action, error).map(|()| None)
+            }
+        }
     }
 
     /// Asks the API server itself whether an object with this label has this controller.
@@ -272,8 +278,10 @@ impl Writer {
                 self.count("delete", &K::kind(&()), &name);
                 Ok(())
             }
-            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-            Err(error) => self.wrote(to, "delete", &name, Err(error)).map(drop),
+            Err(error) => {
+                let action = format!("delete {} {name}", K::kind(&()));
+                absence::proved::<K>(&name, action, error)
+            }
         }
     }
 
