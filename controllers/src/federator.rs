@@ -36,13 +36,15 @@ impl Controller for Federator {
             return Ok(Outcome::Gone);
         };
         let namespace = project.namespaces.get("", &key.namespace)?;
-        let Some(hub_namespace) = hub_namespace(&deployment, namespace.as_deref())? else {
+        let derived = plan::derived(&deployment, namespace.as_deref())?;
+        let Some(hub_namespace) = hub_namespace(&deployment, derived.as_ref())? else {
             return Ok(Outcome::Settled);
         };
         let plan = plan(&Observed {
             project: &key.project,
             deployment: &deployment,
             hub_namespace: &hub_namespace,
+            derived: derived.as_ref(),
             namespace: self
                 .hub
                 .namespaces
@@ -124,6 +126,10 @@ impl Federator {
             );
         }
         errors.result()?;
+        if let Some(problem) = plan.hold {
+            let object = describe(deployment);
+            return Err(ReconcileError::Contradiction { object, problem });
+        }
         if plan.release {
             self.release(&upstream, &downstream, deployment).await?;
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use api::karmada::PropagationPolicy;
-use api::{HubNamespace, Instance, ProjectName, Workload, WorkloadDeployment, annotations, labels};
+use api::{HubNamespace, Instance, ProjectName, Workload, WorkloadDeployment, annotations};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, Resource};
 use planes::cache::Follower;
@@ -17,6 +17,7 @@ use crate::keys::{HubKey, ProjectKey};
 use crate::objects::{Namespace, controller_name, deployment_name};
 use crate::policy::PolicyController;
 use crate::projector::{Projector, Unidentified, projection_of};
+use crate::upstream::{self, Upstream};
 use crate::watched::{Hub, Project, Projects};
 use crate::wiring::{Controller, Synced, Wiring, each_version};
 use crate::workload::WorkloadController;
@@ -228,11 +229,11 @@ impl HubFollowers {
                     return;
                 };
                 queues.policy.add(HubKey {
-                    project: project(metadata),
+                    project: upstream::project(metadata),
                     namespace,
                 });
-                if let Some((project, upstream)) = identity(metadata) {
-                    add_deployments_of(&projects, &queues, &project, &upstream);
+                if let Ok(upstream) = Upstream::of(metadata) {
+                    add_deployments_of(&projects, &queues, &upstream);
                 }
             })
         });
@@ -242,11 +243,10 @@ impl HubFollowers {
                 let namespace = metadata.namespace.as_deref().unwrap_or_default();
                 // Of a namespace that is not known yet, the Namespace's own event comes.
                 add_policies_of(&hub, &queues, namespace);
-                if let Some((project, upstream)) = identity_of(&hub, namespace) {
+                if let Some(Upstream { project, namespace }) = upstream_of(&hub, namespace) {
                     let name = metadata.name.as_deref().unwrap_or_default();
-                    queues
-                        .federator
-                        .add(ProjectKey::new(&project, &upstream, name));
+                    let key = ProjectKey::new(&project, &namespace, name);
+                    queues.federator.add(key);
                 }
             })
         });
@@ -256,8 +256,8 @@ impl HubFollowers {
                 let namespace = metadata.namespace.as_deref().unwrap_or_default();
                 add_policies_of(&hub, &queues, namespace);
                 // New deployments wait for their policy.
-                if let Some((project, upstream)) = identity_of(&hub, namespace) {
-                    add_deployments_of(&projects, &queues, &project, &upstream);
+                if let Some(upstream) = upstream_of(&hub, namespace) {
+                    add_deployments_of(&projects, &queues, &upstream);
                 }
             })
         });
@@ -292,20 +292,8 @@ fn recorded_hub_namespace(deployment: &ObjectMeta) -> Option<HubNamespace> {
     HubNamespace::new(recorded.as_str()).ok()
 }
 
-/// Project and project namespace that a hub namespace belongs to, where its labels say so.
-fn identity(namespace: &ObjectMeta) -> Option<(ProjectName, String)> {
-    let upstream = namespace.labels.as_ref()?.get(labels::UPSTREAM_NAMESPACE)?;
-    Some((project(namespace)?, upstream.clone()))
-}
-
-/// The project that a hub namespace belongs to, where its labels say so.
-fn project(namespace: &ObjectMeta) -> Option<ProjectName> {
-    let labels = namespace.labels.as_ref()?;
-    ProjectName::from_label(labels.get(labels::UPSTREAM_CLUSTER_NAME)?).ok()
-}
-
-fn identity_of(hub: &Hub, namespace: &str) -> Option<(ProjectName, String)> {
-    identity(hub.namespaces.get("", namespace).ok()??.meta())
+fn upstream_of(hub: &Hub, namespace: &str) -> Option<Upstream> {
+    Upstream::of(hub.namespaces.get("", namespace).ok()??.meta()).ok()
 }
 
 fn add_policies_of(hub: &Hub, queues: &Queues, namespace: &str) {
@@ -313,18 +301,14 @@ fn add_policies_of(hub: &Hub, queues: &Queues, namespace: &str) {
         && let Ok(namespace) = HubNamespace::new(namespace)
     {
         queues.policy.add(HubKey {
-            project: project(known.meta()),
+            project: upstream::project(known.meta()),
             namespace,
         });
     }
 }
 
-fn add_deployments_of(
-    projects: &Projects,
-    queues: &Queues,
-    project: &ProjectName,
-    namespace: &str,
-) {
+fn add_deployments_of(projects: &Projects, queues: &Queues, upstream: &Upstream) {
+    let Upstream { project, namespace } = upstream;
     if let Ok(plane) = projects.get(project) {
         for metadata in plane.deployments.metadata(namespace) {
             queues.federator.add(ProjectKey::of(project, &metadata));

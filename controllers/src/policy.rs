@@ -5,16 +5,16 @@ mod plan;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::identity::IdentityError;
 use api::karmada::PropagationPolicy;
-use api::{CityCode, HubNamespace, ProjectName, annotations, labels};
-use kube::ResourceExt;
+use api::{CityCode, HubNamespace, annotations, labels};
+use kube::{Resource, ResourceExt};
 use planes::Outcome;
 use serde_json::json;
 
 use crate::ReconcileError;
 use crate::keys::HubKey;
 use crate::objects::{describe, is_terminating, label};
+use crate::upstream::{self, Upstream};
 use crate::watched::{Hub, Projects};
 use crate::wiring::Controller;
 use crate::write::{Collection, Writer};
@@ -41,27 +41,22 @@ impl Controller for PolicyController {
         let Some(namespace) = self.hub.namespaces.get("", hub_namespace.as_str())? else {
             return Ok(Outcome::Gone);
         };
-        let Some(project) = label(namespace.as_ref(), labels::UPSTREAM_CLUSTER_NAME) else {
+        if label(namespace.as_ref(), labels::UPSTREAM_CLUSTER_NAME).is_none() {
             // Not one of the federator's namespaces.
             return Ok(Outcome::Gone);
-        };
+        }
         if is_terminating(namespace.as_ref()) {
             return Ok(Outcome::Settled);
         }
-        let project = ProjectName::from_label(project);
-        if key.project.as_ref() != project.as_ref().ok() {
+        if key.project != upstream::project(namespace.meta()) {
             // The labels said something else, or another project has named it. Whoever they name now has a key.
             return Ok(Outcome::Gone);
         }
-        let project = project.map_err(ReconcileError::identity(describe(namespace.as_ref())))?;
-        let upstream = label(namespace.as_ref(), labels::UPSTREAM_NAMESPACE)
-            .ok_or(IdentityError::LabelMissing {
-                label: labels::UPSTREAM_NAMESPACE,
-            })
+        let upstream = Upstream::of(namespace.meta())
             .map_err(ReconcileError::identity(describe(namespace.as_ref())))?;
         let plan = plan(&Observed {
             namespace: hub_namespace,
-            needed: &self.needed(hub_namespace, &project, upstream)?,
+            needed: &self.needed(hub_namespace, &upstream)?,
             policies: &self.hub.policies.list(hub_namespace.as_str())?,
         });
         self.execute(hub_namespace, plan).await?;
@@ -75,14 +70,14 @@ impl PolicyController {
     fn needed(
         &self,
         namespace: &HubNamespace,
-        project: &ProjectName,
-        upstream: &str,
+        upstream: &Upstream,
     ) -> Result<BTreeSet<CityCode>, ReconcileError> {
         let copies = self.hub.deployments.list(namespace.as_str())?;
         let on_hub = copies
             .iter()
             .filter_map(|copy| label(copy.as_ref(), labels::CITY_CODE));
-        let deployments = self.projects.get(project)?.deployments.list(upstream)?;
+        let project = self.projects.get(&upstream.project)?;
+        let deployments = project.deployments.list(&upstream.namespace)?;
         let wanted = deployments
             .iter()
             .filter(|deployment| !is_terminating(deployment.as_ref()))

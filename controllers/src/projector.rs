@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use api::identity::IdentityError;
-use api::{HubNamespace, Instance, ProjectName, WorkloadDeployment, labels};
+use api::{HubNamespace, Instance, WorkloadDeployment};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 use planes::Outcome;
@@ -16,6 +16,7 @@ use tracing::warn;
 use crate::ReconcileError;
 use crate::keys::ProjectKey;
 use crate::objects::{deployment_name, owner_reference};
+use crate::upstream::Upstream;
 use crate::watched::{Hub, Project, Projects};
 use crate::wiring::Controller;
 use crate::write::{Collection, Writer};
@@ -33,19 +34,9 @@ pub(crate) struct Projector {
 ///
 /// When the Instance does not say whose it is; then it has none.
 pub(crate) fn projection_of(instance: &ObjectMeta) -> Result<ProjectKey, IdentityError> {
-    let read = |key: &'static str| {
-        let value = instance.labels.as_ref().and_then(|labels| labels.get(key));
-        value
-            .filter(|value| !value.is_empty())
-            .ok_or(IdentityError::LabelMissing { label: key })
-    };
-    let project = ProjectName::from_label(read(labels::UPSTREAM_CLUSTER_NAME)?)?;
-    let namespace = read(labels::UPSTREAM_NAMESPACE)?;
-    Ok(ProjectKey::new(
-        &project,
-        namespace,
-        instance.name.as_deref().unwrap_or_default(),
-    ))
+    let Upstream { project, namespace } = Upstream::of(instance)?;
+    let name = instance.name.as_deref().unwrap_or_default();
+    Ok(ProjectKey::new(&project, &namespace, name))
 }
 
 /// Reports hub Instances that do not say whose they are, each once.

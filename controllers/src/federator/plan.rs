@@ -10,11 +10,12 @@ use api::{
     finalizers, labels,
 };
 use jiff::Timestamp;
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 
 use crate::ReconcileError;
 use crate::generation::Planes;
 use crate::objects::{Keys, Namespace, covers, describe, has_finalizer, is_terminating, label};
+use crate::upstream::Upstream;
 
 /// `Available` is False for this reason when the city code cannot be the value of a label, which policies select by.
 const INVALID_CITY_CODE: &str = "InvalidCityCode";
@@ -22,12 +23,18 @@ const INVALID_CITY_CODE: &str = "InvalidCityCode";
 /// `Available` is Unknown for this reason while nothing is known of a copy that was made anew.
 const NOT_REPORTED: &str = "NotReported";
 
+/// `Available` is Unknown for this reason while what is said of the hub namespace contradicts itself.
+const HUB_NAMESPACE_CONTRADICTED: &str = "HubNamespaceContradicted";
+
 /// What the controller sees.
 pub(super) struct Observed<'a> {
     pub(super) project: &'a ProjectName,
     /// The project's deployment.
     pub(super) deployment: &'a WorkloadDeployment,
+    /// The recorded hub namespace, or that of the deployment's namespace.
     pub(super) hub_namespace: &'a HubNamespace,
+    /// The hub namespace of the deployment's namespace, where that Namespace is there.
+    pub(super) derived: Option<&'a HubNamespace>,
     /// The Namespace of that name on the hub.
     pub(super) namespace: Option<&'a Namespace>,
     /// The deployment of the same name on the hub.
@@ -48,6 +55,8 @@ pub(super) struct Plan {
     pub(super) status: Option<WorkloadDeploymentStatus>,
     /// Remove the finalizer, once the hub has confirmed that the copy is gone.
     pub(super) release: bool,
+    /// What contradicts itself. Nothing else is done until someone has resolved it, but for saying so in the status.
+    pub(super) hold: Option<String>,
 }
 
 /// The hub's copy. Its spec is that of the project's deployment.
@@ -56,66 +65,114 @@ pub(super) struct DesiredCopy {
     pub(super) labels: Keys,
 }
 
-/// The hub namespace of a deployment: the recorded one. One that has none yet gets that of its namespace, which is the
-/// only other thing that is read; of one that is terminating, the record alone counts (P-7). `None` when there is no
-/// record and nothing to release.
-pub(super) fn hub_namespace(
+/// The hub namespace of a project's namespace.
+pub(super) fn derived(
     deployment: &WorkloadDeployment,
     namespace: Option<&Namespace>,
+) -> Result<Option<HubNamespace>, ReconcileError> {
+    let uid = namespace.and_then(ResourceExt::uid);
+    uid.map(|uid| HubNamespace::of_project_namespace(&uid))
+        .transpose()
+        .map_err(ReconcileError::identity(describe(deployment)))
+}
+
+/// The hub namespace of a deployment: the recorded one. One that has none yet gets that of its namespace, which is the
+/// only other thing that is read; of one that is terminating, the record suffices (P-7). `None` when there is no record
+/// and nothing to release.
+pub(super) fn hub_namespace(
+    deployment: &WorkloadDeployment,
+    derived: Option<&HubNamespace>,
 ) -> Result<Option<HubNamespace>, ReconcileError> {
     let recorded = deployment
         .annotations()
         .get(annotations::FEDERATION_NAMESPACE);
-    let recorded = recorded
-        .map(|name| HubNamespace::new(name.as_str()))
-        .transpose();
-    let recorded = recorded.map_err(ReconcileError::identity(describe(deployment)))?;
-    if is_terminating(deployment)
-        && (recorded.is_some() || !has_finalizer(deployment, finalizers::FEDERATOR))
-    {
-        return Ok(recorded);
+    if let Some(recorded) = recorded {
+        let recorded = HubNamespace::new(recorded.as_str());
+        return recorded
+            .map(Some)
+            .map_err(ReconcileError::identity(describe(deployment)));
     }
-    let derived = namespace.and_then(ResourceExt::uid);
-    let derived = derived
-        .map(|uid| HubNamespace::of_project_namespace(&uid))
-        .transpose();
-    let derived = derived.map_err(ReconcileError::identity(describe(deployment)))?;
-    match (recorded, derived) {
-        (Some(recorded), Some(derived)) if recorded != derived => {
-            Err(ReconcileError::Contradiction {
-                object: describe(deployment),
-                problem: format!(
-                    "annotation {} says {recorded}, its namespace belongs to {derived}",
-                    annotations::FEDERATION_NAMESPACE
-                ),
-            })
-        }
-        (Some(recorded), _) => Ok(Some(recorded)),
-        (None, Some(derived)) => Ok(Some(derived)),
-        (None, None) => Err(ReconcileError::NotYet {
+    if is_terminating(deployment) && !has_finalizer(deployment, finalizers::FEDERATOR) {
+        return Ok(None);
+    }
+    match derived {
+        Some(derived) => Ok(Some(derived.clone())),
+        None => Err(ReconcileError::NotYet {
             object: describe(deployment),
             missing: "its Namespace on the project plane".to_owned(),
         }),
     }
 }
 
-/// The labels that say whose a hub namespace is.
-fn namespace_labels(project: &ProjectName, namespace: &str) -> Keys {
-    Keys::from([
-        (labels::UPSTREAM_CLUSTER_NAME.to_owned(), project.to_label()),
-        (labels::UPSTREAM_NAMESPACE.to_owned(), namespace.to_owned()),
-    ])
+/// What contradicts itself about the hub namespace. The record is the customer's to edit, and must not lead to what is
+/// another's; whose that is, is not told here, for a customer reads it.
+fn contradiction(observed: &Observed<'_>) -> Option<String> {
+    let Observed {
+        deployment,
+        hub_namespace,
+        derived,
+        namespace,
+        copy,
+        ..
+    } = *observed;
+    let terminating = is_terminating(deployment);
+    let upstream = upstream(observed);
+    let record = annotations::FEDERATION_NAMESPACE;
+    let is_of_another = |namespace: &Namespace| upstream.is_contradicted_by(namespace.meta());
+    if terminating && namespace.is_some_and(is_of_another) {
+        return Some(format!(
+            "hub namespace {hub_namespace} is labelled as that of another project or namespace"
+        ));
+    }
+    // One that is terminating goes by its record, unless nothing else speaks for that.
+    let others = derived.filter(|derived| *derived != hub_namespace);
+    if let (Some(derived), true) = (others, !terminating || namespace.is_none()) {
+        return Some(format!(
+            "annotation {record} says {hub_namespace}, its namespace belongs to {derived}"
+        ));
+    }
+    let unproved = namespace.is_some() || copy.is_some();
+    (terminating && unproved && !is_proved(observed)).then(|| {
+        format!(
+            "hub namespace {hub_namespace} is not labelled as that of this project and namespace"
+        )
+    })
+}
+
+fn upstream(observed: &Observed<'_>) -> Upstream {
+    Upstream {
+        project: observed.project.clone(),
+        namespace: observed.deployment.namespace().unwrap_or_default(),
+    }
+}
+
+/// Whether the hub namespace itself says that it belongs to the deployment's namespace.
+fn is_proved(observed: &Observed<'_>) -> bool {
+    observed.namespace.is_some_and(|namespace| {
+        Upstream::of(namespace.meta()).is_ok_and(|of| of == upstream(observed))
+    })
 }
 
 pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     let Observed {
         deployment, copy, ..
     } = *observed;
-    if is_terminating(deployment) {
-        let ours = has_finalizer(deployment, finalizers::FEDERATOR);
+    let terminating = is_terminating(deployment);
+    if terminating && !has_finalizer(deployment, finalizers::FEDERATOR) {
+        return Plan::default();
+    }
+    if let Some(problem) = contradiction(observed) {
+        let status = contradicted(deployment, &problem, observed.now);
         return Plan {
-            delete_copy: ours && copy.is_some_and(|copy| !is_terminating(copy.as_ref())),
-            release: ours && copy.is_none(),
+            status: (deployment.status.as_ref() != Some(&status)).then_some(status),
+            hold: Some(problem),
+            ..Plan::default()
+        };
+    }
+    if terminating {
+        return Plan {
+            delete_copy: copy.is_some_and(|copy| !is_terminating(copy.as_ref())),
+            release: copy.is_none(),
             ..Plan::default()
         };
     }
@@ -133,19 +190,19 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
 
 fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
     let Observed {
-        project,
         deployment,
         hub_namespace,
         namespace,
         copy,
         policy_exists,
         now,
+        ..
     } = *observed;
     let upstream_namespace = deployment.namespace().unwrap_or_default();
     let recorded = deployment
         .annotations()
         .get(annotations::FEDERATION_NAMESPACE);
-    let namespace_labels = namespace_labels(project, &upstream_namespace);
+    let namespace_labels = upstream(observed).labels();
     let copy_labels = Keys::from([
         (labels::CITY_CODE.to_owned(), city.as_str().to_owned()),
         (labels::UPSTREAM_NAMESPACE.to_owned(), upstream_namespace),
@@ -178,9 +235,9 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
         apply_copy: apply_copy.then_some(DesiredCopy {
             labels: copy_labels,
         }),
-        delete_copy: moves,
+        delete_copy: moves && is_proved(observed),
         status: status.filter(|status| deployment.status.as_ref() != Some(status)),
-        release: false,
+        ..Plan::default()
     }
 }
 
@@ -214,18 +271,33 @@ fn status(
 
 /// What is left of a status whose copy on the hub was made anew and has none yet.
 fn unreported(former: WorkloadDeploymentStatus, now: Timestamp) -> WorkloadDeploymentStatus {
-    let mut status = WorkloadDeploymentStatus {
+    let former = WorkloadDeploymentStatus {
         observed_generation: None,
         ..former
     };
     let message = "no cell has reported since the hub's copy was made";
-    let available = Condition::new(
-        AVAILABLE,
-        ConditionStatus::Unknown,
-        NOT_REPORTED,
-        message,
-        now,
-    );
+    unknown(former, NOT_REPORTED, message, now)
+}
+
+/// Nothing is done, and the deployment says why.
+fn contradicted(
+    deployment: &WorkloadDeployment,
+    problem: &str,
+    now: Timestamp,
+) -> WorkloadDeploymentStatus {
+    let former = deployment.status.clone().unwrap_or_default();
+    unknown(former, HUB_NAMESPACE_CONTRADICTED, problem, now)
+}
+
+/// The former status, of which no one can tell whether it still stands.
+fn unknown(
+    former: WorkloadDeploymentStatus,
+    reason: &str,
+    message: &str,
+    now: Timestamp,
+) -> WorkloadDeploymentStatus {
+    let mut status = former;
+    let available = Condition::new(AVAILABLE, ConditionStatus::Unknown, reason, message, now);
     condition::set(&mut status.conditions, available);
     status
 }

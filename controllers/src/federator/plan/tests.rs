@@ -27,6 +27,13 @@ fn namespace(uid: &str) -> Namespace {
     object(json!({"metadata": {"name": "default", "uid": uid}}))
 }
 
+fn labelled(project: &str, namespace: &str) -> Keys {
+    Keys::from([
+        (labels::UPSTREAM_CLUSTER_NAME.into(), project.into()),
+        (labels::UPSTREAM_NAMESPACE.into(), namespace.into()),
+    ])
+}
+
 /// The hub's side: namespace, copy, and whether there is a policy.
 struct HubSide {
     namespace: Option<Namespace>,
@@ -50,7 +57,7 @@ fn complete(deployment: &WorkloadDeployment) -> HubSide {
         (labels::SOURCE_CLUSTER.into(), "someone else's".into()),
     ]));
     let mut hub_namespace = namespace("hub");
-    hub_namespace.meta_mut().labels = Some(namespace_labels(&project(), "default"));
+    hub_namespace.meta_mut().labels = Some(labelled("cluster-single", "default"));
     HubSide {
         namespace: Some(hub_namespace),
         copy: Some(Arc::new(copy)),
@@ -59,10 +66,22 @@ fn complete(deployment: &WorkloadDeployment) -> HubSide {
 }
 
 fn plan_for(deployment: &WorkloadDeployment, hub: &HubSide) -> Plan {
+    let own = HubNamespace::new(HUB_NAMESPACE).unwrap();
+    plan_in(&own, Some(&own), deployment, hub)
+}
+
+/// The plan for a deployment whose record names this hub namespace, and whose Namespace has that one.
+fn plan_in(
+    recorded: &HubNamespace,
+    derived: Option<&HubNamespace>,
+    deployment: &WorkloadDeployment,
+    hub: &HubSide,
+) -> Plan {
     plan(&Observed {
         project: &project(),
         deployment,
-        hub_namespace: &HubNamespace::new(HUB_NAMESPACE).unwrap(),
+        hub_namespace: recorded,
+        derived,
         namespace: hub.namespace.as_ref(),
         copy: hub.copy.as_ref(),
         policy_exists: hub.policy_exists,
@@ -73,7 +92,8 @@ fn plan_for(deployment: &WorkloadDeployment, hub: &HubSide) -> Plan {
 #[test]
 fn the_hub_namespace_is_the_recorded_one_and_else_that_of_the_namespace() {
     let of = |deployment: &WorkloadDeployment, namespace: Option<&Namespace>| {
-        hub_namespace(deployment, namespace).map(|name| name.map(|name| name.to_string()))
+        let derived = derived(deployment, namespace).unwrap();
+        hub_namespace(deployment, derived.as_ref()).map(|name| name.map(|name| name.to_string()))
     };
     let expected = Some(HUB_NAMESPACE.to_owned());
     let new = deployment("default", "web-us-dfw", "DFW", 2);
@@ -81,10 +101,6 @@ fn the_hub_namespace_is_the_recorded_one_and_else_that_of_the_namespace() {
     assert_eq!(of(&new, Some(&own)).unwrap(), expected);
     assert!(matches!(of(&new, None), Err(ReconcileError::NotYet { .. })));
     assert_eq!(of(&recorded("DFW"), None).unwrap(), expected);
-    assert!(matches!(
-        of(&recorded("DFW"), Some(&other)),
-        Err(ReconcileError::Contradiction { .. })
-    ));
     // Finalization reads nothing but the object (P-7).
     let going = terminating(recorded("DFW"));
     assert_eq!(of(&going, Some(&other)).unwrap(), expected);
@@ -94,6 +110,92 @@ fn the_hub_namespace_is_the_recorded_one_and_else_that_of_the_namespace() {
     assert_eq!(of(&of_the_baseline, Some(&own)).unwrap(), expected);
     of_the_baseline.meta_mut().finalizers = None;
     assert_eq!(of(&of_the_baseline, None).unwrap(), None);
+}
+
+/// Nothing is done but to say so, once.
+fn assert_held(plan: &Plan, deployment: &WorkloadDeployment, hub: &HubSide) {
+    let hold = plan.hold.as_ref().expect("held");
+    let status = plan.status.clone().unwrap();
+    let available = condition::find(&status.conditions, AVAILABLE).unwrap();
+    assert_eq!(
+        (available.status, available.reason.as_str()),
+        (ConditionStatus::Unknown, HUB_NAMESPACE_CONTRADICTED)
+    );
+    assert_eq!(&available.message, hold);
+    assert!(!hold.contains("cluster-"), "a customer reads {hold}");
+    let only = Plan {
+        status: plan.status.clone(),
+        hold: plan.hold.clone(),
+        ..Plan::default()
+    };
+    assert_eq!(*plan, only);
+    let mut told = deployment.clone();
+    told.status = Some(status);
+    let again = plan_for(&told, hub);
+    assert_eq!((again.status, again.hold.is_some()), (None, true));
+}
+
+#[test]
+fn nothing_is_deleted_where_a_record_leads_to_what_is_not_shown_to_be_its_own() {
+    let going = terminating(recorded("DFW"));
+    let with = |labels: Option<Keys>| {
+        let mut hub = complete(&recorded("DFW"));
+        hub.namespace.as_mut().unwrap().meta_mut().labels = labels;
+        hub
+    };
+    for (cluster, upstream) in [
+        ("cluster-other", "default"),
+        ("cluster-org_other", "default"),
+        ("cluster-single", "billing"),
+        ("cluster-", "default"),
+        ("single", "default"),
+        ("cluster-single", ""),
+    ] {
+        let mut hub = with(Some(labelled(cluster, upstream)));
+        assert_held(&plan_for(&going, &hub), &going, &hub);
+        // The finalizer is not released either.
+        hub.copy = None;
+        assert_held(&plan_for(&going, &hub), &going, &hub);
+    }
+    let unlabelled = with(None);
+    assert_held(&plan_for(&going, &unlabelled), &going, &unlabelled);
+    let unknown = HubSide {
+        namespace: None,
+        ..complete(&recorded("DFW"))
+    };
+    assert_held(&plan_for(&going, &unknown), &going, &unknown);
+    for cluster in ["cluster-single", "cluster-_single", "cluster-org_single"] {
+        let hub = with(Some(labelled(cluster, "default")));
+        let plan = plan_for(&going, &hub);
+        assert_eq!((plan.delete_copy, plan.hold), (true, None), "{cluster}");
+    }
+}
+
+#[test]
+fn a_record_that_its_namespace_contradicts_is_held() {
+    let own = HubNamespace::new(HUB_NAMESPACE).unwrap();
+    let other = HubNamespace::new("ns-uid-2").unwrap();
+    let (live, going) = (recorded("DFW"), terminating(recorded("DFW")));
+    let plan = plan_in(&own, Some(&other), &live, &complete(&live));
+    assert!(plan.hold.is_some() && plan.apply_copy.is_none() && !plan.record);
+    // There is nothing at the record: where it said the truth before is not known.
+    let plan = plan_in(&own, Some(&other), &going, &NOTHING);
+    assert!(plan.hold.is_some() && !plan.release);
+    // Its former Namespace is gone, a new one has the name: the hub namespace says whose it is.
+    let plan = plan_in(&own, Some(&other), &going, &complete(&live));
+    assert!(plan.hold.is_none() && plan.delete_copy);
+    // Its Namespace is gone (I-9).
+    let plan = plan_in(&own, None, &going, &complete(&live));
+    assert!(plan.hold.is_none() && plan.delete_copy);
+    assert!(plan_in(&own, None, &going, &NOTHING).release);
+}
+
+#[test]
+fn a_change_of_the_city_deletes_only_where_the_hub_namespace_is_its_own() {
+    let mut hub = complete(&recorded("DFW"));
+    hub.namespace.as_mut().unwrap().meta_mut().labels = None;
+    let plan = plan_for(&recorded("ORD"), &hub);
+    assert!(!plan.delete_copy && plan.apply_namespace.is_some());
 }
 
 #[test]
