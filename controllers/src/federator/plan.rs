@@ -119,7 +119,7 @@ fn contradiction(observed: &Observed<'_>) -> Option<String> {
     let upstream = upstream(observed);
     let record = annotations::FEDERATION_NAMESPACE;
     let is_of_another = |namespace: &Namespace| upstream.is_contradicted_by(namespace.meta());
-    if terminating && namespace.is_some_and(is_of_another) {
+    if namespace.is_some_and(is_of_another) {
         return Some(format!(
             "hub namespace {hub_namespace} is labelled as that of another project or namespace"
         ));

@@ -191,6 +191,44 @@ fn a_record_that_its_namespace_contradicts_is_held() {
 }
 
 #[test]
+fn labels_of_another_project_or_namespace_are_never_overwritten() {
+    let deployment = recorded("DFW");
+    let with = |labels: Keys| {
+        let mut hub = complete(&deployment);
+        hub.namespace.as_mut().unwrap().meta_mut().labels = Some(labels);
+        hub
+    };
+    let only = |key: &str, value: &str| Keys::from([(key.to_owned(), value.to_owned())]);
+    for of_another in [
+        labelled("cluster-other", "default"),
+        labelled("cluster-_other", "default"),
+        labelled("cluster-single", "billing"),
+        labelled("cluster-", "billing"),
+        only(labels::UPSTREAM_CLUSTER_NAME, "cluster-other"),
+        only(labels::UPSTREAM_NAMESPACE, "billing"),
+    ] {
+        let hub = with(of_another);
+        assert_held(&plan_for(&deployment, &hub), &deployment, &hub);
+        // Nothing that must be released later is begun.
+        let new = self::deployment("default", "web-us-dfw", "DFW", 2);
+        assert_held(&plan_for(&new, &hub), &new, &hub);
+    }
+    // What names no one, or the same in another form, is written as it should be.
+    for own in [
+        Keys::new(),
+        only(labels::UPSTREAM_NAMESPACE, "default"),
+        labelled("cluster-", "default"),
+        labelled("cluster-_single", "default"),
+        labelled("cluster-org_single", "default"),
+    ] {
+        let plan = plan_for(&deployment, &with(own.clone()));
+        let labels = plan.apply_namespace.expect("applied");
+        assert_eq!(labels, labelled("cluster-single", "default"), "{own:?}");
+        assert_eq!(plan.hold, None);
+    }
+}
+
+#[test]
 fn a_change_of_the_city_deletes_only_where_the_hub_namespace_is_its_own() {
     let mut hub = complete(&recorded("DFW"));
     hub.namespace.as_mut().unwrap().meta_mut().labels = None;
