@@ -17,6 +17,7 @@ use crate::watched::{Hub, Project, Projects};
 use crate::wiring::Controller;
 use crate::write::{Collection, Writer};
 use crate::{Clock, ReconcileError};
+use plan::status::merge_patch;
 use plan::{Observed, Plan, hub_namespace, plan};
 
 pub(crate) struct Federator {
@@ -79,7 +80,7 @@ impl Federator {
     async fn execute(
         &self,
         project: &Project,
-        deployment: &WorkloadDeployment,
+        mut deployment: &WorkloadDeployment,
         hub_namespace: &HubNamespace,
         plan: Plan,
     ) -> Result<(), ReconcileError> {
@@ -91,15 +92,18 @@ impl Federator {
             hub_namespace.as_str(),
             Some(&self.hub.deployments),
         );
+        let recorded;
         if plan.record {
             let record = (
                 annotations::FEDERATION_NAMESPACE.to_owned(),
                 hub_namespace.as_str().to_owned(),
             );
             let finalizer = finalizers::FEDERATOR;
-            self.writer
+            recorded = self
+                .writer
                 .add_finalizer(&upstream, deployment, finalizer, &Keys::from([record]))
                 .await?;
+            deployment = &recorded;
         }
         let mut errors = FirstError::default();
         if let Some(labels) = plan.apply_namespace {
@@ -119,11 +123,10 @@ impl Federator {
             errors.note(self.writer.delete(&downstream, copy.as_ref()).await);
         }
         if let Some(status) = plan.status {
-            errors.note(
-                self.writer
-                    .apply_status(&upstream, deployment, json!(status))
-                    .await,
-            );
+            // Controllers of the project plane have conditions there too.
+            let patch = merge_patch(deployment.status.as_ref(), &status);
+            let patched = self.writer.patch_status(&upstream, deployment, patch);
+            errors.note(patched.await);
         }
         errors.result()?;
         if let Some(problem) = plan.hold {

@@ -93,7 +93,8 @@ impl InstanceController {
             return self
                 .writer
                 .add_finalizer(&instances, instance, finalizer, &Keys::new())
-                .await;
+                .await
+                .map(drop);
         }
         if let Some(conditions) = &plan.conditions {
             self.writer

@@ -210,20 +210,21 @@ impl Writer {
         self.wrote(to, "patch status", &name, patched).map(drop)
     }
 
-    /// Adds a finalizer, and annotations in the same write. Fails if the object has changed since it was read.
+    /// Adds a finalizer, and annotations in the same write, and returns the object as it is then. Fails if it has changed
+    /// since it was read.
     pub(crate) async fn add_finalizer<K: Object>(
         &self,
         to: &Collection<'_, K>,
         object: &K,
         finalizer: &str,
         annotations: &Keys,
-    ) -> Result<()> {
+    ) -> Result<K> {
         let mut finalizers = object.finalizers().to_vec();
         if !finalizers.iter().any(|existing| existing == finalizer) {
             finalizers.push(finalizer.to_owned());
         }
         let metadata = json!({"finalizers": finalizers, "annotations": annotations});
-        self.patch_metadata(to, object, metadata).await.map(drop)
+        self.patch_metadata(to, object, metadata).await
     }
 
     /// Removes a finalizer whose work is done. Fails if the object has changed since it was read.

@@ -1,10 +1,9 @@
 //! What carries a project's WorkloadDeployment to the hub and its status back.
 
+pub(super) mod status;
+
 use std::sync::Arc;
 
-use api::condition::{self, Condition, ConditionStatus};
-use api::identity::IdentityError;
-use api::workload_deployment::{AVAILABLE, CELLS_REPORTING};
 use api::{
     CityCode, HubNamespace, ProjectName, WorkloadDeployment, WorkloadDeploymentStatus, annotations,
     finalizers, labels,
@@ -13,18 +12,9 @@ use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 
 use crate::ReconcileError;
-use crate::generation::Planes;
 use crate::objects::{Keys, Namespace, covers, describe, has_finalizer, is_terminating, label};
 use crate::upstream::Upstream;
-
-/// `Available` is False for this reason when the city code cannot be the value of a label, which policies select by.
-const INVALID_CITY_CODE: &str = "InvalidCityCode";
-
-/// `Available` is Unknown for this reason while nothing is known of a copy that was made anew.
-const NOT_REPORTED: &str = "NotReported";
-
-/// `Available` is Unknown for this reason while what is said of the hub namespace contradicts itself.
-const HUB_NAMESPACE_CONTRADICTED: &str = "HubNamespaceContradicted";
+use status::{contradicted, invalid_city_code, status, unreported};
 
 /// What the controller sees.
 pub(super) struct Observed<'a> {
@@ -246,82 +236,6 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
 fn is_of_another_city(copy: &WorkloadDeployment, city: &CityCode) -> bool {
     copy.spec.city_code != city.as_str()
         && label(copy, labels::CITY_CODE).is_some_and(|label| label != city.as_str())
-}
-
-/// The hub's status for the project: generations translated, the hub's memory of its cells left out.
-fn status(
-    deployment: &WorkloadDeployment,
-    copy: &WorkloadDeployment,
-    hub: &WorkloadDeploymentStatus,
-    in_step: bool,
-) -> WorkloadDeploymentStatus {
-    let former = deployment.status.clone().unwrap_or_default();
-    let planes = Planes {
-        source: copy.metadata.generation,
-        target: deployment.metadata.generation,
-        in_step,
-    };
-    WorkloadDeploymentStatus {
-        cells: Vec::new(),
-        conditions: planes.translate_conditions(&hub.conditions, &former.conditions),
-        observed_generation: planes.translate(hub.observed_generation, former.observed_generation),
-        ..hub.clone()
-    }
-}
-
-/// What is left of a status whose copy on the hub was made anew and has none yet.
-fn unreported(former: WorkloadDeploymentStatus, now: Timestamp) -> WorkloadDeploymentStatus {
-    let former = WorkloadDeploymentStatus {
-        observed_generation: None,
-        ..former
-    };
-    let message = "no cell has reported since the hub's copy was made";
-    unknown(former, NOT_REPORTED, message, now)
-}
-
-/// Nothing is done, and the deployment says why.
-fn contradicted(
-    deployment: &WorkloadDeployment,
-    problem: &str,
-    now: Timestamp,
-) -> WorkloadDeploymentStatus {
-    let former = deployment.status.clone().unwrap_or_default();
-    unknown(former, HUB_NAMESPACE_CONTRADICTED, problem, now)
-}
-
-/// The former status, of which no one can tell whether it still stands.
-fn unknown(
-    former: WorkloadDeploymentStatus,
-    reason: &str,
-    message: &str,
-    now: Timestamp,
-) -> WorkloadDeploymentStatus {
-    let mut status = former;
-    let available = Condition::new(AVAILABLE, ConditionStatus::Unknown, reason, message, now);
-    condition::set(&mut status.conditions, available);
-    status
-}
-
-/// Nothing reaches the hub, and the deployment says why.
-fn invalid_city_code(
-    deployment: &WorkloadDeployment,
-    error: &IdentityError,
-    now: Timestamp,
-) -> WorkloadDeploymentStatus {
-    let mut status = deployment.status.clone().unwrap_or_default();
-    condition::remove(&mut status.conditions, CELLS_REPORTING);
-    let available = Condition::new(
-        AVAILABLE,
-        ConditionStatus::False,
-        INVALID_CITY_CODE,
-        error.to_string(),
-        now,
-    );
-    condition::set(
-        &mut status.conditions,
-        available.observed(deployment.metadata.generation),
-    );
-    status
 }
 
 #[cfg(test)]

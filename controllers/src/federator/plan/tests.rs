@@ -1,10 +1,13 @@
+mod holds;
+mod statuses;
+
 use std::collections::BTreeMap;
 
 use kube::Resource;
 use serde_json::json;
 
 use super::*;
-use crate::fixtures::{condition, deployment, now, object, terminating};
+use crate::fixtures::{deployment, now, object, terminating};
 
 const HUB_NAMESPACE: &str = "ns-uid-1";
 
@@ -112,130 +115,6 @@ fn the_hub_namespace_is_the_recorded_one_and_else_that_of_the_namespace() {
     assert_eq!(of(&of_the_baseline, None).unwrap(), None);
 }
 
-/// Nothing is done but to say so, once.
-fn assert_held(plan: &Plan, deployment: &WorkloadDeployment, hub: &HubSide) {
-    let hold = plan.hold.as_ref().expect("held");
-    let status = plan.status.clone().unwrap();
-    let available = condition::find(&status.conditions, AVAILABLE).unwrap();
-    assert_eq!(
-        (available.status, available.reason.as_str()),
-        (ConditionStatus::Unknown, HUB_NAMESPACE_CONTRADICTED)
-    );
-    assert_eq!(&available.message, hold);
-    assert!(!hold.contains("cluster-"), "a customer reads {hold}");
-    let only = Plan {
-        status: plan.status.clone(),
-        hold: plan.hold.clone(),
-        ..Plan::default()
-    };
-    assert_eq!(*plan, only);
-    let mut told = deployment.clone();
-    told.status = Some(status);
-    let again = plan_for(&told, hub);
-    assert_eq!((again.status, again.hold.is_some()), (None, true));
-}
-
-#[test]
-fn nothing_is_deleted_where_a_record_leads_to_what_is_not_shown_to_be_its_own() {
-    let going = terminating(recorded("DFW"));
-    let with = |labels: Option<Keys>| {
-        let mut hub = complete(&recorded("DFW"));
-        hub.namespace.as_mut().unwrap().meta_mut().labels = labels;
-        hub
-    };
-    for (cluster, upstream) in [
-        ("cluster-other", "default"),
-        ("cluster-org_other", "default"),
-        ("cluster-single", "billing"),
-        ("cluster-", "default"),
-        ("single", "default"),
-        ("cluster-single", ""),
-    ] {
-        let mut hub = with(Some(labelled(cluster, upstream)));
-        assert_held(&plan_for(&going, &hub), &going, &hub);
-        // The finalizer is not released either.
-        hub.copy = None;
-        assert_held(&plan_for(&going, &hub), &going, &hub);
-    }
-    let unlabelled = with(None);
-    assert_held(&plan_for(&going, &unlabelled), &going, &unlabelled);
-    let unknown = HubSide {
-        namespace: None,
-        ..complete(&recorded("DFW"))
-    };
-    assert_held(&plan_for(&going, &unknown), &going, &unknown);
-    for cluster in ["cluster-single", "cluster-_single", "cluster-org_single"] {
-        let hub = with(Some(labelled(cluster, "default")));
-        let plan = plan_for(&going, &hub);
-        assert_eq!((plan.delete_copy, plan.hold), (true, None), "{cluster}");
-    }
-}
-
-#[test]
-fn a_record_that_its_namespace_contradicts_is_held() {
-    let own = HubNamespace::new(HUB_NAMESPACE).unwrap();
-    let other = HubNamespace::new("ns-uid-2").unwrap();
-    let (live, going) = (recorded("DFW"), terminating(recorded("DFW")));
-    let plan = plan_in(&own, Some(&other), &live, &complete(&live));
-    assert!(plan.hold.is_some() && plan.apply_copy.is_none() && !plan.record);
-    // There is nothing at the record: where it said the truth before is not known.
-    let plan = plan_in(&own, Some(&other), &going, &NOTHING);
-    assert!(plan.hold.is_some() && !plan.release);
-    // Its former Namespace is gone, a new one has the name: the hub namespace says whose it is.
-    let plan = plan_in(&own, Some(&other), &going, &complete(&live));
-    assert!(plan.hold.is_none() && plan.delete_copy);
-    // Its Namespace is gone (I-9).
-    let plan = plan_in(&own, None, &going, &complete(&live));
-    assert!(plan.hold.is_none() && plan.delete_copy);
-    assert!(plan_in(&own, None, &going, &NOTHING).release);
-}
-
-#[test]
-fn labels_of_another_project_or_namespace_are_never_overwritten() {
-    let deployment = recorded("DFW");
-    let with = |labels: Keys| {
-        let mut hub = complete(&deployment);
-        hub.namespace.as_mut().unwrap().meta_mut().labels = Some(labels);
-        hub
-    };
-    let only = |key: &str, value: &str| Keys::from([(key.to_owned(), value.to_owned())]);
-    for of_another in [
-        labelled("cluster-other", "default"),
-        labelled("cluster-_other", "default"),
-        labelled("cluster-single", "billing"),
-        labelled("cluster-", "billing"),
-        only(labels::UPSTREAM_CLUSTER_NAME, "cluster-other"),
-        only(labels::UPSTREAM_NAMESPACE, "billing"),
-    ] {
-        let hub = with(of_another);
-        assert_held(&plan_for(&deployment, &hub), &deployment, &hub);
-        // Nothing that must be released later is begun.
-        let new = self::deployment("default", "web-us-dfw", "DFW", 2);
-        assert_held(&plan_for(&new, &hub), &new, &hub);
-    }
-    // What names no one, or the same in another form, is written as it should be.
-    for own in [
-        Keys::new(),
-        only(labels::UPSTREAM_NAMESPACE, "default"),
-        labelled("cluster-", "default"),
-        labelled("cluster-_single", "default"),
-        labelled("cluster-org_single", "default"),
-    ] {
-        let plan = plan_for(&deployment, &with(own.clone()));
-        let labels = plan.apply_namespace.expect("applied");
-        assert_eq!(labels, labelled("cluster-single", "default"), "{own:?}");
-        assert_eq!(plan.hold, None);
-    }
-}
-
-#[test]
-fn a_change_of_the_city_deletes_only_where_the_hub_namespace_is_its_own() {
-    let mut hub = complete(&recorded("DFW"));
-    hub.namespace.as_mut().unwrap().meta_mut().labels = None;
-    let plan = plan_for(&recorded("ORD"), &hub);
-    assert!(!plan.delete_copy && plan.apply_namespace.is_some());
-}
-
 #[test]
 fn the_namespace_is_recorded_before_anything_is_written_there() {
     let plan = plan_for(&deployment("default", "web-us-dfw", "DFW", 2), &NOTHING);
@@ -289,25 +168,6 @@ fn a_change_of_the_city_replaces_the_copy() {
 }
 
 #[test]
-fn nothing_is_claimed_of_a_copy_that_was_made_anew() {
-    let mut deployment = recorded("DFW");
-    deployment.status = Some(WorkloadDeploymentStatus {
-        conditions: vec![condition("Available", true, Some(1))],
-        observed_generation: Some(1),
-        ready_replicas: 2,
-        ..WorkloadDeploymentStatus::default()
-    });
-    let mut hub = complete(&deployment);
-    Arc::make_mut(hub.copy.as_mut().unwrap()).status = None;
-    deployment.status = plan_for(&deployment, &hub).status;
-    let status = deployment.status.as_ref().unwrap();
-    let available = condition::find(&status.conditions, AVAILABLE).unwrap();
-    assert_eq!(available.status, ConditionStatus::Unknown);
-    assert_eq!(status.observed_generation, None);
-    assert_eq!(plan_for(&deployment, &hub).status, None);
-}
-
-#[test]
 fn an_edited_copy_is_repaired_and_one_that_is_going_is_waited_for() {
     let deployment = recorded("DFW");
     let mut hub = complete(&deployment);
@@ -317,45 +177,6 @@ fn an_edited_copy_is_repaired_and_one_that_is_going_is_waited_for() {
         .copy
         .map(|copy| Arc::new(terminating(copy.as_ref().clone())));
     assert_eq!(plan_for(&deployment, &hub).apply_copy, None);
-}
-
-#[test]
-fn the_status_comes_back_with_translated_generations_and_without_the_cells() {
-    let deployment = recorded("DFW");
-    let mut hub = complete(&deployment);
-    let copy = Arc::make_mut(hub.copy.as_mut().unwrap());
-    copy.status = Some(object(json!({
-        "replicas": 2, "currentReplicas": 2, "desiredReplicas": 2, "readyReplicas": 2, "observedGeneration": 7,
-        "cells": [{"name": "a", "replicas": 2, "currentReplicas": 2, "desiredReplicas": 2, "readyReplicas": 2}],
-        "conditions": [condition("Available", true, Some(7)), condition("CellsReporting", false, None)],
-    })));
-    let status = plan_for(&deployment, &hub).status.unwrap();
-    assert_eq!(
-        (
-            status.observed_generation,
-            status.cells.len(),
-            status.replicas
-        ),
-        (Some(5), 0, 2)
-    );
-    let observed: Vec<_> = status
-        .conditions
-        .iter()
-        .map(|condition| condition.observed_generation)
-        .collect();
-    assert_eq!(observed, [Some(5), None]);
-
-    // Written once, it is not written again.
-    let mut settled = deployment.clone();
-    settled.status = Some(status);
-    assert_eq!(plan_for(&settled, &hub), Plan::default());
-
-    // A newer spec that the hub does not have yet: the former generation stays.
-    settled.meta_mut().generation = Some(6);
-    settled.spec.scale_settings.min_replicas = 9;
-    let plan = plan_for(&settled, &hub);
-    assert!(plan.apply_copy.is_some());
-    assert_eq!(plan.status, None);
 }
 
 #[test]
@@ -388,22 +209,4 @@ fn deletion_removes_the_copy_then_the_finalizer_and_nothing_else() {
     let mut foreign = deployment;
     foreign.meta_mut().finalizers = Some(vec!["example.com/other".into()]);
     assert_eq!(plan_for(&foreign, &NOTHING), Plan::default());
-}
-
-#[test]
-fn a_city_code_that_is_no_label_stops_before_the_hub_and_says_so() {
-    let mut deployment = deployment("default", "web-us-ny", "New York", 2);
-    let plan = plan_for(&deployment, &NOTHING);
-    assert_eq!(
-        (plan.record, &plan.apply_namespace, &plan.apply_copy),
-        (false, &None, &None)
-    );
-    let status = plan.status.unwrap();
-    let available = condition::find(&status.conditions, AVAILABLE).unwrap();
-    assert_eq!(
-        (available.reason.as_str(), available.is_false()),
-        (INVALID_CITY_CODE, true)
-    );
-    deployment.status = Some(status);
-    assert_eq!(plan_for(&deployment, &NOTHING), Plan::default());
 }

@@ -1,0 +1,131 @@
+//! What is held, because the hub namespace is not shown to be the deployment's own.
+
+use api::condition::{self, ConditionStatus};
+use api::workload_deployment::AVAILABLE;
+
+use super::*;
+use crate::federator::plan::status::HUB_NAMESPACE_CONTRADICTED;
+
+/// Nothing is done but to say so, once.
+fn assert_held(plan: &Plan, deployment: &WorkloadDeployment, hub: &HubSide) {
+    let hold = plan.hold.as_ref().expect("held");
+    let status = plan.status.clone().unwrap();
+    let available = condition::find(&status.conditions, AVAILABLE).unwrap();
+    assert_eq!(
+        (available.status, available.reason.as_str()),
+        (ConditionStatus::Unknown, HUB_NAMESPACE_CONTRADICTED)
+    );
+    assert_eq!(&available.message, hold);
+    assert!(!hold.contains("cluster-"), "a customer reads {hold}");
+    let only = Plan {
+        status: plan.status.clone(),
+        hold: plan.hold.clone(),
+        ..Plan::default()
+    };
+    assert_eq!(*plan, only);
+    let mut told = deployment.clone();
+    told.status = Some(status);
+    let again = plan_for(&told, hub);
+    assert_eq!((again.status, again.hold.is_some()), (None, true));
+}
+
+#[test]
+fn nothing_is_deleted_where_a_record_leads_to_what_is_not_shown_to_be_its_own() {
+    let going = terminating(recorded("DFW"));
+    let with = |labels: Option<Keys>| {
+        let mut hub = complete(&recorded("DFW"));
+        hub.namespace.as_mut().unwrap().meta_mut().labels = labels;
+        hub
+    };
+    for (cluster, upstream) in [
+        ("cluster-other", "default"),
+        ("cluster-org_other", "default"),
+        ("cluster-single", "billing"),
+        ("cluster-", "default"),
+        ("single", "default"),
+        ("cluster-single", ""),
+    ] {
+        let mut hub = with(Some(labelled(cluster, upstream)));
+        assert_held(&plan_for(&going, &hub), &going, &hub);
+        // The finalizer is not released either.
+        hub.copy = None;
+        assert_held(&plan_for(&going, &hub), &going, &hub);
+    }
+    let unlabelled = with(None);
+    assert_held(&plan_for(&going, &unlabelled), &going, &unlabelled);
+    let unknown = HubSide {
+        namespace: None,
+        ..complete(&recorded("DFW"))
+    };
+    assert_held(&plan_for(&going, &unknown), &going, &unknown);
+    for cluster in ["cluster-single", "cluster-_single", "cluster-org_single"] {
+        let hub = with(Some(labelled(cluster, "default")));
+        let plan = plan_for(&going, &hub);
+        assert_eq!((plan.delete_copy, plan.hold), (true, None), "{cluster}");
+    }
+}
+
+#[test]
+fn a_record_that_its_namespace_contradicts_is_held() {
+    let own = HubNamespace::new(HUB_NAMESPACE).unwrap();
+    let other = HubNamespace::new("ns-uid-2").unwrap();
+    let (live, going) = (recorded("DFW"), terminating(recorded("DFW")));
+    let plan = plan_in(&own, Some(&other), &live, &complete(&live));
+    assert!(plan.hold.is_some() && plan.apply_copy.is_none() && !plan.record);
+    // There is nothing at the record: where it said the truth before is not known.
+    let plan = plan_in(&own, Some(&other), &going, &NOTHING);
+    assert!(plan.hold.is_some() && !plan.release);
+    // Its former Namespace is gone, a new one has the name: the hub namespace says whose it is.
+    let plan = plan_in(&own, Some(&other), &going, &complete(&live));
+    assert!(plan.hold.is_none() && plan.delete_copy);
+    // Its Namespace is gone (I-9).
+    let plan = plan_in(&own, None, &going, &complete(&live));
+    assert!(plan.hold.is_none() && plan.delete_copy);
+    assert!(plan_in(&own, None, &going, &NOTHING).release);
+}
+
+#[test]
+fn labels_of_another_project_or_namespace_are_never_overwritten() {
+    let deployment = recorded("DFW");
+    let with = |labels: Keys| {
+        let mut hub = complete(&deployment);
+        hub.namespace.as_mut().unwrap().meta_mut().labels = Some(labels);
+        hub
+    };
+    let only = |key: &str, value: &str| Keys::from([(key.to_owned(), value.to_owned())]);
+    for of_another in [
+        labelled("cluster-other", "default"),
+        labelled("cluster-_other", "default"),
+        labelled("cluster-single", "billing"),
+        labelled("cluster-", "billing"),
+        only(labels::UPSTREAM_CLUSTER_NAME, "cluster-other"),
+        only(labels::UPSTREAM_NAMESPACE, "billing"),
+    ] {
+        let hub = with(of_another);
+        assert_held(&plan_for(&deployment, &hub), &deployment, &hub);
+        // Nothing that must be released later is begun.
+        let new = self::deployment("default", "web-us-dfw", "DFW", 2);
+        assert_held(&plan_for(&new, &hub), &new, &hub);
+    }
+    // What names no one, or the same in another form, is written as it should be.
+    for own in [
+        Keys::new(),
+        only(labels::UPSTREAM_NAMESPACE, "default"),
+        labelled("cluster-", "default"),
+        labelled("cluster-_single", "default"),
+        labelled("cluster-org_single", "default"),
+    ] {
+        let plan = plan_for(&deployment, &with(own.clone()));
+        let labels = plan.apply_namespace.expect("applied");
+        assert_eq!(labels, labelled("cluster-single", "default"), "{own:?}");
+        assert_eq!(plan.hold, None);
+    }
+}
+
+#[test]
+fn a_change_of_the_city_deletes_only_where_the_hub_namespace_is_its_own() {
+    let mut hub = complete(&recorded("DFW"));
+    hub.namespace.as_mut().unwrap().meta_mut().labels = None;
+    let plan = plan_for(&recorded("ORD"), &hub);
+    assert!(!plan.delete_copy && plan.apply_namespace.is_some());
+}
