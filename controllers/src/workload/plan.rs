@@ -93,7 +93,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
             .into_iter()
             .filter(|desired| !is_as(desired))
             .collect(),
-        status: (workload.status.as_ref() != Some(&status)).then_some(status),
+        status: (!is_as_wanted(workload, &status)).then_some(status),
         remove_finalizer: false,
     }
 }
@@ -103,6 +103,15 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
 fn is_own(deployment: &WorkloadDeployment, workload_uid: &str) -> bool {
     let owner = controller_uid(deployment).unwrap_or(&deployment.spec.workload_ref.uid);
     owner == workload_uid
+}
+
+/// Whether the Workload has this status already. Its gateway is another's to say.
+fn is_as_wanted(workload: &Workload, status: &WorkloadStatus) -> bool {
+    let former = workload.status.clone().map(|former| WorkloadStatus {
+        gateway: None,
+        ..former
+    });
+    former.as_ref() == Some(status)
 }
 
 /// Deletes the deployments and releases the Workload when they are gone.

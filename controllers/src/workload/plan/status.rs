@@ -20,7 +20,8 @@ pub(super) mod reason {
 }
 
 /// Sums over all deployments, with one entry per placement: those of the spec in its order, then those that are going.
-/// `in_step` says that the deployments are as the Workload's current generation wants them and have acted on it.
+/// `in_step` says that the deployments are as the Workload's current generation wants them and have acted on it. What is
+/// another's, the gateway, is left out.
 pub(super) fn status(
     observed: &Observed<'_>,
     own: &[Arc<WorkloadDeployment>],
@@ -82,7 +83,7 @@ pub(super) fn status(
         current_replicas: sum(|placement| placement.current_replicas),
         deployments: i32::try_from(own.len()).unwrap_or(i32::MAX),
         desired_replicas: sum(|placement| placement.desired_replicas),
-        gateway: former.gateway,
+        gateway: None,
         ready_replicas: sum(|placement| placement.ready_replicas),
         replicas: sum(|placement| placement.replicas),
         placements,

@@ -1,9 +1,10 @@
 use api::WorkloadDeploymentStatus;
 use kube::Resource;
+use serde_json::json;
 
 use super::status::reason;
 use super::*;
-use crate::fixtures::{condition, deployment, now, shared, terminating, workload};
+use crate::fixtures::{condition, deployment, now, object, shared, terminating, workload};
 use crate::objects::controller_reference;
 
 fn plan_for(workload: &Workload, deployments: &[Arc<WorkloadDeployment>]) -> Plan {
@@ -281,4 +282,23 @@ fn placements_that_are_going_follow_the_others_sorted() {
         .map(|placement| placement.name.as_str())
         .collect();
     assert_eq!(names, ["us", "alpha", "zeta"]);
+}
+
+#[test]
+fn the_gateway_is_anothers_to_write() {
+    let mut workload = workload(&[("us", &["DFW"])]);
+    let deployments = executed(&workload, &plan_for(&workload, &[]));
+    let gateway = json!({"addresses": [{"type": "IPAddress", "value": "192.0.2.1"}]});
+    workload.status = Some(WorkloadStatus {
+        gateway: Some(object(gateway)),
+        ..WorkloadStatus::default()
+    });
+    let status = plan_for(&workload, &deployments).status.unwrap();
+    assert_eq!(json!(status).get("gateway"), None);
+    // Beside it nothing is left to say.
+    workload.status = Some(WorkloadStatus {
+        gateway: workload.status.unwrap().gateway,
+        ..status
+    });
+    assert_eq!(plan_for(&workload, &deployments), Plan::default());
 }
