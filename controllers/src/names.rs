@@ -1,5 +1,8 @@
 //! Names and hashes that are derived from others.
 
+use std::collections::BTreeSet;
+use std::iter;
+
 /// The alphabet of Kubernetes' `SafeEncodeString`: no vowels, so that no words come about.
 const SAFE: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 /// Longest value of a label. Names of deployments are values of labels too.
@@ -53,6 +56,23 @@ pub(crate) fn with_hash(readable: &str, hash: &str) -> String {
     }
 }
 
+/// The names that an object can have whose readable name may be another's, too long or no name: that, if it is one, then
+/// with a hash of `parts` behind it, then with further hashes. There is always another one.
+pub(crate) fn derived(readable: &str, parts: &[&str]) -> impl Iterator<Item = String> {
+    let name = Some(readable.to_owned()).filter(|name| is_name_and_label(name));
+    let salted = (1_u64..).map(move |salt| hash(&[parts, &[&salt.to_string()]].concat()));
+    let hashes = iter::once(hash(parts)).chain(salted);
+    name.into_iter()
+        .chain(hashes.map(|hash| with_hash(readable, &hash)))
+}
+
+/// The first of the derived names that is free (I-27).
+pub(crate) fn first_free(readable: &str, parts: &[&str], taken: &BTreeSet<String>) -> String {
+    let mut names = derived(readable, parts);
+    let free = names.find(|name| !taken.contains(name));
+    free.unwrap_or_else(|| readable.to_owned())
+}
+
 /// The value of a label that stands for a name of any length and form.
 pub(crate) fn label_value(name: &str) -> String {
     if is_label_value(name) {
@@ -82,6 +102,23 @@ mod tests {
         assert_eq!(hash(&["a", "b-c"]), "946w4jmp8x");
         assert_ne!(hash(&["a", "b-c"]), hash(&["a-b", "c"]));
         assert_eq!(hash(&[]).len(), 10);
+    }
+
+    #[test]
+    fn the_first_free_name_is_taken_however_many_are_not() {
+        let parts = ["uid", "us", "DFW"];
+        for readable in ["web-us-dfw", "Web US"] {
+            let mut taken = BTreeSet::new();
+            for expected in derived(readable, &parts).take(20).collect::<Vec<_>>() {
+                let name = first_free(readable, &parts, &taken);
+                assert_eq!(name, expected);
+                assert!(is_name_and_label(&name), "{name}");
+                assert!(taken.insert(name));
+            }
+        }
+        let names: Vec<_> = derived("web", &parts).take(2).collect();
+        // Names on API servers are of this form.
+        assert_eq!(names, ["web".to_owned(), with_hash("web", &hash(&parts))]);
     }
 
     #[test]

@@ -120,11 +120,7 @@ fn only_city(selector: &LabelSelector) -> Option<&str> {
 
 /// `city-<code>` in lower case (compute.md 2.2), unless another code has that name: labels tell `DFW` and `dfw` apart.
 fn new_name(city: &CityCode, taken: &BTreeSet<String>) -> String {
-    let readable = readable_name(city);
-    if names::is_name_and_label(&readable) && !taken.contains(&readable) {
-        return readable;
-    }
-    names::with_hash(&readable, &names::hash(&[city.as_str()]))
+    names::first_free(&readable_name(city), &[city.as_str()], taken)
 }
 
 fn readable_name(city: &CityCode) -> String {

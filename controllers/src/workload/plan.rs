@@ -17,6 +17,9 @@ use crate::names;
 use crate::objects::{Keys, controller_uid, covers, has_finalizer, is_terminating};
 use status::status;
 
+/// How many of its derived names a deployment is known by whose spec was edited. Hardly ever is more than the first taken.
+const KNOWN_NAMES: usize = 4;
+
 /// What the controller sees.
 pub(super) struct Observed<'a> {
     pub(super) workload: &'a Workload,
@@ -207,7 +210,7 @@ fn existing<'a>(
                 deployment.spec.placement_name == placement.name
                     && deployment.spec.city_code == **city
             };
-            let names = derived_names(workload, &placement.name, city);
+            let names = known_names(workload, &placement.name, city);
             let named_so = |deployment: &WorkloadDeployment| names.contains(&deployment.name_any());
             take(&|deployment| says_so(deployment) && named_so(deployment))
                 .or_else(|| take(&says_so))
@@ -217,32 +220,34 @@ fn existing<'a>(
         .into_iter()
         .zip(pairs)
         .map(|(found, (placement, city))| {
-            let names = derived_names(workload, &placement.name, city);
+            let names = known_names(workload, &placement.name, city);
             found.or_else(|| take(&|deployment| names.contains(&deployment.name_any())))
         })
         .collect()
 }
 
 /// `<workload>-<placement>-<city>` (compute.md 2.8) where that is free and a valid name, else with a hash behind it: two
-/// Workloads can lead to the same readable name (I-27).
+/// Workloads can lead to the same readable name.
 fn new_name(
     workload: &WorkloadReference,
     placement: &str,
     city: &str,
     taken: &BTreeSet<String>,
 ) -> String {
-    let [readable, hashed] = derived_names(workload, placement, city);
-    if names::is_name_and_label(&readable) && !taken.contains(&readable) {
-        return readable;
-    }
-    hashed
+    let readable = readable_name(workload, placement, city);
+    names::first_free(&readable, &[&workload.uid, placement, city], taken)
 }
 
-/// The readable name and the one with a hash.
-fn derived_names(workload: &WorkloadReference, placement: &str, city: &str) -> [String; 2] {
-    let readable = format!("{}-{placement}-{}", workload.name, city.to_lowercase());
-    let hashed = names::with_hash(&readable, &names::hash(&[&workload.uid, placement, city]));
-    [readable, hashed]
+fn readable_name(workload: &WorkloadReference, placement: &str, city: &str) -> String {
+    format!("{}-{placement}-{}", workload.name, city.to_lowercase())
+}
+
+/// The names by which a deployment is known whose spec was edited.
+fn known_names(workload: &WorkloadReference, placement: &str, city: &str) -> Vec<String> {
+    let readable = readable_name(workload, placement, city);
+    names::derived(&readable, &[&workload.uid, placement, city])
+        .take(KNOWN_NAMES)
+        .collect()
 }
 
 fn is_as_desired(existing: &WorkloadDeployment, desired: &Desired, workload_uid: &str) -> bool {

@@ -130,3 +130,19 @@ fn policies_of_others_are_left_alone() {
     let plan = plan_for(&["DFW"], &shared([wider]));
     assert!(names(&plan)[0].starts_with("city-dfw-"), "{plan:?}");
 }
+
+#[test]
+fn a_name_is_found_however_many_are_taken() {
+    let mut others = Vec::new();
+    for _ in 0..4 {
+        let name = names(&plan_for(&["DFW"], &shared(others.clone())))[0].to_owned();
+        assert!(
+            others
+                .iter()
+                .all(|other: &PropagationPolicy| other.name_any() != name)
+        );
+        let mut other = of_the_baseline(&name, "DFW");
+        other.spec.placement = Placement::default();
+        others.push(other);
+    }
+}

@@ -154,6 +154,30 @@ fn a_name_of_another_workload_is_left_to_it() {
 }
 
 #[test]
+fn a_name_is_found_however_many_are_taken() {
+    let workload = workload(&[("us", &["DFW"])]);
+    let mut others = Vec::new();
+    for _ in 0..3 {
+        let name = names(&plan_for(&workload, &shared(others.clone())))[0].to_owned();
+        let mut other = deployment("default", &name, "DFW", 1);
+        other.spec.workload_ref.uid = "another".into();
+        others.push(other);
+    }
+    let distinct: BTreeSet<_> = others.iter().map(ResourceExt::name_any).collect();
+    assert_eq!(distinct.len(), 3);
+    // The one that is made is known by its name when its spec is edited.
+    let plan = plan_for(&workload, &shared(others.clone()));
+    let mut own = executed(&workload, &plan).remove(0);
+    let name = own.name_any();
+    assert!(!distinct.contains(&name));
+    Arc::make_mut(&mut own).spec.city_code = "ORD".into();
+    let mut all = shared(others);
+    all.push(own);
+    let plan = plan_for(&workload, &all);
+    assert_eq!((names(&plan), plan.delete.len()), (vec![name.as_str()], 0));
+}
+
+#[test]
 fn a_deployment_keeps_the_name_that_it_has() {
     let workload = workload(&[("us", &["DFW"])]);
     let odd = deployment("default", "an-older-name", "DFW", 2);
