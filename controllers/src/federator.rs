@@ -18,7 +18,13 @@ use crate::wiring::Controller;
 use crate::write::{Collection, Writer};
 use crate::{Clock, ReconcileError};
 use plan::status::merge_patch;
-use plan::{Observed, Plan, hub_namespace, plan};
+use plan::{Observed, Plan, hub_namespace, plan, same_referenced_data};
+
+/// The parts of a copy that the federator alone writes.
+const OWN: [&str; 2] = [
+    "/spec",
+    "/metadata/annotations/compute.datumapis.com~1expected-referenced-data",
+];
 
 pub(crate) struct Federator {
     pub(crate) projects: Arc<Projects>,
@@ -112,11 +118,13 @@ impl Federator {
         let copy = self.hub.deployments.get(hub_namespace.as_str(), &name)?;
         if let Some(desired) = plan.apply_copy {
             let body = copy_body(deployment, hub_namespace, &desired);
-            let as_wanted = |written: &WorkloadDeployment| written.spec == deployment.spec;
+            let as_wanted = |written: &WorkloadDeployment| {
+                written.spec == deployment.spec && same_referenced_data(written, deployment)
+            };
             let existing = copy.as_deref();
             let ensured = self
                 .writer
-                .ensure(&downstream, existing, &body, &["/spec"], as_wanted);
+                .ensure(&downstream, existing, &body, &OWN, as_wanted);
             errors.note(ensured.await);
         }
         if let (true, Some(copy)) = (plan.delete_copy, &copy) {
@@ -189,6 +197,7 @@ fn copy_body(
             "name": deployment.name_any(),
             "namespace": hub_namespace.as_str(),
             "labels": desired.labels,
+            "annotations": desired.annotations,
         },
         "spec": deployment.spec,
     })

@@ -98,8 +98,8 @@ impl Writer {
     ///
     /// An object that does not exist is created, and never taken over if someone was faster. An existing one is applied
     /// to: a field that another writer has taken is taken back, fields that are not in `body` stay as they are. Parts that
-    /// belong to this controller alone, such as a mirrored spec, are replaced where someone added to them: `own` are
-    /// their JSON pointers, `as_wanted` compares.
+    /// belong to this controller alone, such as a mirrored spec, are replaced where someone added to them, or removed where
+    /// they are not in `body`: `own` are their JSON pointers, `as_wanted` compares.
     pub(crate) async fn ensure<K: Object + Serialize>(
         &self,
         to: &Collection<'_, K>,
@@ -125,9 +125,14 @@ impl Writer {
         let version = applied.resource_version();
         let mut patch =
             vec![json!({"op": "test", "path": "/metadata/resourceVersion", "value": version})];
-        patch.extend(own.iter().map(|part| {
-            let value = body.pointer(part).unwrap_or(&Value::Null);
-            json!({"op": "replace", "path": part, "value": value})
+        let kept = json!(applied);
+        patch.extend(own.iter().filter_map(|part| {
+            // What is not in `body` is to be absent.
+            match (body.pointer(part), kept.pointer(part)) {
+                (Some(value), _) => Some(json!({"op": "replace", "path": part, "value": value})),
+                (None, Some(_)) => Some(json!({"op": "remove", "path": part})),
+                (None, None) => None,
+            }
         }));
         let patch = Patch::<Value>::Json(decode(Value::Array(patch))?);
         let replaced = to

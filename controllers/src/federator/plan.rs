@@ -53,6 +53,22 @@ pub(super) struct Plan {
 #[derive(Debug, PartialEq)]
 pub(super) struct DesiredCopy {
     pub(super) labels: Keys,
+    pub(super) annotations: Keys,
+}
+
+/// Whether the copy says the same of referenced data as the project's deployment: also nothing, where that has nothing
+/// (I-19). Absent means that no one has looked yet, empty that nothing is needed.
+pub(super) fn same_referenced_data(
+    copy: &WorkloadDeployment,
+    deployment: &WorkloadDeployment,
+) -> bool {
+    let of = |deployment: &WorkloadDeployment| {
+        let data = deployment
+            .annotations()
+            .get(annotations::EXPECTED_REFERENCED_DATA);
+        data.cloned()
+    };
+    of(copy) == of(deployment)
 }
 
 /// The hub namespace of a project's namespace.
@@ -198,8 +214,12 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
         (labels::UPSTREAM_NAMESPACE.to_owned(), upstream_namespace),
     ]);
     let copy_is_as_desired = |copy: &WorkloadDeployment| {
-        copy.spec == deployment.spec && covers(copy.labels(), &copy_labels)
+        copy.spec == deployment.spec
+            && covers(copy.labels(), &copy_labels)
+            && same_referenced_data(copy, deployment)
     };
+    let mut copy_annotations = deployment.annotations().clone();
+    copy_annotations.retain(|key, _| key == annotations::EXPECTED_REFERENCED_DATA);
     let in_step = copy.is_some_and(|copy| copy_is_as_desired(copy));
     let status = copy.and_then(|copy| match &copy.status {
         Some(hub) => Some(status(deployment, copy, hub, in_step)),
@@ -224,6 +244,7 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
         .then_some(namespace_labels),
         apply_copy: apply_copy.then_some(DesiredCopy {
             labels: copy_labels,
+            annotations: copy_annotations,
         }),
         delete_copy: moves && is_proved(observed),
         status: status.filter(|status| deployment.status.as_ref() != Some(status)),

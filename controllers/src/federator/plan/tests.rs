@@ -168,6 +168,40 @@ fn a_change_of_the_city_replaces_the_copy() {
 }
 
 #[test]
+fn what_is_said_of_referenced_data_is_copied_with_its_absence_and_nothing_else() {
+    let key = annotations::EXPECTED_REFERENCED_DATA;
+    let annotated = |deployment: &WorkloadDeployment, value: Option<&str>| {
+        let mut deployment = deployment.clone();
+        let annotations = deployment.annotations_mut();
+        annotations.insert("example.com/note".into(), "the project's".into());
+        match value {
+            Some(value) => annotations.insert(key.into(), value.into()),
+            None => annotations.remove(key),
+        };
+        deployment
+    };
+    let values = [None, Some(""), Some("[]"), Some(r#"["Secret/s"]"#)];
+    for (wanted, there) in values
+        .iter()
+        .flat_map(|w| values.iter().map(move |t| (w, t)))
+    {
+        let deployment = annotated(&recorded("DFW"), *wanted);
+        let mut hub = complete(&deployment);
+        let copy = Arc::make_mut(hub.copy.as_mut().unwrap());
+        *copy = annotated(copy, *there);
+        copy.annotations_mut()
+            .insert("example.com/note".into(), "the hub's".into());
+        let applied = plan_for(&deployment, &hub).apply_copy;
+        let expected = wanted.map(|value| (key.to_owned(), value.to_owned()));
+        assert_eq!(
+            applied.map(|copy| copy.annotations),
+            (wanted != there).then(|| expected.into_iter().collect()),
+            "{wanted:?} {there:?}"
+        );
+    }
+}
+
+#[test]
 fn an_edited_copy_is_repaired_and_one_that_is_going_is_waited_for() {
     let deployment = recorded("DFW");
     let mut hub = complete(&deployment);
