@@ -22,6 +22,7 @@ mod names;
 mod objects;
 mod policy;
 mod projector;
+mod unidentified;
 mod upstream;
 mod watched;
 pub mod wiring;

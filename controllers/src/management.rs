@@ -17,6 +17,7 @@ use crate::keys::{HubKey, ProjectKey};
 use crate::objects::{Namespace, controller_name, deployment_name};
 use crate::policy::PolicyController;
 use crate::projector::{Projector, Unidentified, projection_of};
+use crate::unidentified::UnidentifiedNamespaces;
 use crate::upstream::{self, Upstream};
 use crate::watched::{Hub, Project, Projects};
 use crate::wiring::{Controller, Synced, Wiring, each_version};
@@ -188,6 +189,7 @@ struct HubFollowers {
     deployments: Follower<WorkloadDeployment>,
     policies: Follower<PropagationPolicy>,
     instances: Follower<Instance>,
+    unidentified: Arc<UnidentifiedNamespaces>,
 }
 
 impl HubFollowers {
@@ -197,6 +199,7 @@ impl HubFollowers {
             deployments: Follower::new("hub", metrics),
             policies: Follower::new("hub", metrics),
             instances: Follower::new("hub", metrics),
+            unidentified: Arc::new(UnidentifiedNamespaces::new(metrics)),
         }
     }
 
@@ -218,8 +221,10 @@ impl HubFollowers {
         projects: &Arc<Projects>,
         queues: &Queues,
     ) {
+        let unidentified = &self.unidentified;
         self.namespaces.on_change({
             let (projects, queues) = (Arc::clone(projects), queues.clone());
+            let (hub, unidentified) = (Arc::clone(hub), Arc::clone(unidentified));
             each_version(move |metadata| {
                 let Some(namespace) = metadata
                     .name
@@ -228,10 +233,12 @@ impl HubFollowers {
                 else {
                     return;
                 };
+                unidentified.look_at(&hub, metadata);
                 queues.policy.add(HubKey {
                     project: upstream::project(metadata),
                     namespace,
                 });
+                // Also for whom it was before, who has to know that it is so no more.
                 if let Ok(upstream) = Upstream::of(metadata) {
                     add_deployments_of(&projects, &queues, &upstream);
                 }
@@ -239,11 +246,13 @@ impl HubFollowers {
         });
         self.deployments.on_change({
             let (hub, queues) = (Arc::clone(hub), queues.clone());
+            let unidentified = Arc::clone(unidentified);
             each_version(move |metadata| {
                 let namespace = metadata.namespace.as_deref().unwrap_or_default();
                 // Of a namespace that is not known yet, the Namespace's own event comes.
                 add_policies_of(&hub, &queues, namespace);
-                if let Some(Upstream { project, namespace }) = upstream_of(&hub, namespace) {
+                let upstream = unidentified.upstream_of(&hub, namespace);
+                if let Some(Upstream { project, namespace }) = upstream {
                     let name = metadata.name.as_deref().unwrap_or_default();
                     let key = ProjectKey::new(&project, &namespace, name);
                     queues.federator.add(key);
@@ -252,11 +261,12 @@ impl HubFollowers {
         });
         self.policies.on_change({
             let (hub, projects, queues) = (Arc::clone(hub), Arc::clone(projects), queues.clone());
+            let unidentified = Arc::clone(unidentified);
             each_version(move |metadata| {
                 let namespace = metadata.namespace.as_deref().unwrap_or_default();
                 add_policies_of(&hub, &queues, namespace);
                 // New deployments wait for their policy.
-                if let Some(upstream) = upstream_of(&hub, namespace) {
+                if let Some(upstream) = unidentified.upstream_of(&hub, namespace) {
                     add_deployments_of(&projects, &queues, &upstream);
                 }
             })
@@ -290,10 +300,6 @@ fn recorded_hub_namespace(deployment: &ObjectMeta) -> Option<HubNamespace> {
         .as_ref()?
         .get(annotations::FEDERATION_NAMESPACE)?;
     HubNamespace::new(recorded.as_str()).ok()
-}
-
-fn upstream_of(hub: &Hub, namespace: &str) -> Option<Upstream> {
-    Upstream::of(hub.namespaces.get("", namespace).ok()??.meta()).ok()
 }
 
 fn add_policies_of(hub: &Hub, queues: &Queues, namespace: &str) {

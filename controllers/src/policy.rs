@@ -18,6 +18,7 @@ use crate::upstream::{self, Upstream};
 use crate::watched::{Hub, Projects};
 use crate::wiring::Controller;
 use crate::write::{Collection, Writer};
+pub(crate) use plan::is_managed;
 use plan::{Observed, Plan, plan, selected_city};
 
 /// Whether the policy carries deployments of this city to the cells of this city.

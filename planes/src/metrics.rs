@@ -29,6 +29,7 @@ pub struct Metrics {
     pub(crate) leader: Gauge,
     pub(crate) projects_engaged: Gauge,
     pub(crate) projects_failing: Gauge,
+    unidentified_namespaces: Gauge,
     writes: Family<WriteLabels, Counter>,
     propagation_seconds: Family<WriteLabels, Histogram>,
 }
@@ -77,6 +78,7 @@ impl Metrics {
             leader: Gauge::default(),
             projects_engaged: Gauge::default(),
             projects_failing: Gauge::default(),
+            unidentified_namespaces: Gauge::default(),
             writes: Family::default(),
             propagation_seconds: Family::new_with_constructor(propagation),
         };
@@ -121,6 +123,11 @@ impl Metrics {
             metrics.projects_failing.clone(),
         );
         registry.register(
+            "unidentified_namespaces",
+            "Namespaces of the hub that hold what is ours and do not say whose they are",
+            metrics.unidentified_namespaces.clone(),
+        );
+        registry.register(
             "writes",
             "Writes by controller, verb and kind",
             metrics.writes.clone(),
@@ -131,6 +138,12 @@ impl Metrics {
             metrics.propagation_seconds.clone(),
         );
         metrics
+    }
+
+    /// Says how many namespaces of the hub hold what is ours and do not say whose they are.
+    pub fn unidentified_namespaces(&self, count: usize) {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.unidentified_namespaces.set(count);
     }
 
     /// Counts a write of a controller that has just been done. In a reconciliation of a work queue this is also how long it

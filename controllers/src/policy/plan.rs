@@ -8,7 +8,8 @@ use api::karmada::policy::{
     ClusterAffinity, LabelSelector, Placement, PropagationPolicySpec, ResourceSelector,
 };
 use api::{CityCode, HubNamespace, labels};
-use kube::ResourceExt;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Resource, ResourceExt};
 
 use crate::names;
 use crate::objects::{Keys, covers, is_terminating};
@@ -86,12 +87,16 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     plan
 }
 
+/// Whether a policy with this metadata is one of ours. Those of the baseline do not say so.
+pub(crate) fn is_managed(policy: &ObjectMeta) -> bool {
+    let labels = policy.labels.as_ref();
+    let manager = labels.and_then(|labels| labels.get(MANAGED_BY.0));
+    manager.is_some_and(|manager| manager == MANAGED_BY.1)
+}
+
 /// The city that one of our policies is for. `None` for policies of others, which are never touched.
 fn city_of(policy: &PropagationPolicy) -> Option<String> {
-    if covers(
-        policy.labels(),
-        &Keys::from([(MANAGED_BY.0.to_owned(), MANAGED_BY.1.to_owned())]),
-    ) {
+    if is_managed(policy.meta()) {
         return policy.labels().get(labels::CITY_CODE).cloned();
     }
     // The baseline's policies have no labels: they are known by their name and their form.
