@@ -35,6 +35,8 @@ mod milo;
 mod operations;
 #[path = "federation/own_cluster.rs"]
 mod own_cluster;
+#[path = "federation/proofs.rs"]
+mod proofs;
 #[path = "federation/repair.rs"]
 mod repair;
 #[path = "federation/restart.rs"]
@@ -201,6 +203,12 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared repair::a_projection_edited_by_hand;
         Shared repair::a_copy_of_another_cell_is_left_alone;
         Shared repair::an_instance_without_its_deployment_is_not_copied;
+        Shared proofs::what_a_404_says;
+        Shared proofs::a_record_that_leads_to_anothers_namespace_is_held;
+        Shared proofs::a_hub_namespace_that_is_labelled_as_anothers_is_held;
+        Shared proofs::a_hub_namespace_without_identity_is_counted;
+        Shared proofs::a_condition_of_someone_else_stays;
+        Shared proofs::referenced_data_is_told_to_the_hub_with_its_absence;
         Apart interpretation::a_cell_that_dies_and_returns;
         Interpreted interpretation::duplicated;
         Interpreted interpretation::divided;

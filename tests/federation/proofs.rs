@@ -1,0 +1,278 @@
+//! What nothing is deleted, released or overwritten without.
+
+use anyhow::{Context, bail};
+use api::{WorkloadDeployment, annotations, condition, labels};
+use harness::{Federation, wait};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::DeleteParams;
+use kube::core::Status;
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::fixture::{Space, WITHIN, create, deployment, is_settled, patch, patch_status};
+
+const CONTRADICTED: &str = "HubNamespaceContradicted";
+
+/// The controllers take a 404 for the absence of an object only if it is of the first of these forms
+/// (`controllers/src/absence.rs`).
+pub(crate) async fn what_a_404_says(federation: &Federation) -> anyhow::Result<()> {
+    let compute = "/apis/compute.datumapis.com/v1alpha";
+    let absent = [
+        (
+            format!("{compute}/namespaces/default/workloaddeployments/web"),
+            "web",
+            "workloaddeployments",
+        ),
+        (
+            format!("{compute}/namespaces/nowhere/instances/web"),
+            "web",
+            "instances",
+        ),
+        (
+            "/api/v1/namespaces/nowhere".to_owned(),
+            "nowhere",
+            "namespaces",
+        ),
+    ];
+    let unknown = [
+        format!("{compute}/namespaces/default/unserved/web"),
+        "/apis/unserved.example.com/v1/namespaces/default/workloads/web".to_owned(),
+        "/apis/apps/v1/namespaces/default/unserved/web".to_owned(),
+        "/api/v1/namespaces/default/unserved/web".to_owned(),
+        format!("{compute}0/namespaces/default/workloaddeployments/web"),
+    ];
+    let cell = federation.cells().next().context("a cell")?;
+    for plane in [federation.project(), federation.hub(), cell] {
+        for (path, name, resource) in &absent {
+            let status = answer(&plane.client(), path).await?;
+            let details = status.details.as_ref().context("details")?;
+            let said = (
+                status.reason.as_str(),
+                details.name.as_str(),
+                details.kind.as_str(),
+            );
+            assert_eq!(said, ("NotFound", *name, *resource), "{path}: {status:?}");
+        }
+        for path in &unknown {
+            let status = answer(&plane.client(), path).await?;
+            let names = status.details.as_ref().map(|details| details.name.as_str());
+            assert!(names.is_none_or(str::is_empty), "{path}: {status:?}");
+        }
+    }
+    Ok(())
+}
+
+async fn answer(client: &Client, path: &str) -> anyhow::Result<Status> {
+    let request = http::Request::get(path).body(Vec::new())?;
+    match client.request::<Value>(request).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(*status),
+        other => bail!("{path}: {other:?}"),
+    }
+}
+
+pub(crate) async fn a_record_that_leads_to_anothers_namespace_is_held(
+    federation: &Federation,
+) -> anyhow::Result<()> {
+    let own = Space::create(federation, "misled").await?;
+    let other = Space::create(federation, "bystander").await?;
+    for space in [&own, &other] {
+        create::<WorkloadDeployment>(&space.in_project(), deployment("wd", "DFW")).await?;
+        let copies = space.on_hub::<WorkloadDeployment>();
+        wait::until(&copies, "wd", "there", WITHIN, |_| true).await?;
+    }
+    let deployments: Api<WorkloadDeployment> = own.in_project();
+    let bystander = other.on_hub::<WorkloadDeployment>();
+    let before = bystander.get("wd").await?.uid();
+
+    let record = |name: &str| json!({"metadata": {"annotations": {annotations::FEDERATION_NAMESPACE: name}}});
+    patch(&deployments, "wd", record(&other.hub_name)).await?;
+    wait::until(&deployments, "wd", "held", WITHIN, says(CONTRADICTED)).await?;
+    deployments.delete("wd", &DeleteParams::default()).await?;
+    let held = |wd: &WorkloadDeployment| {
+        let message = available(wd)
+            .map(|(_, message)| message)
+            .unwrap_or_default();
+        wd.metadata.deletion_timestamp.is_some() && message.contains("labelled")
+    };
+    wait::until(&deployments, "wd", "held while it is deleted", WITHIN, held).await?;
+    let spared = bystander.get("wd").await?;
+    assert_eq!(
+        (spared.uid(), spared.metadata.deletion_timestamp),
+        (before, None)
+    );
+
+    // Put right, it goes, and what it has on the hub.
+    patch(&deployments, "wd", record(&own.hub_name)).await?;
+    wait::gone(&deployments, "wd", WITHIN).await?;
+    wait::gone(&own.on_hub::<WorkloadDeployment>(), "wd", WITHIN).await
+}
+
+pub(crate) async fn a_hub_namespace_that_is_labelled_as_anothers_is_held(
+    federation: &Federation,
+) -> anyhow::Result<()> {
+    let space = Space::create(federation, "relabelled").await?;
+    space.create_workload("web", &[("us", &["DFW"], 1)]).await?;
+    space.until_settled("web", 1).await?;
+    let deployments: Api<WorkloadDeployment> = space.in_project();
+    let namespaces: Api<Namespace> = Api::all(federation.hub().client());
+    let label =
+        |project: &str| json!({"metadata": {"labels": {labels::UPSTREAM_CLUSTER_NAME: project}}});
+    let is_labelled = |project: &'static str| {
+        move |namespace: &Namespace| {
+            namespace
+                .labels()
+                .get(labels::UPSTREAM_CLUSTER_NAME)
+                .is_some_and(|value| value == project)
+        }
+    };
+
+    patch(&namespaces, &space.hub_name, label("cluster-other")).await?;
+    wait::until(
+        &deployments,
+        "web-us-dfw",
+        "held",
+        WITHIN,
+        says(CONTRADICTED),
+    )
+    .await?;
+    assert!(is_labelled("cluster-other")(
+        &namespaces.get(&space.hub_name).await?
+    ));
+
+    // A form of the baseline is the same identity, and rewritten; so is a label that names no one.
+    for form in ["cluster-_single", "single"] {
+        patch(&namespaces, &space.hub_name, label(form)).await?;
+        let rewritten = is_labelled("cluster-single");
+        wait::until(&namespaces, &space.hub_name, "rewritten", WITHIN, rewritten).await?;
+    }
+    wait::until(&deployments, "web-us-dfw", "settled", WITHIN, |wd| {
+        is_settled(wd, 1)
+    })
+    .await?;
+    space.until_settled("web", 1).await?;
+    Ok(())
+}
+
+pub(crate) async fn a_condition_of_someone_else_stays(
+    federation: &Federation,
+) -> anyhow::Result<()> {
+    let space = Space::create(federation, "conditions").await?;
+    space.create_workload("web", &[("us", &["DFW"], 1)]).await?;
+    space.until_settled("web", 1).await?;
+    let deployments: Api<WorkloadDeployment> = space.in_project();
+    let mut conditions = deployments
+        .get("web-us-dfw")
+        .await?
+        .status
+        .context("a status")?
+        .conditions;
+    let others = ["ReferencedDataReady", "example.com/Audited"];
+    for type_ in others {
+        let now = jiff::Timestamp::UNIX_EPOCH;
+        let status = condition::ConditionStatus::True;
+        conditions.push(api::Condition::new(
+            type_,
+            status,
+            "Because",
+            "someone says so",
+            now,
+        ));
+    }
+    // One that comes from the hub, which says nothing of it.
+    let stale = conditions
+        .iter()
+        .find(|condition| condition.type_ == others[1])
+        .cloned();
+    conditions.extend(stale.map(|stale| api::Condition {
+        type_: "CellsReporting".into(),
+        ..stale
+    }));
+    patch_status(
+        &deployments,
+        "web-us-dfw",
+        json!({"conditions": conditions}),
+    )
+    .await?;
+
+    let has = |wd: &WorkloadDeployment, type_: &str| {
+        let status = wd.status.as_ref();
+        status.is_some_and(|status| condition::is_true(&status.conditions, type_))
+    };
+    let kept = |wd: &WorkloadDeployment| {
+        others.iter().all(|type_| has(wd, type_)) && !has(wd, "CellsReporting")
+    };
+    wait::until(
+        &deployments,
+        "web-us-dfw",
+        "without what the hub has not",
+        WITHIN,
+        kept,
+    )
+    .await?;
+    // What the hub says goes on to arrive beside them.
+    let scaled = json!({"spec": {"placements": [{"name": "us", "cityCodes": ["DFW"], "scaleSettings": {"minReplicas": 2, "instanceManagementPolicy": "OrderedReady"}}]}});
+    patch::<api::Workload>(&space.in_project(), "web", scaled).await?;
+    space.until_settled("web", 2).await?;
+    assert!(kept(&deployments.get("web-us-dfw").await?));
+    Ok(())
+}
+
+pub(crate) async fn referenced_data_is_told_to_the_hub_with_its_absence(
+    federation: &Federation,
+) -> anyhow::Result<()> {
+    let space = Space::create(federation, "referenced").await?;
+    create::<WorkloadDeployment>(&space.in_project(), deployment("wd", "DFW")).await?;
+    let (deployments, copies) = (space.in_project::<WorkloadDeployment>(), space.on_hub());
+    let key = annotations::EXPECTED_REFERENCED_DATA;
+    let annotate = |value: Option<&str>| json!({"metadata": {"annotations": {key: value, "example.com/note": "mine"}}});
+    wait::until(&copies, "wd", "there", WITHIN, |_: &WorkloadDeployment| {
+        true
+    })
+    .await?;
+    // Set by hand on the hub, it goes: the project says nothing.
+    patch(&copies, "wd", annotate(Some(r#"["Secret/s"]"#))).await?;
+    let is = |value: Option<&'static str>| {
+        move |copy: &WorkloadDeployment| {
+            let annotations = copy.annotations();
+            annotations.get(key).map(String::as_str) == value
+                && annotations["example.com/note"] == "mine"
+        }
+    };
+    wait::until(&copies, "wd", "without", WITHIN, is(None)).await?;
+    for value in [Some("[]"), Some(r#"["ConfigMap/c"]"#), None] {
+        patch::<WorkloadDeployment>(&deployments, "wd", annotate(value)).await?;
+        wait::until(&copies, "wd", "the same", WITHIN, is(value)).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn a_hub_namespace_without_identity_is_counted(
+    federation: &Federation,
+) -> anyhow::Result<()> {
+    let space = Space::on_hub_alone(federation, "no-identity").await?;
+    create(
+        &space.on_hub::<WorkloadDeployment>(),
+        deployment("wd", "DFW"),
+    )
+    .await?;
+    wait::eventually("it is counted", WITHIN, || async {
+        let manager = federation.management()?.lock().await;
+        let metrics = manager.metrics().await?;
+        let value = metrics
+            .lines()
+            .find_map(|line| line.strip_prefix("compute_federation_unidentified_namespaces "))
+            .context("the metric")?;
+        anyhow::ensure!(value != "0", "{value}");
+        Ok(())
+    })
+    .await
+}
+
+fn available(wd: &WorkloadDeployment) -> Option<(String, String)> {
+    let available = condition::find(&wd.status.as_ref()?.conditions, "Available")?;
+    Some((available.reason.clone(), available.message.clone()))
+}
+
+fn says(reason: &'static str) -> impl Fn(&WorkloadDeployment) -> bool {
+    move |wd| available(wd).is_some_and(|(said, _)| said == reason)
+}
