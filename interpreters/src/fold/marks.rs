@@ -15,7 +15,7 @@ use super::{Contribution, Silence, StatusFold, UNNAMED};
 /// Why nothing new can be known of a cell. Of two of one cell, the one that began first stays.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unreachable<'a> {
-    /// When the cell was last seen to be reachable no more; it is shown in whole seconds.
+    /// Since when the cell is known not to be reachable: when its Cluster ceased to be Ready. Shown in whole seconds.
     pub since: Timestamp,
     /// Why, for people. May be empty.
     pub message: Cow<'a, str>,
