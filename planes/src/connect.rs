@@ -16,6 +16,7 @@ use tower::layer::layer_fn;
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Layer, ServiceBuilder};
 use tower_http::timeout::TimeoutBody;
+pub(crate) use transport::WATCH_SILENCE;
 use transport::{Answer, TimeLimited, Transport};
 
 use crate::lease::Leadership;

@@ -22,6 +22,7 @@ use super::freshness::{self, Freshness, Retry};
 use super::guarded::Guarded;
 use super::pace::{Pace, Turn};
 use super::{Cache, Change, Index};
+use crate::connect::WATCH_SILENCE;
 use crate::metrics::{CacheLabels, Metrics};
 
 /// Objects in one page of a list.
@@ -29,6 +30,9 @@ const PAGE: u32 = 500;
 /// The longest time that a watch goes on before it is begun again, in seconds, and by how many it may be less.
 const LONGEST_WATCH: u32 = 290;
 const SPREAD: u32 = 120;
+// A watch from a version that a restored API server has not come to yet is silent. It must fail of that, and everything be
+// listed, before it ends in order and is begun from there again.
+const _: () = assert!(WATCH_SILENCE.as_secs() < (LONGEST_WATCH - SPREAD) as u64);
 /// The longest time for which a watch that broke off may tell of something before everything is listed: one that broke off
 /// twice in a row is listed.
 const RESUMED_FOR: Duration = Duration::from_secs(2);

@@ -26,7 +26,7 @@ pub(super) const CONNECT: Duration = Duration::from_secs(10);
 /// Time for the beginning of an answer, and between its parts.
 const REQUEST: Duration = Duration::from_secs(30);
 /// Time between the events of a watch: API servers send a bookmark every minute.
-const WATCH_SILENCE: Duration = Duration::from_secs(150);
+pub(crate) const WATCH_SILENCE: Duration = Duration::from_secs(150);
 /// After how long a connection that is silent is pinged, and how long the answer may take: an API server can vanish without
 /// a word.
 const PING: Duration = Duration::from_secs(15);
