@@ -39,7 +39,7 @@ impl admission::Projects for Admission {
     }
 
     fn cities(&self, project: &ProjectName) -> Result<Arc<BTreeSet<String>>, ProjectError> {
-        let cities = self.project(project)?.cities();
+        let cities = self.project(project)?.cities_now();
         cities.map_err(|error| ProjectError(error.to_string()))
     }
 

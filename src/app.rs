@@ -6,16 +6,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use api::{CellName, ProjectName};
 use certs::{Acceptor, Certificates, Reloader};
 use controllers::ca_bundle::{Delays, Registration};
+use controllers::cell;
+use controllers::management::{self, Management};
 use controllers::wiring::Synced;
-use controllers::{cell, management};
 use kube::Client;
 use planes::connect;
 use planes::lease::Leadership;
-use planes::projects::DiscoveryKind;
+use planes::projects::{Attendant, DiscoveryKind, Engagement};
 use planes::{Projects, Tasks, clock};
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
@@ -60,6 +61,15 @@ struct App {
     caches: Vec<Synced>,
 }
 
+/// The projects that this process knows.
+struct Engaged {
+    projects: Projects,
+    /// The only one, where there are no others.
+    only: Option<ProjectName>,
+    /// Where admission is registered, if that is known.
+    registered: Option<Client>,
+}
+
 impl App {
     async fn start(args: Args, config: Config) -> anyhow::Result<()> {
         let mut signals = Signals::new()?;
@@ -79,15 +89,18 @@ impl App {
             Some(config) => Some(app.client(config, "own")?),
             None => None,
         };
-        app.start_controllers(&config, own.as_ref()).await?;
+        let management = app.start_controllers(&config, own.as_ref()).await?;
         let serves_webhooks = config.webhooks.is_some();
-        let admission = match app.serves_admission(&config) {
-            true => app.start_projects(&config.discovery, own.clone()).await?,
+        let serves_admission = app.serves_admission(&config);
+        let engaged = match serves_admission || management.is_some() {
+            true => {
+                app.start_projects(&config.discovery, own.clone(), management)
+                    .await?
+            }
             false => None,
         };
-        let projects = admission
-            .as_ref()
-            .map(|(admission, _)| admission.projects.clone());
+        let projects = engaged.as_ref().map(|engaged| engaged.projects.clone());
+        let admission = engaged.filter(|_| serves_admission);
         let certificate = app.start_webhooks(config.webhooks, admission).await?;
         let readiness = Readiness {
             stopping: app.servers.draining.clone(),
@@ -138,11 +151,12 @@ impl App {
         Ok(())
     }
 
+    /// Starts the controllers. Those of the management plane are given back, to work on projects.
     async fn start_controllers(
         &mut self,
         config: &Config,
         own: Option<&Client>,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<Option<Management>> {
         let Args {
             enable_management_controllers,
             enable_cell_controllers,
@@ -155,31 +169,14 @@ impl App {
                  in the file of --server-config"
             );
         }
-        let Some(client) = own else { return Ok(()) };
-        if enable_management_controllers {
-            ensure!(
-                config.discovery == Discovery::Single,
-                "--enable-management-controllers works with discovery.mode \"single\" only so far; the file of \
-                 --server-config says \"milo\""
-            );
-            let config = management::Config {
-                project: ProjectName::new(SINGLE)?,
-                client: client.clone(),
-                hub: self.hub("management").await?,
-                metrics: self.planes_metrics.clone(),
-                may_write: self.leadership.gained(),
-                clock: clock::now,
-            };
-            self.caches.push(management::start(&self.work, config));
-        }
-        if enable_cell_controllers {
+        if enable_cell_controllers && let Some(own) = own {
             let name: CellName = config.cluster_name.clone().context(
                 "--enable-cell-controllers needs discovery.clusterName in the file of --server-config: the name of \
                  this cell, which its copies on the hub carry",
             )?;
             let config = cell::Config {
                 name,
-                client: client.clone(),
+                client: own.clone(),
                 hub: self.hub("cell").await?,
                 metrics: self.planes_metrics.clone(),
                 may_write: self.leadership.gained(),
@@ -187,7 +184,18 @@ impl App {
             };
             self.caches.push(cell::start(&self.work, config));
         }
-        Ok(())
+        if !enable_management_controllers {
+            return Ok(None);
+        }
+        let config = management::Config {
+            hub: self.hub("management").await?,
+            metrics: self.planes_metrics.clone(),
+            may_write: self.leadership.gained(),
+            clock: clock::now,
+        };
+        let (synced, management) = management::start(&self.work, config);
+        self.caches.push(synced);
+        Ok(Some(management))
     }
 
     /// Whether the webhook server is asked about the objects of projects: there are none in a cell.
@@ -195,25 +203,35 @@ impl App {
         config.webhooks.is_some() && !self.args.enable_cell_controllers
     }
 
-    /// The projects that admission serves, if any are known, and where its webhooks are registered.
+    /// The projects, if there are any to be known, on which these controllers work.
     async fn start_projects(
         &self,
         discovery: &Discovery,
         own: Option<Client>,
-    ) -> anyhow::Result<Option<(Admission, Option<Client>)>> {
-        // They are asked until the last request is answered.
-        let (tasks, metrics) = (&self.servers.tasks, &self.planes_metrics);
+        management: Option<Management>,
+    ) -> anyhow::Result<Option<Engaged>> {
+        let role = match management {
+            Some(_) => "management",
+            None => "admission",
+        };
+        let attendants = management.map(|management| Arc::new(management) as Arc<dyn Attendant>);
+        let engagement = Engagement {
+            // They are asked until the last request is answered.
+            tasks: &self.servers.tasks,
+            metrics: &self.planes_metrics,
+            attendants: attendants.into_iter().collect(),
+        };
         let milo = match discovery {
             Discovery::Single => {
                 let Some(client) = own else {
                     return Ok(None);
                 };
                 let name = ProjectName::new(SINGLE)?;
-                let admission = Admission {
-                    projects: Projects::single(tasks, name.clone(), client.clone(), metrics),
+                return Ok(Some(Engaged {
+                    projects: Projects::single(engagement, name.clone(), client.clone()),
                     only: Some(name),
-                };
-                return Ok(Some((admission, Some(client))));
+                    registered: Some(client),
+                }));
             }
             Discovery::Milo(milo) => milo,
         };
@@ -231,23 +249,22 @@ impl App {
                 false => DiscoveryKind::Project,
             },
             template: config("projectKubeconfigPath", &milo.project_kubeconfig).await?,
-            user_agent: user_agent("admission"),
+            user_agent: user_agent(role),
             leadership: self.leadership.clone(),
         };
-        let admission = Admission {
-            projects: Projects::discover(tasks, discovery, metrics)
+        Ok(Some(Engaged {
+            projects: Projects::discover(engagement, discovery)
                 .context("discovery.projectKubeconfigPath")?,
             only: None,
-        };
-        // Webhooks are registered in the Milo root, which is not the infrastructure cluster.
-        let registered = (!milo.internal_service_discovery).then_some(client);
-        Ok(Some((admission, registered)))
+            // Webhooks are registered in the Milo root, which is not the infrastructure cluster.
+            registered: (!milo.internal_service_discovery).then_some(client),
+        }))
     }
 
     async fn start_webhooks(
         &mut self,
         server: Option<WebhookServer>,
-        admission: Option<(Admission, Option<Client>)>,
+        admission: Option<Engaged>,
     ) -> anyhow::Result<Option<Certificate>> {
         let Some(WebhookServer { address, files }) = server else {
             return Ok(None);
@@ -259,12 +276,15 @@ impl App {
             registrations.push((Registration::INTERPRETER, self.hub("management").await?));
         }
         let mut projects: Option<Arc<dyn webhooks::admission::Projects>> = None;
-        if let Some((admission, client)) = admission {
+        if let Some(engaged) = admission {
             let kinds = [Registration::MUTATING, Registration::VALIDATING];
-            let registered = client.into_iter();
+            let registered = engaged.registered.into_iter();
             registrations
                 .extend(registered.flat_map(|client| kinds.map(|kind| (kind, client.clone()))));
-            projects = Some(Arc::new(admission));
+            projects = Some(Arc::new(Admission {
+                projects: engaged.projects,
+                only: engaged.only,
+            }));
         }
         let callers = (!registrations.is_empty()).then(|| Callers {
             tasks: &self.work,

@@ -2,6 +2,7 @@
 
 mod trouble;
 
+use api::ProjectName;
 use api::identity::IdentityError;
 use planes::cache::Undecodable;
 use thiserror::Error;
@@ -60,6 +61,9 @@ pub enum ReconcileError {
         /// What contradicts what.
         problem: String,
     },
+    /// A project is not served here, or not yet.
+    #[error("project {0} is not served here")]
+    NotEngaged(ProjectName),
     /// Something that others provide is not there yet.
     #[error("{object}: waiting for {missing}")]
     NotYet {

@@ -65,7 +65,7 @@ impl Controller for Federator {
             policy_exists: self.policy_exists(&hub_namespace, &deployment.spec.city_code)?,
             now: (self.clock)(),
         });
-        self.execute(project, &deployment, &hub_namespace, plan)
+        self.execute(&project, &deployment, &hub_namespace, plan)
             .await?;
         Ok(Outcome::Settled)
     }

@@ -98,7 +98,7 @@ impl Controller for Projector {
             self.prove_gone(&hub_namespace, &key.name).await?;
         }
         self.execute(
-            project,
+            &project,
             &key,
             instance.as_ref(),
             deployment.as_ref(),

@@ -1,6 +1,7 @@
 //! The planes that controllers work on, and what is watched there.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use api::karmada::PropagationPolicy;
 use api::{CellName, Instance, ProjectName, Workload, WorkloadDeployment};
@@ -20,20 +21,38 @@ pub(crate) struct Project {
     pub(crate) instances: Cache<Instance>,
 }
 
-/// The projects that are served.
-pub(crate) struct Projects(HashMap<ProjectName, Project>);
+/// The projects that are served: those of which everything has been listed.
+#[derive(Default)]
+pub(crate) struct Projects(RwLock<BTreeMap<ProjectName, Arc<Project>>>);
 
 impl Projects {
-    pub(crate) fn new(projects: HashMap<ProjectName, Project>) -> Self {
-        Self(projects)
+    /// The project of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::NotEngaged`] when it is not served. That is no reason to decide anything about it.
+    pub(crate) fn get(&self, name: &ProjectName) -> Result<Arc<Project>, ReconcileError> {
+        let projects = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let project = projects.get(name).cloned();
+        project.ok_or_else(|| ReconcileError::NotEngaged(name.clone()))
     }
 
-    /// The project of this name. One that is not served is no reason to decide anything about it.
-    pub(crate) fn get(&self, name: &ProjectName) -> Result<&Project, ReconcileError> {
-        self.0.get(name).ok_or_else(|| ReconcileError::NotYet {
-            object: format!("project {name}"),
-            missing: "its API server: the project is not served here".to_owned(),
-        })
+    /// Serves a project from now on, in the place of another one of its name.
+    pub(crate) fn enter(&self, name: ProjectName, project: Arc<Project>) {
+        self.write().insert(name, project);
+    }
+
+    /// Serves a project no longer. Says whether it was the one that was served.
+    pub(crate) fn leave(&self, name: &ProjectName, project: &Arc<Project>) -> bool {
+        let mut projects = self.write();
+        let is_served = projects
+            .get(name)
+            .is_some_and(|served| Arc::ptr_eq(served, project));
+        is_served && projects.remove(name).is_some()
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<ProjectName, Arc<Project>>> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -41,6 +60,8 @@ impl Projects {
 pub(crate) struct Hub {
     pub(crate) client: Client,
     pub(crate) namespaces: Cache<Namespace>,
+    /// By the project that their labels name.
+    pub(crate) namespaces_of: Index<Namespace>,
     pub(crate) deployments: Cache<WorkloadDeployment>,
     pub(crate) policies: Cache<PropagationPolicy>,
     pub(crate) instances: Cache<Instance>,

@@ -3,6 +3,8 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use futures::FutureExt;
+use futures::future::{BoxFuture, join_all, pending};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, Resource};
 use planes::cache::{Change, Follower, Pace};
@@ -52,9 +54,50 @@ impl Synced {
         for (_, synced) in &mut self.0 {
             // A cache whose follower has ended stays as it is; the process is stopping then.
             if synced.wait_for(|synced| *synced).await.is_err() {
-                std::future::pending::<()>().await;
+                pending::<()>().await;
             }
         }
+    }
+}
+
+/// What is watched of a plane that comes and goes. It ends with the future.
+pub(crate) struct Watches {
+    client: Client,
+    pace: Pace,
+    following: Vec<BoxFuture<'static, ()>>,
+    synced: Synced,
+}
+
+impl Watches {
+    /// Of the plane of this client.
+    pub(crate) fn new(client: &Client, pace: &Pace) -> Self {
+        Self {
+            client: client.clone(),
+            pace: pace.clone(),
+            following: Vec::new(),
+            synced: Synced::default(),
+        }
+    }
+
+    /// Watches all objects of a kind.
+    pub(crate) fn follow<K>(&mut self, follower: Follower<K>)
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
+        let synced = follower.cache().synced();
+        self.synced.0.push((String::new(), synced));
+        let (client, pace) = (self.client.clone(), self.pace.beside());
+        self.following.push(follower.run(client, pace).boxed());
+    }
+
+    /// Watches for ever. Once everything has been listed, `enter` is called; what it gives is kept to the end.
+    pub(crate) async fn run<T>(self, enter: impl FnOnce() -> T) {
+        let entered = async {
+            self.synced.all().await;
+            let _entered = enter();
+            pending::<()>().await;
+        };
+        tokio::join!(join_all(self.following), entered);
     }
 }
 
@@ -119,7 +162,13 @@ impl<'a> Wiring<'a> {
         self.tasks.spawn(C::NAME, async move {
             let reconcile = move |key| {
                 let controller = Arc::clone(&controller);
-                async move { controller.reconcile(key).await }
+                async move {
+                    match controller.reconcile(key).await {
+                        // When it is, everything of it is looked at.
+                        Err(ReconcileError::NotEngaged(_)) => Ok(Outcome::Gone),
+                        result => result,
+                    }
+                }
             };
             workers.run(Limits::default(), ready, stop, reconcile).await
         });

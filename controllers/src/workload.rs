@@ -43,7 +43,7 @@ impl Controller for WorkloadController {
             refusals: &Keys::new(),
             now: (self.clock)(),
         };
-        self.execute(project, &observed).await?;
+        self.execute(&project, &observed).await?;
         Ok(Outcome::Settled)
     }
 }

@@ -122,6 +122,11 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
         entries.map(|entry| entry.metadata().clone()).collect()
     }
 
+    /// Namespace and name of every object, also of those that cannot be read.
+    pub fn keys(&self) -> Vec<ObjectKey> {
+        self.inner.read().objects.keys().cloned().collect()
+    }
+
     /// Takes in an object as a write has returned it, unless a later version is known already, or its end: whoever
     /// decides next sees what has been written, though the watch may not have told of it yet. Handlers hear of it from
     /// the watch.

@@ -3,6 +3,7 @@
 //! It runs on every replica, leader or not. Each engaged project has a task of its own, so that one whose API server is
 //! slow, or never answers, delays no other.
 
+mod attendant;
 mod discovery;
 mod project;
 mod registry;
@@ -20,7 +21,7 @@ use tokio::sync::watch;
 
 use crate::cache::{Follower, Freshness, Pace};
 use crate::connect::ConnectError;
-use crate::{Metrics, Tasks};
+pub use attendant::{Attendant, Engagement};
 use discovery::{Connect, Discovered};
 pub use discovery::{Discovery, DiscoveryKind};
 pub use project::{NotCurrent, Project};
@@ -61,15 +62,14 @@ pub enum NotEngaged {
 
 impl Projects {
     /// The own cluster is the one project (`discovery.mode: single`, compute.md 5.1).
-    pub fn single(tasks: &Tasks, name: ProjectName, client: Client, metrics: &Metrics) -> Self {
+    pub fn single(engagement: Engagement<'_>, name: ProjectName, client: Client) -> Self {
         let connect = Box::new(move |_: &ProjectName| Ok(client.clone()));
         let (listed, freshness) = (
             watch::Sender::new(false),
             watch::Sender::new(Freshness::Current),
         );
         let registry = Registry::new(
-            tasks,
-            metrics,
+            engagement,
             connect,
             listed.subscribe(),
             freshness.subscribe(),
@@ -87,9 +87,8 @@ impl Projects {
     ///
     /// [`ConnectError::Client`] when the template makes no client: its certificates or credentials are not usable.
     pub fn discover(
-        tasks: &Tasks,
+        engagement: Engagement<'_>,
         discovery: Discovery,
-        metrics: &Metrics,
     ) -> Result<Self, ConnectError> {
         let Discovery {
             client,
@@ -99,36 +98,33 @@ impl Projects {
             leadership,
         } = discovery;
         let connect = discovery::connect(kind, template, &user_agent, leadership)?;
-        Ok(Self::of_kind(kind, tasks, client, connect, metrics))
+        Ok(Self::of_kind(kind, engagement, client, connect))
     }
 
     fn of_kind(
         kind: DiscoveryKind,
-        tasks: &Tasks,
+        engagement: Engagement<'_>,
         client: Client,
         connect: Connect,
-        metrics: &Metrics,
     ) -> Self {
         match kind {
-            DiscoveryKind::Project => {
-                Self::follow::<milo::Project>(tasks, client, connect, metrics)
-            }
+            DiscoveryKind::Project => Self::follow::<milo::Project>(engagement, client, connect),
             DiscoveryKind::ProjectControlPlane => {
-                Self::follow::<ProjectControlPlane>(tasks, client, connect, metrics)
+                Self::follow::<ProjectControlPlane>(engagement, client, connect)
             }
         }
     }
 
     /// Watches the objects that say which projects there are.
-    fn follow<K>(tasks: &Tasks, client: Client, connect: Connect, metrics: &Metrics) -> Self
+    fn follow<K>(engagement: Engagement<'_>, client: Client, connect: Connect) -> Self
     where
         K: Discovered + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
-        let mut follower = Follower::<K>::new("discovery", metrics);
+        let tasks = engagement.tasks.clone();
+        let mut follower = Follower::<K>::new("discovery", engagement.metrics);
         let cache = follower.cache();
         let registry = Arc::new(Registry::new(
-            tasks,
-            metrics,
+            engagement,
             connect,
             cache.synced(),
             cache.freshness(),

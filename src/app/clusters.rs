@@ -19,7 +19,7 @@ impl App {
         let reviews = config.metrics.secure && config.metrics.address != BindAddress::Off;
         let needs = [
             (
-                args.enable_management_controllers,
+                args.enable_management_controllers && config.discovery == Discovery::Single,
                 "--enable-management-controllers",
             ),
             (args.enable_cell_controllers, "--enable-cell-controllers"),

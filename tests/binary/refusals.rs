@@ -130,22 +130,6 @@ async fn a_role_without_its_prerequisites_says_what_is_missing() {
         error.contains("--enable-cell-controllers needs discovery.clusterName"),
         "{error}"
     );
-    let milo = write(
-        &directory,
-        "milo.yaml",
-        &format!("{HEAD}discovery: {{mode: milo}}\n"),
-    );
-    let error = refused(&[
-        "--enable-management-controllers",
-        &own,
-        &hub,
-        &format!("--server-config={milo}"),
-    ])
-    .await;
-    assert!(
-        error.contains("--enable-management-controllers works with discovery.mode \"single\" only"),
-        "{error}"
-    );
     let error = refused(&["--leader-elect", &own]).await;
     assert!(
         error.contains("--leader-elect needs --leader-elect-namespace"),

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use api::ProjectName;
 use api::condition::{self, Condition};
@@ -11,6 +12,7 @@ use kube::Client;
 use prometheus_client::metrics::gauge::Gauge;
 use thiserror::Error;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::time::timeout;
 
 use crate::cache::{Follower, Freshness, Pace};
 use crate::metrics::Counted;
@@ -20,6 +22,8 @@ use crate::{Cache, Metrics};
 const PROJECTS: &str = "projects";
 /// Requests of users that one project has under way at a time, at most.
 const REQUESTS: usize = 256;
+/// For how long nothing else is asked of an API server that does not list LocationBindings.
+const UNANSWERED: Duration = Duration::from_mins(1);
 
 /// A project that is used: how its API server is reached, and what is known of it.
 pub struct Project {
@@ -29,6 +33,7 @@ pub struct Project {
     freshness: watch::Receiver<Freshness>,
     pace: Pace,
     cities: Arc<Cities>,
+    bindings_changed: watch::Sender<()>,
     places: Semaphore,
 }
 
@@ -59,9 +64,13 @@ impl Project {
         let plane = format!("project/{name}");
         let mut follower = Follower::<LocationBinding>::of_many(&plane, PROJECTS, metrics);
         let cities = Arc::new(Cities::default());
+        let bindings_changed = watch::Sender::new(());
         follower.on_change({
-            let cities = Arc::clone(&cities);
-            move |_| cities.forget()
+            let (cities, changed) = (Arc::clone(&cities), bindings_changed.clone());
+            move |_| {
+                cities.forget();
+                changed.send_replace(());
+            }
         });
         let bindings = follower.cache();
         let failing = count_failing(bindings.freshness(), metrics.projects_failing.clone());
@@ -72,6 +81,7 @@ impl Project {
             bindings,
             pace: pace.clone(),
             cities,
+            bindings_changed,
             places: Semaphore::new(REQUESTS),
         };
         let task = async move {
@@ -103,8 +113,47 @@ impl Project {
     ///
     /// [`NotCurrent`] when the LocationBindings are not known as they are now.
     pub fn cities(&self) -> Result<Arc<BTreeSet<String>>, NotCurrent> {
-        self.current().inspect_err(|_| self.pace.want())?;
+        self.current()?;
         Ok(self.cities.of(&self.bindings))
+    }
+
+    /// The cities, as [`Project::cities`] has them, for a user who waits: where they are not known, the LocationBindings are
+    /// listed again soon.
+    ///
+    /// # Errors
+    ///
+    /// [`NotCurrent`] when the LocationBindings are not known as they are now.
+    pub fn cities_now(&self) -> Result<Arc<BTreeSet<String>>, NotCurrent> {
+        self.cities().inspect_err(|_| self.pace.want())
+    }
+
+    /// Waits until [`Project::cities`] may say something else than when this was called.
+    pub fn cities_change(&self) -> impl Future<Output = ()> + Send + 'static {
+        let (mut bindings, mut freshness) =
+            (self.bindings_changed.subscribe(), self.freshness.clone());
+        freshness.mark_unchanged();
+        async move {
+            // Neither ends before the project does.
+            tokio::select! {
+                _ = bindings.changed() => {}
+                _ = freshness.changed() => {}
+            }
+        }
+    }
+
+    /// The pace of a cache of the project.
+    pub fn pace(&self) -> Pace {
+        self.pace.beside()
+    }
+
+    /// Waits until the API server has answered, or might never: until then, who works on the project takes up no one's
+    /// turn to list.
+    pub(super) async fn answered(&self) {
+        let mut freshness = self.freshness.clone();
+        let answered = |freshness: &Freshness| {
+            matches!(freshness, Freshness::Current | Freshness::NotServed { .. })
+        };
+        let _ = timeout(UNANSWERED, freshness.wait_for(answered)).await;
     }
 
     /// Whether the LocationBindings are known as they are now.

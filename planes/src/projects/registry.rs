@@ -6,12 +6,14 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWrite
 use std::time::Duration;
 
 use api::ProjectName;
+use futures::future::join_all;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::DropGuard;
 use tracing::{info, warn};
 
+use super::attendant::{Attendant, Engagement};
 use super::discovery::{self, Connect, Discovered};
 use super::project::Project;
 use crate::cache::{Freshness, Pace};
@@ -26,6 +28,7 @@ pub(super) struct Registry {
     metrics: Metrics,
     connect: Connect,
     pace: Pace,
+    attendants: Vec<Arc<dyn Attendant>>,
     known: RwLock<BTreeMap<ProjectName, Known>>,
     /// Whether all projects have been listed once.
     listed: watch::Receiver<bool>,
@@ -82,17 +85,22 @@ impl Known {
 
 impl Registry {
     pub(super) fn new(
-        tasks: &Tasks,
-        metrics: &Metrics,
+        engagement: Engagement<'_>,
         connect: Connect,
         listed: watch::Receiver<bool>,
         freshness: watch::Receiver<Freshness>,
     ) -> Self {
+        let Engagement {
+            tasks,
+            metrics,
+            attendants,
+        } = engagement;
         Self {
             tasks: tasks.clone(),
             metrics: metrics.clone(),
             connect,
             pace: Pace::default(),
+            attendants,
             known: RwLock::default(),
             listed,
             freshness,
@@ -153,11 +161,16 @@ impl Registry {
         // No lock is held meanwhile: to read certificates takes time.
         match (self.connect)(&name) {
             Ok(client) => {
-                let (project, task) =
+                let (project, follow) =
                     Project::new(name.clone(), client, self.pace.beside(), &self.metrics);
+                let project = Arc::new(project);
+                let attend = attend(self.attendants.clone(), Arc::clone(&project));
+                let task = async {
+                    tokio::join!(follow, attend);
+                };
                 info!(project = %name, "project engaged");
                 let engaged = Engaged {
-                    project: Arc::new(project),
+                    project,
                     uid,
                     awaited_until: (!*self.listed.borrow()).then(|| Instant::now() + PATIENCE),
                     _task: self.tasks.spawn_cancellable("project", task),
@@ -209,6 +222,15 @@ impl Registry {
         }
         pending
     }
+}
+
+/// Whatever is done for a project.
+async fn attend(attendants: Vec<Arc<dyn Attendant>>, project: Arc<Project>) {
+    project.answered().await;
+    let attended = attendants
+        .iter()
+        .map(|attendant| attendant.attend(Arc::clone(&project)));
+    join_all(attended).await;
 }
 
 impl fmt::Debug for Registry {

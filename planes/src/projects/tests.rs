@@ -1,5 +1,8 @@
 //! The registry beside API servers from memory, on a paused clock.
 
+mod attendants;
+mod single;
+
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -10,6 +13,7 @@ use tokio::time::{Instant, sleep};
 
 use super::*;
 use crate::fake::{Fake, Mood, binding, project};
+use crate::{Metrics, Tasks};
 
 /// What is awaited comes within this time, if it comes; the clock is paused, so it costs nothing.
 const WITHIN: Duration = Duration::from_mins(5);
@@ -25,10 +29,15 @@ struct Bench {
 
 /// Starts a registry with what has been prepared.
 fn start(discovery: Fake, planes: HashMap<&'static str, Fake>) -> Bench {
-    start_with(discovery, planes, Metrics::default())
+    start_with(discovery, planes, Metrics::default(), Vec::new())
 }
 
-fn start_with(discovery: Fake, planes: HashMap<&'static str, Fake>, metrics: Metrics) -> Bench {
+fn start_with(
+    discovery: Fake,
+    planes: HashMap<&'static str, Fake>,
+    metrics: Metrics,
+    attendants: Vec<Arc<dyn Attendant>>,
+) -> Bench {
     let tasks = Tasks::default();
     let connect = {
         let planes = planes.clone();
@@ -36,7 +45,12 @@ fn start_with(discovery: Fake, planes: HashMap<&'static str, Fake>, metrics: Met
     };
     let kind = DiscoveryKind::Project;
     let client = discovery.client();
-    let projects = Projects::of_kind(kind, &tasks, client, Box::new(connect), &metrics);
+    let engagement = Engagement {
+        tasks: &tasks,
+        metrics: &metrics,
+        attendants,
+    };
+    let projects = Projects::of_kind(kind, engagement, client, Box::new(connect));
     Bench {
         tasks,
         metrics,
@@ -84,7 +98,7 @@ impl Bench {
     /// The cities of a project, or why there are none.
     fn cities(&self, name: &str) -> String {
         match self.projects.get(&ProjectName::new(name).unwrap()) {
-            Ok(project) => match project.cities() {
+            Ok(project) => match project.cities_now() {
                 Ok(cities) => cities.iter().cloned().collect::<Vec<_>>().join(" "),
                 Err(error) => error.to_string(),
             },
@@ -221,7 +235,12 @@ async fn no_metric_names_a_project() {
     let (discovery, planes) = prepared();
     planes["a"].put(json!({"metadata": {"name": "broken"}, "spec": {"topology": 3}}));
     let mut registry = Registry::default();
-    let bench = start_with(discovery, planes, Metrics::register(&mut registry));
+    let bench = start_with(
+        discovery,
+        planes,
+        Metrics::register(&mut registry),
+        Vec::new(),
+    );
     bench.until(|bench| bench.cities("a") == "DFW").await;
     let undecodable = r#"undecodable_objects{plane="projects",kind="LocationBinding"}"#;
     let metrics = || {
@@ -375,25 +394,4 @@ async fn a_name_that_no_project_can_have_and_an_object_that_cannot_be_read_harm_
         .until(|bench| bench.cities("b") == unheard_of("b"))
         .await;
     assert_eq!(bench.cities("a"), "DFW");
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_own_cluster_can_be_the_one_project() {
-    let own = Fake::default();
-    own.put(binding("here", "DFW", "True"));
-    let (tasks, metrics) = (Tasks::default(), Metrics::default());
-    let name = ProjectName::new("single").unwrap();
-    let projects = Projects::single(&tasks, name, own.client(), &metrics);
-    let bench = Bench {
-        tasks,
-        metrics,
-        discovery: Fake::default(),
-        planes: HashMap::new(),
-        projects,
-    };
-    assert_eq!(bench.projects.pending().len(), 1);
-    bench.until(|bench| bench.cities("single") == "DFW").await;
-    assert!(bench.projects.pending().is_empty());
-    assert_eq!(bench.cities("a"), unheard_of("a"));
-    assert_eq!(bench.counts(), (1, 0));
 }

@@ -1,0 +1,223 @@
+//! What the controllers of the management plane hear of on the hub.
+
+use std::sync::Arc;
+
+use api::karmada::PropagationPolicy;
+use api::{HubNamespace, Instance, ProjectName, WorkloadDeployment};
+use kube::{Client, Resource};
+use planes::Metrics;
+use planes::cache::Follower;
+
+use super::Queues;
+use crate::keys::{HubKey, ProjectKey};
+use crate::objects::{Namespace, deployment_name};
+use crate::projector::{Unidentified, projection_of};
+use crate::unidentified::UnidentifiedNamespaces;
+use crate::upstream::{self, Upstream};
+use crate::watched::{Hub, Projects};
+use crate::wiring::{Wiring, each_version};
+
+/// What follows the hub.
+pub(super) struct HubFollowers {
+    namespaces: Follower<Namespace>,
+    deployments: Follower<WorkloadDeployment>,
+    policies: Follower<PropagationPolicy>,
+    instances: Follower<Instance>,
+    unidentified: Arc<UnidentifiedNamespaces>,
+}
+
+impl HubFollowers {
+    pub(super) fn new(metrics: &Metrics) -> Self {
+        Self {
+            namespaces: Follower::new("hub", metrics),
+            deployments: Follower::new("hub", metrics),
+            policies: Follower::new("hub", metrics),
+            instances: Follower::new("hub", metrics),
+            unidentified: Arc::new(UnidentifiedNamespaces::new(metrics)),
+        }
+    }
+
+    pub(super) fn hub(&self, client: Client) -> Hub {
+        Hub {
+            client,
+            namespaces: self.namespaces.cache(),
+            namespaces_of: self.namespaces.index(project_of),
+            deployments: self.deployments.cache(),
+            policies: self.policies.cache(),
+            instances: self.instances.cache(),
+            instances_of: self.instances.index(deployment_of),
+        }
+    }
+
+    pub(super) fn follow(
+        mut self,
+        wiring: &mut Wiring<'_>,
+        hub: &Arc<Hub>,
+        projects: &Arc<Projects>,
+        queues: &Queues,
+    ) {
+        let unidentified = &self.unidentified;
+        self.namespaces.on_change({
+            let (projects, queues) = (Arc::clone(projects), queues.clone());
+            let (hub, unidentified) = (Arc::clone(hub), Arc::clone(unidentified));
+            each_version(move |metadata| {
+                let Some(namespace) = metadata
+                    .name
+                    .as_deref()
+                    .and_then(|name| HubNamespace::new(name).ok())
+                else {
+                    return;
+                };
+                unidentified.look_at(&hub, metadata);
+                queues.policy.add(HubKey {
+                    project: upstream::project(metadata),
+                    namespace,
+                });
+                // Also for whom it was before, who has to know that it is so no more.
+                if let Ok(upstream) = Upstream::of(metadata) {
+                    add_deployments_of(&projects, &queues, &upstream);
+                }
+            })
+        });
+        self.deployments.on_change({
+            let (hub, queues) = (Arc::clone(hub), queues.clone());
+            let unidentified = Arc::clone(unidentified);
+            each_version(move |metadata| {
+                let namespace = metadata.namespace.as_deref().unwrap_or_default();
+                // Of a namespace that is not known yet, the Namespace's own event comes.
+                add_policies_of(&hub, &queues, namespace);
+                let upstream = unidentified.upstream_of(&hub, namespace);
+                if let Some(Upstream { project, namespace }) = upstream {
+                    let name = metadata.name.as_deref().unwrap_or_default();
+                    let key = ProjectKey::new(&project, &namespace, name);
+                    queues.federator.add(key);
+                }
+            })
+        });
+        self.policies.on_change({
+            let (hub, projects, queues) = (Arc::clone(hub), Arc::clone(projects), queues.clone());
+            let unidentified = Arc::clone(unidentified);
+            each_version(move |metadata| {
+                let namespace = metadata.namespace.as_deref().unwrap_or_default();
+                add_policies_of(&hub, &queues, namespace);
+                // New deployments wait for their policy.
+                if let Some(upstream) = unidentified.upstream_of(&hub, namespace) {
+                    add_deployments_of(&projects, &queues, &upstream);
+                }
+            })
+        });
+        self.instances.on_change({
+            let (queue, unidentified) = (queues.projector.clone(), Unidentified::default());
+            each_version(move |metadata| match projection_of(metadata) {
+                Ok(key) => queue.add(key),
+                Err(error) => unidentified.report(metadata, &error),
+            })
+        });
+        let client = &hub.client;
+        wiring.follow("Namespaces of the hub", self.namespaces, client.clone());
+        wiring.follow(
+            "WorkloadDeployments of the hub",
+            self.deployments,
+            client.clone(),
+        );
+        wiring.follow(
+            "PropagationPolicies of the hub",
+            self.policies,
+            client.clone(),
+        );
+        wiring.follow("Instances of the hub", self.instances, client.clone());
+    }
+}
+
+fn add_policies_of(hub: &Hub, queues: &Queues, namespace: &str) {
+    if let Ok(Some(known)) = hub.namespaces.get("", namespace)
+        && let Ok(namespace) = HubNamespace::new(namespace)
+    {
+        queues.policy.add(HubKey {
+            project: upstream::project(known.meta()),
+            namespace,
+        });
+    }
+}
+
+fn add_deployments_of(projects: &Projects, queues: &Queues, upstream: &Upstream) {
+    let Upstream { project, namespace } = upstream;
+    if let Ok(plane) = projects.get(project) {
+        for metadata in plane.deployments.metadata(namespace) {
+            queues.federator.add(ProjectKey::of(project, &metadata));
+        }
+    }
+}
+
+pub(super) fn add_instances_of(
+    hub: &Hub,
+    queues: &Queues,
+    namespace: &HubNamespace,
+    deployment: &str,
+) {
+    let instances = hub.instances_of.get(&of(namespace.as_str(), deployment));
+    // One that does not say whose it is has been reported.
+    let keys = instances
+        .iter()
+        .filter_map(|it| projection_of(it.meta()).ok());
+    keys.for_each(|key| queues.projector.add(key));
+}
+
+/// The deployment of an Instance, as `Hub::instances_of` has it.
+fn deployment_of(instance: &Instance) -> Vec<String> {
+    let namespace = instance.meta().namespace.as_deref().unwrap_or_default();
+    let name = deployment_name(instance.meta());
+    name.map(|name| of(namespace, name)).into_iter().collect()
+}
+
+fn of(namespace: &str, deployment: &str) -> String {
+    format!("{namespace}/{deployment}")
+}
+
+/// The project of a namespace, as `Hub::namespaces_of` has it.
+fn project_of(namespace: &Namespace) -> Vec<String> {
+    let project = upstream::project(namespace.meta());
+    project
+        .map(|project| project.to_string())
+        .into_iter()
+        .collect()
+}
+
+/// Adds what is on the hub for a project.
+pub(super) fn add_all_of(hub: &Hub, queues: &Queues, project: &ProjectName) {
+    for namespace in hub.namespaces_of.get(project.as_str()) {
+        let metadata = namespace.meta();
+        let name = metadata.name.as_deref().unwrap_or_default();
+        add_policies_of(hub, queues, name);
+        if let Ok(upstream) = Upstream::of(metadata) {
+            for copy in hub.deployments.metadata(name) {
+                let copy = copy.name.as_deref().unwrap_or_default();
+                let key = ProjectKey::new(project, &upstream.namespace, copy);
+                queues.federator.add(key);
+            }
+        }
+        let instances = hub.instances.metadata(name);
+        let keys = instances.iter().filter_map(|it| projection_of(it).ok());
+        keys.for_each(|key| queues.projector.add(key));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn instances_are_found_by_their_deployment() {
+        let labels = json!({"compute.datumapis.com/workload-deployment-name": "web-dfw"});
+        for (labels, expected) in [(labels, vec!["ns-1/web-dfw"]), (json!({}), vec![])] {
+            let metadata = json!({"namespace": "ns-1", "name": "i", "labels": labels});
+            let metadata: ObjectMeta = serde_json::from_value(metadata).unwrap();
+            let mut instance = Instance::new("i", api::InstanceSpec::default());
+            instance.metadata = metadata;
+            assert_eq!(deployment_of(&instance), expected);
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! What the controllers of the management plane hear of in a project.
+
+use std::sync::Arc;
+
+use api::{HubNamespace, Instance, ProjectName, Workload, WorkloadDeployment, annotations};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use planes::cache::Follower;
+use planes::projects::Attendant;
+
+use super::hub::{add_all_of, add_instances_of};
+use super::{Management, Queues};
+use crate::keys::{HubKey, ProjectKey};
+use crate::objects::{Namespace, controller_name};
+use crate::watched::{Project, Projects};
+use crate::wiring::{Watches, each_version};
+
+/// How all projects together are named in metrics: there may be thousands.
+const PROJECTS: &str = "projects";
+
+impl Attendant for Management {
+    fn attend(&self, project: Arc<planes::projects::Project>) -> BoxFuture<'static, ()> {
+        let (watches, plane) = self.follow(&project);
+        let (name, plane) = (project.name().clone(), Arc::new(plane));
+        let (projects, hub, queues) = (
+            Arc::clone(&self.projects),
+            Arc::clone(&self.hub),
+            self.queues.clone(),
+        );
+        let locations = follow_locations(project, Arc::clone(&plane), queues.clone());
+        let enter = move || {
+            projects.enter(name.clone(), Arc::clone(&plane));
+            // What came before was no one's.
+            queues.add_all_of(&name, &plane);
+            add_all_of(&hub, &queues, &name);
+            Entered {
+                projects,
+                queues,
+                name,
+                plane,
+            }
+        };
+        async move {
+            tokio::join!(watches.run(enter), locations);
+        }
+        .boxed()
+    }
+}
+
+/// A project that is served; it is not any more when this is dropped.
+struct Entered {
+    projects: Arc<Projects>,
+    queues: Queues,
+    name: ProjectName,
+    plane: Arc<Project>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        // Another project of the same name may have come meanwhile.
+        if self.projects.leave(&self.name, &self.plane) {
+            self.queues.forget(&self.name);
+        }
+    }
+}
+
+/// Workloads are placed anew where other cities are offered, and what could not be written is tried again where the API
+/// server answers again.
+async fn follow_locations(
+    project: Arc<planes::projects::Project>,
+    plane: Arc<Project>,
+    queues: Queues,
+) {
+    loop {
+        project.cities_change().await;
+        queues.release(project.name());
+        queues.add_workloads_of(project.name(), &plane);
+    }
+}
+
+impl Management {
+    /// What is watched of a project, and where it is kept.
+    fn follow(&self, project: &planes::projects::Project) -> (Watches, Project) {
+        let (name, client) = (project.name(), project.client());
+        let (hub, queues, metrics) = (&self.hub, &self.queues, &self.metrics);
+        let named = format!("project/{name}");
+        let mut workloads = Follower::<Workload>::of_many(&named, PROJECTS, metrics);
+        let mut deployments = Follower::<WorkloadDeployment>::of_many(&named, PROJECTS, metrics);
+        let mut namespaces = Follower::<Namespace>::of_many(&named, PROJECTS, metrics);
+        let mut instances = Follower::<Instance>::of_many(&named, PROJECTS, metrics);
+
+        workloads.on_change({
+            let (name, queue) = (name.clone(), queues.workload.clone());
+            each_version(move |metadata| queue.add(ProjectKey::of(&name, metadata)))
+        });
+        deployments.on_change({
+            let (name, queues, hub) = (name.clone(), queues.clone(), Arc::clone(hub));
+            move |change| {
+                let owner_changed = change.former.map(owner) != change.current.map(owner);
+                for metadata in change.versions() {
+                    let key = ProjectKey::of(&name, metadata);
+                    if let Some(workload) = controller_name::<Workload>(metadata) {
+                        queues.workload.add(ProjectKey {
+                            name: workload.to_owned(),
+                            ..key.clone()
+                        });
+                    }
+                    if let Some(hub_namespace) = recorded_hub_namespace(metadata) {
+                        if owner_changed {
+                            add_instances_of(&hub, &queues, &hub_namespace, &key.name);
+                        }
+                        queues.policy.add(HubKey {
+                            project: Some(name.clone()),
+                            namespace: hub_namespace,
+                        });
+                    }
+                    queues.federator.add(key);
+                }
+            }
+        });
+        instances.on_change({
+            let (name, queue) = (name.clone(), queues.projector.clone());
+            each_version(move |metadata| queue.add(ProjectKey::of(&name, metadata)))
+        });
+        namespaces.on_change({
+            // A deployment can be seen before its Namespace is.
+            let (name, queues, deployments) = (name.clone(), queues.clone(), deployments.cache());
+            each_version(move |metadata| {
+                let namespace = metadata.name.as_deref().unwrap_or_default();
+                for deployment in deployments.metadata(namespace) {
+                    queues.federator.add(ProjectKey::of(&name, &deployment));
+                }
+            })
+        });
+        let plane = Project {
+            client: client.clone(),
+            namespaces: namespaces.cache(),
+            workloads: workloads.cache(),
+            deployments: deployments.cache(),
+            instances: instances.cache(),
+        };
+        let mut watches = Watches::new(client, &project.pace());
+        watches.follow(namespaces);
+        watches.follow(workloads);
+        watches.follow(deployments);
+        watches.follow(instances);
+        (watches, plane)
+    }
+}
+
+impl Queues {
+    /// Adds everything that a project has.
+    fn add_all_of(&self, name: &ProjectName, project: &Project) {
+        self.add_workloads_of(name, project);
+        for (namespace, object) in project.deployments.keys() {
+            self.federator
+                .add(ProjectKey::new(name, &namespace, &object));
+        }
+        for (namespace, object) in project.instances.keys() {
+            self.projector
+                .add(ProjectKey::new(name, &namespace, &object));
+        }
+    }
+
+    fn add_workloads_of(&self, name: &ProjectName, project: &Project) {
+        for (namespace, object) in project.workloads.keys() {
+            self.workload
+                .add(ProjectKey::new(name, &namespace, &object));
+        }
+    }
+
+    fn forget(&self, name: &ProjectName) {
+        self.workload.forget(name);
+        self.federator.forget(name);
+        self.policy.forget(&Some(name.clone()));
+        self.projector.forget(name);
+    }
+
+    fn release(&self, name: &ProjectName) {
+        self.workload.release(name);
+        self.federator.release(name);
+        self.policy.release(&Some(name.clone()));
+        self.projector.release(name);
+    }
+}
+
+fn recorded_hub_namespace(deployment: &ObjectMeta) -> Option<HubNamespace> {
+    let recorded = deployment
+        .annotations
+        .as_ref()?
+        .get(annotations::FEDERATION_NAMESPACE)?;
+    HubNamespace::new(recorded.as_str()).ok()
+}
+
+/// What the Instances of a deployment on the hub wait for, and what they go with.
+fn owner(deployment: &ObjectMeta) -> (Option<&str>, bool, Option<HubNamespace>) {
+    let terminating = deployment.deletion_timestamp.is_some();
+    let hub_namespace = recorded_hub_namespace(deployment);
+    (deployment.uid.as_deref(), terminating, hub_namespace)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn instances_wait_for_an_owner_that_is_there_and_recorded_whatever_its_status() {
+        let former = json!({
+            "uid": "u", "resourceVersion": "1", "generation": 1,
+            "annotations": {"compute.datumapis.com/federation-namespace": "ns-1"},
+        });
+        let same = |path: &str, value: Value| {
+            let mut current = former.clone();
+            *current.pointer_mut(path).unwrap() = value;
+            let [former, current] = [&former, &current]
+                .map(|metadata| serde_json::from_value::<ObjectMeta>(metadata.clone()).unwrap());
+            owner(&former) == owner(&current)
+        };
+        assert!(same("/resourceVersion", json!("2")));
+        assert!(same("/generation", json!(2)));
+        assert!(!same("/uid", json!("v")));
+        assert!(!same("/annotations", json!({})));
+        let mut terminating = former.clone();
+        terminating["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert!(!same("", terminating));
+    }
+}

@@ -1,0 +1,26 @@
+//! Who works on projects.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+
+use super::Project;
+use crate::{Metrics, Tasks};
+
+/// What projects are engaged with.
+#[derive(Clone)]
+pub struct Engagement<'a> {
+    /// Own the task of each project.
+    pub tasks: &'a Tasks,
+    /// Where projects are counted.
+    pub metrics: &'a Metrics,
+    /// Who works on them.
+    pub attendants: Vec<Arc<dyn Attendant>>,
+}
+
+/// Works on each project while it is engaged, on every replica, leader or not.
+pub trait Attendant: Send + Sync + 'static {
+    /// What goes on for a project, for ever. It is dropped, with all that it holds, when the project is not engaged any more.
+    /// It is called once the project's API server has answered, or a minute after the project was engaged.
+    fn attend(&self, project: Arc<Project>) -> BoxFuture<'static, ()>;
+}

@@ -1,0 +1,93 @@
+//! Who works on projects.
+
+use std::sync::Mutex;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, pending};
+
+use super::*;
+
+/// Notes whom it attends, and for how long.
+#[derive(Clone, Default)]
+struct Noting(Arc<Mutex<Vec<String>>>);
+
+impl Noting {
+    fn note(&self, what: &str, project: &Project) {
+        let note = format!("{} {what}", project.name());
+        self.0.lock().unwrap().push(note);
+    }
+
+    fn noted(&self) -> Vec<String> {
+        let mut noted = self.0.lock().unwrap().clone();
+        noted.sort();
+        noted
+    }
+}
+
+/// Ends when it is dropped.
+struct Attending(Noting, Arc<Project>);
+
+impl Drop for Attending {
+    fn drop(&mut self) {
+        self.0.note("is left", &self.1);
+    }
+}
+
+impl Attendant for Noting {
+    fn attend(&self, project: Arc<Project>) -> BoxFuture<'static, ()> {
+        let noting = self.clone();
+        async move {
+            noting.note("is attended", &project);
+            let _attending = Attending(noting, project);
+            pending::<()>().await;
+        }
+        .boxed()
+    }
+}
+
+fn bench(noting: &Noting, mood: Mood) -> Bench {
+    let (discovery, planes) = prepared();
+    planes["a"].set(mood);
+    let attendants: Vec<Arc<dyn Attendant>> = vec![Arc::new(noting.clone())];
+    start_with(discovery, planes, Metrics::default(), attendants)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_project_is_attended_while_it_is_engaged() {
+    let noting = Noting::default();
+    let bench = bench(&noting, Mood::Serves);
+    let attended = ["a is attended", "b is attended"];
+    bench.until(|_| noting.noted() == attended).await;
+    let former = bench.projects.get(&ProjectName::new("a").unwrap()).unwrap();
+    bench.discovery.put(project("a", "1", "False"));
+    let left = ["a is attended", "a is left", "b is attended"];
+    bench.until(|_| noting.noted() == left).await;
+    bench.until(|_| Arc::strong_count(&former) == 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_project_that_does_not_answer_nothing_else_is_asked_for_a_while() {
+    let noting = Noting::default();
+    let bench = bench(&noting, Mood::Hangs);
+    let begin = Instant::now();
+    bench.until(|_| noting.noted() == ["b is attended"]).await;
+    assert!(begin.elapsed() < Duration::from_secs(1));
+    bench.until(|_| noting.noted().len() == 2).await;
+    assert_eq!(begin.elapsed().as_secs(), 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_other_cities_hears_of_them_and_of_their_loss() {
+    let bench = bench(&Noting::default(), Mood::Serves);
+    bench.until(|bench| bench.cities("a") == "DFW").await;
+    let project = bench.projects.get(&ProjectName::new("a").unwrap()).unwrap();
+    let change = project.cities_change();
+    bench.planes["a"].put(binding("there", "ORD", "True"));
+    change.await;
+    assert_eq!(bench.cities("a"), "DFW ORD");
+    let change = project.cities_change();
+    bench.planes["a"].set(Mood::Refuses(500));
+    bench.planes["a"].interrupt();
+    change.await;
+    assert!(project.cities().is_err());
+}

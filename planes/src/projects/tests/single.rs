@@ -1,0 +1,29 @@
+//! Without Milo.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn the_own_cluster_can_be_the_one_project() {
+    let own = Fake::default();
+    own.put(binding("here", "DFW", "True"));
+    let (tasks, metrics) = (Tasks::default(), Metrics::default());
+    let name = ProjectName::new("single").unwrap();
+    let engagement = Engagement {
+        tasks: &tasks,
+        metrics: &metrics,
+        attendants: Vec::new(),
+    };
+    let projects = Projects::single(engagement, name, own.client());
+    let bench = Bench {
+        tasks,
+        metrics,
+        discovery: Fake::default(),
+        planes: HashMap::new(),
+        projects,
+    };
+    assert_eq!(bench.projects.pending().len(), 1);
+    bench.until(|bench| bench.cities("single") == "DFW").await;
+    assert!(bench.projects.pending().is_empty());
+    assert_eq!(bench.cities("a"), unheard_of("a"));
+    assert_eq!(bench.counts(), (1, 0));
+}
