@@ -23,6 +23,8 @@ mod connections;
 mod crds;
 #[path = "federation/fixture.rs"]
 mod fixture;
+#[path = "federation/fleet.rs"]
+mod fleet;
 #[path = "federation/interpretation.rs"]
 mod interpretation;
 #[path = "federation/kubectl.rs"]
@@ -223,6 +225,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Interpreted interpretation::a_burst;
         Shared operations::of_a_workload_deployment;
         Shared operations::of_an_instance;
+        Shared fleet::projects_share_a_hub;
         Shared connections::watches_beyond_what_a_connection_takes;
         Shared own_cluster::one_candidate_leads_at_a_time;
         Shared own_cluster::metrics_are_for_who_may_get_them;

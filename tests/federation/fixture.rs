@@ -29,7 +29,7 @@ pub(crate) const ORD: &str = "ord1";
 pub(crate) const POLICY: &str = "of-the-test";
 
 /// The network that instances are on.
-const NETWORK: &str = "test-network";
+pub(crate) const NETWORK: &str = "test-network";
 
 /// Starts a federation with a cell in each of two cities.
 pub(crate) async fn start(label: &str) -> anyhow::Result<Federation> {

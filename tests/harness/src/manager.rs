@@ -37,14 +37,16 @@ pub(crate) enum Role<'a> {
         /// Karmada's API server.
         hub: &'a Plane,
     },
-    /// The webhook server alone, for all projects of Milo.
-    Admission {
+    /// For all projects of Milo: with the management controllers if there is a hub, else with the webhook server.
+    Milo {
         /// Names the process.
         name: &'a str,
         /// Kubeconfig of where the Projects are.
         discovery: &'a Path,
         /// Kubeconfig for each project, once the path of its URL is replaced.
         projects: &'a Path,
+        /// Karmada's API server.
+        hub: Option<&'a Plane>,
     },
 }
 
@@ -110,19 +112,28 @@ impl Manager {
                     "--enable-cell-controllers=true".into(),
                 ],
             ),
-            Role::Admission {
+            Role::Milo {
                 name,
                 discovery,
                 projects,
+                hub,
             } => (
                 name.to_owned(),
-                webhook_server(),
+                match hub {
+                    Some(_) => json!(null),
+                    None => webhook_server(),
+                },
                 json!({
                     "mode": "milo",
                     "discoveryKubeconfigPath": discovery,
                     "projectKubeconfigPath": projects,
                 }),
-                Vec::new(),
+                hub.map_or_else(Vec::new, |hub| {
+                    vec![
+                        flag("federation-kubeconfig", hub.kubeconfig()),
+                        "--enable-management-controllers=true".into(),
+                    ]
+                }),
             ),
         };
         let metrics = format!("127.0.0.1:{}", ports.metrics);

@@ -32,7 +32,7 @@ use tokio::time::Instant;
 use crate::admission;
 use crate::federation::parts::{manager_ports, start_etcd};
 use crate::manager::{Manager, Role};
-use crate::plane::USER_AGENT;
+use crate::plane::{Plane, USER_AGENT};
 use crate::ports::Ports;
 use crate::process::Process;
 use crate::webhook_certificate::WebhookCertificate;
@@ -295,14 +295,28 @@ impl Milo {
     ///
     /// When its files cannot be written.
     pub fn replica(&self, name: &str) -> anyhow::Result<Manager> {
+        self.manager(name, None)
+    }
+
+    /// The management controllers of compute-federation for all projects, on this hub. They do not run yet: launch them.
+    ///
+    /// # Errors
+    ///
+    /// When their files cannot be written.
+    pub fn management(&self, name: &str, hub: &Plane) -> anyhow::Result<Manager> {
+        self.manager(name, Some(hub))
+    }
+
+    fn manager(&self, name: &str, hub: Option<&Plane>) -> anyhow::Result<Manager> {
         let operator = User::operator();
         let discovery = self.kubeconfig(&operator, None)?;
         // Of this URL the path is to be replaced; where it is not, there is nothing.
         let projects = self.kubeconfig_at(&operator, "/projects/none/control-plane")?;
-        let role = Role::Admission {
+        let role = Role::Milo {
             name,
             discovery: &discovery,
             projects: &projects,
+            hub,
         };
         let ports = manager_ports(&mut lock(&self.ports))?;
         Manager::prepare(&self.place.setup(), role, ports)

@@ -1,0 +1,203 @@
+//! Several projects of Milo on one hub, beside the project of another management plane.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use api::networking::CITY_CODE;
+use api::{Instance, Workload, WorkloadDeployment, condition, labels};
+use harness::manager::Manager;
+use harness::milo::ControlPlane;
+use harness::{Federation, Milo, networking, wait};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{DeleteParams, ListParams};
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Resource, ResourceExt};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::fixture::{NETWORK, WITHIN, create, patch, workload};
+use crate::milo;
+
+/// The namespace that every API server has.
+const DEFAULT: &str = "default";
+
+/// Milo with two projects, whose Workloads run in the cells of a federation.
+struct Fleet<'f> {
+    federation: &'f Federation,
+    milo: Milo,
+    management: Manager,
+}
+
+/// A project with a Workload `web`, as all have it.
+struct Tenant<'f> {
+    federation: &'f Federation,
+    plane: Arc<ControlPlane>,
+    hub_namespace: String,
+}
+
+impl<'f> Fleet<'f> {
+    async fn start(federation: &'f Federation, label: &str) -> anyhow::Result<Self> {
+        let milo = milo::start(label).await?;
+        let mut management = milo.management("management", federation.hub())?;
+        management.restart().await?;
+        Ok(Self {
+            federation,
+            milo,
+            management,
+        })
+    }
+
+    /// A project of Milo, with all that a Workload needs.
+    async fn tenant(&self, name: &str) -> anyhow::Result<Tenant<'f>> {
+        let plane = self.milo.project(name)?;
+        plane
+            .bind_location("dfw", &json!({CITY_CODE: "DFW"}), Some(true))
+            .await?;
+        networking::create_network(&plane.client(), DEFAULT, NETWORK).await?;
+        let namespaces: Api<Namespace> = Api::all(plane.client());
+        let uid = namespaces.get(DEFAULT).await?.uid();
+        Ok(Tenant {
+            federation: self.federation,
+            plane,
+            hub_namespace: format!("ns-{}", uid.context("a namespace has a UID")?),
+        })
+    }
+
+    async fn stop(mut self) {
+        self.management.terminate().await;
+        self.milo.stop().await;
+    }
+}
+
+impl Tenant<'_> {
+    fn api<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(&self) -> Api<K> {
+        Api::namespaced(self.plane.client(), DEFAULT)
+    }
+
+    fn on_hub<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(&self) -> Api<K> {
+        Api::namespaced(self.federation.hub().client(), &self.hub_namespace)
+    }
+
+    async fn create(&self) -> anyhow::Result<()> {
+        let body = workload("web", &[("us", &["DFW"], 1)]);
+        create::<Workload>(&self.api(), body).await.map(drop)
+    }
+
+    async fn scale(&self, replicas: i32) -> anyhow::Result<()> {
+        let scale = json!({"minReplicas": replicas, "instanceManagementPolicy": "OrderedReady"});
+        let placement = json!({"name": "us", "cityCodes": ["DFW"], "scaleSettings": scale});
+        let change = json!({"spec": {"placements": [placement]}});
+        patch::<Workload>(&self.api(), "web", change)
+            .await
+            .map(drop)
+    }
+
+    /// Waits until the Workload is available with so many Instances, which the project sees, and says how long that took.
+    async fn until_settled(&self, instances: i32) -> anyhow::Result<Duration> {
+        let begin = Instant::now();
+        let settled = |workload: &Workload| {
+            let status = workload.status.clone().unwrap_or_default();
+            let available = condition::find(&status.conditions, "Available");
+            [status.replicas, status.ready_replicas] == [instances; 2]
+                && available.is_some_and(|available| {
+                    available.is_true()
+                        && available.observed_generation == workload.metadata.generation
+                })
+        };
+        wait::until(&self.api(), "web", "settled", WITHIN, settled).await?;
+        let took = begin.elapsed();
+        wait::eventually("Instances are projected", WITHIN, || async {
+            let seen = self.api::<Instance>().list(&ListParams::default()).await?;
+            let seen = seen.items.len();
+            anyhow::ensure!(i32::try_from(seen) == Ok(instances), "{seen} are");
+            Ok(())
+        })
+        .await?;
+        Ok(took)
+    }
+
+    async fn delete(&self) -> anyhow::Result<()> {
+        let workloads: Api<Workload> = self.api();
+        workloads.delete("web", &DeleteParams::default()).await?;
+        wait::gone(&workloads, "web", WITHIN).await?;
+        wait::eventually("nothing is left", WITHIN, || async {
+            let copies = self.on_hub::<WorkloadDeployment>();
+            let copies = copies.list(&ListParams::default()).await?.items.len();
+            let seen = self.api::<Instance>().list(&ListParams::default()).await?;
+            let seen = seen.items.len();
+            anyhow::ensure!(copies + seen == 0, "{copies} copies, {seen} projections");
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// Equal names in two projects meet nowhere, whatever one of them is like.
+pub(crate) async fn projects_share_a_hub(federation: &Federation) -> anyhow::Result<()> {
+    let fleet = Fleet::start(federation, "fleet").await?;
+    let (a, b) = (fleet.tenant("a").await?, fleet.tenant("b").await?);
+    for tenant in [&a, &b] {
+        tenant.create().await?;
+    }
+    for (tenant, name) in [(&a, "a"), (&b, "b")] {
+        tenant.until_settled(1).await?;
+        let namespaces: Api<Namespace> = Api::all(federation.hub().client());
+        let namespace = namespaces.get(&tenant.hub_namespace).await?;
+        let named = &namespace.labels()[labels::UPSTREAM_CLUSTER_NAME];
+        assert_eq!(*named, format!("cluster-{name}"));
+    }
+
+    // One that hangs is not in the way of the other.
+    b.scale(2).await?;
+    let before = b.until_settled(2).await?;
+    a.plane.hang();
+    let mut beside = Vec::new();
+    for replicas in [1, 2, 1, 2] {
+        b.scale(replicas).await?;
+        beside.push(b.until_settled(replicas).await?);
+    }
+    eprintln!("a change took {before:?} before, and {beside:?} beside a project that hangs");
+    a.plane.pass();
+
+    // What changes while a project is not used is taken up when it is again.
+    fleet.milo.set_ready("a", false).await?;
+    let engaged = |count: u32| {
+        let fleet = &fleet;
+        async move {
+            let line = format!("compute_federation_projects_engaged {count}");
+            wait::eventually(&line, WITHIN, || async {
+                let metrics = fleet.management.metrics().await?;
+                let found = metrics
+                    .lines()
+                    .find(|it| it.starts_with("compute_federation_projects_engaged "));
+                anyhow::ensure!(found == Some(&line), "{found:?}");
+                Ok(())
+            })
+            .await
+        }
+    };
+    engaged(1).await?;
+    a.scale(2).await?;
+    b.scale(1).await?;
+    b.until_settled(1).await?;
+    let untouched = a.api::<Workload>().get("web").await?;
+    let generation = untouched.metadata.generation;
+    let observed = |workload: &Workload| {
+        let status = workload.status.clone().unwrap_or_default();
+        condition::find(&status.conditions, "Available").and_then(|it| it.observed_generation)
+    };
+    assert_ne!(
+        observed(&untouched),
+        generation,
+        "a project is worked on that is not ready"
+    );
+    fleet.milo.set_ready("a", true).await?;
+    a.until_settled(2).await?;
+
+    for tenant in [&a, &b] {
+        tenant.delete().await?;
+    }
+    fleet.stop().await;
+    Ok(())
+}
