@@ -226,6 +226,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared operations::of_a_workload_deployment;
         Shared operations::of_an_instance;
         Shared fleet::projects_share_a_hub;
+        Shared fleet::a_paused_leader_writes_nothing;
         Shared connections::watches_beyond_what_a_connection_takes;
         Shared own_cluster::one_candidate_leads_at_a_time;
         Shared own_cluster::metrics_are_for_who_may_get_them;

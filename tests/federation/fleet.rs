@@ -1,9 +1,10 @@
 //! Several projects of Milo on one hub, beside the project of another management plane.
 
+use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use api::networking::CITY_CODE;
 use api::{Instance, Workload, WorkloadDeployment, condition, labels};
 use harness::manager::Manager;
@@ -13,10 +14,11 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, ListParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource, ResourceExt};
+use rustix::process::Signal;
 use serde_json::json;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
-use crate::fixture::{NETWORK, WITHIN, create, patch, workload};
+use crate::fixture::{NETWORK, Space, WITHIN, create, patch, workload};
 use crate::milo;
 
 /// The namespace that every API server has.
@@ -46,6 +48,30 @@ impl<'f> Fleet<'f> {
             milo,
             management,
         })
+    }
+
+    /// Of two replicas the first leads.
+    async fn start_two(federation: &'f Federation, label: &str) -> anyhow::Result<(Self, Manager)> {
+        let milo = milo::start(label).await?;
+        let space = Space::create(federation, label).await?;
+        let lease = format!("--leader-elect-namespace={}", space.name);
+        let own = federation.project().kubeconfig().display();
+        let own = format!("--kubeconfig={own}");
+        let replica = async |name| {
+            let mut replica = milo.management(name, federation.hub())?;
+            replica.add_flags(&["--leader-elect=true", &lease, &own]);
+            replica.restart().await?;
+            anyhow::Ok(replica)
+        };
+        let management = replica("management").await?;
+        until_leading(&management).await?;
+        let other = replica("other").await?;
+        let fleet = Self {
+            federation,
+            milo,
+            management,
+        };
+        Ok((fleet, other))
     }
 
     /// A project of Milo, with all that a Workload needs.
@@ -110,7 +136,7 @@ impl Tenant<'_> {
         wait::eventually("Instances are projected", WITHIN, || async {
             let seen = self.api::<Instance>().list(&ListParams::default()).await?;
             let seen = seen.items.len();
-            anyhow::ensure!(i32::try_from(seen) == Ok(instances), "{seen} are");
+            ensure!(i32::try_from(seen) == Ok(instances), "{seen} are");
             Ok(())
         })
         .await?;
@@ -126,11 +152,27 @@ impl Tenant<'_> {
             let copies = copies.list(&ListParams::default()).await?.items.len();
             let seen = self.api::<Instance>().list(&ListParams::default()).await?;
             let seen = seen.items.len();
-            anyhow::ensure!(copies + seen == 0, "{copies} copies, {seen} projections");
+            ensure!(copies + seen == 0, "{copies} copies, {seen} projections");
             Ok(())
         })
         .await
     }
+}
+
+/// Waits until a manager shows this line of metrics.
+async fn until_shown(manager: &Manager, metric: &str) -> anyhow::Result<()> {
+    let line = format!("compute_federation_{metric}");
+    wait::eventually(&line, WITHIN, || async {
+        let metrics = manager.metrics().await?;
+        let shown = metrics.lines().any(|it| it == line);
+        ensure!(shown, "it is not shown");
+        Ok(())
+    })
+    .await
+}
+
+async fn until_leading(manager: &Manager) -> anyhow::Result<()> {
+    until_shown(manager, "leader 1").await
 }
 
 /// Equal names in two projects meet nowhere, whatever one of them is like.
@@ -162,22 +204,7 @@ pub(crate) async fn projects_share_a_hub(federation: &Federation) -> anyhow::Res
 
     // What changes while a project is not used is taken up when it is again.
     fleet.milo.set_ready("a", false).await?;
-    let engaged = |count: u32| {
-        let fleet = &fleet;
-        async move {
-            let line = format!("compute_federation_projects_engaged {count}");
-            wait::eventually(&line, WITHIN, || async {
-                let metrics = fleet.management.metrics().await?;
-                let found = metrics
-                    .lines()
-                    .find(|it| it.starts_with("compute_federation_projects_engaged "));
-                anyhow::ensure!(found == Some(&line), "{found:?}");
-                Ok(())
-            })
-            .await
-        }
-    };
-    engaged(1).await?;
+    until_shown(&fleet.management, "projects_engaged 1").await?;
     a.scale(2).await?;
     b.scale(1).await?;
     b.until_settled(1).await?;
@@ -198,6 +225,42 @@ pub(crate) async fn projects_share_a_hub(federation: &Federation) -> anyhow::Res
     for tenant in [&a, &b] {
         tenant.delete().await?;
     }
+    fleet.stop().await;
+    Ok(())
+}
+
+/// A leader that was paused for longer than its lease lasts finds what it would have written, and writes nothing of it.
+pub(crate) async fn a_paused_leader_writes_nothing(federation: &Federation) -> anyhow::Result<()> {
+    let (mut fleet, mut other) = Fleet::start_two(federation, "leaders").await?;
+    let tenant = fleet.tenant("a").await?;
+    tenant.create().await?;
+    tenant.until_settled(1).await?;
+    let writes = |manager: &Manager| {
+        let log = fs::read_to_string(manager.log());
+        log.map(|log| {
+            log.lines()
+                .filter(|line| line.contains(" written "))
+                .count()
+        })
+    };
+    let before = writes(&fleet.management)?;
+    ensure!(before > 0, "the leader has written nothing");
+    assert_eq!(writes(&other)?, 0, "two replicas write");
+
+    fleet.management.signal(Signal::STOP)?;
+    // While the lease lasts no one writes.
+    tenant.scale(3).await?;
+    until_leading(&other).await?;
+    tenant.until_settled(3).await?;
+    // The one that was paused has not heard of that, nor of this.
+    tenant.scale(2).await?;
+    fleet.management.signal(Signal::CONT)?;
+    let code = timeout(WITHIN, fleet.management.ended()).await?;
+    ensure!(code.is_some_and(|code| code != 0), "it ended with {code:?}");
+    assert_eq!(writes(&fleet.management)?, before);
+    tenant.until_settled(2).await?;
+    tenant.delete().await?;
+    other.terminate().await;
     fleet.stop().await;
     Ok(())
 }

@@ -227,6 +227,18 @@ impl Manager {
         }
     }
 
+    /// Waits until the manager ends by itself, and gives its exit code.
+    pub async fn ended(&mut self) -> Option<i32> {
+        self.life.send_replace(None);
+        let process = self.process.take()?;
+        Some(process.ended().await)
+    }
+
+    /// Its log, of all its lives.
+    pub fn log(&self) -> PathBuf {
+        self.logs.join(format!("{}.log", self.name))
+    }
+
     /// Sends a signal to the manager, as if from outside.
     ///
     /// # Errors
