@@ -9,3 +9,6 @@ pub const EXPECTED_REFERENCED_DATA: &str = "compute.datumapis.com/expected-refer
 pub const RESOURCE_TEMPLATE_GENERATION: &str = "resourcetemplate.karmada.io/generation";
 /// Public keys that a virtual machine accepts, one `user:key` to a line (compute.md 3.4).
 pub const SSH_KEYS: &str = "compute.datumapis.com/ssh-keys";
+/// Name of the PropagationPolicy that has claimed an object of the hub. Written by Karmada on the object and on its binding, in the
+/// namespace of the policy.
+pub const POLICY_NAME: &str = "propagationpolicy.karmada.io/name";

@@ -25,6 +25,9 @@ pub const UPSTREAM_CLUSTER_NAME: &str = "meta.datumapis.com/upstream-cluster-nam
 /// Name of the project namespace. On hub Namespaces, hub WorkloadDeployments, hub Instances and projections.
 pub const UPSTREAM_NAMESPACE: &str = "meta.datumapis.com/upstream-namespace";
 
+/// Identity of a PropagationPolicy for as long as it lives. Written by Karmada on the policy, and on what it has claimed.
+pub const POLICY_PERMANENT_ID: &str = "propagationpolicy.karmada.io/permanent-id";
+
 /// The labels that link an Instance to its deployment; each must be present before an Instance is copied to the hub (P-11).
 pub const INSTANCE_LINKING: [&str; 7] = [
     WORKLOAD_UID,

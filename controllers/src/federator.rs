@@ -4,7 +4,7 @@ mod plan;
 
 use std::sync::Arc;
 
-use api::{HubNamespace, WorkloadDeployment, annotations, finalizers};
+use api::{CityCode, HubNamespace, WorkloadDeployment, annotations, finalizers};
 use kube::ResourceExt;
 use planes::Outcome;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::error::FirstError;
 use crate::keys::ProjectKey;
 use crate::objects::{Keys, Namespace, covers, describe, is_terminating};
-use crate::policy::selects_city;
+use crate::policy::serves;
 use crate::watched::{Hub, Project, Projects};
 use crate::wiring::Controller;
 use crate::write::{Collection, Writer};
@@ -47,6 +47,28 @@ impl Controller for Federator {
         let Some(hub_namespace) = hub_namespace(&deployment, derived.as_ref())? else {
             return Ok(Outcome::Settled);
         };
+        let copy = self
+            .hub
+            .deployments
+            .get(hub_namespace.as_str(), &key.name)?;
+        let city = CityCode::new(deployment.spec.city_code.as_str()).ok();
+        let is_to_be_made = copy.is_none() && !is_terminating(deployment.as_ref());
+        // Until the copy is made, its policy stays.
+        let _reservation = match &city {
+            Some(city) if is_to_be_made => {
+                let reservations = &self.hub.reservations;
+                let reservation = reservations.for_a_copy(&hub_namespace, city);
+                Some(reservation.ok_or_else(|| ReconcileError::NotYet {
+                    object: describe(deployment.as_ref()),
+                    missing: format!("the end of a policy of city {city}"),
+                })?)
+            }
+            _ => None,
+        };
+        let policy_exists = match &city {
+            Some(city) => self.policy_exists(&hub_namespace, city),
+            None => false,
+        };
         let plan = plan(&Observed {
             project: &key.project,
             deployment: &deployment,
@@ -57,12 +79,8 @@ impl Controller for Federator {
                 .namespaces
                 .get("", hub_namespace.as_str())?
                 .as_deref(),
-            copy: self
-                .hub
-                .deployments
-                .get(hub_namespace.as_str(), &key.name)?
-                .as_ref(),
-            policy_exists: self.policy_exists(&hub_namespace, &deployment.spec.city_code)?,
+            copy: copy.as_ref(),
+            policy_exists,
             now: (self.clock)(),
         });
         self.execute(&project, &deployment, &hub_namespace, plan)
@@ -72,15 +90,9 @@ impl Controller for Federator {
 }
 
 impl Federator {
-    fn policy_exists(
-        &self,
-        hub_namespace: &HubNamespace,
-        city: &str,
-    ) -> Result<bool, ReconcileError> {
-        let policies = self.hub.policies.list(hub_namespace.as_str())?;
-        Ok(policies
-            .iter()
-            .any(|policy| selects_city(policy, city) && !is_terminating(policy.as_ref())))
+    fn policy_exists(&self, hub_namespace: &HubNamespace, city: &CityCode) -> bool {
+        let policies = self.hub.policies.readable(hub_namespace.as_str());
+        policies.iter().any(|policy| serves(policy, city))
     }
 
     async fn execute(

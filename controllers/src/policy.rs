@@ -1,13 +1,15 @@
 //! The lifecycle of PropagationPolicies on the hub (compute.md 2.2).
 
-mod plan;
+pub(crate) mod plan;
+mod reservations;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
-use api::karmada::PropagationPolicy;
-use api::{CityCode, HubNamespace, annotations, labels};
-use kube::{Resource, ResourceExt};
+use api::karmada::{PropagationPolicy, ResourceBinding};
+use api::{HubNamespace, WorkloadDeployment, labels};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
 use planes::Outcome;
 use serde_json::json;
 
@@ -18,13 +20,12 @@ use crate::upstream::{self, Upstream};
 use crate::watched::{Hub, Projects};
 use crate::wiring::Controller;
 use crate::write::{Collection, Writer};
-pub(crate) use plan::is_managed;
-use plan::{Observed, Plan, plan, selected_city};
+use plan::{Desired, Observed, Unneeded, plan};
+pub(crate) use plan::{claimed_for, is_managed, serves};
+pub(crate) use reservations::Reservations;
 
-/// Whether the policy carries deployments of this city to the cells of this city.
-pub(crate) fn selects_city(policy: &PropagationPolicy, city: &str) -> bool {
-    selected_city(policy) == Some(city)
-}
+/// When to look again at a policy that may not be deleted yet, for a reason of which no watch tells.
+const HELD: Duration = Duration::from_secs(10);
 
 pub(crate) struct PolicyController {
     pub(crate) projects: Arc<Projects>,
@@ -55,75 +56,116 @@ impl Controller for PolicyController {
         }
         let upstream = Upstream::of(namespace.meta())
             .map_err(ReconcileError::identity(describe(namespace.as_ref())))?;
-        let plan = plan(&Observed {
-            namespace: hub_namespace,
-            needed: &self.needed(hub_namespace, &upstream)?,
-            policies: &self.hub.policies.list(hub_namespace.as_str())?,
-        });
-        self.execute(hub_namespace, plan).await?;
-        Ok(Outcome::Settled)
+        let plan = plan(&self.observe(hub_namespace, &upstream)?);
+        for desired in &plan.apply {
+            self.apply(hub_namespace, desired).await?;
+        }
+        let mut holds = plan.holds;
+        for unneeded in &plan.delete {
+            holds |= !self.delete(hub_namespace, &upstream, unneeded).await?;
+        }
+        Ok(if holds {
+            Outcome::Again(HELD)
+        } else {
+            Outcome::Settled
+        })
     }
 }
 
 impl PolicyController {
-    /// The cities of the deployments that are on the hub, also of those that are going, and of those that the project
-    /// wants there.
-    fn needed(
+    fn observe(
         &self,
         namespace: &HubNamespace,
         upstream: &Upstream,
-    ) -> Result<BTreeSet<CityCode>, ReconcileError> {
-        let copies = self.hub.deployments.list(namespace.as_str())?;
-        let on_hub = copies
-            .iter()
-            .filter_map(|copy| label(copy.as_ref(), labels::CITY_CODE));
-        let project = self.projects.get(&upstream.project)?;
-        let deployments = project.deployments.list(&upstream.namespace)?;
-        let wanted = deployments
-            .iter()
-            .filter(|deployment| !is_terminating(deployment.as_ref()))
-            .filter(|deployment| {
-                let recorded = deployment
-                    .annotations()
-                    .get(annotations::FEDERATION_NAMESPACE);
-                recorded.map(String::as_str) == Some(namespace.as_str())
-            })
-            .map(|deployment| deployment.spec.city_code.as_str());
-        // The federator reports a code that is no valid one; no label has it.
-        Ok(on_hub
-            .chain(wanted)
-            .filter_map(|city| CityCode::new(city).ok())
-            .collect())
+    ) -> Result<Observed, ReconcileError> {
+        let (hub, project) = (&self.hub, self.projects.get(&upstream.project)?);
+        let deployments = project.deployments.list(&upstream.namespace);
+        let policies = hub.policies.readable(namespace.as_str());
+        let is_read =
+            |policy: &ObjectMeta| policies.iter().any(|read| read.meta().uid == policy.uid);
+        let mut unreadable = hub.policies.metadata(namespace.as_str());
+        unreadable.retain(|policy| !is_read(policy));
+        let is_complete = deployments.is_ok()
+            && project.deployments.freshness().borrow().is_current()
+            && hub.deployments.freshness().borrow().is_current()
+            && hub.bindings.freshness().borrow().is_current();
+        let mut observed = Observed::new(namespace, policies, unreadable, is_complete);
+        // One that cannot be read is no reason to make nothing for the others.
+        let readable = || project.deployments.readable(&upstream.namespace);
+        for deployment in deployments.unwrap_or_else(|_| readable()) {
+            observed.add_upstream(&deployment);
+        }
+        hub.deployments
+            .visit(namespace.as_str(), |copy| observed.add_copy(copy));
+        hub.bindings
+            .visit(namespace.as_str(), |binding| observed.add_claim(binding));
+        Ok(observed)
     }
 
-    async fn execute(&self, namespace: &HubNamespace, plan: Plan) -> Result<(), ReconcileError> {
-        let policies = Collection::new(
-            &self.hub.client,
-            namespace.as_str(),
-            Some(&self.hub.policies),
-        );
-        for desired in &plan.apply {
-            let body = json!({
-                "apiVersion": "policy.karmada.io/v1alpha1",
-                "kind": "PropagationPolicy",
-                "metadata": {"name": desired.name, "namespace": namespace.as_str(), "labels": desired.labels},
-                "spec": desired.spec,
-            });
-            let own = ["/spec/resourceSelectors", "/spec/placement"];
-            let as_wanted = |written: &PropagationPolicy| written.spec == desired.spec;
-            self.writer
-                .ensure(
-                    &policies,
-                    desired.existing.as_deref(),
-                    &body,
-                    &own,
-                    as_wanted,
-                )
-                .await?;
+    fn policies<'c>(&'c self, namespace: &HubNamespace) -> Collection<'c, PropagationPolicy> {
+        let hub = &self.hub;
+        Collection::new(&hub.client, namespace.as_str(), Some(&hub.policies))
+    }
+
+    async fn apply(
+        &self,
+        namespace: &HubNamespace,
+        desired: &Desired,
+    ) -> Result<(), ReconcileError> {
+        let body = json!({
+            "apiVersion": "policy.karmada.io/v1alpha1",
+            "kind": "PropagationPolicy",
+            "metadata": {"name": desired.name, "namespace": namespace.as_str(), "labels": desired.labels},
+            "spec": desired.spec,
+        });
+        let own = ["/spec/resourceSelectors", "/spec/placement"];
+        let as_wanted = |written: &PropagationPolicy| written.spec == desired.spec;
+        let (policies, existing) = (self.policies(namespace), desired.existing.as_deref());
+        self.writer
+            .ensure(&policies, existing, &body, &own, as_wanted)
+            .await
+    }
+
+    /// Deletes a policy, unless that may be used, or is not known not to be. Says whether it has.
+    async fn delete(
+        &self,
+        namespace: &HubNamespace,
+        upstream: &Upstream,
+        unneeded: &Unneeded,
+    ) -> Result<bool, ReconcileError> {
+        let reservations = &self.hub.reservations;
+        let Some(_reservation) = reservations.for_a_deletion(namespace, &unneeded.city) else {
+            return Ok(false);
+        };
+        // No copy is made from now on; one may have been since the plan was made.
+        let plan = plan(&self.observe(namespace, upstream)?);
+        if !plan.delete.contains(unneeded) || self.is_used(namespace, unneeded).await? {
+            return Ok(false);
         }
-        for policy in &plan.delete {
-            self.writer.delete(&policies, policy.as_ref()).await?;
+        let policies = self.policies(namespace);
+        let policy = unneeded.policy.as_ref();
+        self.writer.delete(&policies, policy).await?;
+        Ok(true)
+    }
+
+    /// Asks the hub itself what a cache may not have heard of: whether anything is there that goes by the policy. Karmada
+    /// loses track of what disappears together with its policy (I-17).
+    async fn is_used(
+        &self,
+        namespace: &HubNamespace,
+        unneeded: &Unneeded,
+    ) -> Result<bool, ReconcileError> {
+        let (client, namespace) = (&self.hub.client, namespace.as_str());
+        let copies = Collection::<WorkloadDeployment>::new(client, namespace, None);
+        let bindings = Collection::<ResourceBinding>::new(client, namespace, None);
+        let city = unneeded.city.as_str();
+        if !unneeded.is_surplus && copies.has_any(labels::CITY_CODE, city).await? {
+            return Ok(true);
         }
-        Ok(())
+        let claim = labels::POLICY_PERMANENT_ID;
+        let Some(id) = label(unneeded.policy.as_ref(), claim) else {
+            return Ok(false);
+        };
+        Ok(copies.has_any(claim, id).await? || bindings.has_any(claim, id).await?)
     }
 }

@@ -3,14 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
-use api::karmada::PropagationPolicy;
+use api::karmada::{PropagationPolicy, ResourceBinding};
 use api::{CellName, Instance, ProjectName, Workload, WorkloadDeployment};
 use kube::Client;
+use kube::core::PartialObjectMeta;
 use planes::Cache;
 use planes::cache::Index;
 
 use crate::ReconcileError;
 use crate::objects::Namespace;
+use crate::policy::Reservations;
+
+/// A ResourceBinding, of which only the metadata are read.
+pub(crate) type Binding = PartialObjectMeta<ResourceBinding>;
 
 /// One project's API server and what is watched there.
 pub(crate) struct Project {
@@ -64,6 +69,9 @@ pub(crate) struct Hub {
     pub(crate) namespaces_of: Index<Namespace>,
     pub(crate) deployments: Cache<WorkloadDeployment>,
     pub(crate) policies: Cache<PropagationPolicy>,
+    pub(crate) reservations: Reservations,
+    /// Nothing waits for them but the deletion of policies.
+    pub(crate) bindings: Cache<Binding>,
     pub(crate) instances: Cache<Instance>,
     /// By namespace and name of their deployment.
     pub(crate) instances_of: Index<Instance>,

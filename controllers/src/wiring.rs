@@ -117,13 +117,25 @@ impl<'a> Wiring<'a> {
         }
     }
 
-    /// Watches all objects of a kind. `what` names them in readiness and logs.
+    /// Watches all objects of a kind, without which nothing is decided. `what` names them in readiness and logs.
     pub(crate) fn follow<K>(&mut self, what: &'static str, follower: Follower<K>, client: Client)
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
         let cache: Cache<K> = follower.cache();
         self.synced.0.push((what.to_owned(), cache.synced()));
+        self.follow_optional(what, follower, client);
+    }
+
+    /// Watches all objects of a kind. Who decides anything by them asks whether they are current.
+    pub(crate) fn follow_optional<K>(
+        &mut self,
+        what: &'static str,
+        follower: Follower<K>,
+        client: Client,
+    ) where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
         let stop = self.tasks.stop();
         let pace = self.pace.beside();
         self.tasks.spawn(what, async move {

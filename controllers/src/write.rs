@@ -71,6 +71,17 @@ impl<K: Object> Collection<'_, K> {
         }
     }
 
+    /// Asks the API server itself whether there is an object with this label.
+    pub(crate) async fn has_any(&self, label: &str, value: &str) -> Result<bool> {
+        let params = ListParams::default()
+            .labels(&format!("{label}={value}"))
+            .limit(1);
+        let listed = self.api.list_metadata(&params).await;
+        let listed = listed
+            .map_err(|error| ReconcileError::api(format!("list {}", K::plural(&())), error))?;
+        Ok(!listed.items.is_empty())
+    }
+
     /// Asks the API server itself whether an object with this label has this controller.
     pub(crate) async fn has_child(&self, label: &str, controller: &str) -> Result<bool> {
         let params = ListParams::default().labels(&format!("{label}={controller}"));

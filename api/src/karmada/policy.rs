@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-/// Which objects go to which cells.
+/// Fields that have no type here, by name. Whoever owns the whole sees by them that someone has added to it.
+pub type Others = BTreeMap<String, Value>;
+
+/// Which objects go to which cells. Fields that are not listed are Karmada's defaults, or an operator's, and tolerated.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -48,6 +52,9 @@ pub struct ResourceSelector {
     /// Namespace of the objects: that of the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
+    /// What else narrows the selection.
+    #[serde(flatten)]
+    pub others: Others,
 }
 
 /// Where objects go.
@@ -57,6 +64,9 @@ pub struct Placement {
     /// The cells that are eligible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_affinity: Option<ClusterAffinity>,
+    /// What else decides where they go, such as spread constraints.
+    #[serde(flatten)]
+    pub others: Others,
 }
 
 /// Selects cells.
@@ -66,6 +76,9 @@ pub struct ClusterAffinity {
     /// Labels that a Cluster must have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<LabelSelector>,
+    /// What else makes them eligible, such as their names.
+    #[serde(flatten)]
+    pub others: Others,
 }
 
 /// Selects by labels.
@@ -75,4 +88,33 @@ pub struct LabelSelector {
     /// Labels and the values that they must have.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub match_labels: BTreeMap<String, String>,
+    /// What else is asked of labels, such as expressions.
+    #[serde(flatten)]
+    pub others: Others,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_has_no_type_is_kept_where_it_decides_what_goes_where() {
+        let spec = json!({
+            "placement": {
+                "clusterAffinity": {
+                    "clusterNames": ["dfw1"],
+                    "labelSelector": {"matchExpressions": [{"key": "a", "operator": "Exists"}], "matchLabels": {"b": "c"}},
+                },
+                "spreadConstraints": [{"maxGroups": 1, "minGroups": 1, "spreadByField": "cluster"}],
+            },
+            "propagateDeps": true,
+            "resourceSelectors": [{"apiVersion": "v1", "kind": "Secret", "later": 1, "namespace": "ns-1"}],
+        });
+        let mut as_served = spec.clone();
+        as_served["conflictResolution"] = json!("Abort");
+        let read: PropagationPolicySpec = serde_json::from_value(as_served).unwrap();
+        assert_eq!(json!(read), spec);
+    }
 }

@@ -11,10 +11,11 @@ use planes::cache::Follower;
 use super::Queues;
 use crate::keys::{HubKey, ProjectKey};
 use crate::objects::{Namespace, deployment_name};
+use crate::policy::{Reservations, claimed_for};
 use crate::projector::{Unidentified, projection_of};
 use crate::unidentified::UnidentifiedNamespaces;
 use crate::upstream::{self, Upstream};
-use crate::watched::{Hub, Projects};
+use crate::watched::{Binding, Hub, Projects};
 use crate::wiring::{Wiring, each_version};
 
 /// What follows the hub.
@@ -22,6 +23,7 @@ pub(super) struct HubFollowers {
     namespaces: Follower<Namespace>,
     deployments: Follower<WorkloadDeployment>,
     policies: Follower<PropagationPolicy>,
+    bindings: Follower<Binding>,
     instances: Follower<Instance>,
     unidentified: Arc<UnidentifiedNamespaces>,
 }
@@ -32,6 +34,7 @@ impl HubFollowers {
             namespaces: Follower::new("hub", metrics),
             deployments: Follower::new("hub", metrics),
             policies: Follower::new("hub", metrics),
+            bindings: Follower::new("hub", metrics),
             instances: Follower::new("hub", metrics),
             unidentified: Arc::new(UnidentifiedNamespaces::new(metrics)),
         }
@@ -44,6 +47,8 @@ impl HubFollowers {
             namespaces_of: self.namespaces.index(project_of),
             deployments: self.deployments.cache(),
             policies: self.policies.cache(),
+            reservations: Reservations::default(),
+            bindings: self.bindings.cache(),
             instances: self.instances.cache(),
             instances_of: self.instances.index(deployment_of),
         }
@@ -106,6 +111,15 @@ impl HubFollowers {
                 }
             })
         });
+        self.bindings.on_change({
+            let (hub, queues) = (Arc::clone(hub), queues.clone());
+            move |change| {
+                if change.former.and_then(claimed_for) != change.current.and_then(claimed_for) {
+                    let namespace = change.versions().find_map(|it| it.namespace.as_deref());
+                    add_policies_of(&hub, &queues, namespace.unwrap_or_default());
+                }
+            }
+        });
         self.instances.on_change({
             let (queue, unidentified) = (queues.projector.clone(), Unidentified::default());
             each_version(move |metadata| match projection_of(metadata) {
@@ -125,6 +139,7 @@ impl HubFollowers {
             self.policies,
             client.clone(),
         );
+        wiring.follow_optional("ResourceBindings of the hub", self.bindings, client.clone());
         wiring.follow("Instances of the hub", self.instances, client.clone());
     }
 }

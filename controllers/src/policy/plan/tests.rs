@@ -1,23 +1,41 @@
+use api::{WorkloadDeployment, annotations};
 use kube::Resource;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
-use crate::fixtures::{object, shared, terminating};
+use crate::fixtures::{deployment, object, shared, terminating};
 
 fn namespace() -> HubNamespace {
     HubNamespace::new("ns-1").unwrap()
 }
 
+fn cities(codes: &[&str]) -> BTreeSet<CityCode> {
+    let codes = codes.iter().map(|code| CityCode::new(*code).unwrap());
+    codes.collect()
+}
+
 fn plan_for(needed: &[&str], policies: &[Arc<PropagationPolicy>]) -> Plan {
-    let needed = needed
-        .iter()
-        .map(|city| CityCode::new(*city).unwrap())
-        .collect();
+    plan_with(needed, &[], &[], policies)
+}
+
+/// The plan with cities that are in the project alone, and with names of policies that have claimed something.
+fn plan_with(
+    needed: &[&str],
+    kept: &[&str],
+    claiming: &[&str],
+    policies: &[Arc<PropagationPolicy>],
+) -> Plan {
     plan(&Observed {
-        namespace: &namespace(),
-        needed: &needed,
-        policies,
+        needed: cities(needed),
+        kept: cities(kept),
+        claiming: claiming.iter().map(|name| (*name).to_owned()).collect(),
+        ..Observed::new(&namespace(), policies.to_vec(), Vec::new(), true)
     })
+}
+
+fn deleted(plan: &Plan) -> Vec<String> {
+    let deleted = plan.delete.iter();
+    deleted.map(|it| it.policy.name_any()).collect()
 }
 
 fn executed(desired: &Desired) -> PropagationPolicy {
@@ -55,9 +73,8 @@ fn a_policy_per_city_as_long_as_it_is_needed() {
     let policies = shared(plan.apply.iter().map(executed));
     assert_eq!(plan_for(&["DFW", "ORD"], &policies), Plan::default());
     let plan = plan_for(&["DFW"], &policies);
-    let deleted: Vec<_> = plan.delete.iter().map(|policy| policy.name_any()).collect();
     assert_eq!(
-        (names(&plan), deleted),
+        (names(&plan), deleted(&plan)),
         (vec![], vec!["city-ord".to_owned()])
     );
 }
@@ -145,4 +162,211 @@ fn a_name_is_found_however_many_are_taken() {
         other.spec.placement = Placement::default();
         others.push(other);
     }
+}
+
+#[test]
+fn a_policy_stays_until_the_last_is_gone() {
+    let policies = shared(plan_for(&["DFW"], &[]).apply.iter().map(executed));
+    assert_eq!(deleted(&plan_for(&[], &policies)), ["city-dfw"]);
+    // While a deployment is in the project, or something goes by the policy.
+    assert_eq!(plan_with(&[], &["DFW"], &[], &policies), Plan::default());
+    assert_eq!(
+        plan_with(&[], &[], &["city-dfw"], &policies),
+        Plan::default()
+    );
+    // It is not made for these.
+    assert_eq!(
+        plan_with(&[], &["DFW"], &["city-dfw"], &[]),
+        Plan::default()
+    );
+}
+
+/// Two policies of ours for one city.
+fn twins() -> Vec<Arc<PropagationPolicy>> {
+    let first = executed(&plan_for(&["DFW"], &[]).apply[0]);
+    let mut second = first.clone();
+    second.meta_mut().name = Some(names::derived("city-dfw", &["DFW"]).nth(1).unwrap());
+    shared([second, first])
+}
+
+#[test]
+fn of_two_for_one_city_the_one_that_karmada_prefers_stays() {
+    let twins = twins();
+    let second = twins[0].name_any();
+    for kept in [vec!["DFW"], vec![]] {
+        let plan = plan_with(&kept, &kept, &["city-dfw"], &twins);
+        assert_eq!((deleted(&plan), plan.apply), (vec![second.clone()], vec![]));
+        assert!(plan.delete[0].is_surplus);
+    }
+    assert_eq!(
+        plan_with(&["DFW"], &[], &[&second], &twins),
+        Plan::default()
+    );
+    // As long as something goes by it, it is kept as it should be.
+    let mut drifted = twins[0].as_ref().clone();
+    drifted.spec.propagate_deps = false;
+    let drifted = [Arc::new(drifted), Arc::clone(&twins[1])];
+    let plan = plan_with(&["DFW"], &[], &[&second], &drifted);
+    assert_eq!((names(&plan), deleted(&plan)), (vec![&*second], vec![]));
+    // One that is going is no reason to spare or to make any.
+    let going = [
+        Arc::new(terminating(twins[1].as_ref().clone())),
+        Arc::clone(&twins[0]),
+    ];
+    assert_eq!(plan_for(&["DFW"], &going), Plan::default());
+}
+
+#[test]
+fn what_is_added_where_it_decides_what_goes_where_is_drift_and_what_karmada_defaults_is_none() {
+    let as_made = executed(&plan_for(&["DFW"], &[]).apply[0]);
+    let edited = |path: &str, value: Value| {
+        let mut edited = json!(as_made);
+        let (parent, field) = path.rsplit_once('/').unwrap();
+        edited.pointer_mut(parent).unwrap()[field] = value;
+        plan_for(&["DFW"], &shared([object(edited)]))
+    };
+    let selector = "/spec/resourceSelectors/0";
+    for (path, value) in [
+        ("/spec/propagateDeps", json!(false)),
+        (
+            "/spec/placement/spreadConstraints",
+            json!([{"maxGroups": 1}]),
+        ),
+        (
+            "/spec/placement/replicaScheduling",
+            json!({"replicaSchedulingType": "Divided"}),
+        ),
+        (
+            "/spec/placement/clusterAffinity/clusterNames",
+            json!(["dfw1"]),
+        ),
+        (
+            "/spec/placement/clusterAffinity/labelSelector/matchExpressions",
+            json!([]),
+        ),
+        (
+            &format!("{selector}/labelSelector/matchExpressions"),
+            json!([]),
+        ),
+        (
+            &format!("{selector}/labelSelector/matchLabels"),
+            json!({labels::CITY_CODE: "ORD"}),
+        ),
+        (&format!("{selector}/name"), json!("web")),
+        (&format!("{selector}/namespace"), json!("ns-2")),
+        (
+            "/metadata/labels",
+            json!({MANAGED_BY.0: MANAGED_BY.1, labels::CITY_CODE: "ORD"}),
+        ),
+        ("/metadata/labels", json!({})),
+    ] {
+        let plan = edited(path, value.clone());
+        assert_eq!(
+            (names(&plan), deleted(&plan)),
+            (vec!["city-dfw"], vec![]),
+            "{path} {value}"
+        );
+        assert!(plan.apply[0].existing.is_some());
+    }
+    for (field, value) in [
+        ("conflictResolution", json!("Abort")),
+        ("preemption", json!("Never")),
+        ("priority", json!(0)),
+        ("schedulerName", json!("default-scheduler")),
+        ("suspension", json!({"dispatching": true})),
+    ] {
+        assert_eq!(
+            edited(&format!("/spec/{field}"), value),
+            Plan::default(),
+            "{field}"
+        );
+    }
+}
+
+#[test]
+fn a_policy_that_cannot_be_read_stands_in_the_way_of_its_own_city_alone() {
+    let as_made = executed(&plan_for(&["DFW"], &[]).apply[0]);
+    let unreadable = vec![as_made.meta().clone()];
+    let plan = plan(&Observed {
+        needed: cities(&["DFW", "ORD", "dfw"]),
+        ..Observed::new(&namespace(), Vec::new(), unreadable, true)
+    });
+    let found = names(&plan);
+    assert_eq!(found[0], "city-ord");
+    assert!(
+        found[1].starts_with("city-dfw-") && found.len() == 2,
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_copy_finds_its_policy_only_where_that_is_ours_and_stays_and_selects_it() {
+    let city = CityCode::new("DFW").unwrap();
+    let as_made = executed(&plan_for(&["DFW"], &[]).apply[0]);
+    assert!(serves(&as_made, &city) && serves(&of_the_baseline("city-dfw", "DFW"), &city));
+    let mut drifted = as_made.clone();
+    drifted.spec.resource_selectors.clear();
+    for other in [
+        drifted,
+        terminating(as_made.clone()),
+        of_the_baseline("big", "DFW"),
+    ] {
+        assert!(!serves(&other, &city), "{other:?}");
+    }
+    assert!(!serves(&as_made, &CityCode::new("dfw").unwrap()));
+}
+
+#[test]
+fn nothing_is_deleted_while_there_may_be_more_than_is_seen() {
+    let policies = shared(plan_for(&["DFW"], &[]).apply.iter().map(executed));
+    let with = |needed: &[&str], is_complete| {
+        plan(&Observed {
+            needed: cities(needed),
+            ..Observed::new(&namespace(), policies.clone(), Vec::new(), is_complete)
+        })
+    };
+    assert_eq!(deleted(&with(&[], true)), ["city-dfw"]);
+    let plan = with(&["ORD"], false);
+    assert_eq!(
+        (names(&plan), deleted(&plan), plan.holds),
+        (vec!["city-ord"], vec![], true)
+    );
+    assert!(!with(&["DFW"], false).holds);
+}
+
+#[test]
+fn a_deployment_keeps_its_policy_until_it_is_gone_and_needs_it_once_it_is_recorded() {
+    let seen = |deployment: &WorkloadDeployment| {
+        let mut observed = Observed::new(&namespace(), Vec::new(), Vec::new(), true);
+        observed.add_upstream(deployment);
+        (observed.needed.len(), observed.kept.len())
+    };
+    let record = |namespace: &str| {
+        let mut recorded = deployment("default", "web-us-dfw", "DFW", 1);
+        recorded
+            .annotations_mut()
+            .insert(annotations::FEDERATION_NAMESPACE.into(), namespace.into());
+        recorded
+    };
+    assert_eq!(seen(&deployment("default", "web-us-dfw", "DFW", 1)), (0, 1));
+    assert_eq!(seen(&record("ns-1")), (1, 1));
+    assert_eq!(seen(&terminating(record("ns-1"))), (0, 1));
+    assert_eq!(seen(&record("ns-2")), (0, 0));
+    assert_eq!(seen(&deployment("default", "web", "New York", 1)), (0, 0));
+}
+
+#[test]
+fn a_copy_that_is_labelled_or_claimed_is_enough() {
+    let seen = |metadata: Value| {
+        let mut observed = Observed::new(&namespace(), Vec::new(), Vec::new(), true);
+        observed.add_copy(&object(metadata));
+        (observed.needed.len(), observed.claiming.into_iter().next())
+    };
+    assert_eq!(
+        seen(json!({"labels": {labels::CITY_CODE: "DFW"}})),
+        (1, None)
+    );
+    assert_eq!(seen(json!({"labels": {labels::CITY_CODE: ""}})), (0, None));
+    let claimed = json!({"annotations": {annotations::POLICY_NAME: "city-dfw"}});
+    assert_eq!(seen(claimed), (0, Some("city-dfw".to_owned())));
 }

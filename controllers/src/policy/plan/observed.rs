@@ -1,0 +1,88 @@
+//! What the controller sees of one hub namespace, and of the project's namespace that it belongs to.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use api::karmada::PropagationPolicy;
+use api::{CityCode, HubNamespace, WorkloadDeployment, annotations, labels};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
+
+use crate::objects::is_terminating;
+
+/// What caches hold.
+pub(crate) struct Observed {
+    pub(crate) namespace: HubNamespace,
+    /// All policies in the namespace that can be read, whosoever's they are.
+    pub(crate) policies: Vec<Arc<PropagationPolicy>>,
+    /// The metadata of the others.
+    pub(crate) unreadable: Vec<ObjectMeta>,
+    /// Whether caches are current and everything can be read: else there may be more than is seen.
+    pub(crate) is_complete: bool,
+    /// The cities of every deployment that is on the hub, or that a project wants there.
+    pub(super) needed: BTreeSet<CityCode>,
+    /// The cities of every deployment that is in the project, also of those that are going: what they have on the hub may
+    /// not be gone.
+    pub(super) kept: BTreeSet<CityCode>,
+    /// The names of the policies that Karmada has claimed something for.
+    pub(super) claiming: BTreeSet<String>,
+}
+
+impl Observed {
+    /// A hub namespace with these policies and nothing else.
+    pub(crate) fn new(
+        namespace: &HubNamespace,
+        policies: Vec<Arc<PropagationPolicy>>,
+        unreadable: Vec<ObjectMeta>,
+        is_complete: bool,
+    ) -> Self {
+        Self {
+            namespace: namespace.clone(),
+            policies,
+            unreadable,
+            is_complete,
+            needed: BTreeSet::new(),
+            kept: BTreeSet::new(),
+            claiming: BTreeSet::new(),
+        }
+    }
+
+    /// A deployment of the project. It belongs to this hub namespace unless another one is recorded.
+    pub(crate) fn add_upstream(&mut self, deployment: &WorkloadDeployment) {
+        let recorded = deployment
+            .annotations()
+            .get(annotations::FEDERATION_NAMESPACE);
+        let is_recorded = recorded.is_some_and(|recorded| recorded == self.namespace.as_str());
+        // The federator reports a code that is no valid one; no label has it.
+        let city = CityCode::new(deployment.spec.city_code.as_str());
+        if let (true, Ok(city)) = (is_recorded || recorded.is_none(), city) {
+            if is_recorded && !is_terminating(deployment) {
+                self.needed.insert(city.clone());
+            }
+            self.kept.insert(city);
+        }
+    }
+
+    /// The hub's copy of a deployment, be it one that cannot be read or that is going.
+    pub(crate) fn add_copy(&mut self, copy: &ObjectMeta) {
+        let labels = copy.labels.as_ref();
+        let label = labels.and_then(|labels| labels.get(labels::CITY_CODE));
+        let city = label.and_then(|city| CityCode::new(city.as_str()).ok());
+        self.needed.extend(city);
+        self.add_claim(copy);
+    }
+
+    /// What Karmada may have claimed for a policy: a copy or a binding.
+    pub(crate) fn add_claim(&mut self, metadata: &ObjectMeta) {
+        self.claiming
+            .extend(claimed_for(metadata).map(str::to_owned));
+    }
+}
+
+/// The policy, of the same namespace, that Karmada has claimed a copy or a binding for.
+pub(crate) fn claimed_for(metadata: &ObjectMeta) -> Option<&str> {
+    let annotations = metadata.annotations.as_ref()?;
+    annotations
+        .get(annotations::POLICY_NAME)
+        .map(String::as_str)
+}
