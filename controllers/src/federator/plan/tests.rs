@@ -1,4 +1,5 @@
 mod holds;
+mod lifecycle;
 mod statuses;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,248 @@
+//! Copies and their policies in every interleaving: all worlds that can come about are visited, with the plans of both
+//! controllers, caches that lag behind each object by itself, and Karmada's claims and clean-up at any later time.
+
+mod cast;
+mod world;
+
+use std::collections::HashMap;
+
+use cast::Cast;
+use world::{DEPLOYMENTS, Deployment, NAMES, Phase, Policy, Step, World};
+
+/// An exploration that comes to no more worlds than this has not begun.
+const FEW: usize = 500;
+
+/// What users do in one exploration.
+struct Users {
+    cities: &'static [&'static str],
+    /// The deployments that there can be.
+    deployments: usize,
+    /// Whether a deployment can be created for any city and be moved. Else there is but one city, or only the first
+    /// deployment can be created, for the first city.
+    moves: bool,
+}
+
+impl Users {
+    fn steps(&self, cast: &Cast) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for i in 0..self.deployments {
+            steps.push(Step::UserDeletes(i));
+            for city in cast.cities() {
+                if self.moves {
+                    steps.push(Step::UserMoves(i, city));
+                }
+                if self.moves || i == 0 && city == 0 || self.cities.len() == 1 {
+                    steps.push(Step::UserCreates(i, city));
+                }
+            }
+        }
+        steps
+    }
+
+    fn others_steps(&self) -> Vec<Step> {
+        let of_deployment = [
+            Step::WatchTellsOfDeployment,
+            Step::WatchTellsOfCopy,
+            Step::WatchTellsOfBinding,
+            Step::KarmadaClaims,
+            Step::KarmadaBinds,
+            Step::KarmadaCollects,
+            Step::FederatorPlans,
+            Step::FederatorCreates,
+        ];
+        let of_deployment = of_deployment.into_iter();
+        let mut steps: Vec<_> = of_deployment
+            .flat_map(|step| (0..self.deployments).map(step))
+            .collect();
+        for of_policy in [Step::WatchTellsOfPolicy, Step::KarmadaLetsGo] {
+            steps.extend((0..NAMES).map(of_policy));
+        }
+        steps.extend([
+            Step::PoliciesArePlanned,
+            Step::PolicyIsProvedUnused,
+            Step::PolicyIsDeleted,
+        ]);
+        steps
+    }
+}
+
+/// The worlds that have come about.
+struct Explored {
+    worlds: Vec<World>,
+    numbers: HashMap<World, usize>,
+    /// From which world, and by which step, each came about first.
+    origins: Vec<Option<(usize, Step)>>,
+    /// Which worlds lead to each without a user.
+    led_to_by: Vec<Vec<usize>>,
+}
+
+impl Explored {
+    fn add(&mut self, world: World, origin: Option<(usize, Step)>) -> usize {
+        if let Some(number) = self.numbers.get(&world) {
+            return *number;
+        }
+        let number = self.worlds.len();
+        self.worlds.push(world);
+        self.numbers.insert(world, number);
+        self.origins.push(origin);
+        self.led_to_by.push(Vec::new());
+        number
+    }
+
+    /// The steps that lead to a world.
+    fn story(&self, number: usize) -> String {
+        let mut steps = Vec::new();
+        let mut at = number;
+        while let Some((former, step)) = self.origins[at] {
+            steps.push(format!("  {step:?}"));
+            at = former;
+        }
+        steps.reverse();
+        format!("{}\n{:#?}", steps.join("\n"), self.worlds[number])
+    }
+}
+
+/// Visits every world that users and the others bring about from `begin`.
+fn explore(users: &Users, begin: World) -> usize {
+    let mut cast = Cast::new(users.cities);
+    let by_users = users.steps(&cast);
+    let by_others = users.others_steps();
+    let mut explored = Explored {
+        worlds: Vec::new(),
+        numbers: HashMap::new(),
+        origins: Vec::new(),
+        led_to_by: Vec::new(),
+    };
+    explored.add(begin, None);
+    let mut at_rest = Vec::new();
+    let mut number = 0;
+    while let Some(world) = explored.worlds.get(number).copied() {
+        let mut rests = true;
+        let steps = by_users.iter().map(|step| (step, true));
+        for (step, is_by_user) in steps.chain(by_others.iter().map(|step| (step, false))) {
+            let next = world.after(*step, &mut cast).unwrap_or_else(|problem| {
+                panic!("{problem}, by {step:?} after\n{}", explored.story(number))
+            });
+            if next != world {
+                rests &= is_by_user;
+                let next = explored.add(next, Some((number, *step)));
+                if !is_by_user {
+                    explored.led_to_by[next].push(number);
+                }
+            }
+        }
+        if rests {
+            if let Err(problem) = is_right_at_rest(&world, &cast) {
+                panic!("{problem} at rest after\n{}", explored.story(number));
+            }
+            at_rest.push(number);
+        }
+        number += 1;
+    }
+    assert_all_come_to_rest(&explored, at_rest);
+    explored.worlds.len()
+}
+
+/// Exactly the policies that are needed are there, and exactly the copies, claimed and bound.
+fn is_right_at_rest(world: &World, cast: &Cast) -> Result<(), String> {
+    let there = &world.there;
+    for city in cast.cities() {
+        let mut deployments = there.deployments.iter().flatten();
+        let is_needed = deployments.any(|it| it.city == city);
+        let policies = there.policies.iter().flatten();
+        let of_city: Vec<_> = policies.filter(|it| it.city == city).collect();
+        if of_city.len() != usize::from(is_needed) || of_city.iter().any(|it| it.is_terminating) {
+            return Err(format!("the policies of city {city} are {of_city:?}"));
+        }
+    }
+    for i in 0..DEPLOYMENTS {
+        let wanted = there.deployments[i].map(|it| (it.city, Phase::Recorded));
+        let phase = there.deployments[i].map(|it| (it.city, it.phase));
+        let claim = there.copies[i].and_then(|copy| copy.claim);
+        let bound = there.bindings[i].and_then(|binding| binding.claim);
+        let copy = there.copies[i].map(|copy| (copy.city, Phase::Recorded));
+        if phase != wanted
+            || copy != wanted
+            || claim.is_some() != wanted.is_some()
+            || bound != claim
+        {
+            return Err(format!("deployment {i} is not carried"));
+        }
+    }
+    Ok(())
+}
+
+/// From every world one at rest can be reached without a user.
+fn assert_all_come_to_rest(explored: &Explored, at_rest: Vec<usize>) {
+    let mut comes = vec![false; explored.worlds.len()];
+    let mut next = at_rest;
+    while let Some(number) = next.pop() {
+        if !std::mem::replace(&mut comes[number], true) {
+            next.extend(&explored.led_to_by[number]);
+        }
+    }
+    if let Some(number) = comes.iter().position(|comes| !comes) {
+        panic!("never at rest after\n{}", explored.story(number));
+    }
+}
+
+#[test]
+fn one_deployment_of_one_city() {
+    let users = Users {
+        cities: &["DFW"],
+        deployments: 1,
+        moves: false,
+    };
+    assert!(explore(&users, World::default()) > FEW);
+}
+
+#[test]
+fn two_deployments_of_one_city() {
+    let users = Users {
+        cities: &["DFW"],
+        deployments: 2,
+        moves: false,
+    };
+    assert!(explore(&users, World::default()) > FEW);
+}
+
+#[test]
+fn two_cities_that_want_the_same_name() {
+    let users = Users {
+        cities: &["DFW", "dfw"],
+        deployments: 2,
+        moves: false,
+    };
+    let mut begin = World::default();
+    let (phase, city) = (Phase::New, 1);
+    begin.there.deployments[1] = Some(Deployment { phase, city });
+    assert!(explore(&users, begin) > FEW);
+}
+
+#[test]
+fn a_deployment_that_moves_between_cities_that_want_the_same_name() {
+    let users = Users {
+        cities: &["DFW", "dfw"],
+        deployments: 1,
+        moves: true,
+    };
+    assert!(explore(&users, World::default()) > FEW);
+}
+
+#[test]
+fn two_policies_for_one_city() {
+    let users = Users {
+        cities: &["DFW"],
+        deployments: 1,
+        moves: false,
+    };
+    let mut begin = World::default();
+    let twin = Policy {
+        uid: 0,
+        city: 0,
+        is_terminating: false,
+    };
+    begin.there.policies[..2].fill(Some(twin));
+    begin.seen = begin.there;
+    assert!(explore(&users, begin) > FEW);
+}
