@@ -37,6 +37,8 @@ mod milo;
 mod operations;
 #[path = "federation/own_cluster.rs"]
 mod own_cluster;
+#[path = "federation/policies.rs"]
+mod policies;
 #[path = "federation/proofs.rs"]
 mod proofs;
 #[path = "federation/repair.rs"]
@@ -205,6 +207,8 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared repair::a_projection_edited_by_hand;
         Shared repair::a_copy_of_another_cell_is_left_alone;
         Shared repair::an_instance_without_its_deployment_is_not_copied;
+        Shared policies::deployments_of_one_city_come_and_go;
+        Shared policies::an_edit_by_hand_of_any_field_is_repaired;
         Shared proofs::what_a_404_says;
         Shared proofs::a_record_that_leads_to_anothers_namespace_is_held;
         Shared proofs::a_hub_namespace_that_is_labelled_as_anothers_is_held;
@@ -252,6 +256,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Apart certificates::rotation_without_a_failed_call;
         Apart certificates::an_authority_is_renewed_for_admission_too;
         Apart certificates::a_replica_that_does_not_lead_waits_for_who_does;
+        Alone policies::a_policy_that_stays_terminating;
         Alone settled::writes_nothing;
         Alone restart::a_kill_on_the_way_converges_to_the_same_state;
         Alone restart::sigterm_ends_in_order;
