@@ -164,9 +164,12 @@ impl Projects {
             (Some(problem), _) => NotEngaged::NotReady { name, problem },
             (None, Freshness::Listing) => NotEngaged::Listing,
             (None, Freshness::Current) => NotEngaged::Unknown(name),
-            (None, Freshness::Failing { problem } | Freshness::NotServed { problem }) => {
-                NotEngaged::Failing { name, problem }
-            }
+            (
+                None,
+                Freshness::Failing { problem }
+                | Freshness::Forbidden { problem }
+                | Freshness::NotServed { problem },
+            ) => NotEngaged::Failing { name, problem },
         })
     }
 

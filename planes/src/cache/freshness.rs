@@ -25,6 +25,11 @@ pub enum Freshness {
         /// What the API server said, or why it could not be asked; for the eyes of a user.
         problem: String,
     },
+    /// The API server does not allow to list or watch the kind. What was in the cache stays there.
+    Forbidden {
+        /// What the API server said; for the eyes of a user.
+        problem: String,
+    },
     /// The API server does not serve the kind, as without its CustomResourceDefinition. That is no proof that there are no
     /// objects: what was in the cache stays there.
     NotServed {
@@ -37,9 +42,12 @@ impl Freshness {
     /// What has failed, with this error.
     pub(super) fn failed<K: Resource<DynamicType = ()>>(error: &watcher::Error) -> Self {
         let problem = problem::<K>(error);
-        match is_not_served(error) {
-            true => Self::NotServed { problem },
-            false => Self::Failing { problem },
+        if is_not_served(error) {
+            Self::NotServed { problem }
+        } else if is_forbidden(error) {
+            Self::Forbidden { problem }
+        } else {
+            Self::Failing { problem }
         }
     }
 
@@ -47,8 +55,15 @@ impl Freshness {
     pub fn problem(&self) -> Option<&str> {
         match self {
             Self::Listing | Self::Current => None,
-            Self::Failing { problem } | Self::NotServed { problem } => Some(problem),
+            Self::Failing { problem }
+            | Self::Forbidden { problem }
+            | Self::NotServed { problem } => Some(problem),
         }
+    }
+
+    /// Whether the API server has answered that there is nothing to be known here, which time alone will not change.
+    pub fn is_refused(&self) -> bool {
+        matches!(self, Self::Forbidden { .. } | Self::NotServed { .. })
     }
 
     /// Whether the cache holds what the API server has.
@@ -99,6 +114,11 @@ fn is_not_served(error: &watcher::Error) -> bool {
     answer(error).is_some_and(|status| status.code == 404)
 }
 
+/// Whether the API server does not allow it.
+fn is_forbidden(error: &watcher::Error) -> bool {
+    answer(error).is_some_and(Status::is_forbidden)
+}
+
 /// What the API server answered, if it did.
 fn answer(error: &watcher::Error) -> Option<&Status> {
     match error {
@@ -145,8 +165,7 @@ impl Retry {
         if since.is_some_and(|since| since.elapsed() >= LONGEST) {
             self.backoff.reset();
         }
-        let forbidden = answer(error).is_some_and(Status::is_forbidden);
-        let patient = forbidden || is_not_served(error);
+        let patient = is_forbidden(error) || is_not_served(error);
         self.backoff
             .find(|wait| !patient || *wait >= LONGEST)
             .unwrap_or(LONGEST)
@@ -210,6 +229,19 @@ mod tests {
         retry.succeeded();
         tokio::time::advance(LONGEST).await;
         assert!(first.contains(&retry.after(&error)));
+    }
+
+    #[test]
+    fn a_refusal_is_told_from_a_failure() {
+        let refused = |reason, code| {
+            let freshness = Freshness::failed::<LocationBinding>(&refused("", reason, code));
+            assert!(freshness.problem().is_some());
+            freshness.is_refused()
+        };
+        assert!(refused("Forbidden", 403));
+        assert!(refused("NotFound", 404));
+        assert!(!refused("InternalError", 500));
+        assert!(!refused("Unauthorized", 401));
     }
 
     #[test]

@@ -161,12 +161,12 @@ impl Project {
         match &*self.freshness.borrow() {
             Freshness::Current => Ok(()),
             Freshness::Listing => Err(NotCurrent::Listing(self.name.clone())),
-            Freshness::Failing { problem } | Freshness::NotServed { problem } => {
-                Err(NotCurrent::Failing {
-                    project: self.name.clone(),
-                    problem: problem.clone(),
-                })
-            }
+            Freshness::Failing { problem }
+            | Freshness::Forbidden { problem }
+            | Freshness::NotServed { problem } => Err(NotCurrent::Failing {
+                project: self.name.clone(),
+                problem: problem.clone(),
+            }),
         }
     }
 }
