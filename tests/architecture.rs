@@ -24,7 +24,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
         "compute-federation",
         &["api", "certs", "controllers", "planes", "webhooks"],
     ),
-    ("controllers", &["api", "planes"]),
+    ("controllers", &["api", "interpreters", "planes"]),
     ("fuzz", &["api", "interpreters", "webhooks"]),
     ("harness", &["api", "planes"]),
     ("interpreters", &["api"]),

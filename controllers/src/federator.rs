@@ -17,6 +17,7 @@ use crate::watched::{Hub, Project, Projects};
 use crate::wiring::Controller;
 use crate::write::{Collection, Writer};
 use crate::{Clock, ReconcileError};
+use plan::freshness::Cells;
 use plan::status::merge_patch;
 use plan::{Observed, Plan, hub_namespace, plan, same_referenced_data};
 
@@ -69,6 +70,9 @@ impl Controller for Federator {
             Some(city) => self.policy_exists(&hub_namespace, city),
             None => false,
         };
+        let binding = copy
+            .as_deref()
+            .and_then(|copy| self.hub.cells.binding_of(copy));
         let plan = plan(&Observed {
             project: &key.project,
             deployment: &deployment,
@@ -81,6 +85,10 @@ impl Controller for Federator {
                 .as_deref(),
             copy: copy.as_ref(),
             policy_exists,
+            cells: Cells {
+                binding: binding.as_deref(),
+                state: &|cell| self.hub.cells.state(cell),
+            },
             now: (self.clock)(),
         });
         self.execute(&project, &deployment, &hub_namespace, plan)

@@ -8,6 +8,7 @@
 mod absence;
 pub mod ca_bundle;
 pub mod cell;
+mod cells;
 mod deployment;
 mod error;
 mod events;

@@ -6,16 +6,13 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 use api::karmada::{PropagationPolicy, ResourceBinding};
 use api::{CellName, Instance, ProjectName, Workload, WorkloadDeployment};
 use kube::Client;
-use kube::core::PartialObjectMeta;
 use planes::Cache;
 use planes::cache::Index;
 
 use crate::ReconcileError;
+use crate::cells::Cells;
 use crate::objects::Namespace;
 use crate::policy::Reservations;
-
-/// A ResourceBinding, of which only the metadata are read.
-pub(crate) type Binding = PartialObjectMeta<ResourceBinding>;
 
 /// One project's API server and what is watched there.
 pub(crate) struct Project {
@@ -71,10 +68,12 @@ pub(crate) struct Hub {
     pub(crate) policies: Cache<PropagationPolicy>,
     pub(crate) reservations: Reservations,
     /// Nothing waits for them but the deletion of policies.
-    pub(crate) bindings: Cache<Binding>,
+    pub(crate) bindings: Cache<ResourceBinding>,
     pub(crate) instances: Cache<Instance>,
     /// By namespace and name of their deployment.
     pub(crate) instances_of: Index<Instance>,
+    /// Which cells can be reached, and what goes to them.
+    pub(crate) cells: Cells,
 }
 
 /// The cell of this process. Its hub is not watched but asked: a cell may read only single objects there.

@@ -7,12 +7,13 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, join_all, pending};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, Resource};
-use planes::cache::{Change, Follower, Pace};
+use planes::cache::{Change, Follower, Freshness, Pace};
 use planes::queue::{Key, Limits, Workers};
 use planes::{Cache, Outcome, Tasks};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
 use crate::ReconcileError;
 
@@ -101,6 +102,23 @@ impl Watches {
     }
 }
 
+/// Waits until everything has been listed, or the API server has refused to.
+async fn until_known(
+    what: &str,
+    without: &str,
+    mut freshness: watch::Receiver<Freshness>,
+    known: watch::Sender<bool>,
+) {
+    let is_known = |freshness: &Freshness| freshness.is_current() || freshness.is_refused();
+    let Ok(freshness) = freshness.wait_for(is_known).await else {
+        return;
+    };
+    if let Some(problem) = freshness.problem() {
+        warn!(problem, "{what} cannot be watched: {without}");
+    }
+    known.send_replace(true);
+}
+
 /// Starts what follows one plane and works on it.
 pub(crate) struct Wiring<'a> {
     tasks: &'a Tasks,
@@ -124,22 +142,35 @@ impl<'a> Wiring<'a> {
     {
         let cache: Cache<K> = follower.cache();
         self.synced.0.push((what.to_owned(), cache.synced()));
-        self.follow_optional(what, follower, client);
+        let pace = self.pace.beside();
+        self.spawn(what, follower.run(client, pace));
     }
 
-    /// Watches all objects of a kind. Who decides anything by them asks whether they are current.
-    pub(crate) fn follow_optional<K>(
+    /// The same of a kind that controllers can do without, where the API server does not serve it or forbids to watch it:
+    /// then they begin without it, and the log says once what that means.
+    pub(crate) fn follow_if_served<K>(
         &mut self,
         what: &'static str,
+        without: &'static str,
         follower: Follower<K>,
         client: Client,
     ) where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
-        let stop = self.tasks.stop();
+        let (known, receiver) = watch::channel(false);
+        self.synced.0.push((what.to_owned(), receiver));
+        let freshness = follower.cache().freshness();
         let pace = self.pace.beside();
+        self.spawn(what, async move {
+            let known = until_known(what, without, freshness, known);
+            tokio::join!(follower.run(client, pace), known);
+        });
+    }
+
+    fn spawn(&self, what: &'static str, following: impl Future<Output = ()> + Send + 'static) {
+        let stop = self.tasks.stop();
         self.tasks.spawn(what, async move {
-            stop.run_until_cancelled(follower.run(client, pace)).await;
+            stop.run_until_cancelled(following).await;
             Ok::<_, std::convert::Infallible>(())
         });
     }
@@ -189,5 +220,29 @@ impl<'a> Wiring<'a> {
     /// The caches that are followed.
     pub(crate) fn synced(self) -> Synced {
         self.synced
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_controllers_can_do_without_is_waited_for_until_it_is_listed_or_refused() {
+        let problem = String::new;
+        for (freshness, is_enough) in [
+            (Freshness::Listing, false),
+            (Freshness::Failing { problem: problem() }, false),
+            (Freshness::Forbidden { problem: problem() }, true),
+            (Freshness::NotServed { problem: problem() }, true),
+            (Freshness::Current, true),
+        ] {
+            let (_plane, watched) = watch::channel(freshness.clone());
+            let (known, is_known) = watch::channel(false);
+            let waiting = until_known("Clusters", "nothing", watched, known);
+            let none_left = tokio::time::timeout(std::time::Duration::from_millis(20), waiting);
+            assert_eq!(none_left.await.is_ok(), is_enough, "{freshness:?}");
+            assert_eq!(*is_known.borrow(), is_enough, "{freshness:?}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! What carries a project's WorkloadDeployment to the hub and its status back.
 
+pub(super) mod freshness;
 pub(super) mod status;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use kube::{Resource, ResourceExt};
 use crate::ReconcileError;
 use crate::objects::{Keys, Namespace, covers, describe, has_finalizer, is_terminating, label};
 use crate::upstream::Upstream;
+use freshness::{Cells, fresh};
 use status::{contradicted, invalid_city_code, status, unreported};
 
 /// What the controller sees.
@@ -31,6 +33,8 @@ pub(super) struct Observed<'a> {
     pub(super) copy: Option<&'a Arc<WorkloadDeployment>>,
     /// Whether a policy on the hub propagates what has this city code.
     pub(super) policy_exists: bool,
+    /// What is known of the cells of the copy.
+    pub(super) cells: Cells<'a>,
     pub(super) now: Timestamp,
 }
 
@@ -201,6 +205,7 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
         namespace,
         copy,
         policy_exists,
+        cells,
         now,
         ..
     } = *observed;
@@ -221,12 +226,17 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
     let mut copy_annotations = deployment.annotations().clone();
     copy_annotations.retain(|key, _| key == annotations::EXPECTED_REFERENCED_DATA);
     let in_step = copy.is_some_and(|copy| copy_is_as_desired(copy));
-    let status = copy.and_then(|copy| match &copy.status {
-        Some(hub) => Some(status(deployment, copy, hub, in_step)),
-        None => deployment
-            .status
-            .clone()
-            .map(|former| unreported(former, now)),
+    let shown = deployment.status.as_ref();
+    let shown = shown.map_or(&[][..], |status| &status.conditions);
+    let status = copy.and_then(|copy| {
+        let fresh = fresh(copy, cells, shown, now);
+        match fresh.as_ref().or(copy.status.as_ref()) {
+            Some(hub) => Some(status(deployment, copy, hub, in_step)),
+            None => deployment
+                .status
+                .clone()
+                .map(|former| unreported(former, now)),
+        }
     });
     let live = copy.filter(|copy| !is_terminating(copy.as_ref()));
     let moves = live.is_some_and(|copy| is_of_another_city(copy, city));

@@ -2,29 +2,35 @@
 
 use std::sync::Arc;
 
-use api::karmada::PropagationPolicy;
+use api::karmada::{PropagationPolicy, ResourceBinding};
 use api::{HubNamespace, Instance, ProjectName, WorkloadDeployment};
 use kube::{Client, Resource};
 use planes::Metrics;
 use planes::cache::Follower;
 
 use super::Queues;
+use crate::cells::CellFollowers;
 use crate::keys::{HubKey, ProjectKey};
 use crate::objects::{Namespace, deployment_name};
 use crate::policy::{Reservations, claimed_for};
 use crate::projector::{Unidentified, projection_of};
 use crate::unidentified::UnidentifiedNamespaces;
 use crate::upstream::{self, Upstream};
-use crate::watched::{Binding, Hub, Projects};
+use crate::watched::{Hub, Projects};
 use crate::wiring::{Wiring, each_version};
+
+/// What is not done where ResourceBindings cannot be watched.
+const WITHOUT_BINDINGS: &str = "a WorkloadDeployment whose cell cannot be reached, or that has none, does not say so, and \
+    no PropagationPolicy is removed";
 
 /// What follows the hub.
 pub(super) struct HubFollowers {
     namespaces: Follower<Namespace>,
     deployments: Follower<WorkloadDeployment>,
     policies: Follower<PropagationPolicy>,
-    bindings: Follower<Binding>,
+    bindings: Follower<ResourceBinding>,
     instances: Follower<Instance>,
+    cells: CellFollowers,
     unidentified: Arc<UnidentifiedNamespaces>,
 }
 
@@ -36,6 +42,7 @@ impl HubFollowers {
             policies: Follower::new("hub", metrics),
             bindings: Follower::new("hub", metrics),
             instances: Follower::new("hub", metrics),
+            cells: CellFollowers::new(metrics),
             unidentified: Arc::new(UnidentifiedNamespaces::new(metrics)),
         }
     }
@@ -51,6 +58,7 @@ impl HubFollowers {
             bindings: self.bindings.cache(),
             instances: self.instances.cache(),
             instances_of: self.instances.index(deployment_of),
+            cells: self.cells.cells(&self.bindings),
         }
     }
 
@@ -127,6 +135,9 @@ impl HubFollowers {
                 Err(error) => unidentified.report(metadata, &error),
             })
         });
+        let (bindings, federator) = (&mut self.bindings, &queues.federator);
+        self.cells
+            .follow(wiring, bindings, hub, unidentified, federator);
         let client = &hub.client;
         wiring.follow("Namespaces of the hub", self.namespaces, client.clone());
         wiring.follow(
@@ -139,7 +150,12 @@ impl HubFollowers {
             self.policies,
             client.clone(),
         );
-        wiring.follow_optional("ResourceBindings of the hub", self.bindings, client.clone());
+        wiring.follow_if_served(
+            "ResourceBindings of the hub",
+            WITHOUT_BINDINGS,
+            self.bindings,
+            client.clone(),
+        );
         wiring.follow("Instances of the hub", self.instances, client.clone());
     }
 }

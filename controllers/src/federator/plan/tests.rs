@@ -1,3 +1,4 @@
+mod cells;
 mod holds;
 mod lifecycle;
 mod statuses;
@@ -8,6 +9,7 @@ use kube::Resource;
 use serde_json::json;
 
 use super::*;
+use crate::cells::CellState;
 use crate::fixtures::{deployment, now, object, terminating};
 
 const HUB_NAMESPACE: &str = "ns-uid-1";
@@ -81,6 +83,21 @@ fn plan_in(
     deployment: &WorkloadDeployment,
     hub: &HubSide,
 ) -> Plan {
+    let cells = Cells {
+        binding: None,
+        state: &|_| CellState::Reachable,
+    };
+    plan_knowing(cells, recorded, derived, deployment, hub)
+}
+
+/// The same where something is known of the cells.
+fn plan_knowing(
+    cells: Cells<'_>,
+    recorded: &HubNamespace,
+    derived: Option<&HubNamespace>,
+    deployment: &WorkloadDeployment,
+    hub: &HubSide,
+) -> Plan {
     plan(&Observed {
         project: &project(),
         deployment,
@@ -89,6 +106,7 @@ fn plan_in(
         namespace: hub.namespace.as_ref(),
         copy: hub.copy.as_ref(),
         policy_exists: hub.policy_exists,
+        cells,
         now: now(),
     })
 }

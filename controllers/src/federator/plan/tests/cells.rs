@@ -1,0 +1,246 @@
+//! What is known of cells, in the status that the project reads.
+
+use api::WorkloadDeploymentStatus;
+use api::condition::{self, Condition};
+use api::karmada::ResourceBinding;
+use serde_json::Value;
+
+use super::*;
+
+const CUT: &str = "2026-11-21T09:30:00Z";
+const SCHEDULED: &str = "2026-11-21T09:00:00Z";
+
+/// What a cell says whose replicas are all ready, or none.
+fn report(cell: &str, available: bool) -> Value {
+    let status = if available { "True" } else { "False" };
+    json!({"clusterName": cell, "applied": true, "status": {
+        "replicas": 2, "currentReplicas": 2, "desiredReplicas": 2, "readyReplicas": 2,
+        "conditions": [{
+            "type": "Available", "status": status, "reason": "Because", "message": "m", "lastTransitionTime": SCHEDULED,
+        }],
+    }})
+}
+
+/// A binding of the second generation to these cells, with what the scheduler says, what it has observed, and what cells say.
+fn binding(
+    cells: &[&str],
+    scheduled: (&str, &str),
+    observed: Option<i64>,
+    items: &[Value],
+) -> ResourceBinding {
+    let cells: Vec<_> = cells.iter().map(|name| json!({"name": name})).collect();
+    let (status, reason) = scheduled;
+    object(json!({
+        "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+        "metadata": {"name": "web-us-dfw-workloaddeployment", "namespace": HUB_NAMESPACE, "generation": 2},
+        "spec": {"clusters": cells},
+        "status": {
+            "aggregatedStatus": items,
+            "schedulerObservedGeneration": observed,
+            "conditions": [{
+                "type": "Scheduled", "status": status, "reason": reason, "message": "as scheduled", "lastTransitionTime": SCHEDULED,
+            }],
+        },
+    }))
+}
+
+fn bound(cells: &[&str], items: &[Value]) -> ResourceBinding {
+    binding(cells, ("True", "Success"), Some(2), items)
+}
+
+/// A hub whose copy has 2 replicas per cell and this `Available`.
+fn reporting(deployment: &WorkloadDeployment, replicas: i32, available: bool) -> HubSide {
+    let mut hub = complete(deployment);
+    Arc::make_mut(hub.copy.as_mut().unwrap()).status = Some(WorkloadDeploymentStatus {
+        conditions: vec![crate::fixtures::condition("Available", available, Some(7))],
+        observed_generation: Some(7),
+        replicas,
+        ready_replicas: replicas,
+        ..WorkloadDeploymentStatus::default()
+    });
+    hub
+}
+
+/// What is written of the status with this binding and these cells cut off.
+fn shown(
+    deployment: &WorkloadDeployment,
+    hub: &HubSide,
+    binding: &ResourceBinding,
+    cut_off: &[&str],
+) -> Option<WorkloadDeploymentStatus> {
+    let since = Some(CUT.parse().unwrap());
+    shown_since(deployment, hub, binding, cut_off, since)
+}
+
+fn shown_since(
+    deployment: &WorkloadDeployment,
+    hub: &HubSide,
+    binding: &ResourceBinding,
+    cut_off: &[&str],
+    since: Option<Timestamp>,
+) -> Option<WorkloadDeploymentStatus> {
+    let own = HubNamespace::new(HUB_NAMESPACE).unwrap();
+    let state = |cell: &str| match cut_off.contains(&cell) {
+        true => CellState::Unreachable {
+            since,
+            message: "cut off".to_owned(),
+        },
+        false => CellState::Reachable,
+    };
+    let cells = Cells {
+        binding: Some(binding),
+        state: &state,
+    };
+    plan_knowing(cells, &own, Some(&own), deployment, hub).status
+}
+
+/// Status, reason and time of a condition.
+fn says<'s>(status: &'s WorkloadDeploymentStatus, type_: &str) -> Option<(&'s str, String)> {
+    let Condition {
+        reason,
+        status,
+        last_transition_time,
+        ..
+    } = condition::find(&status.conditions, type_)?;
+    Some((reason, format!("{status:?} {}", last_transition_time.0)))
+}
+
+#[test]
+fn where_all_cells_can_be_reached_the_hub_is_believed() {
+    let deployment = recorded("DFW");
+    let hub = reporting(&deployment, 2, true);
+    let verbatim = plan_for(&deployment, &hub).status.unwrap();
+    // The fold would say something else.
+    let bound = bound(&["dfw1"], &[report("dfw1", false)]);
+    assert_eq!(shown(&deployment, &hub, &bound, &["ord1"]), Some(verbatim));
+}
+
+#[test]
+fn of_a_cell_that_is_cut_off_the_last_counters_stay() {
+    let mut deployment = recorded("DFW");
+    let hub = reporting(&deployment, 2, true);
+    let bound = bound(&["dfw1"], &[report("dfw1", true)]);
+    let status = shown(&deployment, &hub, &bound, &["dfw1"]).unwrap();
+    let expected = |status: &str| Some(("CellUnreachable", format!("{status} {CUT}")));
+    assert_eq!(says(&status, "Available"), expected("Unknown"));
+    assert_eq!(says(&status, "CellsReporting"), expected("False"));
+    assert_eq!((status.replicas, status.ready_replicas), (2, 2));
+    let message = &condition::find(&status.conditions, "CellsReporting")
+        .unwrap()
+        .message;
+    assert_eq!(*message, format!("dfw1: unreachable since {CUT}: cut off"));
+    // Written once, it is not written again; healed, it is as the hub says.
+    deployment.status = Some(status);
+    assert_eq!(shown(&deployment, &hub, &bound, &["dfw1"]), None);
+    let healed = shown(&deployment, &hub, &bound, &[]).unwrap();
+    assert_eq!(says(&healed, "CellsReporting"), None);
+    assert!(condition::is_true(&healed.conditions, "Available"));
+}
+
+#[test]
+fn available_is_what_the_other_cells_say() {
+    let deployment = recorded("DFW");
+    let hub = reporting(&deployment, 4, true);
+    let bound = bound(
+        &["dfw1", "dfw2"],
+        &[report("dfw1", true), report("dfw2", false)],
+    );
+    let available = |cut_off: &[&str]| {
+        let status = shown(&deployment, &hub, &bound, cut_off).unwrap();
+        assert_eq!((status.replicas, status.cells.len()), (4, 0));
+        condition::find(&status.conditions, "Available")
+            .unwrap()
+            .status
+    };
+    assert_eq!(available(&["dfw1"]), condition::ConditionStatus::False);
+    assert_eq!(available(&["dfw2"]), condition::ConditionStatus::True);
+    assert_eq!(
+        available(&["dfw1", "dfw2"]),
+        condition::ConditionStatus::Unknown
+    );
+}
+
+#[test]
+fn a_cell_that_the_object_leaves_counts_until_it_has_left() {
+    let deployment = recorded("DFW");
+    let hub = reporting(&deployment, 4, true);
+    let items = [report("dfw1", true), report("dfw2", true)];
+    let status = shown(&deployment, &hub, &bound(&["dfw2"], &items), &["dfw1"]).unwrap();
+    assert_eq!(
+        says(&status, "CellsReporting").unwrap().0,
+        "CellUnreachable"
+    );
+}
+
+#[test]
+fn a_cell_of_which_there_is_no_word_has_not_applied_the_object() {
+    let deployment = recorded("DFW");
+    let hub = reporting(&deployment, 2, true);
+    let bound = bound(&["dfw1", "dfw2"], &[report("dfw1", true)]);
+    let status = shown(&deployment, &hub, &bound, &[]).unwrap();
+    assert_eq!(says(&status, "CellsReporting").unwrap().0, "CellNotApplied");
+    assert!(condition::is_true(&status.conditions, "Available"));
+    // An object that has just been made is on its way.
+    let new = complete(&deployment);
+    assert_eq!(shown(&deployment, &new, &bound, &[]), None);
+    assert!(shown(&deployment, &new, &bound, &["dfw2"]).is_some());
+}
+
+#[test]
+fn a_cell_that_is_gone_has_been_so_since_it_is_shown() {
+    let mut deployment = recorded("DFW");
+    let hub = reporting(&deployment, 2, true);
+    let bound = bound(&["dfw1"], &[report("dfw1", true)]);
+    let status = shown_since(&deployment, &hub, &bound, &["dfw1"], None).unwrap();
+    let (_, since) = says(&status, "CellsReporting").unwrap();
+    assert_eq!(since, "False 2026-11-21T10:00:00Z");
+    let earlier = |mut condition: Condition| {
+        condition.last_transition_time.0 = CUT.parse().unwrap();
+        condition
+    };
+    let conditions = status.conditions.clone().into_iter().map(earlier).collect();
+    deployment.status = Some(WorkloadDeploymentStatus {
+        conditions,
+        ..status
+    });
+    let again = shown_since(&deployment, &hub, &bound, &["dfw1"], None).unwrap();
+    let reporting = condition::find(&again.conditions, "CellsReporting").unwrap();
+    assert_eq!(
+        reporting.message,
+        format!("dfw1: unreachable since {CUT}: cut off")
+    );
+}
+
+#[test]
+fn that_there_is_no_cell_is_only_said_where_the_scheduler_says_so() {
+    let deployment = recorded("DFW");
+    let hub = complete(&deployment);
+    let no_fit = ("False", "NoClusterFit");
+    let success = ("True", "Success");
+    for (cells, scheduled, observed, proved) in [
+        // The scheduler notes the generation only where it succeeds.
+        (&[][..], no_fit, None, true),
+        (&[], no_fit, Some(1), true),
+        (&["dfw1"], no_fit, None, false),
+        (&[], success, Some(2), true),
+        (&[], success, Some(1), false),
+        (&[], success, None, false),
+        (&[], ("False", "SchedulerError"), Some(2), false),
+        (&[], ("False", "Unschedulable"), Some(2), false),
+        (&[], ("Unknown", "NoClusterFit"), Some(2), false),
+    ] {
+        let case = format!("{cells:?} {scheduled:?} {observed:?}");
+        let items = cells.iter().map(|cell| json!({"clusterName": cell}));
+        let items: Vec<_> = items.collect();
+        let bound = binding(cells, scheduled, observed, &items);
+        let status = shown(&deployment, &hub, &bound, &[]);
+        assert_eq!(status.is_some(), proved, "{case}");
+        let Some(status) = status else { continue };
+        let expected = |status: &str| Some(("NoMatchingCell", format!("{status} {SCHEDULED}")));
+        assert_eq!(says(&status, "Available"), expected("Unknown"), "{case}");
+        assert_eq!(says(&status, "CellsReporting"), expected("False"), "{case}");
+    }
+    let mut unscheduled = bound(&[], &[]);
+    unscheduled.status = None;
+    assert_eq!(shown(&deployment, &hub, &unscheduled, &[]), None);
+}
