@@ -25,6 +25,8 @@ mod crds;
 mod fixture;
 #[path = "federation/fleet.rs"]
 mod fleet;
+#[path = "federation/freshness.rs"]
+mod freshness;
 #[path = "federation/interpretation.rs"]
 mod interpretation;
 #[path = "federation/kubectl.rs"]
@@ -215,6 +217,8 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared proofs::a_hub_namespace_without_identity_is_counted;
         Shared proofs::a_condition_of_someone_else_stays;
         Shared proofs::referenced_data_is_told_to_the_hub_with_its_absence;
+        Shared freshness::a_city_without_a_cell;
+        Apart freshness::a_cell_that_dies;
         Apart interpretation::a_cell_that_dies_and_returns;
         Interpreted interpretation::duplicated;
         Interpreted interpretation::divided;
@@ -273,6 +277,7 @@ fn all() -> Vec<(&'static str, Test)> {
 fn soak() -> Vec<(&'static str, Test)> {
     tests![
         Apart certificates::rotations;
+        Apart freshness::a_cell_that_hangs;
         Interpreted interpretation::a_burst_of_a_thousand;
     ]
 }

@@ -55,6 +55,7 @@ pub(crate) fn config(label: &str) -> anyhow::Result<Config> {
         peers: Peers::find_or_build(|progress| eprintln!("{progress}"))?,
         cells: vec![CellConfig::new(DFW, "DFW"), CellConfig::new(ORD, "ORD")],
         managers: true,
+        default_thresholds: false,
     })
 }
 

@@ -57,6 +57,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             CellConfig::new("ord1", "ORD"),
         ],
         managers: true,
+        default_thresholds: false,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

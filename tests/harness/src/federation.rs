@@ -163,7 +163,8 @@ impl Federation {
             anyhow::Ok(Some(manager))
         };
         let members = async {
-            others.extend(karmada::start_controllers(setup, &hub).await?);
+            others
+                .extend(karmada::start_controllers(setup, &hub, config.default_thresholds).await?);
             try_join_all(cells.iter().zip(&config.cells).map(|(cell, config)| async {
                 karmada::join(setup, &hub, cell, config).await?;
                 karmada::joined(&hub, cell.name()).await

@@ -186,6 +186,7 @@ async fn listening(port: u16) {
 pub(crate) async fn start_controllers(
     setup: &Setup<'_>,
     hub: &Plane,
+    default_thresholds: bool,
 ) -> anyhow::Result<Vec<Process>> {
     // Karmada's own limits on its clients would spread a burst over minutes.
     let common = || {
@@ -203,14 +204,19 @@ pub(crate) async fn start_controllers(
         "--controllers=cluster,clusterStatus,binding,bindingStatus,execution,workStatus,namespace"
             .into(),
         "--cluster-status-update-frequency=10s".into(),
-        // A cell that dies or comes back is found out sooner than by default, and tried again more often.
-        "--cluster-failure-threshold=10s".into(),
-        "--cluster-success-threshold=1s".into(),
+        // What a cell that was away has missed is tried again sooner than by default.
         "--rate-limiter-max-delay=5s".into(),
         "--cluster-api-qps=1000".into(),
         "--cluster-api-burst=2000".into(),
         "--enable-cluster-resource-modeling=false".into(),
     ]);
+    if !default_thresholds {
+        // A cell that dies or comes back is found out sooner.
+        args.extend([
+            "--cluster-failure-threshold=10s".into(),
+            "--cluster-success-threshold=1s".into(),
+        ]);
+    }
     let start = |name: &'static str, args: Vec<OsString>| async move {
         let path = setup.peers.program(name);
         Process::start(Program {

@@ -9,6 +9,7 @@ use anyhow::{Context, ensure};
 use http::{Method, Request};
 use kube::Client;
 use planes::connect;
+use rustix::process::Signal;
 use tokio::time::sleep;
 
 use crate::federation::Setup;
@@ -181,6 +182,32 @@ impl Plane {
         if let Some(process) = self.apiserver.process.take() {
             process.kill().await;
         }
+    }
+
+    /// Lets the API server hang: it takes connections, and does not answer.
+    ///
+    /// # Errors
+    ///
+    /// When it does not run.
+    pub fn pause_apiserver(&self) -> anyhow::Result<()> {
+        self.signal_apiserver(Signal::STOP)
+    }
+
+    /// Lets the API server go on after it has been paused.
+    ///
+    /// # Errors
+    ///
+    /// When it does not run.
+    pub fn resume_apiserver(&self) -> anyhow::Result<()> {
+        self.signal_apiserver(Signal::CONT)
+    }
+
+    fn signal_apiserver(&self, signal: Signal) -> anyhow::Result<()> {
+        let process = self.apiserver.process.as_ref();
+        let name = &self.apiserver.name;
+        process
+            .with_context(|| format!("{name} does not run"))?
+            .signal(signal)
     }
 
     /// Starts the API server again after it has been ended, and waits until it is ready.

@@ -19,6 +19,9 @@ pub struct Config {
     pub cells: Vec<CellConfig>,
     /// Whether compute-federation runs in the management plane and in the cells; if not, the federation is bare.
     pub managers: bool,
+    /// Whether Karmada takes as long as it does by default until it counts a cell as lost or as returned, which is more than
+    /// half a minute; if not, it is sooner.
+    pub default_thresholds: bool,
 }
 
 /// A cell to start.

@@ -1,0 +1,327 @@
+//! What a project is told of cells that cannot be reached, and where there is none.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use api::condition::ConditionStatus::{self, False, True, Unknown};
+use api::condition::{self, Condition};
+use api::{Workload, WorkloadDeployment};
+use futures::StreamExt;
+use harness::{Config, Federation, wait};
+use kube::api::{ApiResource, DynamicObject};
+use kube::core::GroupVersionKind;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, watcher};
+use kube::{Api, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::fixture::{self, ORD, Space, WITHIN, create, deployment, is_settled};
+
+/// From a cut to what the project reads, with Karmada's default thresholds: where connections are refused, and where they
+/// hang.
+const REFUSED: Duration = Duration::from_secs(45);
+const HANGING: Duration = Duration::from_secs(90);
+/// From our first sight of the Cluster's change to what the project reads.
+const OURS: Duration = Duration::from_secs(2);
+/// From the return of a cell to the Cluster that says so: its API server starts, and Karmada wants to see it for 30 s.
+const HEALED: Duration = Duration::from_secs(120);
+/// For how long nothing may differ once it has healed.
+const CALM: Duration = Duration::from_secs(5);
+/// Deployments of a cell that hangs.
+const DEPLOYMENTS: usize = 200;
+
+/// The deployment of `web` in the cell.
+const WEB: &str = "web-west-ord";
+
+/// `Available` and `CellsReporting`, each with its reason.
+type Said = [Option<(ConditionStatus, String)>; 2];
+
+fn said(deployment: &WorkloadDeployment) -> Said {
+    let status = deployment.status.as_ref();
+    let conditions = status.map_or(&[][..], |status| &status.conditions);
+    ["Available", "CellsReporting"].map(|type_| {
+        condition::find(conditions, type_)
+            .map(|Condition { status, reason, .. }| (*status, reason.clone()))
+    })
+}
+
+fn is_available(said: &Said) -> bool {
+    let [available, _] = said;
+    available
+        .as_ref()
+        .is_some_and(|(status, _)| *status == True)
+}
+
+fn unreachable() -> Said {
+    [Unknown, False].map(|status| Some((status, "CellUnreachable".to_owned())))
+}
+
+/// What an object has come to say, and when that was seen.
+#[derive(Clone)]
+struct Saying<T> {
+    at: Instant,
+    name: String,
+    said: T,
+}
+
+/// All that the objects of a kind have come to say.
+struct Sayings<T> {
+    begin: Instant,
+    all: watch::Receiver<Vec<Saying<T>>>,
+    task: JoinHandle<()>,
+}
+
+impl<T> Drop for Sayings<T> {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl<T: Clone + PartialEq + Send + Sync + 'static> Sayings<T> {
+    fn follow<K>(api: Api<K>, says: fn(&K) -> T) -> Self
+    where
+        K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+    {
+        let (sender, all) = watch::channel(Vec::<Saying<T>>::new());
+        // Every version is told of, not only the last.
+        let versions = watcher(api, watcher::Config::default());
+        let mut versions = versions.default_backoff().applied_objects().boxed();
+        let task = tokio::spawn(async move {
+            while let Some(version) = versions.next().await {
+                // A watch that breaks is begun again.
+                let Ok(object) = version else { continue };
+                let (name, said) = (object.name_any(), says(&object));
+                sender.send_if_modified(|all| {
+                    let last = all.iter().rfind(|other| other.name == name);
+                    let is_new = last.is_none_or(|last| last.said != said);
+                    if is_new {
+                        let at = Instant::now();
+                        all.push(Saying { at, name, said });
+                    }
+                    is_new
+                });
+            }
+        });
+        let begin = Instant::now();
+        Self { begin, all, task }
+    }
+
+    /// When the last of these objects said this, each for the first time after that moment.
+    async fn at(
+        &self,
+        names: &[String],
+        after: Instant,
+        within: Duration,
+        is_meant: impl Fn(&T) -> bool,
+    ) -> anyhow::Result<Instant> {
+        let last = |all: &Vec<Saying<T>>| {
+            let when = |name: &String| {
+                let mut later = all
+                    .iter()
+                    .filter(|one| one.name == *name && one.at >= after);
+                later.find(|one| is_meant(&one.said)).map(|one| one.at)
+            };
+            let each: Option<Vec<_>> = names.iter().map(when).collect();
+            each?.into_iter().max()
+        };
+        let mut all = self.all.clone();
+        let found = timeout(within, all.wait_for(|all| last(all).is_some())).await;
+        let at = found.ok().and_then(Result::ok).and_then(|all| last(&all));
+        at.with_context(|| format!("not all of it was said within {} s", within.as_secs()))
+    }
+
+    /// What this object has said, in this order.
+    fn of(&self, name: &str) -> Vec<T> {
+        let all = self.all.borrow();
+        let own = all.iter().filter(|one| one.name == name);
+        own.map(|one| one.said.clone()).collect()
+    }
+}
+
+/// Whether each Cluster is Ready.
+fn clusters(federation: &Federation) -> Sayings<bool> {
+    let kind = GroupVersionKind::gvk("cluster.karmada.io", "v1alpha1", "Cluster");
+    let clusters: Api<DynamicObject> =
+        Api::all_with(federation.hub().client(), &ApiResource::from_gvk(&kind));
+    Sayings::follow(clusters, |cluster| {
+        let conditions = cluster.data["status"]["conditions"].as_array();
+        conditions.is_some_and(|all| {
+            all.iter()
+                .any(|one| one["type"] == "Ready" && one["status"] == "True")
+        })
+    })
+}
+
+/// What is seen of a cell and of the deployments that go there.
+struct Subject {
+    names: Vec<String>,
+    deployments: Sayings<Said>,
+    clusters: Sayings<bool>,
+}
+
+impl Subject {
+    /// The deployments of these names, which are available.
+    async fn new(
+        federation: &Federation,
+        deployments: &Api<WorkloadDeployment>,
+        names: Vec<String>,
+    ) -> anyhow::Result<Self> {
+        let deployments = Sayings::follow(deployments.clone(), said);
+        let clusters = clusters(federation);
+        let begin = deployments.begin;
+        deployments.at(&names, begin, WITHIN, is_available).await?;
+        clusters
+            .at(&[ORD.to_owned()], begin, WITHIN, |ready| *ready)
+            .await?;
+        Ok(Self {
+            names,
+            deployments,
+            clusters,
+        })
+    }
+
+    /// Checks when the project is told, counted from a change of the cell, and from the Cluster that says so.
+    async fn until(
+        &self,
+        since: Instant,
+        within: Duration,
+        ready: bool,
+        says: impl Fn(&Said) -> bool,
+    ) -> anyhow::Result<()> {
+        let cluster = [ORD.to_owned()];
+        let is_meant = |said: &bool| *said == ready;
+        let known = self.clusters.at(&cluster, since, within, is_meant).await?;
+        let shown = self
+            .deployments
+            .at(&self.names, since, within, says)
+            .await?;
+        let (all, ours) = (shown - since, shown.saturating_duration_since(known));
+        eprintln!(
+            "Ready={ready} of the Cluster after {:.1} s, {} deployments {:.3} s later",
+            (known - since).as_secs_f64(),
+            self.names.len(),
+            ours.as_secs_f64()
+        );
+        ensure!(all <= within, "after {all:?}");
+        ensure!(ours <= OURS, "{ours:?} after the Cluster");
+        Ok(())
+    }
+
+    /// Checks that each has said the same before and after the cut, and nothing else than this between.
+    async fn check_calm(&self, between: &Said) -> anyhow::Result<()> {
+        // The span in which nothing may change any more.
+        sleep(CALM).await;
+        for name in &self.names {
+            let all = self.deployments.of(name);
+            let is_calm = matches!(all.as_slice(), [a, b, c] if (a, b) == (c, between));
+            ensure!(is_calm, "{name} flapped: {all:#?}");
+        }
+        Ok(())
+    }
+}
+
+/// Starts a federation whose Karmada has its default thresholds.
+async fn start(label: &str) -> anyhow::Result<Federation> {
+    let config = Config {
+        default_thresholds: true,
+        ..fixture::config(label)?
+    };
+    fixture::start_from(&config).await
+}
+
+pub(crate) async fn a_cell_that_dies() -> anyhow::Result<()> {
+    let mut federation = start("freshness").await?;
+    let space = Space::create(&federation, "cut").await?;
+    space
+        .create_workload("web", &[("west", &["ORD"], 1)])
+        .await?;
+    space.until_settled("web", 1).await?;
+    let deployments: Api<WorkloadDeployment> = space.in_project();
+    let on_hub: Api<WorkloadDeployment> = space.on_hub();
+    let workloads: Api<Workload> = space.in_project();
+    let before = on_hub.get(WEB).await?.resource_version();
+    let subject = Subject::new(&federation, &deployments, vec![WEB.to_owned()]).await?;
+
+    let cut = Instant::now();
+    federation.cell_mut(ORD)?.kill_apiserver().await;
+    let is_told = |said: &Said| *said == unreachable();
+    subject.until(cut, REFUSED, false, is_told).await?;
+    let told = |workload: &Workload| {
+        is_told_of(workload, "CellUnreachable", |available| {
+            !available.is_true()
+        })
+    };
+    wait::until(&workloads, "web", "told", REFUSED, told).await?;
+    eprintln!("Workload after {:.1} s", cut.elapsed().as_secs_f64());
+    ensure!(cut.elapsed() <= REFUSED);
+    // The last known counters stay, and nothing of it is written to the hub.
+    let status = deployments.get(WEB).await?.status.unwrap_or_default();
+    assert_eq!((status.replicas, status.ready_replicas), (1, 1));
+    assert_eq!(status.cells, []);
+    assert_eq!(on_hub.get(WEB).await?.resource_version(), before);
+
+    let back = Instant::now();
+    federation.cell_mut(ORD)?.restart_apiserver().await?;
+    subject.until(back, HEALED, true, is_available).await?;
+    subject.check_calm(&unreachable()).await?;
+    assert!(is_settled(&deployments.get(WEB).await?, 1));
+    federation.stop().await;
+    Ok(())
+}
+
+/// Whether `Available` of the Workload gives this reason, by itself or as that of a deployment.
+fn is_told_of(workload: &Workload, reason: &str, holds: impl Fn(&Condition) -> bool) -> bool {
+    let status = workload.status.as_ref();
+    let available = status.and_then(|it| condition::find(&it.conditions, "Available"));
+    available.is_some_and(|it| holds(it) && (it.reason == reason || it.message.contains(reason)))
+}
+
+pub(crate) async fn a_city_without_a_cell(federation: &Federation) -> anyhow::Result<()> {
+    let space = Space::create(federation, "nowhere").await?;
+    space
+        .create_workload("web", &[("nowhere", &["LHR"], 1)])
+        .await?;
+    let expected = [Unknown, False].map(|status| Some((status, "NoMatchingCell".to_owned())));
+    let shown = |deployment: &WorkloadDeployment| said(deployment) == expected;
+    let deployments = space.in_project();
+    wait::until(&deployments, "web-nowhere-lhr", "shown", WITHIN, shown).await?;
+    let told = |workload: &Workload| is_told_of(workload, "NoMatchingCell", |_| true);
+    wait::until(&space.in_project(), "web", "told", WITHIN, told).await?;
+    let on_hub: Api<WorkloadDeployment> = space.on_hub();
+    assert_eq!(on_hub.get("web-nowhere-lhr").await?.status, None);
+    Ok(())
+}
+
+/// A cell with many deployments whose API server takes connections and does not answer.
+pub(crate) async fn a_cell_that_hangs() -> anyhow::Result<()> {
+    let federation = start("hanging").await?;
+    let space = Space::create(&federation, "hanging").await?;
+    let deployments: Api<WorkloadDeployment> = space.in_project();
+    let names: Vec<_> = (0..DEPLOYMENTS).map(|n| format!("idle-{n}")).collect();
+    for name in &names {
+        let mut idle = deployment(name, "ORD");
+        idle["spec"]["scaleSettings"]["minReplicas"] = 0.into();
+        create(&deployments, idle).await?;
+    }
+    let settled = |deployment: &WorkloadDeployment| is_settled(deployment, 0);
+    for name in &names {
+        wait::until(&deployments, name, "settled", 5 * WITHIN, settled).await?;
+    }
+    let subject = Subject::new(&federation, &deployments, names).await?;
+
+    let cut = Instant::now();
+    federation.cell(ORD)?.pause_apiserver()?;
+    let is_told = |said: &Said| *said == unreachable();
+    subject.until(cut, HANGING, false, is_told).await?;
+
+    let back = Instant::now();
+    federation.cell(ORD)?.resume_apiserver()?;
+    subject.until(back, HEALED, true, is_available).await?;
+    subject.check_calm(&unreachable()).await?;
+    federation.stop().await;
+    Ok(())
+}
