@@ -160,7 +160,9 @@ impl CellFollowers {
                     return;
                 };
                 let bindings = hub.cells.changed(name);
-                bindings.iter().for_each(|binding| add(binding));
+                for binding in bindings {
+                    add(&binding);
+                }
             }
         });
         bindings.on_change({

@@ -28,7 +28,7 @@ const HANGING: Duration = Duration::from_secs(90);
 /// From our first sight of the Cluster's change to what the project reads.
 const OURS: Duration = Duration::from_secs(2);
 /// From the return of a cell to the Cluster that says so: its API server starts, and Karmada wants to see it for 30 s.
-const HEALED: Duration = Duration::from_secs(120);
+const HEALED: Duration = Duration::from_mins(2);
 /// For how long nothing may differ once it has healed.
 const CALM: Duration = Duration::from_secs(5);
 /// Deployments of a cell that hangs.
