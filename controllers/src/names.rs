@@ -1,6 +1,5 @@
 //! Names and hashes that are derived from others.
 
-use std::collections::BTreeSet;
 use std::iter;
 
 /// The alphabet of Kubernetes' `SafeEncodeString`: no vowels, so that no words come about.
@@ -67,9 +66,13 @@ pub(crate) fn derived(readable: &str, parts: &[&str]) -> impl Iterator<Item = St
 }
 
 /// The first of the derived names that is free (I-27).
-pub(crate) fn first_free(readable: &str, parts: &[&str], taken: &BTreeSet<String>) -> String {
+pub(crate) fn first_free(
+    readable: &str,
+    parts: &[&str],
+    is_taken: impl Fn(&str) -> bool,
+) -> String {
     let mut names = derived(readable, parts);
-    let free = names.find(|name| !taken.contains(name));
+    let free = names.find(|name| !is_taken(name));
     free.unwrap_or_else(|| readable.to_owned())
 }
 
@@ -95,6 +98,8 @@ fn is_label_value(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -110,7 +115,7 @@ mod tests {
         for readable in ["web-us-dfw", "Web US"] {
             let mut taken = BTreeSet::new();
             for expected in derived(readable, &parts).take(20).collect::<Vec<_>>() {
-                let name = first_free(readable, &parts, &taken);
+                let name = first_free(readable, &parts, |name| taken.contains(name));
                 assert_eq!(name, expected);
                 assert!(is_name_and_label(&name), "{name}");
                 assert!(taken.insert(name));

@@ -16,7 +16,7 @@ use crate::watched::{Project, Projects};
 use crate::wiring::Controller;
 use crate::write::{Collection, Writer};
 use crate::{Clock, ReconcileError};
-use plan::{Desired, Observed, plan};
+use plan::{Desired, Observed, owner, plan};
 
 /// The parts of a deployment's spec that the Workload alone writes; `replicas` is an autoscaler's.
 const OWN: [&str; 2] = ["/spec/scaleSettings", "/spec/template"];
@@ -36,11 +36,18 @@ impl Controller for WorkloadController {
         let Some(workload) = project.workloads.get(&key.namespace, &key.name)? else {
             return Ok(Outcome::Gone);
         };
-        let deployments = project.deployments.list(&key.namespace)?;
+        let uid = workload.uid().unwrap_or_default();
+        let mut own = project.deployments.list(&key.namespace)?;
+        own.retain(|deployment| owner(deployment) == uid);
+        let deployment = |name: &str| project.deployments.get(&key.namespace, name);
+        // One that cannot be decoded has its name nevertheless.
+        let is_taken = |name: &str| !matches!(deployment(name), Ok(None));
+        let refusals = Keys::new();
         let observed = Observed {
             workload: &workload,
-            deployments: &deployments,
-            refusals: &Keys::new(),
+            own: &own,
+            is_taken: &is_taken,
+            refusals: &refusals,
             now: (self.clock)(),
         };
         self.execute(&project, &observed).await?;

@@ -206,7 +206,9 @@ fn only_city(selector: &LabelSelector) -> Option<&str> {
 
 /// `city-<code>` in lower case (compute.md 2.2), unless another code has that name: labels tell `DFW` and `dfw` apart.
 fn new_name(city: &CityCode, taken: &BTreeSet<String>) -> String {
-    names::first_free(&readable_name(city), &[city.as_str()], taken)
+    names::first_free(&readable_name(city), &[city.as_str()], |name| {
+        taken.contains(name)
+    })
 }
 
 fn readable_name(city: &CityCode) -> String {

@@ -20,11 +20,17 @@ use status::status;
 /// How many of its derived names a deployment is known by whose spec was edited. Hardly ever is more than the first taken.
 const KNOWN_NAMES: usize = 4;
 
+/// Whether something of this name is there.
+pub(super) type Lookup<'a> = &'a (dyn Fn(&str) -> bool + Sync);
+
 /// What the controller sees.
+#[derive(Clone, Copy)]
 pub(super) struct Observed<'a> {
     pub(super) workload: &'a Workload,
-    /// All deployments in the Workload's namespace, whosoever's they are.
-    pub(super) deployments: &'a [Arc<WorkloadDeployment>],
+    /// The Workload's deployments, by name.
+    pub(super) own: &'a [Arc<WorkloadDeployment>],
+    /// Whether a deployment in the Workload's namespace has this name, whosoever's it is.
+    pub(super) is_taken: Lookup<'a>,
     /// What the API server said to the deployments of a placement that it refused just now, by placement.
     pub(super) refusals: &'a Keys,
     pub(super) now: Timestamp,
@@ -52,22 +58,12 @@ pub(super) struct Desired {
 }
 
 pub(super) fn plan(observed: &Observed<'_>) -> Plan {
-    let Observed {
-        workload,
-        deployments,
-        refusals: _,
-        now: _,
-    } = *observed;
-    let uid = workload.uid().unwrap_or_default();
-    let own: Vec<_> = deployments
-        .iter()
-        .filter(|deployment| is_own(deployment, &uid))
-        .cloned()
-        .collect();
+    let Observed { workload, own, .. } = *observed;
     if is_terminating(workload) {
-        return finalize(workload, &own);
+        return finalize(workload, own);
     }
-    let desired = desired(workload, &own, deployments);
+    let uid = workload.uid().unwrap_or_default();
+    let desired = desired(observed);
     let names: BTreeSet<_> = desired
         .iter()
         .map(|desired| desired.name.as_str())
@@ -88,7 +84,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     let in_step = own.len() == desired.len()
         && desired.iter().all(is_as)
         && own.iter().all(|deployment| is_current(deployment));
-    let status = status(observed, &own, in_step);
+    let status = status(observed, in_step);
     Plan {
         add_finalizer: !has_finalizer(workload, finalizers::WORKLOAD_CONTROLLER),
         delete,
@@ -101,11 +97,10 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     }
 }
 
-/// Whether the deployment is this Workload's: its controller says so, whatever has become of its spec, or, where it has
-/// none, its spec.
-fn is_own(deployment: &WorkloadDeployment, workload_uid: &str) -> bool {
-    let owner = controller_uid(deployment).unwrap_or(&deployment.spec.workload_ref.uid);
-    owner == workload_uid
+/// UID of the Workload that a deployment belongs to: its controller's, whatever has become of its spec, or, where it has
+/// none, that in its spec.
+pub(crate) fn owner(deployment: &WorkloadDeployment) -> &str {
+    controller_uid(deployment).unwrap_or(&deployment.spec.workload_ref.uid)
 }
 
 /// Whether the Workload has this status already. Its gateway is another's to say.
@@ -134,11 +129,13 @@ fn finalize(workload: &Workload, own: &[Arc<WorkloadDeployment>]) -> Plan {
 }
 
 /// A deployment per placement and city, in the order of the Workload.
-fn desired(
-    workload: &Workload,
-    own: &[Arc<WorkloadDeployment>],
-    all: &[Arc<WorkloadDeployment>],
-) -> Vec<Desired> {
+fn desired(observed: &Observed<'_>) -> Vec<Desired> {
+    let Observed {
+        workload,
+        own,
+        is_taken,
+        ..
+    } = *observed;
     let workload_ref = WorkloadReference {
         name: workload.name_any(),
         uid: workload.uid().unwrap_or_default(),
@@ -155,15 +152,15 @@ fn desired(
         }
     }
     let existing = existing(&workload_ref, &pairs, own);
-    // A name that is in use stays with whom it belongs to.
-    let mut taken: BTreeSet<String> = all.iter().map(|deployment| deployment.name_any()).collect();
-    let mut desired = Vec::new();
+    let mut desired: Vec<Desired> = Vec::new();
     for ((placement, city), existing) in pairs.into_iter().zip(existing) {
         let name = match existing {
             Some(existing) => existing.name_any(),
-            None => new_name(&workload_ref, &placement.name, city, &taken),
+            // A name that is in use stays with whom it belongs to.
+            None => new_name(&workload_ref, &placement.name, city, &|name| {
+                is_taken(name) || desired.iter().any(|other| other.name == name)
+            }),
         };
-        taken.insert(name.clone());
         desired.push(Desired {
             existing: existing.cloned(),
             name,
@@ -232,10 +229,10 @@ fn new_name(
     workload: &WorkloadReference,
     placement: &str,
     city: &str,
-    taken: &BTreeSet<String>,
+    is_taken: &dyn Fn(&str) -> bool,
 ) -> String {
     let readable = readable_name(workload, placement, city);
-    names::first_free(&readable, &[&workload.uid, placement, city], taken)
+    names::first_free(&readable, &[&workload.uid, placement, city], is_taken)
 }
 
 fn readable_name(workload: &WorkloadReference, placement: &str, city: &str) -> String {

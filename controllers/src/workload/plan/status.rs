@@ -1,7 +1,6 @@
 //! The status of a Workload, from those of its deployments (compute.md 1.1).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use api::condition::{self, Condition, ConditionStatus};
 use api::workload::{AVAILABLE, WorkloadPlacementStatus};
@@ -22,16 +21,13 @@ pub(super) mod reason {
 /// Sums over all deployments, with one entry per placement: those of the spec in its order, then those that are going.
 /// `in_step` says that the deployments are as the Workload's current generation wants them and have acted on it. What is
 /// another's, the gateway, is left out.
-pub(super) fn status(
-    observed: &Observed<'_>,
-    own: &[Arc<WorkloadDeployment>],
-    in_step: bool,
-) -> WorkloadStatus {
+pub(super) fn status(observed: &Observed<'_>, in_step: bool) -> WorkloadStatus {
     let Observed {
         workload,
-        deployments: _,
+        own,
         refusals,
         now,
+        ..
     } = *observed;
     let former = workload.status.clone().unwrap_or_default();
     let mut by_placement: BTreeMap<&str, Vec<&WorkloadDeployment>> = BTreeMap::new();

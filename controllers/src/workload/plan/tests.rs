@@ -8,10 +8,25 @@ use crate::fixtures::{condition, deployment, now, object, shared, terminating, w
 use crate::objects::controller_reference;
 
 fn plan_for(workload: &Workload, deployments: &[Arc<WorkloadDeployment>]) -> Plan {
+    plan_with(workload, deployments, &Keys::new())
+}
+
+/// The plan where these are all deployments of the namespace.
+fn plan_with(
+    workload: &Workload,
+    deployments: &[Arc<WorkloadDeployment>],
+    refusals: &Keys,
+) -> Plan {
+    let uid = workload.uid().unwrap();
+    let own = deployments
+        .iter()
+        .filter(|deployment| owner(deployment) == uid);
+    let names: BTreeSet<_> = deployments.iter().map(|it| it.name_any()).collect();
     plan(&Observed {
         workload,
-        deployments,
-        refusals: &Keys::new(),
+        own: &own.cloned().collect::<Vec<_>>(),
+        is_taken: &|name| names.contains(name),
+        refusals,
         now: now(),
     })
 }
@@ -122,14 +137,9 @@ fn a_refusal_is_shown_with_its_placement() {
     let workload = workload(&[("us", &["DFW"]), ("eu", &["LHR"])]);
     let deployments = executed(&workload, &plan_for(&workload, &[]));
     let available = ready(&deployments[0], true);
-    let status = plan(&Observed {
-        workload: &workload,
-        deployments: &shared([available]),
-        refusals: &Keys::from([("eu".to_owned(), "not allowed".to_owned())]),
-        now: now(),
-    })
-    .status
-    .unwrap();
+    let refusals = Keys::from([("eu".to_owned(), "not allowed".to_owned())]);
+    let plan = plan_with(&workload, &shared([available]), &refusals);
+    let status = plan.status.unwrap();
     let messages: Vec<_> = status
         .placements
         .iter()
