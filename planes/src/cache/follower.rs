@@ -20,6 +20,7 @@ use tracing::warn;
 use super::contents::{Entry, ObjectKey};
 use super::freshness::{self, Freshness, Retry};
 use super::guarded::Guarded;
+use super::index::Values;
 use super::pace::{Pace, Turn};
 use super::{Cache, Change, Index};
 use crate::connect::WATCH_SILENCE;
@@ -82,7 +83,17 @@ where
 
     /// An index of the cache by the values that `values` gives for an object.
     pub fn index(&self, values: fn(&K) -> Vec<String>) -> Index<K> {
-        Index::new(self.cache(), values)
+        self.index_all(values, |_| Vec::new())
+    }
+
+    /// An index that also has the objects that cannot be decoded, by the values that `of_undecodable` gives for their
+    /// metadata.
+    pub fn index_all(
+        &self,
+        values: fn(&K) -> Vec<String>,
+        of_undecodable: fn(&ObjectMeta) -> Vec<String>,
+    ) -> Index<K> {
+        Index::new(self.cache(), Values::new(values, of_undecodable))
     }
 
     /// Calls `handler` with every object that appears, changes or goes, after the cache has it. It must not block.

@@ -3,15 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 
-use super::Cache;
 use super::contents::{Entry, ObjectKey};
+use super::{Cache, Undecodable};
 
 /// Finds the objects of a cache by a value that they have. It is kept with the objects themselves: what is in the cache is
 /// in its index. Cheap to clone.
 ///
-/// An object that cannot be decoded has no values and is not found, though it is not absent.
+/// An object that cannot be decoded has the values that its metadata give, if the index looks at these, else none: then it
+/// is not found, though it is not absent.
 #[derive(Debug)]
 pub struct Index<K> {
     cache: Cache<K>,
@@ -29,17 +31,32 @@ impl<K> Clone for Index<K> {
 
 impl<K: Resource> Index<K> {
     /// Adds an index to a cache.
-    pub(super) fn new(cache: Cache<K>, values: fn(&K) -> Vec<String>) -> Self {
-        let position = cache.inner.write().add_index(Values::new(values));
+    pub(super) fn new(cache: Cache<K>, values: Values<K>) -> Self {
+        let position = cache.inner.write().add_index(values);
         Self { cache, position }
     }
 
-    /// The objects that have this value, by namespace and name.
+    /// The objects that have this value and can be read, by namespace and name.
     pub fn get(&self, value: &str) -> Vec<Arc<K>> {
         let contents = self.cache.inner.read();
         let keys = contents.indexed(self.position, value);
         let entries = keys.filter_map(|key| contents.objects.get(key));
         entries.filter_map(Entry::readable).collect()
+    }
+
+    /// All objects that have this value, by namespace and name.
+    ///
+    /// # Errors
+    ///
+    /// [`Undecodable`] when one of them cannot be read.
+    pub fn all(&self, value: &str) -> Result<Vec<Arc<K>>, Undecodable>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let contents = self.cache.inner.read();
+        let keys = contents.indexed(self.position, value);
+        let entries = keys.filter_map(|key| contents.objects.get(key));
+        entries.map(Entry::decoded).collect()
     }
 
     /// Namespaces and names of the objects that have this value, in this order.
@@ -53,13 +70,18 @@ impl<K: Resource> Index<K> {
 #[derive(Debug)]
 pub(super) struct Values<K> {
     of: fn(&K) -> Vec<String>,
+    of_undecodable: fn(&ObjectMeta) -> Vec<String>,
     keys: BTreeMap<String, BTreeSet<ObjectKey>>,
 }
 
 impl<K> Values<K> {
-    fn new(of: fn(&K) -> Vec<String>) -> Self {
+    pub(super) fn new(
+        of: fn(&K) -> Vec<String>,
+        of_undecodable: fn(&ObjectMeta) -> Vec<String>,
+    ) -> Self {
         Self {
             of,
+            of_undecodable,
             keys: BTreeMap::new(),
         }
     }
@@ -69,23 +91,26 @@ impl<K> Values<K> {
     }
 
     pub(super) fn insert(&mut self, key: &ObjectKey, entry: &Entry<K>) {
-        if let Entry::Decoded(object) = entry {
-            for value in (self.of)(object) {
-                self.keys.entry(value).or_default().insert(key.clone());
-            }
+        for value in self.values(entry) {
+            self.keys.entry(value).or_default().insert(key.clone());
         }
     }
 
     pub(super) fn remove(&mut self, key: &ObjectKey, entry: &Entry<K>) {
-        if let Entry::Decoded(object) = entry {
-            for value in (self.of)(object) {
-                if let Some(keys) = self.keys.get_mut(&value) {
-                    keys.remove(key);
-                    if keys.is_empty() {
-                        self.keys.remove(&value);
-                    }
+        for value in self.values(entry) {
+            if let Some(keys) = self.keys.get_mut(&value) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.keys.remove(&value);
                 }
             }
+        }
+    }
+
+    fn values(&self, entry: &Entry<K>) -> Vec<String> {
+        match entry {
+            Entry::Decoded(object) => (self.of)(object),
+            Entry::Undecodable(invalid) => (self.of_undecodable)(&invalid.metadata),
         }
     }
 
@@ -132,7 +157,7 @@ mod tests {
             unreachable!()
         };
         cache.learn(Arc::unwrap_or_clone(written));
-        let index = Index::new(cache.clone(), colours);
+        let index = Index::new(cache.clone(), Values::new(colours, |_| Vec::new()));
         let names = |value: &str| {
             let keys: Vec<_> = index.keys(value).into_iter().map(|key| key.1).collect();
             let objects = index.get(value).into_iter();
@@ -171,5 +196,25 @@ mod tests {
         cache.inner.write().replace(BTreeMap::from(listed));
         let found = ["red", "green", "blue"].map(names);
         assert_eq!(found, ["d", "c", ""]);
+    }
+
+    #[test]
+    fn what_cannot_be_decoded_is_found_by_its_metadata_where_the_index_looks_at_them() {
+        let cache = Cache::<ConfigMap>::default();
+        let by_name = |metadata: &ObjectMeta| metadata.name.clone().into_iter().collect();
+        let index = Index::new(cache.clone(), Values::new(colours, by_name));
+        let insert = |entry| {
+            cache.inner.write().insert(entry);
+        };
+        insert(undecodable("a", 1));
+        insert(entry("b", 2, &json!({"x": "red"})));
+        assert_eq!(index.keys("a").len(), 1);
+        assert_eq!((index.get("a").len(), index.all("a").is_err()), (0, true));
+        assert_eq!(index.all("red").unwrap().len(), 1);
+        insert(entry("a", 3, &json!({"x": "red"})));
+        assert_eq!(
+            (index.all("a").unwrap().len(), index.get("red").len()),
+            (0, 2)
+        );
     }
 }
