@@ -15,10 +15,9 @@ use crate::objects::{Keys, Namespace, covers, describe, is_terminating};
 use crate::policy::serves;
 use crate::watched::{Hub, Project, Projects};
 use crate::wiring::Controller;
-use crate::write::{Collection, Writer};
+use crate::write::{Collection, Writer, merge_patch};
 use crate::{Clock, ReconcileError};
 use plan::freshness::Cells;
-use plan::status::merge_patch;
 use plan::{Observed, Plan, hub_namespace, plan, same_referenced_data};
 
 /// The parts of a copy that the federator alone writes.

@@ -14,9 +14,9 @@ use crate::keys::ProjectKey;
 use crate::objects::{Keys, controller_reference, describe};
 use crate::watched::{Project, Projects};
 use crate::wiring::Controller;
-use crate::write::{Collection, Writer};
+use crate::write::{Collection, Writer, merge_patch};
 use crate::{Clock, ReconcileError};
-use plan::{Desired, Observed, owner, plan};
+use plan::{Desired, Observed, own_status, owner, plan};
 
 /// The parts of a deployment's spec that the Workload alone writes; `replicas` is an autoscaler's.
 const OWN: [&str; 2] = ["/spec/scaleSettings", "/spec/template"];
@@ -61,16 +61,19 @@ impl WorkloadController {
         project: &Project,
         observed: &Observed<'_>,
     ) -> Result<(), ReconcileError> {
-        let workload = observed.workload;
+        let mut workload = observed.workload;
         let mut plan = plan(observed);
         let namespace = workload.namespace().unwrap_or_default();
         let workloads = Collection::new(&project.client, &namespace, Some(&project.workloads));
         let deployments = Collection::new(&project.client, &namespace, Some(&project.deployments));
         let finalizer = finalizers::WORKLOAD_CONTROLLER;
+        let held;
         if plan.add_finalizer {
-            self.writer
+            held = self
+                .writer
                 .add_finalizer(&workloads, workload, finalizer, &Keys::new())
                 .await?;
+            workload = &held;
         }
         let mut errors = FirstError::default();
         for deployment in &plan.delete {
@@ -92,11 +95,10 @@ impl WorkloadController {
             plan.status = plan::plan(&observed).status;
         }
         if let Some(status) = &plan.status {
-            errors.note(
-                self.writer
-                    .apply_status(&workloads, workload, json!(status))
-                    .await,
-            );
+            // Others can have conditions there too.
+            let patch = merge_patch(own_status(workload).as_ref(), status);
+            let patched = self.writer.patch_status(&workloads, workload, patch);
+            errors.note(patched.await);
         }
         errors.result()?;
         if plan.remove_finalizer {

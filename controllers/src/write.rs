@@ -325,6 +325,17 @@ impl Writer {
     }
 }
 
+/// The merge patch that makes `former` what is wanted. It names what goes: what it does not name would stay.
+pub(crate) fn merge_patch<T: Serialize>(former: Option<&T>, wanted: &T) -> Value {
+    let mut patch = json!(wanted);
+    if let (Some(patch), Value::Object(former)) = (patch.as_object_mut(), json!(former)) {
+        for (field, _) in former {
+            patch.entry(field).or_insert(Value::Null);
+        }
+    }
+    patch
+}
+
 /// What was written, read as what it is. The bodies are made here, so this fails only for an identity that is no text.
 fn decode<T: DeserializeOwned>(body: Value) -> Result<T> {
     serde_json::from_value(body)

@@ -92,7 +92,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
             .into_iter()
             .filter(|desired| !is_as(desired))
             .collect(),
-        status: (!is_as_wanted(workload, &status)).then_some(status),
+        status: (own_status(workload).as_ref() != Some(&status)).then_some(status),
         remove_finalizer: false,
     }
 }
@@ -103,13 +103,12 @@ pub(crate) fn owner(deployment: &WorkloadDeployment) -> &str {
     controller_uid(deployment).unwrap_or(&deployment.spec.workload_ref.uid)
 }
 
-/// Whether the Workload has this status already. Its gateway is another's to say.
-fn is_as_wanted(workload: &Workload, status: &WorkloadStatus) -> bool {
-    let former = workload.status.clone().map(|former| WorkloadStatus {
+/// The Workload's status without its gateway, which is another's to say.
+pub(super) fn own_status(workload: &Workload) -> Option<WorkloadStatus> {
+    workload.status.clone().map(|status| WorkloadStatus {
         gateway: None,
-        ..former
-    });
-    former.as_ref() == Some(status)
+        ..status
+    })
 }
 
 /// Deletes the deployments and releases the Workload when they are gone.

@@ -5,7 +5,6 @@ use api::identity::IdentityError;
 use api::workload_deployment::{AVAILABLE, CELLS_REPORTING, REPLICAS_READY};
 use api::{WorkloadDeployment, WorkloadDeploymentStatus};
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use crate::generation::Planes;
 
@@ -110,18 +109,4 @@ pub(super) fn invalid_city_code(
         available.observed(deployment.metadata.generation),
     );
     status
-}
-
-/// The merge patch that makes `former` the status that is wanted. It names what goes: what it does not name would stay.
-pub(in crate::federator) fn merge_patch(
-    former: Option<&WorkloadDeploymentStatus>,
-    wanted: &WorkloadDeploymentStatus,
-) -> Value {
-    let mut patch = json!(wanted);
-    if let (Some(patch), Value::Object(former)) = (patch.as_object_mut(), json!(former)) {
-        for (field, _) in former {
-            patch.entry(field).or_insert(Value::Null);
-        }
-    }
-    patch
 }

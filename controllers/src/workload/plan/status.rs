@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::condition::{self, Condition, ConditionStatus};
+use api::condition::{self, Condition, ConditionStatus, MESSAGE_MAX};
 use api::workload::{AVAILABLE, WorkloadPlacementStatus};
 use api::{WorkloadDeployment, WorkloadStatus, workload_deployment};
 use jiff::Timestamp;
@@ -108,58 +108,48 @@ fn placement_status(
     }
 }
 
+/// True where a deployment is available, else Unknown where one cannot tell, for its reason, else False.
 fn placement_available(
     deployments: &[&WorkloadDeployment],
     refusal: Option<&String>,
     now: Timestamp,
 ) -> Condition {
-    let available = |deployment: &&&WorkloadDeployment| {
-        let status = deployment.status.as_ref();
-        status.is_some_and(|status| {
-            condition::is_true(&status.conditions, workload_deployment::AVAILABLE)
-        })
+    let first = |status| {
+        let mut said = deployments.iter().filter_map(|deployment| {
+            let available = condition_of(deployment)?;
+            (available.status == status).then_some((deployment, available))
+        });
+        said.next()
     };
-    match deployments.iter().find(available) {
-        Some(deployment) => {
-            let message = format!("{} is available", deployment.name_any());
-            let message = match refusal {
-                Some(refusal) => format!("{message}; {refusal}"),
-                None => message,
-            };
-            Condition::new(
-                AVAILABLE,
-                ConditionStatus::True,
-                reason::DEPLOYMENT_FOUND,
-                message,
-                now,
-            )
-        }
-        None => {
-            let message = match (refusal, deployments.first()) {
-                (Some(refusal), _) => refusal.clone(),
-                (None, Some(deployment)) => unavailability(deployment),
-                (None, None) => "no deployment exists".to_owned(),
-            };
-            Condition::new(
-                AVAILABLE,
-                ConditionStatus::False,
-                reason::NO_DEPLOYMENTS,
-                message,
-                now,
-            )
-        }
+    let refusal = refusal.cloned();
+    if let Some((deployment, _)) = first(ConditionStatus::True) {
+        let message = Some(format!("{} is available", deployment.name_any()));
+        let reason = reason::DEPLOYMENT_FOUND;
+        return available(ConditionStatus::True, reason, [message, refusal], now);
     }
+    if let Some((deployment, cause)) = first(ConditionStatus::Unknown) {
+        let message = Some(unavailability(deployment));
+        let (status, reason) = (ConditionStatus::Unknown, &cause.reason);
+        return available(status, reason, [message, refusal], now);
+    }
+    let cause = match (&refusal, deployments.first()) {
+        (Some(_), _) => None,
+        (None, Some(deployment)) => Some(unavailability(deployment)),
+        (None, None) => Some("no deployment exists".to_owned()),
+    };
+    let (status, reason) = (ConditionStatus::False, reason::NO_DEPLOYMENTS);
+    available(status, reason, [refusal, cause], now)
+}
+
+fn condition_of(deployment: &WorkloadDeployment) -> Option<&Condition> {
+    let status = deployment.status.as_ref()?;
+    condition::find(&status.conditions, workload_deployment::AVAILABLE)
 }
 
 /// Why a deployment is not available, in its own words.
 fn unavailability(deployment: &WorkloadDeployment) -> String {
-    let conditions = deployment
-        .status
-        .as_ref()
-        .map(|status| status.conditions.as_slice())
-        .unwrap_or_default();
     let name = deployment.name_any();
-    match condition::find(conditions, workload_deployment::AVAILABLE) {
+    match condition_of(deployment) {
         Some(Condition {
             reason, message, ..
         }) if message.is_empty() => format!("{name}: {reason}"),
@@ -170,33 +160,45 @@ fn unavailability(deployment: &WorkloadDeployment) -> String {
     }
 }
 
+/// True where a placement is available, else Unknown where one cannot tell, for its reason, else False for what the first
+/// one says.
 fn workload_available(placements: &[WorkloadPlacementStatus], now: Timestamp) -> Condition {
-    let available =
-        |placement: &&WorkloadPlacementStatus| condition::is_true(&placement.conditions, AVAILABLE);
-    match placements.iter().find(available) {
-        Some(placement) => {
-            let message = format!("placement {} is available", placement.name);
-            Condition::new(
-                AVAILABLE,
-                ConditionStatus::True,
-                reason::PLACEMENT_FOUND,
-                message,
-                now,
-            )
-        }
-        None => {
-            let message = placements.first().and_then(|placement| {
-                let cause = condition::find(&placement.conditions, AVAILABLE)?;
-                Some(format!("placement {}: {}", placement.name, cause.message))
-            });
-            let message = message.unwrap_or_default();
-            Condition::new(
-                AVAILABLE,
-                ConditionStatus::False,
-                reason::NO_PLACEMENTS,
-                message,
-                now,
-            )
-        }
+    let mut said = placements.iter().filter_map(|placement| {
+        let available = condition::find(&placement.conditions, AVAILABLE)?;
+        Some((placement.name.as_str(), available))
+    });
+    let first = |status| {
+        let mut said = said.clone();
+        said.find(|(_, available)| available.status == status)
+    };
+    if let Some((placement, _)) = first(ConditionStatus::True) {
+        let message = Some(format!("placement {placement} is available"));
+        return available(
+            ConditionStatus::True,
+            reason::PLACEMENT_FOUND,
+            [message],
+            now,
+        );
     }
+    let unknown = first(ConditionStatus::Unknown);
+    let (status, reason) = match unknown {
+        Some((_, cause)) => (ConditionStatus::Unknown, cause.reason.as_str()),
+        None => (ConditionStatus::False, reason::NO_PLACEMENTS),
+    };
+    let cause = unknown.or_else(|| said.next());
+    let message =
+        cause.map(|(placement, cause)| format!("placement {placement}: {}", cause.message));
+    available(status, reason, [message], now)
+}
+
+/// The condition, with what there is to say. What others said, which is repeated here, can be as long as a message may be.
+fn available(
+    status: ConditionStatus,
+    reason: &str,
+    messages: impl IntoIterator<Item = Option<String>>,
+    now: Timestamp,
+) -> Condition {
+    let messages: Vec<_> = messages.into_iter().flatten().collect();
+    let message: String = messages.join("; ").chars().take(MESSAGE_MAX).collect();
+    Condition::new(AVAILABLE, status, reason, message, now)
 }

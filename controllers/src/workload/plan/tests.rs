@@ -1,8 +1,10 @@
+mod statuses;
+
 use api::WorkloadDeploymentStatus;
+use api::condition::ConditionStatus;
 use kube::Resource;
 use serde_json::json;
 
-use super::status::reason;
 use super::*;
 use crate::fixtures::{condition, deployment, now, object, shared, terminating, workload};
 use crate::objects::controller_reference;
@@ -48,6 +50,19 @@ fn executed(workload: &Workload, plan: &Plan) -> Vec<Arc<WorkloadDeployment>> {
         object
     });
     shared(applied)
+}
+
+/// A deployment that says this of its availability.
+fn saying(
+    deployment: &WorkloadDeployment,
+    status: ConditionStatus,
+    reason: &str,
+) -> WorkloadDeployment {
+    let mut deployment = ready(deployment, false);
+    let conditions = &mut deployment.status.as_mut().unwrap().conditions;
+    conditions[0].status = status;
+    reason.clone_into(&mut conditions[0].reason);
+    deployment
 }
 
 /// A deployment whose cells have acted on its current generation.
@@ -130,22 +145,6 @@ fn an_edited_identity_is_repaired() {
         assert_eq!((names(&plan), plan.delete.len()), (vec!["web-us-dfw"], 0));
         assert!(plan.apply[0].existing.is_some());
     }
-}
-
-#[test]
-fn a_refusal_is_shown_with_its_placement() {
-    let workload = workload(&[("us", &["DFW"]), ("eu", &["LHR"])]);
-    let deployments = executed(&workload, &plan_for(&workload, &[]));
-    let available = ready(&deployments[0], true);
-    let refusals = Keys::from([("eu".to_owned(), "not allowed".to_owned())]);
-    let plan = plan_with(&workload, &shared([available]), &refusals);
-    let status = plan.status.unwrap();
-    let messages: Vec<_> = status
-        .placements
-        .iter()
-        .map(|placement| placement.conditions[0].message.as_str())
-        .collect();
-    assert_eq!(messages, ["web-us-dfw is available", "not allowed"]);
 }
 
 #[test]
@@ -241,98 +240,4 @@ fn deletion_waits_for_the_deployments() {
     let mut released = workload;
     released.meta_mut().finalizers = None;
     assert_eq!(plan_for(&released, &[]), Plan::default());
-}
-
-#[test]
-fn the_status_sums_and_names_the_first_cause() {
-    let workload = workload(&[("us", &["DFW"]), ("eu", &["LHR"])]);
-    let deployments = executed(&workload, &plan_for(&workload, &[]));
-    let with = |us: bool, eu: bool| {
-        let both = shared([ready(&deployments[0], us), ready(&deployments[1], eu)]);
-        plan_for(&workload, &both).status.unwrap()
-    };
-    let status = with(false, true);
-    assert_eq!(
-        (status.deployments, status.replicas, status.ready_replicas),
-        (2, 4, 2)
-    );
-    let reasons: Vec<_> = status
-        .placements
-        .iter()
-        .map(|p| p.conditions[0].reason.as_str())
-        .collect();
-    assert_eq!(reasons, [reason::NO_DEPLOYMENTS, reason::DEPLOYMENT_FOUND]);
-    assert_eq!(status.conditions[0].reason, reason::PLACEMENT_FOUND);
-    assert_eq!(status.conditions[0].observed_generation, Some(3));
-    let status = with(false, false);
-    assert_eq!(
-        status.conditions[0].message,
-        "placement us: web-us-dfw: Because: m"
-    );
-}
-
-#[test]
-fn the_generation_is_observed_only_when_every_deployment_has_acted_on_it() {
-    let mut workload = workload(&[("us", &["DFW"])]);
-    let mut deployments = executed(&workload, &plan_for(&workload, &[]));
-    deployments[0] = Arc::new(ready(&deployments[0], true));
-    let observed = |workload: &Workload, deployments: &[Arc<WorkloadDeployment>]| {
-        let status = plan_for(workload, deployments)
-            .status
-            .or_else(|| workload.status.clone());
-        status.unwrap().conditions[0].observed_generation
-    };
-    assert_eq!(observed(&workload, &deployments), Some(3));
-    workload.status = plan_for(&workload, &deployments).status;
-    // A new generation that the deployment does not have yet, then one that its cells have not acted on.
-    workload.meta_mut().generation = Some(4);
-    workload.spec.placements[0].scale_settings.min_replicas = 5;
-    assert_eq!(observed(&workload, &deployments), Some(3));
-    let deployment = Arc::make_mut(&mut deployments[0]);
-    deployment.spec.scale_settings.min_replicas = 5;
-    deployment.meta_mut().generation = Some(6);
-    assert_eq!(observed(&workload, &deployments), Some(3));
-    Arc::make_mut(&mut deployments[0])
-        .status
-        .as_mut()
-        .unwrap()
-        .observed_generation = Some(6);
-    assert_eq!(observed(&workload, &deployments), Some(4));
-}
-
-#[test]
-fn placements_that_are_going_follow_the_others_sorted() {
-    let workload = workload(&[("us", &["DFW"])]);
-    let mut going: Vec<_> = ["zeta", "alpha"]
-        .iter()
-        .map(|name| deployment("default", name, "ORD", 1))
-        .collect();
-    going[0].spec.placement_name = "zeta".into();
-    going[1].spec.placement_name = "alpha".into();
-    let status = plan_for(&workload, &shared(going)).status.unwrap();
-    let names: Vec<_> = status
-        .placements
-        .iter()
-        .map(|placement| placement.name.as_str())
-        .collect();
-    assert_eq!(names, ["us", "alpha", "zeta"]);
-}
-
-#[test]
-fn the_gateway_is_anothers_to_write() {
-    let mut workload = workload(&[("us", &["DFW"])]);
-    let deployments = executed(&workload, &plan_for(&workload, &[]));
-    let gateway = json!({"addresses": [{"type": "IPAddress", "value": "192.0.2.1"}]});
-    workload.status = Some(WorkloadStatus {
-        gateway: Some(object(gateway)),
-        ..WorkloadStatus::default()
-    });
-    let status = plan_for(&workload, &deployments).status.unwrap();
-    assert_eq!(json!(status).get("gateway"), None);
-    // Beside it nothing is left to say.
-    workload.status = Some(WorkloadStatus {
-        gateway: workload.status.unwrap().gateway,
-        ..status
-    });
-    assert_eq!(plan_for(&workload, &deployments), Plan::default());
 }

@@ -6,8 +6,9 @@ use api::workload_deployment::AVAILABLE;
 use serde_json::Value;
 
 use super::*;
-use crate::federator::plan::status::{INVALID_CITY_CODE, merge_patch};
+use crate::federator::plan::status::INVALID_CITY_CODE;
 use crate::fixtures::condition;
+use crate::write::merge_patch;
 
 #[test]
 fn nothing_is_claimed_of_a_copy_that_was_made_anew() {

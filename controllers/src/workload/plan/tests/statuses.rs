@@ -1,0 +1,208 @@
+//! What a Workload says of itself.
+
+use api::condition::{Condition, MESSAGE_MAX};
+
+use super::*;
+use crate::workload::plan::status::reason;
+
+#[test]
+fn a_refusal_is_shown_with_its_placement() {
+    let workload = workload(&[("us", &["DFW"]), ("eu", &["LHR"])]);
+    let deployments = executed(&workload, &plan_for(&workload, &[]));
+    let available = ready(&deployments[0], true);
+    let refusals = Keys::from([("eu".to_owned(), "not allowed".to_owned())]);
+    let plan = plan_with(&workload, &shared([available]), &refusals);
+    let status = plan.status.unwrap();
+    let messages: Vec<_> = status
+        .placements
+        .iter()
+        .map(|placement| placement.conditions[0].message.as_str())
+        .collect();
+    assert_eq!(messages, ["web-us-dfw is available", "not allowed"]);
+}
+
+#[test]
+fn the_status_sums_and_names_the_first_cause() {
+    let workload = workload(&[("us", &["DFW"]), ("eu", &["LHR"])]);
+    let deployments = executed(&workload, &plan_for(&workload, &[]));
+    let with = |us: bool, eu: bool| {
+        let both = shared([ready(&deployments[0], us), ready(&deployments[1], eu)]);
+        plan_for(&workload, &both).status.unwrap()
+    };
+    let status = with(false, true);
+    assert_eq!(
+        (status.deployments, status.replicas, status.ready_replicas),
+        (2, 4, 2)
+    );
+    let reasons: Vec<_> = status
+        .placements
+        .iter()
+        .map(|p| p.conditions[0].reason.as_str())
+        .collect();
+    assert_eq!(reasons, [reason::NO_DEPLOYMENTS, reason::DEPLOYMENT_FOUND]);
+    assert_eq!(status.conditions[0].reason, reason::PLACEMENT_FOUND);
+    assert_eq!(status.conditions[0].observed_generation, Some(3));
+    let status = with(false, false);
+    assert_eq!(
+        status.conditions[0].message,
+        "placement us: web-us-dfw: Because: m"
+    );
+}
+
+#[test]
+fn what_cannot_be_told_is_unknown_for_the_first_cause_unless_something_is_available() {
+    use ConditionStatus::{False, True, Unknown};
+    let workload = workload(&[("us", &["DFW", "ORD"]), ("eu", &["LHR"])]);
+    let deployments = executed(&workload, &plan_for(&workload, &[]));
+    let (none, no_placement) = (reason::NO_DEPLOYMENTS, reason::NO_PLACEMENTS);
+    let (found, placement) = (reason::DEPLOYMENT_FOUND, reason::PLACEMENT_FOUND);
+    for (said, us, eu, all) in [
+        (
+            [False, False, False],
+            (False, none),
+            (False, none),
+            (False, no_placement),
+        ),
+        (
+            [False, Unknown, False],
+            (Unknown, "Cause1"),
+            (False, none),
+            (Unknown, "Cause1"),
+        ),
+        (
+            [Unknown, Unknown, False],
+            (Unknown, "Cause0"),
+            (False, none),
+            (Unknown, "Cause0"),
+        ),
+        (
+            [False, False, Unknown],
+            (False, none),
+            (Unknown, "Cause2"),
+            (Unknown, "Cause2"),
+        ),
+        (
+            [Unknown, True, Unknown],
+            (True, found),
+            (Unknown, "Cause2"),
+            (True, placement),
+        ),
+        (
+            [Unknown, False, True],
+            (Unknown, "Cause0"),
+            (True, found),
+            (True, placement),
+        ),
+    ] {
+        let deployments = deployments.iter().zip(said).enumerate();
+        let deployments =
+            deployments.map(|(index, (it, status))| saying(it, status, &format!("Cause{index}")));
+        let status = plan_for(&workload, &shared(deployments)).status.unwrap();
+        let of = |conditions: &[Condition]| (conditions[0].status, conditions[0].reason.clone());
+        let expected = |(status, reason): (_, &str)| (status, reason.to_owned());
+        assert_eq!(
+            of(&status.placements[0].conditions),
+            expected(us),
+            "{said:?}"
+        );
+        assert_eq!(
+            of(&status.placements[1].conditions),
+            expected(eu),
+            "{said:?}"
+        );
+        assert_eq!(of(&status.conditions), expected(all), "{said:?}");
+    }
+}
+
+#[test]
+fn a_long_cause_is_cut_to_what_a_condition_may_say() {
+    let workload = workload(&[("us", &["DFW"])]);
+    let deployment = executed(&workload, &plan_for(&workload, &[])).remove(0);
+    let mut deployment = ready(&deployment, false);
+    deployment.status.as_mut().unwrap().conditions[0].message = "ü".repeat(MESSAGE_MAX);
+    let status = plan_for(&workload, &shared([deployment])).status.unwrap();
+    for condition in [&status.conditions[0], &status.placements[0].conditions[0]] {
+        assert_eq!(condition.message.chars().count(), MESSAGE_MAX);
+    }
+}
+
+#[test]
+fn conditions_of_others_stay() {
+    let mut workload = workload(&[("us", &["DFW"])]);
+    let deployments = executed(&workload, &plan_for(&workload, &[]));
+    let others = condition("example.com/Billed", true, Some(1));
+    let mut former = plan_for(&workload, &deployments).status.unwrap();
+    former.replicas = 7;
+    former.conditions.insert(0, others.clone());
+    former.placements[0].conditions.push(others.clone());
+    workload.status = Some(former);
+    let status = plan_for(&workload, &deployments).status.unwrap();
+    assert_eq!(status.conditions[0], others);
+    assert_eq!(status.placements[0].conditions[1], others);
+}
+
+#[test]
+fn the_generation_is_observed_only_when_every_deployment_has_acted_on_it() {
+    let mut workload = workload(&[("us", &["DFW"])]);
+    let mut deployments = executed(&workload, &plan_for(&workload, &[]));
+    deployments[0] = Arc::new(ready(&deployments[0], true));
+    let observed = |workload: &Workload, deployments: &[Arc<WorkloadDeployment>]| {
+        let status = plan_for(workload, deployments)
+            .status
+            .or_else(|| workload.status.clone());
+        status.unwrap().conditions[0].observed_generation
+    };
+    assert_eq!(observed(&workload, &deployments), Some(3));
+    workload.status = plan_for(&workload, &deployments).status;
+    // A new generation that the deployment does not have yet, then one that its cells have not acted on.
+    workload.meta_mut().generation = Some(4);
+    workload.spec.placements[0].scale_settings.min_replicas = 5;
+    assert_eq!(observed(&workload, &deployments), Some(3));
+    let deployment = Arc::make_mut(&mut deployments[0]);
+    deployment.spec.scale_settings.min_replicas = 5;
+    deployment.meta_mut().generation = Some(6);
+    assert_eq!(observed(&workload, &deployments), Some(3));
+    Arc::make_mut(&mut deployments[0])
+        .status
+        .as_mut()
+        .unwrap()
+        .observed_generation = Some(6);
+    assert_eq!(observed(&workload, &deployments), Some(4));
+}
+
+#[test]
+fn placements_that_are_going_follow_the_others_sorted() {
+    let workload = workload(&[("us", &["DFW"])]);
+    let mut going: Vec<_> = ["zeta", "alpha"]
+        .iter()
+        .map(|name| deployment("default", name, "ORD", 1))
+        .collect();
+    going[0].spec.placement_name = "zeta".into();
+    going[1].spec.placement_name = "alpha".into();
+    let status = plan_for(&workload, &shared(going)).status.unwrap();
+    let names: Vec<_> = status
+        .placements
+        .iter()
+        .map(|placement| placement.name.as_str())
+        .collect();
+    assert_eq!(names, ["us", "alpha", "zeta"]);
+}
+
+#[test]
+fn the_gateway_is_anothers_to_write() {
+    let mut workload = workload(&[("us", &["DFW"])]);
+    let deployments = executed(&workload, &plan_for(&workload, &[]));
+    let gateway = json!({"addresses": [{"type": "IPAddress", "value": "192.0.2.1"}]});
+    workload.status = Some(WorkloadStatus {
+        gateway: Some(object(gateway)),
+        ..WorkloadStatus::default()
+    });
+    let status = plan_for(&workload, &deployments).status.unwrap();
+    assert_eq!(json!(status).get("gateway"), None);
+    // Beside it nothing is left to say.
+    workload.status = Some(WorkloadStatus {
+        gateway: workload.status.unwrap().gateway,
+        ..status
+    });
+    assert_eq!(plan_for(&workload, &deployments), Plan::default());
+}
