@@ -35,6 +35,8 @@ mod kubectl;
 mod lifetime;
 #[path = "federation/milo.rs"]
 mod milo;
+#[path = "federation/needs.rs"]
+mod needs;
 #[path = "federation/operations.rs"]
 mod operations;
 #[path = "federation/own_cluster.rs"]
@@ -203,6 +205,8 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared workloads::a_broken_image_is_replaced_by_a_good_one;
         Shared workloads::cities_that_differ_in_case_live_side_by_side;
         Shared workloads::a_city_code_that_is_no_label_is_reported;
+        Shared needs::a_city_is_named_while_it_is_not_offered_and_then_taken_up;
+        Shared needs::networks_that_do_not_exist_are_waited_for;
         Shared repair::a_hub_object_edited_by_hand;
         Shared repair::a_hub_object_deleted_by_hand;
         Shared repair::a_policy_deleted_by_hand;
@@ -262,6 +266,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Apart certificates::a_replica_that_does_not_lead_waits_for_who_does;
         Alone policies::a_policy_that_stays_terminating;
         Alone settled::writes_nothing;
+        Alone needs::what_runs_stays_where_its_city_is_offered_no_more;
         Alone restart::a_kill_on_the_way_converges_to_the_same_state;
         Alone restart::sigterm_ends_in_order;
         Apart lifetime::nothing_outlives_a_killed_process;

@@ -10,6 +10,9 @@ use kube::{Resource, ResourceExt};
 /// A Namespace, of which only the metadata are read.
 pub(crate) type Namespace = PartialObjectMeta<k8s_openapi::api::core::v1::Namespace>;
 
+/// A Network, of which only the metadata are read.
+pub(crate) type Network = PartialObjectMeta<api::networking::Network>;
+
 /// Labels or annotations, by key.
 pub(crate) type Keys = BTreeMap<String, String>;
 

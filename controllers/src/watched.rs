@@ -11,15 +11,21 @@ use planes::cache::Index;
 
 use crate::ReconcileError;
 use crate::cells::Cells;
-use crate::objects::Namespace;
+use crate::objects::{Namespace, Network};
 use crate::policy::Reservations;
 
 /// One project's API server and what is watched there.
 pub(crate) struct Project {
     pub(crate) client: Client,
+    /// Knows the cities in which the project may run.
+    pub(crate) locations: Arc<planes::projects::Project>,
     pub(crate) namespaces: Cache<Namespace>,
+    /// Not every project serves them.
+    pub(crate) networks: Cache<Network>,
     pub(crate) workloads: Cache<Workload>,
     pub(crate) deployments: Cache<WorkloadDeployment>,
+    /// By namespace and UID of their Workload.
+    pub(crate) deployments_of: Index<WorkloadDeployment>,
     pub(crate) instances: Cache<Instance>,
 }
 

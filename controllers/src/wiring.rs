@@ -67,6 +67,7 @@ pub(crate) struct Watches {
     pace: Pace,
     following: Vec<BoxFuture<'static, ()>>,
     synced: Synced,
+    answered: Vec<watch::Receiver<Freshness>>,
 }
 
 impl Watches {
@@ -77,6 +78,7 @@ impl Watches {
             pace: pace.clone(),
             following: Vec::new(),
             synced: Synced::default(),
+            answered: Vec::new(),
         }
     }
 
@@ -87,14 +89,35 @@ impl Watches {
     {
         let synced = follower.cache().synced();
         self.synced.0.push((String::new(), synced));
+        self.begin(follower);
+    }
+
+    /// Watches all objects of a kind without which much can be done: where it cannot be listed nothing waits for it.
+    pub(crate) fn follow_if_served<K>(&mut self, follower: Follower<K>)
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
+        self.answered.push(follower.cache().freshness());
+        self.begin(follower);
+    }
+
+    fn begin<K>(&mut self, follower: Follower<K>)
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
         let (client, pace) = (self.client.clone(), self.pace.beside());
         self.following.push(follower.run(client, pace).boxed());
     }
 
-    /// Watches for ever. Once everything has been listed, `enter` is called; what it gives is kept to the end.
-    pub(crate) async fn run<T>(self, enter: impl FnOnce() -> T) {
+    /// Watches for ever. Once everything has been listed that can be, `enter` is called; what it gives is kept to the end.
+    pub(crate) async fn run<T>(mut self, enter: impl FnOnce() -> T) {
         let entered = async {
             self.synced.all().await;
+            for freshness in &mut self.answered {
+                let listed = freshness.wait_for(|freshness| *freshness != Freshness::Listing);
+                // Its follower does not end before this does.
+                let _ = listed.await;
+            }
             let _entered = enter();
             pending::<()>().await;
         };

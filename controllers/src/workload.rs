@@ -2,21 +2,23 @@
 
 mod plan;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use api::{Workload, WorkloadDeployment, WorkloadDeploymentSpec, finalizers, labels};
+use api::{ProjectName, Workload, WorkloadDeployment, WorkloadDeploymentSpec, finalizers, labels};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
-use planes::Outcome;
+use planes::{Cache, Outcome};
 use serde_json::{Value, json};
 
 use crate::error::FirstError;
 use crate::keys::ProjectKey;
-use crate::objects::{Keys, controller_reference, describe};
+use crate::objects::{Keys, Network, controller_reference, describe};
 use crate::watched::{Project, Projects};
 use crate::wiring::Controller;
 use crate::write::{Collection, Writer, merge_patch};
 use crate::{Clock, ReconcileError};
-use plan::{Desired, Observed, own_status, owner, plan};
+use plan::{Desired, Known, Lookup, Observed, own_status, owner, plan};
 
 /// The parts of a deployment's spec that the Workload alone writes; `replicas` is an autoscaler's.
 const OWN: [&str; 2] = ["/spec/scaleSettings", "/spec/template"];
@@ -37,17 +39,24 @@ impl Controller for WorkloadController {
             return Ok(Outcome::Gone);
         };
         let uid = workload.uid().unwrap_or_default();
-        let mut own = project.deployments.list(&key.namespace)?;
-        own.retain(|deployment| owner(deployment) == uid);
-        let deployment = |name: &str| project.deployments.get(&key.namespace, name);
+        let own = project.deployments_of.all(&of(&workload.metadata, &uid))?;
         // One that cannot be decoded has its name nevertheless.
-        let is_taken = |name: &str| !matches!(deployment(name), Ok(None));
-        let refusals = Keys::new();
+        let is_taken =
+            |name: &str| !matches!(project.deployments.get(&key.namespace, name), Ok(None));
+        let cities = project
+            .locations
+            .cities()
+            .map_err(|error| error.to_string());
+        let offers = |city: &str| cities.as_ref().is_ok_and(|cities| cities.contains(city));
+        let networks = listed(&key.project, &project.networks);
+        let exists = |name: &str| !matches!(project.networks.get(&key.namespace, name), Ok(None));
         let observed = Observed {
             workload: &workload,
             own: &own,
             is_taken: &is_taken,
-            refusals: &refusals,
+            cities: known(&cities, &offers),
+            networks: known(&networks, &exists),
+            refusals: &Keys::new(),
             now: (self.clock)(),
         };
         self.execute(&project, &observed).await?;
@@ -136,6 +145,66 @@ impl WorkloadController {
     }
 }
 
+/// Whether it is known which Networks there are; else why not, for the eyes of a user.
+fn listed(project: &ProjectName, networks: &Cache<Network>) -> Result<(), String> {
+    let freshness = networks.freshness();
+    let freshness = freshness.borrow();
+    match freshness.problem() {
+        _ if freshness.is_current() => Ok(()),
+        Some(problem) => Err(format!(
+            "Networks of project {project} cannot be listed: {problem}"
+        )),
+        None => Err(format!(
+            "Networks of project {project} have not been listed yet"
+        )),
+    }
+}
+
+fn known<'a, T>(listed: &'a Result<T, String>, lookup: Lookup<'a>) -> Known<'a> {
+    match listed {
+        Ok(_) => Ok(lookup),
+        Err(problem) => Err(problem),
+    }
+}
+
+/// The Workload that a deployment belongs to, as [`of`] has it.
+pub(crate) fn workload_of(deployment: &WorkloadDeployment) -> Vec<String> {
+    let owner = Some(owner(deployment)).filter(|uid| !uid.is_empty());
+    let of = owner.map(|uid| of(&deployment.metadata, uid));
+    of.into_iter().collect()
+}
+
+/// The Workload that a deployment which cannot be decoded belongs to, as [`of`] has it.
+pub(crate) fn workload_of_undecodable(deployment: &ObjectMeta) -> Vec<String> {
+    let owners = deployment.owner_references.as_deref().unwrap_or_default();
+    let owner = owners.iter().find(|owner| owner.controller == Some(true));
+    let labels = deployment.labels.as_ref();
+    let label = labels.and_then(|labels| labels.get(labels::WORKLOAD_UID));
+    let owner = owner.map(|owner| &owner.uid).or(label);
+    let owner = owner.filter(|uid| !uid.is_empty());
+    owner.map(|uid| of(deployment, uid)).into_iter().collect()
+}
+
+/// The namespace of an object, and something there.
+fn of(object: &ObjectMeta, there: &str) -> String {
+    let namespace = object.namespace.as_deref().unwrap_or_default();
+    format!("{namespace}/{there}")
+}
+
+/// The Networks of a Workload, as [`network_key`] has them. The namespace of a reference does not count (compute.md 2.1).
+pub(crate) fn networks_of(workload: &Workload) -> Vec<String> {
+    let interfaces = workload.spec.template.spec.network_interfaces.iter();
+    let networks: BTreeSet<_> = interfaces
+        .map(|interface| of(&workload.metadata, &interface.network.name))
+        .collect();
+    networks.into_iter().collect()
+}
+
+/// Namespace and name of a Network.
+pub(crate) fn network_key(network: &ObjectMeta) -> String {
+    of(network, network.name.as_deref().unwrap_or_default())
+}
+
 fn body(workload: &Workload, desired: &Desired) -> Value {
     json!({
         "apiVersion": api::API_VERSION,
@@ -148,4 +217,45 @@ fn body(workload: &Workload, desired: &Desired) -> Value {
         },
         "spec": desired.spec,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fixtures::{deployment, object, workload};
+
+    #[test]
+    fn a_deployment_that_cannot_be_decoded_is_its_controllers_and_else_its_labels() {
+        let of = |metadata: Value| workload_of_undecodable(&object(metadata));
+        let labels = json!({"compute.datumapis.com/workload-uid": "labelled"});
+        for (controller, expected) in [(true, "default/workload-uid"), (false, "default/labelled")]
+        {
+            let mut reference = json!(controller_reference(&workload(&[])));
+            reference["controller"] = json!(controller);
+            let metadata =
+                json!({"namespace": "default", "labels": labels, "ownerReferences": [reference]});
+            assert_eq!(of(metadata), [expected]);
+        }
+        assert_eq!(of(json!({})), [""; 0]);
+    }
+
+    #[test]
+    fn no_deployment_is_found_without_a_uid() {
+        let mut deployment = deployment("default", "web", "DFW", 1);
+        assert_eq!(workload_of(&deployment), ["default/workload-uid"]);
+        deployment.spec.workload_ref.uid = String::new();
+        assert_eq!(workload_of(&deployment), [""; 0]);
+    }
+
+    #[test]
+    fn a_workload_is_found_by_each_of_its_networks_in_its_own_namespace() {
+        let mut workload = workload(&[]);
+        let interfaces = &mut workload.spec.template.spec.network_interfaces;
+        interfaces[0].network.namespace = Some("elsewhere".to_owned());
+        interfaces.extend(interfaces.clone());
+        let network = json!({"namespace": "default", "name": "default"});
+        assert_eq!(networks_of(&workload), [network_key(&object(network))]);
+    }
 }

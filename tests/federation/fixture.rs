@@ -11,7 +11,9 @@ use harness::peers::Peers;
 use harness::{CellConfig, Config, Federation, networking, wait};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
+};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
@@ -138,6 +140,13 @@ impl<'f> Space<'f> {
         placements: &[(&str, &[&str], i32)],
     ) -> anyhow::Result<Workload> {
         create(&self.in_project(), workload(name, placements)).await
+    }
+
+    /// Deletes a Workload and waits until it is gone.
+    pub(crate) async fn delete_workload(&self, name: &str) -> anyhow::Result<()> {
+        let workloads = self.in_project::<Workload>();
+        workloads.delete(name, &DeleteParams::default()).await?;
+        wait::gone(&workloads, name, WITHIN).await
     }
 
     /// Waits until a Workload is available with this many instances, all of them ready and current.

@@ -6,7 +6,7 @@ use anyhow::ensure;
 use api::karmada::PropagationPolicy;
 use api::{Instance, Workload, WorkloadDeployment, condition};
 use futures::StreamExt;
-use harness::{Federation, provider, wait};
+use harness::{Federation, networking, provider, wait};
 use kube::api::{DeleteParams, ListParams};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, watcher};
@@ -66,6 +66,7 @@ pub(crate) async fn several_placements(federation: &Federation) -> anyhow::Resul
 
 pub(crate) async fn a_city_without_a_cell(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "no-cell").await?;
+    networking::offer_city(&federation.project().client(), "lhr", "LHR").await?;
     space
         .create_workload("web", &[("nowhere", &["LHR"], 1), ("us", &["DFW"], 1)])
         .await?;
@@ -267,6 +268,7 @@ pub(crate) async fn cities_that_differ_in_case_live_side_by_side(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let space = Space::create(federation, "case").await?;
+    networking::offer_city(&federation.project().client(), "lower-dfw", "dfw").await?;
     space
         .create_workload("web", &[("us", &["DFW", "dfw"], 1)])
         .await?;
@@ -312,6 +314,7 @@ pub(crate) async fn a_city_code_that_is_no_label_is_reported(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let space = Space::create(federation, "city").await?;
+    networking::offer_city(&federation.project().client(), "new-york", "New York").await?;
     space
         .create_workload("web", &[("us", &["New York"], 1)])
         .await?;

@@ -1,6 +1,7 @@
 //! What the controllers of the management plane hear of in a project.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::{HubNamespace, Instance, ProjectName, Workload, WorkloadDeployment, annotations};
 use futures::FutureExt;
@@ -8,16 +9,21 @@ use futures::future::BoxFuture;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use planes::cache::Follower;
 use planes::projects::Attendant;
+use tokio::time::timeout;
 
 use super::hub::{add_all_of, add_instances_of};
 use super::{Management, Queues};
 use crate::keys::{HubKey, ProjectKey};
-use crate::objects::{Namespace, controller_name};
+use crate::objects::{Namespace, Network, controller_name};
 use crate::watched::{Project, Projects};
 use crate::wiring::{Watches, each_version};
+use crate::workload::{network_key, networks_of, workload_of, workload_of_undecodable};
 
 /// How all projects together are named in metrics: there may be thousands.
 const PROJECTS: &str = "projects";
+
+/// For how long a watch may fail before Workloads say so: one that broke off is mostly back at once.
+const INTERRUPTION: Duration = Duration::from_secs(3);
 
 impl Attendant for Management {
     fn attend(&self, project: Arc<planes::projects::Project>) -> BoxFuture<'static, ()> {
@@ -28,7 +34,7 @@ impl Attendant for Management {
             Arc::clone(&self.hub),
             self.queues.clone(),
         );
-        let locations = follow_locations(project, Arc::clone(&plane), queues.clone());
+        let needs = follow_needs(Arc::clone(&plane), queues.clone());
         let enter = move || {
             projects.enter(name.clone(), Arc::clone(&plane));
             // What came before was no one's.
@@ -42,7 +48,7 @@ impl Attendant for Management {
             }
         };
         async move {
-            tokio::join!(watches.run(enter), locations);
+            tokio::join!(watches.run(enter), needs);
         }
         .boxed()
     }
@@ -65,15 +71,31 @@ impl Drop for Entered {
     }
 }
 
-/// Workloads are placed anew where other cities are offered, and what could not be written is tried again where the API
-/// server answers again.
-async fn follow_locations(
-    project: Arc<planes::projects::Project>,
-    plane: Arc<Project>,
-    queues: Queues,
-) {
+/// Workloads are placed anew where other cities are offered, or where it is known again which cities and Networks there are,
+/// and what could not be written is tried again where the API server answers again.
+async fn follow_needs(plane: Arc<Project>, queues: Queues) {
+    let project = &plane.locations;
+    let change = || {
+        let cities = project.cities_change();
+        let mut networks = plane.networks.freshness();
+        networks.mark_unchanged();
+        Box::pin(async move {
+            // Neither ends before the project does.
+            tokio::select! {
+                () = cities => {}
+                _ = networks.changed() => {}
+            }
+        })
+    };
+    let mut next = change();
     loop {
-        project.cities_change().await;
+        next.await;
+        // What changes from now on is another change.
+        next = change();
+        let is_known = project.cities().is_ok() && plane.networks.freshness().borrow().is_current();
+        if !is_known && timeout(INTERRUPTION, &mut next).await.is_ok() {
+            next = change();
+        }
         queues.release(project.name());
         queues.add_workloads_of(project.name(), &plane);
     }
@@ -81,7 +103,7 @@ async fn follow_locations(
 
 impl Management {
     /// What is watched of a project, and where it is kept.
-    fn follow(&self, project: &planes::projects::Project) -> (Watches, Project) {
+    fn follow(&self, project: &Arc<planes::projects::Project>) -> (Watches, Project) {
         let (name, client) = (project.name(), project.client());
         let (hub, queues, metrics) = (&self.hub, &self.queues, &self.metrics);
         let named = format!("project/{name}");
@@ -89,6 +111,7 @@ impl Management {
         let mut deployments = Follower::<WorkloadDeployment>::of_many(&named, PROJECTS, metrics);
         let mut namespaces = Follower::<Namespace>::of_many(&named, PROJECTS, metrics);
         let mut instances = Follower::<Instance>::of_many(&named, PROJECTS, metrics);
+        let mut networks = Follower::<Network>::of_many(&named, PROJECTS, metrics);
 
         workloads.on_change({
             let (name, queue) = (name.clone(), queues.workload.clone());
@@ -133,11 +156,28 @@ impl Management {
                 }
             })
         });
+        networks.on_change({
+            let (name, queue) = (name.clone(), queues.workload.clone());
+            let workloads_on = workloads.index(networks_of);
+            move |change| {
+                // What becomes of one that exists is of no interest.
+                if change.former.is_some() != change.current.is_some() {
+                    for network in change.versions() {
+                        for (namespace, workload) in workloads_on.keys(&network_key(network)) {
+                            queue.add(ProjectKey::new(&name, &namespace, &workload));
+                        }
+                    }
+                }
+            }
+        });
         let plane = Project {
             client: client.clone(),
+            locations: Arc::clone(project),
             namespaces: namespaces.cache(),
+            networks: networks.cache(),
             workloads: workloads.cache(),
             deployments: deployments.cache(),
+            deployments_of: deployments.index_all(workload_of, workload_of_undecodable),
             instances: instances.cache(),
         };
         let mut watches = Watches::new(client, &project.pace());
@@ -145,6 +185,7 @@ impl Management {
         watches.follow(workloads);
         watches.follow(deployments);
         watches.follow(instances);
+        watches.follow_if_served(networks);
         (watches, plane)
     }
 }

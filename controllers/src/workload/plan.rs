@@ -1,8 +1,8 @@
 //! What a Workload needs: its deployments and its status.
 
+mod needs;
 mod status;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::workload::WorkloadPlacement;
@@ -15,6 +15,7 @@ use kube::ResourceExt;
 
 use crate::names;
 use crate::objects::{Keys, controller_uid, covers, has_finalizer, is_terminating};
+use needs::{Gap, Needs, Obstacle};
 use status::status;
 
 /// How many of its derived names a deployment is known by whose spec was edited. Hardly ever is more than the first taken.
@@ -22,6 +23,9 @@ const KNOWN_NAMES: usize = 4;
 
 /// Whether something of this name is there.
 pub(super) type Lookup<'a> = &'a (dyn Fn(&str) -> bool + Sync);
+
+/// Whether something of this name is there, or, for the eyes of a user, why that is not known.
+pub(super) type Known<'a> = Result<Lookup<'a>, &'a str>;
 
 /// What the controller sees.
 #[derive(Clone, Copy)]
@@ -31,6 +35,10 @@ pub(super) struct Observed<'a> {
     pub(super) own: &'a [Arc<WorkloadDeployment>],
     /// Whether a deployment in the Workload's namespace has this name, whosoever's it is.
     pub(super) is_taken: Lookup<'a>,
+    /// Whether the project holds a usable LocationBinding of a city.
+    pub(super) cities: Known<'a>,
+    /// Whether there is a Network of a name in the Workload's namespace.
+    pub(super) networks: Known<'a>,
     /// What the API server said to the deployments of a placement that it refused just now, by placement.
     pub(super) refusals: &'a Keys,
     pub(super) now: Timestamp,
@@ -63,17 +71,14 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
         return finalize(workload, own);
     }
     let uid = workload.uid().unwrap_or_default();
-    let desired = desired(observed);
-    let names: BTreeSet<_> = desired
-        .iter()
-        .map(|desired| desired.name.as_str())
-        .collect();
-    let delete: Vec<_> = own
-        .iter()
-        .filter(|deployment| !names.contains(deployment.name_any().as_str()))
-        .filter(|deployment| !is_terminating(deployment.as_ref()))
-        .cloned()
-        .collect();
+    let needs = Needs::new(observed);
+    let (mut desired, gaps) = desired(observed, &needs);
+    let is_wanted = |deployment: &WorkloadDeployment| {
+        let name = deployment.name_any();
+        desired.iter().any(|desired| desired.name == name)
+    };
+    let mut delete = own.to_vec();
+    delete.retain(|deployment| !is_wanted(deployment) && !is_terminating(deployment.as_ref()));
     // One that is terminating is waited for: its successor can only be made when it is gone.
     let is_as = |desired: &Desired| {
         let existing = desired.existing.as_deref();
@@ -81,17 +86,22 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
             is_terminating(existing) || is_as_desired(existing, desired, &uid)
         })
     };
+    // A city that is not offered has been acted on: there is nothing to do.
     let in_step = own.len() == desired.len()
         && desired.iter().all(is_as)
-        && own.iter().all(|deployment| is_current(deployment));
-    let status = status(observed, in_step);
+        && own.iter().all(|deployment| is_current(deployment))
+        && gaps.iter().all(|gap| gap.obstacle == Obstacle::NotOffered);
+    let status = status(observed, &needs, &gaps, in_step);
+    desired.retain(|desired| !is_as(desired));
+    // What runs could not follow a template whose Networks do not exist.
+    if needs.missing_networks().is_some() || needs.was_missing() {
+        delete.clear();
+        desired.clear();
+    }
     Plan {
         add_finalizer: !has_finalizer(workload, finalizers::WORKLOAD_CONTROLLER),
         delete,
-        apply: desired
-            .into_iter()
-            .filter(|desired| !is_as(desired))
-            .collect(),
+        apply: desired,
         status: (own_status(workload).as_ref() != Some(&status)).then_some(status),
         remove_finalizer: false,
     }
@@ -127,8 +137,9 @@ fn finalize(workload: &Workload, own: &[Arc<WorkloadDeployment>]) -> Plan {
     }
 }
 
-/// A deployment per placement and city, in the order of the Workload.
-fn desired(observed: &Observed<'_>) -> Vec<Desired> {
+/// A deployment per placement and city, in the order of the Workload, and the cities that get none now. One that exists is
+/// wanted whatever has become of what it needed.
+fn desired<'a>(observed: &Observed<'a>, needs: &Needs<'_>) -> (Vec<Desired>, Vec<Gap<'a>>) {
     let Observed {
         workload,
         own,
@@ -139,20 +150,22 @@ fn desired(observed: &Observed<'_>) -> Vec<Desired> {
         name: workload.name_any(),
         uid: workload.uid().unwrap_or_default(),
     };
-    let mut pairs: Vec<(&WorkloadPlacement, &String)> = Vec::new();
-    for placement in &workload.spec.placements {
-        for city in &placement.city_codes {
-            if pairs
-                .iter()
-                .all(|(other, of)| (&other.name, *of) != (&placement.name, city))
-            {
-                pairs.push((placement, city));
-            }
-        }
-    }
+    let pairs = pairs(workload);
     let existing = existing(&workload_ref, &pairs, own);
     let mut desired: Vec<Desired> = Vec::new();
+    let mut gaps = Vec::new();
     for ((placement, city), existing) in pairs.into_iter().zip(existing) {
+        if existing.is_none()
+            && let Some(obstacle) = needs.obstacle(city)
+        {
+            let placement = &placement.name;
+            gaps.push(Gap {
+                placement,
+                city,
+                obstacle,
+            });
+            continue;
+        }
         let name = match existing {
             Some(existing) => existing.name_any(),
             // A name that is in use stays with whom it belongs to.
@@ -184,7 +197,23 @@ fn desired(observed: &Observed<'_>) -> Vec<Desired> {
             },
         });
     }
-    desired
+    (desired, gaps)
+}
+
+/// Each placement with each of its cities, once.
+fn pairs(workload: &Workload) -> Vec<(&WorkloadPlacement, &String)> {
+    let mut pairs: Vec<(&WorkloadPlacement, &String)> = Vec::new();
+    for placement in &workload.spec.placements {
+        for city in &placement.city_codes {
+            if pairs
+                .iter()
+                .all(|(other, of)| (&other.name, *of) != (&placement.name, city))
+            {
+                pairs.push((placement, city));
+            }
+        }
+    }
+    pairs
 }
 
 /// The deployment of each placement and city, where there is one. What it says it is for decides; one whose spec was

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::Observed;
+use super::needs::{Gap, NETWORK_NOT_FOUND, Needs, describe};
 
 /// Why a placement or a Workload is available (compute.md 1.1).
 pub(super) mod reason {
@@ -21,7 +22,12 @@ pub(super) mod reason {
 /// Sums over all deployments, with one entry per placement: those of the spec in its order, then those that are going.
 /// `in_step` says that the deployments are as the Workload's current generation wants them and have acted on it. What is
 /// another's, the gateway, is left out.
-pub(super) fn status(observed: &Observed<'_>, in_step: bool) -> WorkloadStatus {
+pub(super) fn status(
+    observed: &Observed<'_>,
+    needs: &Needs<'_>,
+    gaps: &[Gap<'_>],
+    in_step: bool,
+) -> WorkloadStatus {
     let Observed {
         workload,
         own,
@@ -59,16 +65,28 @@ pub(super) fn status(observed: &Observed<'_>, in_step: bool) -> WorkloadStatus {
             let mut conditions = former
                 .map(|former| former.conditions.clone())
                 .unwrap_or_default();
-            let available = placement_available(&deployments, refusals.get(name), now)
-                .observed(generation(&conditions));
+            let problems = [refusals.get(name).cloned(), describe(gaps, name)];
+            let available =
+                placement_available(&deployments, problems, now).observed(generation(&conditions));
             condition::set(&mut conditions, available);
             placement_status(name, &deployments, conditions)
         })
         .collect();
 
     let mut conditions = former.conditions;
-    let available = workload_available(&placements, now).observed(generation(&conditions));
-    condition::set(&mut conditions, available);
+    // While it is not known which Networks there are, what was said of them stands.
+    if !needs.was_missing() {
+        let generation = generation(&conditions);
+        let available = match needs.missing_networks() {
+            Some(missing) => {
+                let (status, reason) = (ConditionStatus::False, NETWORK_NOT_FOUND);
+                available(status, reason, [Some(missing)], now)
+                    .observed(workload.metadata.generation)
+            }
+            None => workload_available(&placements, now).observed(generation),
+        };
+        condition::set(&mut conditions, available);
+    }
     let sum = |counter: fn(&WorkloadPlacementStatus) -> i32| {
         placements.iter().fold(0_i32, |sum, placement| {
             sum.saturating_add(counter(placement))
@@ -108,10 +126,11 @@ fn placement_status(
     }
 }
 
-/// True where a deployment is available, else Unknown where one cannot tell, for its reason, else False.
+/// True where a deployment is available, else Unknown where one cannot tell, for its reason, else False. `problems` are a
+/// refusal, and the cities that have no deployment.
 fn placement_available(
     deployments: &[&WorkloadDeployment],
-    refusal: Option<&String>,
+    problems: [Option<String>; 2],
     now: Timestamp,
 ) -> Condition {
     let first = |status| {
@@ -121,24 +140,24 @@ fn placement_available(
         });
         said.next()
     };
-    let refusal = refusal.cloned();
+    let [refusal, gaps] = problems;
     if let Some((deployment, _)) = first(ConditionStatus::True) {
         let message = Some(format!("{} is available", deployment.name_any()));
-        let reason = reason::DEPLOYMENT_FOUND;
-        return available(ConditionStatus::True, reason, [message, refusal], now);
+        let (status, reason) = (ConditionStatus::True, reason::DEPLOYMENT_FOUND);
+        return available(status, reason, [message, refusal, gaps], now);
     }
     if let Some((deployment, cause)) = first(ConditionStatus::Unknown) {
         let message = Some(unavailability(deployment));
         let (status, reason) = (ConditionStatus::Unknown, &cause.reason);
-        return available(status, reason, [message, refusal], now);
+        return available(status, reason, [message, refusal, gaps], now);
     }
-    let cause = match (&refusal, deployments.first()) {
-        (Some(_), _) => None,
-        (None, Some(deployment)) => Some(unavailability(deployment)),
-        (None, None) => Some("no deployment exists".to_owned()),
+    let cause = match deployments.first() {
+        Some(deployment) => refusal.or_else(|| Some(unavailability(deployment))),
+        None if refusal.is_none() && gaps.is_none() => Some("no deployment exists".to_owned()),
+        None => refusal,
     };
     let (status, reason) = (ConditionStatus::False, reason::NO_DEPLOYMENTS);
-    available(status, reason, [refusal, cause], now)
+    available(status, reason, [cause, gaps], now)
 }
 
 fn condition_of(deployment: &WorkloadDeployment) -> Option<&Condition> {

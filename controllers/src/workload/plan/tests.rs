@@ -1,4 +1,7 @@
+mod needs;
 mod statuses;
+
+use std::collections::BTreeSet;
 
 use api::WorkloadDeploymentStatus;
 use api::condition::ConditionStatus;
@@ -9,28 +12,54 @@ use super::*;
 use crate::fixtures::{condition, deployment, now, object, shared, terminating, workload};
 use crate::objects::controller_reference;
 
-fn plan_for(workload: &Workload, deployments: &[Arc<WorkloadDeployment>]) -> Plan {
-    plan_with(workload, deployments, &Keys::new())
+/// What the tests see, where nothing that a Workload needs is missing.
+struct World {
+    cities: Result<Vec<&'static str>, &'static str>,
+    networks: Result<Vec<&'static str>, &'static str>,
+    refusals: Keys,
 }
 
-/// The plan where these are all deployments of the namespace.
-fn plan_with(
-    workload: &Workload,
-    deployments: &[Arc<WorkloadDeployment>],
-    refusals: &Keys,
-) -> Plan {
-    let uid = workload.uid().unwrap();
-    let own = deployments
-        .iter()
-        .filter(|deployment| owner(deployment) == uid);
-    let names: BTreeSet<_> = deployments.iter().map(|it| it.name_any()).collect();
-    plan(&Observed {
-        workload,
-        own: &own.cloned().collect::<Vec<_>>(),
-        is_taken: &|name| names.contains(name),
-        refusals,
-        now: now(),
-    })
+impl Default for World {
+    fn default() -> Self {
+        Self {
+            cities: Ok(vec!["DFW", "ORD", "LHR", "dfw", "New York"]),
+            networks: Ok(vec!["default"]),
+            refusals: Keys::new(),
+        }
+    }
+}
+
+impl World {
+    /// The plan where these are all deployments of the namespace.
+    fn plan(&self, workload: &Workload, deployments: &[Arc<WorkloadDeployment>]) -> Plan {
+        let uid = workload.uid().unwrap();
+        let mut own = deployments.to_vec();
+        own.retain(|deployment| owner(deployment) == uid);
+        let is_taken = |name: &str| deployments.iter().any(|other| other.name_any() == name);
+        let offers = |city: &str| self.cities.as_ref().unwrap().contains(&city);
+        let exists = |name: &str| self.networks.as_ref().unwrap().contains(&name);
+        plan(&Observed {
+            workload,
+            own: &own,
+            is_taken: &is_taken,
+            cities: self
+                .cities
+                .as_ref()
+                .map(|_| &offers as Lookup<'_>)
+                .map_err(|why| *why),
+            networks: self
+                .networks
+                .as_ref()
+                .map(|_| &exists as Lookup<'_>)
+                .map_err(|why| *why),
+            refusals: &self.refusals,
+            now: now(),
+        })
+    }
+}
+
+fn plan_for(workload: &Workload, deployments: &[Arc<WorkloadDeployment>]) -> Plan {
+    World::default().plan(workload, deployments)
 }
 
 fn names(plan: &Plan) -> Vec<&str> {

@@ -11,7 +11,11 @@ fn a_refusal_is_shown_with_its_placement() {
     let deployments = executed(&workload, &plan_for(&workload, &[]));
     let available = ready(&deployments[0], true);
     let refusals = Keys::from([("eu".to_owned(), "not allowed".to_owned())]);
-    let plan = plan_with(&workload, &shared([available]), &refusals);
+    let world = World {
+        refusals,
+        ..World::default()
+    };
+    let plan = world.plan(&workload, &shared([available]));
     let status = plan.status.unwrap();
     let messages: Vec<_> = status
         .placements
