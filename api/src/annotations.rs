@@ -12,3 +12,12 @@ pub const SSH_KEYS: &str = "compute.datumapis.com/ssh-keys";
 /// Name of the PropagationPolicy that has claimed an object of the hub. Written by Karmada on the object and on its binding, in the
 /// namespace of the policy.
 pub const POLICY_NAME: &str = "propagationpolicy.karmada.io/name";
+
+/// Why a hub Instance is not projected, in one word (P-10). The four are there together, for as long as it is so.
+pub const QUARANTINE_REASON: &str = "compute.datumapis.com/quarantine-reason";
+/// The same, with what names the objects at fault.
+pub const QUARANTINE_MESSAGE: &str = "compute.datumapis.com/quarantine-message";
+/// Hash of the labels that led there; with other labels it is another case.
+pub const QUARANTINE_FINGERPRINT: &str = "compute.datumapis.com/quarantine-fingerprint";
+/// Since when it is so.
+pub const QUARANTINE_TIME: &str = "compute.datumapis.com/quarantine-time";

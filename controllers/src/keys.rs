@@ -6,6 +6,8 @@ use api::{HubNamespace, ProjectName};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use planes::queue::Key;
 
+use crate::upstream::Upstream;
+
 /// An object of a project's API server.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ProjectKey {
@@ -44,6 +46,61 @@ impl Key for ProjectKey {
 impl fmt::Debug for ProjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}", self.project, self.namespace, self.name)
+    }
+}
+
+/// An Instance of the hub and its projection, which has the same name.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct InstanceKey {
+    /// Whose it is; nothing where its hub namespace does not say so.
+    pub(crate) project: Option<ProjectName>,
+    /// Of the project; where that is not known, of the hub.
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl InstanceKey {
+    /// The key of an Instance of which it is known whose it is.
+    pub(crate) fn of(upstream: &Upstream, name: &str) -> Self {
+        Self {
+            project: Some(upstream.project.clone()),
+            namespace: upstream.namespace.clone(),
+            name: name.to_owned(),
+        }
+    }
+
+    /// The key of an Instance in a hub namespace that does not say whose it is.
+    pub(crate) fn on_hub(namespace: &str, name: &str) -> Self {
+        Self {
+            project: None,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+}
+
+impl From<ProjectKey> for InstanceKey {
+    fn from(key: ProjectKey) -> Self {
+        Self {
+            project: Some(key.project),
+            namespace: key.namespace,
+            name: key.name,
+        }
+    }
+}
+
+impl Key for InstanceKey {
+    type Group = Option<ProjectName>;
+
+    fn group(&self) -> &Option<ProjectName> {
+        &self.project
+    }
+}
+
+impl fmt::Debug for InstanceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plane = self.project.as_ref().map_or("hub", ProjectName::as_str);
+        write!(f, "{plane}/{}/{}", self.namespace, self.name)
     }
 }
 

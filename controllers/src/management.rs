@@ -10,10 +10,11 @@ use planes::{Metrics, Queue, Tasks};
 use tokio_util::sync::CancellationToken;
 
 use crate::Clock;
+use crate::events::Events;
 use crate::federator::Federator;
-use crate::keys::{HubKey, ProjectKey};
+use crate::keys::{HubKey, InstanceKey, ProjectKey};
 use crate::policy::PolicyController;
-use crate::projector::Projector;
+use crate::projector::{Projector, Quarantine, Quarantined};
 use crate::watched::{Hub, Projects};
 use crate::wiring::{Controller, Synced, Wiring};
 use crate::workload::WorkloadController;
@@ -38,7 +39,7 @@ struct Queues {
     workload: Queue<ProjectKey>,
     federator: Queue<ProjectKey>,
     policy: Queue<HubKey>,
-    projector: Queue<ProjectKey>,
+    projector: Queue<InstanceKey>,
 }
 
 /// The controllers of the management plane, which work on projects as they come and go.
@@ -72,7 +73,8 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
     let followers = HubFollowers::new(&metrics);
     let hub = Arc::new(followers.hub(hub_client));
     let projects = Arc::new(Projects::default());
-    followers.follow(&mut wiring, &hub, &projects, &queues);
+    let quarantined = Quarantined::new(&metrics);
+    followers.follow(&mut wiring, &hub, &projects, &queues, &quarantined);
 
     let ready = wiring.ready_to_write(may_write);
     let writer = |controller| Writer::new(controller, &metrics);
@@ -99,6 +101,14 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
         projects: Arc::clone(&projects),
         hub: Arc::clone(&hub),
         writer: writer(Projector::NAME),
+        quarantine: Quarantine {
+            client: hub.client.clone(),
+            instances: hub.instances.clone(),
+            writer: writer(Projector::NAME),
+            events: Events::new(hub.client.clone(), Projector::NAME),
+            quarantined,
+        },
+        clock,
     };
     wiring.run(projector_workers, &ready, controller);
     let management = Management {

@@ -1,120 +1,218 @@
-//! Hub Instance → read-only Instance in the project (compute.md 2.3).
+//! Hub Instance → read-only Instance in the project (compute.md 2.3). Whose it is, the labels of its hub namespace say.
 
 mod plan;
+mod quarantine;
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::time::Duration;
 
-use api::identity::IdentityError;
 use api::{HubNamespace, Instance, WorkloadDeployment};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 use planes::Outcome;
 use serde_json::{Value, json};
-use tracing::warn;
 
-use crate::ReconcileError;
-use crate::keys::ProjectKey;
-use crate::objects::{deployment_name, owner_reference};
+use crate::keys::InstanceKey;
+use crate::objects::{Namespace, deployment_name, is_terminating, owner_reference};
 use crate::upstream::Upstream;
 use crate::watched::{Hub, Project, Projects};
 use crate::wiring::Controller;
 use crate::write::{Collection, Writer};
+use crate::{Clock, ReconcileError};
+use plan::verdict::{of_hub, without_deployment};
 use plan::{Desired, Observed, plan};
+pub(crate) use quarantine::{Quarantine, Quarantined};
 
 pub(crate) struct Projector {
     pub(crate) projects: Arc<Projects>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) writer: Writer,
+    pub(crate) quarantine: Quarantine,
+    pub(crate) clock: Clock,
 }
 
-/// The projection of a hub Instance with this metadata.
-///
-/// # Errors
-///
-/// When the Instance does not say whose it is; then it has none.
-pub(crate) fn projection_of(instance: &ObjectMeta) -> Result<ProjectKey, IdentityError> {
-    let Upstream { project, namespace } = Upstream::of(instance)?;
-    let name = instance.name.as_deref().unwrap_or_default();
-    Ok(ProjectKey::new(&project, &namespace, name))
-}
-
-/// Reports hub Instances that do not say whose they are, each once.
-#[derive(Default)]
-pub(crate) struct Unidentified(Mutex<HashSet<String>>);
-
-impl Unidentified {
-    pub(crate) fn report(&self, instance: &ObjectMeta, error: &IdentityError) {
-        let uid = instance.uid.clone().unwrap_or_default();
-        if self
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(uid)
-        {
-            let (namespace, name) = (instance.namespace.as_deref(), instance.name.as_deref());
-            warn!(namespace, name, %error, "hub Instance is not projected: it does not say whose it is");
-        }
-    }
+/// A hub Instance that says what it must, and the namespace that it is in.
+struct Sound {
+    namespace: Arc<Namespace>,
+    instance: Arc<Instance>,
 }
 
 impl Controller for Projector {
     const NAME: &'static str = "projector";
-    type Key = ProjectKey;
+    type Key = InstanceKey;
 
-    async fn reconcile(&self, key: ProjectKey) -> Result<Outcome, ReconcileError> {
-        let project = self.projects.get(&key.project)?;
-        let projection = project.instances.get(&key.namespace, &key.name)?;
-        let Some(namespace) = project.namespaces.get("", &key.namespace)? else {
-            return match projection {
-                None => Ok(Outcome::Gone),
-                Some(_) => Err(ReconcileError::NotYet {
-                    object: format!("Instance {key:?}"),
-                    missing: "its Namespace on the project plane".to_owned(),
-                }),
-            };
-        };
-        let hub_namespace =
-            HubNamespace::of_project_namespace(&namespace.uid().unwrap_or_default()).map_err(
-                ReconcileError::identity(format!("Namespace {}", key.namespace)),
-            )?;
-        let instance = self.hub.instances.get(hub_namespace.as_str(), &key.name)?;
-        let deployment = match instance
-            .as_ref()
-            .and_then(|instance| deployment_name(instance.meta()))
-        {
-            Some(name) => project.deployments.get(&key.namespace, name)?,
-            None => None,
-        };
-        let plan = plan(&Observed {
-            project: &key.project,
-            hub_namespace: &hub_namespace,
-            instance: instance.as_ref(),
-            deployment: deployment.as_ref(),
-            projection: projection.as_ref(),
-        });
-        let gone = instance.is_none() && projection.is_none();
-        if plan.delete {
-            self.prove_gone(&hub_namespace, &key.name).await?;
+    async fn reconcile(&self, key: InstanceKey) -> Result<Outcome, ReconcileError> {
+        let InstanceKey {
+            project,
+            namespace,
+            name,
+        } = key;
+        match project {
+            Some(project) => {
+                let upstream = Upstream { project, namespace };
+                self.reconcile_projection(&upstream, &name).await
+            }
+            None => self.reconcile_unidentified(&namespace, &name).await,
         }
-        self.execute(
-            &project,
-            &key,
-            instance.as_ref(),
-            deployment.as_ref(),
-            projection.as_ref(),
-            plan,
-        )
-        .await?;
-        Ok(if gone {
-            Outcome::Gone
-        } else {
-            Outcome::Settled
-        })
     }
 }
 
 impl Projector {
+    /// An Instance of the hub whose namespace does not say whose it is. Once it does, the Instance has another key.
+    async fn reconcile_unidentified(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Outcome, ReconcileError> {
+        let known = self.hub.namespaces.get("", namespace)?;
+        let instance = self.hub.instances.get(namespace, name)?;
+        let (Some(namespace), Some(instance)) = (known, instance) else {
+            return Ok(Outcome::Gone);
+        };
+        if Upstream::of(namespace.meta()).is_ok() {
+            return Ok(Outcome::Gone);
+        }
+        self.is_sound(&namespace, &instance).await?;
+        Ok(Outcome::Settled)
+    }
+
+    async fn reconcile_projection(
+        &self,
+        upstream: &Upstream,
+        name: &str,
+    ) -> Result<Outcome, ReconcileError> {
+        let on_hub = self.sound(upstream, name).await?;
+        let project = self.projects.get(&upstream.project)?;
+        let namespace = project.namespaces.get("", &upstream.namespace)?;
+        let hub_namespace = namespace
+            .map(|it| HubNamespace::of_project_namespace(&it.uid().unwrap_or_default()))
+            .transpose()
+            .map_err(ReconcileError::identity(format!("Namespace {upstream}")))?;
+        let (mut found, mut rest) = (None, None);
+        for sound in &on_hub {
+            // Of all hub namespaces that are labelled so, one is that of the project's Namespace.
+            let name = sound.namespace.name_any();
+            let is_its = hub_namespace
+                .as_ref()
+                .is_some_and(|its| its.as_str() == name);
+            let deployment = match deployment_name(sound.instance.meta()) {
+                Some(name) if is_its => project.deployments.get(&upstream.namespace, name)?,
+                _ => None,
+            };
+            let wait = self.miss(sound, deployment.is_none()).await?;
+            rest = rest.into_iter().chain(wait).min();
+            if is_its {
+                found = Some((&sound.instance, deployment));
+            }
+        }
+        // Where the Namespace is not there, its own event comes when it is.
+        let settled = match &hub_namespace {
+            Some(hub_namespace) => {
+                let (instance, deployment) = found.unzip();
+                let deployment = deployment.flatten();
+                let projection = project.instances.get(&upstream.namespace, name)?;
+                let observed = Observed {
+                    upstream,
+                    hub_namespace,
+                    instance,
+                    deployment: deployment.as_ref(),
+                    projection: projection.as_ref(),
+                };
+                self.project(&project, name, &observed).await?
+            }
+            None => Outcome::Settled,
+        };
+        Ok(rest.map_or(settled, Outcome::Again))
+    }
+
+    /// The Instances of this name on the hub that say what they must. The others are put into quarantine.
+    async fn sound(&self, upstream: &Upstream, name: &str) -> Result<Vec<Sound>, ReconcileError> {
+        let mut on_hub = Vec::new();
+        for namespace in self.hub.namespaces_for.get(&upstream.to_string()) {
+            if let Some(instance) = self.hub.instances.get(&namespace.name_any(), name)?
+                && self.is_sound(&namespace, &instance).await?
+            {
+                on_hub.push(Sound {
+                    namespace,
+                    instance,
+                });
+            }
+        }
+        Ok(on_hub)
+    }
+
+    /// Whether the Instance says what it must. One that goes is looked at no more (compute.md 2.3).
+    async fn is_sound(
+        &self,
+        namespace: &Namespace,
+        instance: &Instance,
+    ) -> Result<bool, ReconcileError> {
+        if is_terminating(instance) {
+            self.quarantine.forget(instance);
+            return Ok(false);
+        }
+        match of_hub(namespace.meta(), instance.meta()) {
+            Some(verdict) => {
+                let now = (self.clock)();
+                self.quarantine.hold(instance, &verdict, now).await?;
+                Ok(false)
+            }
+            None => Ok(true),
+        }
+    }
+
+    /// An Instance whose deployment is missing may wait for some time, which is returned; then it is put into quarantine.
+    async fn miss(
+        &self,
+        sound: &Sound,
+        is_missing: bool,
+    ) -> Result<Option<Duration>, ReconcileError> {
+        let Sound {
+            namespace,
+            instance,
+        } = sound;
+        if !is_missing {
+            self.quarantine.release(instance).await?;
+            self.quarantine.forget(instance);
+            return Ok(None);
+        }
+        let now = (self.clock)();
+        let since = self.quarantine.missed(instance, now);
+        match without_deployment(namespace.meta(), instance.meta(), since, now) {
+            Ok(verdict) => {
+                self.quarantine.hold(instance, &verdict, now).await?;
+                Ok(None)
+            }
+            Err(rest) => {
+                self.quarantine.release(instance).await?;
+                Ok(Some(rest))
+            }
+        }
+    }
+
+    async fn project(
+        &self,
+        project: &Project,
+        name: &str,
+        observed: &Observed<'_>,
+    ) -> Result<Outcome, ReconcileError> {
+        let namespace = observed.hub_namespace;
+        if observed.instance.is_none() {
+            if self.hub.instances.get(namespace.as_str(), name)?.is_some() {
+                // It goes, or is in quarantine, perhaps because its namespace says that it is another's.
+                return Ok(Outcome::Settled);
+            }
+            if observed.projection.is_none() {
+                return Ok(Outcome::Gone);
+            }
+        }
+        let plan = plan(observed);
+        if plan.delete {
+            self.prove_gone(namespace, name).await?;
+        }
+        self.execute(project, name, observed, plan).await?;
+        Ok(Outcome::Settled)
+    }
+
     /// Asks the hub itself: a cache may not have heard of an Instance yet.
     async fn prove_gone(&self, namespace: &HubNamespace, name: &str) -> Result<(), ReconcileError> {
         let instances = Collection::<Instance>::new(&self.hub.client, namespace.as_str(), None);
@@ -130,26 +228,20 @@ impl Projector {
     async fn execute(
         &self,
         project: &Project,
-        key: &ProjectKey,
-        instance: Option<&Arc<Instance>>,
-        deployment: Option<&Arc<WorkloadDeployment>>,
-        projection: Option<&Arc<Instance>>,
+        name: &str,
+        observed: &Observed<'_>,
         plan: plan::Plan,
     ) -> Result<(), ReconcileError> {
-        let instances = Collection::new(&project.client, &key.namespace, Some(&project.instances));
+        let namespace = &observed.upstream.namespace;
+        let instances = Collection::new(&project.client, namespace, Some(&project.instances));
+        let projection = observed.projection.map(AsRef::as_ref);
         if let (Some(desired), Some(instance), Some(deployment)) =
-            (plan.apply, instance, deployment)
+            (plan.apply, observed.instance, observed.deployment)
         {
-            let body = body(key, instance, deployment, &desired);
+            let body = body(namespace, name, instance, deployment, &desired);
             let as_wanted = |written: &Instance| written.spec == instance.spec;
             self.writer
-                .ensure(
-                    &instances,
-                    projection.map(AsRef::as_ref),
-                    &body,
-                    &["/spec"],
-                    as_wanted,
-                )
+                .ensure(&instances, projection, &body, &["/spec"], as_wanted)
                 .await?;
         }
         let Some(projection) = projection else {
@@ -157,18 +249,19 @@ impl Projector {
         };
         if let Some(status) = plan.status {
             self.writer
-                .apply_status(&instances, projection.as_ref(), json!(status))
+                .apply_status(&instances, projection, json!(status))
                 .await?;
         }
         if plan.delete {
-            self.writer.delete(&instances, projection.as_ref()).await?;
+            self.writer.delete(&instances, projection).await?;
         }
         Ok(())
     }
 }
 
 fn body(
-    key: &ProjectKey,
+    namespace: &str,
+    name: &str,
     instance: &Instance,
     deployment: &WorkloadDeployment,
     desired: &Desired,
@@ -177,8 +270,8 @@ fn body(
         "apiVersion": api::API_VERSION,
         "kind": "Instance",
         "metadata": {
-            "name": key.name,
-            "namespace": key.namespace,
+            "name": name,
+            "namespace": namespace,
             "labels": desired.labels,
             "annotations": desired.annotations,
             "ownerReferences": [owner_reference(deployment)],

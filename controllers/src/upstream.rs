@@ -1,5 +1,7 @@
 //! Which namespace of which project a hub object belongs to, as its labels say (compute.md 2.2).
 
+use std::fmt;
+
 use api::identity::IdentityError;
 use api::{ProjectName, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -45,6 +47,12 @@ impl Upstream {
         let namespace = read(metadata, labels::UPSTREAM_NAMESPACE);
         project(metadata).is_some_and(|project| project != self.project)
             || namespace.is_ok_and(|namespace| namespace != self.namespace)
+    }
+}
+
+impl fmt::Display for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.project, self.namespace)
     }
 }
 

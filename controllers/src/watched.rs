@@ -70,6 +70,10 @@ pub(crate) struct Hub {
     pub(crate) namespaces: Cache<Namespace>,
     /// By the project that their labels name.
     pub(crate) namespaces_of: Index<Namespace>,
+    /// By the namespace of a project that their labels name, as an [`Upstream`] is written.
+    ///
+    /// [`Upstream`]: crate::upstream::Upstream
+    pub(crate) namespaces_for: Index<Namespace>,
     pub(crate) deployments: Cache<WorkloadDeployment>,
     pub(crate) policies: Cache<PropagationPolicy>,
     pub(crate) reservations: Reservations,

@@ -30,6 +30,7 @@ pub struct Metrics {
     pub(crate) projects_engaged: Gauge,
     pub(crate) projects_failing: Gauge,
     unidentified_namespaces: Gauge,
+    quarantined_objects: Family<QuarantineLabels, Gauge>,
     writes: Family<WriteLabels, Counter>,
     propagation_seconds: Family<WriteLabels, Histogram>,
 }
@@ -58,6 +59,11 @@ pub(crate) struct CacheLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct QuarantineLabels {
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct WriteLabels {
     controller: &'static str,
     verb: &'static str,
@@ -79,6 +85,7 @@ impl Metrics {
             projects_engaged: Gauge::default(),
             projects_failing: Gauge::default(),
             unidentified_namespaces: Gauge::default(),
+            quarantined_objects: Family::default(),
             writes: Family::default(),
             propagation_seconds: Family::new_with_constructor(propagation),
         };
@@ -128,6 +135,11 @@ impl Metrics {
             metrics.unidentified_namespaces.clone(),
         );
         registry.register(
+            "quarantined_objects",
+            "Instances of the hub that are not projected until someone has put them right, by reason",
+            metrics.quarantined_objects.clone(),
+        );
+        registry.register(
             "writes",
             "Writes by controller, verb and kind",
             metrics.writes.clone(),
@@ -144,6 +156,14 @@ impl Metrics {
     pub fn unidentified_namespaces(&self, count: usize) {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         self.unidentified_namespaces.set(count);
+    }
+
+    /// Counts an Instance of the hub that is not projected for this reason.
+    pub fn quarantined_object(&self, reason: &'static str) -> Counted {
+        let gauge = self
+            .quarantined_objects
+            .get_or_create(&QuarantineLabels { reason });
+        Counted::new(&gauge)
     }
 
     /// Counts a write of a controller that has just been done. In a reconciliation of a work queue this is also how long it
@@ -173,7 +193,7 @@ where
 
 /// One thing that a gauge counts, for as long as it is there.
 #[derive(Debug)]
-pub(crate) struct Counted(Gauge);
+pub struct Counted(Gauge);
 
 impl Counted {
     pub(crate) fn new(gauge: &Gauge) -> Self {

@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use api::karmada::{PropagationPolicy, ResourceBinding};
 use api::{HubNamespace, Instance, ProjectName, WorkloadDeployment};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, Resource};
 use planes::Metrics;
 use planes::cache::Follower;
 
 use super::Queues;
 use crate::cells::CellFollowers;
-use crate::keys::{HubKey, ProjectKey};
+use crate::keys::{HubKey, InstanceKey, ProjectKey};
 use crate::objects::{Namespace, deployment_name};
 use crate::policy::{Reservations, claimed_for};
-use crate::projector::{Unidentified, projection_of};
+use crate::projector::Quarantined;
 use crate::unidentified::UnidentifiedNamespaces;
 use crate::upstream::{self, Upstream};
 use crate::watched::{Hub, Projects};
@@ -52,6 +53,7 @@ impl HubFollowers {
             client,
             namespaces: self.namespaces.cache(),
             namespaces_of: self.namespaces.index(project_of),
+            namespaces_for: self.namespaces.index(upstream_of),
             deployments: self.deployments.cache(),
             policies: self.policies.cache(),
             reservations: Reservations::default(),
@@ -68,6 +70,7 @@ impl HubFollowers {
         hub: &Arc<Hub>,
         projects: &Arc<Projects>,
         queues: &Queues,
+        quarantined: &Quarantined,
     ) {
         let unidentified = &self.unidentified;
         self.namespaces.on_change({
@@ -128,12 +131,33 @@ impl HubFollowers {
                 }
             }
         });
+        self.namespaces.on_change({
+            let (hub, queues) = (Arc::clone(hub), queues.clone());
+            move |change| {
+                let whose = |it: &ObjectMeta| Upstream::of(it).ok();
+                if change.former.and_then(whose) != change.current.and_then(whose) {
+                    // Also as those of whom they were before.
+                    for metadata in change.versions() {
+                        add_instances_in(&hub, &queues, metadata);
+                    }
+                }
+            }
+        });
         self.instances.on_change({
-            let (queue, unidentified) = (queues.projector.clone(), Unidentified::default());
-            each_version(move |metadata| match projection_of(metadata) {
-                Ok(key) => queue.add(key),
-                Err(error) => unidentified.report(metadata, &error),
-            })
+            let (hub, queue) = (Arc::clone(hub), queues.projector.clone());
+            let quarantined = quarantined.clone();
+            move |change| {
+                let uid = |it: &'_ ObjectMeta| it.uid.clone();
+                let former = change.former.and_then(uid);
+                if let Some(gone) = former
+                    && change.current.and_then(uid).as_ref() != Some(&gone)
+                {
+                    quarantined.forget(&gone);
+                }
+                for metadata in change.versions() {
+                    queue.add(instance_key(&hub, metadata));
+                }
+            }
         });
         let (bindings, federator) = (&mut self.bindings, &queues.federator);
         self.cells
@@ -187,11 +211,42 @@ pub(super) fn add_instances_of(
     deployment: &str,
 ) {
     let instances = hub.instances_of.get(&of(namespace.as_str(), deployment));
-    // One that does not say whose it is has been reported.
-    let keys = instances
-        .iter()
-        .filter_map(|it| projection_of(it.meta()).ok());
-    keys.for_each(|key| queues.projector.add(key));
+    for instance in instances {
+        queues.projector.add(instance_key(hub, instance.meta()));
+    }
+}
+
+/// Adds the Instances of the hub that are those of a namespace of a project.
+pub(super) fn add_instances_for(hub: &Hub, queues: &Queues, upstream: &Upstream) {
+    for namespace in hub.namespaces_for.get(&upstream.to_string()) {
+        add_instances_in(hub, queues, namespace.meta());
+    }
+}
+
+/// Adds the Instances of a hub namespace, as those of whom its labels name.
+fn add_instances_in(hub: &Hub, queues: &Queues, namespace: &ObjectMeta) {
+    for instance in hub
+        .instances
+        .metadata(namespace.name.as_deref().unwrap_or_default())
+    {
+        queues.projector.add(key_in(Some(namespace), &instance));
+    }
+}
+
+/// The key of an Instance of the hub.
+fn instance_key(hub: &Hub, instance: &ObjectMeta) -> InstanceKey {
+    // Of a namespace that is not known yet, the Namespace's own event comes.
+    let namespace = instance.namespace.as_deref().unwrap_or_default();
+    let namespace = hub.namespaces.get("", namespace).ok().flatten();
+    key_in(namespace.as_deref().map(Resource::meta), instance)
+}
+
+fn key_in(namespace: Option<&ObjectMeta>, instance: &ObjectMeta) -> InstanceKey {
+    let name = instance.name.as_deref().unwrap_or_default();
+    match namespace.map(Upstream::of) {
+        Some(Ok(upstream)) => InstanceKey::of(&upstream, name),
+        _ => InstanceKey::on_hub(instance.namespace.as_deref().unwrap_or_default(), name),
+    }
 }
 
 /// The deployment of an Instance, as `Hub::instances_of` has it.
@@ -214,6 +269,12 @@ fn project_of(namespace: &Namespace) -> Vec<String> {
         .collect()
 }
 
+/// The namespace of a project that a namespace is for, as `Hub::namespaces_for` has it.
+fn upstream_of(namespace: &Namespace) -> Vec<String> {
+    let upstream = Upstream::of(namespace.meta());
+    upstream.map(|it| it.to_string()).into_iter().collect()
+}
+
 /// Adds what is on the hub for a project.
 pub(super) fn add_all_of(hub: &Hub, queues: &Queues, project: &ProjectName) {
     for namespace in hub.namespaces_of.get(project.as_str()) {
@@ -227,15 +288,12 @@ pub(super) fn add_all_of(hub: &Hub, queues: &Queues, project: &ProjectName) {
                 queues.federator.add(key);
             }
         }
-        let instances = hub.instances.metadata(name);
-        let keys = instances.iter().filter_map(|it| projection_of(it).ok());
-        keys.for_each(|key| queues.projector.add(key));
+        add_instances_in(hub, queues, metadata);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
     use serde_json::json;
 
     use super::*;

@@ -11,10 +11,11 @@ use planes::cache::Follower;
 use planes::projects::Attendant;
 use tokio::time::timeout;
 
-use super::hub::{add_all_of, add_instances_of};
+use super::hub::{add_all_of, add_instances_for, add_instances_of};
 use super::{Management, Queues};
 use crate::keys::{HubKey, ProjectKey};
 use crate::objects::{Namespace, Network, controller_name};
+use crate::upstream::Upstream;
 use crate::watched::{Project, Projects};
 use crate::wiring::{Watches, each_version};
 use crate::workload::{network_key, networks_of, workload_of, workload_of_undecodable};
@@ -144,7 +145,30 @@ impl Management {
         });
         instances.on_change({
             let (name, queue) = (name.clone(), queues.projector.clone());
-            each_version(move |metadata| queue.add(ProjectKey::of(&name, metadata)))
+            each_version(move |metadata| queue.add(ProjectKey::of(&name, metadata).into()))
+        });
+        namespaces.on_change({
+            // So can Instances, on the hub and here.
+            let (name, queues) = (name.clone(), queues.clone());
+            let (hub, instances) = (Arc::clone(hub), instances.cache());
+            move |change| {
+                let uid = |it: &ObjectMeta| it.uid.clone();
+                if change.former.and_then(uid) == change.current.and_then(uid) {
+                    return;
+                }
+                for metadata in change.versions() {
+                    let upstream = Upstream {
+                        project: name.clone(),
+                        namespace: metadata.name.clone().unwrap_or_default(),
+                    };
+                    add_instances_for(&hub, &queues, &upstream);
+                    for instance in instances.metadata(&upstream.namespace) {
+                        queues
+                            .projector
+                            .add(ProjectKey::of(&name, &instance).into());
+                    }
+                }
+            }
         });
         namespaces.on_change({
             // A deployment can be seen before its Namespace is.
@@ -200,7 +224,7 @@ impl Queues {
         }
         for (namespace, object) in project.instances.keys() {
             self.projector
-                .add(ProjectKey::new(name, &namespace, &object));
+                .add(ProjectKey::new(name, &namespace, &object).into());
         }
     }
 
@@ -215,14 +239,14 @@ impl Queues {
         self.workload.forget(name);
         self.federator.forget(name);
         self.policy.forget(&Some(name.clone()));
-        self.projector.forget(name);
+        self.projector.forget(&Some(name.clone()));
     }
 
     fn release(&self, name: &ProjectName) {
         self.workload.release(name);
         self.federator.release(name);
         self.policy.release(&Some(name.clone()));
-        self.projector.release(name);
+        self.projector.release(&Some(name.clone()));
     }
 }
 

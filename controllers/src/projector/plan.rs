@@ -1,14 +1,15 @@
 //! What a hub Instance looks like in its project.
 
+pub(super) mod verdict;
+
 use std::sync::Arc;
 
-use api::{
-    HubNamespace, Instance, InstanceStatus, ProjectName, WorkloadDeployment, annotations, labels,
-};
-use kube::ResourceExt;
+use api::{HubNamespace, Instance, InstanceStatus, WorkloadDeployment, annotations, labels};
+use kube::{Resource, ResourceExt};
 
 use crate::generation::instance_status;
 use crate::objects::{Keys, covers, is_terminating, owner_reference};
+use crate::upstream::Upstream;
 
 /// Labels of a hub Instance that a projection has too.
 const COPIED_LABELS: [&str; 7] = [
@@ -23,7 +24,8 @@ const COPIED_LABELS: [&str; 7] = [
 
 /// What the controller sees.
 pub(super) struct Observed<'a> {
-    pub(super) project: &'a ProjectName,
+    /// Whose it is, as the labels of its hub namespace say: those of the Instance itself are not asked (I-15).
+    pub(super) upstream: &'a Upstream,
     pub(super) hub_namespace: &'a HubNamespace,
     /// The Instance on the hub.
     pub(super) instance: Option<&'a Arc<Instance>>,
@@ -56,8 +58,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
         ..
     } = *observed;
     let Some(instance) = instance else {
-        let ours =
-            projection.is_some_and(|projection| is_projection(projection, observed.hub_namespace));
+        let ours = projection.is_some_and(|projection| is_projection(projection, observed));
         return Plan {
             delete: ours && projection.is_some_and(|p| !is_terminating(p.as_ref())),
             ..Plan::default()
@@ -94,15 +95,21 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     }
 }
 
-/// Whether an Instance of the project was made by this controller, from this hub namespace.
-fn is_projection(projection: &Instance, hub_namespace: &HubNamespace) -> bool {
+/// Whether an Instance of the project is a projection from this hub namespace. The baseline's do not record that
+/// namespace: with them both labels must say whose they are.
+fn is_projection(projection: &Instance, observed: &Observed<'_>) -> bool {
     let from = projection
         .annotations()
         .get(annotations::FEDERATION_NAMESPACE);
-    from.map(String::as_str) == Some(hub_namespace.as_str())
-        && projection
-            .labels()
-            .contains_key(labels::UPSTREAM_CLUSTER_NAME)
+    match from {
+        Some(from) => {
+            from == observed.hub_namespace.as_str()
+                && projection
+                    .labels()
+                    .contains_key(labels::UPSTREAM_CLUSTER_NAME)
+        }
+        None => Upstream::of(projection.meta()).is_ok_and(|whose| whose == *observed.upstream),
+    }
 }
 
 fn desired(observed: &Observed<'_>, instance: &Instance) -> Desired {
@@ -110,20 +117,7 @@ fn desired(observed: &Observed<'_>, instance: &Instance) -> Desired {
         .iter()
         .filter_map(|key| Some(((*key).to_owned(), instance.labels().get(*key)?.clone())))
         .collect();
-    wanted.extend([
-        (
-            labels::UPSTREAM_CLUSTER_NAME.to_owned(),
-            observed.project.to_label(),
-        ),
-        (
-            labels::UPSTREAM_NAMESPACE.to_owned(),
-            instance
-                .labels()
-                .get(labels::UPSTREAM_NAMESPACE)
-                .cloned()
-                .unwrap_or_default(),
-        ),
-    ]);
+    wanted.extend(observed.upstream.labels());
     if let Some(uid) = observed.deployment.and_then(|deployment| deployment.uid()) {
         wanted.insert(labels::WORKLOAD_DEPLOYMENT_UID.to_owned(), uid);
     }

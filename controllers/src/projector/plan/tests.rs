@@ -1,4 +1,4 @@
-use kube::Resource;
+use api::ProjectName;
 use serde_json::json;
 
 use super::*;
@@ -12,7 +12,10 @@ fn plan_for(
     projection: Option<&Arc<Instance>>,
 ) -> Plan {
     plan(&Observed {
-        project: &ProjectName::new("single").unwrap(),
+        upstream: &Upstream {
+            project: ProjectName::new("single").unwrap(),
+            namespace: "default".into(),
+        },
         hub_namespace: &HubNamespace::new(HUB_NAMESPACE).unwrap(),
         instance,
         deployment,
@@ -64,6 +67,7 @@ fn a_projection_has_the_projects_identity_and_no_hub_bookkeeping() {
         desired.labels[labels::WORKLOAD_DEPLOYMENT_UID],
         "web-us-dfw-uid"
     );
+    assert_eq!(desired.labels[labels::UPSTREAM_NAMESPACE], "default");
     assert!(!desired.labels.keys().any(|key| key.contains("karmada")));
     assert_eq!(
         desired.annotations[annotations::FEDERATION_NAMESPACE],
@@ -120,4 +124,38 @@ fn a_projection_goes_with_its_hub_instance_and_others_do_not() {
     assert!(!plan_for(None, None, Some(&Arc::new(other))).delete);
     let bare = Arc::new(crate::fixtures::instance("default", "web-us-dfw-0"));
     assert!(!plan_for(None, None, Some(&bare)).delete);
+}
+
+#[test]
+fn a_projection_of_the_baseline_says_with_both_labels_whose_it_is() {
+    let deleted = |cluster: &str, namespace: &str| {
+        let mut projection = instance("default", "web-us-dfw-0");
+        projection.meta_mut().labels = Some(Keys::from([
+            (labels::UPSTREAM_CLUSTER_NAME.into(), cluster.into()),
+            (labels::UPSTREAM_NAMESPACE.into(), namespace.into()),
+        ]));
+        plan_for(None, None, Some(&Arc::new(projection))).delete
+    };
+    assert!(deleted("cluster-single", "default"));
+    assert!(deleted("cluster-_single", "default"));
+    assert!(!deleted("cluster-single", "other"));
+    assert!(!deleted("cluster-other", "default"));
+    assert!(!deleted("single", "default"));
+    assert!(!deleted("cluster-single", ""));
+}
+
+#[test]
+fn a_projection_is_labelled_as_its_hub_namespace_is_whatever_the_instance_says() {
+    let mut bare = on_hub().as_ref().clone();
+    for key in [labels::UPSTREAM_CLUSTER_NAME, labels::UPSTREAM_NAMESPACE] {
+        bare.labels_mut().remove(key);
+    }
+    let desired = plan_for(Some(&Arc::new(bare)), Some(&owner()), None)
+        .apply
+        .unwrap();
+    assert_eq!(
+        desired.labels[labels::UPSTREAM_CLUSTER_NAME],
+        "cluster-single"
+    );
+    assert_eq!(desired.labels[labels::UPSTREAM_NAMESPACE], "default");
 }

@@ -1,0 +1,212 @@
+//! Hub Instances that are not projected until someone has put them right: each is visible, and said once (P-10, I-14).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use api::Instance;
+use jiff::Timestamp;
+use kube::runtime::events::EventType;
+use kube::{Client, ResourceExt};
+use planes::metrics::Counted;
+use planes::{Cache, Metrics};
+use serde_json::{Value, json};
+use tracing::{error, warn};
+
+use super::plan::verdict::{ANNOTATIONS, Verdict, is_marked};
+use crate::ReconcileError;
+use crate::events::Events;
+use crate::objects::Keys;
+use crate::write::{Collection, Writer};
+
+/// The hub Instances that are in quarantine, or on the way there. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Quarantined {
+    metrics: Metrics,
+    /// By UID.
+    known: Arc<Mutex<BTreeMap<String, Known>>>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// When its deployment was first missed.
+    missed_since: Option<Timestamp>,
+    held: Option<Held>,
+}
+
+struct Held {
+    verdict: Verdict,
+    /// Whether the hub refuses to have it said.
+    refused: bool,
+    _counted: Counted,
+}
+
+impl Quarantined {
+    pub(crate) fn new(metrics: &Metrics) -> Self {
+        Self {
+            metrics: metrics.clone(),
+            known: Arc::default(),
+        }
+    }
+
+    /// The Instance with this UID is no more, or goes.
+    pub(crate) fn forget(&self, uid: &str) {
+        self.known().remove(uid);
+    }
+
+    /// Its deployment is missed now. Says since when that is so.
+    fn missed(&self, uid: &str, now: Timestamp) -> Timestamp {
+        let mut known = self.known();
+        let missed_since = &mut known.entry(uid.to_owned()).or_default().missed_since;
+        *missed_since.get_or_insert(now)
+    }
+
+    /// Says whether the hub has refused to have this said.
+    fn hold(&self, uid: &str, verdict: &Verdict) -> bool {
+        let mut known = self.known();
+        let held = &mut known.entry(uid.to_owned()).or_default().held;
+        match held {
+            Some(held) if held.verdict == *verdict => held.refused,
+            _ => {
+                let counted = self.metrics.quarantined_object(verdict.reason.as_str());
+                *held = Some(Held {
+                    verdict: verdict.clone(),
+                    refused: false,
+                    _counted: counted,
+                });
+                false
+            }
+        }
+    }
+
+    fn refused(&self, uid: &str) {
+        if let Some(held) = self
+            .known()
+            .get_mut(uid)
+            .and_then(|known| known.held.as_mut())
+        {
+            held.refused = true;
+        }
+    }
+
+    fn release(&self, uid: &str) {
+        if let Some(known) = self.known().get_mut(uid) {
+            known.held = None;
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Says on the hub what is in quarantine.
+pub(crate) struct Quarantine {
+    /// Of the hub.
+    pub(crate) client: Client,
+    pub(crate) instances: Cache<Instance>,
+    pub(crate) writer: Writer,
+    pub(crate) events: Events,
+    pub(crate) quarantined: Quarantined,
+}
+
+impl Quarantine {
+    /// An Instance is not projected. That is said once: neither again as long as nothing of it changes, nor by the next
+    /// process.
+    pub(super) async fn hold(
+        &self,
+        instance: &Instance,
+        verdict: &Verdict,
+        now: Timestamp,
+    ) -> Result<(), ReconcileError> {
+        let uid = instance.uid().unwrap_or_default();
+        let refused = self.quarantined.hold(&uid, verdict);
+        if refused || verdict.is_said_by(&instance.metadata) {
+            return Ok(());
+        }
+        let (namespace, name) = (instance.namespace(), instance.name_any());
+        let (reason, message) = (verdict.reason.as_str(), verdict.message.as_str());
+        match self.annotate(instance, &verdict.annotations(now)).await {
+            Ok(()) => {
+                error!(
+                    namespace,
+                    name, reason, message, "hub Instance is not projected"
+                );
+                self.events
+                    .publish(instance, EventType::Warning, reason, message)
+                    .await;
+                Ok(())
+            }
+            Err(problem) if problem.refusal().is_some() => {
+                self.quarantined.refused(&uid);
+                error!(namespace, name, reason, message, %problem, "hub Instance is not projected, and the hub does not let it say so");
+                Ok(())
+            }
+            Err(problem) => Err(problem),
+        }
+    }
+
+    /// What was said of an Instance, if anything was, is so no more.
+    pub(super) async fn release(&self, instance: &Instance) -> Result<(), ReconcileError> {
+        self.quarantined
+            .release(&instance.uid().unwrap_or_default());
+        if !is_marked(&instance.metadata) {
+            return Ok(());
+        }
+        match self.annotate(instance, &Keys::new()).await {
+            // It is tried again when the Instance is looked at again.
+            Err(problem) if problem.refusal().is_some() => {
+                let (namespace, name) = (instance.namespace(), instance.name_any());
+                warn!(namespace, name, %problem, "hub Instance still says that it is not projected");
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
+    /// The Instance goes, or is as it should be.
+    pub(super) fn forget(&self, instance: &Instance) {
+        if let Some(uid) = &instance.metadata.uid {
+            self.quarantined.forget(uid);
+        }
+    }
+
+    /// The Instance is without its deployment now. Says since when that is so, as far as this process knows.
+    pub(super) fn missed(&self, instance: &Instance, now: Timestamp) -> Timestamp {
+        let uid = instance.uid().unwrap_or_default();
+        self.quarantined.missed(&uid, now)
+    }
+
+    /// Makes the annotations of a verdict these.
+    async fn annotate(&self, instance: &Instance, wanted: &Keys) -> Result<(), ReconcileError> {
+        let namespace = instance.namespace().unwrap_or_default();
+        let instances = Collection::new(&self.client, &namespace, Some(&self.instances));
+        let mut body = json!({
+            "apiVersion": api::API_VERSION,
+            "kind": "Instance",
+            "metadata": {"name": instance.name_any(), "namespace": namespace},
+        });
+        if let Some(Value::Object(metadata)) = body.get_mut("metadata")
+            && !wanted.is_empty()
+        {
+            metadata.insert("annotations".to_owned(), json!(wanted));
+        }
+        let own =
+            ANNOTATIONS.map(|key| format!("/metadata/annotations/{}", key.replace('/', "~1")));
+        let as_wanted = |written: &Instance| {
+            let said = |key| written.annotations().get(key);
+            ANNOTATIONS.iter().all(|key| said(*key) == wanted.get(*key))
+        };
+        self.writer
+            .ensure(
+                &instances,
+                Some(instance),
+                &body,
+                &own.each_ref().map(String::as_str),
+                as_wanted,
+            )
+            .await
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+use std::convert::Infallible;
+
+use http::{Request, Response, StatusCode};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::client::Body;
+use planes::cache::Follower;
+
+use super::*;
+use crate::fixtures::{instance, now};
+use crate::projector::plan::verdict::of_hub;
+
+type Asked = Arc<Mutex<Vec<String>>>;
+
+/// A quarantine on a hub that gives this answer to everything, and what it has been asked.
+fn on_hub(code: StatusCode, answer: Value) -> (Quarantine, Asked) {
+    let asked = Asked::default();
+    let service = tower::service_fn({
+        let asked = Arc::clone(&asked);
+        move |request: Request<Body>| {
+            let asks = format!("{} {}", request.method(), request.uri().path());
+            asked.lock().unwrap().push(asks);
+            let mut response = Response::new(Body::from(answer.to_string().into_bytes()));
+            *response.status_mut() = code;
+            async move { Ok::<_, Infallible>(response) }
+        }
+    });
+    let (client, metrics) = (Client::new(service, "default"), Metrics::default());
+    let quarantine = Quarantine {
+        events: Events::new(client.clone(), "projector"),
+        client,
+        instances: Follower::new("hub", &metrics).cache(),
+        writer: Writer::new("projector", &metrics),
+        quarantined: Quarantined::new(&metrics),
+    };
+    (quarantine, asked)
+}
+
+fn refusing() -> (Quarantine, Asked) {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "instances is forbidden", "reason": "Forbidden", "code": 403,
+    });
+    on_hub(StatusCode::FORBIDDEN, status)
+}
+
+/// In a namespace without labels.
+fn verdict(instance: &Instance) -> Verdict {
+    of_hub(&ObjectMeta::default(), &instance.metadata).unwrap()
+}
+
+fn count(asked: &Asked) -> usize {
+    asked.lock().unwrap().len()
+}
+
+#[tokio::test]
+async fn a_hub_that_refuses_is_not_asked_again_until_it_is_another_case() {
+    let (quarantine, asked) = refusing();
+    let mut instance = instance("ns-1", "web-0");
+    for _ in 0..3 {
+        let verdict = verdict(&instance);
+        quarantine.hold(&instance, &verdict, now()).await.unwrap();
+    }
+    let patch = "PATCH /apis/compute.datumapis.com/v1alpha/namespaces/ns-1/instances/web-0";
+    assert_eq!(*asked.lock().unwrap(), [patch]);
+    let held = quarantine.quarantined.known()["web-0-uid"].held.is_some();
+    assert!(held, "it is counted all the same");
+    instance
+        .labels_mut()
+        .insert(api::labels::UPSTREAM_NAMESPACE.into(), "other".into());
+    let verdict = verdict(&instance);
+    quarantine.hold(&instance, &verdict, now()).await.unwrap();
+    assert_eq!(count(&asked), 2);
+    quarantine.release(&instance).await.unwrap();
+    assert_eq!(count(&asked), 2, "nothing of it is said there");
+    assert!(quarantine.quarantined.known()["web-0-uid"].held.is_none());
+}
+
+#[tokio::test]
+async fn what_an_instance_says_already_is_counted_and_not_written() {
+    let (quarantine, asked) = refusing();
+    let mut instance = instance("ns-1", "web-0");
+    let verdict = verdict(&instance);
+    instance.metadata.annotations = Some(verdict.annotations(now()));
+    quarantine.hold(&instance, &verdict, now()).await.unwrap();
+    assert_eq!(count(&asked), 0);
+    assert!(quarantine.quarantined.known()["web-0-uid"].held.is_some());
+    quarantine.forget(&instance);
+    assert!(quarantine.quarantined.known().is_empty());
+}
+
+#[tokio::test]
+async fn a_hub_that_does_not_answer_is_asked_again() {
+    let (quarantine, asked) = on_hub(StatusCode::SERVICE_UNAVAILABLE, json!({}));
+    let instance = instance("ns-1", "web-0");
+    let verdict = verdict(&instance);
+    for _ in 0..2 {
+        let held = quarantine.hold(&instance, &verdict, now()).await;
+        assert!(held.is_err());
+    }
+    assert_eq!(count(&asked), 2);
+}
+
+#[test]
+fn a_deployment_is_missed_since_it_was_first() {
+    let (first, later) = (Timestamp::UNIX_EPOCH, now());
+    let quarantined = Quarantined::new(&Metrics::default());
+    assert_eq!(quarantined.missed("1", first), first);
+    assert_eq!(quarantined.missed("1", later), first);
+    quarantined.release("1");
+    assert_eq!(quarantined.missed("1", later), first);
+    quarantined.forget("1");
+    assert_eq!(quarantined.missed("1", later), later);
+}
