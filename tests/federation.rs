@@ -43,6 +43,8 @@ mod operations;
 mod own_cluster;
 #[path = "federation/policies.rs"]
 mod policies;
+#[path = "federation/projections.rs"]
+mod projections;
 #[path = "federation/proofs.rs"]
 mod proofs;
 #[path = "federation/repair.rs"]
@@ -215,6 +217,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared repair::an_instance_without_its_deployment_is_not_copied;
         Shared policies::deployments_of_one_city_come_and_go;
         Shared policies::an_edit_by_hand_of_any_field_is_repaired;
+        Shared projections::what_cannot_be_projected_says_so_once;
         Shared proofs::what_a_404_says;
         Shared proofs::a_record_that_leads_to_anothers_namespace_is_held;
         Shared proofs::a_hub_namespace_that_is_labelled_as_anothers_is_held;
@@ -267,6 +270,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Alone policies::a_policy_that_stays_terminating;
         Alone settled::writes_nothing;
         Alone needs::what_runs_stays_where_its_city_is_offered_no_more;
+        Alone projections::what_went_while_no_one_looked;
         Alone restart::a_kill_on_the_way_converges_to_the_same_state;
         Alone restart::sigterm_ends_in_order;
         Apart lifetime::nothing_outlives_a_killed_process;
