@@ -82,7 +82,8 @@ fn post(review: AccessReview) -> Result<http::Request<Vec<u8>>, ProjectError> {
 
 async fn ask(client: &Client, request: http::Request<Vec<u8>>) -> Result<Decision, ProjectError> {
     let answer: Answer = client.request(request).await.map_err(failed)?;
-    decision(answer.status.unwrap_or_default()).map_err(ProjectError)
+    let status = answer.status.ok_or_else(|| failed("it has no status"))?;
+    decision(status).map_err(ProjectError)
 }
 
 fn failed(error: impl Display) -> ProjectError {

@@ -128,7 +128,8 @@ impl Candidate {
         let acquired = async {
             loop {
                 let begun = Instant::now();
-                if self.try_acquire_or_renew().await {
+                // What took too long to be acquired is renewed before it is used.
+                if self.try_acquire_or_renew().await && begun.elapsed() < RENEW_DEADLINE / 2 {
                     return begun;
                 }
                 sleep(RETRY).await;

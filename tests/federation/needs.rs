@@ -138,8 +138,8 @@ fn available(workload: &Workload) -> Option<Condition> {
 
 /// What a placement says, if it says anything.
 fn of_placement(workload: &Workload, name: &str) -> Condition {
-    let placements = workload.status.iter().flat_map(|status| &status.placements);
-    let placement = placements.filter(|placement| placement.name == name).last();
+    let mut placements = workload.status.iter().flat_map(|status| &status.placements);
+    let placement = placements.find(|placement| placement.name == name);
     let said = placement.and_then(|it| condition::find(&it.conditions, "Available").cloned());
     said.unwrap_or_else(|| {
         let (status, now) = (condition::ConditionStatus::Unknown, planes::clock::now());

@@ -148,10 +148,8 @@ impl HubFollowers {
             let quarantined = quarantined.clone();
             move |change| {
                 let uid = |it: &'_ ObjectMeta| it.uid.clone();
-                let former = change.former.and_then(uid);
-                if let Some(gone) = former
-                    && change.current.and_then(uid).as_ref() != Some(&gone)
-                {
+                let (former, current) = (change.former.and_then(uid), change.current.and_then(uid));
+                if let Some(gone) = former.filter(|former| current.as_ref() != Some(former)) {
                     quarantined.forget(&gone);
                 }
                 for metadata in change.versions() {
@@ -164,22 +162,12 @@ impl HubFollowers {
             .follow(wiring, bindings, hub, unidentified, federator);
         let client = &hub.client;
         wiring.follow("Namespaces of the hub", self.namespaces, client.clone());
-        wiring.follow(
-            "WorkloadDeployments of the hub",
-            self.deployments,
-            client.clone(),
-        );
-        wiring.follow(
-            "PropagationPolicies of the hub",
-            self.policies,
-            client.clone(),
-        );
-        wiring.follow_if_served(
-            "ResourceBindings of the hub",
-            WITHOUT_BINDINGS,
-            self.bindings,
-            client.clone(),
-        );
+        let what = "WorkloadDeployments of the hub";
+        wiring.follow(what, self.deployments, client.clone());
+        let what = "PropagationPolicies of the hub";
+        wiring.follow(what, self.policies, client.clone());
+        let what = "ResourceBindings of the hub";
+        wiring.follow_if_served(what, WITHOUT_BINDINGS, self.bindings, client.clone());
         wiring.follow("Instances of the hub", self.instances, client.clone());
     }
 }

@@ -7,6 +7,7 @@ use api::{HubNamespace, Instance, ProjectName, Workload, WorkloadDeployment, ann
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use planes::Cache;
 use planes::cache::Follower;
 use planes::projects::Attendant;
 use tokio::time::timeout;
@@ -16,7 +17,7 @@ use super::{Management, Queues};
 use crate::keys::{HubKey, ProjectKey};
 use crate::objects::{Namespace, Network, controller_name};
 use crate::upstream::Upstream;
-use crate::watched::{Project, Projects};
+use crate::watched::{Hub, Project, Projects};
 use crate::wiring::{Watches, each_version};
 use crate::workload::{network_key, networks_of, workload_of, workload_of_undecodable};
 
@@ -157,16 +158,8 @@ impl Management {
                     return;
                 }
                 for metadata in change.versions() {
-                    let upstream = Upstream {
-                        project: name.clone(),
-                        namespace: metadata.name.clone().unwrap_or_default(),
-                    };
-                    add_instances_for(&hub, &queues, &upstream);
-                    for instance in instances.metadata(&upstream.namespace) {
-                        queues
-                            .projector
-                            .add(ProjectKey::of(&name, &instance).into());
-                    }
+                    let namespace = metadata.name.as_deref().unwrap_or_default();
+                    add_all_instances_of(&hub, &queues, &name, namespace, &instances);
                 }
             }
         });
@@ -247,6 +240,26 @@ impl Queues {
         self.federator.release(name);
         self.policy.release(&Some(name.clone()));
         self.projector.release(&Some(name.clone()));
+    }
+}
+
+/// Adds the Instances of a namespace, here and on the hub.
+fn add_all_instances_of(
+    hub: &Hub,
+    queues: &Queues,
+    project: &ProjectName,
+    namespace: &str,
+    instances: &Cache<Instance>,
+) {
+    let upstream = Upstream {
+        project: project.clone(),
+        namespace: namespace.to_owned(),
+    };
+    add_instances_for(hub, queues, &upstream);
+    for instance in instances.metadata(namespace) {
+        queues
+            .projector
+            .add(ProjectKey::of(project, &instance).into());
     }
 }
 

@@ -1,5 +1,6 @@
 //! Writes are for the leader.
 
+use std::pin::pin;
 use std::task::{Context, Poll};
 
 use futures::FutureExt;
@@ -12,8 +13,8 @@ use crate::lease::{Leadership, NotLeading};
 
 /// Reviews are asked by `POST` and change nothing.
 const REVIEWS: [&str; 2] = [
-    "/apis/authorization.k8s.io/",
-    "/apis/authentication.k8s.io/",
+    "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+    "/apis/authentication.k8s.io/v1/tokenreviews",
 ];
 
 /// Sends no write while this process may not write, and waits for none for longer than it may: whatever has begun it, and
@@ -51,28 +52,38 @@ where
             .inner
             .call(request)
             .map(|result| result.map_err(Into::into));
-        match deadline {
-            Some(deadline) => async move {
-                let response = timeout_at(deadline, response).await;
-                response.unwrap_or_else(|_| Err(NotLeading.into()))
+        let Some(mut deadline) = deadline else {
+            return response.boxed();
+        };
+        let leadership = self.leadership.clone();
+        async move {
+            let mut response = pin!(response);
+            loop {
+                if let Ok(response) = timeout_at(deadline, &mut response).await {
+                    return response;
+                }
+                // The lease may have been renewed meanwhile.
+                deadline = leadership.deadline()?.ok_or(NotLeading)?;
             }
-            .boxed(),
-            None => response.boxed(),
         }
+        .boxed()
     }
 }
 
 fn is_write<B>(request: &Request<B>) -> bool {
     let path = request.uri().path();
-    !matches!(*request.method(), Method::GET | Method::HEAD)
-        && !REVIEWS.iter().any(|reviews| path.contains(reviews))
+    match *request.method() {
+        Method::GET | Method::HEAD => false,
+        Method::POST => !REVIEWS.iter().any(|reviews| path.ends_with(reviews)),
+        _ => true,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use tokio::time::{Instant, timeout};
+    use tokio::time::{Instant, sleep, timeout};
 
     use super::*;
 
@@ -97,6 +108,7 @@ mod tests {
                 "/apis/authorization.k8s.io/v1/subjectaccessreviews",
                 false,
             ),
+            ("DELETE", "/apis/authorization.k8s.io/v1/x", true),
             (
                 "POST",
                 "/projects/p/control-plane/apis/authentication.k8s.io/v1/tokenreviews",
@@ -128,6 +140,19 @@ mod tests {
         let under_way = guarded.call(write());
         let cut_off = under_way.await.unwrap_err();
         assert_eq!(cut_off.downcast_ref(), Some(&NotLeading));
+        // One that is under way goes on while the lease is renewed.
+        leadership.renew(Instant::now());
+        let slow = guarded.call(write());
+        let renewed = async {
+            for _ in 0..10 {
+                sleep(Duration::from_secs(2)).await;
+                leadership.renew(Instant::now());
+            }
+        };
+        let begin = Instant::now();
+        let (cut_off, ()) = tokio::join!(slow, renewed);
+        assert!(cut_off.is_err());
+        assert_eq!(begin.elapsed(), Duration::from_secs(30));
         let read = guarded.call(Request::get("/api").body(()).unwrap());
         assert!(timeout(Duration::from_hours(24), read).await.is_err());
     }

@@ -121,9 +121,9 @@ async fn validate_workload(
     let codes;
     let mut verdicts = Verdicts::default();
     if has_new_cities {
-        codes = projects
-            .cities(&project)
-            .map_err(|ProjectError(problem)| Denial::unavailable(&request.name, &problem))?;
+        codes = projects.cities(&project).map_err(|ProjectError(problem)| {
+            Denial::unavailable(&request.name, &shortened(&problem))
+        })?;
         verdicts.cities = Some(Cities::new(&codes));
     }
     verdicts.networks = reviews(projects, &project, request, &networks, deadline).await;
@@ -155,6 +155,10 @@ async fn reviews<'w>(
     let user: Arc<UserInfo> = Arc::new(request.user_info.clone());
     let mut unasked = networks.iter().take(ASKED);
     let reviews = iter::from_fn(|| {
+        // None begins that could not be waited for.
+        if Instant::now() >= deadline {
+            return None;
+        }
         let review = AccessReview {
             user: Arc::clone(&user),
             namespace: request.namespace.clone().into_owned(),

@@ -1,7 +1,8 @@
 //! Where in an object a problem is.
 
 use std::fmt;
-use std::hash::{Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::sync::LazyLock;
 
 /// A place in an object, as a chain of steps on the stack: it costs nothing until it is printed. Printed as Kubernetes
 /// prints the field of an error. It is hashed by the names of list elements, not by their positions, so that an element
@@ -15,10 +16,10 @@ pub(crate) struct Path<'a> {
 #[derive(Clone, Copy)]
 enum Step<'a> {
     Field(&'a str),
-    /// An element of a list, and what names it there.
+    /// An element of a list, and the hash of what names it there.
     Element {
         index: usize,
-        name: &'a str,
+        name: u64,
     },
     /// A value of a map.
     Key(&'a str),
@@ -27,7 +28,14 @@ enum Step<'a> {
 /// What a place is hashed as, were it in another element.
 pub(crate) struct Beside<'a> {
     path: &'a Path<'a>,
-    element: &'a str,
+    element: u64,
+}
+
+/// The hash of a name. It is computed once for each element, however many errors there are in it: a tenant can give it a
+/// name of a megabyte.
+fn hash_of(name: &str) -> u64 {
+    static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    HASHER.hash_one(name)
 }
 
 impl<'a> Path<'a> {
@@ -46,6 +54,7 @@ impl<'a> Path<'a> {
 
     /// An element of the list that stands here. `name` is what names it there: a name, or the element itself.
     pub(crate) fn element(&'a self, index: usize, name: &'a str) -> Self {
+        let name = hash_of(name);
         self.then(Step::Element { index, name })
     }
 
@@ -58,7 +67,7 @@ impl<'a> Path<'a> {
     pub(crate) fn beside(&'a self, name: &'a str) -> Beside<'a> {
         Beside {
             path: self,
-            element: name,
+            element: hash_of(name),
         }
     }
 
@@ -86,7 +95,7 @@ impl fmt::Display for Path<'_> {
 
 impl Path<'_> {
     /// `element` takes the place of the innermost list element's name.
-    fn hash_with<H: Hasher>(&self, element: Option<&str>, state: &mut H) {
+    fn hash_with<H: Hasher>(&self, element: Option<u64>, state: &mut H) {
         let is_element = matches!(self.step, Step::Element { .. });
         if let Some(parent) = self.parent {
             parent.hash_with(element.filter(|_| !is_element), state);
@@ -113,8 +122,7 @@ impl Hash for Beside<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::hash::BuildHasherDefault;
-    use std::hash::{BuildHasher, DefaultHasher};
+    use std::hash::{BuildHasherDefault, DefaultHasher};
 
     use super::*;
 

@@ -23,7 +23,7 @@ pub(crate) struct Problem<'a> {
     kind: Kind,
     value: Value<'a>,
     detail: Cow<'a, str>,
-    /// Stands for what is forbidden. It is not shown, but another such value is another problem.
+    /// Stands for what the problem is about, where that is not shown: another such value is another problem.
     subject: u64,
     /// Names the element that had a duplicate value first, where the problem is the first with that value.
     first: Option<&'a str>,
@@ -107,10 +107,13 @@ impl<'a> Problem<'a> {
 
     /// `subject`, which is not shown, must not stand here.
     pub(crate) fn forbidden(subject: impl Hash, detail: impl Into<Cow<'a, str>>) -> Self {
-        Self {
-            subject: BuildHasherDefault::<DefaultHasher>::default().hash_one(subject),
-            ..Self::new(Kind::Forbidden, Value::None, detail)
-        }
+        Self::new(Kind::Forbidden, Value::None, detail).about(subject)
+    }
+
+    /// The same problem with another subject, which is not shown, is another problem.
+    pub(crate) fn about(mut self, subject: impl Hash) -> Self {
+        self.subject = BuildHasherDefault::<DefaultHasher>::default().hash_one(subject);
+        self
     }
 
     /// It could not be found out whether the value is allowed.

@@ -236,6 +236,7 @@ pub(crate) struct StorageRequest {
 pub(crate) struct ConfigMap<'a> {
     #[serde(borrow, default)]
     pub(crate) name: Cow<'a, str>,
+    optional: Option<bool>,
     pub(crate) default_mode: Option<i32>,
     #[serde(borrow, default, deserialize_with = "or_default")]
     pub(crate) items: Vec<Item<'a>>,
@@ -246,6 +247,7 @@ pub(crate) struct ConfigMap<'a> {
 pub(crate) struct Secret<'a> {
     #[serde(rename = "secretName", borrow, default)]
     pub(crate) name: Cow<'a, str>,
+    optional: Option<bool>,
     pub(crate) default_mode: Option<i32>,
     #[serde(borrow, default, deserialize_with = "or_default")]
     pub(crate) items: Vec<Item<'a>>,

@@ -1,6 +1,6 @@
 //! Where a Workload runs, and at which scale.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use api::CityCode;
 use api::identity::IdentityError;
@@ -172,14 +172,21 @@ pub(crate) fn has_new_cities(
     workload: &WorkloadSpec<'_>,
     former: Option<&WorkloadSpec<'_>>,
 ) -> bool {
-    let known: HashSet<_> = former.into_iter().flat_map(cities).collect();
-    cities(workload).any(|city| !known.contains(&city))
+    // A name is looked at once for each placement, not for each of its cities: it may be long.
+    let mut known: HashMap<&str, HashSet<&str>> = HashMap::new();
+    for placement in former.iter().flat_map(|former| &former.placements) {
+        known
+            .entry(&placement.name)
+            .or_default()
+            .extend(codes(placement));
+    }
+    let is_new = |placement: &Placement<'_>| {
+        let known = known.get(placement.name.as_ref());
+        codes(placement).any(|code| !known.is_some_and(|known| known.contains(code)))
+    };
+    workload.placements.iter().any(is_new)
 }
 
-/// Name of a placement, and code of a city.
-fn cities<'w>(workload: &'w WorkloadSpec<'_>) -> impl Iterator<Item = (&'w str, &'w str)> {
-    workload.placements.iter().flat_map(|placement| {
-        let codes = placement.city_codes.iter();
-        codes.map(|code| (placement.name.as_ref(), code.0.as_ref()))
-    })
+fn codes<'w>(placement: &'w Placement<'_>) -> impl Iterator<Item = &'w str> {
+    placement.city_codes.iter().map(|code| code.0.as_ref())
 }

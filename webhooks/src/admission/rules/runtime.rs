@@ -159,7 +159,8 @@ fn check_attachments(
             match &disk.template {
                 None => report(
                     &path,
-                    Problem::internal("nothing is known of a disk without a template"),
+                    Problem::internal("nothing is known of a disk without a template")
+                        .about(&mount_path.0),
                 ),
                 // Without a populator there is no file system that could be mounted.
                 Some(template) if template.spec.populator.is_none() => {

@@ -162,3 +162,20 @@ async fn a_long_value_of_another_type_is_cut_off() {
     assert!(message.ends_with(" more bytes), expected i32"), "{message}");
     assert!(message.len() < 600, "{}", message.len());
 }
+
+/// Work must not grow with the length of a name times the number of errors in it: this would take hours.
+#[tokio::test]
+async fn a_long_name_costs_no_more_because_there_are_many_errors_in_it() {
+    let with = |city: &str| {
+        let mut workload = create("default")["request"]["object"].clone();
+        workload["spec"]["placements"][0]["name"] = "n".repeat(1_000_000).into();
+        workload["spec"]["placements"][0]["cityCodes"] = vec![city; 100_000].into();
+        workload
+    };
+    let server = server(Fake::new());
+    let response = server
+        .validate(&review("UPDATE", &with("x"), &with("y")))
+        .await;
+    let causes = response["status"]["details"]["causes"].as_array().unwrap();
+    assert_eq!(causes[100]["message"], "and 99900 more errors");
+}
