@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::ensure;
 use api::karmada::PropagationPolicy;
-use api::{Instance, Workload, WorkloadDeployment, condition};
+use api::{Instance, Workload, WorkloadDeployment, condition, workload_deployment};
 use futures::StreamExt;
 use harness::{Federation, networking, provider, wait};
 use kube::api::{DeleteParams, ListParams};
@@ -70,30 +70,23 @@ pub(crate) async fn a_city_without_a_cell(federation: &Federation) -> anyhow::Re
     space
         .create_workload("web", &[("nowhere", &["LHR"], 1), ("us", &["DFW"], 1)])
         .await?;
-    let available = |workload: &Workload| {
+    let as_expected = |workload: &Workload| {
         let status = workload.status.clone().unwrap_or_default();
-        status.ready_replicas == 1 && condition::is_true(&status.conditions, "Available")
+        let placements = status.placements.iter().filter_map(|placement| {
+            let available = condition::find(&placement.conditions, "Available")?;
+            Some((placement.name.as_str(), available.reason.as_str()))
+        });
+        let placements: Vec<_> = placements.collect();
+        let expected = [
+            ("nowhere", workload_deployment::NO_MATCHING_CELL),
+            ("us", "AvailableDeploymentFound"),
+        ];
+        placements == expected
+            && (status.ready_replicas, status.replicas) == (1, 1)
+            && condition::is_true(&status.conditions, "Available")
     };
-    let workload = wait::until(&space.in_project(), "web", "available", WITHIN, available).await?;
-    let placements = workload.status.unwrap().placements;
-    let states: Vec<_> = placements
-        .iter()
-        .map(|placement| {
-            let available = condition::find(&placement.conditions, "Available").unwrap();
-            (
-                placement.name.as_str(),
-                available.reason.as_str(),
-                placement.replicas,
-            )
-        })
-        .collect();
-    assert_eq!(
-        states,
-        [
-            ("nowhere", "NoAvailableDeployments", 0),
-            ("us", "AvailableDeploymentFound", 1)
-        ]
-    );
+    let workloads = space.in_project();
+    wait::until(&workloads, "web", "available", WITHIN, as_expected).await?;
     // The deployment waits on the hub for a cell.
     wait::until(
         &space.on_hub::<WorkloadDeployment>(),
