@@ -8,7 +8,7 @@ use api::condition::ConditionStatus::{self, False, True, Unknown};
 use api::condition::{self, Condition};
 use api::{Workload, WorkloadDeployment};
 use futures::StreamExt;
-use harness::{Config, Federation, wait};
+use harness::{Config, Federation, networking, wait};
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
 use kube::runtime::WatchStreamExt;
@@ -282,6 +282,7 @@ fn is_told_of(workload: &Workload, reason: &str, holds: impl Fn(&Condition) -> b
 
 pub(crate) async fn a_city_without_a_cell(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "nowhere").await?;
+    networking::offer_city(&federation.project().client(), "lhr", "LHR").await?;
     space
         .create_workload("web", &[("nowhere", &["LHR"], 1)])
         .await?;
