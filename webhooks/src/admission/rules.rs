@@ -12,6 +12,8 @@ mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::CityCode;
+
 use super::field_errors::FieldErrors;
 use super::path::Path;
 use super::problem::{Report, supported};
@@ -48,9 +50,14 @@ pub(crate) struct Cities<'a> {
 
 impl<'a> Cities<'a> {
     pub(crate) fn new(codes: &'a BTreeSet<String>) -> Self {
-        let supported = match codes.is_empty() {
-            true => "no city is available to this project".to_owned(),
-            false => supported(codes.iter().map(String::as_str)),
+        // One that is no label value is refused.
+        let usable = codes.iter().map(String::as_str);
+        let mut usable = usable
+            .filter(|code| CityCode::new(*code).is_ok())
+            .peekable();
+        let supported = match usable.peek() {
+            None => "no city is available to this project".to_owned(),
+            Some(_) => supported(usable),
         };
         Self { codes, supported }
     }
