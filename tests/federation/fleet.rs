@@ -52,7 +52,8 @@ impl<'f> Fleet<'f> {
 
     /// Of two replicas the first leads.
     async fn start_two(federation: &'f Federation, label: &str) -> anyhow::Result<(Self, Manager)> {
-        let milo = milo::start(label).await?;
+        // Names of their own: the hub is shared with other projects.
+        let milo = milo::start_with(label, &["led"]).await?;
         let space = Space::create(federation, label).await?;
         let lease = format!("--leader-elect-namespace={}", space.name);
         let own = federation.project().kubeconfig().display();
@@ -232,7 +233,7 @@ pub(crate) async fn projects_share_a_hub(federation: &Federation) -> anyhow::Res
 /// A leader that was paused for longer than its lease lasts finds what it would have written, and writes nothing of it.
 pub(crate) async fn a_paused_leader_writes_nothing(federation: &Federation) -> anyhow::Result<()> {
     let (mut fleet, mut other) = Fleet::start_two(federation, "leaders").await?;
-    let tenant = fleet.tenant("a").await?;
+    let tenant = fleet.tenant("led").await?;
     tenant.create().await?;
     tenant.until_settled(1).await?;
     let writes = |manager: &Manager| {
@@ -243,14 +244,14 @@ pub(crate) async fn a_paused_leader_writes_nothing(federation: &Federation) -> a
                 .count()
         })
     };
-    let before = writes(&fleet.management)?;
-    ensure!(before > 0, "the leader has written nothing");
     assert_eq!(writes(&other)?, 0, "two replicas write");
 
     fleet.management.signal(Signal::STOP)?;
     // While the lease lasts no one writes.
     tenant.scale(3).await?;
     until_leading(&other).await?;
+    let before = writes(&fleet.management)?;
+    ensure!(before > 0, "the leader has written nothing");
     tenant.until_settled(3).await?;
     // The one that was paused has not heard of that, nor of this.
     tenant.scale(2).await?;

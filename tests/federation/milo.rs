@@ -31,12 +31,17 @@ const SILENCE: Duration = Duration::from_secs(1);
 
 /// Starts Milo with two projects and says how long that took.
 pub(crate) async fn start(label: &str) -> anyhow::Result<Milo> {
+    start_with(label, &[A, B]).await
+}
+
+/// The same with these projects.
+pub(crate) async fn start_with(label: &str, projects: &[&str]) -> anyhow::Result<Milo> {
     let milo = Milo::start(&MiloConfig {
         label: label.to_owned(),
         target: target(),
         binary: env!("CARGO_BIN_EXE_compute-federation").into(),
         peers: Peers::find_or_build(|progress| eprintln!("{progress}"))?,
-        projects: vec![A.to_owned(), B.to_owned()],
+        projects: projects.iter().map(|&name| name.to_owned()).collect(),
     })
     .await?;
     eprintln!(
