@@ -214,12 +214,12 @@ impl App {
             Some(_) => "management",
             None => "admission",
         };
-        let attendants = management.map(|management| Arc::new(management) as Arc<dyn Attendant>);
+        let attendant = management.map(|management| Arc::new(management) as Arc<dyn Attendant>);
         let engagement = Engagement {
             // They are asked until the last request is answered.
             tasks: &self.servers.tasks,
             metrics: &self.planes_metrics,
-            attendants: attendants.into_iter().collect(),
+            attendant,
         };
         let milo = match discovery {
             Discovery::Single => {

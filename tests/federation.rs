@@ -144,7 +144,10 @@ impl Shared {
         &self,
         run: for<'m> fn(&'m Milo) -> BoxFuture<'m, anyhow::Result<()>>,
     ) -> anyhow::Result<()> {
-        let milo = self.milo.get(milo::start("milo").boxed()).await?;
+        let milo = self
+            .milo
+            .get(milo::start("milo", &milo::PROJECTS).boxed())
+            .await?;
         tokio::select! {
             result = run(milo) => result.with_context(|| format!("in {}", milo.directory().display())),
             death = milo.death() => Err(death),

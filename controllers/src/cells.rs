@@ -43,7 +43,6 @@ pub(crate) struct Cells {
     listed: watch::Receiver<bool>,
     /// What was told of each Cluster last: it is updated every 10 s, and hardly ever says anything else than before.
     told: Mutex<BTreeMap<String, CellState>>,
-    bindings: Cache<ResourceBinding>,
     /// Bindings of WorkloadDeployments by the UID of these.
     binding_of: Index<ResourceBinding>,
     /// Bindings of WorkloadDeployments by the cells that these go to.
@@ -123,7 +122,6 @@ impl CellFollowers {
             listed: clusters.synced(),
             clusters,
             told: Mutex::default(),
-            bindings: bindings.cache(),
             binding_of: bindings.index(deployment_of),
             by_cell: bindings.index(cells_of),
         }
@@ -171,7 +169,7 @@ impl CellFollowers {
             each_version(move |metadata| {
                 let namespace = metadata.namespace.as_deref().unwrap_or_default();
                 let name = metadata.name.as_deref().unwrap_or_default();
-                if let Ok(Some(binding)) = hub.cells.bindings.get(namespace, name) {
+                if let Ok(Some(binding)) = hub.bindings.get(namespace, name) {
                     add(&binding);
                 }
             })
@@ -236,9 +234,12 @@ mod tests {
         }))
     }
 
-    fn cells() -> Cells {
+    /// Cells, and the bindings that they know of.
+    fn cells() -> (Cells, Cache<ResourceBinding>) {
         let metrics = Metrics::default();
-        CellFollowers::new(&metrics).cells(&Follower::new("hub", &metrics))
+        let bindings = Follower::new("hub", &metrics);
+        let cells = CellFollowers::new(&metrics).cells(&bindings);
+        (cells, bindings.cache())
     }
 
     fn unreachable(message: &str) -> CellState {
@@ -261,7 +262,10 @@ mod tests {
     #[test]
     fn of_a_cell_nothing_is_known_before_clusters_are_listed() {
         let (listing, listed) = watch::channel(false);
-        let cells = Cells { listed, ..cells() };
+        let cells = Cells {
+            listed,
+            ..cells().0
+        };
         assert_eq!(cells.state("dfw1"), CellState::Reachable);
         listing.send_replace(true);
         let gone = cells.state("dfw1");
@@ -270,13 +274,13 @@ mod tests {
 
     #[test]
     fn deployments_are_looked_at_when_the_state_of_their_cell_differs() {
-        let cells = cells();
+        let (cells, bindings) = cells();
         for (name, kind, targets) in [
             ("a", "WorkloadDeployment", ["dfw1", "dfw2"]),
             ("b", "WorkloadDeployment", ["ord1", "ord2"]),
             ("c", "ConfigMap", ["dfw1", "dfw2"]),
         ] {
-            cells.bindings.learn(binding(name, kind, &targets));
+            bindings.learn(binding(name, kind, &targets));
         }
         let changed = |cluster: Cluster| {
             cells.clusters.learn(cluster);
@@ -293,14 +297,14 @@ mod tests {
 
     #[test]
     fn a_binding_is_found_by_the_deployment_that_it_is_of() {
-        let cells = cells();
+        let (cells, bindings) = cells();
         let copy = |name: &str| {
             let mut copy = crate::fixtures::deployment("ns-1", name, "DFW", 1);
             copy.metadata.uid = Some(format!("{name}-uid"));
             copy
         };
         for (name, kind) in [("a", "WorkloadDeployment"), ("b", "Instance")] {
-            cells.bindings.learn(binding(name, kind, &["dfw1"]));
+            bindings.learn(binding(name, kind, &["dfw1"]));
         }
         let found = cells.binding_of(&copy("a")).unwrap();
         assert_eq!(found.spec.resource.name, "a");

@@ -51,12 +51,9 @@ impl Synced {
     }
 
     /// Waits until all caches are filled.
-    async fn all(mut self) {
-        for (_, synced) in &mut self.0 {
-            // A cache whose follower has ended stays as it is; the process is stopping then.
-            if synced.wait_for(|synced| *synced).await.is_err() {
-                pending::<()>().await;
-            }
+    async fn all(self) {
+        for (_, synced) in self.0 {
+            wait_for(synced, |synced| *synced).await;
         }
     }
 }
@@ -66,8 +63,8 @@ pub(crate) struct Watches {
     client: Client,
     pace: Pace,
     following: Vec<BoxFuture<'static, ()>>,
-    synced: Synced,
-    answered: Vec<watch::Receiver<Freshness>>,
+    /// Each ends when what it waits for has been listed, or cannot be.
+    listed: Vec<BoxFuture<'static, ()>>,
 }
 
 impl Watches {
@@ -77,8 +74,7 @@ impl Watches {
             client: client.clone(),
             pace: pace.clone(),
             following: Vec::new(),
-            synced: Synced::default(),
-            answered: Vec::new(),
+            listed: Vec::new(),
         }
     }
 
@@ -88,8 +84,7 @@ impl Watches {
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
         let synced = follower.cache().synced();
-        self.synced.0.push((String::new(), synced));
-        self.begin(follower);
+        self.begin(follower, wait_for(synced, |synced| *synced));
     }
 
     /// Watches all objects of a kind without which much can be done: where it cannot be listed nothing waits for it.
@@ -97,31 +92,35 @@ impl Watches {
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
-        self.answered.push(follower.cache().freshness());
-        self.begin(follower);
+        let freshness = follower.cache().freshness();
+        let answered = |freshness: &Freshness| *freshness != Freshness::Listing;
+        self.begin(follower, wait_for(freshness, answered));
     }
 
-    fn begin<K>(&mut self, follower: Follower<K>)
+    fn begin<K>(&mut self, follower: Follower<K>, listed: impl Future<Output = ()> + Send + 'static)
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
         let (client, pace) = (self.client.clone(), self.pace.beside());
         self.following.push(follower.run(client, pace).boxed());
+        self.listed.push(listed.boxed());
     }
 
     /// Watches for ever. Once everything has been listed that can be, `enter` is called; what it gives is kept to the end.
-    pub(crate) async fn run<T>(mut self, enter: impl FnOnce() -> T) {
+    pub(crate) async fn run<T>(self, enter: impl FnOnce() -> T) {
         let entered = async {
-            self.synced.all().await;
-            for freshness in &mut self.answered {
-                let listed = freshness.wait_for(|freshness| *freshness != Freshness::Listing);
-                // Its follower does not end before this does.
-                let _ = listed.await;
-            }
+            join_all(self.listed).await;
             let _entered = enter();
             pending::<()>().await;
         };
         tokio::join!(join_all(self.following), entered);
+    }
+}
+
+/// Waits until this is so. A follower that has ended tells nothing any more; the process, or the project, ends then.
+async fn wait_for<T>(mut told: watch::Receiver<T>, is_so: impl FnMut(&T) -> bool) {
+    if told.wait_for(is_so).await.is_err() {
+        pending::<()>().await;
     }
 }
 

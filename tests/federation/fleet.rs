@@ -40,7 +40,7 @@ struct Tenant<'f> {
 
 impl<'f> Fleet<'f> {
     async fn start(federation: &'f Federation, label: &str) -> anyhow::Result<Self> {
-        let milo = milo::start(label).await?;
+        let milo = milo::start(label, &milo::PROJECTS).await?;
         let mut management = milo.management("management", federation.hub())?;
         management.restart().await?;
         Ok(Self {
@@ -53,7 +53,7 @@ impl<'f> Fleet<'f> {
     /// Of two replicas the first leads.
     async fn start_two(federation: &'f Federation, label: &str) -> anyhow::Result<(Self, Manager)> {
         // Names of their own: the hub is shared with other projects.
-        let milo = milo::start_with(label, &["led"]).await?;
+        let milo = milo::start(label, &["led"]).await?;
         let space = Space::create(federation, label).await?;
         let lease = format!("--leader-elect-namespace={}", space.name);
         let own = federation.project().kubeconfig().display();

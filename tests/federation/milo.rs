@@ -22,6 +22,7 @@ use crate::fixture::{WITHIN, create, target, workload};
 use crate::kubectl::{kubectl, kubectl_json};
 
 /// The projects of the shared Milo.
+pub(crate) const PROJECTS: [&str; 2] = [A, B];
 const A: &str = "a";
 const B: &str = "b";
 /// The namespace that every API server has.
@@ -29,13 +30,8 @@ const DEFAULT: &str = "default";
 /// Time in which an answer would have come.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// Starts Milo with two projects and says how long that took.
-pub(crate) async fn start(label: &str) -> anyhow::Result<Milo> {
-    start_with(label, &[A, B]).await
-}
-
-/// The same with these projects.
-pub(crate) async fn start_with(label: &str, projects: &[&str]) -> anyhow::Result<Milo> {
+/// Starts Milo with these projects and says how long that took.
+pub(crate) async fn start(label: &str, projects: &[&str]) -> anyhow::Result<Milo> {
     let milo = Milo::start(&MiloConfig {
         label: label.to_owned(),
         target: target(),
@@ -367,7 +363,7 @@ async fn what_goes_without_an_answer(workloads: &Api<Workload>) -> anyhow::Resul
 
 /// With a Milo of its own: in the shared one no Workload could be created afterwards.
 pub(crate) async fn admission_is_registered_and_nothing_is_left() -> anyhow::Result<()> {
-    let milo = start("registered").await?;
+    let milo = start("registered", &PROJECTS).await?;
     let topology = json!({"topology.datum.net/city-code": "DFW"});
     milo.project(A)?
         .bind_location("dfw", &topology, Some(true))

@@ -149,6 +149,16 @@ impl Management {
             each_version(move |metadata| queue.add(ProjectKey::of(&name, metadata).into()))
         });
         namespaces.on_change({
+            // A deployment can be seen before its Namespace is.
+            let (name, queues, deployments) = (name.clone(), queues.clone(), deployments.cache());
+            each_version(move |metadata| {
+                let namespace = metadata.name.as_deref().unwrap_or_default();
+                for deployment in deployments.metadata(namespace) {
+                    queues.federator.add(ProjectKey::of(&name, &deployment));
+                }
+            })
+        });
+        namespaces.on_change({
             // So can Instances, on the hub and here.
             let (name, queues) = (name.clone(), queues.clone());
             let (hub, instances) = (Arc::clone(hub), instances.cache());
@@ -162,16 +172,6 @@ impl Management {
                     add_all_instances_of(&hub, &queues, &name, namespace, &instances);
                 }
             }
-        });
-        namespaces.on_change({
-            // A deployment can be seen before its Namespace is.
-            let (name, queues, deployments) = (name.clone(), queues.clone(), deployments.cache());
-            each_version(move |metadata| {
-                let namespace = metadata.name.as_deref().unwrap_or_default();
-                for deployment in deployments.metadata(namespace) {
-                    queues.federator.add(ProjectKey::of(&name, &deployment));
-                }
-            })
         });
         networks.on_change({
             let (name, queue) = (name.clone(), queues.workload.clone());

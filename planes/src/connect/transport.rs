@@ -22,7 +22,7 @@ use tower::{BoxError, Service};
 use tower_http::timeout::TimeoutBody;
 
 /// Time to establish a connection.
-pub(super) const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT: Duration = Duration::from_secs(10);
 /// Time for the beginning of an answer, and between its parts.
 const REQUEST: Duration = Duration::from_secs(30);
 /// Time between the events of a watch: API servers send a bookmark every minute.
@@ -129,20 +129,15 @@ impl Connections {
         }
     }
 
-    /// The first connection that has a place for another request.
-    fn place(&self) -> (Http, Option<OwnedSemaphorePermit>) {
+    /// The first connection that has a place for another request; another one is opened where none has.
+    fn place(&self) -> (Http, OwnedSemaphorePermit) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = |connection: &Connection| {
-            let place = Arc::clone(&connection.places).try_acquire_owned().ok()?;
-            Some((connection.http.clone(), Some(place)))
-        };
-        open.iter().find_map(place).unwrap_or_else(|| {
-            let connection = Connection::new(self.connector.clone());
-            let http = connection.http.clone();
-            let place = place(&connection).and_then(|(_, place)| place);
-            open.push(connection);
-            (http, place)
-        })
+        loop {
+            if let Some(place) = open.iter().find_map(Connection::place) {
+                return place;
+            }
+            open.push(Connection::new(self.connector.clone()));
+        }
     }
 }
 
@@ -162,12 +157,17 @@ impl Connection {
             places: Arc::new(Semaphore::new(PER_CONNECTION as usize)),
         }
     }
+
+    fn place(&self) -> Option<(Http, OwnedSemaphorePermit)> {
+        let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
+        Some((self.http.clone(), place))
+    }
 }
 
 /// The body of an answer; it has the place of its request until it ends.
 pub(super) struct Answer {
     body: Incoming,
-    _place: Option<OwnedSemaphorePermit>,
+    _place: OwnedSemaphorePermit,
 }
 
 impl http_body::Body for Answer {
@@ -242,10 +242,12 @@ mod tests {
         places.push(watches.place());
         assert_eq!((open(&watches), open(&requests)), (2, 0));
         // A place that has become free is the next to be taken.
-        places.remove(0);
+        drop(places.remove(0));
         places.extend([watches.place(), watches.place()]);
         assert_eq!(open(&watches), 2);
-        assert!(places.iter().all(|(_, place)| place.is_some()));
+        let free = |connection: &Connection| connection.places.available_permits();
+        let free: usize = watches.open.lock().unwrap().iter().map(free).sum();
+        assert_eq!(free + places.len(), 2 * PER_CONNECTION as usize);
     }
 
     #[test]

@@ -8,14 +8,13 @@ use super::Project;
 use crate::{Metrics, Tasks};
 
 /// What projects are engaged with.
-#[derive(Clone)]
 pub struct Engagement<'a> {
     /// Own the task of each project.
     pub tasks: &'a Tasks,
     /// Where projects are counted.
     pub metrics: &'a Metrics,
-    /// Who works on them.
-    pub attendants: Vec<Arc<dyn Attendant>>,
+    /// Who works on them, if anyone does.
+    pub attendant: Option<Arc<dyn Attendant>>,
 }
 
 /// Works on each project while it is engaged, on every replica, leader or not.

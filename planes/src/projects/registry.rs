@@ -6,7 +6,6 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWrite
 use std::time::Duration;
 
 use api::ProjectName;
-use futures::future::join_all;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -28,7 +27,7 @@ pub(super) struct Registry {
     metrics: Metrics,
     connect: Connect,
     pace: Pace,
-    attendants: Vec<Arc<dyn Attendant>>,
+    attendant: Option<Arc<dyn Attendant>>,
     known: RwLock<BTreeMap<ProjectName, Known>>,
     /// Whether all projects have been listed once.
     listed: watch::Receiver<bool>,
@@ -93,14 +92,14 @@ impl Registry {
         let Engagement {
             tasks,
             metrics,
-            attendants,
+            attendant,
         } = engagement;
         Self {
             tasks: tasks.clone(),
             metrics: metrics.clone(),
             connect,
             pace: Pace::default(),
-            attendants,
+            attendant,
             known: RwLock::default(),
             listed,
             freshness,
@@ -164,7 +163,7 @@ impl Registry {
                 let (project, follow) =
                     Project::new(name.clone(), client, self.pace.beside(), &self.metrics);
                 let project = Arc::new(project);
-                let attend = attend(self.attendants.clone(), Arc::clone(&project));
+                let attend = attend(self.attendant.clone(), Arc::clone(&project));
                 let task = async {
                     tokio::join!(follow, attend);
                 };
@@ -225,12 +224,11 @@ impl Registry {
 }
 
 /// Whatever is done for a project.
-async fn attend(attendants: Vec<Arc<dyn Attendant>>, project: Arc<Project>) {
-    project.answered().await;
-    let attended = attendants
-        .iter()
-        .map(|attendant| attendant.attend(Arc::clone(&project)));
-    join_all(attended).await;
+async fn attend(attendant: Option<Arc<dyn Attendant>>, project: Arc<Project>) {
+    if let Some(attendant) = attendant {
+        project.answered().await;
+        attendant.attend(project).await;
+    }
 }
 
 impl fmt::Debug for Registry {

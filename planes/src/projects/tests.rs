@@ -29,14 +29,14 @@ struct Bench {
 
 /// Starts a registry with what has been prepared.
 fn start(discovery: Fake, planes: HashMap<&'static str, Fake>) -> Bench {
-    start_with(discovery, planes, Metrics::default(), Vec::new())
+    start_with(discovery, planes, Metrics::default(), None)
 }
 
 fn start_with(
     discovery: Fake,
     planes: HashMap<&'static str, Fake>,
     metrics: Metrics,
-    attendants: Vec<Arc<dyn Attendant>>,
+    attendant: Option<Arc<dyn Attendant>>,
 ) -> Bench {
     let tasks = Tasks::default();
     let connect = {
@@ -48,7 +48,7 @@ fn start_with(
     let engagement = Engagement {
         tasks: &tasks,
         metrics: &metrics,
-        attendants,
+        attendant,
     };
     let projects = Projects::of_kind(kind, engagement, client, Box::new(connect));
     Bench {
@@ -235,12 +235,7 @@ async fn no_metric_names_a_project() {
     let (discovery, planes) = prepared();
     planes["a"].put(json!({"metadata": {"name": "broken"}, "spec": {"topology": 3}}));
     let mut registry = Registry::default();
-    let bench = start_with(
-        discovery,
-        planes,
-        Metrics::register(&mut registry),
-        Vec::new(),
-    );
+    let bench = start_with(discovery, planes, Metrics::register(&mut registry), None);
     bench.until(|bench| bench.cities("a") == "DFW").await;
     let undecodable = r#"undecodable_objects{plane="projects",kind="LocationBinding"}"#;
     let metrics = || {

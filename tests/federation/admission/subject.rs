@@ -32,7 +32,7 @@ pub(crate) struct Platform {
 
 /// Starts Milo, whose projects have cities of their own, and two replicas that serve admission for it.
 pub(crate) async fn start(label: &str) -> anyhow::Result<Platform> {
-    let milo = crate::milo::start(label).await?;
+    let milo = crate::milo::start(label, &crate::milo::PROJECTS).await?;
     for (project, cities) in [(A, ["DFW", "ORD"]), (B, ["LHR", "ORD"])] {
         let project = milo.project(project)?;
         for city in cities {

@@ -48,8 +48,8 @@ impl Attendant for Noting {
 fn bench(noting: &Noting, mood: Mood) -> Bench {
     let (discovery, planes) = prepared();
     planes["a"].set(mood);
-    let attendants: Vec<Arc<dyn Attendant>> = vec![Arc::new(noting.clone())];
-    start_with(discovery, planes, Metrics::default(), attendants)
+    let attendant = Arc::new(noting.clone());
+    start_with(discovery, planes, Metrics::default(), Some(attendant))
 }
 
 #[tokio::test(start_paused = true)]

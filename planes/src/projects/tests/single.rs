@@ -11,7 +11,7 @@ async fn the_own_cluster_can_be_the_one_project() {
     let engagement = Engagement {
         tasks: &tasks,
         metrics: &metrics,
-        attendants: Vec::new(),
+        attendant: None,
     };
     let projects = Projects::single(engagement, name, own.client());
     let bench = Bench {
