@@ -33,7 +33,10 @@ pub(crate) async fn what_was_accepted_once_is_never_in_the_way(
     })
     .await?;
     let port = platform.replica(0)?.webhook_port();
-    platform.milo.register_admission(port).await?;
+    platform
+        .milo
+        .register_admission_with(&project, port)
+        .await?;
     let another = workload("another", "Not_A_Label", &["GONE"]);
     let refused = create(&workloads, another).await;
     let error = refused.err().context("there are no rules")?.to_string();

@@ -202,7 +202,7 @@ impl Milo {
         lock(&self.projects).insert(name, Arc::clone(&project));
         let port = *lock(&self.admission);
         if let Some(port) = port {
-            self.register_with(&project, port).await?;
+            self.register_admission_with(&project, port).await?;
         }
         Ok(project)
     }
@@ -333,11 +333,20 @@ impl Milo {
         let projects: Vec<_> = lock(&self.projects).values().cloned().collect();
         let registered = projects
             .iter()
-            .map(|project| self.register_with(project, port));
+            .map(|project| self.register_admission_with(project, port));
         try_join_all(registered).await.map(drop)
     }
 
-    async fn register_with(&self, project: &ControlPlane, port: u16) -> anyhow::Result<()> {
+    /// Registers the webhook server at this port with one project.
+    ///
+    /// # Errors
+    ///
+    /// When its API server refuses it.
+    pub async fn register_admission_with(
+        &self,
+        project: &ControlPlane,
+        port: u16,
+    ) -> anyhow::Result<()> {
         let ca_bundle = self.webhook_certificate.lock().await.ca_bundle();
         let registered = admission::register(&project.client(), port, &ca_bundle).await;
         registered.with_context(|| project.name().to_owned())
