@@ -21,6 +21,8 @@ mod certificates;
 mod connections;
 #[path = "federation/crds.rs"]
 mod crds;
+#[path = "federation/customizations.rs"]
+mod customizations;
 #[path = "federation/fixture.rs"]
 mod fixture;
 #[path = "federation/fleet.rs"]
@@ -271,6 +273,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Apart certificates::an_authority_is_renewed_for_admission_too;
         Apart certificates::a_replica_that_does_not_lead_waits_for_who_does;
         Alone policies::a_policy_that_stays_terminating;
+        Alone customizations::one_that_shadows_the_webhook_is_reported;
         Alone settled::writes_nothing;
         Alone needs::what_runs_stays_where_its_city_is_offered_no_more;
         Alone projections::what_went_while_no_one_looked;

@@ -9,6 +9,7 @@ mod absence;
 pub mod ca_bundle;
 pub mod cell;
 mod cells;
+mod customizations;
 mod deployment;
 mod error;
 mod events;

@@ -10,9 +10,10 @@ use planes::{Metrics, Queue, Tasks};
 use tokio_util::sync::CancellationToken;
 
 use crate::Clock;
+use crate::customizations::CustomizationController;
 use crate::events::Events;
 use crate::federator::Federator;
-use crate::keys::{HubKey, InstanceKey, ProjectKey};
+use crate::keys::{HubKey, InstanceKey, ObjectKey, ProjectKey};
 use crate::policy::PolicyController;
 use crate::projector::{Projector, Quarantine, Quarantined};
 use crate::watched::{Hub, Projects};
@@ -40,6 +41,7 @@ struct Queues {
     federator: Queue<ProjectKey>,
     policy: Queue<HubKey>,
     projector: Queue<InstanceKey>,
+    customizations: Queue<ObjectKey>,
 }
 
 /// The controllers of the management plane, which work on projects as they come and go.
@@ -62,15 +64,22 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
     let (federator, federator_workers) = Queue::new(Federator::NAME, &metrics);
     let (policy, policy_workers) = Queue::new(PolicyController::NAME, &metrics);
     let (projector, projector_workers) = Queue::new(Projector::NAME, &metrics);
+    let (customizations, customizations_workers) =
+        Queue::new(CustomizationController::NAME, &metrics);
     let queues = Queues {
         workload,
         federator,
         policy,
         projector,
+        customizations,
     };
 
     let mut wiring = Wiring::new(tasks);
     let followers = HubFollowers::new(&metrics);
+    let customizations = CustomizationController {
+        cache: followers.customizations(),
+        events: Events::new(hub_client.clone(), CustomizationController::NAME),
+    };
     let hub = Arc::new(followers.hub(hub_client));
     let projects = Arc::new(Projects::default());
     let quarantined = Quarantined::new(&metrics);
@@ -111,6 +120,7 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
         clock,
     };
     wiring.run(projector_workers, &ready, controller);
+    wiring.run(customizations_workers, &ready, customizations);
     let management = Management {
         projects,
         hub,

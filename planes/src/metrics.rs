@@ -31,6 +31,7 @@ pub struct Metrics {
     pub(crate) projects_failing: Gauge,
     unidentified_namespaces: Gauge,
     quarantined_objects: Family<QuarantineLabels, Gauge>,
+    shadowing_customizations: Gauge,
     writes: Family<WriteLabels, Counter>,
     propagation_seconds: Family<WriteLabels, Histogram>,
 }
@@ -86,6 +87,7 @@ impl Metrics {
             projects_failing: Gauge::default(),
             unidentified_namespaces: Gauge::default(),
             quarantined_objects: Family::default(),
+            shadowing_customizations: Gauge::default(),
             writes: Family::default(),
             propagation_seconds: Family::new_with_constructor(propagation),
         };
@@ -140,6 +142,11 @@ impl Metrics {
             metrics.quarantined_objects.clone(),
         );
         registry.register(
+            "shadowing_customizations",
+            "ResourceInterpreterCustomizations that Karmada asks about our kinds in the place of the webhook",
+            metrics.shadowing_customizations.clone(),
+        );
+        registry.register(
             "writes",
             "Writes by controller, verb and kind",
             metrics.writes.clone(),
@@ -164,6 +171,12 @@ impl Metrics {
             .quarantined_objects
             .get_or_create(&QuarantineLabels { reason });
         Counted::new(&gauge)
+    }
+
+    /// Says how many ResourceInterpreterCustomizations Karmada asks about our kinds in the place of the webhook.
+    pub fn shadowing_customizations(&self, count: usize) {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.shadowing_customizations.set(count);
     }
 
     /// Counts a write of a controller that has just been done. In a reconciliation of a work queue this is also how long it

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use api::karmada::{PropagationPolicy, ResourceBinding};
+use api::karmada::{PropagationPolicy, ResourceBinding, ResourceInterpreterCustomization};
 use api::{HubNamespace, Instance, ProjectName, WorkloadDeployment};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, Resource};
-use planes::Metrics;
 use planes::cache::Follower;
+use planes::{Cache, Metrics};
 
 use super::Queues;
 use crate::cells::CellFollowers;
+use crate::customizations::Shadowing;
 use crate::keys::{HubKey, InstanceKey, ProjectKey};
 use crate::objects::{Namespace, deployment_name};
 use crate::policy::{Reservations, claimed_for};
@@ -32,11 +33,14 @@ pub(super) struct HubFollowers {
     bindings: Follower<ResourceBinding>,
     instances: Follower<Instance>,
     cells: CellFollowers,
+    customizations: Follower<ResourceInterpreterCustomization>,
+    shadowing: Shadowing,
     unidentified: Arc<UnidentifiedNamespaces>,
 }
 
 impl HubFollowers {
     pub(super) fn new(metrics: &Metrics) -> Self {
+        let customizations = Follower::new("hub", metrics);
         Self {
             namespaces: Follower::new("hub", metrics),
             deployments: Follower::new("hub", metrics),
@@ -44,6 +48,8 @@ impl HubFollowers {
             bindings: Follower::new("hub", metrics),
             instances: Follower::new("hub", metrics),
             cells: CellFollowers::new(metrics),
+            shadowing: Shadowing::new(customizations.cache(), metrics),
+            customizations,
             unidentified: Arc::new(UnidentifiedNamespaces::new(metrics)),
         }
     }
@@ -62,6 +68,10 @@ impl HubFollowers {
             instances_of: self.instances.index(deployment_of),
             cells: self.cells.cells(&self.bindings),
         }
+    }
+
+    pub(super) fn customizations(&self) -> Cache<ResourceInterpreterCustomization> {
+        self.customizations.cache()
     }
 
     pub(super) fn follow(
@@ -160,6 +170,14 @@ impl HubFollowers {
         let (bindings, federator) = (&mut self.bindings, &queues.federator);
         self.cells
             .follow(wiring, bindings, hub, unidentified, federator);
+        self.customizations.on_change({
+            let (queue, shadowing) = (queues.customizations.clone(), self.shadowing);
+            move |change| {
+                if let Some(key) = shadowing.look_at(change) {
+                    queue.add(key);
+                }
+            }
+        });
         let client = &hub.client;
         wiring.follow("Namespaces of the hub", self.namespaces, client.clone());
         let what = "WorkloadDeployments of the hub";
@@ -169,6 +187,12 @@ impl HubFollowers {
         let what = "ResourceBindings of the hub";
         wiring.follow_if_served(what, WITHOUT_BINDINGS, self.bindings, client.clone());
         wiring.follow("Instances of the hub", self.instances, client.clone());
+        wiring.follow_if_served(
+            "ResourceInterpreterCustomizations of the hub",
+            "one that shadows the webhook is not reported",
+            self.customizations,
+            client.clone(),
+        );
     }
 }
 

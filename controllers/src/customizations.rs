@@ -1,0 +1,161 @@
+//! ResourceInterpreterCustomizations that shadow our webhook: Karmada runs their scripts and does not ask us, without a
+//! word (karmada.md 5).
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use api::karmada::ResourceInterpreterCustomization;
+use api::{Instance, WorkloadDeployment};
+use kube::Resource;
+use kube::runtime::events::EventType;
+use planes::cache::Change;
+use planes::{Cache, Metrics, Outcome};
+use tracing::{error, info};
+
+use crate::ReconcileError;
+use crate::events::Events;
+use crate::keys::ObjectKey;
+use crate::wiring::Controller;
+
+const REASON: &str = "ShadowsWebhook";
+
+/// Reports such customizations, each once for the kind that it takes, and counts them. On every replica.
+pub(crate) struct Shadowing {
+    metrics: Metrics,
+    cache: Cache<ResourceInterpreterCustomization>,
+    /// The kinds that they take, by their names.
+    found: Mutex<BTreeMap<String, String>>,
+}
+
+impl Shadowing {
+    pub(crate) fn new(cache: Cache<ResourceInterpreterCustomization>, metrics: &Metrics) -> Self {
+        Self {
+            metrics: metrics.clone(),
+            cache,
+            found: Mutex::default(),
+        }
+    }
+
+    /// Looks at a customization that has changed. Says whose Event is to be published: one that is reported for the first
+    /// time.
+    pub(crate) fn look_at(&self, change: Change<'_>) -> Option<ObjectKey> {
+        let metadata = change.current.or(change.former)?;
+        let name = metadata.name.as_deref()?;
+        // One that cannot be read has been reported by the cache, and Karmada cannot read it either.
+        let current = self.cache.get("", name).ok().flatten();
+        let kind = current.as_deref().and_then(shadowed);
+        self.note(name, kind).then(|| ObjectKey::of(metadata))
+    }
+
+    /// Notes which kind a customization takes. Says whether that is news.
+    fn note(&self, name: &str, kind: Option<&str>) -> bool {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let news = match kind {
+            Some(kind) => {
+                let former = found.insert(name.to_owned(), kind.to_owned());
+                let news = former.as_deref() != Some(kind);
+                if news {
+                    error!(
+                        name,
+                        kind,
+                        "this ResourceInterpreterCustomization shadows our webhook: Karmada does not ask us about the kind; delete it"
+                    );
+                }
+                news
+            }
+            None => {
+                if found.remove(name).is_some() {
+                    info!(
+                        name,
+                        "this ResourceInterpreterCustomization shadows our webhook no more"
+                    );
+                }
+                false
+            }
+        };
+        self.metrics.shadowing_customizations(found.len());
+        news
+    }
+}
+
+/// The kind of ours that a customization takes, if it does.
+fn shadowed(customization: &ResourceInterpreterCustomization) -> Option<&str> {
+    let target = &customization.spec.target;
+    let (group, _version) = target.api_version.split_once('/')?;
+    let kinds = [WorkloadDeployment::kind(&()), Instance::kind(&())];
+    let is_ours =
+        group == WorkloadDeployment::group(&()) && kinds.contains(&target.kind.as_str().into());
+    is_ours.then_some(target.kind.as_str())
+}
+
+/// Publishes an Event on each, where that is permitted. Only the leader does.
+pub(crate) struct CustomizationController {
+    pub(crate) cache: Cache<ResourceInterpreterCustomization>,
+    pub(crate) events: Events,
+}
+
+impl Controller for CustomizationController {
+    const NAME: &'static str = "customizations";
+    type Key = ObjectKey;
+
+    async fn reconcile(&self, key: ObjectKey) -> Result<Outcome, ReconcileError> {
+        let customization = self.cache.get("", &key.name)?;
+        if let Some(customization) = customization
+            && let Some(kind) = shadowed(&customization)
+        {
+            let note = format!(
+                "Karmada runs these scripts for {kind} and does not ask the webhook of compute-federation; delete this object"
+            );
+            self.events
+                .publish(customization.as_ref(), EventType::Warning, REASON, &note)
+                .await;
+        }
+        // It has been said, and is said again only when it is news again.
+        Ok(Outcome::Gone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixtures::object;
+
+    #[test]
+    fn only_our_kinds_of_our_group_are_shadowed() {
+        for (api_version, kind, expected) in [
+            ("compute.datumapis.com/v1alpha", "WorkloadDeployment", true),
+            ("compute.datumapis.com/v1alpha", "Instance", true),
+            ("compute.datumapis.com/v1alpha", "Workload", false),
+            ("compute.example.com/v1alpha", "Instance", false),
+            ("v1", "Instance", false),
+            ("", "", false),
+        ] {
+            let customization: ResourceInterpreterCustomization = object(json!({
+                "apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterCustomization", "metadata": {"name": "c"},
+                "spec": {"target": {"apiVersion": api_version, "kind": kind}},
+            }));
+            assert_eq!(
+                shadowed(&customization),
+                expected.then_some(kind),
+                "{api_version} {kind}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_customization_is_news_once_for_the_kind_that_it_takes() {
+        let shadowing = Shadowing::new(Cache::default(), &Metrics::default());
+        let count = || shadowing.found.lock().unwrap().len();
+        assert!(!shadowing.note("c", None));
+        assert!(shadowing.note("c", Some("Instance")));
+        assert!(!shadowing.note("c", Some("Instance")));
+        assert!(shadowing.note("d", Some("Instance")));
+        assert!(shadowing.note("c", Some("WorkloadDeployment")));
+        assert_eq!(count(), 2);
+        assert!(!shadowing.note("c", None));
+        assert_eq!(count(), 1);
+        assert!(shadowing.note("c", Some("Instance")), "it is so again");
+    }
+}

@@ -1,0 +1,79 @@
+//! Lua customizations that shadow the webhook are reported.
+
+use anyhow::Context;
+use api::karmada::ResourceInterpreterCustomization;
+use harness::{Federation, wait};
+use k8s_openapi::api::events::v1::Event;
+use kube::Api;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams};
+use serde_json::json;
+
+use crate::fixture::{WITHIN, create};
+
+const NAME: &str = "workloaddeployment";
+const SCRIPTS: &str = include_str!("../tools/karmada/customization.lua");
+
+/// The script of one operation: what stands between its mark and the next.
+fn script(mark: &str) -> anyhow::Result<&'static str> {
+    let (_, rest) = SCRIPTS
+        .split_once(&format!("-- {mark}\n"))
+        .context(mark.to_owned())?;
+    Ok(rest.split_once("\n-- ").map_or(rest, |(script, _)| script))
+}
+
+async fn until_counted(federation: &Federation, count: u32) -> anyhow::Result<()> {
+    let line = format!("compute_federation_shadowing_customizations {count}");
+    wait::eventually(&line, WITHIN, || async {
+        let metrics = federation.management()?.lock().await.metrics().await?;
+        anyhow::ensure!(metrics.lines().any(|it| it == line));
+        Ok(())
+    })
+    .await
+}
+
+pub(crate) async fn one_that_shadows_the_webhook_is_reported(
+    federation: &Federation,
+) -> anyhow::Result<()> {
+    let hub = federation.hub().client();
+    let resource = ApiResource::erase::<ResourceInterpreterCustomization>(&());
+    let customizations: Api<DynamicObject> = Api::all_with(hub.clone(), &resource);
+    let customization = |name: &str, kind: &str| -> anyhow::Result<_> {
+        Ok(json!({
+            "apiVersion": "config.karmada.io/v1alpha1",
+            "kind": "ResourceInterpreterCustomization",
+            "metadata": {"name": name},
+            "spec": {
+                "target": {"apiVersion": api::API_VERSION, "kind": kind},
+                "customizations": {
+                    "retention": {"luaScript": script("retention")?},
+                    "statusReflection": {"luaScript": script("statusReflection")?},
+                    "statusAggregation": {"luaScript": script("statusAggregation")?},
+                    "dependencyInterpretation": {"luaScript": script("dependencyInterpretation")?},
+                },
+            },
+        }))
+    };
+    until_counted(federation, 0).await?;
+    // A kind that the webhook does not interpret is no one's concern.
+    create(&customizations, customization("workload", "Workload")?).await?;
+    create(&customizations, customization(NAME, "WorkloadDeployment")?).await?;
+    until_counted(federation, 1).await?;
+    let events: Api<Event> = Api::namespaced(hub, "default");
+    wait::eventually("an Event on it", WITHIN, || async {
+        let events = events.list(&ListParams::default()).await?;
+        let is_it = |event: &Event| {
+            let regarding = event.regarding.as_ref();
+            let name = regarding.and_then(|regarding| regarding.name.as_deref());
+            event.reason.as_deref() == Some("ShadowsWebhook") && name == Some(NAME)
+        };
+        anyhow::ensure!(events.iter().any(is_it));
+        Ok(())
+    })
+    .await?;
+    for name in [NAME, "workload"] {
+        customizations
+            .delete(name, &DeleteParams::default())
+            .await?;
+    }
+    until_counted(federation, 0).await
+}
