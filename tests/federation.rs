@@ -37,6 +37,8 @@ mod kubectl;
 mod lifetime;
 #[path = "federation/milo.rs"]
 mod milo;
+#[path = "federation/namespaces.rs"]
+mod namespaces;
 #[path = "federation/needs.rs"]
 mod needs;
 #[path = "federation/operations.rs"]
@@ -231,6 +233,9 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared proofs::referenced_data_is_told_to_the_hub_with_its_absence;
         Shared freshness::a_city_without_a_cell;
         Apart freshness::a_cell_that_dies;
+        Shared namespaces::a_namespace_of_the_project_ends_on_every_plane;
+        Shared namespaces::what_others_have_on_the_hub_keeps_a_namespace;
+        Shared namespaces::a_namespace_that_is_made_anew_has_another_one_on_the_hub;
         Apart interpretation::a_cell_that_dies_and_returns;
         Interpreted interpretation::duplicated;
         Interpreted interpretation::divided;

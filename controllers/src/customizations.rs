@@ -6,21 +6,56 @@ use std::sync::{Mutex, PoisonError};
 
 use api::karmada::ResourceInterpreterCustomization;
 use api::{Instance, WorkloadDeployment};
-use kube::Resource;
 use kube::runtime::events::EventType;
-use planes::cache::Change;
-use planes::{Cache, Metrics, Outcome};
+use kube::{Client, Resource};
+use planes::cache::{Change, Follower};
+use planes::{Cache, Metrics, Outcome, Queue};
 use tracing::{error, info};
 
 use crate::ReconcileError;
 use crate::events::Events;
 use crate::keys::ObjectKey;
-use crate::wiring::Controller;
+use crate::wiring::{Controller, Wiring};
 
 const REASON: &str = "ShadowsWebhook";
 
+/// What follows them.
+pub(crate) struct CustomizationFollower {
+    customizations: Follower<ResourceInterpreterCustomization>,
+    shadowing: Shadowing,
+}
+
+impl CustomizationFollower {
+    pub(crate) fn new(metrics: &Metrics) -> Self {
+        let customizations = Follower::new("hub", metrics);
+        Self {
+            shadowing: Shadowing::new(customizations.cache(), metrics),
+            customizations,
+        }
+    }
+
+    pub(crate) fn cache(&self) -> Cache<ResourceInterpreterCustomization> {
+        self.customizations.cache()
+    }
+
+    pub(crate) fn follow(self, wiring: &mut Wiring<'_>, client: &Client, queue: &Queue<ObjectKey>) {
+        let (mut customizations, queue) = (self.customizations, queue.clone());
+        customizations.on_change(move |change| {
+            if let Some(key) = self.shadowing.look_at(change) {
+                queue.add(key);
+            }
+        });
+        wiring.follow_if_served(
+            "ResourceInterpreterCustomizations of the hub",
+            "one that shadows the webhook is not reported",
+            customizations,
+            client.clone(),
+        );
+    }
+}
+
 /// Reports such customizations, each once for the kind that it takes, and counts them. On every replica.
-pub(crate) struct Shadowing {
+struct Shadowing {
     metrics: Metrics,
     cache: Cache<ResourceInterpreterCustomization>,
     /// The kinds that they take, by their names.
@@ -28,7 +63,7 @@ pub(crate) struct Shadowing {
 }
 
 impl Shadowing {
-    pub(crate) fn new(cache: Cache<ResourceInterpreterCustomization>, metrics: &Metrics) -> Self {
+    fn new(cache: Cache<ResourceInterpreterCustomization>, metrics: &Metrics) -> Self {
         Self {
             metrics: metrics.clone(),
             cache,
@@ -38,7 +73,7 @@ impl Shadowing {
 
     /// Looks at a customization that has changed. Says whose Event is to be published: one that is reported for the first
     /// time.
-    pub(crate) fn look_at(&self, change: Change<'_>) -> Option<ObjectKey> {
+    fn look_at(&self, change: Change<'_>) -> Option<ObjectKey> {
         let metadata = change.current.or(change.former)?;
         let name = metadata.name.as_deref()?;
         // One that cannot be read has been reported by the cache, and Karmada cannot read it either.

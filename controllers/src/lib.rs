@@ -21,6 +21,7 @@ mod instance;
 mod keys;
 pub mod management;
 mod names;
+mod namespace;
 mod objects;
 mod policy;
 mod projector;

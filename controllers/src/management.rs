@@ -14,6 +14,7 @@ use crate::customizations::CustomizationController;
 use crate::events::Events;
 use crate::federator::Federator;
 use crate::keys::{HubKey, InstanceKey, ObjectKey, ProjectKey};
+use crate::namespace::NamespaceController;
 use crate::policy::PolicyController;
 use crate::projector::{Projector, Quarantine, Quarantined};
 use crate::watched::{Hub, Projects};
@@ -41,6 +42,7 @@ struct Queues {
     federator: Queue<ProjectKey>,
     policy: Queue<HubKey>,
     projector: Queue<InstanceKey>,
+    namespace: Queue<HubKey>,
     customizations: Queue<ObjectKey>,
 }
 
@@ -64,6 +66,7 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
     let (federator, federator_workers) = Queue::new(Federator::NAME, &metrics);
     let (policy, policy_workers) = Queue::new(PolicyController::NAME, &metrics);
     let (projector, projector_workers) = Queue::new(Projector::NAME, &metrics);
+    let (namespace, namespace_workers) = Queue::new(NamespaceController::NAME, &metrics);
     let (customizations, customizations_workers) =
         Queue::new(CustomizationController::NAME, &metrics);
     let queues = Queues {
@@ -71,6 +74,7 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
         federator,
         policy,
         projector,
+        namespace,
         customizations,
     };
 
@@ -120,6 +124,10 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
         clock,
     };
     wiring.run(projector_workers, &ready, controller);
+    let (of_projects, of_hub) = (Arc::clone(&projects), Arc::clone(&hub));
+    let controller =
+        NamespaceController::new(of_projects, of_hub, writer(NamespaceController::NAME));
+    wiring.run(namespace_workers, &ready, controller);
     wiring.run(customizations_workers, &ready, customizations);
     let management = Management {
         projects,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::{WorkloadDeployment, labels};
+use api::{WorkloadDeployment, annotations, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::core::PartialObjectMeta;
 use kube::{Resource, ResourceExt};
@@ -86,6 +86,14 @@ pub(crate) fn controller_name<K: Resource<DynamicType = ()>>(
             && owner.api_version == K::api_version(&())
     });
     owner.map(|owner| owner.name.as_str())
+}
+
+/// The hub namespace that an object of a project names as its own.
+pub(crate) fn recorded_hub_namespace(metadata: &ObjectMeta) -> Option<&str> {
+    let annotations = metadata.annotations.as_ref()?;
+    annotations
+        .get(annotations::FEDERATION_NAMESPACE)
+        .map(String::as_str)
 }
 
 /// The name of the WorkloadDeployment that an Instance belongs to: its controller's, or what its label says.

@@ -21,7 +21,7 @@ use crate::watched::{Hub, Projects};
 use crate::wiring::Controller;
 use crate::write::{Collection, Writer};
 use plan::{Desired, Observed, Unneeded, plan};
-pub(crate) use plan::{claimed_for, is_managed, serves};
+pub(crate) use plan::{claimed_for, is_managed, of_copy, of_upstream, serves};
 pub(crate) use reservations::Reservations;
 
 /// When to look again at a policy that may not be deleted yet, for a reason of which no watch tells.

@@ -95,6 +95,28 @@ impl<K: Object> Collection<'_, K> {
     }
 }
 
+impl<K: Object> Collection<'_, K> {
+    /// Asks the API server itself for one object, of which there is any but the one of this name. Says which it is.
+    pub(crate) async fn first_but(&self, name: Option<&str>) -> Result<Option<String>> {
+        let mut params = ListParams::default().limit(1);
+        if let Some(name) = name {
+            params = params.fields(&format!("metadata.name!={name}"));
+        }
+        let (kind, plural) = (K::kind(&()), K::plural(&()));
+        let listed = self.api.list_metadata(&params).await;
+        let listed =
+            listed.map_err(|error| ReconcileError::api(format!("list {plural}"), error))?;
+        if let Some(object) = listed.items.first() {
+            return Ok(Some(format!("{kind} {}", object.name_any())));
+        }
+        // What is empty must be the whole list of an API server.
+        let is_whole = listed.metadata.continue_.is_none_or(|more| more.is_empty());
+        let version = listed.metadata.resource_version.unwrap_or_default();
+        let is_list = is_whole && !version.is_empty();
+        Ok((!is_list).then(|| format!("perhaps {plural}: the answer is not their whole list")))
+    }
+}
+
 impl Writer {
     pub(crate) fn new(controller: &'static str, metrics: &Metrics) -> Self {
         let field_manager = format!("compute-federation-{controller}");
@@ -277,11 +299,33 @@ impl Writer {
 
     /// Deletes exactly this object, not another one that has taken its name. One that is gone is deleted.
     pub(crate) async fn delete<K: Object>(&self, to: &Collection<'_, K>, object: &K) -> Result<()> {
-        let name = object.name_any();
         let preconditions = Preconditions {
             uid: object.uid(),
             resource_version: None,
         };
+        self.delete_if(to, object, preconditions).await
+    }
+
+    /// Deletes exactly this object as it is here. Fails if it has changed since it was read.
+    pub(crate) async fn delete_unchanged<K: Object>(
+        &self,
+        to: &Collection<'_, K>,
+        object: &K,
+    ) -> Result<()> {
+        let preconditions = Preconditions {
+            uid: object.uid(),
+            resource_version: object.resource_version(),
+        };
+        self.delete_if(to, object, preconditions).await
+    }
+
+    async fn delete_if<K: Object>(
+        &self,
+        to: &Collection<'_, K>,
+        object: &K,
+        preconditions: Preconditions,
+    ) -> Result<()> {
+        let name = object.name_any();
         let params = DeleteParams {
             preconditions: Some(preconditions),
             ..DeleteParams::background()

@@ -13,7 +13,9 @@ use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 
 use crate::ReconcileError;
-use crate::objects::{Keys, Namespace, covers, describe, has_finalizer, is_terminating, label};
+use crate::objects::{
+    Keys, Namespace, covers, describe, has_finalizer, is_terminating, label, recorded_hub_namespace,
+};
 use crate::upstream::Upstream;
 use freshness::{Cells, fresh};
 use status::{contradicted, invalid_city_code, status, unreported};
@@ -93,11 +95,9 @@ pub(super) fn hub_namespace(
     deployment: &WorkloadDeployment,
     derived: Option<&HubNamespace>,
 ) -> Result<Option<HubNamespace>, ReconcileError> {
-    let recorded = deployment
-        .annotations()
-        .get(annotations::FEDERATION_NAMESPACE);
+    let recorded = recorded_hub_namespace(deployment.meta());
     if let Some(recorded) = recorded {
-        let recorded = HubNamespace::new(recorded.as_str());
+        let recorded = HubNamespace::new(recorded);
         return recorded
             .map(Some)
             .map_err(ReconcileError::identity(describe(deployment)));
@@ -210,9 +210,7 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
         ..
     } = *observed;
     let upstream_namespace = deployment.namespace().unwrap_or_default();
-    let recorded = deployment
-        .annotations()
-        .get(annotations::FEDERATION_NAMESPACE);
+    let recorded = recorded_hub_namespace(deployment.meta());
     let namespace_labels = upstream(observed).labels();
     let copy_labels = Keys::from([
         (labels::CITY_CODE.to_owned(), city.as_str().to_owned()),
@@ -248,7 +246,7 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
     };
     Plan {
         record: !has_finalizer(deployment, finalizers::FEDERATOR)
-            || recorded.map(String::as_str) != Some(hub_namespace.as_str()),
+            || recorded != Some(hub_namespace.as_str()),
         apply_namespace: (!namespace
             .is_some_and(|namespace| covers(namespace.labels(), &namespace_labels)))
         .then_some(namespace_labels),

@@ -1,5 +1,6 @@
 //! What the controllers of the management plane hear of on the hub.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use api::karmada::{PropagationPolicy, ResourceBinding, ResourceInterpreterCustomization};
@@ -8,13 +9,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, Resource};
 use planes::cache::Follower;
 use planes::{Cache, Metrics};
+use serde::de::DeserializeOwned;
 
 use super::Queues;
 use crate::cells::CellFollowers;
-use crate::customizations::Shadowing;
+use crate::customizations::CustomizationFollower;
 use crate::keys::{HubKey, InstanceKey, ProjectKey};
 use crate::objects::{Namespace, deployment_name};
-use crate::policy::{Reservations, claimed_for};
+use crate::policy::{Reservations, claimed_for, of_copy};
 use crate::projector::Quarantined;
 use crate::unidentified::UnidentifiedNamespaces;
 use crate::upstream::{self, Upstream};
@@ -33,14 +35,12 @@ pub(super) struct HubFollowers {
     bindings: Follower<ResourceBinding>,
     instances: Follower<Instance>,
     cells: CellFollowers,
-    customizations: Follower<ResourceInterpreterCustomization>,
-    shadowing: Shadowing,
+    customizations: CustomizationFollower,
     unidentified: Arc<UnidentifiedNamespaces>,
 }
 
 impl HubFollowers {
     pub(super) fn new(metrics: &Metrics) -> Self {
-        let customizations = Follower::new("hub", metrics);
         Self {
             namespaces: Follower::new("hub", metrics),
             deployments: Follower::new("hub", metrics),
@@ -48,8 +48,7 @@ impl HubFollowers {
             bindings: Follower::new("hub", metrics),
             instances: Follower::new("hub", metrics),
             cells: CellFollowers::new(metrics),
-            shadowing: Shadowing::new(customizations.cache(), metrics),
-            customizations,
+            customizations: CustomizationFollower::new(metrics),
             unidentified: Arc::new(UnidentifiedNamespaces::new(metrics)),
         }
     }
@@ -95,10 +94,10 @@ impl HubFollowers {
                     return;
                 };
                 unidentified.look_at(&hub, metadata);
-                queues.policy.add(HubKey {
-                    project: upstream::project(metadata),
-                    namespace,
-                });
+                let project = upstream::project(metadata);
+                let key = HubKey { project, namespace };
+                queues.policy.add(key.clone());
+                queues.namespace.add(key);
                 // Also for whom it was before, who has to know that it is so no more.
                 if let Ok(upstream) = Upstream::of(metadata) {
                     add_deployments_of(&projects, &queues, &upstream);
@@ -108,17 +107,22 @@ impl HubFollowers {
         self.deployments.on_change({
             let (hub, queues) = (Arc::clone(hub), queues.clone());
             let unidentified = Arc::clone(unidentified);
-            each_version(move |metadata| {
-                let namespace = metadata.namespace.as_deref().unwrap_or_default();
-                // Of a namespace that is not known yet, the Namespace's own event comes.
-                add_policies_of(&hub, &queues, namespace);
-                let upstream = unidentified.upstream_of(&hub, namespace);
-                if let Some(Upstream { project, namespace }) = upstream {
-                    let name = metadata.name.as_deref().unwrap_or_default();
-                    let key = ProjectKey::new(&project, &namespace, name);
-                    queues.federator.add(key);
+            move |change| {
+                let matters_to_policies = change.former.map(of_copy) != change.current.map(of_copy);
+                for metadata in change.versions() {
+                    let namespace = metadata.namespace.as_deref().unwrap_or_default();
+                    // Of a namespace that is not known yet, the Namespace's own event comes.
+                    if matters_to_policies {
+                        add_policies_of(&hub, &queues, namespace);
+                    }
+                    let upstream = unidentified.upstream_of(&hub, namespace);
+                    if let Some(Upstream { project, namespace }) = upstream {
+                        let name = metadata.name.as_deref().unwrap_or_default();
+                        let key = ProjectKey::new(&project, &namespace, name);
+                        queues.federator.add(key);
+                    }
                 }
-            })
+            }
         });
         self.policies.on_change({
             let (hub, projects, queues) = (Arc::clone(hub), Arc::clone(projects), queues.clone());
@@ -153,31 +157,14 @@ impl HubFollowers {
                 }
             }
         });
-        self.instances.on_change({
-            let (hub, queue) = (Arc::clone(hub), queues.projector.clone());
-            let quarantined = quarantined.clone();
-            move |change| {
-                let uid = |it: &'_ ObjectMeta| it.uid.clone();
-                let (former, current) = (change.former.and_then(uid), change.current.and_then(uid));
-                if let Some(gone) = former.filter(|former| current.as_ref() != Some(former)) {
-                    quarantined.forget(&gone);
-                }
-                for metadata in change.versions() {
-                    queue.add(instance_key(&hub, metadata));
-                }
-            }
-        });
+        hear_of_instances(&mut self.instances, hub, queues, quarantined);
         let (bindings, federator) = (&mut self.bindings, &queues.federator);
         self.cells
             .follow(wiring, bindings, hub, unidentified, federator);
-        self.customizations.on_change({
-            let (queue, shadowing) = (queues.customizations.clone(), self.shadowing);
-            move |change| {
-                if let Some(key) = shadowing.look_at(change) {
-                    queue.add(key);
-                }
-            }
-        });
+        add_namespaces_of(&mut self.bindings, hub, queues);
+        add_namespaces_of(&mut self.deployments, hub, queues);
+        add_namespaces_of(&mut self.policies, hub, queues);
+        add_namespaces_of(&mut self.instances, hub, queues);
         let client = &hub.client;
         wiring.follow("Namespaces of the hub", self.namespaces, client.clone());
         let what = "WorkloadDeployments of the hub";
@@ -187,24 +174,60 @@ impl HubFollowers {
         let what = "ResourceBindings of the hub";
         wiring.follow_if_served(what, WITHOUT_BINDINGS, self.bindings, client.clone());
         wiring.follow("Instances of the hub", self.instances, client.clone());
-        wiring.follow_if_served(
-            "ResourceInterpreterCustomizations of the hub",
-            "one that shadows the webhook is not reported",
-            self.customizations,
-            client.clone(),
-        );
+        self.customizations
+            .follow(wiring, client, &queues.customizations);
     }
 }
 
+fn hear_of_instances(
+    instances: &mut Follower<Instance>,
+    hub: &Arc<Hub>,
+    queues: &Queues,
+    quarantined: &Quarantined,
+) {
+    instances.on_change({
+        let (hub, queue) = (Arc::clone(hub), queues.projector.clone());
+        let quarantined = quarantined.clone();
+        move |change| {
+            let uid = |it: &'_ ObjectMeta| it.uid.clone();
+            let (former, current) = (change.former.and_then(uid), change.current.and_then(uid));
+            if let Some(gone) = former.filter(|former| current.as_ref() != Some(former)) {
+                quarantined.forget(&gone);
+            }
+            for metadata in change.versions() {
+                queue.add(instance_key(&hub, metadata));
+            }
+        }
+    });
+}
+
 fn add_policies_of(hub: &Hub, queues: &Queues, namespace: &str) {
-    if let Ok(Some(known)) = hub.namespaces.get("", namespace)
-        && let Ok(namespace) = HubNamespace::new(namespace)
-    {
-        queues.policy.add(HubKey {
-            project: upstream::project(known.meta()),
-            namespace,
-        });
+    if let Some(key) = hub_key(hub, namespace) {
+        queues.policy.add(key);
     }
+}
+
+/// The key of a hub namespace that is known.
+fn hub_key(hub: &Hub, namespace: &str) -> Option<HubKey> {
+    let known = hub.namespaces.get("", namespace).ok()??;
+    let namespace = HubNamespace::new(namespace).ok()?;
+    let project = upstream::project(known.meta());
+    Some(HubKey { project, namespace })
+}
+
+/// Adds the namespace of each object of a kind that goes: it may be the last thing in it.
+fn add_namespaces_of<K>(follower: &mut Follower<K>, hub: &Arc<Hub>, queues: &Queues)
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    let (hub, queue) = (Arc::clone(hub), queues.namespace.clone());
+    follower.on_change(move |change| {
+        if let (Some(former), None) = (change.former, change.current)
+            && let Some(key) = hub_key(&hub, former.namespace.as_deref().unwrap_or_default())
+        {
+            queue.add(key);
+        }
+    });
 }
 
 fn add_deployments_of(projects: &Projects, queues: &Queues, upstream: &Upstream) {
@@ -293,6 +316,9 @@ pub(super) fn add_all_of(hub: &Hub, queues: &Queues, project: &ProjectName) {
         let metadata = namespace.meta();
         let name = metadata.name.as_deref().unwrap_or_default();
         add_policies_of(hub, queues, name);
+        if let Some(key) = hub_key(hub, name) {
+            queues.namespace.add(key);
+        }
         if let Ok(upstream) = Upstream::of(metadata) {
             for copy in hub.deployments.metadata(name) {
                 let copy = copy.name.as_deref().unwrap_or_default();

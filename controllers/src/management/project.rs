@@ -3,19 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::{HubNamespace, Instance, ProjectName, Workload, WorkloadDeployment, annotations};
+use api::{HubNamespace, Instance, ProjectName, Workload, WorkloadDeployment};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use planes::Cache;
-use planes::cache::Follower;
+use planes::cache::{Change, Follower};
 use planes::projects::Attendant;
 use tokio::time::timeout;
 
 use super::hub::{add_all_of, add_instances_for, add_instances_of};
 use super::{Management, Queues};
 use crate::keys::{HubKey, ProjectKey};
-use crate::objects::{Namespace, Network, controller_name};
+use crate::objects::{Namespace, Network, controller_name, recorded_hub_namespace};
+use crate::policy::of_upstream;
 use crate::upstream::Upstream;
 use crate::watched::{Hub, Project, Projects};
 use crate::wiring::{Watches, each_version};
@@ -123,6 +124,8 @@ impl Management {
             let (name, queues, hub) = (name.clone(), queues.clone(), Arc::clone(hub));
             move |change| {
                 let owner_changed = change.former.map(owner) != change.current.map(owner);
+                let matters_to_policies =
+                    change.former.map(of_upstream) != change.current.map(of_upstream);
                 for metadata in change.versions() {
                     let key = ProjectKey::of(&name, metadata);
                     if let Some(workload) = controller_name::<Workload>(metadata) {
@@ -131,14 +134,21 @@ impl Management {
                             ..key.clone()
                         });
                     }
-                    if let Some(hub_namespace) = recorded_hub_namespace(metadata) {
+                    let recorded = recorded_hub_namespace(metadata);
+                    if let Some(Ok(hub_namespace)) = recorded.map(HubNamespace::new) {
                         if owner_changed {
                             add_instances_of(&hub, &queues, &hub_namespace, &key.name);
                         }
-                        queues.policy.add(HubKey {
+                        let hub_key = HubKey {
                             project: Some(name.clone()),
                             namespace: hub_namespace,
-                        });
+                        };
+                        if change.current.is_none() {
+                            queues.namespace.add(hub_key.clone());
+                        }
+                        if matters_to_policies {
+                            queues.policy.add(hub_key);
+                        }
                     }
                     queues.federator.add(key);
                 }
@@ -148,31 +158,12 @@ impl Management {
             let (name, queue) = (name.clone(), queues.projector.clone());
             each_version(move |metadata| queue.add(ProjectKey::of(&name, metadata).into()))
         });
-        namespaces.on_change({
-            // A deployment can be seen before its Namespace is.
-            let (name, queues, deployments) = (name.clone(), queues.clone(), deployments.cache());
-            each_version(move |metadata| {
-                let namespace = metadata.name.as_deref().unwrap_or_default();
-                for deployment in deployments.metadata(namespace) {
-                    queues.federator.add(ProjectKey::of(&name, &deployment));
-                }
-            })
-        });
-        namespaces.on_change({
-            // So can Instances, on the hub and here.
-            let (name, queues) = (name.clone(), queues.clone());
-            let (hub, instances) = (Arc::clone(hub), instances.cache());
-            move |change| {
-                let uid = |it: &ObjectMeta| it.uid.clone();
-                if change.former.and_then(uid) == change.current.and_then(uid) {
-                    return;
-                }
-                for metadata in change.versions() {
-                    let namespace = metadata.name.as_deref().unwrap_or_default();
-                    add_all_instances_of(&hub, &queues, &name, namespace, &instances);
-                }
-            }
-        });
+        self.hear_of_namespaces(
+            name,
+            &mut namespaces,
+            &deployments.cache(),
+            &instances.cache(),
+        );
         networks.on_change({
             let (name, queue) = (name.clone(), queues.workload.clone());
             let workloads_on = workloads.index(networks_of);
@@ -205,6 +196,50 @@ impl Management {
         watches.follow_if_served(networks);
         (watches, plane)
     }
+
+    fn hear_of_namespaces(
+        &self,
+        name: &ProjectName,
+        namespaces: &mut Follower<Namespace>,
+        deployments: &Cache<WorkloadDeployment>,
+        instances: &Cache<Instance>,
+    ) {
+        let (hub, queues) = (&self.hub, &self.queues);
+        namespaces.on_change({
+            // A deployment can be seen before its Namespace is.
+            let (name, queues, deployments) = (name.clone(), queues.clone(), deployments.clone());
+            each_version(move |metadata| {
+                let namespace = metadata.name.as_deref().unwrap_or_default();
+                for deployment in deployments.metadata(namespace) {
+                    queues.federator.add(ProjectKey::of(&name, &deployment));
+                }
+            })
+        });
+        namespaces.on_change({
+            // So can Instances, on the hub and here.
+            let (name, queues) = (name.clone(), queues.clone());
+            let (hub, instances) = (Arc::clone(hub), instances.clone());
+            move |change| {
+                let uid = |it: &ObjectMeta| it.uid.clone();
+                if change.former.and_then(uid) == change.current.and_then(uid) {
+                    return;
+                }
+                for metadata in change.versions() {
+                    let namespace = metadata.name.as_deref().unwrap_or_default();
+                    add_all_instances_of(&hub, &queues, &name, namespace, &instances);
+                }
+            }
+        });
+        namespaces.on_change({
+            let (name, queue) = (name.clone(), queues.namespace.clone());
+            move |change| {
+                if let Some(namespace) = ended(change) {
+                    let project = Some(name.clone());
+                    queue.add(HubKey { project, namespace });
+                }
+            }
+        });
+    }
 }
 
 impl Queues {
@@ -233,6 +268,7 @@ impl Queues {
         self.federator.forget(name);
         self.policy.forget(&Some(name.clone()));
         self.projector.forget(&Some(name.clone()));
+        self.namespace.forget(&Some(name.clone()));
     }
 
     fn release(&self, name: &ProjectName) {
@@ -240,6 +276,7 @@ impl Queues {
         self.federator.release(name);
         self.policy.release(&Some(name.clone()));
         self.projector.release(&Some(name.clone()));
+        self.namespace.release(&Some(name.clone()));
     }
 }
 
@@ -263,16 +300,16 @@ fn add_all_instances_of(
     }
 }
 
-fn recorded_hub_namespace(deployment: &ObjectMeta) -> Option<HubNamespace> {
-    let recorded = deployment
-        .annotations
-        .as_ref()?
-        .get(annotations::FEDERATION_NAMESPACE)?;
-    HubNamespace::new(recorded.as_str()).ok()
+/// The hub namespace of a Namespace that is gone, or has been made anew.
+fn ended(change: Change<'_>) -> Option<HubNamespace> {
+    let former = change.former?.uid.as_deref()?;
+    let current = change.current.and_then(|current| current.uid.as_deref());
+    let derived = HubNamespace::of_project_namespace(former);
+    derived.ok().filter(|_| current != Some(former))
 }
 
 /// What the Instances of a deployment on the hub wait for, and what they go with.
-fn owner(deployment: &ObjectMeta) -> (Option<&str>, bool, Option<HubNamespace>) {
+fn owner(deployment: &ObjectMeta) -> (Option<&str>, bool, Option<&str>) {
     let terminating = deployment.deletion_timestamp.is_some();
     let hub_namespace = recorded_hub_namespace(deployment);
     (deployment.uid.as_deref(), terminating, hub_namespace)
@@ -283,6 +320,24 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    #[test]
+    fn a_namespace_has_ended_when_its_uid_is_there_no_more() {
+        let of = |uid: &str| ObjectMeta {
+            uid: Some(uid.to_owned()),
+            ..ObjectMeta::default()
+        };
+        let (one, other) = (of("1"), of("2"));
+        for (former, current, expected) in [
+            (Some(&one), None, Some("ns-1")),
+            (Some(&one), Some(&other), Some("ns-1")),
+            (Some(&one), Some(&one), None),
+            (None, Some(&one), None),
+        ] {
+            let namespace = ended(Change { former, current });
+            assert_eq!(namespace.as_ref().map(HubNamespace::as_str), expected);
+        }
+    }
 
     #[test]
     fn instances_wait_for_an_owner_that_is_there_and_recorded_whatever_its_status() {

@@ -15,7 +15,7 @@ use kube::{Resource, ResourceExt};
 
 use crate::names;
 use crate::objects::{Keys, covers, is_terminating};
-pub(crate) use observed::{Observed, claimed_for};
+pub(crate) use observed::{Observed, claimed_for, of_copy, of_upstream};
 
 /// Label and value by which our policies are known, whatever has become of their spec.
 const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "compute-federation");

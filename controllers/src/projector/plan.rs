@@ -8,7 +8,7 @@ use api::{HubNamespace, Instance, InstanceStatus, WorkloadDeployment, annotation
 use kube::{Resource, ResourceExt};
 
 use crate::generation::instance_status;
-use crate::objects::{Keys, covers, is_terminating, owner_reference};
+use crate::objects::{Keys, covers, is_terminating, owner_reference, recorded_hub_namespace};
 use crate::upstream::Upstream;
 
 /// Labels of a hub Instance that a projection has too.
@@ -98,10 +98,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
 /// Whether an Instance of the project is a projection from this hub namespace. The baseline's do not record that
 /// namespace: with them both labels must say whose they are.
 fn is_projection(projection: &Instance, observed: &Observed<'_>) -> bool {
-    let from = projection
-        .annotations()
-        .get(annotations::FEDERATION_NAMESPACE);
-    match from {
+    match recorded_hub_namespace(projection.meta()) {
         Some(from) => {
             from == observed.hub_namespace.as_str()
                 && projection

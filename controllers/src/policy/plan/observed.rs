@@ -6,9 +6,9 @@ use std::sync::Arc;
 use api::karmada::PropagationPolicy;
 use api::{CityCode, HubNamespace, WorkloadDeployment, annotations, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::ResourceExt;
+use kube::Resource;
 
-use crate::objects::is_terminating;
+use crate::objects::{is_terminating, recorded_hub_namespace};
 
 /// What caches hold.
 pub(crate) struct Observed {
@@ -49,10 +49,8 @@ impl Observed {
 
     /// A deployment of the project. It belongs to this hub namespace unless another one is recorded.
     pub(crate) fn add_upstream(&mut self, deployment: &WorkloadDeployment) {
-        let recorded = deployment
-            .annotations()
-            .get(annotations::FEDERATION_NAMESPACE);
-        let is_recorded = recorded.is_some_and(|recorded| recorded == self.namespace.as_str());
+        let recorded = recorded_hub_namespace(deployment.meta());
+        let is_recorded = recorded == Some(self.namespace.as_str());
         // The federator reports a code that is no valid one; no label has it.
         let city = CityCode::new(deployment.spec.city_code.as_str());
         if let (true, Ok(city)) = (is_recorded || recorded.is_none(), city) {
@@ -65,9 +63,8 @@ impl Observed {
 
     /// The hub's copy of a deployment, be it one that cannot be read or that is going.
     pub(crate) fn add_copy(&mut self, copy: &ObjectMeta) {
-        let labels = copy.labels.as_ref();
-        let label = labels.and_then(|labels| labels.get(labels::CITY_CODE));
-        let city = label.and_then(|city| CityCode::new(city.as_str()).ok());
+        let city = of_copy(copy).city;
+        let city = city.and_then(|city| CityCode::new(city).ok());
         self.needed.extend(city);
         self.add_claim(copy);
     }
@@ -76,6 +73,42 @@ impl Observed {
     pub(crate) fn add_claim(&mut self, metadata: &ObjectMeta) {
         self.claiming
             .extend(claimed_for(metadata).map(str::to_owned));
+    }
+}
+
+/// What a project's deployment has that policies go by: nothing of its status.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct OfUpstream<'a> {
+    uid: Option<&'a str>,
+    generation: Option<i64>,
+    terminating: bool,
+    recorded: Option<&'a str>,
+}
+
+pub(crate) fn of_upstream(deployment: &ObjectMeta) -> OfUpstream<'_> {
+    OfUpstream {
+        uid: deployment.uid.as_deref(),
+        generation: deployment.generation,
+        terminating: deployment.deletion_timestamp.is_some(),
+        recorded: recorded_hub_namespace(deployment),
+    }
+}
+
+/// What the hub's copy of a deployment has that policies go by: nothing of its status.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct OfCopy<'a> {
+    uid: Option<&'a str>,
+    city: Option<&'a str>,
+    claimed_for: Option<&'a str>,
+}
+
+pub(crate) fn of_copy(copy: &ObjectMeta) -> OfCopy<'_> {
+    let labels = copy.labels.as_ref();
+    let city = labels.and_then(|labels| labels.get(labels::CITY_CODE));
+    OfCopy {
+        uid: copy.uid.as_deref(),
+        city: city.map(String::as_str),
+        claimed_for: claimed_for(copy),
     }
 }
 

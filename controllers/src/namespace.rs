@@ -1,0 +1,192 @@
+//! The end of hub namespaces. The federator makes them; one goes when the project's namespace that it stands for is gone and
+//! nothing is left in it. That the whole project is gone is no proof here: then no one can be asked, and it stays.
+
+mod kept;
+mod plan;
+
+use std::sync::Arc;
+
+use api::karmada::{PropagationPolicy, ResourceBinding};
+use api::{HubNamespace, Instance, WorkloadDeployment};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
+use kube::Resource;
+use kube::core::NamespaceResourceScope;
+use planes::{Cache, Outcome};
+
+use crate::ReconcileError;
+use crate::keys::HubKey;
+use crate::objects::{Namespace, is_terminating, recorded_hub_namespace};
+use crate::upstream::{self, Upstream};
+use crate::watched::{Hub, Project, Projects};
+use crate::wiring::Controller;
+use crate::write::{Collection, Object, Writer};
+use kept::Kept;
+use plan::{Left, Observed, Plan, Reason, UpstreamNamespace, answered, plan, seen};
+
+/// What Kubernetes puts into every namespace.
+const ROOT_CA: &str = "kube-root-ca.crt";
+const SERVICE_ACCOUNT: &str = "default";
+
+pub(crate) struct NamespaceController {
+    projects: Arc<Projects>,
+    hub: Arc<Hub>,
+    writer: Writer,
+    kept: Kept,
+}
+
+impl Controller for NamespaceController {
+    const NAME: &'static str = "namespace";
+    type Key = HubKey;
+
+    async fn reconcile(&self, key: HubKey) -> Result<Outcome, ReconcileError> {
+        let name = &key.namespace;
+        let cached = self.hub.namespaces.get("", name.as_str())?;
+        // One without identity has been reported; whomever the labels name now has a key.
+        let ours = cached.filter(|namespace| key.project == upstream::project(namespace.meta()));
+        let Some((namespace, upstream)) = ours.and_then(|namespace| {
+            let upstream = Upstream::of(namespace.meta()).ok()?;
+            Some((namespace, upstream))
+        }) else {
+            self.kept.settle(name);
+            return Ok(Outcome::Gone);
+        };
+        let project = self.projects.get(&upstream.project)?;
+        let seen_upstream = project.namespaces.get("", &upstream.namespace)?;
+        let mut observed = Observed {
+            namespace: name,
+            upstream: seen(name, seen_upstream.as_deref()),
+            recorded: is_recorded(&project, &upstream, name),
+            left: self.left_in_caches(name),
+            terminating: is_terminating(namespace.as_ref()),
+        };
+        let mut planned = plan(&observed);
+        if planned == Plan::Prove {
+            if let Err(problem) = self.prove(&project, &upstream, &mut observed).await? {
+                return Ok(Outcome::Again(self.kept.note(name, &problem)));
+            }
+            planned = plan(&observed);
+        }
+        match planned {
+            Plan::Delete(proof) => {
+                tracing::info!(
+                    namespace = %name, project = %upstream.project, upstream = upstream.namespace, ?proof,
+                    "the project's namespace is gone and nothing is left on the hub"
+                );
+                let namespaces = Collection::of_plane(&self.hub.client, Some(&self.hub.namespaces));
+                self.writer
+                    .delete_unchanged(&namespaces, namespace.as_ref())
+                    .await?;
+                self.kept.settle(name);
+                Ok(Outcome::Settled)
+            }
+            Plan::Keep(Reason::NotEmpty(what)) => Ok(Outcome::Again(self.kept.note(name, &what))),
+            Plan::Keep(_) => {
+                self.kept.settle(name);
+                Ok(Outcome::Settled)
+            }
+            Plan::Prove => {
+                let problem = "the project does not say which namespace it has";
+                Ok(Outcome::Again(self.kept.note(name, problem)))
+            }
+        }
+    }
+}
+
+impl NamespaceController {
+    pub(crate) fn new(projects: Arc<Projects>, hub: Arc<Hub>, writer: Writer) -> Self {
+        Self {
+            projects,
+            hub,
+            writer,
+            kept: Kept::default(),
+        }
+    }
+
+    /// What the caches know to be there, also of what cannot be decoded.
+    fn left_in_caches(&self, namespace: &HubNamespace) -> Left {
+        let hub = &self.hub;
+        let left = first_in(&hub.deployments, namespace)
+            .or_else(|| first_in(&hub.instances, namespace))
+            // Ours go without a deployment that needs them: that is the policy controller's.
+            .or_else(|| first_in(&hub.policies, namespace));
+        left.map_or(Left::Unknown, Left::Something)
+    }
+
+    /// Asks the project, and if its namespace is gone the hub. Says what may not be asked.
+    async fn prove(
+        &self,
+        project: &Project,
+        upstream: &Upstream,
+        observed: &mut Observed<'_>,
+    ) -> Result<Result<(), String>, ReconcileError> {
+        let namespaces = Collection::<Namespace>::of_plane(&project.client, None);
+        let answer = match namespaces.read(&upstream.namespace).await {
+            Ok(answer) => answer,
+            Err(error) => return refused(error).map(Err),
+        };
+        observed.upstream = answered(observed.namespace, answer.as_ref());
+        if matches!(observed.upstream, UpstreamNamespace::Absent(_)) {
+            observed.left = self.left_on_hub(observed.namespace).await?;
+        }
+        Ok(Ok(()))
+    }
+
+    /// Asks the hub for one object of each kind that counts.
+    async fn left_on_hub(&self, namespace: &HubNamespace) -> Result<Left, ReconcileError> {
+        let found = [
+            self.first::<WorkloadDeployment>(namespace, None).await?,
+            self.first::<Instance>(namespace, None).await?,
+            self.first::<PropagationPolicy>(namespace, None).await?,
+            self.first::<ResourceBinding>(namespace, None).await?,
+            self.first::<ConfigMap>(namespace, Some(ROOT_CA)).await?,
+            self.first::<Secret>(namespace, None).await?,
+            self.first::<ServiceAccount>(namespace, Some(SERVICE_ACCOUNT))
+                .await?,
+        ];
+        let found = found.into_iter().flatten().next();
+        Ok(found.map_or(Left::Nothing, Left::Something))
+    }
+
+    /// The first object of a kind but the one of this name, or why there may be one.
+    async fn first<K: Object<Scope = NamespaceResourceScope>>(
+        &self,
+        namespace: &HubNamespace,
+        but: Option<&str>,
+    ) -> Result<Option<String>, ReconcileError> {
+        let objects = Collection::<K>::new(&self.hub.client, namespace.as_str(), None);
+        match objects.first_but(but).await {
+            Ok(first) => Ok(first),
+            Err(error) => refused(error).map(Some),
+        }
+    }
+}
+
+/// What an API server does not let us see, or does not serve, it will not soon: that is a reason to keep what may be needed.
+/// Everything else is tried again.
+fn refused(error: ReconcileError) -> Result<String, ReconcileError> {
+    let is_refused = match &error {
+        ReconcileError::NotServed { .. } => true,
+        ReconcileError::Api { source, .. } => {
+            matches!(source.as_ref(), kube::Error::Api(status) if matches!(status.code, 403 | 404))
+        }
+        _ => false,
+    };
+    is_refused.then(|| error.to_string()).ok_or(error)
+}
+
+fn first_in<K: Resource<DynamicType = ()>>(
+    cache: &Cache<K>,
+    namespace: &HubNamespace,
+) -> Option<String> {
+    let objects = cache.metadata(namespace.as_str());
+    let name = objects.into_iter().next()?.name.unwrap_or_default();
+    Some(format!("{} {name}", K::kind(&())))
+}
+
+/// Whether a deployment of the project's namespace names the hub namespace: it, or its end, needs it.
+fn is_recorded(project: &Project, upstream: &Upstream, namespace: &HubNamespace) -> bool {
+    let deployments = project.deployments.metadata(&upstream.namespace);
+    deployments
+        .iter()
+        .any(|deployment| recorded_hub_namespace(deployment) == Some(namespace.as_str()))
+}

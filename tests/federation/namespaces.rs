@@ -1,0 +1,101 @@
+//! Hub namespaces go with the namespaces of projects that they stand for, and with nothing else.
+
+use anyhow::Context;
+use api::WorkloadDeployment;
+use harness::{Federation, wait};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::api::DeleteParams;
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+
+use crate::fixture::{DFW, Space, WITHIN, create, deployment, patch};
+
+fn namespaces(client: Client) -> Api<Namespace> {
+    Api::all(client)
+}
+
+/// Deletes the project's namespace and waits until it is gone, and what was in it on the other planes.
+async fn end(space: &Space<'_>) -> anyhow::Result<()> {
+    let project = namespaces(space.federation.project().client());
+    project
+        .delete(&space.name, &DeleteParams::default())
+        .await?;
+    wait::gone(&project, &space.name, 2 * WITHIN).await?;
+    space.until_empty().await
+}
+
+async fn until_gone_on_hub(space: &Space<'_>) -> anyhow::Result<()> {
+    let hub = namespaces(space.federation.hub().client());
+    wait::gone(&hub, &space.hub_name, WITHIN).await
+}
+
+pub(crate) async fn a_namespace_of_the_project_ends_on_every_plane(
+    federation: &Federation,
+) -> anyhow::Result<()> {
+    let space = Space::create(federation, "ends").await?;
+    space.create_workload("web", &[("us", &["DFW"], 1)]).await?;
+    space.until_settled("web", 1).await?;
+    end(&space).await?;
+    until_gone_on_hub(&space).await?;
+    let cell = namespaces(federation.cell(DFW)?.client());
+    wait::gone(&cell, &space.hub_name, WITHIN).await
+}
+
+pub(crate) async fn what_others_have_on_the_hub_keeps_a_namespace(
+    federation: &Federation,
+) -> anyhow::Result<()> {
+    let kept = Space::create(federation, "kept").await?;
+    let bystander = Space::create(federation, "bystander").await?;
+    for space in [&kept, &bystander] {
+        create::<WorkloadDeployment>(&space.in_project(), deployment("wd", "DFW")).await?;
+        let copies = space.on_hub::<WorkloadDeployment>();
+        wait::until(&copies, "wd", "there", WITHIN, |_| true).await?;
+    }
+    let foreign: Api<ConfigMap> = kept.on_hub();
+    create(&foreign, json!({"metadata": {"name": "of-someone-else"}})).await?;
+    end(&kept).await?;
+    // Whoever is later and has nothing left is gone, so that the other one's turn has come too.
+    end(&bystander).await?;
+    until_gone_on_hub(&bystander).await?;
+    let hub = namespaces(federation.hub().client());
+    let namespace = hub.get(&kept.hub_name).await?;
+    assert_eq!(namespace.metadata.deletion_timestamp, None);
+    foreign.get("of-someone-else").await?;
+
+    foreign
+        .delete("of-someone-else", &DeleteParams::default())
+        .await?;
+    let note = json!({"metadata": {"annotations": {"example.com/note": "looked at anew"}}});
+    patch(&hub, &kept.hub_name, note).await?;
+    until_gone_on_hub(&kept).await
+}
+
+pub(crate) async fn a_namespace_that_is_made_anew_has_another_one_on_the_hub(
+    federation: &Federation,
+) -> anyhow::Result<()> {
+    let former = Space::create(federation, "anew").await?;
+    create::<WorkloadDeployment>(&former.in_project(), deployment("wd", "DFW")).await?;
+    let copies = former.on_hub::<WorkloadDeployment>();
+    wait::until(&copies, "wd", "there", WITHIN, |_| true).await?;
+    let project = namespaces(federation.project().client());
+    project
+        .delete(&former.name, &DeleteParams::default())
+        .await?;
+    wait::gone(&project, &former.name, 2 * WITHIN).await?;
+
+    let namespace = json!({"metadata": {"name": former.name}});
+    let namespace = create(&project, namespace).await?;
+    let current = Space {
+        federation,
+        name: former.name.clone(),
+        hub_name: format!("ns-{}", namespace.uid().context("a namespace has a UID")?),
+    };
+    create::<WorkloadDeployment>(&current.in_project(), deployment("wd", "DFW")).await?;
+    until_gone_on_hub(&former).await?;
+    let copies = current.on_hub::<WorkloadDeployment>();
+    wait::until(&copies, "wd", "there", WITHIN, |_| true).await?;
+    let hub = namespaces(federation.hub().client());
+    let namespace = hub.get(&current.hub_name).await?;
+    assert_eq!(namespace.metadata.deletion_timestamp, None);
+    Ok(())
+}
