@@ -23,6 +23,8 @@ mod connections;
 mod crds;
 #[path = "federation/customizations.rs"]
 mod customizations;
+#[path = "federation/events.rs"]
+mod events;
 #[path = "federation/fixture.rs"]
 mod fixture;
 #[path = "federation/fleet.rs"]
@@ -199,6 +201,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared crds::objects_that_use_every_field_survive_the_api_server;
         Shared crds::the_api_server_defaults_and_refuses_as_the_schema_says;
         Shared crds::kubectl_shows_the_columns;
+        Shared events::transitions_are_told_once;
         Shared suites::workload_deployment_federation;
         Shared suites::propagation_policy_lifecycle;
         Shared suites::deletion_cascade;

@@ -1,19 +1,36 @@
 //! Kubernetes events on transitions.
 
+mod transitions;
+
+use std::time::Duration;
+
+use api::Condition;
+use futures::{StreamExt, stream};
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
-use tracing::warn;
+use planes::{Metrics, Tasks};
+use std::convert::Infallible;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tracing::{debug, warn};
+
+use transitions::{Transition, transitions};
+
+/// Announcements that wait: beyond, an event is dropped and counted.
+const WAITING: usize = 4096;
+/// Announcements at a time, and how long each may take: a project that hangs holds up no other's for longer.
+const AT_A_TIME: usize = 16;
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Longest note of an event, in characters (events.k8s.io/v1).
+const NOTE_MAX: usize = 1024;
 
 /// Publishes events as one controller.
 pub(crate) struct Events(Recorder);
 
 impl Events {
     pub(crate) fn new(client: Client, controller: &str) -> Self {
-        let reporter = Reporter {
-            controller: format!("compute-federation-{controller}"),
-            instance: None,
-        };
-        Self(Recorder::new(client, reporter))
+        Self(recorder(client, controller))
     }
 
     /// Publishes an event about `object`. An event that cannot be published is logged: what it tells is in a condition too.
@@ -21,15 +38,115 @@ impl Events {
     where
         K: Resource<DynamicType = ()>,
     {
-        let event = Event {
-            type_,
-            reason: reason.to_owned(),
-            note: Some(note.chars().take(1024).collect()),
-            action: "Reconcile".to_owned(),
-            secondary: None,
-        };
+        let event = event(type_, reason, note);
         if let Err(error) = self.0.publish(&event, &object.object_ref(&())).await {
             warn!(%error, reason, note, "event not published");
         }
     }
+}
+
+fn recorder(client: Client, controller: &str) -> Recorder {
+    let reporter = Reporter {
+        controller: format!("compute-federation-{controller}"),
+        instance: None,
+    };
+    Recorder::new(client, reporter)
+}
+
+fn event(type_: EventType, reason: &str, note: &str) -> Event {
+    Event {
+        type_,
+        reason: reason.to_owned(),
+        note: Some(note.chars().take(NOTE_MAX).collect()),
+        action: "Reconcile".to_owned(),
+        secondary: None,
+    }
+}
+
+/// Publishes events on transitions of conditions beside the work: no reconciliation waits for one, and none fails with one.
+#[derive(Clone)]
+pub(crate) struct Announcer {
+    queue: mpsc::Sender<Announcement>,
+    metrics: Metrics,
+}
+
+struct Announcement {
+    client: Client,
+    controller: &'static str,
+    object: ObjectReference,
+    transition: Transition,
+}
+
+impl Announcer {
+    pub(crate) fn start(tasks: &Tasks, metrics: &Metrics) -> Self {
+        let (queue, announcements) = mpsc::channel(WAITING);
+        let counted = metrics.clone();
+        let announcements = stream::unfold(announcements, |mut announcements| async move {
+            let next: Announcement = announcements.recv().await?;
+            Some((next, announcements))
+        });
+        let published = announcements.for_each_concurrent(AT_A_TIME, move |announcement| {
+            let metrics = counted.clone();
+            async move { metrics.event(publish(announcement).await) }
+        });
+        let stop = tasks.stop();
+        tasks.spawn("events", async move {
+            stop.run_until_cancelled(published).await;
+            Ok::<_, Infallible>(())
+        });
+        Self {
+            queue,
+            metrics: metrics.clone(),
+        }
+    }
+
+    /// Announces what these conditions of an object say now and did not say before.
+    pub(crate) fn announce<K>(
+        &self,
+        client: &Client,
+        controller: &'static str,
+        object: &K,
+        types: &[&str],
+        former: &[Condition],
+        current: &[Condition],
+    ) where
+        K: Resource<DynamicType = ()>,
+    {
+        for transition in transitions(types, former, current) {
+            let announcement = Announcement {
+                client: client.clone(),
+                controller,
+                object: object.object_ref(&()),
+                transition,
+            };
+            if self.queue.try_send(announcement).is_err() {
+                self.metrics.event("dropped");
+            }
+        }
+    }
+}
+
+/// Publishes an event, and says what became of it.
+async fn publish(announcement: Announcement) -> &'static str {
+    let Announcement {
+        client,
+        controller,
+        object,
+        transition,
+    } = announcement;
+    let event = event(transition.type_, &transition.reason, &transition.note);
+    let recorder = recorder(client, controller);
+    let problem = match timeout(PATIENCE, recorder.publish(&event, &object)).await {
+        Ok(Ok(())) => return "published",
+        Ok(Err(error)) => error.to_string(),
+        Err(elapsed) => elapsed.to_string(),
+    };
+    // What it tells is in a condition too.
+    debug!(
+        problem,
+        reason = transition.reason,
+        name = object.name,
+        "event not published"
+    );
+    "failed"
 }

@@ -4,12 +4,14 @@ mod plan;
 
 use std::sync::Arc;
 
+use api::workload_deployment::{AVAILABLE, CELLS_REPORTING};
 use api::{CityCode, HubNamespace, WorkloadDeployment, annotations, finalizers};
 use kube::ResourceExt;
 use planes::Outcome;
 use serde_json::{Value, json};
 
 use crate::error::FirstError;
+use crate::events::Announcer;
 use crate::keys::ProjectKey;
 use crate::objects::{Keys, Namespace, covers, describe, is_terminating};
 use crate::policy::serves;
@@ -30,6 +32,7 @@ pub(crate) struct Federator {
     pub(crate) projects: Arc<Projects>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) writer: Writer,
+    pub(crate) announcer: Announcer,
     pub(crate) clock: Clock,
 }
 
@@ -153,7 +156,19 @@ impl Federator {
             // Controllers of the project plane have conditions there too.
             let patch = merge_patch(deployment.status.as_ref(), &status);
             let patched = self.writer.patch_status(&upstream, deployment, patch);
-            errors.note(patched.await);
+            let patched = patched.await;
+            if patched.is_ok() {
+                let former = deployment.status.as_ref();
+                self.announcer.announce(
+                    &project.client,
+                    Self::NAME,
+                    deployment,
+                    &[AVAILABLE, CELLS_REPORTING],
+                    former.map_or(&[], |it| &it.conditions),
+                    &status.conditions,
+                );
+            }
+            errors.note(patched);
         }
         errors.result()?;
         if let Some(problem) = plan.hold {

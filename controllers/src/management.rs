@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Clock;
 use crate::customizations::CustomizationController;
-use crate::events::Events;
+use crate::events::{Announcer, Events};
 use crate::federator::Federator;
 use crate::keys::{HubKey, InstanceKey, ObjectKey, ProjectKey};
 use crate::namespace::NamespaceController;
@@ -90,10 +90,12 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
     followers.follow(&mut wiring, &hub, &projects, &queues, &quarantined);
 
     let ready = wiring.ready_to_write(may_write);
+    let announcer = Announcer::start(tasks, &metrics);
     let writer = |controller| Writer::new(controller, &metrics);
     let controller = WorkloadController {
         projects: Arc::clone(&projects),
         writer: writer(WorkloadController::NAME),
+        announcer: announcer.clone(),
         clock,
     };
     wiring.run(workload_workers, &ready, controller);
@@ -101,6 +103,7 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
         projects: Arc::clone(&projects),
         hub: Arc::clone(&hub),
         writer: writer(Federator::NAME),
+        announcer,
         clock,
     };
     wiring.run(federator_workers, &ready, controller);

@@ -5,6 +5,7 @@ mod plan;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use api::workload::AVAILABLE;
 use api::{ProjectName, Workload, WorkloadDeployment, WorkloadDeploymentSpec, finalizers, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
@@ -12,6 +13,7 @@ use planes::{Cache, Outcome};
 use serde_json::{Value, json};
 
 use crate::error::FirstError;
+use crate::events::Announcer;
 use crate::keys::ProjectKey;
 use crate::objects::{Keys, Network, controller_reference, describe};
 use crate::watched::{Project, Projects};
@@ -26,6 +28,7 @@ const OWN: [&str; 2] = ["/spec/scaleSettings", "/spec/template"];
 pub(crate) struct WorkloadController {
     pub(crate) projects: Arc<Projects>,
     pub(crate) writer: Writer,
+    pub(crate) announcer: Announcer,
     pub(crate) clock: Clock,
 }
 
@@ -107,7 +110,19 @@ impl WorkloadController {
             // Others can have conditions there too.
             let patch = merge_patch(own_status(workload).as_ref(), status);
             let patched = self.writer.patch_status(&workloads, workload, patch);
-            errors.note(patched.await);
+            let patched = patched.await;
+            if patched.is_ok() {
+                let former = workload.status.as_ref();
+                self.announcer.announce(
+                    &project.client,
+                    Self::NAME,
+                    workload,
+                    &[AVAILABLE],
+                    former.map_or(&[], |it| &it.conditions),
+                    &status.conditions,
+                );
+            }
+            errors.note(patched);
         }
         errors.result()?;
         if plan.remove_finalizer {

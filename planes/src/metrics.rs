@@ -32,6 +32,7 @@ pub struct Metrics {
     unidentified_namespaces: Gauge,
     quarantined_objects: Family<QuarantineLabels, Gauge>,
     shadowing_customizations: Gauge,
+    events: Family<EventLabels, Counter>,
     writes: Family<WriteLabels, Counter>,
     propagation_seconds: Family<WriteLabels, Histogram>,
 }
@@ -51,6 +52,11 @@ pub(crate) struct ReconcileLabels {
 pub(crate) struct TroubleLabels {
     pub(crate) controller: &'static str,
     pub(crate) trouble: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct EventLabels {
+    outcome: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -88,6 +94,7 @@ impl Metrics {
             unidentified_namespaces: Gauge::default(),
             quarantined_objects: Family::default(),
             shadowing_customizations: Gauge::default(),
+            events: Family::default(),
             writes: Family::default(),
             propagation_seconds: Family::new_with_constructor(propagation),
         };
@@ -147,6 +154,11 @@ impl Metrics {
             metrics.shadowing_customizations.clone(),
         );
         registry.register(
+            "events",
+            "Events on transitions of conditions, by what became of them",
+            metrics.events.clone(),
+        );
+        registry.register(
             "writes",
             "Writes by controller, verb and kind",
             metrics.writes.clone(),
@@ -177,6 +189,11 @@ impl Metrics {
     pub fn shadowing_customizations(&self, count: usize) {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         self.shadowing_customizations.set(count);
+    }
+
+    /// Counts an event on a transition: `published`, `failed` or `dropped`.
+    pub fn event(&self, outcome: &'static str) {
+        self.events.get_or_create(&EventLabels { outcome }).inc();
     }
 
     /// Counts a write of a controller that has just been done. In a reconciliation of a work queue this is also how long it

@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::events;
 use crate::fixture::{self, ORD, Space, WITHIN, create, deployment, is_settled};
 
 /// From a cut to what the project reads, with Karmada's default thresholds: where connections are refused, and where they
@@ -243,6 +244,7 @@ pub(crate) async fn a_cell_that_dies() -> anyhow::Result<()> {
     let deployments: Api<WorkloadDeployment> = space.in_project();
     let on_hub: Api<WorkloadDeployment> = space.on_hub();
     let workloads: Api<Workload> = space.in_project();
+    let events = space.in_project();
     let before = on_hub.get(WEB).await?.resource_version();
     let subject = Subject::new(&federation, &deployments, vec![WEB.to_owned()]).await?;
 
@@ -269,6 +271,14 @@ pub(crate) async fn a_cell_that_dies() -> anyhow::Result<()> {
     subject.until(back, HEALED, true, is_available).await?;
     subject.check_calm(&unreachable()).await?;
     assert!(is_settled(&deployments.get(WEB).await?, 1));
+    let told = [
+        ("Normal", "StableInstanceFound"),
+        ("Warning", "CellUnreachable"),
+        ("Warning", "CellUnreachable"),
+        ("Normal", "StableInstanceFound"),
+        ("Normal", "CellsReporting"),
+    ];
+    events::until(&events, "WorkloadDeployment", WEB, &told).await?;
     federation.stop().await;
     Ok(())
 }
