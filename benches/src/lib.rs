@@ -1,8 +1,9 @@
 //! What the side-by-side benchmarks run beside the shipped binary: `load` (a client that keeps connections busy), `floor`
 //! (the least that a TLS server can do for the same bytes), `project` (what admission asks, in the place of a project's API
-//! server), `compute` and `allocations` (interpretation without a server). `cargo xtask bench` starts them and judges what
+//! server), `planes` (thousands of projects' API servers and a hub), `compute` and `allocations` (interpretation without a server). `cargo xtask bench` starts them and judges what
 //! they print, which is one JSON object per line.
 
+mod planes;
 mod serve;
 
 use std::fs;
@@ -12,6 +13,7 @@ use std::time::Duration;
 use anyhow::Context;
 use jiff::Timestamp;
 
+pub use planes::serve_planes;
 pub use serve::serve;
 
 /// The CPU time that a process has used, in user and kernel mode.

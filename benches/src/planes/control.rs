@@ -1,0 +1,264 @@
+//! What drives the planes: each is a request with a JSON body, answered when it is done.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use ::http::StatusCode;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use bytes::Bytes;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::http::json_response;
+use super::kinds::KindId;
+use super::plane::{Plane, text};
+use super::refusal::Refusal;
+use super::write::{Change, Part};
+use super::{DEFAULT, NETWORK, Planes, karmada};
+
+/// For how long what has not come is waited for.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// Objects that are created between two pauses in which requests are answered.
+const AT_ONCE: usize = 50;
+/// Time between two lots of changes.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Make projects until there are so many.
+#[derive(Deserialize)]
+struct Projects {
+    count: usize,
+}
+
+/// Create so many WorkloadDeployments of no Workload, spread over the projects.
+#[derive(Deserialize)]
+struct Deployments {
+    count: usize,
+}
+
+/// Change statuses on the hub at a rate per second.
+#[derive(Deserialize)]
+struct Statuses {
+    rate: f64,
+    seconds: f64,
+}
+
+/// Create so many Workloads in one project.
+#[derive(Deserialize)]
+struct Storm {
+    project: String,
+    count: usize,
+    rate: f64,
+}
+
+/// Create a Workload in one project now and then.
+#[derive(Deserialize)]
+struct Probe {
+    project: String,
+    label: String,
+    count: usize,
+    every_milliseconds: u64,
+}
+
+/// Does what is asked and says what came of it.
+pub(super) async fn answer(
+    State(planes): State<Arc<Planes>>,
+    Path(what): Path<String>,
+    body: Bytes,
+) -> Response {
+    let done = match what.as_str() {
+        "state" => Ok(planes.summary()),
+        "projects" => read(&body).map(|Projects { count }| {
+            planes.add_projects(count);
+            planes.summary()
+        }),
+        "deployments" => match read(&body) {
+            Ok(Deployments { count }) => planes.create_deployments(count).await,
+            Err(error) => Err(error),
+        },
+        "statuses" => match read(&body) {
+            Ok(asked) => Ok(planes.change_statuses(&asked).await),
+            Err(error) => Err(error),
+        },
+        "storm" => match read(&body) {
+            Ok(asked) => planes.storm(&asked).await,
+            Err(error) => Err(error),
+        },
+        "probe" => match read(&body) {
+            Ok(asked) => planes.probe(&asked).await,
+            Err(error) => Err(error),
+        },
+        _ => Err(Refusal::no_path()),
+    };
+    match done {
+        Ok(answer) => json_response(StatusCode::OK, answer.to_string()),
+        Err(refusal) => json_response(refusal.code, refusal.status().to_string()),
+    }
+}
+
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
+    serde_json::from_slice(body).map_err(|error| Refusal::bad(error.to_string()))
+}
+
+impl Planes {
+    /// What there is and what has been asked.
+    fn summary(&self) -> Value {
+        let projects = self.projects();
+        let deployments = KindId::named("WorkloadDeployment");
+        let bindings = KindId::named("ResourceBinding");
+        let in_projects = projects.iter().map(|plane| plane.count(deployments));
+        json!({
+            "projects": projects.len(),
+            "deployments": in_projects.sum::<usize>(),
+            "copies": self.hub.count(deployments),
+            "bindings": self.hub.count(bindings),
+            "writes": self.counts.writes.load(Ordering::Relaxed),
+            "lists": self.counts.lists.load(Ordering::Relaxed),
+            "watches": self.counts.watches.load(Ordering::Relaxed),
+        })
+    }
+
+    async fn create_deployments(&self, count: usize) -> Result<Value, Refusal> {
+        let projects = self.projects();
+        let deployments = KindId::named("WorkloadDeployment");
+        for (index, plane) in projects.iter().cycle().take(count).enumerate() {
+            let name = format!("web-{:05}", index / projects.len());
+            let object = json!({"metadata": {"name": name}, "spec": deployment()});
+            plane.create(deployments, DEFAULT, object)?;
+            if index % AT_ONCE == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(self.summary())
+    }
+
+    /// Changes a status after the other, on the hub, and waits until the projects say the same.
+    async fn change_statuses(&self, asked: &Statuses) -> Value {
+        let deployments = KindId::named("WorkloadDeployment");
+        let copies = self.hub.keys(deployments);
+        let namespaces = self.upstreams();
+        let begin = Instant::now();
+        let end = begin + Duration::from_secs_f64(asked.seconds);
+        let mut changed = 0_u64;
+        let mut copies = copies.iter().cycle();
+        let mut tick = begin;
+        while Instant::now() < end {
+            tick += TICK;
+            let seconds = tick.duration_since(begin).as_secs_f64();
+            while f64::from(u32::try_from(changed).unwrap_or(u32::MAX)) < seconds * asked.rate {
+                let Some(key) = copies.next() else {
+                    return json!({});
+                };
+                changed += 1;
+                let (Some(copy), Some(project)) =
+                    (self.hub.get(deployments, key), namespaces.get(&key.0))
+                else {
+                    continue;
+                };
+                let replicas = 1 + changed;
+                let status = Change::Merge(karmada::report(&copy.value(), replicas));
+                let in_project = (DEFAULT.to_owned(), key.1.clone());
+                self.latencies.await_status(project, in_project, replicas);
+                // One that has gone is missing in the end.
+                let _ = self.hub.change(deployments, key, Part::Status, status);
+            }
+            sleep_until(tick).await;
+        }
+        let late = begin.elapsed().as_secs_f64() - asked.seconds;
+        let over = Instant::now() + PATIENCE;
+        while self.latencies.missing_statuses() > 0 && Instant::now() < over {
+            sleep(TICK).await;
+        }
+        let mut found = self.latencies.statuses();
+        found["changed"] = changed.into();
+        found["late"] = late.into();
+        found
+    }
+
+    /// The hub namespaces and the projects whose default namespace each is for.
+    fn upstreams(&self) -> HashMap<String, String> {
+        let of = |plane: &Arc<Plane>| Some((hub_namespace(plane)?, plane.name.clone()));
+        self.projects().iter().filter_map(of).collect()
+    }
+
+    async fn storm(&self, asked: &Storm) -> Result<Value, Refusal> {
+        let plane = self.project(&asked.project);
+        let plane = plane.ok_or_else(Refusal::no_path)?;
+        let begin = Instant::now();
+        for index in 0..asked.count {
+            create_workload(&plane, &format!("storm-{index:05}"))?;
+            let created = f64::from(u32::try_from(index).unwrap_or(u32::MAX));
+            sleep_until(begin + Duration::from_secs_f64(created / asked.rate)).await;
+        }
+        Ok(self.summary())
+    }
+
+    async fn probe(&self, asked: &Probe) -> Result<Value, Refusal> {
+        let plane = self.project(&asked.project);
+        let plane = plane.ok_or_else(Refusal::no_path)?;
+        let namespace = hub_namespace(&plane).ok_or_else(Refusal::no_path)?;
+        for index in 0..asked.count {
+            let name = format!("{}-{index:05}", asked.label);
+            self.latencies.await_arrival(&namespace, &name);
+            create_workload(&plane, &name)?;
+            sleep(Duration::from_millis(asked.every_milliseconds)).await;
+        }
+        let over = Instant::now() + PATIENCE;
+        while self.latencies.missing_arrivals() > 0 && Instant::now() < over {
+            sleep(TICK).await;
+        }
+        Ok(self.latencies.arrivals())
+    }
+}
+
+/// The hub namespace of a project's default namespace.
+fn hub_namespace(plane: &Plane) -> Option<String> {
+    let key = (String::new(), DEFAULT.to_owned());
+    let namespace = plane.get(KindId::named("Namespace"), &key)?;
+    Some(format!("ns-{}", text(&namespace.value(), "/metadata/uid")))
+}
+
+fn template() -> Value {
+    json!({"spec": {
+        "networkInterfaces": [{"network": {"name": NETWORK}}],
+        "runtime": {
+            "resources": {"instanceType": "datumcloud/d1-standard-2"},
+            "sandbox": {"containers": [{
+                "name": "app",
+                "image": "registry.example/team/app:1.4.2",
+                "env": [{"name": "LEVEL", "value": "info"}, {"name": "REGION", "value": "us"}],
+                "ports": [{"name": "http", "port": 8080}],
+            }]},
+        },
+    }})
+}
+
+fn scale() -> Value {
+    json!({"minReplicas": 1, "instanceManagementPolicy": "OrderedReady"})
+}
+
+/// The spec of a WorkloadDeployment that belongs to no Workload.
+fn deployment() -> Value {
+    json!({
+        "cityCode": "DFW",
+        "placementName": "us",
+        "scaleSettings": scale(),
+        "template": template(),
+        "workloadRef": {"name": "web", "uid": "00000000-0000-0000-0000-000000000001"},
+    })
+}
+
+/// Creates a Workload with one deployment.
+fn create_workload(plane: &Plane, name: &str) -> Result<(), Refusal> {
+    let placement = json!({"name": "us", "cityCodes": ["DFW"], "scaleSettings": scale()});
+    let workload = json!({
+        "metadata": {"name": name},
+        "spec": {"placements": [placement], "template": template()},
+    });
+    let workloads = KindId::named("Workload");
+    plane.create(workloads, DEFAULT, workload).map(drop)
+}

@@ -1,0 +1,108 @@
+//! Karmada's part on the hub: cells, and bindings that place what is to go to them.
+
+use serde_json::{Value, json};
+
+use super::kinds::{COMPUTE, KindId};
+use super::plane::{Key, Plane, now, text};
+use super::write::{Change, Part};
+
+const CITY_CODE: &str = "topology.datum.net/city-code";
+const POLICY: &str = "propagationpolicy.karmada.io";
+
+/// The cells, each with its city.
+const CELLS: [(&str, &str); 2] = [("dfw1", "DFW"), ("ord1", "ORD")];
+
+fn condition(type_: &str, status: &str, reason: &str) -> Value {
+    json!({"type": type_, "status": status, "reason": reason, "message": reason, "lastTransitionTime": now()})
+}
+
+/// Joins the cells to a hub.
+pub(super) fn join_cells(hub: &Plane) {
+    for (name, city) in CELLS {
+        let cluster = json!({
+            "metadata": {"labels": {CITY_CODE: city}},
+            "spec": {"syncMode": "Push"},
+            "status": {"conditions": [condition("Ready", "True", "ClusterReady")]},
+        });
+        hub.seed(KindId::named("Cluster"), "", name, cluster);
+    }
+}
+
+/// Places a new WorkloadDeployment: by the policy of its city, in the cell of its city.
+pub(super) fn place(hub: &Plane, key: &Key, copy: &Value) {
+    let (namespace, name) = key;
+    let labels = &copy["metadata"]["labels"];
+    let city = labels[CITY_CODE].as_str().unwrap_or_default();
+    let policy = format!("city-{}", city.to_lowercase());
+    let by_policy = (namespace.clone(), policy.clone());
+    if hub
+        .get(KindId::named("PropagationPolicy"), &by_policy)
+        .is_none()
+    {
+        return;
+    }
+    let claim = json!({format!("{POLICY}/name"): policy, format!("{POLICY}/namespace"): namespace});
+    let deployments = KindId::named("WorkloadDeployment");
+    let claimed = Change::Merge(json!({"metadata": {"annotations": claim}}));
+    // One that has gone meanwhile is not placed.
+    if hub.change(deployments, key, Part::Main, claimed).is_err() {
+        return;
+    }
+    let cell = CELLS
+        .iter()
+        .find(|(_, of)| *of == city)
+        .map(|(cell, _)| cell);
+    let (api_version, kind) = (format!("{COMPUTE}/v1alpha"), "WorkloadDeployment");
+    let uid = text(copy, "/metadata/uid");
+    let (scheduled, status) = match cell {
+        Some(cell) => (
+            condition("Scheduled", "True", "Success"),
+            json!([{"applied": true, "clusterName": cell, "health": "Unknown"}]),
+        ),
+        None => (condition("Scheduled", "False", "NoClusterFit"), Value::Null),
+    };
+    let clusters = cell.map(|cell| json!({"name": cell}));
+    let binding = json!({
+        "metadata": {
+            "annotations": claim,
+            "ownerReferences": [{
+                "apiVersion": api_version, "kind": kind, "name": name, "uid": uid,
+                "blockOwnerDeletion": true, "controller": true,
+            }],
+        },
+        "spec": {
+            "clusters": clusters.as_slice(),
+            "conflictResolution": "Abort",
+            "propagateDeps": true,
+            "resource": {
+                "apiVersion": api_version, "kind": kind, "name": name, "namespace": namespace, "uid": uid,
+            },
+            "schedulerName": "default-scheduler",
+        },
+        "status": {
+            "aggregatedStatus": status,
+            "conditions": [scheduled],
+            "schedulerObservedGeneration": 1,
+        },
+    });
+    let name = format!("{name}-workloaddeployment");
+    hub.seed(KindId::named("ResourceBinding"), namespace, &name, binding);
+}
+
+/// The status of a copy whose cell has so many instances, all of them ready.
+pub(super) fn report(copy: &Value, instances: u64) -> Value {
+    let generation = &copy["metadata"]["generation"];
+    let conditions = ["Available", "ReplicasReady"].map(|type_| {
+        let mut condition = condition(type_, "True", "StableInstanceFound");
+        condition["observedGeneration"] = generation.clone();
+        condition
+    });
+    json!({"status": {
+        "conditions": conditions,
+        "currentReplicas": instances,
+        "desiredReplicas": instances,
+        "observedGeneration": generation,
+        "readyReplicas": instances,
+        "replicas": instances,
+    }})
+}

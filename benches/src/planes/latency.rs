@@ -1,0 +1,131 @@
+//! How long what was done takes to come to where it goes.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::plane::{Key, Plane, Stored};
+
+/// What is waited for, and how long it took where it has come.
+#[derive(Default)]
+pub(super) struct Latencies {
+    /// The replicas that the status of a project's deployment is to have.
+    statuses: Mutex<Waiting<(String, Key), u64>>,
+    /// The hub namespace of a Workload of which a deployment is to arrive there, by its name.
+    arrivals: Mutex<Waiting<String, String>>,
+}
+
+struct Waiting<K, V> {
+    waited_for: HashMap<K, (V, Instant)>,
+    took: Vec<Duration>,
+}
+
+impl<K, V> Default for Waiting<K, V> {
+    fn default() -> Self {
+        Self {
+            waited_for: HashMap::new(),
+            took: Vec::new(),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Latencies {
+    /// The status of a deployment of a project is to have so many replicas from now on.
+    pub(super) fn await_status(&self, project: &str, key: Key, replicas: u64) {
+        let mut statuses = lock(&self.statuses);
+        let place = (project.to_owned(), key);
+        statuses
+            .waited_for
+            .insert(place, (replicas, Instant::now()));
+    }
+
+    /// A deployment of this Workload is to arrive in a namespace of the hub from now on.
+    pub(super) fn await_arrival(&self, hub_namespace: &str, workload: &str) {
+        let mut arrivals = lock(&self.arrivals);
+        let since = (hub_namespace.to_owned(), Instant::now());
+        arrivals.waited_for.insert(workload.to_owned(), since);
+    }
+
+    /// A deployment has been written.
+    pub(super) fn wrote(&self, is_on_hub: bool, plane: &Plane, stored: &Stored) {
+        if is_on_hub {
+            let mut arrivals = lock(&self.arrivals);
+            let arrived = arrivals
+                .waited_for
+                .iter()
+                .find(|(workload, (namespace, _))| {
+                    stored.key.0 == *namespace && stored.key.1.starts_with(&format!("{workload}-"))
+                });
+            if let Some(workload) = arrived.map(|(workload, _)| workload.clone()) {
+                let since = arrivals.waited_for.remove(&workload);
+                arrivals
+                    .took
+                    .extend(since.map(|(_, since)| since.elapsed()));
+            }
+            return;
+        }
+        let mut statuses = lock(&self.statuses);
+        if statuses.waited_for.is_empty() {
+            return;
+        }
+        let written = (plane.name.clone(), stored.key.clone());
+        let is_there = statuses
+            .waited_for
+            .get(&written)
+            .is_some_and(|(replicas, _)| {
+                let found = stored.value();
+                found.pointer("/status/replicas").and_then(Value::as_u64) == Some(*replicas)
+            });
+        if is_there {
+            let since = statuses.waited_for.remove(&written);
+            statuses
+                .took
+                .extend(since.map(|(_, since)| since.elapsed()));
+        }
+    }
+
+    /// How many statuses are still to come.
+    pub(super) fn missing_statuses(&self) -> usize {
+        lock(&self.statuses).waited_for.len()
+    }
+
+    /// How many Workloads have no deployment on the hub yet.
+    pub(super) fn missing_arrivals(&self) -> usize {
+        lock(&self.arrivals).waited_for.len()
+    }
+
+    /// What was found of statuses, which is forgotten with that.
+    pub(super) fn statuses(&self) -> Value {
+        summary(&mut lock(&self.statuses))
+    }
+
+    /// What was found of arrivals, which is forgotten with that.
+    pub(super) fn arrivals(&self) -> Value {
+        summary(&mut lock(&self.arrivals))
+    }
+}
+
+/// Percentiles in milliseconds.
+fn summary<K, V>(waiting: &mut Waiting<K, V>) -> Value {
+    let Waiting { waited_for, took } = std::mem::take(waiting);
+    let mut took: Vec<_> = took.iter().map(|it| it.as_secs_f64() * 1000.0).collect();
+    took.sort_by(f64::total_cmp);
+    let at = |percent: usize| {
+        let index = (took.len() * percent / 100).min(took.len().saturating_sub(1));
+        took.get(index)
+    };
+    json!({
+        "arrived": took.len(),
+        "missing": waited_for.len(),
+        "p50": at(50),
+        "p99": at(99),
+        "max": took.last(),
+    })
+}
