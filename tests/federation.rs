@@ -59,6 +59,8 @@ mod repair;
 mod restart;
 #[path = "federation/settled.rs"]
 mod settled;
+#[path = "federation/simulated.rs"]
+mod simulated;
 #[path = "federation/suites.rs"]
 mod suites;
 #[path = "federation/workloads.rs"]
@@ -253,6 +255,8 @@ fn all() -> Vec<(&'static str, Test)> {
         Interpreted interpretation::a_burst;
         Shared operations::of_a_workload_deployment;
         Shared operations::of_an_instance;
+        Shared simulated::a_workload_on_real_planes;
+        Apart simulated::a_workload_on_simulated_planes;
         Shared fleet::projects_share_a_hub;
         Shared fleet::a_paused_leader_writes_nothing;
         Shared connections::watches_beyond_what_a_connection_takes;

@@ -1,0 +1,277 @@
+//! The planes that `cargo xtask bench planes` simulates do to compute-federation what real ones do: one scenario on both.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use api::karmada::PropagationPolicy;
+use api::{Workload, WorkloadDeployment, annotations, condition, finalizers, labels};
+use harness::process::{Process, Program};
+use harness::{Federation, networking, wait};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{DeleteParams, ListParams};
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client, Resource, ResourceExt};
+use planes::connect;
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::fixture::{NETWORK, Space, WITHIN, create, patch, patch_status, target, workload};
+
+/// How often the cells of simulated planes look at what is theirs.
+const POLL: Duration = Duration::from_millis(50);
+/// The project that there is at first.
+const PROJECT: &str = "p00000";
+/// The namespace that every API server has.
+const DEFAULT: &str = "default";
+
+/// A namespace of a project, and where its objects go.
+struct Planes {
+    project: Client,
+    hub: Client,
+    namespace: String,
+    hub_namespace: String,
+}
+
+impl Planes {
+    fn in_project<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(&self) -> Api<K> {
+        Api::namespaced(self.project.clone(), &self.namespace)
+    }
+
+    fn on_hub<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(&self) -> Api<K> {
+        Api::namespaced(self.hub.clone(), &self.hub_namespace)
+    }
+
+    /// Waits until the Workload says that so many instances are there, ready and current.
+    async fn until_settled(&self, instances: i32) -> anyhow::Result<()> {
+        let settled = |workload: &Workload| {
+            let status = workload.status.clone().unwrap_or_default();
+            let available = condition::find(&status.conditions, "Available");
+            let counters = [status.replicas, status.ready_replicas];
+            counters == [instances; 2]
+                && available.is_some_and(|available| {
+                    available.is_true()
+                        && available.observed_generation == workload.metadata.generation
+                })
+        };
+        let workloads = self.in_project();
+        wait::until(&workloads, "web", "settled", WITHIN, settled).await?;
+        Ok(())
+    }
+}
+
+/// A Workload in two cities, from its creation to its end.
+async fn life_of_a_workload(planes: &Planes) -> anyhow::Result<()> {
+    let (workloads, deployments) = (
+        planes.in_project::<Workload>(),
+        planes.in_project::<WorkloadDeployment>(),
+    );
+    let copies = planes.on_hub::<WorkloadDeployment>();
+    let body = workload("web", &[("us", &["DFW", "ORD"], 1)]);
+    create::<Workload>(&workloads, body).await?;
+    planes.until_settled(2).await?;
+
+    let name = "web-us-dfw";
+    let (deployment, copy) = (deployments.get(name).await?, copies.get(name).await?);
+    let recorded = deployment
+        .annotations()
+        .get(annotations::FEDERATION_NAMESPACE);
+    ensure!(recorded == Some(&planes.hub_namespace), "{deployment:?}");
+    let held = [finalizers::FEDERATOR.to_owned()];
+    ensure!(deployment.finalizers() == held, "{deployment:?}");
+    ensure!(copy.spec == deployment.spec, "{copy:?}");
+    let namespaces: Api<Namespace> = Api::all(planes.hub.clone());
+    let namespace = namespaces.get(&planes.hub_namespace).await?;
+    let of = namespace.labels().get(labels::UPSTREAM_NAMESPACE);
+    ensure!(of == Some(&planes.namespace), "{namespace:?}");
+    let policies = planes.on_hub::<PropagationPolicy>();
+    for city in ["city-dfw", "city-ord"] {
+        policies.get(city).await?;
+    }
+
+    // A change goes down, and its status comes back.
+    let scale = json!({"minReplicas": 2, "instanceManagementPolicy": "OrderedReady"});
+    let placement = json!({"name": "us", "cityCodes": ["DFW", "ORD"], "scaleSettings": scale});
+    patch::<Workload>(
+        &workloads,
+        "web",
+        json!({"spec": {"placements": [placement]}}),
+    )
+    .await?;
+    planes.until_settled(4).await?;
+
+    // What someone edits or deletes by hand is repaired.
+    let edit = json!({"spec": {"scaleSettings": {"minReplicas": 7}}});
+    patch::<WorkloadDeployment>(&copies, name, edit).await?;
+    let repaired = |copy: &WorkloadDeployment| copy.spec.scale_settings.min_replicas == 2;
+    wait::until(&copies, name, "repaired", WITHIN, repaired).await?;
+    copies.delete(name, &DeleteParams::default()).await?;
+    let uid = copy.uid();
+    let made_anew = |copy: &WorkloadDeployment| copy.uid() != uid;
+    wait::until(&copies, name, "made anew", WITHIN, made_anew).await?;
+    planes.until_settled(4).await?;
+
+    workloads.delete("web", &DeleteParams::default()).await?;
+    wait::gone(&workloads, "web", WITHIN).await?;
+    for name in ["web-us-dfw", "web-us-ord"] {
+        wait::gone(&deployments, name, WITHIN).await?;
+        wait::gone(&copies, name, WITHIN).await?;
+    }
+    for city in ["city-dfw", "city-ord"] {
+        wait::gone(&policies, city, WITHIN).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn a_workload_on_real_planes(federation: &Federation) -> anyhow::Result<()> {
+    let space = Space::create(federation, "life").await?;
+    life_of_a_workload(&Planes {
+        project: federation.project().client(),
+        hub: federation.hub().client(),
+        namespace: space.name.clone(),
+        hub_namespace: space.hub_name.clone(),
+    })
+    .await
+}
+
+pub(crate) async fn a_workload_on_simulated_planes() -> anyhow::Result<()> {
+    let directory = tempfile::tempdir_in(target())?;
+    let directory = directory.path();
+    let port = free_port()?;
+    let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names)?;
+    fs::write(directory.join("tls.crt"), cert.pem())?;
+    fs::write(directory.join("tls.key"), signing_key.serialize_pem())?;
+    let cert_dir = directory.to_owned();
+    let served = tokio::spawn(async move { benches::serve_planes(port, &cert_dir, 1).await });
+
+    let project =
+        format!("/apis/resourcemanager.miloapis.com/v1alpha1/projects/{PROJECT}/control-plane");
+    let (root, hub) = (kubeconfig(directory, port, "root", "")?, "/hub");
+    let hub = kubeconfig(directory, port, "hub", hub)?;
+    let project = kubeconfig(directory, port, "project", &project)?;
+    let client = async |kubeconfig: &Path| {
+        let config = connect::kubeconfig(kubeconfig, None).await?;
+        anyhow::Ok(connect::client(config, "test")?)
+    };
+    let (project, hub_client) = (client(&project).await?, client(&hub).await?);
+    let manager = start_manager(directory, &root, &hub).await?;
+
+    let namespaces: Api<Namespace> = Api::all(project.clone());
+    let namespace = wait::until(&namespaces, DEFAULT, "there", WITHIN, |_| true).await?;
+    let uid = namespace.uid().context("a namespace has a UID")?;
+    networking::create_network(&project, DEFAULT, NETWORK).await?;
+    let planes = Planes {
+        project,
+        hub: hub_client,
+        namespace: DEFAULT.to_owned(),
+        hub_namespace: format!("ns-{uid}"),
+    };
+    let lived = tokio::select! {
+        lived = life_of_a_workload(&planes) => lived,
+        served = served => Err(served?.err().context("it serves for ever")?),
+        error = run_cells(&planes) => Err(error),
+    };
+    let log = fs::read_to_string(manager.log()).unwrap_or_default();
+    manager.terminate().await;
+    lived.with_context(|| log)
+}
+
+/// In the place of the cells, and of Karmada that collects what they report: every copy has the instances that it asks for.
+async fn run_cells(planes: &Planes) -> anyhow::Error {
+    let copies = planes.on_hub::<WorkloadDeployment>();
+    loop {
+        if let Err(error) = report(&copies).await {
+            return error;
+        }
+        sleep(POLL).await;
+    }
+}
+
+async fn report(copies: &Api<WorkloadDeployment>) -> anyhow::Result<()> {
+    for copy in copies.list(&ListParams::default()).await?.items {
+        let wanted = copy.spec.scale_settings.min_replicas;
+        let generation = copy.metadata.generation;
+        let status = copy.status.clone().unwrap_or_default();
+        if status.replicas == wanted && status.observed_generation == generation {
+            continue;
+        }
+        let available = json!({
+            "type": "Available", "status": "True", "reason": "StableInstanceFound", "message": "",
+            "lastTransitionTime": "2026-11-21T10:00:00Z", "observedGeneration": generation,
+        });
+        let status = json!({
+            "conditions": [available],
+            "currentReplicas": wanted,
+            "desiredReplicas": wanted,
+            "observedGeneration": generation,
+            "readyReplicas": wanted,
+            "replicas": wanted,
+        });
+        let name = copy.name_any();
+        let reported = patch_status(copies, &name, status).await;
+        // It may have gone meanwhile.
+        if copies.get_opt(&name).await?.is_some() {
+            reported?;
+        }
+    }
+    Ok(())
+}
+
+/// Starts the management controllers for the projects of these planes.
+async fn start_manager(directory: &Path, root: &Path, hub: &Path) -> anyhow::Result<Process> {
+    let config = json!({
+        "apiVersion": "apiserver.config.datumapis.com/v1alpha1",
+        "kind": "WorkloadOperator",
+        "metricsServer": {"bindAddress": "0"},
+        "discovery": {
+            "mode": "milo",
+            "discoveryKubeconfigPath": root,
+            "projectKubeconfigPath": root,
+        },
+    });
+    let file = directory.join("manager.yaml");
+    fs::write(&file, config.to_string())?;
+    Process::start(Program {
+        name: "manager",
+        path: env!("CARGO_BIN_EXE_compute-federation").into(),
+        args: vec![
+            format!("--server-config={}", file.display()).into(),
+            format!("--federation-kubeconfig={}", hub.display()).into(),
+            "--enable-management-controllers=true".into(),
+            "--health-probe-bind-address=0".into(),
+        ],
+        logs: directory,
+        remove: None,
+    })
+    .await
+}
+
+fn kubeconfig(
+    directory: &Path,
+    port: u16,
+    name: &str,
+    path: &str,
+) -> anyhow::Result<std::path::PathBuf> {
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": {
+            "certificate-authority": directory.join("tls.crt"),
+            "server": format!("https://127.0.0.1:{port}{path}"),
+        }}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "current-context": name,
+        "users": [{"name": name, "user": {"token": name}}],
+    });
+    let file = directory.join(format!("{name}.kubeconfig"));
+    fs::write(&file, config.to_string())?;
+    Ok(file)
+}
+
+fn free_port() -> anyhow::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
