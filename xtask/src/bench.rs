@@ -5,6 +5,7 @@ mod agreement;
 mod bodies;
 mod interpreter;
 mod measure;
+mod planes;
 mod servers;
 mod webhook;
 mod wire;
@@ -31,6 +32,8 @@ pub(crate) struct Args {
     /// How often each server has its turn. The best turn of each counts: it was disturbed least.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
+    #[command(flatten)]
+    sizes: planes::Sizes,
 }
 
 /// A benchmark.
@@ -42,6 +45,9 @@ enum Name {
     Interpreter,
     /// Admission of Workloads beside a Go webhook with the same rules and a server that does nothing.
     Admission,
+    /// Management with simulated API servers of many projects: at rest beside Go informers, restarted with many objects, with
+    /// statuses that change, and with a project that creates many.
+    Planes,
 }
 
 /// What the servers are asked.
@@ -154,18 +160,14 @@ impl Row {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     ensure!(args.rounds > 0, "--rounds must not be 0");
     let directory = harness::checkout::root().join("target/bench");
-    let bench = prepare(args, &directory)?;
+    fs::create_dir_all(&directory)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let before = fs::read_to_string("/proc/loadavg").context("/proc/loadavg")?;
     let load = before.split_whitespace().next().unwrap_or_default();
     let busy = Row::new("load of the machine before", load.parse()?, "");
-    let (name, mut rows) = match args.name {
-        Name::Webhook => ("webhook", runtime.block_on(webhook::run(&bench))?),
-        Name::Interpreter => ("interpreter", runtime.block_on(interpreter::run(&bench))?),
-        Name::Admission => ("admission", runtime.block_on(admission::run(&bench))?),
-    };
+    let (name, mut rows) = runtime.block_on(measure(args, &directory))?;
     rows.insert(0, busy);
     print(&rows);
     let file = directory.join(format!("{name}.json"));
@@ -174,41 +176,64 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn prepare(args: &Args, directory: &Path) -> anyhow::Result<Bench> {
+/// The name of the benchmark, and what it finds.
+async fn measure(args: &Args, directory: &Path) -> anyhow::Result<(&'static str, Vec<Row>)> {
+    let prepare = |service| prepare(args.rounds, directory, service);
+    Ok(match args.name {
+        Name::Webhook => {
+            let bench = prepare(Service::Interpreter)?;
+            ("webhook", webhook::run(&bench).await?)
+        }
+        Name::Interpreter => {
+            let bench = prepare(Service::Interpreter)?;
+            ("interpreter", interpreter::run(&bench).await?)
+        }
+        Name::Admission => {
+            let kubeconfig = directory.join("project.kubeconfig");
+            let bench = prepare(Service::Admission { kubeconfig })?;
+            ("admission", admission::run(&bench).await?)
+        }
+        Name::Planes => ("planes", planes::run(&args.sizes, directory).await?),
+    })
+}
+
+fn build_in_release() -> anyhow::Result<()> {
     eprintln!("building in release");
     // Apart from each other: together they would be built with the union of their features.
     for package in ["compute-federation", "benches"] {
         build::cargo(&["build", "--release", "--locked", "--package", package])?;
     }
-    let rivals = Rivals::find_or_build(|progress| eprintln!("{progress}"))?;
+    Ok(())
+}
+
+/// A directory with tls.crt, which is its own CA, and tls.key.
+fn write_certificates(directory: &Path) -> anyhow::Result<PathBuf> {
     let certificates = directory.join("certificates");
     fs::create_dir_all(&certificates)?;
     let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names)?;
     fs::write(certificates.join("tls.crt"), cert.pem())?;
     fs::write(certificates.join("tls.key"), signing_key.serialize_pem())?;
+    Ok(certificates)
+}
+
+fn prepare(rounds: usize, directory: &Path, service: Service) -> anyhow::Result<Bench> {
+    build_in_release()?;
+    let rivals = Rivals::find_or_build(|progress| eprintln!("{progress}"))?;
     let release = build::target().join("release");
     let requests = directory.join("bodies");
-    let (service, bodies) = match args.name {
-        Name::Webhook | Name::Interpreter => (
-            Service::Interpreter,
-            bodies::write(&requests, bodies::all(), wire::interpretation)?,
-        ),
-        Name::Admission => (
-            Service::Admission {
-                kubeconfig: directory.join("project.kubeconfig"),
-            },
-            bodies::write(&requests, workloads::all(), wire::admission)?,
-        ),
+    let bodies = match &service {
+        Service::Interpreter => bodies::write(&requests, bodies::all(), wire::interpretation)?,
+        Service::Admission { .. } => bodies::write(&requests, workloads::all(), wire::admission)?,
     };
     Ok(Bench {
         service,
-        rounds: args.rounds,
+        rounds,
         binary: release.join("compute-federation"),
         programs: release,
         rivals,
         bodies,
-        certificates,
+        certificates: write_certificates(directory)?,
         directory: directory.to_owned(),
     })
 }

@@ -11,9 +11,10 @@ use anyhow::Context;
 use crate::go::{self, tools};
 
 /// Program and package. A package of ours is its folder in the module.
-const PROGRAMS: [(&str, &str); 4] = [
+const PROGRAMS: [(&str, &str); 5] = [
     ("peer", "./peer"),
     ("admission", "./peer/admission"),
+    ("informers", "./peer/informers"),
     ("karmada", "./karmada"),
     ("vegeta", "github.com/tsenart/vegeta/v12"),
 ];
@@ -45,6 +46,11 @@ impl Rivals {
     /// The Go webhook with the rules of admission, written with controller-runtime.
     pub fn admission(&self) -> PathBuf {
         self.directory.join("admission")
+    }
+
+    /// What watches projects with client-go's informers.
+    pub fn informers(&self) -> PathBuf {
+        self.directory.join("informers")
     }
 
     /// Karmada's Lua engine and its webhook client.

@@ -150,15 +150,20 @@ impl Server {
 
     /// MiB of resident memory: now, and the most so far.
     pub(crate) fn memory(&self) -> anyhow::Result<(f64, f64)> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.process.pid()))?;
-        let field = |name: &str| -> anyhow::Result<f64> {
-            let mut lines = status.lines();
-            let line = lines.find_map(|line| line.strip_prefix(name));
-            let kib = line.and_then(|line| line.split_whitespace().next());
-            Ok(kib.with_context(|| name.to_owned())?.parse::<f64>()? / 1024.0)
-        };
-        Ok((field("VmRSS:")?, field("VmHWM:")?))
+        memory(self.process.pid())
     }
+}
+
+/// MiB of resident memory of a process: now, and the most so far.
+pub(crate) fn memory(pid: i32) -> anyhow::Result<(f64, f64)> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let field = |name: &str| -> anyhow::Result<f64> {
+        let mut lines = status.lines();
+        let line = lines.find_map(|line| line.strip_prefix(name));
+        let kib = line.and_then(|line| line.split_whitespace().next());
+        Ok(kib.with_context(|| name.to_owned())?.parse::<f64>()? / 1024.0)
+    };
+    Ok((field("VmRSS:")?, field("VmHWM:")?))
 }
 
 /// The interpreter alone; or a manager with a webhook server and no controllers.
@@ -254,14 +259,14 @@ async fn listening(
 }
 
 /// The CPUs of the server and those of its clients, as `taskset` names them.
-fn cpus() -> (String, String) {
+pub(crate) fn cpus() -> (String, String) {
     match available_parallelism().map_or(1, usize::from) {
         1 => ("0".to_owned(), "0".to_owned()),
         count => (format!("{}", count - 1), format!("0-{}", count - 2)),
     }
 }
 
-fn on_cpus(cpus: &str, path: PathBuf, args: Vec<OsString>) -> (PathBuf, Vec<OsString>) {
+pub(crate) fn on_cpus(cpus: &str, path: PathBuf, args: Vec<OsString>) -> (PathBuf, Vec<OsString>) {
     let mut all = vec!["--cpu-list".into(), cpus.into(), path.into()];
     all.extend(args);
     ("taskset".into(), all)

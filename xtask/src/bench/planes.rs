@@ -1,0 +1,425 @@
+//! `cargo xtask bench planes`: thousands of projects, a hundred thousand WorkloadDeployments.
+
+mod subjects;
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use harness::rivals::Rivals;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use super::{Row, Target};
+use crate::build;
+use subjects::{Built, Planes, Watcher};
+
+/// Time for everything to be listed, written or told.
+const WITHIN: Duration = Duration::from_mins(30);
+/// How often it is looked whether it has.
+const POLL: Duration = Duration::from_millis(250);
+/// Kinds that are watched of each project.
+const KINDS: u64 = 6;
+/// Without a write for so long, nothing more is to be written.
+const QUIET: Duration = Duration::from_secs(5);
+/// Workloads that tell how long others take meanwhile, and the time between two of them.
+const PROBES: usize = 200;
+const PROBE_MILLISECONDS: u64 = 100;
+
+/// How large it is.
+#[derive(clap::Args)]
+pub(crate) struct Sizes {
+    /// Of planes: projects; what memory grows by is also measured with three times as many.
+    #[arg(long, default_value_t = 1000)]
+    projects: usize,
+    /// Of planes: WorkloadDeployments on the hub.
+    #[arg(long, default_value_t = 100_000)]
+    objects: usize,
+    /// Of planes: changes of statuses per second.
+    #[arg(long, default_value_t = 1000.0)]
+    rate: f64,
+    /// Of planes: Workloads that one project creates at once.
+    #[arg(long, default_value_t = 10_000)]
+    storm: usize,
+    /// Of planes: seconds for which processor time at rest and latencies of statuses are measured.
+    #[arg(long, default_value_t = 60.0)]
+    seconds: f64,
+}
+
+/// Latencies in milliseconds, as the planes tell them.
+#[derive(Debug, Deserialize)]
+struct Latencies {
+    arrived: f64,
+    missing: f64,
+    p50: Option<f64>,
+    p99: Option<f64>,
+    max: Option<f64>,
+    /// By how many seconds the last change was late.
+    #[serde(default)]
+    late: f64,
+}
+
+/// Builds what is needed, and measures.
+pub(crate) async fn run(sizes: &Sizes, directory: &Path) -> anyhow::Result<Vec<Row>> {
+    let built = prepare(directory)?;
+    let mut rows = at_rest(sizes, &built).await?;
+    let planes = Planes::start(&built, sizes.projects).await?;
+    rows.extend(restart(sizes, &built, &planes).await?);
+    planes.stop().await;
+    Ok(rows)
+}
+
+fn prepare(directory: &Path) -> anyhow::Result<Built> {
+    super::build_in_release()?;
+    let rivals = Rivals::find_or_build(|progress| eprintln!("{progress}"))?;
+    let release = build::target().join("release");
+    Ok(Built {
+        binary: release.join("compute-federation"),
+        programs: release,
+        informers: rivals.informers(),
+        directory: directory.to_owned(),
+        certificates: super::write_certificates(directory)?,
+    })
+}
+
+/// Memory and processor time with projects in which nothing happens.
+async fn at_rest(sizes: &Sizes, built: &Built) -> anyhow::Result<Vec<Row>> {
+    let most = sizes.projects;
+    let mut counts = vec![10, 100, most, 3 * most];
+    counts.sort_unstable();
+    counts.dedup();
+    let planes = Planes::start(built, 1).await?;
+    let mut rows = Vec::new();
+    let mut least = None;
+    for count in counts {
+        let asked = json!({"count": count});
+        planes.ask::<serde_json::Value>("projects", asked).await?;
+        let watches = planes.state().await?.watches + KINDS * u64::try_from(count)?;
+        let begin = Instant::now();
+        let ours = Watcher::ours(built, &planes).await?;
+        until("watches", async || {
+            Ok(planes.state().await?.watches >= watches
+                && ours
+                    .metric("compute_federation_projects_engaged", "")
+                    .await?
+                    >= number(count))
+        })
+        .await?;
+        let engaged = begin.elapsed().as_secs_f64();
+        sleep(QUIET).await;
+        let what = format!("{count} projects at rest");
+        rows.push(Row::new(format!("{what}: engaged after"), engaged, "s"));
+        let is_measured = count == most;
+        let (cpu, seconds) = (ours.cpu()?, sizes.seconds);
+        if count >= most {
+            sleep(Duration::from_secs_f64(seconds)).await;
+        }
+        let cpu = (ours.cpu()? - cpu) / seconds * 100.0;
+        let (resident, highest) = ours.memory()?;
+        ours.stop().await;
+        let row = Row::new(format!("{what}: memory"), resident, "MiB");
+        rows.push(target_if(row, is_measured, Target::AtMost(256.0)));
+        rows.push(Row::new(format!("{what}: most memory"), highest, "MiB"));
+        let (first, first_resident) = *least.get_or_insert((count, resident));
+        if count > first {
+            let each = (resident - first_resident) / number(count - first);
+            let row = Row::new(format!("{what}: memory for each"), each, "MiB");
+            rows.push(target_if(row, is_measured, Target::AtMost(0.25)));
+        }
+        if count >= most {
+            let row = Row::new(format!("{what}: processor"), cpu, "% of a core");
+            rows.push(target_if(row, is_measured, Target::AtMost(1.0)));
+        }
+        progress(&rows);
+        if is_measured {
+            rows.extend(go_at_rest(sizes, built, &planes).await?);
+        }
+    }
+    planes.stop().await;
+    Ok(rows)
+}
+
+/// The same with informers written in Go.
+async fn go_at_rest(sizes: &Sizes, built: &Built, planes: &Planes) -> anyhow::Result<Vec<Row>> {
+    let count = sizes.projects;
+    let go = Watcher::go(built, planes).await?;
+    go.until_logged("synced", WITHIN).await?;
+    sleep(QUIET).await;
+    let cpu = go.cpu()?;
+    sleep(Duration::from_secs_f64(sizes.seconds)).await;
+    let cpu = (go.cpu()? - cpu) / sizes.seconds * 100.0;
+    let (resident, _) = go.memory()?;
+    go.stop().await;
+    let what = format!("{count} projects at rest, Go informers");
+    let each = resident / number(count);
+    let rows = vec![
+        Row::new(format!("{what}: memory"), resident, "MiB"),
+        Row::new(format!("{what}: memory for each"), each, "MiB"),
+        Row::new(format!("{what}: processor"), cpu, "% of a core"),
+    ];
+    progress(&rows);
+    Ok(rows)
+}
+
+/// With everything on the hub: a restart, statuses that change, and a storm in one project.
+async fn restart(sizes: &Sizes, built: &Built, planes: &Planes) -> anyhow::Result<Vec<Row>> {
+    let objects = sizes.objects;
+    let ours = Watcher::ours(built, planes).await?;
+    let begin = Instant::now();
+    let asked = json!({"count": objects});
+    planes
+        .ask::<serde_json::Value>("deployments", asked)
+        .await?;
+    until("copies", async || {
+        let state = planes.state().await?;
+        Ok(state.copies >= objects && state.bindings >= objects)
+    })
+    .await?;
+    let created = begin.elapsed().as_secs_f64();
+    until_quiet(planes).await?;
+    let (resident, highest) = ours.memory()?;
+    let what = format!("{objects} new deployments");
+    let mut rows = vec![
+        Row::new(format!("{what}: on the hub after"), created, "s"),
+        Row::new(
+            format!("{what}: writes for each"),
+            {
+                let writes = u32::try_from(planes.state().await?.writes)?;
+                f64::from(writes) / number(objects)
+            },
+            "",
+        ),
+        Row::new(format!("{what}: memory"), resident, "MiB"),
+        Row::new(format!("{what}: most memory"), highest, "MiB"),
+    ];
+    ours.stop().await;
+    progress(&rows);
+
+    let list = planes.list(built, sizes.projects).await?;
+    let writes = planes.state().await?.writes;
+    let begin = Instant::now();
+    let ours = Watcher::ours(built, planes).await?;
+    until("settled", async || is_settled(sizes, &ours).await).await?;
+    let settled = begin.elapsed().as_secs_f64();
+    let cpu = ours.cpu()?;
+    let (resident, highest) = ours.memory()?;
+    until_quiet(planes).await?;
+    let written = planes.state().await?.writes - writes;
+    let what = format!("restart with {objects} deployments");
+    let settled_rows = vec![
+        Row::new(format!("{what}: to list everything"), list, "s"),
+        Row::new(format!("{what}: settled after"), settled, "s"),
+        Row::new(format!("{what}: beyond the lists"), settled - list, "s")
+            .target(Target::AtMost(30.0)),
+        Row::new(format!("{what}: processor time"), cpu, "s"),
+        Row::new(
+            format!("{what}: writes"),
+            f64::from(u32::try_from(written)?),
+            "",
+        )
+        .target(Target::AtMost(0.0)),
+        Row::new(format!("{what}: memory"), resident, "MiB"),
+        Row::new(format!("{what}: most memory"), highest, "MiB"),
+    ];
+    progress(&settled_rows);
+    rows.extend(settled_rows);
+    rows.extend(statuses(sizes, planes, &ours).await?);
+    rows.extend(storm(sizes, planes, &ours).await?);
+    ours.stop().await;
+    Ok(rows)
+}
+
+/// Statuses that change on the hub.
+async fn statuses(sizes: &Sizes, planes: &Planes, ours: &Watcher) -> anyhow::Result<Vec<Row>> {
+    let (before, _) = ours.memory()?;
+    let (cpu, planes_cpu) = (ours.cpu()?, subjects::cpu(planes.pid())?);
+    let asked = json!({"rate": sizes.rate, "seconds": sizes.seconds});
+    let (latencies, depth) = beside(
+        planes.ask::<Latencies>("statuses", asked),
+        deepest_queue(ours),
+    )
+    .await?;
+    let cpu = (ours.cpu()? - cpu) / sizes.seconds * 100.0;
+    let planes_cpu = (subjects::cpu(planes.pid())? - planes_cpu) / sizes.seconds * 100.0;
+    let (after, highest) = ours.memory()?;
+    let what = format!("{} statuses per second", sizes.rate);
+    let mut rows = latencies.rows(&what, Some(Target::AtMost(1000.0)))?;
+    rows.extend([
+        Row::new(format!("{what}: last change late by"), latencies.late, "s"),
+        Row::new(format!("{what}: longest queue"), depth, "").target(Target::AtMost(sizes.rate)),
+        Row::new(format!("{what}: processor"), cpu, "% of a core"),
+        Row::new(
+            format!("{what}: processor of the planes"),
+            planes_cpu,
+            "% of a core",
+        ),
+        Row::new(format!("{what}: memory before"), before, "MiB"),
+        Row::new(format!("{what}: memory after"), after, "MiB"),
+        Row::new(format!("{what}: most memory"), highest, "MiB"),
+    ]);
+    progress(&rows);
+    Ok(rows)
+}
+
+/// One project creates Workloads, another one a few meanwhile.
+async fn storm(sizes: &Sizes, planes: &Planes, ours: &Watcher) -> anyhow::Result<Vec<Row>> {
+    let probe = |label: &str| {
+        let asked = json!({
+            "project": "p00001", "label": label, "count": PROBES, "every_milliseconds": PROBE_MILLISECONDS,
+        });
+        planes.ask::<Latencies>("probe", asked)
+    };
+    let calm = probe("calm").await?;
+    let before = planes.state().await?.copies;
+    let begin = Instant::now();
+    let asked = json!({"project": "p00000", "count": sizes.storm, "rate": sizes.rate});
+    let storm = async {
+        planes.ask::<serde_json::Value>("storm", asked).await?;
+        until("copies of the storm", async || {
+            Ok(planes.state().await?.copies >= before + sizes.storm)
+        })
+        .await?;
+        anyhow::Ok(begin.elapsed().as_secs_f64())
+    };
+    let probes = async {
+        // Not before the storm has come.
+        sleep(Duration::from_secs(1)).await;
+        probe("stormy").await
+    };
+    let ((stormy, took), depth) = beside(
+        async { tokio::try_join!(probes, storm) },
+        deepest_queue(ours),
+    )
+    .await?;
+    let mut rows = calm.rows("a Workload to the hub", None)?;
+    let what = format!("the same while another project creates {}", sizes.storm);
+    rows.extend(stormy.rows(&what, None)?);
+    for (percentile, calm, stormy) in [("p50", calm.p50, stormy.p50), ("p99", calm.p99, stormy.p99)]
+    {
+        let times = stormy.context("none arrived")? / calm.context("none arrived")?;
+        let row = Row::new(format!("{what}: {percentile} / calm"), times, "x");
+        rows.push(row.target(Target::AtMost(1.2)));
+    }
+    rows.push(Row::new(
+        format!("{what}: those are there after"),
+        took,
+        "s",
+    ));
+    rows.push(Row::new(format!("{what}: longest queue"), depth, ""));
+    let (resident, highest) = ours.memory()?;
+    rows.push(Row::new(format!("{what}: memory"), resident, "MiB"));
+    rows.push(Row::new(format!("{what}: most memory"), highest, "MiB"));
+    progress(&rows);
+    Ok(rows)
+}
+
+impl Latencies {
+    fn rows(&self, what: &str, target: Option<Target>) -> anyhow::Result<Vec<Row>> {
+        ensure!(
+            self.arrived > 0.0,
+            "{what}: none of {} has come",
+            self.missing
+        );
+        let row = |name: &str, value: Option<f64>| {
+            let value = value.unwrap_or(f64::INFINITY);
+            Row::new(format!("{what}: {name}"), value, "ms")
+        };
+        let p99 = row("p99", self.p99);
+        let missing = Row::new(format!("{what}: missing"), self.missing, "");
+        Ok(vec![
+            row("p50", self.p50),
+            match target {
+                Some(target) => p99.target(target),
+                None => p99,
+            },
+            row("longest", self.max),
+            missing.target(Target::AtMost(0.0)),
+        ])
+    }
+}
+
+/// Whether every project is engaged, everything has been looked at, and nothing waits.
+async fn is_settled(sizes: &Sizes, ours: &Watcher) -> anyhow::Result<bool> {
+    let engaged = ours.metric("compute_federation_projects_engaged", "").await;
+    // It does not listen at first.
+    let Ok(engaged) = engaged else {
+        return Ok(false);
+    };
+    let done = ours
+        .metric(
+            "compute_federation_reconciles_total",
+            r#"controller="federator",result="settled""#,
+        )
+        .await?;
+    let depth = ours.metric("compute_federation_queue_depth", "").await?;
+    Ok(engaged >= number(sizes.projects) && done >= number(sizes.objects) && depth < 1.0)
+}
+
+/// Waits until nothing has been written for a while.
+async fn until_quiet(planes: &Planes) -> anyhow::Result<()> {
+    let mut writes = planes.state().await?.writes;
+    loop {
+        sleep(QUIET).await;
+        let now = planes.state().await?.writes;
+        if now == writes {
+            return Ok(());
+        }
+        writes = now;
+    }
+}
+
+/// Runs `work`, and meanwhile what tells the most of something.
+async fn beside<T>(
+    work: impl Future<Output = anyhow::Result<T>>,
+    most: impl AsyncFn(&mut f64) -> anyhow::Error,
+) -> anyhow::Result<(T, f64)> {
+    let mut found = 0.0;
+    let done = tokio::select! {
+        done = work => done?,
+        error = most(&mut found) => return Err(error),
+    };
+    Ok((done, found))
+}
+
+/// The most keys that have been found to wait.
+fn deepest_queue(ours: &Watcher) -> impl AsyncFn(&mut f64) -> anyhow::Error {
+    async move |most| loop {
+        match ours.metric("compute_federation_queue_depth", "").await {
+            Ok(depth) => *most = most.max(depth),
+            Err(error) => return error,
+        }
+        sleep(POLL).await;
+    }
+}
+
+async fn until(what: &str, is_so: impl AsyncFn() -> anyhow::Result<bool>) -> anyhow::Result<()> {
+    let begin = Instant::now();
+    while !is_so().await.unwrap_or(false) {
+        ensure!(
+            begin.elapsed() < WITHIN,
+            "{what}: not within {} s",
+            WITHIN.as_secs()
+        );
+        sleep(POLL).await;
+    }
+    Ok(())
+}
+
+fn target_if(row: Row, is_measured: bool, target: Target) -> Row {
+    match is_measured {
+        true => row.target(target),
+        false => row,
+    }
+}
+
+fn number(count: usize) -> f64 {
+    u32::try_from(count).map_or(f64::INFINITY, f64::from)
+}
+
+/// What has been found so far: the whole takes many minutes.
+fn progress(rows: &[Row]) {
+    for row in rows {
+        eprintln!("{}: {:.2} {}", row.measure, row.value, row.unit);
+    }
+}

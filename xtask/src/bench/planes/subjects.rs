@@ -1,0 +1,279 @@
+//! What runs: the simulated planes, and who watches them.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use harness::process::{Process, Program, tail};
+use http::Request;
+use kube::Client;
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep};
+
+use crate::bench::servers::{cpus, free_port, on_cpus};
+
+/// Time for a process to answer.
+const START: Duration = Duration::from_secs(20);
+
+/// What has been built, and where a run leaves its files.
+pub(super) struct Built {
+    pub(super) binary: PathBuf,
+    /// Directory of the programs of `benches`.
+    pub(super) programs: PathBuf,
+    pub(super) informers: PathBuf,
+    pub(super) directory: PathBuf,
+    pub(super) certificates: PathBuf,
+}
+
+impl Built {
+    async fn start(
+        &self,
+        name: &str,
+        (path, args): (PathBuf, Vec<OsString>),
+    ) -> anyhow::Result<Process> {
+        let logs = self.directory.join("logs");
+        fs::create_dir_all(&logs)?;
+        // Only of this run.
+        let _ = fs::remove_file(logs.join(format!("{name}.log")));
+        Process::start(Program {
+            name,
+            path,
+            args,
+            logs: &logs,
+            remove: None,
+        })
+        .await
+    }
+}
+
+/// The simulated planes.
+pub(super) struct Planes {
+    process: Process,
+    client: Client,
+    port: u16,
+    root: PathBuf,
+    hub: PathBuf,
+}
+
+impl Planes {
+    pub(super) async fn start(built: &Built, projects: usize) -> anyhow::Result<Self> {
+        let port = free_port()?;
+        let args = vec![
+            format!("--port={port}").into(),
+            "--cert-dir".into(),
+            built.certificates.clone().into(),
+            format!("--projects={projects}").into(),
+        ];
+        let program = on_cpus(&cpus().1, built.programs.join("planes"), args);
+        let process = built.start("planes", program).await?;
+        let root = kubeconfig(built, port, "root", "")?;
+        let config = Kubeconfig::read_from(&root)?;
+        let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
+        let planes = Self {
+            client: Client::try_from(config)?,
+            hub: kubeconfig(built, port, "hub", "/hub")?,
+            process,
+            port,
+            root,
+        };
+        let begin = Instant::now();
+        while let Err(error) = planes.ask::<Value>("state", json!({})).await {
+            if begin.elapsed() > START {
+                bail!("planes: {error:#}\n{}", tail(planes.process.log()));
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+        Ok(planes)
+    }
+
+    /// Has something done, and gives what came of it.
+    pub(super) async fn ask<T: DeserializeOwned>(
+        &self,
+        what: &str,
+        body: Value,
+    ) -> anyhow::Result<T> {
+        let request = Request::post(format!("/control/{what}")).body(body.to_string().into())?;
+        let answer = self.client.request(request).await;
+        answer.with_context(|| what.to_owned())
+    }
+
+    /// What there is and what has been asked.
+    pub(super) async fn state(&self) -> anyhow::Result<State> {
+        self.ask("state", json!({})).await
+    }
+
+    /// Seconds that it takes to list everything, and to do nothing with it.
+    pub(super) async fn list(&self, built: &Built, projects: usize) -> anyhow::Result<f64> {
+        let args = vec![
+            format!("--port={}", self.port).into(),
+            "--ca".into(),
+            built.certificates.join("tls.crt").into(),
+            format!("--projects={projects}").into(),
+        ];
+        let program = built.programs.join("lists");
+        let (path, args) = on_cpus(&cpus().0, program, args);
+        let output = tokio::process::Command::new(path)
+            .args(args)
+            .output()
+            .await?;
+        ensure!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(String::from_utf8(output.stdout)?.trim().parse()?)
+    }
+
+    pub(super) fn pid(&self) -> i32 {
+        self.process.pid()
+    }
+
+    pub(super) async fn stop(self) {
+        self.process.kill().await;
+    }
+}
+
+/// What the simulated planes say of themselves.
+#[derive(Clone, Copy, Debug, serde::Deserialize)]
+pub(super) struct State {
+    pub(super) copies: usize,
+    pub(super) bindings: usize,
+    pub(super) writes: u64,
+    pub(super) watches: u64,
+}
+
+/// A process that watches the planes. It has the last CPU for itself.
+pub(super) struct Watcher {
+    process: Process,
+    metrics: u16,
+}
+
+impl Watcher {
+    /// Starts the management controllers, and does not wait for them.
+    pub(super) async fn ours(built: &Built, planes: &Planes) -> anyhow::Result<Self> {
+        let metrics = free_port()?;
+        let config = json!({
+            "apiVersion": "apiserver.config.datumapis.com/v1alpha1",
+            "kind": "WorkloadOperator",
+            "metricsServer": {"secureServing": false, "bindAddress": format!("127.0.0.1:{metrics}")},
+            "discovery": {
+                "mode": "milo",
+                "discoveryKubeconfigPath": planes.root,
+                "projectKubeconfigPath": planes.root,
+            },
+        });
+        let file = built.directory.join("management.yaml");
+        fs::write(&file, config.to_string())?;
+        let args = vec![
+            format!("--server-config={}", file.display()).into(),
+            format!("--federation-kubeconfig={}", planes.hub.display()).into(),
+            "--enable-management-controllers=true".into(),
+            "--health-probe-bind-address=0".into(),
+            "--shutdown-delay=0s".into(),
+        ];
+        let program = on_cpus(&cpus().0, built.binary.clone(), args);
+        let process = built.start("management", program).await?;
+        Ok(Self { process, metrics })
+    }
+
+    /// Starts the informers written in Go, and does not wait for them.
+    pub(super) async fn go(built: &Built, planes: &Planes) -> anyhow::Result<Self> {
+        let args = vec!["--discovery-kubeconfig".into(), planes.root.clone().into()];
+        let program = on_cpus(&cpus().0, built.informers.clone(), args);
+        let process = built.start("informers", program).await?;
+        Ok(Self {
+            process,
+            metrics: 0,
+        })
+    }
+
+    /// Waits until the log has this text.
+    pub(super) async fn until_logged(&self, text: &str, within: Duration) -> anyhow::Result<()> {
+        let begin = Instant::now();
+        loop {
+            let log = fs::read_to_string(self.process.log()).unwrap_or_default();
+            if log.contains(text) {
+                return Ok(());
+            }
+            ensure!(
+                begin.elapsed() < within,
+                "no {text:?} in:\n{}",
+                tail(self.process.log())
+            );
+            sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    /// MiB of resident memory: now, and the most so far.
+    pub(super) fn memory(&self) -> anyhow::Result<(f64, f64)> {
+        crate::bench::servers::memory(self.process.pid())
+    }
+
+    /// Seconds of CPU time that have been used.
+    pub(super) fn cpu(&self) -> anyhow::Result<f64> {
+        cpu(self.process.pid())
+    }
+
+    /// The sum of what a metric says, over all its labels that have this text.
+    pub(super) async fn metric(&self, name: &str, labels: &str) -> anyhow::Result<f64> {
+        let metrics = get(self.metrics, "/metrics").await?;
+        let lines = metrics.lines().filter(|line| {
+            let rest = line.strip_prefix(name);
+            rest.is_some_and(|rest| rest.starts_with([' ', '{'])) && line.contains(labels)
+        });
+        let values = lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok());
+        Ok(values.sum())
+    }
+
+    pub(super) async fn stop(self) {
+        self.process.terminate().await;
+    }
+}
+
+/// Seconds of CPU time that a process has used.
+pub(super) fn cpu(pid: i32) -> anyhow::Result<f64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).context("no such process")?;
+    // The name stands in parentheses; user and system time are the 12th and the 13th field after it.
+    let (_, fields) = stat.rsplit_once(')').context("unexpected stat")?;
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    let ticks = ticks.map(str::parse::<f64>).sum::<Result<f64, _>>()?;
+    // The number of ticks per second is the same on every Linux.
+    Ok(ticks / 100.0)
+}
+
+fn kubeconfig(built: &Built, port: u16, name: &str, path: &str) -> anyhow::Result<PathBuf> {
+    let ca: &Path = &built.certificates.join("tls.crt");
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": {
+            "certificate-authority": ca,
+            "server": format!("https://127.0.0.1:{port}{path}"),
+        }}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "current-context": name,
+        "users": [{"name": name, "user": {"token": name}}],
+    });
+    let file = built.directory.join(format!("{name}.kubeconfig"));
+    fs::write(&file, config.to_string())?;
+    Ok(file)
+}
+
+/// The body of an answer to a plain request on loopback.
+async fn get(port: u16, path: &str) -> anyhow::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await?;
+    let (_, body) = response
+        .split_once("\r\n\r\n")
+        .context("no HTTP response")?;
+    Ok(body.to_owned())
+}
