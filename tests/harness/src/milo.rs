@@ -9,9 +9,7 @@ mod config;
 mod control_plane;
 mod front;
 mod gate;
-mod refusal;
 mod route;
-mod serve;
 mod user;
 
 use std::collections::BTreeMap;
@@ -35,14 +33,14 @@ use crate::manager::{Manager, Role};
 use crate::plane::{Plane, USER_AGENT};
 use crate::ports::Ports;
 use crate::process::Process;
+pub use crate::refusal::Refusal;
+use crate::serve::Server;
 use crate::webhook_certificate::WebhookCertificate;
 pub use authorizer::{Authorizer, Decision, Review};
 pub use config::MiloConfig;
 use config::Place;
 pub use control_plane::ControlPlane;
 use front::Front;
-pub use refusal::Refusal;
-use serve::Server;
 pub use user::{PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE, User};
 
 /// A running Milo. Its processes end when it is dropped, or with the process that holds it.

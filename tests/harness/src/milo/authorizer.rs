@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::lock;
-use super::refusal::{Refusal, json_response};
-use super::serve::Body;
 use super::user::{PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE};
+use crate::refusal::{Refusal, json_response};
+use crate::serve::Body;
 
 /// Group and resource that rights are kept for. All else is allowed.
 const GROUP: &str = "networking.datumapis.com";

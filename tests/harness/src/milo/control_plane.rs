@@ -8,13 +8,14 @@ use planes::connect;
 use serde_json::Value;
 use tokio::sync::{Mutex, MutexGuard, watch};
 
-use super::front::{self, Upstream};
+use super::front::Upstream;
 use super::gate::Gate;
-use super::refusal::Refusal;
+use crate::forward;
 use crate::manager;
 use crate::networking;
 use crate::plane::Plane;
 use crate::process::Life;
+use crate::refusal::Refusal;
 
 /// The API server of a project, or of the root, behind the front.
 pub struct ControlPlane {
@@ -41,7 +42,7 @@ impl ControlPlane {
     pub(super) async fn upstream(&self) -> anyhow::Result<Upstream> {
         let config = connect::kubeconfig(&self.kubeconfig, None).await?;
         Ok(Upstream {
-            client: front::client(config)?,
+            client: forward::client(config)?,
             gate: Arc::clone(&self.gate),
         })
     }

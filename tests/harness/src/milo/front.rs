@@ -3,29 +3,18 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use anyhow::Context;
 use http::{HeaderMap, HeaderName, Request, Response, StatusCode, Uri, header};
-use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use kube::Client;
 
 use super::gate::Gate;
 use super::lock;
-use super::refusal::Refusal;
 use super::route::{Route, route};
-use super::serve::Body;
 use super::user::User;
+use crate::forward::forward;
+use crate::refusal::Refusal;
+use crate::serve::Body;
 
-/// Headers that belong to one connection, or that a client sets anew.
-const NOT_FORWARDED: [HeaderName; 7] = [
-    header::AUTHORIZATION,
-    header::CONNECTION,
-    header::CONTENT_LENGTH,
-    header::HOST,
-    header::TE,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-];
 /// How the headers begin by which a request is made in someone else's name.
 const IMPERSONATION: &str = "impersonate-";
 
@@ -94,22 +83,11 @@ impl Front {
             None => path.to_owned(),
         };
         parts.uri = Uri::try_from(uri).map_err(|error| broken(&error))?;
-        parts.version = http::Version::HTTP_11;
-        strip(&mut parts.headers);
         parts.headers.extend(impersonation);
-        // Only answers are streams: what API servers are sent is small.
-        let body = body.collect().await.map_err(|error| broken(&error))?;
-        let body = kube::client::Body::from(body.to_bytes());
-        let answer = upstream.client.send(Request::from_parts(parts, body)).await;
-        let (mut parts, body) = answer
-            .map_err(|error| {
-                Refusal::new(StatusCode::BAD_GATEWAY, "BadGateway", &error.to_string())
-            })?
-            .into_parts();
+        let answer = forward(&upstream.client, parts, body).await?;
         // A request that was on its way hangs too.
         let _ = upstream.gate.pass().await;
-        strip(&mut parts.headers);
-        Ok(Response::from_parts(parts, upstream.gate.hold(body)))
+        Ok(answer.map(|body| upstream.gate.hold(body)))
     }
 
     fn authenticate(&self, headers: &HeaderMap) -> Result<User, Refusal> {
@@ -137,17 +115,4 @@ impl Front {
             Refusal::new(StatusCode::NOT_FOUND, "NotFound", &message)
         })
     }
-}
-
-fn strip(headers: &mut HeaderMap) {
-    for name in NOT_FORWARDED {
-        headers.remove(name);
-    }
-}
-
-/// A client for the front's own use.
-pub(super) fn client(mut config: kube::Config) -> anyhow::Result<Client> {
-    config.default_retry = false;
-    config.read_timeout = None;
-    Client::try_from(config).context("a client of the front")
 }

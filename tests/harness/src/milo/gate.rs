@@ -6,8 +6,8 @@ use futures::stream;
 use http_body_util::{BodyExt, StreamBody};
 use tokio::sync::watch;
 
-use super::refusal::Refusal;
-use super::serve::Body;
+use crate::refusal::Refusal;
+use crate::serve::Body;
 
 /// How the front treats what is for an API server.
 #[derive(Clone, Debug, Default)]

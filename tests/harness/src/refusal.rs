@@ -4,7 +4,7 @@ use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
-use super::serve::Body;
+use crate::serve::Body;
 
 /// An HTTP error with a Kubernetes `Status`.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,12 +52,12 @@ impl Refusal {
         )
     }
 
-    pub(super) fn response(&self) -> Response<Body> {
+    pub(crate) fn response(&self) -> Response<Body> {
         json_response(self.code, &self.status)
     }
 }
 
-pub(super) fn json_response(code: StatusCode, body: &Value) -> Response<Body> {
+pub(crate) fn json_response(code: StatusCode, body: &Value) -> Response<Body> {
     let body = Full::from(body.to_string()).map_err(|never| match never {});
     let mut response = Response::new(body.boxed_unsync());
     *response.status_mut() = code;

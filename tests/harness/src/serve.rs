@@ -23,17 +23,17 @@ use tokio_rustls::TlsAcceptor;
 use crate::pki::Pki;
 
 /// The body of an answer.
-pub(super) type Body = UnsyncBoxBody<Bytes, kube::Error>;
+pub(crate) type Body = UnsyncBoxBody<Bytes, kube::Error>;
 
 /// A server on loopback. It ends, with its connections, when it is dropped.
-pub(super) struct Server {
+pub(crate) struct Server {
     port: u16,
     task: AbortHandle,
 }
 
 impl Server {
     /// Serves at a free port whatever `handle` answers.
-    pub(super) async fn start<F>(
+    pub(crate) async fn start<F>(
         pki: &Pki,
         handle: impl Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
     ) -> anyhow::Result<Self>
@@ -60,7 +60,7 @@ impl Server {
     }
 
     /// How it is called.
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.port)
     }
 }
