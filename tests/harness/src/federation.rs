@@ -4,6 +4,7 @@ mod admission;
 mod config;
 mod kept;
 pub(crate) mod parts;
+mod proxies;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,6 +34,7 @@ use parts::{
     manager_ports, our_crds, register_interpreter, start_cell, start_etcd, start_project,
     start_provider,
 };
+pub use proxies::Proxies;
 
 /// What every part is started with.
 pub(crate) struct Setup<'a> {
@@ -48,6 +50,7 @@ pub(crate) struct Setup<'a> {
 /// A running federation. Its processes end when it is dropped, or with the process that holds it.
 pub struct Federation {
     directory: PathBuf,
+    pki: Pki,
     project: Plane,
     hub: Plane,
     cells: BTreeMap<String, Cell>,
@@ -200,6 +203,7 @@ impl Federation {
             });
         Ok(Self {
             directory: setup.directory.to_owned(),
+            pki: setup.pki.clone(),
             project,
             hub,
             cells: cells.collect(),

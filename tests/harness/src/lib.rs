@@ -27,6 +27,7 @@ pub mod plane;
 mod ports;
 pub mod process;
 pub mod provider;
+pub mod proxy;
 mod refusal;
 mod registration;
 pub mod rivals;

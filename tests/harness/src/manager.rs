@@ -254,6 +254,14 @@ impl Manager {
         self.args.extend(flags.iter().map(Into::into));
     }
 
+    /// Gives another path to a flag, for when the manager is started again.
+    pub(crate) fn set_path(&mut self, name: &str, path: &Path) {
+        let before = format!("--{name}=");
+        let is_before = |arg: &std::ffi::OsString| arg.to_string_lossy().starts_with(&before);
+        self.args.retain(|arg| !is_before(arg));
+        self.args.push(flag(name, path));
+    }
+
     /// The port of the webhook server.
     pub fn webhook_port(&self) -> u16 {
         self.ports.webhook

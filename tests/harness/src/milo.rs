@@ -82,7 +82,7 @@ impl Milo {
         let etcd = start_etcd(&place.setup(), etcd_port, peer_port).await?;
         let authorizer = Arc::new(Authorizer::default());
         let handler = Arc::clone(&authorizer);
-        let handle = move |request| Arc::clone(&handler).handle(request);
+        let handle = move |request| Arc::clone(&handler).handle(request).map(Some);
         let authorizer_server = Server::start(place.pki(), handle).await?;
 
         let url = authorizer_server.url();
@@ -102,7 +102,7 @@ impl Milo {
 
         let front = Arc::new(Front::new(root.upstream().await?));
         let handler = Arc::clone(&front);
-        let handle = move |request| Arc::clone(&handler).handle(request);
+        let handle = move |request| Arc::clone(&handler).handle(request).map(Some);
         let front_server = Server::start(place.pki(), handle).await?;
         let mut milo = Self {
             place,

@@ -11,6 +11,7 @@ use crate::serve::Body;
 pub struct Refusal {
     code: StatusCode,
     status: Value,
+    retry_after: Option<u32>,
 }
 
 impl Refusal {
@@ -29,6 +30,7 @@ impl Refusal {
     fn with_details(code: StatusCode, reason: &str, message: &str, details: &Value) -> Self {
         Self {
             code,
+            retry_after: None,
             status: json!({
                 "apiVersion": "v1",
                 "kind": "Status",
@@ -52,8 +54,47 @@ impl Refusal {
         )
     }
 
+    /// 409: someone else was faster.
+    pub fn conflict() -> Self {
+        let message = "the object has been modified";
+        Self::new(StatusCode::CONFLICT, "Conflict", message)
+    }
+
+    /// 410: what was asked for is too old.
+    pub fn expired() -> Self {
+        let message = "too old resource version";
+        Self::new(StatusCode::GONE, "Expired", message)
+    }
+
+    /// 429, to be asked again after so many seconds.
+    pub fn too_many_requests(retry_after: u32) -> Self {
+        let message = "too many requests";
+        let details = json!({"retryAfterSeconds": retry_after});
+        let code = StatusCode::TOO_MANY_REQUESTS;
+        Self {
+            retry_after: Some(retry_after),
+            ..Self::with_details(code, "TooManyRequests", message, &details)
+        }
+    }
+
+    /// 500, as from an API server whose etcd is in trouble.
+    pub fn internal() -> Self {
+        let message = "etcdserver: request timed out";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
+    }
+
+    /// The `Status`.
+    pub(crate) fn status(&self) -> &Value {
+        &self.status
+    }
+
     pub(crate) fn response(&self) -> Response<Body> {
-        json_response(self.code, &self.status)
+        let mut response = json_response(self.code, &self.status);
+        if let Some(seconds) = self.retry_after {
+            let headers = response.headers_mut();
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        response
     }
 }
 

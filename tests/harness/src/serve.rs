@@ -1,8 +1,7 @@
 //! HTTPS servers inside the harness's own process.
 
-use std::convert::Infallible;
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{self, BufReader};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -32,13 +31,13 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Serves at a free port whatever `handle` answers.
+    /// Serves at a free port whatever `handle` answers. Where it does not answer, the client sees its request break off.
     pub(crate) async fn start<F>(
         pki: &Pki,
         handle: impl Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
     ) -> anyhow::Result<Self>
     where
-        F: Future<Output = Response<Body>> + Send + 'static,
+        F: Future<Output = Option<Response<Body>>> + Send + 'static,
     {
         let acceptor = TlsAcceptor::from(Arc::new(tls(pki)?));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
@@ -73,7 +72,7 @@ impl Drop for Server {
 
 async fn serve<F>(stream: TcpStream, acceptor: TlsAcceptor, handle: impl Fn(Request<Incoming>) -> F)
 where
-    F: Future<Output = Response<Body>> + Send + 'static,
+    F: Future<Output = Option<Response<Body>>> + Send + 'static,
 {
     // Without delay, as API servers have it: the events of a watch are small.
     let _ = stream.set_nodelay(true);
@@ -82,7 +81,7 @@ where
     };
     let service = service_fn(|request| {
         let answer = handle(request);
-        async { Ok::<_, Infallible>(answer.await) }
+        async { answer.await.ok_or_else(|| io::Error::other("no answer")) }
     });
     // A connection that breaks is its client's concern.
     let _ = auto::Builder::new(TokioExecutor::new())

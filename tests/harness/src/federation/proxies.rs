@@ -1,0 +1,61 @@
+//! compute-federation in the management plane behind proxies.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Federation;
+use crate::proxy::{Proxy, Writes};
+
+/// The proxies between compute-federation of the management plane and its API servers.
+pub struct Proxies {
+    /// Before the project's API server.
+    pub project: Proxy,
+    /// Before Karmada's API server.
+    pub hub: Proxy,
+    /// The writes to both.
+    pub writes: Arc<Writes>,
+}
+
+impl Proxies {
+    /// Both.
+    pub fn all(&self) -> [&Proxy; 2] {
+        [&self.project, &self.hub]
+    }
+}
+
+impl Federation {
+    /// Starts compute-federation of the management plane once more, so that it reaches its API servers through proxies.
+    ///
+    /// # Errors
+    ///
+    /// When it does not become ready.
+    pub async fn put_proxies(&self) -> anyhow::Result<Proxies> {
+        let writes = Arc::default();
+        let proxy = |plane| Proxy::start(&self.pki, plane, &self.directory, &writes);
+        let (project, hub) = tokio::try_join!(proxy(&self.project), proxy(&self.hub))?;
+        self.reach(project.kubeconfig(), hub.kubeconfig()).await?;
+        Ok(Proxies {
+            project,
+            hub,
+            writes,
+        })
+    }
+
+    /// Undoes [`put_proxies`](Self::put_proxies).
+    ///
+    /// # Errors
+    ///
+    /// When compute-federation does not become ready.
+    pub async fn take_proxies(&self) -> anyhow::Result<()> {
+        self.reach(self.project.kubeconfig(), self.hub.kubeconfig())
+            .await
+    }
+
+    async fn reach(&self, project: &Path, hub: &Path) -> anyhow::Result<()> {
+        let mut management = self.management()?.lock().await;
+        management.kill().await;
+        management.set_path("kubeconfig", project);
+        management.set_path("federation-kubeconfig", hub);
+        management.restart().await
+    }
+}

@@ -1,0 +1,173 @@
+//! A server before an API server, which sends everything on and can do what networks and API servers do: answer with
+//! errors, lose requests and answers, break off, and end watches. It counts writes too, and can stop after any of them.
+
+mod asked;
+mod injection;
+mod link;
+mod writes;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures::stream;
+use http::{Request, Response, header};
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Bytes, Incoming};
+use kube::Client;
+use planes::connect;
+use tokio::sync::watch;
+
+use crate::forward::{self, forward};
+use crate::pki::Pki;
+use crate::plane::Plane;
+use crate::refusal::Refusal;
+use crate::serve::{Body, Server};
+pub use asked::Asked;
+use injection::Injections;
+pub use injection::{Fault, Injected, Rule};
+use link::Link;
+pub use link::{Cut, Direction};
+pub use writes::Writes;
+
+/// A server before an API server. It ends when it is dropped.
+pub struct Proxy {
+    kubeconfig: PathBuf,
+    behind: Arc<Behind>,
+    _server: Server,
+}
+
+/// What requests go through.
+struct Behind {
+    upstream: Client,
+    injections: Arc<Injections>,
+    link: Arc<Link>,
+    writes: Arc<Writes>,
+    /// Changes whenever watches are to end.
+    watches: watch::Sender<()>,
+}
+
+impl Proxy {
+    /// Starts a proxy before an API server, with all rights there, and writes a kubeconfig that leads to it.
+    pub(crate) async fn start(
+        pki: &Pki,
+        plane: &Plane,
+        directory: &Path,
+        writes: &Arc<Writes>,
+    ) -> anyhow::Result<Self> {
+        let config = connect::kubeconfig(plane.kubeconfig(), None).await?;
+        let behind = Arc::new(Behind {
+            upstream: forward::client(config)?,
+            injections: Arc::default(),
+            link: Arc::default(),
+            writes: Arc::clone(writes),
+            watches: watch::Sender::default(),
+        });
+        let handler = Arc::clone(&behind);
+        let server = Server::start(pki, move |request| {
+            let handler = Arc::clone(&handler);
+            async move { handler.handle(request).await }
+        })
+        .await?;
+        let kubeconfig = directory.join(format!("{}-proxy.kubeconfig", plane.name()));
+        fs::write(&kubeconfig, pki.kubeconfig_of(&server.url(), "{}"))?;
+        Ok(Self {
+            kubeconfig,
+            behind,
+            _server: server,
+        })
+    }
+
+    /// A kubeconfig with all rights that leads through the proxy.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// Does this to requests, until what is returned is dropped. Of several rules the first counts.
+    pub fn inject(&self, rule: Rule) -> Injected {
+        self.behind.injections.add(rule)
+    }
+
+    /// Loses all requests, or all answers, until what is returned is dropped. Whatever was lost breaks off then.
+    pub fn cut(&self, direction: Direction) -> Cut {
+        self.behind.link.cut(direction)
+    }
+
+    /// Ends all watches, as API servers do from time to time.
+    pub fn close_watches(&self) {
+        self.behind.watches.send_replace(());
+    }
+}
+
+impl Behind {
+    /// Answers a request, if it is not lost.
+    async fn handle(&self, request: Request<Incoming>) -> Option<Response<Body>> {
+        let asked = Asked::of(&request);
+        self.link.pass(Direction::Requests).await?;
+        let fault = self.injections.fault(&asked);
+        match &fault {
+            Some(Fault::Answer(refusal)) => return Some(refusal.response()),
+            Some(Fault::Expire) => return Some(expired(&asked)),
+            Some(Fault::Truncate) | None => {}
+        }
+        let (parts, body) = request.into_parts();
+        let send = forward(&self.upstream, parts, body);
+        let answer = match asked.is_write() {
+            true => self.writes.count(send).await?,
+            false => send.await,
+        };
+        self.link.pass(Direction::Answers).await?;
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(refusal) => return Some(refusal.response()),
+        };
+        let (parts, body) = answer.into_parts();
+        let body = match (asked.is_watch(), fault) {
+            (true, _) => self.stream(body),
+            (false, Some(Fault::Truncate)) => half(&body.collect().await.ok()?.to_bytes()),
+            (false, _) => body.boxed_unsync(),
+        };
+        Some(Response::from_parts(parts, body))
+    }
+
+    /// The events of a watch, until watches are closed. Those that are lost break it off.
+    fn stream(&self, body: kube::client::Body) -> Body {
+        let state = (body, Arc::clone(&self.link), self.watches.subscribe());
+        let frames = stream::unfold(Some(state), |state| async {
+            let (mut body, link, mut closed) = state?;
+            let frame = tokio::select! {
+                frame = body.frame() => frame?,
+                // Also where the proxy is gone.
+                _ = closed.changed() => return None,
+            };
+            match link.pass(Direction::Answers).await {
+                Some(()) => Some((frame, Some((body, link, closed)))),
+                None => Some((Err(kube::Error::Service("lost".into())), None)),
+            }
+        });
+        BodyExt::boxed_unsync(StreamBody::new(frames))
+    }
+}
+
+/// The first half of an answer, as if that were all.
+fn half(bytes: &Bytes) -> Body {
+    whole(bytes.slice(..bytes.len() / 2))
+}
+
+fn whole(bytes: impl Into<Bytes>) -> Body {
+    let body = Full::new(bytes.into()).map_err(|never| match never {});
+    body.boxed_unsync()
+}
+
+/// What API servers say to a resource version, or a place in a list, that they do not know any more.
+fn expired(asked: &Asked) -> Response<Body> {
+    let refusal = Refusal::expired();
+    if !asked.is_watch() {
+        return refusal.response();
+    }
+    let event = serde_json::json!({"type": "ERROR", "object": refusal.status()});
+    let mut response = Response::new(whole(format!("{event}\n")));
+    let json = http::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response
+}

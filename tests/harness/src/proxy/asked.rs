@@ -1,0 +1,102 @@
+//! What a request asks for.
+
+use http::{HeaderMap, Method, Request, header};
+
+/// Kinds by which nothing is written that a controller would have to do again.
+const NO_WRITES: [&str; 2] = ["leases", "events"];
+/// How kinds end by which questions are asked.
+const REVIEWS: &str = "reviews";
+
+/// What a request asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The method.
+    pub method: Method,
+    /// The path.
+    pub path: String,
+    /// The query, without the question mark.
+    pub query: String,
+    /// Who asks.
+    pub user_agent: String,
+}
+
+impl Asked {
+    pub(super) fn of<B>(request: &Request<B>) -> Self {
+        let user_agent = |headers: &HeaderMap| {
+            let value = headers.get(header::USER_AGENT)?.to_str().ok()?;
+            Some(value.to_owned())
+        };
+        Self {
+            method: request.method().clone(),
+            path: request.uri().path().to_owned(),
+            query: request.uri().query().unwrap_or_default().to_owned(),
+            user_agent: user_agent(request.headers()).unwrap_or_default(),
+        }
+    }
+
+    /// Whether this is a watch.
+    pub fn is_watch(&self) -> bool {
+        self.has("watch", |value| value == "true")
+    }
+
+    /// Whether this is a page of a list, but not the first one.
+    pub fn is_continued(&self) -> bool {
+        self.has("continue", |value| !value.is_empty())
+    }
+
+    /// Whether this changes an object other than a lease or an event.
+    pub fn is_write(&self) -> bool {
+        let is_kind = |part: &str| NO_WRITES.contains(&part) || part.ends_with(REVIEWS);
+        let reads = [Method::GET, Method::HEAD];
+        !reads.contains(&self.method) && !self.path.split('/').any(is_kind)
+    }
+
+    fn has(&self, parameter: &str, holds: impl Fn(&str) -> bool) -> bool {
+        let mut parameters = self.query.split('&').filter_map(|it| it.split_once('='));
+        parameters.any(|(name, value)| name == parameter && holds(value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_are_what_controllers_do() {
+        for (method, path, expected) in [
+            ("GET", "/api/v1/namespaces", false),
+            ("POST", "/api/v1/namespaces", true),
+            ("PATCH", "/apis/x/v1/namespaces/n/instances/i/status", true),
+            ("DELETE", "/apis/x/v1/namespaces/n/instances/i", true),
+            ("POST", "/apis/events.k8s.io/v1/namespaces/n/events", false),
+            (
+                "PUT",
+                "/apis/coordination.k8s.io/v1/namespaces/n/leases/l",
+                false,
+            ),
+            (
+                "POST",
+                "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+                false,
+            ),
+        ] {
+            let request = Request::builder().method(method).uri(path);
+            let asked = Asked::of(&request.body(()).expect("a request"));
+            assert_eq!(asked.is_write(), expected, "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn watches_and_pages_are_told_by_the_query() {
+        for (uri, watch, continued) in [
+            ("/api/v1/pods", false, false),
+            ("/api/v1/pods?limit=5&continue=", false, false),
+            ("/api/v1/pods?limit=5&continue=abc", false, true),
+            ("/api/v1/pods?limit=5&watch=true", true, false),
+            ("/api/v1/pods?watch=false", false, false),
+        ] {
+            let asked = Asked::of(&Request::get(uri).body(()).expect("a request"));
+            assert_eq!((asked.is_watch(), asked.is_continued()), (watch, continued));
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What is done to requests, by rule.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use super::Asked;
+use crate::refusal::Refusal;
+
+/// What is done to a request.
+#[derive(Clone, Debug)]
+pub enum Fault {
+    /// It is answered so, and does not reach the API server.
+    Answer(Refusal),
+    /// It is answered as if its resource version were too old, and does not reach the API server.
+    Expire,
+    /// It reaches the API server, and of the answer only the first half comes back, as if that were all. Watches are left
+    /// alone.
+    Truncate,
+}
+
+/// To which requests something is done.
+pub struct Rule {
+    fault: Fault,
+    matches: Box<dyn Fn(&Asked) -> bool + Send + Sync>,
+    every: usize,
+    times: usize,
+    matched: watch::Sender<usize>,
+}
+
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rule")
+            .field("fault", &self.fault)
+            .field("every", &self.every)
+            .field("times", &self.times)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Rule {
+    /// To every request of those that match.
+    pub fn new(fault: Fault, matches: impl Fn(&Asked) -> bool + Send + Sync + 'static) -> Self {
+        Self {
+            fault,
+            matches: Box::new(matches),
+            every: 1,
+            times: usize::MAX,
+            matched: watch::Sender::new(0),
+        }
+    }
+
+    /// Only to every so-manieth of them, beginning with the first.
+    #[must_use]
+    pub fn every(self, every: usize) -> Self {
+        let every = every.max(1);
+        Self { every, ..self }
+    }
+
+    /// Only so many times.
+    #[must_use]
+    pub fn times(self, times: usize) -> Self {
+        Self { times, ..self }
+    }
+
+    fn fault(&self, asked: &Asked) -> Option<Fault> {
+        if !(self.matches)(asked) {
+            return None;
+        }
+        let mut before = 0;
+        self.matched.send_modify(|matched| {
+            before = *matched;
+            *matched += 1;
+        });
+        let hit = before.is_multiple_of(self.every) && before / self.every < self.times;
+        hit.then(|| self.fault.clone())
+    }
+
+    fn hits(&self, matched: usize) -> usize {
+        matched.div_ceil(self.every).min(self.times)
+    }
+}
+
+/// The rules of a proxy.
+#[derive(Debug, Default)]
+pub(super) struct Injections(Mutex<Vec<Arc<Rule>>>);
+
+impl Injections {
+    pub(super) fn add(self: &Arc<Self>, rule: Rule) -> Injected {
+        let rule = Arc::new(rule);
+        self.rules().push(Arc::clone(&rule));
+        Injected {
+            rule,
+            injections: Arc::clone(self),
+        }
+    }
+
+    pub(super) fn fault(&self, asked: &Asked) -> Option<Fault> {
+        self.rules().iter().find_map(|rule| rule.fault(asked))
+    }
+
+    fn rules(&self) -> MutexGuard<'_, Vec<Arc<Rule>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A rule that is in force until this is dropped.
+#[derive(Debug)]
+pub struct Injected {
+    rule: Arc<Rule>,
+    injections: Arc<Injections>,
+}
+
+impl Injected {
+    /// To how many requests it has been done so far.
+    pub fn hits(&self) -> usize {
+        self.rule.hits(*self.rule.matched.borrow())
+    }
+
+    /// Waits until it has been done to so many.
+    pub async fn reached(&self, hits: usize) {
+        let mut matched = self.rule.matched.subscribe();
+        let reached = |matched: &usize| self.rule.hits(*matched) >= hits;
+        // The rule lives as long as this.
+        let _ = matched.wait_for(reached).await;
+    }
+}
+
+impl Drop for Injected {
+    fn drop(&mut self) {
+        let mut rules = self.injections.rules();
+        rules.retain(|rule| !Arc::ptr_eq(rule, &self.rule));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    #[test]
+    fn a_rule_holds_for_every_so_manieth_and_so_many_times() {
+        let injections = Arc::new(Injections::default());
+        let rule = Rule::new(Fault::Truncate, Asked::is_watch)
+            .every(2)
+            .times(2);
+        let injected = injections.add(rule);
+        let hit = |uri: &str| {
+            let request = Request::get(uri).body(()).expect("a request");
+            injections.fault(&Asked::of(&request)).is_some()
+        };
+        assert!(!hit("/api/v1/pods"));
+        let hits: Vec<_> = (0..6).map(|_| hit("/api/v1/pods?watch=true")).collect();
+        assert_eq!(hits, [true, false, true, false, false, false]);
+        assert_eq!(injected.hits(), 2);
+        let again = injections.add(Rule::new(Fault::Expire, |_| true));
+        assert!(hit("/api/v1/pods"));
+        drop(again);
+        assert!(!hit("/api/v1/pods"));
+    }
+}

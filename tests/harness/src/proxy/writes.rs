@@ -1,0 +1,124 @@
+//! How many writes were made, and after which of them nothing goes on.
+
+use hyper::Response;
+use kube::client::Body;
+use tokio::sync::{Mutex, watch};
+
+use crate::refusal::Refusal;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    made: usize,
+    stop_at: Option<usize>,
+}
+
+impl State {
+    fn is_stopped(&self) -> bool {
+        self.stop_at.is_some_and(|at| self.made >= at)
+    }
+}
+
+/// Counts the writes that API servers have taken, of all proxies that share it. One is made after the other, so that it is
+/// known which were made when they are stopped.
+#[derive(Debug, Default)]
+pub struct Writes {
+    turn: Mutex<()>,
+    state: watch::Sender<State>,
+}
+
+impl Writes {
+    /// How many were made.
+    pub fn made(&self) -> usize {
+        self.state.borrow().made
+    }
+
+    /// Makes so many more writes, and then none: neither is the last of them answered, nor does any other reach an API
+    /// server.
+    pub fn stop_after(&self, more: usize) {
+        self.state
+            .send_modify(|state| state.stop_at = Some(state.made + more));
+    }
+
+    /// Waits until writes are stopped.
+    pub async fn stopped(&self) {
+        // The sender is part of this.
+        let _ = self.state.subscribe().wait_for(State::is_stopped).await;
+    }
+
+    /// Waits until so many writes were made, counted as [`made`](Self::made) does.
+    pub async fn reached(&self, count: usize) {
+        // The sender is part of this.
+        let made = |state: &State| state.made >= count;
+        let _ = self.state.subscribe().wait_for(made).await;
+    }
+
+    /// Lets writes be made again. Those that were held until now are not: they break off.
+    pub fn go_on(&self) {
+        self.state.send_modify(|state| state.stop_at = None);
+    }
+
+    /// Makes a write, in its turn, and gives the answer, if there is to be one.
+    pub(super) async fn count(
+        &self,
+        write: impl Future<Output = Result<Response<Body>, Refusal>>,
+    ) -> Option<Result<Response<Body>, Refusal>> {
+        let turn = self.turn.lock().await;
+        if self.state.borrow().is_stopped() {
+            drop(turn);
+            return self.hold().await;
+        }
+        let answer = write.await;
+        let taken = |answer: &Response<Body>| answer.status().is_success();
+        if answer.as_ref().is_ok_and(taken) {
+            self.state.send_modify(|state| state.made += 1);
+            if self.state.borrow().is_stopped() {
+                drop(turn);
+                return self.hold().await;
+            }
+        }
+        Some(answer)
+    }
+
+    /// Waits until writes are made again, and gives nothing.
+    async fn hold<T>(&self) -> Option<T> {
+        // The sender is part of this.
+        let goes_on = |state: &State| !state.is_stopped();
+        let _ = self.state.subscribe().wait_for(goes_on).await;
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{Ready, ready};
+    use std::pin::pin;
+
+    use futures::poll;
+
+    use super::*;
+
+    fn taken() -> Ready<Result<Response<Body>, Refusal>> {
+        ready(Ok(Response::new(Body::empty())))
+    }
+
+    #[tokio::test]
+    async fn nothing_goes_on_after_the_last_write() {
+        let writes = Writes::default();
+        assert!(writes.count(taken()).await.is_some());
+        writes.stop_after(2);
+        assert!(writes.count(taken()).await.is_some());
+        // What is refused changes nothing.
+        let refused = async { Err(Refusal::conflict()) };
+        assert!(writes.count(refused).await.is_some());
+        let mut last = pin!(writes.count(taken()));
+        assert!(poll!(&mut last).is_pending());
+        writes.stopped().await;
+        let mut another = pin!(writes.count(async { panic!("it is made") }));
+        assert!(poll!(&mut another).is_pending());
+        assert_eq!(writes.made(), 3);
+        writes.go_on();
+        assert!(last.await.is_none() && another.await.is_none());
+        assert!(writes.count(taken()).await.is_some());
+        assert_eq!(writes.made(), 4);
+    }
+}
