@@ -25,6 +25,8 @@ mod crds;
 mod customizations;
 #[path = "federation/events.rs"]
 mod events;
+#[path = "federation/faults.rs"]
+mod faults;
 #[path = "federation/fixture.rs"]
 mod fixture;
 #[path = "federation/fleet.rs"]
@@ -291,6 +293,10 @@ fn all() -> Vec<(&'static str, Test)> {
         Alone projections::what_went_while_no_one_looked;
         Alone restart::a_kill_on_the_way_converges_to_the_same_state;
         Alone restart::sigterm_ends_in_order;
+        Alone faults::a_kill_after_some_writes;
+        Alone faults::answers_that_are_errors;
+        Alone faults::watches_that_end;
+        Alone faults::short_cuts;
         Apart lifetime::nothing_outlives_a_killed_process;
         Apart lifetime::nothing_outlives_an_interrupted_process;
         Apart lifetime::nothing_outlives_a_panic;
@@ -305,6 +311,8 @@ fn soak() -> Vec<(&'static str, Test)> {
     tests![
         Apart certificates::rotations;
         Apart freshness::a_cell_that_hangs;
+        Alone faults::a_kill_after_each_write;
+        Alone faults::long_cuts;
         Interpreted interpretation::a_burst_of_a_thousand;
     ]
 }

@@ -8,7 +8,7 @@ use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Resource, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::fixture::{DFW, ORD, Space, WITHIN, patch, workload};
+use crate::fixture::{DFW, ORD, Space, WITHIN, patch, policies, workload};
 
 /// What the managers are killed at.
 #[derive(Clone, Copy, Debug)]
@@ -128,32 +128,49 @@ async fn kill_and_restart(federation: &Federation, manager: &str) -> anyhow::Res
 }
 
 /// Everything of a namespace on every plane, without what differs from run to run.
-async fn state(space: &Space<'_>) -> anyhow::Result<BTreeMap<String, Value>> {
+pub(crate) async fn state(space: &Space<'_>) -> anyhow::Result<BTreeMap<String, Value>> {
     let mut state = BTreeMap::new();
-    collect::<Workload>(&mut state, "project", space, space.in_project()).await?;
-    collect::<WorkloadDeployment>(&mut state, "project", space, space.in_project()).await?;
-    collect::<Instance>(&mut state, "project", space, space.in_project()).await?;
-    collect::<WorkloadDeployment>(&mut state, "hub", space, space.on_hub()).await?;
-    collect::<Instance>(&mut state, "hub", space, space.on_hub()).await?;
+    let policies = policies(space);
+    collect(&mut state, "hub PropagationPolicy", space, policies).await?;
+    collect::<Workload>(&mut state, "project Workload", space, space.in_project()).await?;
+    collect::<WorkloadDeployment>(
+        &mut state,
+        "project WorkloadDeployment",
+        space,
+        space.in_project(),
+    )
+    .await?;
+    collect::<Instance>(&mut state, "project Instance", space, space.in_project()).await?;
+    collect::<WorkloadDeployment>(&mut state, "hub WorkloadDeployment", space, space.on_hub())
+        .await?;
+    collect::<Instance>(&mut state, "hub Instance", space, space.on_hub()).await?;
     for cell in [DFW, ORD] {
-        collect::<WorkloadDeployment>(&mut state, cell, space, space.in_cell(cell)).await?;
-        collect::<Instance>(&mut state, cell, space, space.in_cell(cell)).await?;
+        collect::<WorkloadDeployment>(
+            &mut state,
+            &format!("{cell} WorkloadDeployment"),
+            space,
+            space.in_cell(cell),
+        )
+        .await?;
+        collect::<Instance>(
+            &mut state,
+            &format!("{cell} Instance"),
+            space,
+            space.in_cell(cell),
+        )
+        .await?;
     }
     Ok(state)
 }
 
 async fn collect<K>(
     state: &mut BTreeMap<String, Value>,
-    plane: &str,
+    what: &str,
     space: &Space<'_>,
     api: Api<K>,
 ) -> anyhow::Result<()>
 where
-    K: Resource<DynamicType = ()>
-        + Clone
-        + std::fmt::Debug
-        + serde::de::DeserializeOwned
-        + serde::Serialize,
+    K: Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + serde::Serialize,
 {
     for object in api.list(&ListParams::default()).await? {
         let mut value = json!(object);
@@ -167,10 +184,7 @@ where
         value["metadata"] =
             json!({"labels": kept("labels"), "finalizers": kept("finalizers"), "owners": owners});
         forget(&mut value, space);
-        state.insert(
-            format!("{plane} {} {}", K::kind(&()), object.name_any()),
-            value,
-        );
+        state.insert(format!("{what} {}", object.name_any()), value);
     }
     Ok(())
 }

@@ -53,7 +53,7 @@ pub(crate) async fn writes_nothing(federation: &Federation) -> anyhow::Result<()
 }
 
 /// Waits until nothing has been written for a moment, by anyone.
-async fn quiet(federation: &Federation) -> anyhow::Result<()> {
+pub(crate) async fn quiet(federation: &Federation) -> anyhow::Result<()> {
     harness::wait::eventually(
         "two seconds without our writes",
         Duration::from_mins(1),

@@ -1,0 +1,15 @@
+//! compute-federation in the management plane ends, or is told errors, or hears nothing, in the midst of its work. Each
+//! time it comes to what it comes to undisturbed, and deletes nothing on the way that is wanted.
+
+#[path = "faults/answers.rs"]
+mod answers;
+#[path = "faults/cuts.rs"]
+mod cuts;
+#[path = "faults/kills.rs"]
+mod kills;
+#[path = "faults/subject.rs"]
+mod subject;
+
+pub(crate) use answers::{answers_that_are_errors, watches_that_end};
+pub(crate) use cuts::{long_cuts, short_cuts};
+pub(crate) use kills::{a_kill_after_each_write, a_kill_after_some_writes};

@@ -1,0 +1,100 @@
+//! API servers answer with errors, or not in full, and end watches.
+
+use harness::Federation;
+use harness::milo::Refusal;
+use harness::proxy::{Asked, Fault, Injected, Proxy, Rule};
+
+use super::subject::{Phase, Step, Subject};
+use crate::fixture::Space;
+
+/// Every so-manieth request is answered so, and in each phase so many of each API server.
+const EVERY: usize = 3;
+const TIMES: usize = 6;
+/// In each phase watches end so often, after this many writes each; once if that is too old where they were, because
+/// then they are not begun again at once.
+const ENDS: usize = 4;
+const WRITES: usize = 3;
+
+type Matches = fn(&Asked) -> bool;
+
+pub(crate) async fn answers_that_are_errors(federation: &Federation) -> anyhow::Result<()> {
+    let subject = Subject::start(federation).await?;
+    let result = errors(&subject).await;
+    subject.end(result).await
+}
+
+pub(crate) async fn watches_that_end(federation: &Federation) -> anyhow::Result<()> {
+    let subject = Subject::start(federation).await?;
+    let result = ends(&subject).await;
+    subject.end(result).await
+}
+
+async fn errors(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let undisturbed = subject.undisturbed().await?;
+    let any = |_: &Asked| true;
+    let faults: [(&str, Fault, Matches); 4] = [
+        ("409", Fault::Answer(Refusal::conflict()), Asked::is_write),
+        ("429", Fault::Answer(Refusal::too_many_requests(1)), any),
+        ("500", Fault::Answer(Refusal::internal()), any),
+        ("half of the answer", Fault::Truncate, |asked| {
+            !asked.is_watch()
+        }),
+    ];
+    for (name, fault, matches) in faults {
+        let space = Space::create(subject.federation, "errors").await?;
+        for phase in Phase::ALL {
+            let step = Step::new(&space, phase, undisturbed)?;
+            let rule = || Rule::new(fault.clone(), matches).every(EVERY).times(TIMES);
+            let injected = subject.proxies.all().map(|proxy| proxy.inject(rule()));
+            step.begin().await?;
+            step.as_undisturbed().await?;
+            let hits = injected.each_ref().map(Injected::hits);
+            step.over(&format!("{name} {hits:?} times")).await?;
+            assert!(hits.iter().all(|hits| *hits > 0), "{name}: {hits:?}");
+        }
+    }
+    Ok(())
+}
+
+/// Watches end, and are begun again: where they were, or anew because that is too old.
+async fn ends(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let undisturbed = subject.undisturbed().await?;
+    for expired in [false, true] {
+        let space = Space::create(subject.federation, "ends").await?;
+        for phase in Phase::ALL {
+            let step = Step::new(&space, phase, undisturbed)?;
+            let ends = if expired { 1 } else { ENDS };
+            let hits = end_watches(subject, &step, ends, expired).await?;
+            let what = format!("watches that ended {ends} times, {hits} of them expired");
+            step.over(&what).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn end_watches(
+    subject: &Subject<'_>,
+    step: &Step<'_>,
+    ends: usize,
+    expired: bool,
+) -> anyhow::Result<usize> {
+    let proxies = &subject.proxies;
+    let before = proxies.writes.made();
+    step.begin().await?;
+    let mut hits = 0;
+    for end in 1..=ends {
+        tokio::select! {
+            () = proxies.writes.reached(before + end * WRITES) => {}
+            over = step.as_undisturbed() => over?,
+        }
+        // Half of them can go on where they were.
+        let rule = || Rule::new(Fault::Expire, Asked::is_watch).every(2);
+        let injected = expired.then(|| proxies.all().map(|proxy| proxy.inject(rule())));
+        proxies.all().into_iter().for_each(Proxy::close_watches);
+        for injected in injected.iter().flatten() {
+            injected.reached(2).await;
+            hits += injected.hits();
+        }
+    }
+    Ok(hits)
+}

@@ -1,0 +1,68 @@
+//! Requests, or answers, are lost for a while.
+
+use std::time::Duration;
+
+use harness::Federation;
+use harness::proxy::{Direction, Proxy};
+use tokio::time::sleep;
+
+use super::subject::{Phase, Step, Subject, Undisturbed};
+use crate::fixture::Space;
+
+/// Longer than a request may take: compute-federation gives up by itself.
+const LONG: Duration = Duration::from_secs(40);
+
+pub(crate) async fn short_cuts(federation: &Federation) -> anyhow::Result<()> {
+    let subject = Subject::start(federation).await?;
+    let result = cuts(&subject, Duration::ZERO).await;
+    subject.end(result).await
+}
+
+pub(crate) async fn long_cuts(federation: &Federation) -> anyhow::Result<()> {
+    let subject = Subject::start(federation).await?;
+    let result = cuts(&subject, LONG).await;
+    subject.end(result).await
+}
+
+async fn cuts(subject: &Subject<'_>, within: Duration) -> anyhow::Result<()> {
+    let undisturbed = subject.undisturbed().await?;
+    let proxies = &subject.proxies;
+    for (plane, proxy) in [("project", &proxies.project), ("hub", &proxies.hub)] {
+        for direction in [Direction::Requests, Direction::Answers] {
+            let space = Space::create(subject.federation, "cuts").await?;
+            for phase in Phase::ALL {
+                let step = Step::new(&space, phase, undisturbed)?;
+                cut(subject, &step, proxy, direction, undisturbed, within).await?;
+                let what = format!("{direction:?} of the {plane} lost");
+                step.over(&what).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Cuts in the middle of a phase, until something is lost, and for as long as this.
+async fn cut(
+    subject: &Subject<'_>,
+    step: &Step<'_>,
+    proxy: &Proxy,
+    direction: Direction,
+    undisturbed: &Undisturbed,
+    within: Duration,
+) -> anyhow::Result<()> {
+    let writes = &subject.proxies.writes;
+    let middle = writes.made() + undisturbed.writes(step.phase) / 2;
+    step.begin().await?;
+    let cut = async {
+        writes.reached(middle).await;
+        let cut = proxy.cut(direction);
+        cut.lost(1).await;
+        // The span of the cut.
+        sleep(within).await;
+    };
+    tokio::select! {
+        biased;
+        () = cut => Ok(()),
+        over = step.as_undisturbed() => over,
+    }
+}

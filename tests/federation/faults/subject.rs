@@ -1,0 +1,240 @@
+//! What every fault happens to: a Workload that is created, changed and deleted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use api::Workload;
+use harness::audit::{Mark, Write};
+use harness::federation::Proxies;
+use harness::{Federation, wait};
+use kube::api::DeleteParams;
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
+
+use crate::fixture::{Space, WITHIN, patch, workload};
+use crate::restart::state;
+use crate::settled::quiet;
+
+/// Time to come to the end of a phase: errors make waits between attempts grow.
+const CONVERGED: Duration = WITHIN.saturating_mul(3);
+
+/// What is deleted only where a test wants it.
+const KEPT: [&str; 5] = [
+    "workloads",
+    "workloaddeployments",
+    "instances",
+    "propagationpolicies",
+    "namespaces",
+];
+
+/// Everything of a namespace, by plane, kind and name.
+type State = BTreeMap<String, Value>;
+
+/// What happens to a Workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// It is created, for two cities.
+    Create,
+    /// One placement is scaled, the other moves to another city.
+    Update,
+    /// It is deleted.
+    Delete,
+}
+
+impl Phase {
+    pub(super) const ALL: [Self; 3] = [Self::Create, Self::Update, Self::Delete];
+
+    /// Does what a customer does.
+    async fn begin(self, space: &Space<'_>) -> anyhow::Result<()> {
+        let workloads = space.in_project::<Workload>();
+        match self {
+            Self::Create => {
+                let placements: &[(&str, &[&str], i32)] =
+                    &[("us", &["DFW"], 1), ("west", &["ORD"], 1)];
+                space.create_workload("web", placements).await.map(drop)
+            }
+            Self::Update => {
+                let changed = workload("web", &[("us", &["DFW"], 2), ("west", &["DFW"], 1)]);
+                let change = json!({"spec": {"placements": changed["spec"]["placements"]}});
+                patch(&workloads, "web", change).await.map(drop)
+            }
+            Self::Delete => {
+                let params = DeleteParams::default();
+                workloads.delete("web", &params).await?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits until what the customer sees is what was asked for.
+    async fn settled(self, space: &Space<'_>) -> anyhow::Result<()> {
+        let names: &[&str] = match self {
+            Self::Create => &["web-us-dfw-0", "web-west-ord-0"],
+            Self::Update => &["web-us-dfw-0", "web-us-dfw-1", "web-west-dfw-0"],
+            Self::Delete => {
+                wait::gone(&space.in_project::<Workload>(), "web", CONVERGED).await?;
+                return space.until_empty().await;
+            }
+        };
+        let count = i32::try_from(names.len())?;
+        space.until_settled("web", count).await?;
+        space
+            .until_instances(space.in_project(), names)
+            .await
+            .map(drop)
+    }
+
+    /// Whether something may be deleted then.
+    fn may_delete(self, write: &Write) -> bool {
+        match self {
+            Self::Create => false,
+            Self::Update => ["/web-west-ord", "/city-ord"]
+                .iter()
+                .any(|it| write.object.contains(it)),
+            Self::Delete => true,
+        }
+    }
+}
+
+/// A federation with proxies before the API servers of the management plane.
+pub(super) struct Subject<'f> {
+    pub(super) federation: &'f Federation,
+    pub(super) proxies: Proxies,
+}
+
+impl<'f> Subject<'f> {
+    pub(super) async fn start(federation: &'f Federation) -> anyhow::Result<Self> {
+        let proxies = federation.put_proxies().await?;
+        Ok(Self {
+            federation,
+            proxies,
+        })
+    }
+
+    /// Takes the proxies away, however the test has ended.
+    pub(super) async fn end(self, result: anyhow::Result<()>) -> anyhow::Result<()> {
+        self.federation.take_proxies().await?;
+        result
+    }
+
+    /// What comes of all phases without a fault.
+    pub(super) async fn undisturbed(&self) -> anyhow::Result<&'static Undisturbed> {
+        // All tests share one federation.
+        static UNDISTURBED: OnceCell<Undisturbed> = OnceCell::const_new();
+        UNDISTURBED.get_or_try_init(|| self.measure()).await
+    }
+
+    async fn measure(&self) -> anyhow::Result<Undisturbed> {
+        // Other tests leave objects behind that are still on their way.
+        quiet(self.federation).await?;
+        let space = Space::create(self.federation, "undisturbed").await?;
+        let mut ends = Vec::new();
+        for phase in Phase::ALL {
+            let before = self.proxies.writes.made();
+            phase.begin(&space).await?;
+            phase.settled(&space).await?;
+            quiet(self.federation).await?;
+            let writes = self.proxies.writes.made() - before;
+            eprintln!("{phase:?} takes {writes} writes");
+            let state = state(&space).await?;
+            let is_gone = phase == Phase::Delete;
+            ensure!(state.is_empty() == is_gone, "after {phase:?}: {state:#?}");
+            ends.push(End { state, writes });
+        }
+        Ok(Undisturbed(ends))
+    }
+}
+
+/// What each phase comes to without a fault.
+pub(super) struct Undisturbed(Vec<End>);
+
+struct End {
+    state: State,
+    writes: usize,
+}
+
+impl Undisturbed {
+    /// How many writes a phase takes.
+    pub(super) fn writes(&self, phase: Phase) -> usize {
+        self.0[phase as usize].writes
+    }
+}
+
+/// A phase that is gone through while a fault happens.
+pub(super) struct Step<'s> {
+    pub(super) phase: Phase,
+    space: &'s Space<'s>,
+    expected: State,
+    mark: Mark,
+    begin: Instant,
+}
+
+impl<'s> Step<'s> {
+    pub(super) fn new(
+        space: &'s Space<'_>,
+        phase: Phase,
+        undisturbed: &Undisturbed,
+    ) -> anyhow::Result<Self> {
+        Ok(Self {
+            phase,
+            space,
+            expected: undisturbed.0[phase as usize].state.clone(),
+            mark: Mark::now(space.federation.planes())?,
+            begin: Instant::now(),
+        })
+    }
+
+    /// Does what a customer does.
+    pub(super) async fn begin(&self) -> anyhow::Result<()> {
+        self.phase.begin(self.space).await
+    }
+
+    /// Waits until everything is as it is without a fault.
+    pub(super) async fn as_undisturbed(&self) -> anyhow::Result<()> {
+        wait::eventually("as undisturbed", CONVERGED, || async {
+            let (found, expected) = (state(self.space).await?, &self.expected);
+            ensure!(found == *expected, "{}", differences(&found, expected));
+            Ok(())
+        })
+        .await
+    }
+
+    /// Waits until everything is as it is without a fault, and checks that nothing was deleted on the way that is wanted.
+    pub(super) async fn over(self, fault: &str) -> anyhow::Result<()> {
+        let what = format!("{:?}, {fault}", self.phase);
+        self.as_undisturbed().await.with_context(|| what.clone())?;
+        let here = [&self.space.name, &self.space.hub_name].map(|it| format!("{it}/"));
+        let deleted = self.mark.writes()?.into_iter().filter(|write| {
+            let is_delete = write.verb.starts_with("delete") && write.code < 300;
+            let is_kept = KEPT.contains(&write.resource.as_str());
+            let is_here = here.iter().any(|it| write.object.starts_with(it));
+            is_delete && is_kept && is_here && !self.phase.may_delete(write)
+        });
+        let deleted: Vec<_> = deleted.map(|write| write.to_string()).collect();
+        ensure!(deleted.is_empty(), "{what}: wrongly deleted: {deleted:#?}");
+        eprintln!(
+            "{what}: over after {:.1} s",
+            self.begin.elapsed().as_secs_f64()
+        );
+        Ok(())
+    }
+}
+
+/// What differs, one object after the other.
+fn differences(found: &State, expected: &State) -> String {
+    let names: BTreeSet<_> = found.keys().chain(expected.keys()).collect();
+    let different = names
+        .into_iter()
+        .filter(|name| found.get(*name) != expected.get(*name));
+    let shown = different.map(|name| {
+        let show = |state: &State| {
+            state
+                .get(name)
+                .map_or_else(|| "nothing".to_owned(), Value::to_string)
+        };
+        format!("{name}\n  is  {}\n  not {}\n", show(found), show(expected))
+    });
+    shown.collect()
+}
