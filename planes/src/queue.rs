@@ -201,9 +201,12 @@ impl<K: Key> Workers<K> {
                 }
                 () = sleep_until(timer.unwrap_or_else(Instant::now)), if timer.is_some() => {}
                 Some(finished) = running.join_next() => {
-                    let (key, begin, (result, wrote)) = finished?;
+                    let (key, begin, (result, done)) = finished?;
                     self.observe(begin, &result);
-                    state.finished(&key, wrote, &result);
+                    state.finished(&key, done.wrote, &result);
+                    if let (Err(_), Some(time)) = (&result, done.peace) {
+                        state.leave_in_peace(key.group(), time);
+                    }
                 }
             }
         }

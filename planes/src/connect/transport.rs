@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode, header};
 use http_body::{Frame, SizeHint};
 use hyper::body::{Bytes, Incoming};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
@@ -20,6 +20,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tower::{BoxError, Service};
 use tower_http::timeout::TimeoutBody;
+
+use crate::queue::attempt::asked_for_peace;
 
 /// Time to establish a connection.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -191,7 +193,7 @@ impl http_body::Body for Answer {
 }
 
 /// Ends requests that are not answered in time, and answers that stop in the middle: an API server can vanish without a
-/// word.
+/// word. Notes for how long one that does answer asks to be left in peace.
 #[derive(Clone)]
 pub(super) struct TimeLimited<S>(pub(super) S);
 
@@ -217,10 +219,26 @@ where
         let response = self.0.call(request);
         async move {
             let response = timeout(REQUEST, response).await?.map_err(Into::into)?;
+            if let Some(time) = retry_after(&response) {
+                asked_for_peace(time);
+            }
             Ok(response.map(|body| TimeoutBody::new(silence, body)))
         }
         .boxed()
     }
+}
+
+/// For how long an API server that refuses a request asks to be left in peace. It says it in seconds.
+fn retry_after<B>(response: &Response<B>) -> Option<Duration> {
+    let refusals = [
+        StatusCode::TOO_MANY_REQUESTS,
+        StatusCode::SERVICE_UNAVAILABLE,
+    ];
+    if !refusals.contains(&response.status()) {
+        return None;
+    }
+    let seconds = response.headers().get(header::RETRY_AFTER)?.to_str().ok()?;
+    seconds.parse().ok().map(Duration::from_secs)
 }
 
 fn is_watch<B>(request: &Request<B>) -> bool {
@@ -248,6 +266,25 @@ mod tests {
         let free = |connection: &Connection| connection.places.available_permits();
         let free: usize = watches.open.lock().unwrap().iter().map(free).sum();
         assert_eq!(free + places.len(), 2 * PER_CONNECTION as usize);
+    }
+
+    #[test]
+    fn a_refusal_may_ask_for_peace() {
+        for (code, header, expected) in [
+            (429, "1", Some(1)),
+            (503, "30", Some(30)),
+            (200, "1", None),
+            (301, "1", None),
+            (429, "-1", None),
+            (429, "Fri, 31 Dec 1999 23:59:59 GMT", None),
+        ] {
+            let response = Response::builder().status(code);
+            let response = response.header("retry-after", header).body(()).unwrap();
+            let expected = expected.map(Duration::from_secs);
+            assert_eq!(retry_after(&response), expected, "{code} {header}");
+        }
+        let silent = Response::builder().status(429).body(()).unwrap();
+        assert_eq!(retry_after(&silent), None);
     }
 
     #[test]

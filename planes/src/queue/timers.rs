@@ -15,6 +15,12 @@ pub(super) struct Timer {
     number: u64,
 }
 
+impl Timer {
+    pub(super) fn at(&self) -> Instant {
+        self.at
+    }
+}
+
 /// What is due at which time. Unlike a `DelayQueue`, it gives back the memory of what is done.
 #[derive(Debug)]
 pub(super) struct Timers<T> {

@@ -3,6 +3,7 @@
 use std::mem;
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use super::{Due, State};
@@ -92,6 +93,19 @@ impl<K: Key> State<K> {
             failures,
             timer: Some(timer),
         });
+    }
+
+    /// Leaves a group that was not reached in peace for at least as long as its API server has asked for.
+    pub(crate) fn leave_in_peace(&mut self, id: &K::Group, time: Duration) {
+        let time = time.min(PAUSE_MAX);
+        if let Some(group) = self.groups.get_mut(id)
+            && let Some(pause) = &mut group.pause
+            && let Some(timer) = &mut pause.timer
+            && timer.at() < Instant::now() + time
+        {
+            self.timers.cancel(*timer);
+            *timer = self.timers.add(time, Due::Probe(id.clone()));
+        }
     }
 
     /// Ends the pause of a group.

@@ -2,6 +2,7 @@
 
 use super::turns::{Numbered, SETTLED, add, state, take};
 use super::*;
+use crate::queue::attempt::asked_for_peace;
 use crate::queue::group::RESYNC;
 use crate::queue::state::Counts;
 
@@ -73,6 +74,42 @@ async fn one_key_at_a_time_is_tried_with_growing_waits() {
         names,
         ["x/1", "x/2", "x/3", "x/1", "y/1", "x/2", "x/3", "x/1"]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_is_left_in_peace_for_as_long_as_it_asks() {
+    let asks = |seconds| {
+        let answer = move |_, attempt| async move {
+            if attempt > 2 {
+                return Ok(Outcome::Gone);
+            }
+            asked_for_peace(Duration::from_secs(seconds));
+            Err(UNREACHABLE.to_owned())
+        };
+        bench(1, answer).open()
+    };
+    for (seconds, expected) in [
+        (0, [("a", 0), ("a", 50), ("a", 150)]),
+        (7, [("a", 0), ("a", 7_000), ("a", 14_000)]),
+        (86_400, [("a", 0), ("a", 30_000), ("a", 60_000)]),
+    ] {
+        let bench = asks(seconds);
+        bench.add("a");
+        assert_eq!(bench.after(Duration::from_mins(2)).await, expected);
+    }
+    // It asks no one else, and nothing of what was not refused in the end.
+    let bench = bench(1, |name, _| async move {
+        asked_for_peace(Duration::from_secs(7));
+        match name {
+            "x/a" => Ok(Outcome::Again(Duration::from_secs(1))),
+            _ => Ok(Outcome::Gone),
+        }
+    });
+    let bench = bench.open();
+    bench.add("x/a");
+    bench.add("b");
+    let log = bench.after(Duration::from_millis(1_500)).await;
+    assert_eq!(log, [("x/a", 0), ("b", 0), ("x/a", 1_000)]);
 }
 
 #[tokio::test(start_paused = true)]
