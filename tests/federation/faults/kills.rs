@@ -5,43 +5,49 @@ use harness::Federation;
 use super::subject::{Phase, Step, Subject};
 use crate::fixture::Space;
 
-/// After which writes in the ordinary tests: every so-manieth.
-const SOME: usize = 7;
+/// After how many of the writes of each phase in the ordinary tests; they are spread evenly. It takes no more to delete a
+/// Workload.
+const SOME: usize = 8;
 
 pub(crate) async fn a_kill_after_some_writes(federation: &Federation) -> anyhow::Result<()> {
     let subject = Subject::start(federation).await?;
-    let result = kills(&subject, SOME).await;
+    let result = kills(&subject, Some(SOME)).await;
     subject.end(result).await
 }
 
 pub(crate) async fn a_kill_after_each_write(federation: &Federation) -> anyhow::Result<()> {
     let subject = Subject::start(federation).await?;
-    let result = kills(&subject, 1).await;
+    let result = kills(&subject, None).await;
     subject.end(result).await
 }
 
-/// One Workload has a kill in each phase. Another one is deleted while no one runs, killed on the way up.
-async fn kills(subject: &Subject<'_>, every: usize) -> anyhow::Result<()> {
+/// One Workload has a kill in each phase. Another one is deleted while no one runs, killed on the way up. After so many of
+/// the writes of each phase, or after all.
+async fn kills(subject: &Subject<'_>, some: Option<usize>) -> anyhow::Result<()> {
     let undisturbed = subject.undisturbed().await?;
     let most = Phase::ALL.map(|phase| undisturbed.writes(phase));
-    for n in (1..=most.into_iter().max().unwrap_or_default()).step_by(every) {
+    let kills = some.or(most.into_iter().max()).unwrap_or_default();
+    for kill in 0..kills {
+        let nth = |phase| 1 + kill * undisturbed.writes(phase) / kills;
         let space = Space::create(subject.federation, "killed").await?;
         for phase in Phase::ALL {
             let step = Step::new(&space, phase, undisturbed)?;
-            let killed = kill_after(subject, &step, n).await?;
+            let killed = kill_after(subject, &step, nth(phase)).await?;
             if killed {
                 restart(subject).await?;
             }
-            step.over(&format!("write {n}, killed: {killed}")).await?;
+            let what = format!("write {}, killed: {killed}", nth(phase));
+            step.over(&what).await?;
         }
         let space = Space::create(subject.federation, "abandoned").await?;
         let up = Step::new(&space, Phase::Create, undisturbed)?;
-        if kill_after(subject, &up, n).await? {
+        let last = nth(Phase::Create);
+        if kill_after(subject, &up, last).await? {
             let down = Step::new(&space, Phase::Delete, undisturbed)?;
             down.begin().await?;
             restart(subject).await?;
-            down.over(&format!("after a kill at write {n} of Create"))
-                .await?;
+            let what = format!("after a kill at write {last} of Create");
+            down.over(&what).await?;
         }
     }
     Ok(())

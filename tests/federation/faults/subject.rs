@@ -18,7 +18,7 @@ use crate::restart::state;
 use crate::settled::quiet;
 
 /// Time to come to the end of a phase: errors make waits between attempts grow.
-const CONVERGED: Duration = WITHIN.saturating_mul(3);
+const CONVERGED: Duration = WITHIN.saturating_mul(2);
 
 /// What is deleted only where a test wants it.
 const KEPT: [&str; 5] = [
