@@ -200,6 +200,7 @@ macro_rules! tests {
     (@$kind:ident $module:ident::$name:ident) => { Test::$kind(|federation| $module::$name(federation).boxed()) };
 }
 
+#[expect(clippy::too_many_lines, reason = "a list")]
 fn all() -> Vec<(&'static str, Test)> {
     tests![
         Shared crds::objects_that_use_every_field_survive_the_api_server;

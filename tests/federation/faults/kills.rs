@@ -26,7 +26,7 @@ pub(crate) async fn a_kill_after_each_write(federation: &Federation) -> anyhow::
 async fn kills(subject: &Subject<'_>, some: Option<usize>) -> anyhow::Result<()> {
     let undisturbed = subject.undisturbed().await?;
     let most = Phase::ALL.map(|phase| undisturbed.writes(phase));
-    let kills = some.or(most.into_iter().max()).unwrap_or_default();
+    let kills = some.or_else(|| most.into_iter().max()).unwrap_or_default();
     for kill in 0..kills {
         let nth = |phase| 1 + kill * undisturbed.writes(phase) / kills;
         let space = Space::create(subject.federation, "killed").await?;
