@@ -3,6 +3,7 @@
 mod admission;
 mod agreement;
 mod bodies;
+mod federation;
 mod interpreter;
 mod measure;
 mod planes;
@@ -32,6 +33,9 @@ pub(crate) struct Args {
     /// How often each server has its turn. The best turn of each counts: it was disturbed least.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
+    /// Of federation: Workloads, one after the other.
+    #[arg(long, default_value_t = 200)]
+    workloads: usize,
     #[command(flatten)]
     sizes: planes::Sizes,
 }
@@ -45,6 +49,8 @@ enum Name {
     Interpreter,
     /// Admission of Workloads beside a Go webhook with the same rules and a server that does nothing.
     Admission,
+    /// How long each hop of a Workload takes on a real federation that has nothing else to do.
+    Federation,
     /// Management with simulated API servers of many projects: at rest beside Go informers, restarted with many objects, with
     /// statuses that change, and with a project that creates many.
     Planes,
@@ -193,6 +199,7 @@ async fn measure(args: &Args, directory: &Path) -> anyhow::Result<(&'static str,
             let bench = prepare(Service::Admission { kubeconfig })?;
             ("admission", admission::run(&bench).await?)
         }
+        Name::Federation => ("federation", federation::run(args.workloads).await?),
         Name::Planes => ("planes", planes::run(&args.sizes, directory).await?),
     })
 }

@@ -3,9 +3,10 @@
 mod checks;
 mod hops;
 mod layout;
-mod observe;
 mod once;
 mod screen;
+
+use std::path::PathBuf;
 
 use anyhow::{Context, bail, ensure};
 use harness::peers::Peers;
@@ -16,9 +17,10 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::build;
+use crate::observe::Observer;
 use crate::output::{Closed, print, tell};
+pub(crate) use hops::spec;
 use hops::{creation, phases};
-use observe::Observer;
 use screen::Screen;
 
 /// Namespace of the demo on the project plane.
@@ -47,18 +49,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     tell("building compute-federation");
     let binary = build::binary()?;
     let peers = Peers::find_or_build(|progress| tell(progress))?;
-    let config = Config {
-        label: "demo".to_owned(),
-        target: build::target(),
-        binary,
-        peers,
-        cells: vec![
-            CellConfig::new("dfw1", "DFW"),
-            CellConfig::new("ord1", "ORD"),
-        ],
-        managers: true,
-        default_thresholds: false,
-    };
+    let config = config("demo", binary, peers);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
@@ -87,6 +78,31 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             None => interrupted(args, federation).await,
         }
     })
+}
+
+/// A federation of two cells.
+pub(crate) fn config(label: &str, binary: PathBuf, peers: Peers) -> Config {
+    Config {
+        label: label.to_owned(),
+        target: build::target(),
+        binary,
+        peers,
+        cells: vec![
+            CellConfig::new("dfw1", "DFW"),
+            CellConfig::new("ord1", "ORD"),
+        ],
+        managers: true,
+        default_thresholds: false,
+    }
+}
+
+/// Makes a namespace with the network of the Workloads, and gives the name of its namespace on the hub.
+pub(crate) async fn create_namespace(client: &Client, name: &str) -> anyhow::Result<String> {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    let namespace = harness::objects::apply(client, &namespace).await?;
+    let uid = namespace.metadata.uid.context("a namespace has a UID")?;
+    networking::create_network(client, name, hops::NETWORK).await?;
+    Ok(format!("ns-{uid}"))
 }
 
 /// Ends what has been left up.
@@ -149,12 +165,7 @@ async fn show(args: &Args, peers: &Peers, federation: &Federation) -> anyhow::Re
         federation.project().kubeconfig().display()
     );
     let client = federation.project().client();
-    let namespace =
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
-    let namespace = harness::objects::apply(&client, &namespace).await?;
-    let uid = namespace.metadata.uid.context("a namespace has a UID")?;
-    let hub_namespace = format!("ns-{uid}");
-    networking::create_network(&client, NAMESPACE, hops::NETWORK).await?;
+    let hub_namespace = create_namespace(&client, NAMESPACE).await?;
     federation.register_admission().await?;
     let mut observer = Observer::start(federation, NAMESPACE, &hub_namespace);
     let mut screen = Screen::new(federation);

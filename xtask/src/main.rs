@@ -4,6 +4,7 @@ mod bench;
 mod build;
 mod crds;
 mod demo;
+mod observe;
 mod output;
 mod test;
 

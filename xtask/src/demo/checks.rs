@@ -7,7 +7,7 @@ use kube::Resource;
 use serde_json::json;
 
 use super::WORKLOAD;
-use super::observe::{Objects, State};
+use crate::observe::{Objects, State};
 
 /// Names of the planes, as the harness has them.
 pub(super) const PROJECT: &str = "project";

@@ -9,7 +9,7 @@ use super::checks::{
     Check, HUB, Layout, PROJECT, available, deployments, deployments_in_cells, instances_in_cells,
     policies, ready, ready_in_cells, settled, workload_gone,
 };
-use super::observe::State;
+use crate::observe::State;
 
 /// One change of the Workload and what must follow.
 pub(crate) struct Phase {
@@ -58,7 +58,8 @@ pub(crate) fn creation(title: &'static str) -> Phase {
     )
 }
 
-fn spec(placements: &[(&str, &str, i32)]) -> Value {
+/// A spec of placements, each in one city.
+pub(crate) fn spec(placements: &[(&str, &str, i32)]) -> Value {
     let placements: Vec<_> = placements
         .iter()
         .map(|(name, city, replicas)| {

@@ -10,9 +10,9 @@ use kube::api::ListParams;
 use tokio::time::{Instant, sleep_until};
 
 use super::hops::{Hop, Phase};
-use super::observe::Observer;
 use super::screen::Screen;
 use super::{NAMESPACE, apply, delete};
+use crate::observe::Observer;
 use crate::output::print;
 
 /// Time for one phase.

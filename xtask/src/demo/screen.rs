@@ -9,7 +9,7 @@ use kube::Resource;
 use rustix::termios::tcgetwinsize;
 
 use super::layout::{cut, fit, table};
-use super::observe::{Objects, State};
+use crate::observe::{Objects, State};
 use crate::output::{print, write};
 
 /// Width of a column where the output is no terminal.

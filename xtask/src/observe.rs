@@ -1,4 +1,4 @@
-//! What the demo sees on every plane, by watching.
+//! What is seen on every plane, by watching.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -18,7 +18,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 /// Objects of one kind, by plane and name.
 pub(crate) type Objects<K> = BTreeMap<String, BTreeMap<String, K>>;
 
-/// Everything that belongs to the demo.
+/// Everything in one namespace of the project, and in that which stands for it.
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) workloads: Objects<Workload>,

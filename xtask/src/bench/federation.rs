@@ -1,0 +1,273 @@
+//! `cargo xtask bench federation`: how long each hop of a Workload takes on a real federation that has nothing else to do.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use api::condition::{ConditionStatus, find};
+use api::{Condition, Workload};
+use harness::Federation;
+use harness::peers::Peers;
+use kube::Api;
+use kube::api::PostParams;
+use serde_json::json;
+use tokio::time::{Instant, timeout_at};
+
+use super::{Row, Target};
+use crate::build;
+use crate::demo::{self, spec};
+use crate::observe::{Observer, State};
+
+/// The namespace of the Workloads.
+const NAMESPACE: &str = "bench";
+/// Names of planes.
+const PROJECT: &str = "project";
+const HUB: &str = "hub";
+const CELL: &str = "dfw1";
+/// The first ones warm up what is made once: the hub namespace, the policy, connections.
+const WARM_UP: usize = 5;
+/// Time for one Workload to be up.
+const WITHIN: Duration = Duration::from_mins(1);
+/// What a hop of ours may take, in milliseconds.
+const OURS: f64 = 50.0;
+
+/// Something that is seen of a Workload on its way.
+struct Milestone {
+    is_reached: fn(&State, &Names) -> bool,
+    /// Who has done it after which other milestone; none for the first one and for what someone else's machine does.
+    hop: Option<Hop>,
+}
+
+struct Hop {
+    title: &'static str,
+    /// The index of the milestone that it follows from.
+    from: usize,
+    is_ours: bool,
+}
+
+/// The names of a Workload and of what becomes of it.
+struct Names {
+    workload: String,
+    deployment: String,
+    instance: String,
+}
+
+impl Names {
+    fn of(number: usize) -> Self {
+        let workload = format!("web{number}");
+        let deployment = format!("{workload}-us-dfw");
+        Self {
+            instance: format!("{deployment}-0"),
+            workload,
+            deployment,
+        }
+    }
+}
+
+/// All milestones, each after those that it follows from.
+fn milestones() -> Vec<Milestone> {
+    let hop = |title, from, is_ours| {
+        Some(Hop {
+            title,
+            from,
+            is_ours,
+        })
+    };
+    let milestone = |is_reached, hop| Milestone { is_reached, hop };
+    vec![
+        milestone(|state, names| workload(state, names).is_some(), None),
+        milestone(
+            |state, names| deployment(state, PROJECT, names).is_some(),
+            hop("workload: Workload to WorkloadDeployment", 0, true),
+        ),
+        milestone(
+            |state, names| deployment(state, HUB, names).is_some(),
+            hop("federator: WorkloadDeployment to the hub", 1, true),
+        ),
+        milestone(
+            |state, names| deployment(state, CELL, names).is_some(),
+            hop("Karmada: WorkloadDeployment to the cell", 2, false),
+        ),
+        milestone(
+            |state, names| instance(state, CELL, names).is_some(),
+            hop("deployment: WorkloadDeployment to Instance", 3, true),
+        ),
+        milestone(
+            |state, names| instance(state, HUB, names).is_some(),
+            hop("instance: Instance to the hub", 4, true),
+        ),
+        milestone(
+            |state, names| instance(state, PROJECT, names).is_some(),
+            hop("projector: Instance to the project", 5, true),
+        ),
+        milestone(
+            |state, names| is_true(instance(state, CELL, names), "Running"),
+            None,
+        ),
+        milestone(
+            |state, names| is_true(instance(state, CELL, names), "Ready"),
+            hop("instance: runs, to Ready", 7, true),
+        ),
+        milestone(
+            |state, names| is_ready(deployment(state, CELL, names)),
+            hop("deployment: Instance's Ready to its status", 8, true),
+        ),
+        milestone(
+            |state, names| is_ready(deployment(state, HUB, names)),
+            hop("Karmada: status to the hub, by our interpreter", 9, false),
+        ),
+        milestone(
+            |state, names| is_ready(deployment(state, PROJECT, names)),
+            hop("federator: status to the project", 10, true),
+        ),
+        milestone(
+            |state, names| is_available(workload(state, names)),
+            hop("workload: WorkloadDeployment's status to its own", 11, true),
+        ),
+        milestone(
+            |state, names| is_true(instance(state, HUB, names), "Ready"),
+            hop("instance: Ready to the hub", 8, true),
+        ),
+        milestone(
+            |state, names| is_true(instance(state, PROJECT, names), "Ready"),
+            hop("projector: Ready to the project", 13, true),
+        ),
+    ]
+}
+
+fn workload<'s>(state: &'s State, names: &Names) -> Option<&'s Workload> {
+    state.workloads.get(PROJECT)?.get(&names.workload)
+}
+
+fn deployment<'s>(
+    state: &'s State,
+    plane: &str,
+    names: &Names,
+) -> Option<&'s api::WorkloadDeployment> {
+    state.deployments.get(plane)?.get(&names.deployment)
+}
+
+fn instance<'s>(state: &'s State, plane: &str, names: &Names) -> Option<&'s api::Instance> {
+    state.instances.get(plane)?.get(&names.instance)
+}
+
+fn holds(conditions: &[Condition], type_: &str) -> bool {
+    find(conditions, type_).is_some_and(|it| it.status == ConditionStatus::True)
+}
+
+fn is_true(instance: Option<&api::Instance>, type_: &str) -> bool {
+    let status = instance.and_then(|it| it.status.as_ref());
+    status.is_some_and(|status| holds(&status.conditions, type_))
+}
+
+fn is_ready(deployment: Option<&api::WorkloadDeployment>) -> bool {
+    let status = deployment.and_then(|it| it.status.as_ref());
+    status.is_some_and(|status| status.ready_replicas == 1)
+}
+
+fn is_available(workload: Option<&Workload>) -> bool {
+    let status = workload.and_then(|it| it.status.as_ref());
+    status.is_some_and(|status| holds(&status.conditions, "Available"))
+}
+
+/// Builds what is needed, and measures.
+pub(crate) async fn run(workloads: usize) -> anyhow::Result<Vec<Row>> {
+    eprintln!("building in release");
+    build::cargo(&[
+        "build",
+        "--release",
+        "--locked",
+        "--package",
+        "compute-federation",
+    ])?;
+    let binary = build::target().join("release/compute-federation");
+    let peers = Peers::find_or_build(|progress| eprintln!("{progress}"))?;
+    let federation = Federation::start(&demo::config("bench", binary, peers)).await?;
+    let measured = tokio::select! {
+        measured = measure(&federation, workloads) => measured,
+        death = federation.death() => Err(death),
+    };
+    federation.stop().await;
+    measured
+}
+
+async fn measure(federation: &Federation, workloads: usize) -> anyhow::Result<Vec<Row>> {
+    let client = federation.project().client();
+    let hub_namespace = demo::create_namespace(&client, NAMESPACE).await?;
+    let mut observer = Observer::start(federation, NAMESPACE, &hub_namespace);
+    let api: Api<Workload> = Api::namespaced(client, NAMESPACE);
+    let milestones = milestones();
+    let mut taken: Vec<Vec<f64>> = vec![Vec::new(); milestones.len()];
+    for number in 0..workloads + WARM_UP {
+        let names = Names::of(number);
+        let workload = serde_json::from_value(json!({
+            "apiVersion": "compute.datumapis.com/v1alpha",
+            "kind": "Workload",
+            "metadata": {"name": names.workload},
+            "spec": spec(&[("us", "DFW", 1)]),
+        }))?;
+        api.create(&PostParams::default(), &workload).await?;
+        let reached = follow(&mut observer, &milestones, &names).await?;
+        if number < WARM_UP {
+            continue;
+        }
+        for ((milestone, at), taken) in milestones.iter().zip(&reached).zip(&mut taken) {
+            let from = milestone.hop.as_ref().and_then(|hop| reached.get(hop.from));
+            taken.extend(from.map(|from| (*at - *from).as_secs_f64() * 1000.0));
+        }
+        if number % 20 == 0 {
+            eprintln!("{} of {workloads} Workloads", number - WARM_UP);
+        }
+    }
+    let hops = milestones.iter().zip(&mut taken);
+    let rows = hops.filter_map(|(milestone, taken)| Some((milestone.hop.as_ref()?, taken)));
+    Ok(rows.flat_map(|(hop, taken)| of_hop(hop, taken)).collect())
+}
+
+/// Waits until all milestones are reached, and says when each was seen to be.
+async fn follow(
+    observer: &mut Observer,
+    milestones: &[Milestone],
+    names: &Names,
+) -> anyhow::Result<Vec<Instant>> {
+    let end = Instant::now() + WITHIN;
+    let mut reached: Vec<Option<Instant>> = vec![None; milestones.len()];
+    loop {
+        let now = Instant::now();
+        for (milestone, at) in milestones.iter().zip(&mut reached) {
+            if at.is_none() && (milestone.is_reached)(&observer.state, names) {
+                *at = Some(now);
+            }
+        }
+        if let Some(reached) = reached.iter().copied().collect() {
+            return Ok(reached);
+        }
+        let Ok(changed) = timeout_at(end, observer.changed()).await else {
+            let missing = reached.iter().position(Option::is_none).unwrap_or_default();
+            let hop = milestones.get(missing).and_then(|it| it.hop.as_ref());
+            let title = hop.map_or("what someone else does", |hop| hop.title);
+            bail!(
+                "{}: not within {} s: {title}",
+                names.workload,
+                WITHIN.as_secs()
+            );
+        };
+        changed.context("the watches of the benchmark have ended")?;
+    }
+}
+
+fn of_hop(hop: &Hop, taken: &mut [f64]) -> [Row; 2] {
+    taken.sort_by(f64::total_cmp);
+    let at = |share: usize| {
+        let index = (taken.len() * share).div_ceil(100).saturating_sub(1);
+        taken.get(index).copied().unwrap_or(f64::NAN)
+    };
+    let whose = if hop.is_ours { "ours" } else { "not ours" };
+    let row = |what, share| Row::new(format!("{}: {what} ({whose})", hop.title), at(share), "ms");
+    let p99 = row("p99", 99);
+    let p99 = if hop.is_ours {
+        p99.target(Target::AtMost(OURS))
+    } else {
+        p99
+    };
+    [row("p50", 50), p99]
+}
