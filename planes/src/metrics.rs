@@ -29,6 +29,8 @@ pub struct Metrics {
     pub(crate) leader: Gauge,
     pub(crate) projects_engaged: Gauge,
     pub(crate) projects_failing: Gauge,
+    pub(crate) projects_not_ready: Gauge,
+    pub(crate) projects_suspended: Gauge,
     unidentified_namespaces: Gauge,
     quarantined_objects: Family<QuarantineLabels, Gauge>,
     shadowing_customizations: Gauge,
@@ -91,6 +93,8 @@ impl Metrics {
             leader: Gauge::default(),
             projects_engaged: Gauge::default(),
             projects_failing: Gauge::default(),
+            projects_not_ready: Gauge::default(),
+            projects_suspended: Gauge::default(),
             unidentified_namespaces: Gauge::default(),
             quarantined_objects: Family::default(),
             shadowing_customizations: Gauge::default(),
@@ -128,16 +132,7 @@ impl Metrics {
             "1 while this process may write",
             metrics.leader.clone(),
         );
-        registry.register(
-            "projects_engaged",
-            "Projects whose API servers are used",
-            metrics.projects_engaged.clone(),
-        );
-        registry.register(
-            "projects_failing",
-            "Engaged projects whose LocationBindings are not known as they are now",
-            metrics.projects_failing.clone(),
-        );
+        metrics.register_projects(registry);
         registry.register(
             "unidentified_namespaces",
             "Namespaces of the hub that hold what is ours and do not say whose they are",
@@ -169,6 +164,29 @@ impl Metrics {
             metrics.propagation_seconds.clone(),
         );
         metrics
+    }
+
+    fn register_projects(&self, registry: &mut Registry) {
+        registry.register(
+            "projects_engaged",
+            "Projects whose API servers are used",
+            self.projects_engaged.clone(),
+        );
+        registry.register(
+            "projects_failing",
+            "Engaged projects whose LocationBindings are not known as they are now",
+            self.projects_failing.clone(),
+        );
+        registry.register(
+            "projects_not_ready",
+            "Projects that are not used, for what they lack",
+            self.projects_not_ready.clone(),
+        );
+        registry.register(
+            "projects_suspended",
+            "Projects that are used and refuse to create and to update",
+            self.projects_suspended.clone(),
+        );
     }
 
     /// Says how many namespaces of the hub hold what is ours and do not say whose they are.

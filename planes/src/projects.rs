@@ -156,7 +156,7 @@ impl Projects {
         let freshness = self.registry.freshness();
         let problem = match self.registry.known().get(name) {
             Some(Known::Engaged(engaged)) => return Ok(engaged.project()),
-            Some(Known::NotReady(problem)) => Some(problem.clone()),
+            Some(Known::NotReady(not_ready)) => Some(not_ready.problem.clone()),
             None => None,
         };
         let name = name.clone();

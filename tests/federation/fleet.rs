@@ -1,5 +1,8 @@
 //! Several projects of Milo on one hub, beside the project of another management plane.
 
+#[path = "fleet/refusing.rs"]
+mod refusing;
+
 use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +23,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::fixture::{NETWORK, Space, WITHIN, create, patch, workload};
 use crate::milo;
+pub(crate) use refusing::{a_suspended_project_is_left_in_peace, what_a_project_does_not_serve};
 
 /// The namespace that every API server has.
 const DEFAULT: &str = "default";
@@ -40,7 +44,16 @@ struct Tenant<'f> {
 
 impl<'f> Fleet<'f> {
     async fn start(federation: &'f Federation, label: &str) -> anyhow::Result<Self> {
-        let milo = milo::start(label, &milo::PROJECTS).await?;
+        Self::start_with(federation, label, &milo::PROJECTS).await
+    }
+
+    /// With projects of these names, which no other Milo on this hub has.
+    async fn start_with(
+        federation: &'f Federation,
+        label: &str,
+        projects: &[&str],
+    ) -> anyhow::Result<Self> {
+        let milo = milo::start(label, projects).await?;
         let mut management = milo.management("management", federation.hub())?;
         management.restart().await?;
         Ok(Self {
@@ -78,17 +91,16 @@ impl<'f> Fleet<'f> {
     /// A project of Milo, with all that a Workload needs.
     async fn tenant(&self, name: &str) -> anyhow::Result<Tenant<'f>> {
         let plane = self.milo.project(name)?;
-        plane
-            .bind_location("dfw", &json!({CITY_CODE: "DFW"}), Some(true))
-            .await?;
         networking::create_network(&plane.client(), DEFAULT, NETWORK).await?;
         let namespaces: Api<Namespace> = Api::all(plane.client());
         let uid = namespaces.get(DEFAULT).await?.uid();
-        Ok(Tenant {
+        let tenant = Tenant {
             federation: self.federation,
             plane,
             hub_namespace: format!("ns-{}", uid.context("a namespace has a UID")?),
-        })
+        };
+        tenant.offer_dfw().await?;
+        Ok(tenant)
     }
 
     async fn stop(mut self) {
@@ -104,6 +116,11 @@ impl Tenant<'_> {
 
     fn on_hub<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(&self) -> Api<K> {
         Api::namespaced(self.federation.hub().client(), &self.hub_namespace)
+    }
+
+    async fn offer_dfw(&self) -> anyhow::Result<()> {
+        let labels = json!({CITY_CODE: "DFW"});
+        self.plane.bind_location("dfw", &labels, Some(true)).await
     }
 
     async fn create(&self) -> anyhow::Result<()> {

@@ -137,7 +137,7 @@ fn available(workload: &Workload) -> Option<Condition> {
 }
 
 /// What a placement says, if it says anything.
-fn of_placement(workload: &Workload, name: &str) -> Condition {
+pub(crate) fn of_placement(workload: &Workload, name: &str) -> Condition {
     let mut placements = workload.status.iter().flat_map(|status| &status.placements);
     let placement = placements.find(|placement| placement.name == name);
     let said = placement.and_then(|it| condition::find(&it.conditions, "Available").cloned());

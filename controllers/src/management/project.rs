@@ -79,13 +79,14 @@ impl Drop for Entered {
 async fn follow_needs(plane: Arc<Project>, queues: Queues) {
     let project = &plane.locations;
     let change = || {
-        let cities = project.cities_change();
+        let (cities, suspension) = (project.cities_change(), project.suspension_change());
         let mut networks = plane.networks.freshness();
         networks.mark_unchanged();
         Box::pin(async move {
             // Neither ends before the project does.
             tokio::select! {
                 () = cities => {}
+                () = suspension => {}
                 _ = networks.changed() => {}
             }
         })

@@ -79,6 +79,12 @@ pub(super) fn verdict<K: Discovered>(object: &K) -> Result<(), String> {
     Err(format!("{type_} is {status} ({reason}): {message}"))
 }
 
+/// Whether a project refuses to create and to update. A ProjectControlPlane does not say it.
+pub(super) fn is_suspended<K: Discovered>(object: &K) -> bool {
+    let conditions = object.status().map(|status| status.conditions.as_slice());
+    condition::is_true(conditions.unwrap_or_default(), milo::SUSPENDED)
+}
+
 /// Makes a client of the API server of a project.
 pub(super) type Connect = Box<dyn Fn(&ProjectName) -> Result<Client, ConnectError> + Send + Sync>;
 

@@ -34,6 +34,7 @@ pub struct Project {
     pace: Pace,
     cities: Arc<Cities>,
     bindings_changed: watch::Sender<()>,
+    suspended: watch::Sender<bool>,
     places: Semaphore,
 }
 
@@ -82,6 +83,7 @@ impl Project {
             pace: pace.clone(),
             cities,
             bindings_changed,
+            suspended: watch::Sender::new(false),
             places: Semaphore::new(REQUESTS),
         };
         let task = async move {
@@ -138,6 +140,19 @@ impl Project {
                 _ = bindings.changed() => {}
                 _ = freshness.changed() => {}
             }
+        }
+    }
+
+    pub(super) fn suspend(&self, is_suspended: bool) {
+        self.suspended.send_replace(is_suspended);
+    }
+
+    /// Waits until the project is suspended, or is so no more: what it has refused it may take then.
+    pub fn suspension_change(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut suspended = self.suspended.subscribe();
+        async move {
+            // It does not end before the project does.
+            let _ = suspended.changed().await;
         }
     }
 

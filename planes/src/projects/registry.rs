@@ -42,8 +42,16 @@ pub(super) struct Registry {
 pub(super) enum Known {
     /// It is used.
     Engaged(Engaged),
-    /// It cannot be used, for what it lacks.
-    NotReady(String),
+    /// It cannot be used.
+    NotReady(NotReady),
+}
+
+/// A project that cannot be used.
+#[derive(Debug)]
+pub(super) struct NotReady {
+    /// What it lacks.
+    pub(super) problem: String,
+    _counted: Counted,
 }
 
 /// A project that is used; its task goes with this.
@@ -54,6 +62,8 @@ pub(super) struct Engaged {
     uid: Option<String>,
     /// Until when the process waits for the project before it is ready, if it does.
     awaited_until: Option<Instant>,
+    /// There is one while it is suspended.
+    suspended: Option<Counted>,
     _task: DropGuard,
     _counted: Counted,
 }
@@ -131,7 +141,10 @@ impl Registry {
         };
         match cache.get("", &object) {
             Ok(Some(object)) => match discovery::verdict(&*object) {
-                Ok(()) => self.engage(name, object.meta().uid.clone()),
+                Ok(()) => {
+                    self.engage(name.clone(), object.meta().uid.clone());
+                    self.suspend(&name, discovery::is_suspended(&*object));
+                }
                 Err(problem) => self.disengage(name, problem),
             },
             Ok(None) => self.forget(&name),
@@ -172,6 +185,7 @@ impl Registry {
                     project,
                     uid,
                     awaited_until: (!*self.listed.borrow()).then(|| Instant::now() + PATIENCE),
+                    suspended: None,
                     _task: self.tasks.spawn_cancellable("project", task),
                     _counted: Counted::new(&self.metrics.projects_engaged),
                 };
@@ -190,8 +204,26 @@ impl Registry {
         if self.is_engaged(&name) {
             info!(project = %name, problem, "project disengaged");
         }
-        let former = self.known_mut().insert(name, Known::NotReady(problem));
+        let not_ready = NotReady {
+            problem,
+            _counted: Counted::new(&self.metrics.projects_not_ready),
+        };
+        let former = self.known_mut().insert(name, Known::NotReady(not_ready));
         drop(former);
+    }
+
+    /// Notes whether a project that is used refuses to create and to update.
+    fn suspend(&self, name: &ProjectName, is_suspended: bool) {
+        let mut known = self.known_mut();
+        let Some(Known::Engaged(engaged)) = known.get_mut(name) else {
+            return;
+        };
+        if engaged.suspended.is_some() == is_suspended {
+            return;
+        }
+        info!(project = %name, is_suspended, "project is suspended or not any more");
+        engaged.suspended = is_suspended.then(|| Counted::new(&self.metrics.projects_suspended));
+        engaged.project.suspend(is_suspended);
     }
 
     /// Forgets a project that does not exist any more.

@@ -223,6 +223,21 @@ impl Milo {
         config::set_ready(&self.root.client(), name, ready).await
     }
 
+    /// Suspends a project, which then refuses to create and to update, or reinstates it.
+    ///
+    /// # Errors
+    ///
+    /// When the root refuses it, or there is none.
+    pub async fn set_suspended(&self, name: &str, holds: bool) -> anyhow::Result<()> {
+        let project = self.project(name)?;
+        if holds {
+            project.suspend();
+        } else {
+            project.pass();
+        }
+        config::set_suspended(&self.root.client(), name, holds).await
+    }
+
     /// Deletes the Project; its API server goes on.
     ///
     /// # Errors

@@ -159,6 +159,22 @@ pub(super) async fn set_ready(root: &Client, name: &str, ready: bool) -> anyhow:
     apply_status(root, &project).await.map(drop)
 }
 
+/// Says beside `Ready` whether a project is suspended.
+pub(super) async fn set_suspended(root: &Client, name: &str, holds: bool) -> anyhow::Result<()> {
+    let reason = if holds { "Suspended" } else { "Active" };
+    let conditions = [
+        condition("Ready", true, "Ready"),
+        condition("Suspended", holds, reason),
+    ];
+    let project = json!({
+        "apiVersion": PROJECT_VERSION,
+        "kind": "Project",
+        "metadata": {"name": name},
+        "status": {"conditions": conditions},
+    });
+    apply_status(root, &project).await.map(drop)
+}
+
 /// A condition that has just come to be so.
 pub(super) fn condition(name: &str, holds: bool, reason: &str) -> Value {
     json!({

@@ -77,7 +77,12 @@ impl ControlPlane {
         self.gate.refuse(refusal);
     }
 
-    /// Undoes [`hang`](Self::hang) and [`refuse`](Self::refuse): what hangs goes on.
+    /// Lets the front refuse to create and to update, as Milo does while the project is suspended.
+    pub fn suspend(&self) {
+        self.gate.refuse_writes(Refusal::suspended(&self.name));
+    }
+
+    /// Undoes [`hang`](Self::hang), [`suspend`](Self::suspend) and [`refuse`](Self::refuse): what hangs goes on.
     pub fn pass(&self) {
         self.gate.open();
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use http::{HeaderMap, HeaderName, Request, Response, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, Uri, header};
 use hyper::body::Incoming;
 use kube::Client;
 
@@ -71,7 +71,7 @@ impl Front {
         let user = self.authenticate(&parts.headers)?;
         let Route { project, path } = route(parts.uri.path());
         let upstream = self.upstream(project)?;
-        upstream.gate.pass().await?;
+        upstream.gate.pass(&parts.method).await?;
 
         let broken = |error: &dyn std::fmt::Display| {
             Refusal::new(StatusCode::BAD_REQUEST, "BadRequest", &error.to_string())
@@ -86,7 +86,7 @@ impl Front {
         parts.headers.extend(impersonation);
         let answer = forward(&upstream.client, parts, body).await?;
         // A request that was on its way hangs too.
-        let _ = upstream.gate.pass().await;
+        let _ = upstream.gate.pass(&Method::GET).await;
         Ok(answer.map(|body| upstream.gate.hold(body)))
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures::stream;
+use http::Method;
 use http_body_util::{BodyExt, StreamBody};
 use tokio::sync::watch;
 
@@ -16,6 +17,7 @@ enum Behaviour {
     Passes,
     Hangs,
     Refuses(Refusal),
+    RefusesWrites(Refusal),
 }
 
 /// Lets requests pass, holds or refuses them.
@@ -35,14 +37,24 @@ impl Gate {
         self.0.send_replace(Behaviour::Refuses(refusal));
     }
 
+    /// Refuses to create and to update, and lets everything else pass.
+    pub(super) fn refuse_writes(&self, refusal: Refusal) {
+        self.0.send_replace(Behaviour::RefusesWrites(refusal));
+    }
+
     /// Waits for as long as the gate hangs, and says then whether a request is refused.
-    pub(super) async fn pass(&self) -> Result<(), Refusal> {
+    pub(super) async fn pass(&self, method: &Method) -> Result<(), Refusal> {
         let mut behaviour = self.0.subscribe();
         let current = behaviour
             .wait_for(|behaviour| !matches!(behaviour, Behaviour::Hangs))
             .await;
         match current.as_deref() {
             Ok(Behaviour::Refuses(refusal)) => Err(refusal.clone()),
+            Ok(Behaviour::RefusesWrites(refusal))
+                if [Method::POST, Method::PUT, Method::PATCH].contains(method) =>
+            {
+                Err(refusal.clone())
+            }
             _ => Ok(()),
         }
     }
@@ -51,7 +63,7 @@ impl Gate {
     pub(super) fn hold(self: &Arc<Self>, body: kube::client::Body) -> Body {
         let frames = stream::unfold((body, Arc::clone(self)), |(mut body, gate)| async move {
             let frame = body.frame().await?;
-            let _ = gate.pass().await;
+            let _ = gate.pass(&Method::GET).await;
             Some((frame, (body, gate)))
         });
         BodyExt::boxed_unsync(StreamBody::new(frames))

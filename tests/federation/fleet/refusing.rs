@@ -1,0 +1,133 @@
+//! Projects that refuse, beside one that does not.
+
+use std::time::Duration;
+
+use api::Workload;
+use harness::{Federation, networking, wait};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Api;
+use kube::api::{DeleteParams, PostParams};
+
+use super::{DEFAULT, Fleet, Tenant, until_shown};
+use crate::fixture::{NETWORK, WITHIN, create, workload};
+use crate::needs;
+
+/// Time for a kind to be noticed that a project did not serve: it is asked for every half minute to minute.
+const NOTICED: Duration = Duration::from_secs(90);
+
+/// What a suspended project refuses is not tried again and again, is done when it is reinstated, and delays no one.
+pub(crate) async fn a_suspended_project_is_left_in_peace(
+    federation: &Federation,
+) -> anyhow::Result<()> {
+    let fleet = Fleet::start_with(federation, "suspended", &["held", "active"]).await?;
+    let (a, b) = (fleet.tenant("held").await?, fleet.tenant("active").await?);
+    for tenant in [&a, &b] {
+        tenant.create().await?;
+        tenant.until_settled(1).await?;
+    }
+
+    fleet.milo.set_suspended("held", true).await?;
+    until_shown(&fleet.management, "projects_suspended 1").await?;
+    // Past the front, as the one who may.
+    a.scale(2).await?;
+    let parked = "queue_groups_in_trouble{controller=\"workload\",trouble=\"suspended\"} 1";
+    until_shown(&fleet.management, parked).await?;
+    let attempts = async || {
+        let metrics = fleet.management.metrics().await?;
+        let errors =
+            "compute_federation_reconciles_total{controller=\"workload\",result=\"error\"}";
+        let line = metrics.lines().find_map(|line| line.strip_prefix(errors));
+        anyhow::Ok(line.unwrap_or_default().trim().to_owned())
+    };
+    let refused = attempts().await?;
+    for replicas in [2, 1, 2] {
+        b.scale(replicas).await?;
+        b.until_settled(replicas).await?;
+    }
+    assert_eq!(attempts().await?, refused, "it is tried again and again");
+
+    fleet.milo.set_suspended("held", false).await?;
+    a.until_settled(2).await?;
+    until_shown(&fleet.management, "projects_suspended 0").await?;
+    for tenant in [&a, &b] {
+        tenant.delete().await?;
+    }
+    fleet.stop().await;
+    Ok(())
+}
+
+/// I-20: a kind that a project does not serve is in no one's way but that of what needs it, and is noticed when it appears.
+pub(crate) async fn what_a_project_does_not_serve(federation: &Federation) -> anyhow::Result<()> {
+    let fleet = Fleet::start_with(federation, "unserved", &["bare", "full"]).await?;
+    let (a, b) = (fleet.tenant("bare").await?, fleet.tenant("full").await?);
+    b.create().await?;
+    b.until_settled(1).await?;
+    for kind in ["networks", "locationbindings"] {
+        let definition = serve_no_more(&a, kind).await?;
+        create::<Workload>(&a.api(), workload("web", &[("us", &["DFW"], 1)])).await?;
+        let is_told = |workload: &Workload| {
+            let message = needs::of_placement(workload, "us").message;
+            message.contains("cannot be listed")
+        };
+        wait::until(&a.api(), "web", "told", WITHIN, is_told).await?;
+        for replicas in [2, 1] {
+            b.scale(replicas).await?;
+            b.until_settled(replicas).await?;
+        }
+        serve_again(&a, kind, definition).await?;
+        let noticed = |workload: &Workload| {
+            let status = workload.status.clone().unwrap_or_default();
+            status.deployments == 1
+        };
+        wait::until(&a.api(), "web", "placed", NOTICED, noticed).await?;
+        a.until_settled(1).await?;
+        a.delete().await?;
+    }
+    b.delete().await?;
+    fleet.stop().await;
+    Ok(())
+}
+
+/// Lets a project serve a kind no longer.
+async fn serve_no_more(
+    tenant: &Tenant<'_>,
+    kind: &str,
+) -> anyhow::Result<CustomResourceDefinition> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(tenant.plane.client());
+    let name = format!("{kind}.networking.datumapis.com");
+    let definition = definitions.get(&name).await?;
+    definitions.delete(&name, &DeleteParams::default()).await?;
+    wait::gone(&definitions, &name, WITHIN).await?;
+    Ok(definition)
+}
+
+/// Lets a project serve a kind again, with the object that a Workload needs.
+async fn serve_again(
+    tenant: &Tenant<'_>,
+    kind: &str,
+    definition: CustomResourceDefinition,
+) -> anyhow::Result<()> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(tenant.plane.client());
+    let metadata = ObjectMeta {
+        name: definition.metadata.name,
+        ..ObjectMeta::default()
+    };
+    let definition = CustomResourceDefinition {
+        metadata,
+        spec: definition.spec,
+        status: None,
+    };
+    definitions
+        .create(&PostParams::default(), &definition)
+        .await?;
+    wait::eventually("the kind is served", WITHIN, || async {
+        match kind {
+            "networks" => {
+                networking::create_network(&tenant.plane.client(), DEFAULT, NETWORK).await
+            }
+            _ => tenant.offer_dfw().await,
+        }
+    })
+    .await
+}
