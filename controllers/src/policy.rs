@@ -21,7 +21,7 @@ use crate::watched::{Hub, Projects};
 use crate::wiring::Controller;
 use crate::write::{Collection, Writer};
 use plan::{Desired, Observed, Unneeded, plan};
-pub(crate) use plan::{claimed_for, is_managed, of_copy, of_upstream, serves};
+pub(crate) use plan::{claimed_for, is_managed, kinds, of_copy, of_upstream, serves};
 pub(crate) use reservations::Reservations;
 
 /// When to look again at a policy that may not be deleted yet, for a reason of which no watch tells.
@@ -79,26 +79,31 @@ impl PolicyController {
         upstream: &Upstream,
     ) -> Result<Observed, ReconcileError> {
         let (hub, project) = (&self.hub, self.projects.get(&upstream.project)?);
-        let deployments = project.deployments.list(&upstream.namespace);
         let policies = hub.policies.readable(namespace.as_str());
         let is_read =
             |policy: &ObjectMeta| policies.iter().any(|read| read.meta().uid == policy.uid);
         let mut unreadable = hub.policies.metadata(namespace.as_str());
         unreadable.retain(|policy| !is_read(policy));
-        let is_complete = deployments.is_ok()
-            && project.deployments.freshness().borrow().is_current()
+        let is_current = project.deployments.freshness().borrow().is_current()
             && hub.deployments.freshness().borrow().is_current()
             && hub.bindings.freshness().borrow().is_current();
-        let mut observed = Observed::new(namespace, policies, unreadable, is_complete);
-        // One that cannot be read is no reason to make nothing for the others.
-        let readable = || project.deployments.readable(&upstream.namespace);
-        for deployment in deployments.unwrap_or_else(|_| readable()) {
-            observed.add_upstream(&deployment);
-        }
-        hub.deployments
-            .visit(namespace.as_str(), |copy| observed.add_copy(copy));
-        hub.bindings
-            .visit(namespace.as_str(), |binding| observed.add_claim(binding));
+        let mut observed = Observed::new(namespace, policies, unreadable, is_current);
+        // Thousands mostly say the same: one of those is enough.
+        project.for_policies.visit_values(
+            &kinds::of_namespace(&upstream.namespace),
+            |_, deployment| {
+                match deployment {
+                    Some(deployment) => observed.add_upstream(deployment),
+                    // That is no reason to make nothing for the others.
+                    None => observed.is_complete = false,
+                }
+            },
+        );
+        let prefix = kinds::of_namespace(namespace.as_str());
+        hub.copies_for_policies
+            .visit_values(&prefix, |copy, _| observed.add_copy(copy));
+        hub.bindings_for_policies
+            .visit_values(&prefix, |binding, _| observed.add_claim(binding));
         Ok(observed)
     }
 

@@ -26,6 +26,8 @@ pub(crate) struct Project {
     pub(crate) deployments: Cache<WorkloadDeployment>,
     /// By namespace and UID of their Workload.
     pub(crate) deployments_of: Index<WorkloadDeployment>,
+    /// By what makes a difference to policies.
+    pub(crate) for_policies: Index<WorkloadDeployment>,
     pub(crate) instances: Cache<Instance>,
 }
 
@@ -75,10 +77,14 @@ pub(crate) struct Hub {
     /// [`Upstream`]: crate::upstream::Upstream
     pub(crate) namespaces_for: Index<Namespace>,
     pub(crate) deployments: Cache<WorkloadDeployment>,
+    /// By what makes a difference to policies.
+    pub(crate) copies_for_policies: Index<WorkloadDeployment>,
     pub(crate) policies: Cache<PropagationPolicy>,
     pub(crate) reservations: Reservations,
     /// Nothing waits for them but the deletion of policies.
     pub(crate) bindings: Cache<ResourceBinding>,
+    /// By what makes a difference to policies.
+    pub(crate) bindings_for_policies: Index<ResourceBinding>,
     pub(crate) instances: Cache<Instance>,
     /// By namespace and name of their deployment.
     pub(crate) instances_of: Index<Instance>,

@@ -127,13 +127,6 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
         self.inner.read().objects.keys().cloned().collect()
     }
 
-    /// Shows the metadata of all objects of a namespace, by name, without a copy of them. The cache waits meanwhile.
-    pub fn visit(&self, namespace: &str, visit: impl FnMut(&ObjectMeta)) {
-        let contents = self.inner.read();
-        let entries = contents.of_namespace(namespace);
-        entries.map(Entry::metadata).for_each(visit);
-    }
-
     /// Takes in an object as a write has returned it, unless a later version is known already, or its end: whoever
     /// decides next sees what has been written, though the watch may not have told of it yet. Handlers hear of it from
     /// the watch.

@@ -16,7 +16,7 @@ use crate::cells::CellFollowers;
 use crate::customizations::CustomizationFollower;
 use crate::keys::{HubKey, InstanceKey, ProjectKey};
 use crate::objects::{Namespace, deployment_name};
-use crate::policy::{Reservations, claimed_for, of_copy};
+use crate::policy::{Reservations, claimed_for, kinds, of_copy};
 use crate::projector::Quarantined;
 use crate::unidentified::UnidentifiedNamespaces;
 use crate::upstream::{self, Upstream};
@@ -60,9 +60,16 @@ impl HubFollowers {
             namespaces_of: self.namespaces.index(project_of),
             namespaces_for: self.namespaces.index(upstream_of),
             deployments: self.deployments.cache(),
+            copies_for_policies: self
+                .deployments
+                .index_all(|copy| kinds::of_copy(copy.meta()), kinds::of_copy),
             policies: self.policies.cache(),
             reservations: Reservations::default(),
             bindings: self.bindings.cache(),
+            bindings_for_policies: self.bindings.index_all(
+                |binding| kinds::of_binding(binding.meta()),
+                kinds::of_binding,
+            ),
             instances: self.instances.cache(),
             instances_of: self.instances.index(deployment_of),
             cells: self.cells.cells(&self.bindings),

@@ -16,7 +16,7 @@ use super::hub::{add_all_of, add_instances_for, add_instances_of};
 use super::{Management, Queues};
 use crate::keys::{HubKey, ProjectKey};
 use crate::objects::{Namespace, Network, controller_name, recorded_hub_namespace};
-use crate::policy::of_upstream;
+use crate::policy::{kinds, of_upstream};
 use crate::upstream::Upstream;
 use crate::watched::{Hub, Project, Projects};
 use crate::wiring::{Watches, each_version};
@@ -187,6 +187,7 @@ impl Management {
             workloads: workloads.cache(),
             deployments: deployments.cache(),
             deployments_of: deployments.index_all(workload_of, workload_of_undecodable),
+            for_policies: deployments.index_all(kinds::of_upstream, kinds::of_unreadable_upstream),
             instances: instances.cache(),
         };
         let mut watches = Watches::new(client, &project.pace());

@@ -1,5 +1,6 @@
 //! Which PropagationPolicies a hub namespace needs: one per city, until the last WorkloadDeployment of the city is gone.
 
+pub(crate) mod kinds;
 mod observed;
 
 use std::collections::BTreeSet;

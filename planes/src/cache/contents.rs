@@ -258,6 +258,16 @@ impl<K: Resource> Contents<K> {
         self.indexes.len() - 1
     }
 
+    /// The first object of each value of an index that begins like this.
+    pub(super) fn first_of_values(
+        &self,
+        index: usize,
+        prefix: &str,
+    ) -> impl Iterator<Item = &ObjectKey> {
+        let index = self.indexes.get(index).into_iter();
+        index.flat_map(move |index| index.first_of_each(prefix))
+    }
+
     /// The objects that have a value in an index.
     pub(super) fn indexed(&self, index: usize, value: &str) -> impl Iterator<Item = &ObjectKey> {
         let index = self.indexes.get(index).into_iter();

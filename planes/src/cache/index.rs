@@ -1,6 +1,7 @@
 //! Which objects of a cache have a value in common.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -59,6 +60,19 @@ impl<K: Resource> Index<K> {
         entries.map(Entry::decoded).collect()
     }
 
+    /// Shows one object of each value that begins like this: its metadata, and itself where it can be read. The cache waits
+    /// meanwhile.
+    pub fn visit_values(&self, prefix: &str, mut visit: impl FnMut(&ObjectMeta, Option<&K>)) {
+        let contents = self.cache.inner.read();
+        for key in contents.first_of_values(self.position, prefix) {
+            match contents.objects.get(key) {
+                Some(Entry::Decoded(object)) => visit(object.meta(), Some(object)),
+                Some(Entry::Undecodable(invalid)) => visit(&invalid.metadata, None),
+                None => {}
+            }
+        }
+    }
+
     /// Namespaces and names of the objects that have this value, in this order.
     pub fn keys(&self, value: &str) -> Vec<ObjectKey> {
         let contents = self.cache.inner.read();
@@ -88,6 +102,15 @@ impl<K> Values<K> {
 
     pub(super) fn get(&self, value: &str) -> impl Iterator<Item = &ObjectKey> {
         self.keys.get(value).into_iter().flatten()
+    }
+
+    /// The first object of each value that begins like this.
+    pub(super) fn first_of_each(&self, prefix: &str) -> impl Iterator<Item = &ObjectKey> {
+        let values = self
+            .keys
+            .range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
+        let values = values.take_while(move |(value, _)| value.starts_with(prefix));
+        values.filter_map(|(_, keys)| keys.first())
     }
 
     pub(super) fn insert(&mut self, key: &ObjectKey, entry: &Entry<K>) {
@@ -148,6 +171,35 @@ mod tests {
     fn colours(object: &ConfigMap) -> Vec<String> {
         let data = object.data.clone().unwrap_or_default();
         data.into_values().collect()
+    }
+
+    #[test]
+    fn one_object_of_each_value_is_shown() {
+        let cache = Cache::<ConfigMap>::default();
+        let of_unreadable = |_: &ObjectMeta| vec!["n/broken".to_owned()];
+        let index = Index::new(cache.clone(), Values::new(colours, of_unreadable));
+        for (name, colour) in [
+            ("a", "n/red"),
+            ("b", "n/red"),
+            ("c", "n/blue"),
+            ("d", "m/red"),
+        ] {
+            let entry = entry(name, 1, &json!({"x": colour}));
+            cache.inner.write().insert(entry);
+        }
+        for name in ["e", "f"] {
+            cache.inner.write().insert(undecodable(name, 1));
+        }
+        let mut shown = Vec::new();
+        index.visit_values("n/", |metadata, object| {
+            shown.push((metadata.name.clone().unwrap(), object.is_some()));
+        });
+        shown.sort();
+        let expected = [("a", true), ("c", true), ("e", false)];
+        assert_eq!(
+            shown,
+            expected.map(|(name, is_read)| (name.to_owned(), is_read))
+        );
     }
 
     #[test]
