@@ -109,6 +109,7 @@ async fn at_rest(sizes: &Sizes, built: &Built) -> anyhow::Result<Vec<Row>> {
         let engaged = begin.elapsed().as_secs_f64();
         sleep(QUIET).await;
         let what = format!("{count} projects at rest");
+        let known = rows.len();
         rows.push(Row::new(format!("{what}: engaged after"), engaged, "s"));
         let is_measured = count == most;
         let (cpu, seconds) = (ours.cpu()?, sizes.seconds);
@@ -131,7 +132,7 @@ async fn at_rest(sizes: &Sizes, built: &Built) -> anyhow::Result<Vec<Row>> {
             let row = Row::new(format!("{what}: processor"), cpu, "% of a core");
             rows.push(target_if(row, is_measured, Target::AtMost(1.0)));
         }
-        progress(&rows);
+        progress(rows.get(known..).unwrap_or_default());
         if is_measured {
             rows.extend(go_at_rest(sizes, built, &planes).await?);
         }
