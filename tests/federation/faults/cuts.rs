@@ -9,12 +9,14 @@ use tokio::time::sleep;
 use super::subject::{Phase, Step, Subject, Undisturbed};
 use crate::fixture::Space;
 
+/// Long enough for everything that is under way to be lost: nothing that follows must make up for it.
+const SHORT: Duration = Duration::from_secs(1);
 /// Longer than a request may take: compute-federation gives up by itself.
 const LONG: Duration = Duration::from_secs(40);
 
 pub(crate) async fn short_cuts(federation: &Federation) -> anyhow::Result<()> {
     let subject = Subject::start(federation).await?;
-    let result = cuts(&subject, Duration::ZERO).await;
+    let result = cuts(&subject, SHORT).await;
     subject.end(result).await
 }
 
