@@ -24,7 +24,8 @@ enum Scope {
     Unit,
     /// End-to-end tests on a real federation.
     Federation,
-    /// What takes many minutes on a real federation: a thousand rotations of certificates, a burst of a thousand objects.
+    /// What takes many minutes on a real federation: a thousand rotations of certificates, a burst of a thousand objects, a
+    /// kill after each write.
     Soak,
     /// Format, lints, generated files, documentation, unit and federation.
     All,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anyhow::ensure;
 use harness::Federation;
 use harness::proxy::{Direction, Proxy};
 use tokio::time::sleep;
@@ -32,18 +33,22 @@ async fn cuts(subject: &Subject<'_>, within: Duration) -> anyhow::Result<()> {
     for (plane, proxy) in [("project", &proxies.project), ("hub", &proxies.hub)] {
         for direction in [Direction::Requests, Direction::Answers] {
             let space = Space::create(subject.federation, "cuts").await?;
+            let mut cuts = 0;
             for phase in Phase::ALL {
                 let step = Step::new(&space, phase, undisturbed)?;
-                cut(subject, &step, proxy, direction, undisturbed, within).await?;
-                let what = format!("{direction:?} of the {plane} lost");
+                let lost = cut(subject, &step, proxy, direction, undisturbed, within).await?;
+                cuts += usize::from(lost);
+                let what = format!("{direction:?} of the {plane} lost: {lost}");
                 step.over(&what).await?;
             }
+            ensure!(cuts > 1, "{direction:?} of the {plane}: {cuts} cuts");
         }
     }
     Ok(())
 }
 
-/// Cuts in the middle of a phase, until something is lost, and for as long as this.
+/// Cuts in the midst of a phase, until something is lost, and for as long as this. Says whether anything was: after its
+/// last write a phase may want nothing more of an API server.
 async fn cut(
     subject: &Subject<'_>,
     step: &Step<'_>,
@@ -51,12 +56,13 @@ async fn cut(
     direction: Direction,
     undisturbed: &Undisturbed,
     within: Duration,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<bool> {
     let writes = &subject.proxies.writes;
-    let middle = writes.made() + undisturbed.writes(step.phase) / 2;
+    // The hub is written to first.
+    let midst = writes.made() + undisturbed.writes(step.phase) / 4;
     step.begin().await?;
     let cut = async {
-        writes.reached(middle).await;
+        writes.reached(midst).await;
         let cut = proxy.cut(direction);
         cut.lost(1).await;
         // The span of the cut.
@@ -64,7 +70,7 @@ async fn cut(
     };
     tokio::select! {
         biased;
-        () = cut => Ok(()),
-        over = step.as_undisturbed() => over,
+        () = cut => Ok(true),
+        over = step.as_undisturbed() => over.map(|()| false),
     }
 }
