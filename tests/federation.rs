@@ -35,6 +35,8 @@ mod fleet;
 mod freshness;
 #[path = "federation/interpretation.rs"]
 mod interpretation;
+#[path = "federation/invariants.rs"]
+mod invariants;
 #[path = "federation/kubectl.rs"]
 mod kubectl;
 #[path = "federation/lifetime.rs"]
@@ -292,6 +294,9 @@ fn all() -> Vec<(&'static str, Test)> {
         Alone policies::a_policy_that_stays_terminating;
         Alone customizations::one_that_shadows_the_webhook_is_reported;
         Alone settled::writes_nothing;
+        Alone invariants::a_change_takes_the_writes_that_it_needs;
+        Alone invariants::what_others_write_stays;
+        Shared invariants::each_part_has_its_writer;
         Alone needs::what_runs_stays_where_its_city_is_offered_no_more;
         Alone projections::what_went_while_no_one_looked;
         Alone restart::a_kill_on_the_way_converges_to_the_same_state;

@@ -1,0 +1,296 @@
+//! Invariants of the whole that no other test shows: who writes what, and how often.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+
+use anyhow::ensure;
+use api::karmada::PropagationPolicy;
+use api::{Instance, Workload, WorkloadDeployment};
+use harness::Federation;
+use harness::audit::Mark;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use crate::fixture::{DFW, Space, patch, workload};
+use crate::settled::quiet;
+
+/// How many writes there were, by plane, verb and resource.
+type Writes = BTreeMap<String, usize>;
+
+/// The writes of management in a namespace, and how many statuses of deployments Karmada has written on the hub.
+fn written(mark: &Mark, space: &Space<'_>) -> anyhow::Result<(Writes, usize)> {
+    let (mut ours, mut statuses) = (Writes::new(), 0);
+    for write in mark.writes()? {
+        let (plane, resource) = (write.plane.as_str(), write.resource.as_str());
+        let mut names = [&space.name, &space.hub_name].into_iter();
+        if !names.any(|name| write.object.contains(name.as_str())) {
+            continue;
+        }
+        match (write.is_ours(), plane) {
+            // A cell's.
+            (true, "hub") if resource.starts_with("instances") => {}
+            (true, "project" | "hub") => {
+                let what = format!("{plane} {} {resource}", write.verb);
+                *ours.entry(what).or_default() += 1;
+            }
+            (false, "hub") if resource == "workloaddeployments/status" => statuses += 1,
+            _ => {}
+        }
+    }
+    Ok((ours, statuses))
+}
+
+/// What one change is allowed to write: this, and a status for each status that came.
+async fn writes_no_more_than(
+    what: &str,
+    mark: &Mark,
+    space: &Space<'_>,
+    fixed: &[(&str, usize)],
+) -> anyhow::Result<()> {
+    quiet(space.federation).await?;
+    let (written, statuses) = written(mark, space)?;
+    let mut needed: Writes = fixed
+        .iter()
+        .map(|(what, count)| ((*what).to_owned(), *count))
+        .collect();
+    if statuses > 0 {
+        // One before the first came, of the deployment and of its Workload; the Workload's follows from the deployment's.
+        needed.insert(
+            "project patch workloaddeployments/status".to_owned(),
+            statuses + 1,
+        );
+        needed.insert("project patch workloads/status".to_owned(), statuses + 1);
+    }
+    let total = |writes: &Writes| writes.values().sum::<usize>();
+    let (count, least) = (total(&written), total(&needed));
+    eprintln!("{what}: {count} writes, {least} are needed");
+    let other: BTreeSet<_> = written
+        .keys()
+        .filter(|key| !needed.contains_key(*key))
+        .collect();
+    ensure!(
+        other.is_empty(),
+        "{what}: no one needs {other:?} of {written:#?}"
+    );
+    // At most 1.05 times as many.
+    ensure!(
+        count * 100 <= least * 105,
+        "{what}: needed {needed:#?}, written {written:#?}"
+    );
+    Ok(())
+}
+
+/// I-2: each change is written once on its way, and each status that comes once on its way back.
+pub(crate) async fn a_change_takes_the_writes_that_it_needs(
+    federation: &Federation,
+) -> anyhow::Result<()> {
+    let space = Space::create(federation, "writes").await?;
+    quiet(federation).await?;
+    let mark = Mark::now(federation.planes())?;
+    space.create_workload("web", &[("us", &["DFW"], 1)]).await?;
+    space.until_settled("web", 1).await?;
+    let created = [
+        ("hub create namespaces", 1),
+        ("hub create propagationpolicies", 1),
+        ("hub create workloaddeployments", 1),
+        // Each has become available.
+        ("project create events", 2),
+        ("project create instances", 1),
+        ("project create workloaddeployments", 1),
+        ("project patch instances/status", 1),
+        // Finalizers, and with one of them the name of the hub namespace.
+        ("project patch workloaddeployments", 1),
+        ("project patch workloads", 1),
+    ];
+    writes_no_more_than("create", &mark, &space, &created).await?;
+
+    let mark = Mark::now(federation.planes())?;
+    let more = workload("web", &[("us", &["DFW"], 2)]);
+    patch::<Workload>(&space.in_project(), "web", json!({"spec": more["spec"]})).await?;
+    space.until_settled("web", 2).await?;
+    let scaled = [
+        ("hub patch workloaddeployments", 1),
+        ("project create instances", 1),
+        ("project patch instances/status", 1),
+        ("project patch workloaddeployments", 1),
+    ];
+    writes_no_more_than("scale", &mark, &space, &scaled).await?;
+
+    let mark = Mark::now(federation.planes())?;
+    space.delete_workload("web").await?;
+    space.until_empty().await?;
+    let deleted = [
+        ("hub delete propagationpolicies", 1),
+        ("hub delete workloaddeployments", 1),
+        ("project delete instances", 2),
+        ("project delete workloaddeployments", 1),
+        ("project patch workloaddeployments", 1),
+        ("project patch workloads", 1),
+    ];
+    writes_no_more_than("delete", &mark, &space, &deleted).await
+}
+
+/// Gives an object a label and an annotation as someone else.
+async fn mark_as_theirs<K>(api: &Api<K>, name: &str) -> anyhow::Result<()>
+where
+    K: Clone + Debug + DeserializeOwned,
+{
+    let theirs = json!({"example.com/theirs": "kept"});
+    let change = json!({"metadata": {"labels": theirs, "annotations": theirs}});
+    let params = PatchParams {
+        field_manager: Some("someone".to_owned()),
+        ..PatchParams::default()
+    };
+    api.patch(name, &params, &Patch::Merge(&change)).await?;
+    Ok(())
+}
+
+async fn still_is_theirs<K>(api: &Api<K>, name: &str) -> anyhow::Result<()>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let object = api.get(name).await?;
+    for keys in [object.labels(), object.annotations()] {
+        let theirs = keys.get("example.com/theirs").map(String::as_str);
+        ensure!(
+            theirs == Some("kept"),
+            "{} {name} has {keys:?}",
+            K::kind(&())
+        );
+    }
+    Ok(())
+}
+
+/// I-1: labels and annotations that others have put on any object stay, whatever changes.
+pub(crate) async fn what_others_write_stays(federation: &Federation) -> anyhow::Result<()> {
+    let space = Space::create(federation, "theirs").await?;
+    space.create_workload("web", &[("us", &["DFW"], 1)]).await?;
+    space.until_settled("web", 1).await?;
+    let (deployment, instance) = ("web-us-dfw", "web-us-dfw-0");
+    space
+        .until_instances(space.in_project(), &[instance])
+        .await?;
+    let namespaces: Api<Namespace> = Api::all(federation.hub().client());
+    let workloads = space.in_project::<Workload>();
+    let deployments = [space.in_project::<WorkloadDeployment>(), space.on_hub()];
+    let instances = [
+        space.in_project::<Instance>(),
+        space.on_hub(),
+        space.in_cell(DFW),
+    ];
+    let policies = space.on_hub::<PropagationPolicy>();
+    mark_as_theirs(&namespaces, &space.hub_name).await?;
+    mark_as_theirs(&workloads, "web").await?;
+    mark_as_theirs(&policies, "city-dfw").await?;
+    for api in &deployments {
+        mark_as_theirs(api, deployment).await?;
+    }
+    for api in &instances {
+        mark_as_theirs(api, instance).await?;
+    }
+
+    let more = workload("web", &[("us", &["DFW"], 2)]);
+    patch::<Workload>(&workloads, "web", json!({"spec": more["spec"]})).await?;
+    space.until_settled("web", 2).await?;
+    quiet(federation).await?;
+    still_is_theirs(&namespaces, &space.hub_name).await?;
+    still_is_theirs(&workloads, "web").await?;
+    still_is_theirs(&policies, "city-dfw").await?;
+    for api in &deployments {
+        still_is_theirs(api, deployment).await?;
+    }
+    for api in &instances {
+        still_is_theirs(api, instance).await?;
+    }
+    space.delete_workload("web").await?;
+    space.until_empty().await
+}
+
+/// Who of us has fields of an object, each as in `workload` or, of its status, `workload status`.
+async fn writers<K>(api: Api<K>, name: &str) -> anyhow::Result<String>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let object = api.get(name).await?;
+    let ours = object.managed_fields().iter().filter_map(|entry| {
+        let manager = entry
+            .manager
+            .as_deref()?
+            .strip_prefix("compute-federation-")?;
+        Some(match entry.subresource.as_deref() {
+            Some(subresource) => format!("{manager} {subresource}"),
+            None => manager.to_owned(),
+        })
+    });
+    // Who made the Workload is none of us.
+    let ours: BTreeSet<_> = ours.filter(|manager| manager != "harness").collect();
+    let ours: Vec<_> = ours.into_iter().collect();
+    Ok(ours.join(", "))
+}
+
+/// I-29: of each object, those of us write who are said to in the README.
+pub(crate) async fn each_part_has_its_writer(federation: &Federation) -> anyhow::Result<()> {
+    let space = Space::create(federation, "writers").await?;
+    space.create_workload("web", &[("us", &["DFW"], 1)]).await?;
+    space.until_settled("web", 1).await?;
+    let (deployment, instance) = ("web-us-dfw", "web-us-dfw-0");
+    space
+        .until_instances(space.in_project(), &[instance])
+        .await?;
+    let namespaces: Api<Namespace> = Api::all(federation.hub().client());
+    let in_project = writers(space.in_project::<WorkloadDeployment>(), deployment);
+    let on_hub = writers(space.on_hub::<WorkloadDeployment>(), deployment);
+    let in_cell = writers(space.in_cell::<WorkloadDeployment>(DFW), deployment);
+    let projection = writers(space.in_project::<Instance>(), instance);
+    let copy = writers(space.on_hub::<Instance>(), instance);
+    let original = writers(space.in_cell::<Instance>(DFW), instance);
+    for (what, found, expected) in [
+        (
+            "Workload",
+            writers(space.in_project::<Workload>(), "web").await?,
+            "workload, workload status",
+        ),
+        (
+            "deployment in the project",
+            in_project.await?,
+            "federator, federator status, workload",
+        ),
+        (
+            "Instance in the project",
+            projection.await?,
+            "projector, projector status",
+        ),
+        (
+            "Namespace on the hub",
+            writers(namespaces, &space.hub_name).await?,
+            "federator",
+        ),
+        ("deployment on the hub", on_hub.await?, "federator"),
+        (
+            "policy",
+            writers(space.on_hub::<PropagationPolicy>(), "city-dfw").await?,
+            "policy",
+        ),
+        (
+            "Instance on the hub",
+            copy.await?,
+            "instance, instance status",
+        ),
+        (
+            "deployment in the cell",
+            in_cell.await?,
+            "deployment, deployment status",
+        ),
+        (
+            "Instance in the cell",
+            original.await?,
+            "deployment, instance, instance status",
+        ),
+    ] {
+        assert_eq!(found, expected, "{what}");
+    }
+    space.delete_workload("web").await
+}
