@@ -67,6 +67,8 @@ mod settled;
 mod simulated;
 #[path = "federation/suites.rs"]
 mod suites;
+#[path = "federation/takeover.rs"]
+mod takeover;
 #[path = "federation/workloads.rs"]
 mod workloads;
 
@@ -305,6 +307,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Alone faults::answers_that_are_errors;
         Alone faults::watches_that_end;
         Alone faults::short_cuts;
+        Apart takeover::what_the_baseline_leaves_is_adopted;
         Apart lifetime::nothing_outlives_a_killed_process;
         Apart lifetime::nothing_outlives_an_interrupted_process;
         Apart lifetime::nothing_outlives_a_panic;

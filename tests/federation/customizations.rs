@@ -4,13 +4,14 @@ use anyhow::Context;
 use api::karmada::ResourceInterpreterCustomization;
 use harness::{Federation, wait};
 use k8s_openapi::api::events::v1::Event;
-use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams};
-use serde_json::json;
+use kube::{Api, Client};
+use serde_json::{Value, json};
 
 use crate::fixture::{WITHIN, create};
 
-const NAME: &str = "workloaddeployment";
+/// The name of the one that this project replaces.
+pub(crate) const NAME: &str = "workloaddeployment";
 const SCRIPTS: &str = include_str!("../tools/karmada/customization.lua");
 
 /// The script of one operation: what stands between its mark and the next.
@@ -21,7 +22,32 @@ fn script(mark: &str) -> anyhow::Result<&'static str> {
     Ok(rest.split_once("\n-- ").map_or(rest, |(script, _)| script))
 }
 
-async fn until_counted(federation: &Federation, count: u32) -> anyhow::Result<()> {
+/// A customization of a kind with all scripts.
+pub(crate) fn customization(name: &str, kind: &str) -> anyhow::Result<Value> {
+    Ok(json!({
+        "apiVersion": "config.karmada.io/v1alpha1",
+        "kind": "ResourceInterpreterCustomization",
+        "metadata": {"name": name},
+        "spec": {
+            "target": {"apiVersion": api::API_VERSION, "kind": kind},
+            "customizations": {
+                "retention": {"luaScript": script("retention")?},
+                "statusReflection": {"luaScript": script("statusReflection")?},
+                "statusAggregation": {"luaScript": script("statusAggregation")?},
+                "dependencyInterpretation": {"luaScript": script("dependencyInterpretation")?},
+            },
+        },
+    }))
+}
+
+/// All customizations.
+pub(crate) fn all(hub: Client) -> Api<DynamicObject> {
+    let resource = ApiResource::erase::<ResourceInterpreterCustomization>(&());
+    Api::all_with(hub, &resource)
+}
+
+/// Waits until as many of them are counted as shadowing the webhook.
+pub(crate) async fn until_counted(federation: &Federation, count: u32) -> anyhow::Result<()> {
     let line = format!("compute_federation_shadowing_customizations {count}");
     wait::eventually(&line, WITHIN, || async {
         let metrics = federation.management()?.lock().await.metrics().await?;
@@ -35,24 +61,7 @@ pub(crate) async fn one_that_shadows_the_webhook_is_reported(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let hub = federation.hub().client();
-    let resource = ApiResource::erase::<ResourceInterpreterCustomization>(&());
-    let customizations: Api<DynamicObject> = Api::all_with(hub.clone(), &resource);
-    let customization = |name: &str, kind: &str| -> anyhow::Result<_> {
-        Ok(json!({
-            "apiVersion": "config.karmada.io/v1alpha1",
-            "kind": "ResourceInterpreterCustomization",
-            "metadata": {"name": name},
-            "spec": {
-                "target": {"apiVersion": api::API_VERSION, "kind": kind},
-                "customizations": {
-                    "retention": {"luaScript": script("retention")?},
-                    "statusReflection": {"luaScript": script("statusReflection")?},
-                    "statusAggregation": {"luaScript": script("statusAggregation")?},
-                    "dependencyInterpretation": {"luaScript": script("dependencyInterpretation")?},
-                },
-            },
-        }))
-    };
+    let customizations = all(hub.clone());
     until_counted(federation, 0).await?;
     // A kind that the webhook does not interpret is no one's concern.
     create(&customizations, customization("workload", "Workload")?).await?;

@@ -268,14 +268,17 @@ fn status(
     let count = |counts: &dyn Fn(&Instance) -> bool| {
         i32::try_from(own.iter().filter(|instance| counts(instance)).count()).unwrap_or(i32::MAX)
     };
+    // Of an Instance that was refreshed the provider tells the foreign hash until it has looked again.
+    let is_current = |observed: &str, instance: &Instance| {
+        let is_foreign = !observed.is_empty() && !observed.starts_with(HASH_PREFIX);
+        observed == hash || is_foreign && !is_drifted(deployment, instance)
+    };
     let runs_template = |instance: &Instance| {
         let status = instance.status.as_ref();
         status.is_some_and(|status| {
-            let observed = status
-                .controller
-                .as_ref()
-                .map(|controller| &controller.observed_template_hash);
-            condition::is_true(&status.conditions, PROGRAMMED) && observed == Some(&hash)
+            let observed = status.controller.as_ref();
+            condition::is_true(&status.conditions, PROGRAMMED)
+                && observed.is_some_and(|it| is_current(&it.observed_template_hash, instance))
         })
     };
     let former = deployment.status.clone().unwrap_or_default();

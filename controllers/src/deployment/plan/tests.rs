@@ -185,6 +185,38 @@ fn a_foreign_hash_is_stamped_anew_and_the_machine_stays() {
 }
 
 #[test]
+fn what_a_foreign_hash_is_reported_of_counts_until_the_template_changes() {
+    let deployment = deployment(1);
+    let foreign = |stamped: bool| {
+        let mut instance = made(&deployment, "web-0", true);
+        let status = instance.status.as_mut().unwrap();
+        status.controller.as_mut().unwrap().observed_template_hash = "6b9d8f7c5".into();
+        if !stamped {
+            instance.spec.controller.as_mut().unwrap().template_hash = "6b9d8f7c5".into();
+        }
+        instance
+    };
+    let current = |deployment: &WorkloadDeployment, instance: Instance| {
+        let plan = plan(&Observed {
+            deployment,
+            instances: &shared([instance]),
+            refusal: None,
+            now: now(),
+        });
+        plan.status.unwrap().current_replicas
+    };
+    let changed = changed(&deployment);
+    for stamped in [false, true] {
+        assert_eq!(current(&deployment, foreign(stamped)), 1);
+        assert_eq!(current(&changed, foreign(stamped)), 0);
+    }
+    // Nothing reported is no hash.
+    let mut silent = foreign(true);
+    silent.status.as_mut().unwrap().controller = Some(InstanceControllerStatus::default());
+    assert_eq!(current(&deployment, silent), 0);
+}
+
+#[test]
 fn another_management_policy_does_nothing_and_says_so() {
     let mut parallel = deployment(1);
     parallel.spec.scale_settings.instance_management_policy = "Parallel".into();
@@ -213,7 +245,7 @@ fn the_status_counts_what_exists_what_is_ready_and_what_is_current() {
         .controller
         .as_mut()
         .unwrap()
-        .observed_template_hash = "older".into();
+        .observed_template_hash = "v1-older".into();
     let status = |deployment: &WorkloadDeployment, instances: Vec<Instance>| {
         plan(&Observed {
             deployment,

@@ -1,0 +1,270 @@
+//! What the Go baseline leaves for a Workload in two cities (compute.md 2), written by its field manager.
+
+use std::fmt::Debug;
+
+use anyhow::{Context, ensure};
+use api::{Instance, Workload, WorkloadDeployment, condition, finalizers, labels};
+use harness::wait;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::{Deployment, WEB};
+use crate::fixture::{Space, WITHIN, create, patch, policies, template, workload};
+
+/// The baseline's processes, as their API servers know them.
+const MANAGER: &str = "manager";
+/// A hash of the baseline's: no one else can compute it.
+const HASH: &str = "59c7fdb4c8";
+/// Finalizer of the baseline's quota on Instances.
+pub(super) const QUOTA: &str = "quota.compute.datumapis.com/claim-cleanup";
+/// What the customer has written on the Workload beside its spec.
+pub(super) const CUSTOMERS: (&str, &str) = ("example.com/team", "storefront");
+
+/// Makes everything, and waits until Karmada has carried it to the cells, where it runs.
+pub(super) async fn leave(space: &Space<'_>, all: &[Deployment]) -> anyhow::Result<()> {
+    let placements: Vec<_> = all.iter().map(|it| (it.placement, [it.city], 1)).collect();
+    let placements: Vec<_> = placements
+        .iter()
+        .map(|(name, cities, replicas)| (*name, cities.as_slice(), *replicas))
+        .collect();
+    let mut web = workload(WEB, &placements);
+    web["metadata"]["labels"] = json!({CUSTOMERS.0: CUSTOMERS.1});
+    web["metadata"]["annotations"] = json!({CUSTOMERS.0: CUSTOMERS.1});
+    let workloads: Api<Workload> = space.in_project();
+    let web: Workload = create(&workloads, web).await?;
+    let held = json!({"metadata": {"finalizers": [finalizers::WORKLOAD_CONTROLLER]}});
+    write(&workloads, WEB, held).await?;
+
+    let namespaces: Api<Namespace> = Api::all(space.federation.hub().client());
+    let identity = json!({
+        labels::UPSTREAM_CLUSTER_NAME: "cluster-_single",
+        labels::UPSTREAM_NAMESPACE: space.name,
+    });
+    let namespace = json!({"metadata": {"name": space.hub_name, "labels": identity}});
+    make(&namespaces, namespace).await?;
+    for deployment in all {
+        of_city(space, &web, deployment).await?;
+    }
+    let status = json!({
+        "conditions": [said("Available", "AvailablePlacementFound")],
+        "deployments": all.len(),
+        "replicas": all.len(),
+        "currentReplicas": all.len(),
+        "desiredReplicas": all.len(),
+        "readyReplicas": all.len(),
+        "placements": all.iter().map(|it| json!({
+            "name": it.placement,
+            "conditions": [said("Available", "AvailableDeploymentFound")],
+            "replicas": 1,
+            "currentReplicas": 1,
+            "desiredReplicas": 1,
+            "readyReplicas": 1,
+        })).collect::<Vec<_>>(),
+    });
+    write_status(&workloads, WEB, status).await
+}
+
+/// A deployment of the Workload on every plane.
+async fn of_city(space: &Space<'_>, web: &Workload, it: &Deployment) -> anyhow::Result<()> {
+    let name = &it.name();
+    let spec = json!({
+        "cityCode": it.city,
+        "placementName": it.placement,
+        "scaleSettings": web.spec.placements[0].scale_settings,
+        "template": web.spec.template,
+        "workloadRef": {"name": WEB, "uid": web.uid()},
+    });
+    let uid = web.uid().context("a UID")?;
+    let deployments: Api<WorkloadDeployment> = space.in_project();
+    let metadata = json!({
+        "name": name,
+        "labels": {labels::WORKLOAD_UID: uid},
+        "finalizers": [finalizers::FEDERATOR],
+        "ownerReferences": [controlled_by(web)],
+    });
+    make(&deployments, deployment(metadata, &spec)).await?;
+    let copies: Api<WorkloadDeployment> = space.on_hub();
+    let identity = json!({labels::CITY_CODE: it.city, labels::UPSTREAM_NAMESPACE: space.name});
+    let metadata = json!({"name": name, "labels": identity});
+    make(&copies, deployment(metadata, &spec)).await?;
+    make(&policies(space), policy(it)).await?;
+
+    let in_cell: Api<WorkloadDeployment> = space.in_cell(it.cell);
+    let propagated = wait::until(&in_cell, name, "there", WITHIN, |_| true).await?;
+    let held = json!({"metadata": {"finalizers": [finalizers::WORKLOAD_CONTROLLER]}});
+    write(&in_cell, name, held).await?;
+    let instance = of_cell(space, web, it, &propagated).await?;
+    let counters = json!({
+        "conditions": [said("Available", "StableInstanceFound"), said("ReplicasReady", "ReplicasAvailable")],
+        "replicas": 1,
+        "currentReplicas": 1,
+        "desiredReplicas": 1,
+        "readyReplicas": 1,
+    });
+    write_status(&in_cell, name, counters).await?;
+
+    // All labels of a copy were replaced by these, and the projection got them.
+    let identity = json!({
+        labels::UPSTREAM_CLUSTER_NAME: "cluster-single",
+        labels::UPSTREAM_NAMESPACE: space.name,
+    });
+    for plane in [space.on_hub::<Instance>(), space.in_project()] {
+        let name = &it.instance();
+        let copy = json!({"metadata": {"name": name, "labels": identity}, "spec": instance.spec});
+        make(&plane, copy).await?;
+        write_status(&plane, name, json!(instance.status)).await?;
+    }
+    let reported = |copy: &WorkloadDeployment| {
+        let status = copy.status.as_ref();
+        status.is_some_and(|status| status.ready_replicas == 1)
+    };
+    let copy = wait::until(&copies, name, "reported by the cell", WITHIN, reported).await?;
+    write_status(&deployments, name, json!(copy.status)).await
+}
+
+/// The Instance of a deployment in its cell, once it runs.
+async fn of_cell(
+    space: &Space<'_>,
+    web: &Workload,
+    it: &Deployment,
+    owner: &WorkloadDeployment,
+) -> anyhow::Result<Instance> {
+    let (instances, name) = (space.in_cell::<Instance>(it.cell), &it.instance());
+    let mut spec = template()["spec"].clone();
+    spec["controller"] = json!({"templateHash": HASH, "schedulingGates": []});
+    let metadata = json!({
+        "name": name,
+        "labels": {
+            labels::INSTANCE_INDEX: "0",
+            labels::WORKLOAD_UID: web.uid(),
+            labels::WORKLOAD_DEPLOYMENT_UID: owner.uid(),
+        },
+        "finalizers": [finalizers::INSTANCE_CONTROLLER, QUOTA],
+        "ownerReferences": [controlled_by(owner)],
+    });
+    make(&instances, json!({"metadata": metadata, "spec": spec})).await?;
+    let runs = |instance: &Instance| {
+        let status = instance.status.clone().unwrap_or_default();
+        ["Programmed", "Running"]
+            .iter()
+            .all(|type_| condition::is_true(&status.conditions, type_))
+    };
+    let running = wait::until(&instances, name, "running", WITHIN, runs).await?;
+    let status = running.status.context("a status")?;
+    let kept = status.conditions.iter().filter(|it| it.type_ != "Ready");
+    let mut conditions: Vec<_> = kept.map(|condition| json!(condition)).collect();
+    conditions.push(said("Ready", "Running"));
+    conditions.push(said("QuotaGranted", "QuotaAvailable"));
+    write_status(&instances, name, json!({"conditions": conditions})).await?;
+    let complete = instances.get(name).await?;
+    let observed = complete.status.as_ref();
+    let observed = observed.and_then(|status| status.controller.as_ref());
+    ensure!(
+        observed.is_some_and(|observed| observed.observed_template_hash == HASH),
+        "the provider says what runs"
+    );
+    Ok(complete)
+}
+
+fn deployment(metadata: Value, spec: &Value) -> Value {
+    json!({
+        "apiVersion": api::API_VERSION,
+        "kind": "WorkloadDeployment",
+        "metadata": metadata,
+        "spec": spec,
+    })
+}
+
+/// It has no labels, and does not propagate what its deployments refer to.
+fn policy(it: &Deployment) -> Value {
+    let city = json!({"matchLabels": {labels::CITY_CODE: it.city}});
+    let (version, kind) = (api::API_VERSION, "WorkloadDeployment");
+    json!({
+        "apiVersion": "policy.karmada.io/v1alpha1",
+        "kind": "PropagationPolicy",
+        "metadata": {"name": it.policy()},
+        "spec": {
+            "resourceSelectors": [{"apiVersion": version, "kind": kind, "labelSelector": city}],
+            "placement": {"clusterAffinity": {"labelSelector": city}},
+        },
+    })
+}
+
+/// A condition that is True, without the generation that it speaks of.
+fn said(type_: &str, reason: &str) -> Value {
+    json!({
+        "type": type_,
+        "status": "True",
+        "reason": reason,
+        "message": "as the baseline puts it",
+        "lastTransitionTime": "2026-01-02T03:04:05Z",
+    })
+}
+
+fn controlled_by<K: Resource<DynamicType = ()>>(owner: &K) -> Value {
+    json!({
+        "apiVersion": K::api_version(&()),
+        "kind": K::kind(&()),
+        "name": owner.meta().name,
+        "uid": owner.meta().uid,
+        "controller": true,
+        "blockOwnerDeletion": true,
+    })
+}
+
+async fn make<K>(api: &Api<K>, object: Value) -> anyhow::Result<()>
+where
+    K: Clone + Debug + DeserializeOwned + Serialize,
+{
+    let params = PostParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..PostParams::default()
+    };
+    let object = serde_json::from_value(object)?;
+    api.create(&params, &object).await?;
+    Ok(())
+}
+
+fn as_manager() -> PatchParams {
+    PatchParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..PatchParams::default()
+    }
+}
+
+async fn write<K>(api: &Api<K>, name: &str, change: Value) -> anyhow::Result<()>
+where
+    K: Clone + Debug + DeserializeOwned,
+{
+    api.patch(name, &as_manager(), &Patch::Merge(change))
+        .await?;
+    Ok(())
+}
+
+async fn write_status<K>(api: &Api<K>, name: &str, status: Value) -> anyhow::Result<()>
+where
+    K: Clone + Debug + DeserializeOwned,
+{
+    let change = json!({"status": status});
+    api.patch_status(name, &as_manager(), &Patch::Merge(change))
+        .await?;
+    Ok(())
+}
+
+/// What the baseline's quota would do with an Instance that goes: it gives the claim back. Quota is not of this project.
+pub(super) async fn give_claims_back(space: &Space<'_>, all: &[Deployment]) -> anyhow::Result<()> {
+    for it in all {
+        let instances: Api<Instance> = space.in_cell(it.cell);
+        let instance = instances.get(&it.instance()).await?;
+        let mut kept = instance.finalizers().to_vec();
+        ensure!(kept.iter().any(|finalizer| finalizer == QUOTA));
+        kept.retain(|finalizer| finalizer != QUOTA);
+        let change = json!({"metadata": {"finalizers": kept}});
+        patch(&instances, &it.instance(), change).await?;
+    }
+    Ok(())
+}

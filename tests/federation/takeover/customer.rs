@@ -1,0 +1,231 @@
+//! What a customer sees of a Workload, and whether anything of it was ever disturbed.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use anyhow::{Context, ensure};
+use api::condition::{self, Condition};
+use api::{Instance, Workload, WorkloadDeployment};
+use futures::StreamExt;
+use harness::wait;
+use kube::api::ListParams;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::fixture::{Space, WITHIN};
+
+/// Fields that the baseline does not write, or that mean nothing to a customer: words, and hashes.
+const IGNORED: [&str; 4] = [
+    "message",
+    "observedGeneration",
+    "observedTemplateHash",
+    "templateHash",
+];
+
+/// The objects of the project, by kind and name.
+pub(super) struct Shown(BTreeMap<String, Value>);
+
+impl Shown {
+    pub(super) async fn to_the_customer(space: &Space<'_>) -> anyhow::Result<Self> {
+        let mut shown = BTreeMap::new();
+        show::<Workload>(&mut shown, space.in_project()).await?;
+        show::<WorkloadDeployment>(&mut shown, space.in_project()).await?;
+        show::<Instance>(&mut shown, space.in_project()).await?;
+        Ok(Self(shown))
+    }
+
+    /// Fails if the same objects do not say the same afterwards, but for more labels and annotations.
+    pub(super) fn is_kept_in(&self, after: &Self) -> anyhow::Result<()> {
+        let names = |shown: &Self| shown.0.keys().cloned().collect::<Vec<_>>();
+        ensure!(names(self) == names(after), "{:?}", names(after));
+        for ((name, former), current) in self.0.iter().zip(after.0.values()) {
+            for part in ["identity", "spec", "status"] {
+                let (former, current) = (&former[part], &current[part]);
+                ensure!(former == current, "{name}: {former} became {current}");
+            }
+            for part in ["labels", "annotations"] {
+                let former = former[part].as_object();
+                for (key, value) in former.into_iter().flatten() {
+                    let now = &current[part][key];
+                    ensure!(now == value, "{name}: {key} {value} became {now}");
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn show<K>(shown: &mut BTreeMap<String, Value>, api: Api<K>) -> anyhow::Result<()>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
+{
+    for object in api.list(&ListParams::default()).await? {
+        let mut value = json!(object);
+        forget(&mut value);
+        let metadata = object.meta();
+        ensure!(
+            metadata.deletion_timestamp.is_none(),
+            "{} goes",
+            object.name_any()
+        );
+        let one = json!({
+            "identity": [metadata.uid, metadata.creation_timestamp],
+            "labels": metadata.labels,
+            "annotations": metadata.annotations,
+            "spec": value["spec"],
+            "status": value["status"],
+        });
+        shown.insert(format!("{} {}", K::kind(&()), object.name_any()), one);
+    }
+    Ok(())
+}
+
+/// Removes what is ignored, and brings conditions into one order.
+fn forget(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|name, _| !IGNORED.contains(&name.as_str()));
+            fields.values_mut().for_each(forget);
+        }
+        Value::Array(items) => {
+            items.iter_mut().for_each(forget);
+            items.sort_by_key(|item| item["type"].to_string());
+        }
+        _ => {}
+    }
+}
+
+/// A customer who looks at every version of every object.
+pub(super) struct Customer {
+    seen: watch::Receiver<Seen>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Seen {
+    /// The last version of each object, by UID.
+    versions: BTreeMap<String, String>,
+    count: usize,
+    complaints: Vec<String>,
+}
+
+impl Drop for Customer {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+impl Customer {
+    pub(super) fn watch(space: &Space<'_>) -> Self {
+        let (sender, seen) = watch::channel(Seen::default());
+        let tasks = vec![
+            follow::<Workload>(space.in_project(), &sender, |workload| {
+                let status = workload.status.as_ref()?;
+                let counters = [
+                    status.replicas,
+                    status.ready_replicas,
+                    status.current_replicas,
+                ];
+                (counters == [2; 3] && available(&status.conditions)).then_some(())
+            }),
+            follow::<WorkloadDeployment>(space.in_project(), &sender, |deployment| {
+                let status = deployment.status.as_ref()?;
+                let counters = [
+                    status.replicas,
+                    status.ready_replicas,
+                    status.current_replicas,
+                ];
+                (counters == [1; 3] && available(&status.conditions)).then_some(())
+            }),
+            follow::<Instance>(space.in_project(), &sender, |instance| {
+                let conditions = &instance.status.as_ref()?.conditions;
+                let types = ["Programmed", "Running", "Ready", "QuotaGranted"];
+                let all = types.map(|type_| condition::is_true(conditions, type_));
+                (all == [true; 4]).then_some(())
+            }),
+        ];
+        Self { seen, tasks }
+    }
+
+    /// Fails if some version was not as well as it had been before, or an object went.
+    pub(super) async fn was_never_disturbed(self, space: &Space<'_>) -> anyhow::Result<()> {
+        let mut current = versions::<Workload>(space.in_project()).await?;
+        current.extend(versions::<WorkloadDeployment>(space.in_project()).await?);
+        current.extend(versions::<Instance>(space.in_project()).await?);
+        wait::eventually("the last version is seen", WITHIN, || async {
+            ensure!(self.seen.borrow().versions == current);
+            Ok(())
+        })
+        .await?;
+        let seen = self.seen.borrow();
+        ensure!(
+            seen.count > current.len(),
+            "no version was seen but the last"
+        );
+        let complaints = &seen.complaints;
+        ensure!(complaints.is_empty(), "{}", complaints.join("\n"));
+        Ok(())
+    }
+}
+
+fn available(conditions: &[Condition]) -> bool {
+    condition::is_true(conditions, "Available")
+}
+
+async fn versions<K>(api: Api<K>) -> anyhow::Result<BTreeMap<String, String>>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let listed = api.list(&ListParams::default()).await?;
+    let versions = listed
+        .into_iter()
+        .map(|object| object.uid().zip(object.resource_version()));
+    versions
+        .collect::<Option<_>>()
+        .context("UIDs and resource versions")
+}
+
+fn follow<K>(
+    api: Api<K>,
+    sender: &watch::Sender<Seen>,
+    is_well: fn(&K) -> Option<()>,
+) -> JoinHandle<()>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
+{
+    let sender = sender.clone();
+    let mut events = watcher(api, watcher::Config::default())
+        .default_backoff()
+        .boxed();
+    tokio::spawn(async move {
+        while let Some(event) = events.next().await {
+            let (object, gone) = match event {
+                Ok(Event::InitApply(object) | Event::Apply(object)) => (object, false),
+                Ok(Event::Delete(object)) => (object, true),
+                // A watch that breaks is begun again.
+                Ok(Event::Init | Event::InitDone) | Err(_) => continue,
+            };
+            sender.send_modify(|seen| {
+                let uid = object.uid().unwrap_or_default();
+                let version = object.resource_version().unwrap_or_default();
+                seen.versions.insert(uid, version);
+                seen.count += 1;
+                let going = object.meta().deletion_timestamp.is_some();
+                if gone || going || is_well(&object).is_none() {
+                    let (kind, name) = (K::kind(&()), object.name_any());
+                    let status = &json!(object)["status"];
+                    let complaint = format!("{kind} {name}: gone {gone}, going {going}, {status}");
+                    seen.complaints.push(complaint);
+                }
+            });
+        }
+    })
+}
