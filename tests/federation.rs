@@ -49,6 +49,8 @@ mod namespaces;
 mod needs;
 #[path = "federation/operations.rs"]
 mod operations;
+#[path = "federation/orphans.rs"]
+mod orphans;
 #[path = "federation/own_cluster.rs"]
 mod own_cluster;
 #[path = "federation/policies.rs"]
@@ -248,6 +250,8 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared namespaces::a_namespace_of_the_project_ends_on_every_plane;
         Shared namespaces::what_others_have_on_the_hub_keeps_a_namespace;
         Shared namespaces::a_namespace_that_is_made_anew_has_another_one_on_the_hub;
+        Shared orphans::what_the_project_does_not_have_goes;
+        Shared orphans::of_a_project_that_does_not_say_so_nothing_goes;
         Apart interpretation::a_cell_that_dies_and_returns;
         Interpreted interpretation::duplicated;
         Interpreted interpretation::divided;

@@ -1,5 +1,6 @@
 //! WorkloadDeployment → hub, and its status back (compute.md 2.2).
 
+mod orphans;
 mod plan;
 
 use std::sync::Arc;
@@ -42,12 +43,27 @@ impl Controller for Federator {
 
     async fn reconcile(&self, key: ProjectKey) -> Result<Outcome, ReconcileError> {
         let project = self.projects.get(&key.project)?;
-        let Some(deployment) = project.deployments.get(&key.namespace, &key.name)? else {
-            return Ok(Outcome::Gone);
+        let deployment = project.deployments.get(&key.namespace, &key.name)?;
+        let orphans = self.delete_orphans(&project, &key, deployment.as_deref());
+        let orphans = orphans.await;
+        let outcome = match deployment {
+            Some(deployment) => self.federate(&project, &key, &deployment).await?,
+            None => Outcome::Gone,
         };
+        orphans.map(|()| outcome)
+    }
+}
+
+impl Federator {
+    async fn federate(
+        &self,
+        project: &Project,
+        key: &ProjectKey,
+        deployment: &WorkloadDeployment,
+    ) -> Result<Outcome, ReconcileError> {
         let namespace = project.namespaces.get("", &key.namespace)?;
-        let derived = plan::derived(&deployment, namespace.as_deref())?;
-        let Some(hub_namespace) = hub_namespace(&deployment, derived.as_ref())? else {
+        let derived = plan::derived(deployment, namespace.as_deref())?;
+        let Some(hub_namespace) = hub_namespace(deployment, derived.as_ref())? else {
             return Ok(Outcome::Settled);
         };
         let copy = self
@@ -55,14 +71,14 @@ impl Controller for Federator {
             .deployments
             .get(hub_namespace.as_str(), &key.name)?;
         let city = CityCode::new(deployment.spec.city_code.as_str()).ok();
-        let is_to_be_made = copy.is_none() && !is_terminating(deployment.as_ref());
+        let is_to_be_made = copy.is_none() && !is_terminating(deployment);
         // Until the copy is made, its policy stays.
         let _reservation = match &city {
             Some(city) if is_to_be_made => {
                 let reservations = &self.hub.reservations;
                 let reservation = reservations.for_a_copy(&hub_namespace, city);
                 Some(reservation.ok_or_else(|| ReconcileError::NotYet {
-                    object: describe(deployment.as_ref()),
+                    object: describe(deployment),
                     missing: format!("the end of a policy of city {city}"),
                 })?)
             }
@@ -77,7 +93,7 @@ impl Controller for Federator {
             .and_then(|copy| self.hub.cells.binding_of(copy));
         let plan = plan(&Observed {
             project: &key.project,
-            deployment: &deployment,
+            deployment,
             hub_namespace: &hub_namespace,
             derived: derived.as_ref(),
             namespace: self
@@ -93,13 +109,11 @@ impl Controller for Federator {
             },
             now: (self.clock)(),
         });
-        self.execute(&project, &deployment, &hub_namespace, plan)
+        self.execute(project, deployment, &hub_namespace, plan)
             .await?;
         Ok(Outcome::Settled)
     }
-}
 
-impl Federator {
     fn policy_exists(&self, hub_namespace: &HubNamespace, city: &CityCode) -> bool {
         let policies = self.hub.policies.readable(hub_namespace.as_str());
         policies.iter().any(|policy| serves(policy, city))

@@ -21,7 +21,10 @@ use crate::watched::{Hub, Project, Projects};
 use crate::wiring::Controller;
 use crate::write::{Collection, Object, Writer};
 use kept::Kept;
-use plan::{Left, Observed, Plan, Reason, UpstreamNamespace, answered, plan, seen};
+#[cfg(test)]
+pub(crate) use plan::Proof;
+use plan::{Left, Observed, Plan, Reason, plan, seen};
+pub(crate) use plan::{UpstreamNamespace, answered, is_derived};
 
 /// What Kubernetes puts into every namespace.
 const ROOT_CA: &str = "kube-root-ca.crt";

@@ -28,27 +28,23 @@ pub(crate) use refusing::{a_suspended_project_is_left_in_peace, what_a_project_d
 /// The namespace that every API server has.
 const DEFAULT: &str = "default";
 
-/// Milo with two projects, whose Workloads run in the cells of a federation.
-struct Fleet<'f> {
+/// Milo with projects, whose Workloads run in the cells of a federation.
+pub(crate) struct Fleet<'f> {
     federation: &'f Federation,
     milo: Milo,
-    management: Manager,
+    pub(crate) management: Manager,
 }
 
 /// A project with a Workload `web`, as all have it.
-struct Tenant<'f> {
+pub(crate) struct Tenant<'f> {
     federation: &'f Federation,
-    plane: Arc<ControlPlane>,
+    pub(crate) plane: Arc<ControlPlane>,
     hub_namespace: String,
 }
 
 impl<'f> Fleet<'f> {
-    async fn start(federation: &'f Federation, label: &str) -> anyhow::Result<Self> {
-        Self::start_with(federation, label, &milo::PROJECTS).await
-    }
-
     /// With projects of these names, which no other Milo on this hub has.
-    async fn start_with(
+    pub(crate) async fn start(
         federation: &'f Federation,
         label: &str,
         projects: &[&str],
@@ -89,7 +85,7 @@ impl<'f> Fleet<'f> {
     }
 
     /// A project of Milo, with all that a Workload needs.
-    async fn tenant(&self, name: &str) -> anyhow::Result<Tenant<'f>> {
+    pub(crate) async fn tenant(&self, name: &str) -> anyhow::Result<Tenant<'f>> {
         let plane = self.milo.project(name)?;
         networking::create_network(&plane.client(), DEFAULT, NETWORK).await?;
         let namespaces: Api<Namespace> = Api::all(plane.client());
@@ -103,7 +99,7 @@ impl<'f> Fleet<'f> {
         Ok(tenant)
     }
 
-    async fn stop(mut self) {
+    pub(crate) async fn stop(mut self) {
         self.management.terminate().await;
         self.milo.stop().await;
     }
@@ -114,7 +110,9 @@ impl Tenant<'_> {
         Api::namespaced(self.plane.client(), DEFAULT)
     }
 
-    fn on_hub<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(&self) -> Api<K> {
+    pub(crate) fn on_hub<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(
+        &self,
+    ) -> Api<K> {
         Api::namespaced(self.federation.hub().client(), &self.hub_namespace)
     }
 
@@ -123,7 +121,7 @@ impl Tenant<'_> {
         self.plane.bind_location("dfw", &labels, Some(true)).await
     }
 
-    async fn create(&self) -> anyhow::Result<()> {
+    pub(crate) async fn create(&self) -> anyhow::Result<()> {
         let body = workload("web", &[("us", &["DFW"], 1)]);
         create::<Workload>(&self.api(), body).await.map(drop)
     }
@@ -138,7 +136,7 @@ impl Tenant<'_> {
     }
 
     /// Waits until the Workload is available with so many Instances, which the project sees, and says how long that took.
-    async fn until_settled(&self, instances: i32) -> anyhow::Result<Duration> {
+    pub(crate) async fn until_settled(&self, instances: i32) -> anyhow::Result<Duration> {
         let begin = Instant::now();
         let settled = |workload: &Workload| {
             let status = workload.status.clone().unwrap_or_default();
@@ -161,7 +159,7 @@ impl Tenant<'_> {
         Ok(took)
     }
 
-    async fn delete(&self) -> anyhow::Result<()> {
+    pub(crate) async fn delete(&self) -> anyhow::Result<()> {
         let workloads: Api<Workload> = self.api();
         workloads.delete("web", &DeleteParams::default()).await?;
         wait::gone(&workloads, "web", WITHIN).await?;
@@ -195,7 +193,7 @@ async fn until_leading(manager: &Manager) -> anyhow::Result<()> {
 
 /// Equal names in two projects meet nowhere, whatever one of them is like.
 pub(crate) async fn projects_share_a_hub(federation: &Federation) -> anyhow::Result<()> {
-    let fleet = Fleet::start(federation, "fleet").await?;
+    let fleet = Fleet::start(federation, "fleet", &milo::PROJECTS).await?;
     let (a, b) = (fleet.tenant("a").await?, fleet.tenant("b").await?);
     for tenant in [&a, &b] {
         tenant.create().await?;

@@ -1,6 +1,7 @@
 //! What carries a project's WorkloadDeployment to the hub and its status back.
 
 pub(super) mod freshness;
+pub(super) mod orphan;
 pub(super) mod status;
 
 use std::sync::Arc;

@@ -108,6 +108,7 @@ impl HubFollowers {
                 // Also for whom it was before, who has to know that it is so no more.
                 if let Ok(upstream) = Upstream::of(metadata) {
                     add_deployments_of(&projects, &queues, &upstream);
+                    add_copies_in(&hub, &queues, &upstream, metadata);
                 }
             })
         });
@@ -317,6 +318,18 @@ fn upstream_of(namespace: &Namespace) -> Vec<String> {
     upstream.map(|it| it.to_string()).into_iter().collect()
 }
 
+/// Adds the deployments of a hub namespace, as those of whom its labels name: the project may not have them.
+fn add_copies_in(hub: &Hub, queues: &Queues, upstream: &Upstream, namespace: &ObjectMeta) {
+    for copy in hub
+        .deployments
+        .metadata(namespace.name.as_deref().unwrap_or_default())
+    {
+        let name = copy.name.as_deref().unwrap_or_default();
+        let key = ProjectKey::new(&upstream.project, &upstream.namespace, name);
+        queues.federator.add(key);
+    }
+}
+
 /// Adds what is on the hub for a project.
 pub(super) fn add_all_of(hub: &Hub, queues: &Queues, project: &ProjectName) {
     for namespace in hub.namespaces_of.get(project.as_str()) {
@@ -327,11 +340,7 @@ pub(super) fn add_all_of(hub: &Hub, queues: &Queues, project: &ProjectName) {
             queues.namespace.add(key);
         }
         if let Ok(upstream) = Upstream::of(metadata) {
-            for copy in hub.deployments.metadata(name) {
-                let copy = copy.name.as_deref().unwrap_or_default();
-                let key = ProjectKey::new(project, &upstream.namespace, copy);
-                queues.federator.add(key);
-            }
+            add_copies_in(hub, queues, &upstream, metadata);
         }
         add_instances_in(hub, queues, metadata);
     }

@@ -21,7 +21,7 @@ pub(super) struct Observed<'a> {
 
 /// What is known of the project's namespace with the UID that the name of the hub namespace has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum UpstreamNamespace {
+pub(crate) enum UpstreamNamespace {
     There,
     /// It is not in the cache, which proves nothing.
     Unknown,
@@ -30,7 +30,7 @@ pub(super) enum UpstreamNamespace {
 
 /// Why the project's namespace is gone. A UID is never given twice, so that it stays gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Proof {
+pub(crate) enum Proof {
     /// The project's API server says that there is none of its name.
     NotFound,
     /// The one of its name has this UID.
@@ -73,7 +73,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     if observed.terminating {
         return Plan::Keep(Reason::Terminating);
     }
-    if !observed.namespace.as_str().starts_with(PREFIX) {
+    if !is_derived(observed.namespace) {
         return Plan::Keep(Reason::NotOurs);
     }
     if observed.recorded {
@@ -96,7 +96,7 @@ pub(super) fn seen(hub: &HubNamespace, namespace: Option<&Namespace>) -> Upstrea
 }
 
 /// What the answer of the project's API server proves: nothing was found, or this.
-pub(super) fn answered(hub: &HubNamespace, namespace: Option<&Namespace>) -> UpstreamNamespace {
+pub(crate) fn answered(hub: &HubNamespace, namespace: Option<&Namespace>) -> UpstreamNamespace {
     match namespace.map(|namespace| (is_of(hub, namespace), namespace.uid())) {
         None => UpstreamNamespace::Absent(Proof::NotFound),
         Some((true, _)) => UpstreamNamespace::There,
@@ -105,6 +105,11 @@ pub(super) fn answered(hub: &HubNamespace, namespace: Option<&Namespace>) -> Ups
         }
         Some((false, _)) => UpstreamNamespace::Unknown,
     }
+}
+
+/// Whether a hub namespace is called after a namespace of a project.
+pub(crate) fn is_derived(namespace: &HubNamespace) -> bool {
+    namespace.as_str().starts_with(PREFIX)
 }
 
 fn is_of(hub: &HubNamespace, namespace: &Namespace) -> bool {

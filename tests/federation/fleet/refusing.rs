@@ -20,7 +20,7 @@ const NOTICED: Duration = Duration::from_secs(90);
 pub(crate) async fn a_suspended_project_is_left_in_peace(
     federation: &Federation,
 ) -> anyhow::Result<()> {
-    let fleet = Fleet::start_with(federation, "suspended", &["held", "active"]).await?;
+    let fleet = Fleet::start(federation, "suspended", &["held", "active"]).await?;
     let (a, b) = (fleet.tenant("held").await?, fleet.tenant("active").await?);
     for tenant in [&a, &b] {
         tenant.create().await?;
@@ -59,7 +59,7 @@ pub(crate) async fn a_suspended_project_is_left_in_peace(
 
 /// I-20: a kind that a project does not serve is in no one's way but that of what needs it, and is noticed when it appears.
 pub(crate) async fn what_a_project_does_not_serve(federation: &Federation) -> anyhow::Result<()> {
-    let fleet = Fleet::start_with(federation, "unserved", &["bare", "full"]).await?;
+    let fleet = Fleet::start(federation, "unserved", &["bare", "full"]).await?;
     let (a, b) = (fleet.tenant("bare").await?, fleet.tenant("full").await?);
     b.create().await?;
     b.until_settled(1).await?;

@@ -170,7 +170,7 @@ async fn of_cell(
     Ok(complete)
 }
 
-fn deployment(metadata: Value, spec: &Value) -> Value {
+fn deployment(metadata: &Value, spec: &Value) -> Value {
     json!({
         "apiVersion": api::API_VERSION,
         "kind": "WorkloadDeployment",

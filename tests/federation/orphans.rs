@@ -1,0 +1,136 @@
+//! WorkloadDeployments of the hub that their project does not have.
+
+use std::fs;
+
+use anyhow::ensure;
+use api::{WorkloadDeployment, labels};
+use harness::milo::Refusal;
+use harness::{Federation, wait};
+use http::StatusCode;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::DeleteParams;
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::fixture::{DFW, Space, WITHIN, create, deployment};
+use crate::fleet::{Fleet, Tenant};
+
+/// UIDs of namespaces that no one has.
+const FORMER: &str = "11111111-0000-4000-8000-000000000001";
+const UNKNOWN: &str = "11111111-0000-4000-8000-000000000002";
+
+/// A copy as the federator makes it.
+fn copy(name: &str, city: &str) -> Value {
+    let mut copy = deployment(name, city);
+    copy["metadata"]["labels"] = json!({labels::CITY_CODE: city});
+    copy
+}
+
+/// Makes a hub namespace for a project's namespace with this UID.
+async fn hub_namespace(
+    federation: &Federation,
+    uid: &str,
+    project: &str,
+    namespace: &str,
+) -> anyhow::Result<Api<WorkloadDeployment>> {
+    let hub = federation.hub().client();
+    let name = format!("ns-{uid}");
+    let identity = json!({
+        labels::UPSTREAM_CLUSTER_NAME: format!("cluster-{project}"),
+        labels::UPSTREAM_NAMESPACE: namespace,
+    });
+    let body = json!({"metadata": {"name": name, "labels": identity}});
+    create(&Api::<Namespace>::all(hub.clone()), body).await?;
+    Ok(Api::namespaced(hub, &name))
+}
+
+async fn stays(copies: &Api<WorkloadDeployment>, made: &WorkloadDeployment) -> anyhow::Result<()> {
+    let kept = copies.get(&made.name_any()).await?;
+    ensure!(kept.uid() == made.uid() && kept.metadata.deletion_timestamp.is_none());
+    Ok(())
+}
+
+pub(crate) async fn what_the_project_does_not_have_goes(
+    federation: &Federation,
+) -> anyhow::Result<()> {
+    let space = Space::create(federation, "orphans").await?;
+    space.create_workload("web", &[("us", &["DFW"], 1)]).await?;
+    space.until_settled("web", 1).await?;
+    let copies: Api<WorkloadDeployment> = space.on_hub();
+    let own = copies.get("web-us-dfw").await?;
+    // Of a project that is not served nothing is known.
+    let unknown = hub_namespace(federation, UNKNOWN, "nobody", &space.name).await?;
+    let unproved = create(&unknown, copy("web-us-dfw", "DFW")).await?;
+
+    create(&copies, copy("orphan", "DFW")).await?;
+    wait::gone(&copies, "orphan", WITHIN).await?;
+    let in_cell: Api<WorkloadDeployment> = space.in_cell(DFW);
+    wait::gone(&in_cell, "orphan", WITHIN).await?;
+
+    // The namespace was made anew since, and has a deployment of that name.
+    let former = hub_namespace(federation, FORMER, "single", &space.name).await?;
+    create(&former, copy("web-us-dfw", "DFW")).await?;
+    wait::gone(&former, "web-us-dfw", WITHIN).await?;
+    let namespaces: Api<Namespace> = Api::all(federation.hub().client());
+    wait::gone(&namespaces, &format!("ns-{FORMER}"), WITHIN).await?;
+
+    stays(&copies, &own).await?;
+    stays(&unknown, &unproved).await?;
+    space.until_settled("web", 1).await?;
+    let unknown = format!("ns-{UNKNOWN}");
+    namespaces
+        .delete(&unknown, &DeleteParams::default())
+        .await?;
+    wait::gone(&namespaces, &unknown, WITHIN).await
+}
+
+pub(crate) async fn of_a_project_that_does_not_say_so_nothing_goes(
+    federation: &Federation,
+) -> anyhow::Result<()> {
+    let fleet = Fleet::start(federation, "silent", &["silent"]).await?;
+    let tenant = fleet.tenant("silent").await?;
+    tenant.create().await?;
+    tenant.until_settled(1).await?;
+
+    // A front that does not know the project: what is watched already goes on.
+    let unknown = Refusal::new(StatusCode::NOT_FOUND, "NotFound", "page not found");
+    tenant.plane.refuse(unknown);
+    let (copies, one) = until_asked_in_vain(&fleet, &tenant, "one").await?;
+    stays(&copies, &one).await?;
+    tenant.plane.pass();
+    wait::gone(&copies, "one", WITHIN).await?;
+
+    tenant.plane.kill_apiserver().await;
+    let (_, two) = until_asked_in_vain(&fleet, &tenant, "two").await?;
+    stays(&copies, &two).await?;
+    tenant.plane.restart_apiserver().await?;
+    wait::gone(&copies, "two", 2 * WITHIN).await?;
+
+    tenant.until_settled(1).await?;
+    tenant.delete().await?;
+    fleet.stop().await;
+    Ok(())
+}
+
+/// Makes a deployment on the hub alone, and waits until the management has failed to learn about it.
+async fn until_asked_in_vain(
+    fleet: &Fleet<'_>,
+    tenant: &Tenant<'_>,
+    name: &str,
+) -> anyhow::Result<(Api<WorkloadDeployment>, WorkloadDeployment)> {
+    let copies: Api<WorkloadDeployment> = tenant.on_hub();
+    let made = create(&copies, copy(name, "DFW")).await?;
+    let key = format!("silent/default/{name}");
+    let unreachable = "compute_federation_queue_groups_in_trouble{controller=\"federator\",trouble=\"unreachable\"} 1";
+    wait::eventually("asked in vain", WITHIN, || async {
+        let log = fs::read_to_string(fleet.management.log())?;
+        let mut lines = log.lines().filter(|line| line.contains(&key));
+        let is_reported = lines.any(|line| line.contains("reconciliation failed again"));
+        let metrics = fleet.management.metrics().await?;
+        let is_counted = metrics.lines().any(|line| line == unreachable);
+        ensure!(is_reported || is_counted, "nothing is said");
+        Ok(())
+    })
+    .await?;
+    Ok((copies, made))
+}
