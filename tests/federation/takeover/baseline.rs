@@ -86,11 +86,11 @@ async fn of_city(space: &Space<'_>, web: &Workload, it: &Deployment) -> anyhow::
         "finalizers": [finalizers::FEDERATOR],
         "ownerReferences": [controlled_by(web)],
     });
-    make(&deployments, deployment(metadata, &spec)).await?;
+    make(&deployments, deployment(&metadata, &spec)).await?;
     let copies: Api<WorkloadDeployment> = space.on_hub();
     let identity = json!({labels::CITY_CODE: it.city, labels::UPSTREAM_NAMESPACE: space.name});
     let metadata = json!({"name": name, "labels": identity});
-    make(&copies, deployment(metadata, &spec)).await?;
+    make(&copies, deployment(&metadata, &spec)).await?;
     make(&policies(space), policy(it)).await?;
 
     let in_cell: Api<WorkloadDeployment> = space.in_cell(it.cell);
