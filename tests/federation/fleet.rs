@@ -19,7 +19,7 @@ use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource, ResourceExt};
 use rustix::process::Signal;
 use serde_json::json;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::fixture::{NETWORK, Space, WITHIN, create, patch, workload};
 use crate::milo;
@@ -260,6 +260,14 @@ pub(crate) async fn a_paused_leader_writes_nothing(federation: &Federation) -> a
         })
     };
     assert_eq!(writes(&other)?, 0, "two replicas write");
+    // What is under way when the leader is paused it may still learn the answer of.
+    wait::eventually("nothing is under way", WITHIN, || async {
+        let before = writes(&fleet.management)?;
+        sleep(Duration::from_secs(2)).await;
+        ensure!(writes(&fleet.management)? == before, "it writes");
+        Ok(())
+    })
+    .await?;
 
     fleet.management.signal(Signal::STOP)?;
     // While the lease lasts no one writes.
