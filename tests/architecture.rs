@@ -143,6 +143,35 @@ fn rules_of_admission_do_no_io_and_tell_no_time() {
     }
 }
 
+/// The invariants of compute.md 8. I-26 is the cell's, which does not know of locations yet.
+#[test]
+fn every_invariant_is_named_by_a_test() {
+    let folders = ["api/src", "planes/src", "controllers/src", "tests"];
+    let mut named = BTreeSet::new();
+    for (file, text) in folders.into_iter().flat_map(sources) {
+        let mut lines = text.lines().map(str::trim);
+        while let Some(line) = lines.next() {
+            let Some((names, _)) = line
+                .strip_prefix("/// I-")
+                .and_then(|it| it.split_once(": "))
+            else {
+                continue;
+            };
+            let mut below = lines.clone();
+            let subject = below.find(|line| !line.starts_with("///") && !line.starts_with("#["));
+            let is_test = subject.is_some_and(|line| line.contains("fn "));
+            assert!(is_test, "{file}: {line:?} is not above a test");
+            named.extend(names.split(", I-").map(str::to_owned));
+        }
+    }
+    let expected = (1..=29).filter(|number| *number != 26);
+    let expected: BTreeSet<_> = expected
+        .map(|it: i32| it.to_string())
+        .chain(["22a".to_owned()])
+        .collect();
+    assert_eq!(named, expected);
+}
+
 /// The Rust files below a folder of the checkout, by path.
 fn sources(folder: &str) -> Vec<(String, String)> {
     fn collect(folder: &Path, files: &mut Vec<(String, String)>) {

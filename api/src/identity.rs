@@ -217,6 +217,7 @@ mod tests {
         );
     }
 
+    /// I-13: nothing is decided on a key that is empty.
     #[test]
     fn no_identity_is_ever_empty() {
         assert_eq!(

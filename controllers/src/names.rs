@@ -109,6 +109,7 @@ mod tests {
         assert_eq!(hash(&[]).len(), 10);
     }
 
+    /// I-27: no derived name is one that is taken.
     #[test]
     fn the_first_free_name_is_taken_however_many_are_not() {
         let parts = ["uid", "us", "DFW"];

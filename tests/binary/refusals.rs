@@ -96,6 +96,7 @@ async fn a_kubeconfig_that_is_none_is_named() {
     );
 }
 
+/// I-28: a role without what it needs does not start.
 #[tokio::test]
 async fn a_role_without_its_prerequisites_says_what_is_missing() {
     let directory = TempDir::new().unwrap();

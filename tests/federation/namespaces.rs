@@ -29,6 +29,7 @@ async fn until_gone_on_hub(space: &Space<'_>) -> anyhow::Result<()> {
     wait::gone(&hub, &space.hub_name, WITHIN).await
 }
 
+/// I-9: deployments end while their Namespace does.
 pub(crate) async fn a_namespace_of_the_project_ends_on_every_plane(
     federation: &Federation,
 ) -> anyhow::Result<()> {

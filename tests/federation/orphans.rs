@@ -84,6 +84,7 @@ pub(crate) async fn what_the_project_does_not_have_goes(
     wait::gone(&namespaces, &unknown, WITHIN).await
 }
 
+/// I-12: a missing answer proves nothing.
 pub(crate) async fn of_a_project_that_does_not_say_so_nothing_goes(
     federation: &Federation,
 ) -> anyhow::Result<()> {

@@ -15,6 +15,8 @@ const NAMES: [&str; 2] = ["wd-alpha", "wd-beta"];
 
 /// Deployments of one city that are deleted and created again, some before anything of them is made, some while the other
 /// one is deleted.
+///
+/// I-17: a policy goes after everything that was made by it.
 pub(crate) async fn deployments_of_one_city_come_and_go(
     federation: &Federation,
 ) -> anyhow::Result<()> {

@@ -51,6 +51,7 @@ async fn with_deployment<'f>(
     Ok(space)
 }
 
+/// I-14, I-15: what cannot be projected is said once and stays; whose it is, its namespace says.
 pub(crate) async fn what_cannot_be_projected_says_so_once(
     federation: &Federation,
 ) -> anyhow::Result<()> {
@@ -187,6 +188,7 @@ async fn is_counted(federation: &Federation, reasons: &[&str]) -> anyhow::Result
     Ok(())
 }
 
+/// I-23: what is mirrored follows from what is there, not from what was told.
 pub(crate) async fn what_went_while_no_one_looked(federation: &Federation) -> anyhow::Result<()> {
     let space = with_deployment(federation, "unseen").await?;
     let (instances, projections) = (space.on_hub::<Instance>(), space.in_project::<Instance>());

@@ -15,6 +15,8 @@ const CONTRADICTED: &str = "HubNamespaceContradicted";
 
 /// The controllers take a 404 for the absence of an object only if it is of the first of these forms
 /// (`controllers/src/absence.rs`).
+///
+/// I-8: a finalizer stays while what is asked for proof is misconfigured.
 pub(crate) async fn what_a_404_says(federation: &Federation) -> anyhow::Result<()> {
     let compute = "/apis/compute.datumapis.com/v1alpha";
     let absent = [
@@ -107,6 +109,7 @@ pub(crate) async fn a_record_that_leads_to_anothers_namespace_is_held(
     wait::gone(&own.on_hub::<WorkloadDeployment>(), "wd", WITHIN).await
 }
 
+/// I-16: no identity is guessed or overwritten.
 pub(crate) async fn a_hub_namespace_that_is_labelled_as_anothers_is_held(
     federation: &Federation,
 ) -> anyhow::Result<()> {
@@ -217,6 +220,7 @@ pub(crate) async fn a_condition_of_someone_else_stays(
     Ok(())
 }
 
+/// I-19: an annotation that goes in the project goes on the hub.
 pub(crate) async fn referenced_data_is_told_to_the_hub_with_its_absence(
     federation: &Federation,
 ) -> anyhow::Result<()> {
@@ -246,6 +250,7 @@ pub(crate) async fn referenced_data_is_told_to_the_hub_with_its_absence(
     Ok(())
 }
 
+/// I-6: what cannot be led back to a project is an error that is seen.
 pub(crate) async fn a_hub_namespace_without_identity_is_counted(
     federation: &Federation,
 ) -> anyhow::Result<()> {

@@ -180,6 +180,7 @@ pub(crate) async fn a_copy_of_another_cell_is_left_alone(
     Ok(())
 }
 
+/// I-11: a copy is only made below an owner that exists.
 pub(crate) async fn an_instance_without_its_deployment_is_not_copied(
     federation: &Federation,
 ) -> anyhow::Result<()> {

@@ -11,6 +11,7 @@ use crate::fixture::{DFW, ORD, Space};
 /// How long nothing must be written.
 const SILENCE: Duration = Duration::from_mins(1);
 
+/// I-3: a settled federation writes nothing, also when everything is looked at anew.
 pub(crate) async fn writes_nothing(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "settled").await?;
     space

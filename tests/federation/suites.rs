@@ -42,6 +42,7 @@ pub(crate) async fn workload_deployment_federation(federation: &Federation) -> a
     Ok(())
 }
 
+/// I-18: a policy selects deployments alone; what they depend on goes with them.
 pub(crate) async fn propagation_policy_lifecycle(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "policy").await?;
     let deployments: Api<WorkloadDeployment> = space.in_project();
@@ -89,6 +90,7 @@ pub(crate) async fn propagation_policy_lifecycle(federation: &Federation) -> any
     wait::gone(&policies, "city-dfw", WITHIN).await
 }
 
+/// I-10: everything on the hub goes with its root.
 pub(crate) async fn deletion_cascade(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "cascade").await?;
     let deployments: Api<WorkloadDeployment> = space.in_project();

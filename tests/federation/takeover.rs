@@ -56,6 +56,7 @@ impl Deployment {
     }
 }
 
+/// I-7: every legacy form of a label says the same.
 pub(crate) async fn what_the_baseline_leaves_is_adopted() -> anyhow::Result<()> {
     let federation = fixture::start("takeover").await?;
     tokio::select! {

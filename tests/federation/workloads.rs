@@ -171,6 +171,7 @@ pub(crate) async fn scaled_to_zero_and_back(federation: &Federation) -> anyhow::
     Ok(())
 }
 
+/// I-22: a template is changed by replacing instances, one at a time.
 pub(crate) async fn a_new_image_replaces_instances_one_by_one(
     federation: &Federation,
 ) -> anyhow::Result<()> {

@@ -86,6 +86,7 @@ impl Turn {
 mod tests {
     use super::*;
 
+    /// I-24: caches are filled a bounded number at a time.
     #[tokio::test(start_paused = true)]
     async fn lists_that_hang_hold_others_up_for_their_turn_only() {
         let pace = Pace::default();

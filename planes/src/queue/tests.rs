@@ -170,6 +170,7 @@ async fn failures_back_off_by_key_and_an_event_cuts_the_wait_short() {
     );
 }
 
+/// I-21: pending work has a timer.
 #[tokio::test(start_paused = true)]
 async fn pending_work_has_a_timer_and_settled_work_is_looked_at_again() {
     let bench = bench(1, |key, _| async move {

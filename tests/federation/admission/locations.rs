@@ -26,6 +26,8 @@ pub(crate) async fn cities_are_those_of_the_project(platform: &Platform) -> anyh
 }
 
 /// With a project of its own, whose locations come and go.
+///
+/// I-4: every replica discovers projects and fills its caches, and admits.
 pub(crate) async fn locations_are_followed_on_every_replica(
     platform: &Platform,
 ) -> anyhow::Result<()> {

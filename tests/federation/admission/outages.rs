@@ -159,6 +159,8 @@ pub(crate) async fn a_project_that_cannot_be_reached_denies_nothing_falsely(
 }
 
 /// With a replica and a project of its own.
+///
+/// I-5: a replica is not ready before it can answer admission.
 pub(crate) async fn a_replica_that_starts_is_not_ready_before_it_knows(
     platform: &Platform,
 ) -> anyhow::Result<()> {

@@ -52,6 +52,7 @@ fn bench(noting: &Noting, mood: Mood) -> Bench {
     start_with(discovery, planes, Metrics::default(), Some(attendant))
 }
 
+/// I-25: all that goes on for a project ends with it.
 #[tokio::test(start_paused = true)]
 async fn a_project_is_attended_while_it_is_engaged() {
     let noting = Noting::default();

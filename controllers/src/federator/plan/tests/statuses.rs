@@ -193,3 +193,19 @@ fn a_city_code_that_is_no_label_stops_before_the_hub_and_says_so() {
     deployment.status = Some(status);
     assert_eq!(plan_for(&deployment, &NOTHING), Plan::default());
 }
+
+/// I-22a: a status has all counters that the CRD requires, also where they are zero.
+#[test]
+fn a_status_names_every_counter() {
+    let deployment = deployment("default", "web-us-ny", "New York", 2);
+    let status = plan_for(&deployment, &NOTHING).status.unwrap();
+    let patch = merge_patch(None, &status);
+    for counter in [
+        "replicas",
+        "currentReplicas",
+        "desiredReplicas",
+        "readyReplicas",
+    ] {
+        assert_eq!(patch[counter], 0, "{counter} in {patch}");
+    }
+}
