@@ -9,6 +9,7 @@ mod interpreter;
 mod leadership;
 mod logging;
 mod metrics_server;
+mod process_metrics;
 mod serving;
 mod signals;
 mod webhook_server;

@@ -17,12 +17,15 @@ use k8s_openapi::api::authorization::v1::{
 use kube::api::PostParams;
 use kube::{Api, Client};
 use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::{encode, encode_registry};
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tracing::warn;
+
+use crate::process_metrics;
 
 const OPENMETRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
@@ -32,7 +35,10 @@ const OPENMETRICS: HeaderValue =
 pub(crate) fn router(registry: Registry, reviewer: Option<Client>) -> Router {
     let metrics = get(async |State(registry): State<Arc<Registry>>| {
         let mut text = String::new();
-        match prometheus_client::encoding::text::encode(&mut text, &registry) {
+        let process = process_metrics::registry();
+        let encoded =
+            encode_registry(&mut text, &process).and_then(|()| encode(&mut text, &registry));
+        match encoded {
             Ok(()) => ([(header::CONTENT_TYPE, OPENMETRICS)], text).into_response(),
             Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
         }

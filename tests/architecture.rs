@@ -151,7 +151,7 @@ fn every_invariant_is_named_by_a_test() {
     for (file, text) in folders.into_iter().flat_map(sources) {
         let mut lines = text.lines().map(str::trim);
         while let Some(line) = lines.next() {
-            let Some((names, _)) = line
+            let Some((numbers, _)) = line
                 .strip_prefix("/// I-")
                 .and_then(|it| it.split_once(": "))
             else {
@@ -161,7 +161,7 @@ fn every_invariant_is_named_by_a_test() {
             let subject = below.find(|line| !line.starts_with("///") && !line.starts_with("#["));
             let is_test = subject.is_some_and(|line| line.contains("fn "));
             assert!(is_test, "{file}: {line:?} is not above a test");
-            named.extend(names.split(", I-").map(str::to_owned));
+            named.extend(numbers.split(", I-").map(str::to_owned));
         }
     }
     let expected = (1..=29).filter(|number| *number != 26);

@@ -27,7 +27,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use ::http::StatusCode;
 use axum::Router;
 use axum::routing::post;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::serve;
 use kinds::KindId;
@@ -151,11 +151,24 @@ impl Planes {
                 .unwrap_or_else(PoisonError::into_inner);
             projects.insert(name.clone(), Arc::new(plane));
             drop(projects);
-            let ready = json!({
-                "type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": plane::now(),
-            });
-            let project = json!({"status": {"conditions": [ready]}});
+            let project = json!({"status": is_ready(true)});
             self.root.seed(KindId::named("Project"), "", &name, project);
+        }
+    }
+
+    /// Lets all projects say that they are ready, or none.
+    fn set_ready(&self, ready: bool) {
+        let kind = KindId::named("Project");
+        for key in self.root.keys(kind) {
+            let mut state = self.root.state();
+            let Some(stored) = state.get(kind, &key) else {
+                continue;
+            };
+            let (mut project, applied) = (stored.value(), stored.applied.clone());
+            if let Some(fields) = project.as_object_mut() {
+                fields.insert("status".into(), is_ready(ready));
+            }
+            state.update(kind, &key, project, applied);
         }
     }
 
@@ -171,4 +184,12 @@ impl Planes {
             karmada::place(plane, &stored.key, &stored.value());
         }
     }
+}
+
+/// The status of a Project.
+fn is_ready(ready: bool) -> Value {
+    let status = if ready { "True" } else { "False" };
+    json!({"conditions": [{
+        "type": "Ready", "status": status, "reason": "Asked", "message": "", "lastTransitionTime": plane::now(),
+    }]})
 }

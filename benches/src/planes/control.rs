@@ -34,6 +34,12 @@ struct Projects {
     count: usize,
 }
 
+/// Let all projects be ready, or none.
+#[derive(Deserialize)]
+struct Ready {
+    ready: bool,
+}
+
 /// Create so many WorkloadDeployments of no Workload, spread over the projects.
 #[derive(Deserialize)]
 struct Deployments {
@@ -74,6 +80,10 @@ pub(super) async fn answer(
         "state" => Ok(planes.summary()),
         "projects" => read(&body).map(|Projects { count }| {
             planes.add_projects(count);
+            planes.summary()
+        }),
+        "ready" => read(&body).map(|Ready { ready }| {
+            planes.set_ready(ready);
             planes.summary()
         }),
         "deployments" => match read(&body) {

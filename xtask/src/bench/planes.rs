@@ -1,5 +1,6 @@
 //! `cargo xtask bench planes`: thousands of projects, a hundred thousand WorkloadDeployments.
 
+mod at_rest;
 mod subjects;
 
 use std::path::Path;
@@ -63,7 +64,7 @@ struct Latencies {
 /// Builds what is needed, and measures.
 pub(crate) async fn run(sizes: &Sizes, directory: &Path) -> anyhow::Result<Vec<Row>> {
     let built = prepare(directory)?;
-    let mut rows = at_rest(sizes, &built).await?;
+    let mut rows = at_rest::run(sizes, &built).await?;
     let planes = Planes::start(&built, sizes.projects).await?;
     rows.extend(restart(sizes, &built, &planes).await?);
     planes.stop().await;
@@ -81,86 +82,6 @@ fn prepare(directory: &Path) -> anyhow::Result<Built> {
         directory: directory.to_owned(),
         certificates: super::write_certificates(directory)?,
     })
-}
-
-/// Memory and processor time with projects in which nothing happens.
-async fn at_rest(sizes: &Sizes, built: &Built) -> anyhow::Result<Vec<Row>> {
-    let most = sizes.projects;
-    let mut counts = vec![10, 100, most, 3 * most];
-    counts.sort_unstable();
-    counts.dedup();
-    let planes = Planes::start(built, 1).await?;
-    let mut rows = Vec::new();
-    let mut least = None;
-    for count in counts {
-        let asked = json!({"count": count});
-        planes.ask::<serde_json::Value>("projects", asked).await?;
-        let watches = planes.state().await?.watches + KINDS * u64::try_from(count)?;
-        let begin = Instant::now();
-        let ours = Watcher::ours(built, &planes).await?;
-        until("watches", async || {
-            Ok(planes.state().await?.watches >= watches
-                && ours
-                    .metric("compute_federation_projects_engaged", "")
-                    .await?
-                    >= number(count))
-        })
-        .await?;
-        let engaged = begin.elapsed().as_secs_f64();
-        sleep(QUIET).await;
-        let what = format!("{count} projects at rest");
-        let known = rows.len();
-        rows.push(Row::new(format!("{what}: engaged after"), engaged, "s"));
-        let is_measured = count == most;
-        let (cpu, seconds) = (ours.cpu()?, sizes.seconds);
-        if count >= most {
-            sleep(Duration::from_secs_f64(seconds)).await;
-        }
-        let cpu = (ours.cpu()? - cpu) / seconds * 100.0;
-        let (resident, highest) = ours.memory()?;
-        ours.stop().await;
-        let row = Row::new(format!("{what}: memory"), resident, "MiB");
-        rows.push(target_if(row, is_measured, Target::AtMost(256.0)));
-        rows.push(Row::new(format!("{what}: most memory"), highest, "MiB"));
-        let (first, first_resident) = *least.get_or_insert((count, resident));
-        if count > first {
-            let each = (resident - first_resident) / number(count - first);
-            let row = Row::new(format!("{what}: memory for each"), each, "MiB");
-            rows.push(target_if(row, is_measured, Target::AtMost(0.25)));
-        }
-        if count >= most {
-            let row = Row::new(format!("{what}: processor"), cpu, "% of a core");
-            rows.push(target_if(row, is_measured, Target::AtMost(1.0)));
-        }
-        progress(rows.get(known..).unwrap_or_default());
-        if is_measured {
-            rows.extend(go_at_rest(sizes, built, &planes).await?);
-        }
-    }
-    planes.stop().await;
-    Ok(rows)
-}
-
-/// The same with informers written in Go.
-async fn go_at_rest(sizes: &Sizes, built: &Built, planes: &Planes) -> anyhow::Result<Vec<Row>> {
-    let count = sizes.projects;
-    let go = Watcher::go(built, planes).await?;
-    go.until_logged("synced", WITHIN).await?;
-    sleep(QUIET).await;
-    let cpu = go.cpu()?;
-    sleep(Duration::from_secs_f64(sizes.seconds)).await;
-    let cpu = (go.cpu()? - cpu) / sizes.seconds * 100.0;
-    let (resident, _) = go.memory()?;
-    go.stop().await;
-    let what = format!("{count} projects at rest, Go informers");
-    let each = resident / number(count);
-    let rows = vec![
-        Row::new(format!("{what}: memory"), resident, "MiB"),
-        Row::new(format!("{what}: memory for each"), each, "MiB"),
-        Row::new(format!("{what}: processor"), cpu, "% of a core"),
-    ];
-    progress(&rows);
-    Ok(rows)
 }
 
 /// With everything on the hub: a restart, statuses that change, and a storm in one project.
