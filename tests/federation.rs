@@ -63,6 +63,8 @@ mod proofs;
 mod repair;
 #[path = "federation/restart.rs"]
 mod restart;
+#[path = "federation/restore.rs"]
+mod restore;
 #[path = "federation/settled.rs"]
 mod settled;
 #[path = "federation/simulated.rs"]
@@ -312,6 +314,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Alone faults::watches_that_end;
         Alone faults::short_cuts;
         Apart takeover::what_the_baseline_leaves_is_adopted;
+        Apart restore::the_hub_follows_the_project_again;
         Apart lifetime::nothing_outlives_a_killed_process;
         Apart lifetime::nothing_outlives_an_interrupted_process;
         Apart lifetime::nothing_outlives_a_panic;

@@ -49,9 +49,10 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
 
     let mut deployments = Follower::<WorkloadDeployment>::new("cell", &metrics);
     let mut instances = Follower::<Instance>::new("cell", &metrics);
-    instances.on_change(each_version(move |metadata| {
-        instance_queue.add(ObjectKey::of(metadata));
-    }));
+    instances.on_change({
+        let queue = instance_queue.clone();
+        each_version(move |metadata| queue.add(ObjectKey::of(metadata)))
+    });
     instances.on_change({
         let queue = deployment_queue.clone();
         each_version(move |metadata| {
@@ -86,6 +87,7 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         cell: Arc::clone(&cell),
         writer: Writer::new(DeploymentController::NAME, &metrics),
         clock,
+        instances: instance_queue,
     };
     wiring.run(deployment_workers, &ready, deployment_controller);
     let instance_controller = InstanceController {

@@ -7,22 +7,24 @@ use std::sync::Arc;
 use api::instance::InstanceController;
 use api::{Instance, InstanceSpec, WorkloadDeployment, finalizers, labels};
 use kube::ResourceExt;
-use planes::Outcome;
+use planes::{Outcome, Queue};
 use serde_json::{Value, json};
 
 use crate::error::FirstError;
 use crate::keys::ObjectKey;
-use crate::objects::{Keys, controller_reference, describe};
+use crate::objects::{Keys, controller_reference, describe, is_terminating};
 use crate::watched::Cell;
 use crate::wiring::Controller;
 use crate::write::{Collection, Writer};
 use crate::{Clock, ReconcileError};
-use plan::{Observed, Step, linking_labels, ordinal, plan, template_hash};
+use plan::{Observed, Step, instance_name, linking_labels, ordinal, plan, template_hash};
 
 pub(crate) struct DeploymentController {
     pub(crate) cell: Arc<Cell>,
     pub(crate) writer: Writer,
     pub(crate) clock: Clock,
+    /// Where Instances are looked at.
+    pub(crate) instances: Queue<ObjectKey>,
 }
 
 impl Controller for DeploymentController {
@@ -94,6 +96,11 @@ impl DeploymentController {
             );
         }
         errors.result()?;
+        if plan.steps.is_empty() && !is_terminating(deployment) {
+            // The hub may have a copy of one that was there before.
+            let name = instance_name(deployment, deployment.spec.desired_replicas());
+            self.instances.add(ObjectKey { namespace, name });
+        }
         if plan.remove_finalizer {
             let uid = deployment.uid().unwrap_or_default();
             if instances
@@ -142,7 +149,7 @@ fn body(deployment: &WorkloadDeployment, ordinal: i32) -> Value {
         "apiVersion": api::API_VERSION,
         "kind": "Instance",
         "metadata": {
-            "name": plan::instance_name(deployment, ordinal),
+            "name": instance_name(deployment, ordinal),
             "namespace": deployment.namespace(),
             "labels": labels,
             "annotations": metadata.annotations,

@@ -3,6 +3,7 @@
 //! The hub is read, not watched: a cell has no business in what other cells have there (compute.md 6.4), and what is
 //! copied changes in the cell.
 
+mod left;
 mod plan;
 
 use std::sync::Arc;
@@ -36,6 +37,7 @@ impl Controller for InstanceController {
 
     async fn reconcile(&self, key: ObjectKey) -> Result<Outcome, ReconcileError> {
         let Some(instance) = self.cell.instances.get(&key.namespace, &key.name)? else {
+            self.delete_left(&key).await?;
             return Ok(Outcome::Gone);
         };
         let hub = self.observe_hub(&instance).await;

@@ -58,6 +58,7 @@ pub(crate) fn config(label: &str) -> anyhow::Result<Config> {
         cells: vec![CellConfig::new(DFW, "DFW"), CellConfig::new(ORD, "ORD")],
         managers: true,
         default_thresholds: false,
+        hub_etcd: false,
     })
 }
 

@@ -1,5 +1,7 @@
 //! An Instance's readiness in its cell, and its copy on the hub (compute.md 2.6).
 
+pub(super) mod left;
+
 use std::time::Duration;
 
 use api::condition::{self, Condition, ConditionStatus};

@@ -5,6 +5,7 @@ mod config;
 mod kept;
 pub(crate) mod parts;
 mod proxies;
+mod restore;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,8 +32,8 @@ pub(crate) use kept::KEPT_STATE;
 use kept::Kept;
 pub use kept::stop_kept;
 use parts::{
-    manager_ports, our_crds, register_interpreter, start_cell, start_etcd, start_project,
-    start_provider,
+    ETCD, manager_ports, our_crds, register_interpreter, start_cell, start_etcd, start_hub_etcd,
+    start_project, start_provider,
 };
 pub use proxies::Proxies;
 
@@ -116,19 +117,20 @@ impl Federation {
     ) -> anyhow::Result<Self> {
         let mut ports = Ports::take()?;
         let etcd_port = ports.next()?;
-        let etcd = start_etcd(setup, etcd_port, ports.next()?).await?;
+        let etcd = start_etcd(setup, ETCD, etcd_port, ports.next()?).await?;
         let plane_ports = |ports: &mut Ports| {
             anyhow::Ok(PlanePorts {
                 apiserver: ports.next()?,
                 etcd: etcd_port,
             })
         };
-        let (project_ports, hub_ports) = (plane_ports(&mut ports)?, plane_ports(&mut ports)?);
+        let (project_ports, mut hub_ports) = (plane_ports(&mut ports)?, plane_ports(&mut ports)?);
+        let hub_etcd = start_hub_etcd(setup, config, &mut ports, &mut hub_ports).await?;
         let karmada_ports = KarmadaPorts {
             aggregated_apiserver: ports.next()?,
             webhook: ports.next()?,
             webhook_health: ports.next()?,
-            etcd: etcd_port,
+            etcd: hub_ports.etcd,
         };
         let management_ports = manager_ports(&mut ports)?;
         let mut cell_ports = Vec::new();
@@ -153,7 +155,7 @@ impl Federation {
         let (project, (hub, mut others), cells) = etcd
             .while_running(async { tokio::try_join!(project, hub, cells) })
             .await?;
-        others.push(etcd);
+        others.extend([Some(etcd), hub_etcd].into_iter().flatten());
 
         let management = async {
             if !config.managers {

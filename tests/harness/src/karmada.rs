@@ -19,13 +19,22 @@ use tokio::time::sleep;
 use crate::federation::{CellConfig, Setup};
 use crate::objects::apply;
 use crate::plane::{POLL, Plane, flag};
-use crate::process::{Process, Program};
+use crate::process::{Again, Process, Program};
 use crate::wait;
 
 /// Time for a part of Karmada to be ready.
 const READY: Duration = Duration::from_secs(30);
 /// What a cell's API server knows Karmada by.
 pub(crate) const CELL_TOKEN: &str = "karmada-of-the-harness";
+/// How the names of all its processes begin, and those of two.
+pub(crate) const PREFIX: &str = "karmada-";
+pub(crate) const CONTROLLERS: &str = "karmada-controller-manager";
+pub(crate) const SCHEDULER: &str = "karmada-scheduler";
+/// Its controllers that write to the hub alone, and those that write to cells: `workStatus` puts right what differs there.
+const OF_HUB: &str = "cluster,clusterStatus,binding,bindingStatus,namespace";
+const OF_CELLS: &str = "execution,workStatus";
+/// What the aggregated API server is registered as.
+const AGGREGATED: &str = "v1alpha1.cluster.karmada.io";
 /// The label by which policies select cells.
 const CITY_CODE: &str = api::labels::CITY_CODE;
 
@@ -120,11 +129,10 @@ async fn register_aggregated(setup: &Setup<'_>, client: &Client, port: u16) -> a
         }),
     )
     .await?;
-    let name = "v1alpha1.cluster.karmada.io";
     let service = json!({
         "apiVersion": "apiregistration.k8s.io/v1",
         "kind": "APIService",
-        "metadata": {"name": name},
+        "metadata": {"name": AGGREGATED},
         "spec": {
             "group": "cluster.karmada.io",
             "version": "v1alpha1",
@@ -137,6 +145,11 @@ async fn register_aggregated(setup: &Setup<'_>, client: &Client, port: u16) -> a
     // The aggregator asks an API server that does not answer only every 30 s again.
     listening(port).await;
     apply(client, &service).await?;
+    serving(client).await
+}
+
+/// Waits until the hub serves what the aggregated API server has.
+pub(crate) async fn serving(client: &Client) -> anyhow::Result<()> {
     let api: Api<APIService> = Api::all(client.clone());
     let is_available = |service: &APIService| {
         let conditions = service
@@ -148,7 +161,7 @@ async fn register_aggregated(setup: &Setup<'_>, client: &Client, port: u16) -> a
                 .any(|one| one.type_ == "Available" && one.status == "True")
         })
     };
-    wait::until(&api, name, "available", READY, is_available)
+    wait::until(&api, AGGREGATED, "available", READY, is_available)
         .await
         .map(drop)
 }
@@ -201,8 +214,7 @@ pub(crate) async fn start_controllers(
     };
     let mut args = common();
     args.extend([
-        "--controllers=cluster,clusterStatus,binding,bindingStatus,execution,workStatus,namespace"
-            .into(),
+        format!("--controllers={OF_HUB},{OF_CELLS}").into(),
         "--cluster-status-update-frequency=10s".into(),
         // What a cell that was away has missed is tried again sooner than by default.
         "--rate-limiter-max-delay=5s".into(),
@@ -228,11 +240,14 @@ pub(crate) async fn start_controllers(
         })
         .await
     };
-    let (controllers, scheduler) = tokio::try_join!(
-        start("karmada-controller-manager", args),
-        start("karmada-scheduler", common())
-    )?;
+    let (controllers, scheduler) =
+        tokio::try_join!(start(CONTROLLERS, args), start(SCHEDULER, common()))?;
     Ok(vec![controllers, scheduler])
+}
+
+/// The controllers, but for those that write to cells.
+pub(crate) fn held(controllers: &Again) -> Again {
+    controllers.with_flag("controllers", OF_HUB)
 }
 
 /// Makes a cell a member of Karmada.

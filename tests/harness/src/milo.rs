@@ -28,7 +28,7 @@ use planes::connect;
 use tokio::time::Instant;
 
 use crate::admission;
-use crate::federation::parts::{manager_ports, start_etcd};
+use crate::federation::parts::{ETCD, manager_ports, start_etcd};
 use crate::manager::{Manager, Role};
 use crate::plane::{Plane, USER_AGENT};
 use crate::ports::Ports;
@@ -79,7 +79,7 @@ impl Milo {
         let webhook_certificate = WebhookCertificate::create(place.webhook_certificates())?;
         let mut ports = Ports::take()?;
         let (etcd_port, peer_port) = (ports.next()?, ports.next()?);
-        let etcd = start_etcd(&place.setup(), etcd_port, peer_port).await?;
+        let etcd = start_etcd(&place.setup(), ETCD, etcd_port, peer_port).await?;
         let authorizer = Arc::new(Authorizer::default());
         let handler = Arc::clone(&authorizer);
         let handle = move |request| Arc::clone(&handler).handle(request).map(Some);

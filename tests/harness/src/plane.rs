@@ -14,7 +14,7 @@ use tokio::time::sleep;
 
 use crate::federation::Setup;
 use crate::objects::apply_crds;
-use crate::process::{Life, Process, Program};
+use crate::process::{Again, Life, Process, Program};
 
 /// How the harness names itself to API servers.
 pub(crate) const USER_AGENT: &str = "compute-federation-harness";
@@ -182,6 +182,25 @@ impl Plane {
         if let Some(process) = self.apiserver.process.take() {
             process.kill().await;
         }
+    }
+
+    /// Ends the controller manager as a crash would, and says how to start it again.
+    pub(crate) async fn kill_controller_manager(&mut self) -> Option<Again> {
+        let process = self.controller_manager.take()?;
+        let again = process.again();
+        process.kill().await;
+        Some(again)
+    }
+
+    /// Starts the controller manager again.
+    pub(crate) async fn start_controller_manager(
+        &mut self,
+        again: Option<Again>,
+    ) -> anyhow::Result<()> {
+        if let Some(again) = again {
+            self.controller_manager = Some(again.start().await?);
+        }
+        Ok(())
     }
 
     /// Lets the API server hang: it takes connections, and does not answer.

@@ -36,8 +36,49 @@ pub struct Program<'a> {
     pub remove: Option<&'a Path>,
 }
 
+/// How a process was started, so that the same program can be started again.
+#[derive(Clone)]
+pub(crate) struct Again {
+    name: String,
+    path: PathBuf,
+    args: Vec<OsString>,
+    logs: PathBuf,
+    remove: Option<PathBuf>,
+}
+
+impl Again {
+    /// The name of the process.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The same program with another value of a flag that it has.
+    pub(crate) fn with_flag(&self, name: &str, value: &str) -> Self {
+        let prefix = format!("--{name}=");
+        let mut again = self.clone();
+        again
+            .args
+            .retain(|arg| !arg.to_string_lossy().starts_with(&prefix));
+        again.args.push(format!("{prefix}{value}").into());
+        again
+    }
+
+    /// Starts the program.
+    pub(crate) async fn start(&self) -> anyhow::Result<Process> {
+        Process::start(Program {
+            name: &self.name,
+            path: self.path.clone(),
+            args: self.args.clone(),
+            logs: &self.logs,
+            remove: self.remove.as_deref(),
+        })
+        .await
+    }
+}
+
 /// A running process.
 pub struct Process {
+    program: Again,
     pid: i32,
     tether_pid: u32,
     stdin: Option<ChildStdin>,
@@ -86,12 +127,19 @@ impl Process {
             remove,
         } = program;
         let log = logs.join(format!("{name}.log"));
+        let program = Again {
+            name: name.to_owned(),
+            path,
+            args,
+            logs: logs.to_owned(),
+            remove: remove.map(Path::to_owned),
+        };
         let mut tether = Command::new(std::env::current_exe()?)
             .arg(tether::HOLD)
             .arg(&log)
             .arg(remove.map(Path::as_os_str).unwrap_or_default())
-            .arg(path)
-            .args(args)
+            .arg(&program.path)
+            .args(&program.args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .process_group(0)
@@ -106,6 +154,7 @@ impl Process {
             bail!("{name}: not started")
         };
         Ok(Self {
+            program,
             pid,
             tether_pid: tether.id().unwrap_or_default(),
             stdin: tether.stdin.take(),
@@ -135,6 +184,11 @@ impl Process {
     /// Where the process writes.
     pub fn log(&self) -> &Path {
         &self.life.log
+    }
+
+    /// How to start it again, once it has ended.
+    pub(crate) fn again(&self) -> Again {
+        self.program.clone()
     }
 
     pub(crate) fn life(&self) -> &Life {

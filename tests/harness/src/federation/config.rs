@@ -22,6 +22,8 @@ pub struct Config {
     /// Whether Karmada takes as long as it does by default until it counts a cell as lost or as returned, which is more than
     /// half a minute; if not, it is sooner.
     pub default_thresholds: bool,
+    /// Whether the hub has an etcd of its own, which can be brought back to an older state.
+    pub hub_etcd: bool,
 }
 
 /// A cell to start.

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::parts::{ETCD, HUB_ETCD};
 use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
@@ -44,7 +45,9 @@ pub fn stop_kept(target: &Path) -> anyhow::Result<Vec<PathBuf>> {
         }
         fs::remove_file(&state)?;
         // etcd's data goes with its tether, unless that is killed.
-        let _ = fs::remove_dir_all(directory.join("etcd"));
+        for etcd in [ETCD, HUB_ETCD] {
+            let _ = fs::remove_dir_all(directory.join(etcd));
+        }
         stopped.push(directory);
     }
     Ok(stopped)

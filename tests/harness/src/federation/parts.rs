@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::{CellConfig, Setup};
+use super::{CellConfig, Config, Setup};
 use crate::manager::{ManagerPorts, deploy};
 use crate::objects::apply;
 use crate::plane::{Plane, PlanePorts, flag};
@@ -22,15 +22,20 @@ pub(crate) fn manager_ports(ports: &mut Ports) -> anyhow::Result<ManagerPorts> {
     })
 }
 
+/// Names of etcds, and of the directories with their data: the one that all planes share, and the hub's own.
+pub(crate) const ETCD: &str = "etcd";
+pub(crate) const HUB_ETCD: &str = "hub-etcd";
+
 pub(crate) async fn start_etcd(
     setup: &Setup<'_>,
+    name: &str,
     port: u16,
     peer_port: u16,
 ) -> anyhow::Result<Process> {
-    let data = setup.directory.join("etcd");
+    let data = setup.directory.join(name);
     let url = format!("http://127.0.0.1:{port}");
     Process::start(Program {
-        name: "etcd",
+        name,
         path: setup.peers.program("etcd"),
         args: vec![
             flag("data-dir", &data),
@@ -45,6 +50,21 @@ pub(crate) async fn start_etcd(
         remove: Some(&data),
     })
     .await
+}
+
+/// The hub's own etcd, if it has one; its ports are those of the hub then.
+pub(super) async fn start_hub_etcd(
+    setup: &Setup<'_>,
+    config: &Config,
+    ports: &mut Ports,
+    hub: &mut PlanePorts,
+) -> anyhow::Result<Option<Process>> {
+    if !config.hub_etcd {
+        return Ok(None);
+    }
+    hub.etcd = ports.next()?;
+    let etcd = start_etcd(setup, HUB_ETCD, hub.etcd, ports.next()?);
+    etcd.await.map(Some)
 }
 
 /// The files with our CRDs, as they are deployed.

@@ -1,0 +1,47 @@
+//! Copies on the hub whose Instances are gone: a hub that was restored to an older state has them again.
+
+use api::{CellName, Instance, labels};
+
+use crate::objects::{is_terminating, label};
+
+/// Whether a copy is this cell's to delete, once its Instance is proved to be gone.
+pub(crate) fn is_of(cell: &CellName, copy: &Instance) -> bool {
+    !is_terminating(copy) && label(copy, labels::SOURCE_CLUSTER) == Some(cell.as_str())
+}
+
+/// The name of the Instance of the next ordinal.
+pub(crate) fn next(name: &str) -> Option<String> {
+    let (deployment, ordinal) = name.rsplit_once('-')?;
+    let ordinal: u32 = ordinal.parse().ok()?;
+    Some(format!("{deployment}-{}", ordinal.checked_add(1)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{instance, terminating};
+
+    #[test]
+    fn only_a_live_copy_of_this_cell_is_its_to_delete() {
+        let cell = CellName::new("dfw1").unwrap();
+        let copy = |of: Option<&str>| {
+            let mut copy = instance("ns-1", "web-0");
+            let label = of.map(|of| (labels::SOURCE_CLUSTER.to_owned(), of.to_owned()));
+            copy.metadata.labels = Some(label.into_iter().collect());
+            copy
+        };
+        assert!(is_of(&cell, &copy(Some("dfw1"))));
+        for other in [copy(Some("ord1")), copy(Some("")), copy(None)] {
+            assert!(!is_of(&cell, &other));
+        }
+        assert!(!is_of(&cell, &terminating(copy(Some("dfw1")))));
+    }
+
+    #[test]
+    fn ordinals_follow_each_other() {
+        assert_eq!(next("web-us-dfw-9").as_deref(), Some("web-us-dfw-10"));
+        for name in ["web", "web-us", "web-", "web-4294967295"] {
+            assert_eq!(next(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! The hub's etcd is restored to an older state.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, ensure};
+use api::{Instance, Workload, WorkloadDeployment, WorkloadDeploymentSpec};
+use harness::{Config, Federation, wait};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{DeleteParams, ListParams};
+use kube::{Api, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::fixture::{self, DFW, ORD, Space, WITHIN, dynamic, patch, policies, workload};
+use crate::restart::state;
+
+/// The Workloads at the time of the snapshot, each in one city, and their Instances.
+const THEN: [(&str, i32); 5] = [
+    ("calm", 1),
+    ("gone", 1),
+    ("grown", 1),
+    ("moved", 1),
+    ("shrunk", 3),
+];
+/// What has become of them, and where they are.
+const NOW: [(&str, &str, i32); 5] = [
+    ("calm", "DFW", 1),
+    ("grown", "DFW", 2),
+    ("moved", "ORD", 1),
+    ("new", "DFW", 1),
+    ("shrunk", "DFW", 1),
+];
+
+/// A namespace of the project, and its name on the hub.
+struct Names(String, String);
+
+impl Names {
+    fn of(space: &Space<'_>) -> Self {
+        Self(space.name.clone(), space.hub_name.clone())
+    }
+
+    fn space<'f>(&self, federation: &'f Federation) -> Space<'f> {
+        let Self(name, hub_name) = self;
+        Space {
+            federation,
+            name: name.clone(),
+            hub_name: hub_name.clone(),
+        }
+    }
+}
+
+pub(crate) async fn the_hub_follows_the_project_again() -> anyhow::Result<()> {
+    let config = Config {
+        hub_etcd: true,
+        ..fixture::config("restore")?
+    };
+    let mut federation = fixture::start_from(&config).await?;
+    let restored = restore(&mut federation).await;
+    restored.with_context(|| format!("in {}", federation.directory().display()))?;
+    federation.stop().await;
+    Ok(())
+}
+
+async fn restore(federation: &mut Federation) -> anyhow::Result<()> {
+    let (lasting, former) = prepare(federation).await?;
+    let snapshot = federation.snapshot_hub()?;
+    go_on(&lasting.space(federation), &former.space(federation)).await?;
+    let before = Seen::of(&lasting.space(federation)).await?;
+
+    // As an operator would: Karmada carries nothing to the cells before the hub has what the project has.
+    let karmada = federation.restore_hub(snapshot).await?;
+    let space = lasting.space(federation);
+    wait::eventually("the hub has what the project has", WITHIN, || async {
+        let wanted = specs(space.in_project()).await?;
+        let found = specs(space.on_hub()).await?;
+        ensure!(found == wanted, "{:?}", found.keys());
+        Ok(())
+    })
+    .await?;
+    let held = federation.start_karmada_held(karmada).await?;
+    until_planned(&lasting.space(federation)).await?;
+    federation.release_karmada(held).await?;
+    // The cells look at all their copies on the hub when they start; they would so within ten minutes.
+    for cell in [DFW, ORD] {
+        let mut manager = federation.cell_manager(cell)?.lock().await;
+        manager.terminate().await;
+        manager.restart().await?;
+    }
+
+    let space = lasting.space(federation);
+    wait::eventually("everything is as before", 2 * WITHIN, || async {
+        let after = Seen::of(&space).await?;
+        before.is_again(&after)
+    })
+    .await?;
+    let after = Seen::of(&space).await?;
+    assert_eq!(after.lasting, before.lasting, "something was made anew");
+    assert_ne!(after.made_anew, before.made_anew, "nothing was restored");
+    until_gone(&former.space(federation)).await?;
+    // And it goes on: what is new passes the restored hub.
+    space
+        .create_workload("next", &[("us", &["DFW"], 1)])
+        .await?;
+    space.until_settled("next", 1).await?;
+    Ok(())
+}
+
+/// What the snapshot has.
+async fn prepare(federation: &Federation) -> anyhow::Result<(Names, Names)> {
+    let space = Space::create(federation, "restored").await?;
+    let former = Space::create(federation, "former").await?;
+    for (name, replicas) in THEN {
+        space
+            .create_workload(name, &[("us", &["DFW"], replicas)])
+            .await?;
+    }
+    former
+        .create_workload("web", &[("us", &["DFW"], 1)])
+        .await?;
+    for (name, replicas) in THEN {
+        space.until_settled(name, replicas).await?;
+    }
+    former.until_settled("web", 1).await?;
+    Ok((Names::of(&space), Names::of(&former)))
+}
+
+/// What the snapshot does not know.
+async fn go_on(space: &Space<'_>, former: &Space<'_>) -> anyhow::Result<()> {
+    for (name, city, replicas) in NOW {
+        if THEN.iter().all(|(then, _)| *then != name) {
+            let placement: (&str, &[&str], i32) = ("us", &[city], replicas);
+            space.create_workload(name, &[placement]).await?;
+            continue;
+        }
+        let wanted = workload(name, &[("us", &[city], replicas)]);
+        let change = json!({"spec": {"placements": wanted["spec"]["placements"]}});
+        patch::<Workload>(&space.in_project(), name, change).await?;
+    }
+    space.delete_workload("gone").await?;
+    let namespaces: Api<Namespace> = Api::all(space.federation.project().client());
+    namespaces
+        .delete(&former.name, &DeleteParams::default())
+        .await?;
+    wait::gone(&namespaces, &former.name, 2 * WITHIN).await?;
+    until_gone(former).await?;
+    for (name, _, replicas) in NOW {
+        space.until_settled(name, replicas).await?;
+    }
+    let all = [
+        "calm-us-dfw-0",
+        "grown-us-dfw-0",
+        "grown-us-dfw-1",
+        "moved-us-ord-0",
+        "new-us-dfw-0",
+        "shrunk-us-dfw-0",
+    ];
+    for plane in [space.in_project::<Instance>(), space.on_hub()] {
+        space.until_instances(plane, &all).await?;
+    }
+    Ok(())
+}
+
+/// Waits until Karmada would write to the cells what the hub has, with as many replicas.
+async fn until_planned(space: &Space<'_>) -> anyhow::Result<()> {
+    let hub = space.federation.hub().client();
+    wait::eventually("the Works are those of the hub", 2 * WITHIN, || async {
+        for (name, city, replicas) in NOW {
+            let (name, city) = (
+                format!("{name}-us-{}", city.to_lowercase()),
+                city.to_lowercase(),
+            );
+            let copy = space.on_hub::<WorkloadDeployment>().get(&name).await?;
+            let namespace = format!("karmada-es-{city}1");
+            let works = dynamic(
+                hub.clone(),
+                &namespace,
+                "work.karmada.io",
+                "v1alpha1",
+                "Work",
+            );
+            let works = works.list(&ListParams::default()).await?;
+            let manifests = works.iter().map(|work| {
+                let manifests = &work.data["spec"]["workload"]["manifests"];
+                &manifests[0]
+            });
+            let mut found = Vec::new();
+            for manifest in manifests {
+                let metadata = &manifest["metadata"];
+                if metadata["name"] == name && metadata["namespace"] == space.hub_name {
+                    let spec: WorkloadDeploymentSpec =
+                        serde_json::from_value(manifest["spec"].clone())?;
+                    found.push((spec.desired_replicas(), spec.template));
+                }
+            }
+            let wanted = (replicas, copy.spec.template);
+            ensure!(found == [wanted], "{name}: {found:?}");
+        }
+        Ok(())
+    })
+    .await
+}
+
+async fn until_gone(space: &Space<'_>) -> anyhow::Result<()> {
+    let hub = [space.federation.hub()].into_iter();
+    for plane in hub.chain(space.federation.cells()) {
+        let namespaces: Api<Namespace> = Api::all(plane.client());
+        wait::gone(&namespaces, &space.hub_name, WITHIN).await?;
+    }
+    Ok(())
+}
+
+async fn specs(api: Api<WorkloadDeployment>) -> anyhow::Result<BTreeMap<String, Value>> {
+    let listed = api.list(&ListParams::default()).await?;
+    let specs = listed.into_iter().map(|it| (it.name_any(), json!(it.spec)));
+    Ok(specs.collect())
+}
+
+/// A namespace on every plane.
+struct Seen {
+    /// Everything but what differs where it is made anew.
+    state: BTreeMap<String, Value>,
+    policies: Vec<String>,
+    /// UIDs of what no one may make anew: what the customer has written, and what runs.
+    lasting: Vec<String>,
+    /// UID of the hub's copy that the snapshot does not have.
+    made_anew: Option<String>,
+}
+
+impl Seen {
+    async fn of(space: &Space<'_>) -> anyhow::Result<Self> {
+        let listed = policies(space).list(&ListParams::default()).await?;
+        let mut lasting = Vec::new();
+        for cell in [DFW, ORD] {
+            lasting.extend(uids::<WorkloadDeployment>(space.in_cell(cell)).await?);
+            lasting.extend(uids::<Instance>(space.in_cell(cell)).await?);
+        }
+        lasting.extend(uids::<Workload>(space.in_project()).await?);
+        lasting.extend(uids::<WorkloadDeployment>(space.in_project()).await?);
+        let copies: Api<WorkloadDeployment> = space.on_hub();
+        let made_anew = copies.get_opt("new-us-dfw").await?;
+        Ok(Self {
+            state: state(space).await?,
+            policies: listed.iter().map(ResourceExt::name_any).collect(),
+            lasting,
+            made_anew: made_anew.and_then(|copy| copy.uid()),
+        })
+    }
+
+    fn is_again(&self, after: &Self) -> anyhow::Result<()> {
+        ensure!(self.policies == after.policies, "{:?}", after.policies);
+        for name in self.state.keys().chain(after.state.keys()) {
+            let (was, is) = (self.state.get(name), after.state.get(name));
+            ensure!(was == is, "{name} was {was:?} and is {is:?}");
+        }
+        Ok(())
+    }
+}
+
+async fn uids<K>(api: Api<K>) -> anyhow::Result<Vec<String>>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + DeserializeOwned,
+{
+    let listed = api.list(&ListParams::default()).await?;
+    Ok(listed
+        .iter()
+        .filter_map(|it| Some(format!("{} {}", it.name_any(), it.uid()?)))
+        .collect())
+}

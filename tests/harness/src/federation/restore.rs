@@ -1,0 +1,144 @@
+//! The hub's own etcd: copied while it runs, and brought back to an older state.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+use futures::future::join_all;
+use rustix::process::Signal;
+
+use super::Federation;
+use super::parts::HUB_ETCD;
+use crate::karmada;
+use crate::process::{Again, Process};
+
+/// The data of the hub's etcd, as they were at one moment.
+#[must_use]
+pub struct Snapshot {
+    data: PathBuf,
+    copy: PathBuf,
+}
+
+/// Karmada's controllers and its scheduler, which do not run.
+#[must_use]
+pub struct KarmadaStopped {
+    controllers: Again,
+    scheduler: Again,
+}
+
+/// Karmada's controllers, of which those do not run that write to cells.
+#[must_use]
+pub struct KarmadaHeld(Again);
+
+impl Federation {
+    /// Copies the data of the hub's etcd, which goes on.
+    ///
+    /// # Errors
+    ///
+    /// When the hub has no etcd of its own, or the data cannot be copied.
+    pub fn snapshot_hub(&self) -> anyhow::Result<Snapshot> {
+        let etcd = self.others.iter().find(|it| it.name() == HUB_ETCD);
+        let etcd = etcd.context("the hub has no etcd of its own")?;
+        let data = self.directory.join(HUB_ETCD);
+        let copy = self.directory.join("hub-snapshot");
+        // It writes nothing meanwhile: what is copied is what a crash would leave.
+        etcd.signal(Signal::STOP)?;
+        let copied = copy_directory(&data, &copy);
+        etcd.signal(Signal::CONT)?;
+        copied?;
+        Ok(Snapshot { data, copy })
+    }
+
+    /// Brings the hub back to an older state: every process of it ends, also Karmada's, because what they have cached is of
+    /// a future that is lost. All are started again but for Karmada's controllers.
+    ///
+    /// # Errors
+    ///
+    /// When a process does not become ready again.
+    pub async fn restore_hub(&mut self, snapshot: Snapshot) -> anyhow::Result<KarmadaStopped> {
+        let is_of_hub = |name: &str| name == HUB_ETCD || name.starts_with(karmada::PREFIX);
+        let all = std::mem::take(&mut self.others);
+        let (of_hub, others): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|it| is_of_hub(it.name()));
+        self.others = others;
+        let programs: Vec<_> = of_hub.iter().map(Process::again).collect();
+        join_all(of_hub.into_iter().map(Process::kill)).await;
+        let controller_manager = self.hub.kill_controller_manager().await;
+        self.hub.kill_apiserver().await;
+        let (etcd, karmada): (Vec<_>, Vec<_>) =
+            programs.into_iter().partition(|it| it.name() == HUB_ETCD);
+        let mut servers = karmada;
+        let mut take = |name: &str| {
+            let index = servers.iter().position(|it| it.name() == name);
+            index
+                .map(|index| servers.remove(index))
+                .context(name.to_owned())
+        };
+        let controllers = take(karmada::CONTROLLERS)?;
+        let scheduler = take(karmada::SCHEDULER)?;
+
+        ensure!(!snapshot.data.exists(), "etcd's data go with its process");
+        fs::rename(&snapshot.copy, &snapshot.data)?;
+        self.start_again(etcd).await?;
+        self.hub.restart_apiserver().await?;
+        self.hub
+            .start_controller_manager(controller_manager)
+            .await?;
+        self.start_again(servers).await?;
+        karmada::serving(&self.hub.client()).await?;
+        Ok(KarmadaStopped {
+            controllers,
+            scheduler,
+        })
+    }
+
+    /// Starts Karmada's scheduler and its controllers again, but nothing is written to cells.
+    ///
+    /// # Errors
+    ///
+    /// When a process cannot be started.
+    pub async fn start_karmada_held(
+        &mut self,
+        stopped: KarmadaStopped,
+    ) -> anyhow::Result<KarmadaHeld> {
+        let held = karmada::held(&stopped.controllers);
+        self.start_again(vec![stopped.scheduler, held]).await?;
+        Ok(KarmadaHeld(stopped.controllers))
+    }
+
+    /// Lets Karmada write to cells again.
+    ///
+    /// # Errors
+    ///
+    /// When its controllers cannot be started.
+    pub async fn release_karmada(&mut self, held: KarmadaHeld) -> anyhow::Result<()> {
+        let index = self.others.iter().position(|it| it.name() == held.0.name());
+        let controllers = index.map(|index| self.others.remove(index));
+        controllers
+            .context("Karmada's controllers run")?
+            .kill()
+            .await;
+        self.start_again(vec![held.0]).await
+    }
+
+    async fn start_again(&mut self, programs: Vec<Again>) -> anyhow::Result<()> {
+        for program in programs {
+            self.others.push(program.start().await?);
+        }
+        Ok(())
+    }
+}
+
+fn copy_directory(from: &Path, to: &Path) -> anyhow::Result<()> {
+    fs::create_dir(to).with_context(|| to.display().to_string())?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type()?.is_dir() {
+            copy_directory(&from, &to)?;
+        } else {
+            fs::copy(&from, &to).with_context(|| from.display().to_string())?;
+        }
+    }
+    Ok(())
+}
