@@ -67,22 +67,27 @@ impl InstanceController {
 
     /// Reads what there must be for a copy; of a terminating Instance the copy alone.
     async fn observe_hub(&self, instance: &Instance) -> Result<HubSide, ReconcileError> {
-        let copy = self.on_hub(instance).read(&instance.name_any()).await?;
+        let (copies, own_name) = (self.on_hub(instance), instance.name_any());
         if is_terminating(instance) {
             return Ok(HubSide {
-                copy,
+                copy: copies.read(&own_name).await?,
                 ..HubSide::default()
             });
         }
         let name = instance.namespace().unwrap_or_default();
         let namespaces = Collection::<Namespace>::of_plane(&self.cell.hub, None);
         let deployments = Collection::<WorkloadDeployment>::new(&self.cell.hub, &name, None);
-        let deployment = match deployment_name(instance.meta()) {
-            Some(deployment) => deployments.read(deployment).await?,
-            None => None,
+        let deployment = async {
+            match deployment_name(instance.meta()) {
+                Some(deployment) => deployments.read(deployment).await,
+                None => Ok(None),
+            }
         };
+        // The hub may be far away.
+        let (copy, namespace, deployment) =
+            tokio::try_join!(copies.read(&own_name), namespaces.read(&name), deployment)?;
         Ok(HubSide {
-            namespace: namespaces.read(&name).await?,
+            namespace,
             deployment,
             copy,
         })

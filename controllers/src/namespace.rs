@@ -55,9 +55,15 @@ impl Controller for NamespaceController {
         };
         let project = self.projects.get(&upstream.project)?;
         let seen_upstream = project.namespaces.get("", &upstream.namespace)?;
+        let seen_upstream = seen(name, seen_upstream.as_deref());
+        if seen_upstream == UpstreamNamespace::There {
+            // As most are; they hold thousands of objects, of which none is looked at.
+            self.kept.settle(name);
+            return Ok(Outcome::Settled);
+        }
         let mut observed = Observed {
             namespace: name,
-            upstream: seen(name, seen_upstream.as_deref()),
+            upstream: seen_upstream,
             recorded: is_recorded(&project, &upstream, name),
             left: self.left_in_caches(name),
             terminating: is_terminating(namespace.as_ref()),
