@@ -331,6 +331,7 @@ fn soak() -> Vec<(&'static str, Test)> {
         Apart freshness::a_cell_that_hangs;
         Alone faults::a_kill_after_each_write;
         Alone faults::long_cuts;
+        Alone faults::long_pauses;
         Interpreted interpretation::a_burst_of_a_thousand;
     ]
 }

@@ -45,7 +45,7 @@ impl CustomizationFollower {
                 queue.add(key);
             }
         });
-        wiring.follow_if_served(
+        wiring.follow_beside(
             "ResourceInterpreterCustomizations of the hub",
             "one that shadows the webhook is not reported",
             customizations,
@@ -116,10 +116,9 @@ impl Shadowing {
 /// The kind of ours that a customization takes, if it does.
 fn shadowed(customization: &ResourceInterpreterCustomization) -> Option<&str> {
     let target = &customization.spec.target;
-    let (group, _version) = target.api_version.split_once('/')?;
     let kinds = [WorkloadDeployment::kind(&()), Instance::kind(&())];
     let is_ours =
-        group == WorkloadDeployment::group(&()) && kinds.contains(&target.kind.as_str().into());
+        target.api_version == api::API_VERSION && kinds.contains(&target.kind.as_str().into());
     is_ours.then_some(target.kind.as_str())
 }
 
@@ -164,6 +163,8 @@ mod tests {
             ("compute.datumapis.com/v1alpha", "Instance", true),
             ("compute.datumapis.com/v1alpha", "Workload", false),
             ("compute.example.com/v1alpha", "Instance", false),
+            // Karmada asks for the very version.
+            ("compute.datumapis.com/v1", "Instance", false),
             ("v1", "Instance", false),
             ("", "", false),
         ] {

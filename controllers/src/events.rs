@@ -22,7 +22,7 @@ const WAITING: usize = 4096;
 /// Announcements at a time, and how long each may take: a project that hangs holds up no other's for longer.
 const AT_A_TIME: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Longest note of an event, in characters (events.k8s.io/v1).
+/// Longest note of an event, in bytes (events.k8s.io/v1).
 const NOTE_MAX: usize = 1024;
 
 /// Publishes events as one controller.
@@ -57,7 +57,9 @@ fn event(type_: EventType, reason: &str, note: &str) -> Event {
     Event {
         type_,
         reason: reason.to_owned(),
-        note: Some(note.chars().take(NOTE_MAX).collect()),
+        note: note
+            .get(..note.floor_char_boundary(NOTE_MAX))
+            .map(str::to_owned),
         action: "Reconcile".to_owned(),
         secondary: None,
     }

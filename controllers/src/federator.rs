@@ -44,13 +44,10 @@ impl Controller for Federator {
     async fn reconcile(&self, key: ProjectKey) -> Result<Outcome, ReconcileError> {
         let project = self.projects.get(&key.project)?;
         let deployment = project.deployments.get(&key.namespace, &key.name)?;
-        let orphans = self.delete_orphans(&project, &key, deployment.as_deref());
-        let orphans = orphans.await;
-        let outcome = match deployment {
-            Some(deployment) => self.federate(&project, &key, &deployment).await?,
-            None => Outcome::Gone,
-        };
-        orphans.map(|()| outcome)
+        match deployment {
+            Some(deployment) => self.federate(&project, &key, &deployment).await,
+            None => self.delete_orphan(&project, &key).await,
+        }
     }
 }
 

@@ -24,7 +24,7 @@ use kept::Kept;
 #[cfg(test)]
 pub(crate) use plan::Proof;
 use plan::{Left, Observed, Plan, Reason, plan, seen};
-pub(crate) use plan::{UpstreamNamespace, answered, is_derived};
+pub(crate) use plan::{UpstreamNamespace, answered};
 
 /// What Kubernetes puts into every namespace.
 const ROOT_CA: &str = "kube-root-ca.crt";

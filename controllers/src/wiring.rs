@@ -181,6 +181,33 @@ impl<'a> Wiring<'a> {
     {
         let (known, receiver) = watch::channel(false);
         self.synced.0.push((what.to_owned(), receiver));
+        self.follow_until_known(what, without, follower, client, known);
+    }
+
+    /// The same of a kind that is only reported on: nothing waits until it is listed.
+    pub(crate) fn follow_beside<K>(
+        &mut self,
+        what: &'static str,
+        without: &'static str,
+        follower: Follower<K>,
+        client: Client,
+    ) where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
+        let known = watch::Sender::new(false);
+        self.follow_until_known(what, without, follower, client, known);
+    }
+
+    fn follow_until_known<K>(
+        &mut self,
+        what: &'static str,
+        without: &'static str,
+        follower: Follower<K>,
+        client: Client,
+        known: watch::Sender<bool>,
+    ) where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
         let freshness = follower.cache().freshness();
         let pace = self.pace.beside();
         self.spawn(what, async move {

@@ -7,9 +7,12 @@ mod answers;
 mod cuts;
 #[path = "faults/kills.rs"]
 mod kills;
+#[path = "faults/pauses.rs"]
+mod pauses;
 #[path = "faults/subject.rs"]
 mod subject;
 
 pub(crate) use answers::{answers_that_are_errors, watches_that_end};
 pub(crate) use cuts::{long_cuts, short_cuts};
 pub(crate) use kills::{a_kill_after_each_write, a_kill_after_some_writes};
+pub(crate) use pauses::long_pauses;

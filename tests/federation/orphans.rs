@@ -67,21 +67,22 @@ pub(crate) async fn what_the_project_does_not_have_goes(
     let in_cell: Api<WorkloadDeployment> = space.in_cell(DFW);
     wait::gone(&in_cell, "orphan", WITHIN).await?;
 
-    // The namespace was made anew since, and has a deployment of that name.
+    // Another installation's namespace of that name, or one that was made anew since: no one who is asked knows which.
     let former = hub_namespace(federation, FORMER, "single", &space.name).await?;
-    create(&former, copy("web-us-dfw", "DFW")).await?;
-    wait::gone(&former, "web-us-dfw", WITHIN).await?;
-    let namespaces: Api<Namespace> = Api::all(federation.hub().client());
-    wait::gone(&namespaces, &format!("ns-{FORMER}"), WITHIN).await?;
+    let unproved_either = create(&former, copy("orphan", "DFW")).await?;
+    create(&copies, copy("orphan", "DFW")).await?;
+    wait::gone(&copies, "orphan", WITHIN).await?;
 
     stays(&copies, &own).await?;
     stays(&unknown, &unproved).await?;
+    stays(&former, &unproved_either).await?;
     space.until_settled("web", 1).await?;
-    let unknown = format!("ns-{UNKNOWN}");
-    namespaces
-        .delete(&unknown, &DeleteParams::default())
-        .await?;
-    wait::gone(&namespaces, &unknown, WITHIN).await
+    let namespaces: Api<Namespace> = Api::all(federation.hub().client());
+    for name in [UNKNOWN, FORMER].map(|uid| format!("ns-{uid}")) {
+        namespaces.delete(&name, &DeleteParams::default()).await?;
+        wait::gone(&namespaces, &name, WITHIN).await?;
+    }
+    Ok(())
 }
 
 /// I-12: a missing answer proves nothing.

@@ -25,7 +25,7 @@ enum Scope {
     /// End-to-end tests on a real federation.
     Federation,
     /// What takes many minutes on a real federation: a thousand rotations of certificates, a burst of a thousand objects, a
-    /// kill after each write.
+    /// kill after each write, cuts and pauses of minutes.
     Soak,
     /// Format, lints, generated files, documentation, unit and federation.
     All,

@@ -1,33 +1,40 @@
 //! Deletes deployments of the hub that their project does not have.
 
-use std::sync::Arc;
-
 use api::{HubNamespace, WorkloadDeployment};
-use kube::{Resource, ResourceExt};
+use kube::ResourceExt;
+use planes::Outcome;
 
 use super::Federator;
 use super::plan::orphan::{Suspect, is_orphan};
 use crate::ReconcileError;
 use crate::keys::ProjectKey;
-use crate::namespace::{answered, is_derived};
-use crate::objects::{Namespace, is_terminating, recorded_hub_namespace};
-use crate::upstream::Upstream;
+use crate::namespace::answered;
+use crate::objects::{Namespace, is_terminating};
 use crate::watched::Project;
 use crate::write::Collection;
 
 impl Federator {
-    /// Deletes what the hub has under this name for the project's namespace and no deployment speaks for. That is found in
-    /// caches, and proved by the project's API server itself.
-    pub(super) async fn delete_orphans(
+    /// Deletes what the hub has under a name of which the project has no deployment. That is found in caches, and proved by
+    /// the project's API server itself.
+    pub(super) async fn delete_orphan(
         &self,
         project: &Project,
         key: &ProjectKey,
-        deployment: Option<&WorkloadDeployment>,
-    ) -> Result<(), ReconcileError> {
-        for (hub_namespace, copy) in self.suspects(key, deployment)? {
-            if !self.is_proved(project, key, &hub_namespace).await? {
-                continue;
-            }
+    ) -> Result<Outcome, ReconcileError> {
+        let namespace = project.namespaces.get("", &key.namespace)?;
+        let uid = namespace.and_then(|namespace| namespace.uid());
+        let hub_namespace = uid.and_then(|uid| HubNamespace::of_project_namespace(&uid).ok());
+        let Some(hub_namespace) = hub_namespace else {
+            return Ok(Outcome::Gone);
+        };
+        let copy = self
+            .hub
+            .deployments
+            .get(hub_namespace.as_str(), &key.name)?;
+        let Some(copy) = copy.filter(|copy| !is_terminating(copy.as_ref())) else {
+            return Ok(Outcome::Gone);
+        };
+        if self.is_proved(project, key, &hub_namespace).await? {
             tracing::warn!(
                 namespace = %hub_namespace, name = key.name, project = %key.project, upstream = key.namespace,
                 "the project does not have this WorkloadDeployment of the hub: it is deleted"
@@ -39,34 +46,7 @@ impl Federator {
             );
             self.writer.delete_unchanged(&copies, copy.as_ref()).await?;
         }
-        Ok(())
-    }
-
-    /// The deployments of this name in hub namespaces for the project's namespace, but the one of this deployment.
-    fn suspects(
-        &self,
-        key: &ProjectKey,
-        deployment: Option<&WorkloadDeployment>,
-    ) -> Result<Vec<(HubNamespace, Arc<WorkloadDeployment>)>, ReconcileError> {
-        let own = deployment.and_then(|deployment| recorded_hub_namespace(deployment.meta()));
-        let upstream = Upstream {
-            project: key.project.clone(),
-            namespace: key.namespace.clone(),
-        };
-        let mut suspects = Vec::new();
-        for namespace in self.hub.namespaces_for.get(&upstream.to_string()) {
-            let Ok(name) = HubNamespace::new(namespace.name_any()) else {
-                continue;
-            };
-            if own == Some(name.as_str()) || !is_derived(&name) {
-                continue;
-            }
-            let copy = self.hub.deployments.get(name.as_str(), &key.name)?;
-            if let Some(copy) = copy.filter(|copy| !is_terminating(copy.as_ref())) {
-                suspects.push((name, copy));
-            }
-        }
-        Ok(suspects)
+        Ok(Outcome::Gone)
     }
 
     async fn is_proved(
@@ -81,7 +61,6 @@ impl Federator {
             Collection::<WorkloadDeployment>::new(&project.client, &key.namespace, None);
         let deployment = deployments.read(&key.name).await?;
         let is_orphan = is_orphan(&Suspect {
-            hub_namespace,
             upstream: answered(hub_namespace, namespace.as_ref()),
             deployment: deployment.as_ref(),
         });

@@ -108,7 +108,7 @@ pub(crate) fn answered(hub: &HubNamespace, namespace: Option<&Namespace>) -> Ups
 }
 
 /// Whether a hub namespace is called after a namespace of a project.
-pub(crate) fn is_derived(namespace: &HubNamespace) -> bool {
+pub(super) fn is_derived(namespace: &HubNamespace) -> bool {
     namespace.as_str().starts_with(PREFIX)
 }
 

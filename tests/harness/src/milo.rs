@@ -335,8 +335,7 @@ impl Milo {
         Manager::prepare(&self.place.setup(), role, ports)
     }
 
-    /// Registers the webhook server at this port with every project, also with those that are added later, and waits until
-    /// their API servers ask it.
+    /// Registers the webhook server at this port with every project, also with those that are added later.
     ///
     /// # Errors
     ///

@@ -43,6 +43,7 @@ pub(super) async fn run(sizes: &Sizes, built: &Built) -> anyhow::Result<Vec<Row>
         }
         let cpu = (ours.cpu()? - cpu) / seconds * 100.0;
         let (resident, highest) = ours.memory()?;
+        let tasks = ours.metric("process_tasks", "").await?;
         let left = match count == 3 * most {
             true => Some(leave(&planes, &ours, count).await?),
             false => None,
@@ -51,7 +52,7 @@ pub(super) async fn run(sizes: &Sizes, built: &Built) -> anyhow::Result<Vec<Row>
         let row = Row::new(format!("{what}: memory"), resident, "MiB");
         rows.push(target_if(row, is_measured, Target::AtMost(256.0)));
         rows.push(Row::new(format!("{what}: most memory"), highest, "MiB"));
-        let (first, first_resident) = *least.get_or_insert((count, resident));
+        let (first, first_resident, first_tasks) = *least.get_or_insert((count, resident, tasks));
         if count > first {
             let each = (resident - first_resident) / number(count - first);
             let row = Row::new(format!("{what}: memory for each"), each, "MiB");
@@ -61,11 +62,14 @@ pub(super) async fn run(sizes: &Sizes, built: &Built) -> anyhow::Result<Vec<Row>
             let row = Row::new(format!("{what}: processor"), cpu, "% of a core");
             rows.push(target_if(row, is_measured, Target::AtMost(1.0)));
         }
-        if let Some((tasks, tasks_left, resident_left)) = left {
+        if let Some((tasks_left, resident_left)) = left {
             let what = format!("{count} projects, not ready any more");
             rows.push(Row::new(format!("{what}: tasks before"), tasks, ""));
-            rows.push(Row::new(format!("{what}: tasks"), tasks_left, ""));
-            rows.push(Row::new(format!("{what}: memory"), resident_left, "MiB"));
+            // No more than with a few projects.
+            let row = Row::new(format!("{what}: tasks"), tasks_left, "");
+            rows.push(row.target(Target::AtMost(first_tasks)));
+            let row = Row::new(format!("{what}: memory"), resident_left, "MiB");
+            rows.push(row.target(Target::AtMost(2.0 * first_resident)));
         }
         progress(rows.get(known..).unwrap_or_default());
         if is_measured {
@@ -76,10 +80,9 @@ pub(super) async fn run(sizes: &Sizes, built: &Built) -> anyhow::Result<Vec<Row>
     Ok(rows)
 }
 
-/// Lets no project be ready any more, and then all again. Tasks before, tasks while none was, and resident memory then.
-async fn leave(planes: &Planes, ours: &Watcher, count: usize) -> anyhow::Result<(f64, f64, f64)> {
+/// Lets no project be ready any more, and then all again. Tasks while none was, and resident memory.
+async fn leave(planes: &Planes, ours: &Watcher, count: usize) -> anyhow::Result<(f64, f64)> {
     let engaged = async || ours.metric("compute_federation_projects_engaged", "").await;
-    let before = ours.metric("process_tasks", "").await?;
     planes
         .ask::<serde_json::Value>("ready", json!({"ready": false}))
         .await?;
@@ -94,7 +97,7 @@ async fn leave(planes: &Planes, ours: &Watcher, count: usize) -> anyhow::Result<
         Ok(engaged().await? >= number(count))
     })
     .await?;
-    Ok((before, tasks, resident))
+    Ok((tasks, resident))
 }
 
 /// The same with informers written in Go.
