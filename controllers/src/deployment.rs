@@ -126,7 +126,13 @@ impl DeploymentController {
         existing: Option<&Instance>,
         ordinal: i32,
     ) -> Result<(), ReconcileError> {
-        let body = body(deployment, ordinal);
+        let mut body = body(deployment, ordinal);
+        let metadata = body.get_mut("metadata").and_then(Value::as_object_mut);
+        if let (None, Some(metadata)) = (existing, metadata) {
+            // The instance controller's, from the beginning: to add it later is a write that meets the provider's first.
+            let finalizers = json!([finalizers::INSTANCE_CONTROLLER]);
+            metadata.insert("finalizers".to_owned(), finalizers);
+        }
         let labels = linking_labels(deployment, ordinal);
         let as_wanted = |written: &Instance| crate::objects::covers(written.labels(), &labels);
         self.writer

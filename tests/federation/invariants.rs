@@ -284,7 +284,7 @@ pub(crate) async fn each_part_has_its_writer(federation: &Federation) -> anyhow:
         (
             "Instance in the cell",
             original.await?,
-            "deployment, instance, instance status",
+            "deployment, instance status",
         ),
     ] {
         assert_eq!(found, expected, "{what}");
