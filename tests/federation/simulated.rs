@@ -212,10 +212,11 @@ async fn report(copies: &Api<WorkloadDeployment>) -> anyhow::Result<()> {
             "replicas": wanted,
         });
         let name = copy.name_any();
-        let reported = patch_status(copies, &name, status).await;
-        // It may have gone meanwhile.
-        if copies.get_opt(&name).await?.is_some() {
-            reported?;
+        if let Err(error) = patch_status(copies, &name, status).await {
+            // It may have gone meanwhile, and have been made anew.
+            let api = error.downcast_ref::<kube::Error>();
+            let is_gone = matches!(api, Some(kube::Error::Api(status)) if status.code == 404);
+            ensure!(is_gone, "{error:#}");
         }
     }
     Ok(())
