@@ -26,7 +26,9 @@ fn written(mark: &Mark, space: &Space<'_>) -> anyhow::Result<(Writes, usize)> {
     for write in mark.writes()? {
         let (plane, resource) = (write.plane.as_str(), write.resource.as_str());
         let mut names = [&space.name, &space.hub_name].into_iter();
-        if !names.any(|name| write.object.contains(name.as_str())) {
+        let is_here = names.any(|name| write.object.contains(name.as_str()));
+        // What is refused, as when someone else was faster, is not written.
+        if !is_here || write.code >= 300 {
             continue;
         }
         match (write.is_ours(), plane) {
