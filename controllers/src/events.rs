@@ -2,6 +2,7 @@
 
 mod transitions;
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use api::Condition;
@@ -10,7 +11,6 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
 use planes::{Metrics, Tasks};
-use std::convert::Infallible;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tracing::{debug, warn};

@@ -7,12 +7,12 @@ use api::{Instance, WorkloadDeployment, annotations, labels};
 use harness::audit::Mark;
 use harness::{Federation, wait};
 use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::api::events::v1::Event;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::DeleteParams;
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use crate::events;
 use crate::fixture::{Space, WITHIN, create, deployment, instance, patch};
 
 /// How long nothing more must be said.
@@ -87,7 +87,7 @@ pub(crate) async fn what_cannot_be_projected_says_so_once(
         create(&instances, object.clone()).await?;
         let is_held = |instance: &Instance| reason(instance) == Some(*expected);
         wait::until(&instances, name, "in quarantine", WITHIN, is_held).await?;
-        until_one_event(space, name, expected).await?;
+        events::until(&space.on_hub(), "Instance", name, &[("Warning", *expected)]).await?;
         // What is no label of identity does not make another case of it.
         let note = json!({"metadata": {"annotations": {"example.com/note": "mine"}, "labels": {"example.com/note": "mine"}}});
         patch(&instances, name, note).await?;
@@ -105,7 +105,7 @@ pub(crate) async fn what_cannot_be_projected_says_so_once(
             .map(|write| (write.verb.as_str(), write.code))
             .collect();
         assert_eq!(ours, [("patch", 200)], "{object}");
-        until_one_event(space, name, expected).await?;
+        events::until(&space.on_hub(), "Instance", name, &[("Warning", *expected)]).await?;
         let projections: Api<Instance> =
             Api::namespaced(federation.project().client(), &cases[1].0.name);
         ensure!(
@@ -158,24 +158,6 @@ pub(crate) async fn what_cannot_be_projected_says_so_once(
     Ok(())
 }
 
-/// Waits until there is an event of this reason about an Instance on the hub, and fails if there are more.
-async fn until_one_event(space: &Space<'_>, name: &str, reason: &str) -> anyhow::Result<()> {
-    let events: Api<Event> = space.on_hub();
-    let one = || async {
-        let events = events.list(&ListParams::default()).await?.items;
-        let about = |event: &&Event| {
-            let regarding = event.regarding.as_ref();
-            regarding.and_then(|it| it.name.as_deref()) == Some(name)
-        };
-        let about: Vec<_> = events.iter().filter(about).collect();
-        let reasons: Vec<_> = about.iter().map(|event| event.reason.as_deref()).collect();
-        ensure!(reasons == [Some(reason)], "{name}: {reasons:?}");
-        ensure!(about[0].series.is_none(), "said again: {:?}", about[0]);
-        Ok(())
-    };
-    wait::eventually("one event", WITHIN, one).await
-}
-
 async fn is_counted(federation: &Federation, reasons: &[&str]) -> anyhow::Result<()> {
     let manager = federation.management()?.lock().await;
     let metrics = manager.metrics().await?;
@@ -206,7 +188,8 @@ pub(crate) async fn what_went_while_no_one_looked(federation: &Federation) -> an
     }
     let is_held = |instance: &Instance| reason(instance) == Some(CONTRADICTED);
     wait::until(&instances, "held", "in quarantine", WITHIN, is_held).await?;
-    until_one_event(&space, "held", CONTRADICTED).await?;
+    let told = [("Warning", CONTRADICTED)];
+    events::until(&space.on_hub(), "Instance", "held", &told).await?;
 
     let mut manager = federation.management()?.lock().await;
     manager.terminate().await;
@@ -251,5 +234,5 @@ pub(crate) async fn what_went_while_no_one_looked(federation: &Federation) -> an
         .map(ToString::to_string)
         .collect();
     ensure!(said.is_empty(), "said again: {said:?}");
-    until_one_event(&space, "held", CONTRADICTED).await
+    events::until(&space.on_hub(), "Instance", "held", &told).await
 }

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use api::condition::{ConditionStatus, find};
-use api::{Condition, Workload};
+use api::{Workload, condition};
 use harness::Federation;
 use harness::peers::Peers;
 use kube::Api;
@@ -150,13 +149,9 @@ fn instance<'s>(state: &'s State, plane: &str, names: &Names) -> Option<&'s api:
     state.instances.get(plane)?.get(&names.instance)
 }
 
-fn holds(conditions: &[Condition], type_: &str) -> bool {
-    find(conditions, type_).is_some_and(|it| it.status == ConditionStatus::True)
-}
-
 fn is_true(instance: Option<&api::Instance>, type_: &str) -> bool {
     let status = instance.and_then(|it| it.status.as_ref());
-    status.is_some_and(|status| holds(&status.conditions, type_))
+    status.is_some_and(|status| condition::is_true(&status.conditions, type_))
 }
 
 fn is_ready(deployment: Option<&api::WorkloadDeployment>) -> bool {
@@ -166,7 +161,7 @@ fn is_ready(deployment: Option<&api::WorkloadDeployment>) -> bool {
 
 fn is_available(workload: Option<&Workload>) -> bool {
     let status = workload.and_then(|it| it.status.as_ref());
-    status.is_some_and(|status| holds(&status.conditions, "Available"))
+    status.is_some_and(|status| condition::is_true(&status.conditions, "Available"))
 }
 
 /// Builds what is needed, and measures.

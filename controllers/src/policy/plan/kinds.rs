@@ -1,11 +1,11 @@
 //! What makes a difference to policies, as values of indexes: of thousands of objects that say the same, one is looked at.
 
-use api::{WorkloadDeployment, annotations, labels};
+use api::WorkloadDeployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{Resource, ResourceExt};
+use kube::Resource;
 
-use super::observed::claimed_for;
-use crate::objects::is_terminating;
+use super::observed::{self, claimed_for};
+use crate::objects::{is_terminating, recorded_hub_namespace};
 
 /// How all values of a namespace begin.
 pub(crate) fn of_namespace(namespace: &str) -> String {
@@ -21,9 +21,7 @@ fn value(metadata: &ObjectMeta, said: &impl std::fmt::Debug) -> Vec<String> {
 ///
 /// [`Observed::add_upstream`]: super::Observed::add_upstream
 pub(crate) fn of_upstream(deployment: &WorkloadDeployment) -> Vec<String> {
-    let recorded = deployment
-        .annotations()
-        .get(annotations::FEDERATION_NAMESPACE);
+    let recorded = recorded_hub_namespace(deployment.meta());
     let city = &deployment.spec.city_code;
     value(
         deployment.meta(),
@@ -40,9 +38,7 @@ pub(crate) fn of_unreadable_upstream(deployment: &ObjectMeta) -> Vec<String> {
 ///
 /// [`Observed::add_copy`]: super::Observed::add_copy
 pub(crate) fn of_copy(copy: &ObjectMeta) -> Vec<String> {
-    let labels = copy.labels.as_ref();
-    let city = labels.and_then(|labels| labels.get(labels::CITY_CODE));
-    value(copy, &(city, claimed_for(copy)))
+    value(copy, &observed::of_copy(copy))
 }
 
 /// Of a binding: all that [`Observed::add_claim`] looks at.
@@ -54,6 +50,7 @@ pub(crate) fn of_binding(binding: &ObjectMeta) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use api::annotations;
     use serde_json::{Value, json};
 
     use super::*;

@@ -97,7 +97,6 @@ pub(crate) fn of_upstream(deployment: &ObjectMeta) -> OfUpstream<'_> {
 /// What the hub's copy of a deployment has that policies go by: nothing of its status.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OfCopy<'a> {
-    uid: Option<&'a str>,
     city: Option<&'a str>,
     claimed_for: Option<&'a str>,
 }
@@ -106,7 +105,6 @@ pub(crate) fn of_copy(copy: &ObjectMeta) -> OfCopy<'_> {
     let labels = copy.labels.as_ref();
     let city = labels.and_then(|labels| labels.get(labels::CITY_CODE));
     OfCopy {
-        uid: copy.uid.as_deref(),
         city: city.map(String::as_str),
         claimed_for: claimed_for(copy),
     }
