@@ -16,7 +16,7 @@ use controllers::wiring::Synced;
 use kube::Client;
 use planes::connect;
 use planes::lease::Leadership;
-use planes::projects::{Attendant, DiscoveryKind, Engagement};
+use planes::projects::{Attendant, Beginning, DiscoveryKind, Engagement};
 use planes::{Projects, Tasks, clock};
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
@@ -61,13 +61,25 @@ struct App {
     caches: Vec<Synced>,
 }
 
-/// The projects that this process knows.
-struct Engaged {
-    projects: Projects,
+/// The projects that this process knows, or begins to.
+struct Engaged<P> {
+    projects: P,
     /// The only one, where there are no others.
     only: Option<ProjectName>,
     /// Where admission is registered, if that is known.
     registered: Option<Client>,
+}
+
+impl Engaged<Beginning> {
+    /// Begins to find projects. These controllers work on them, if they are enabled.
+    fn begin(self, management: Option<Management>) -> Engaged<Projects> {
+        let attendant = management.map(|management| Arc::new(management) as Arc<dyn Attendant>);
+        Engaged {
+            projects: self.projects.begin(attendant),
+            only: self.only,
+            registered: self.registered,
+        }
+    }
 }
 
 impl App {
@@ -89,16 +101,15 @@ impl App {
             Some(config) => Some(app.client(config, "own")?),
             None => None,
         };
-        let management = app.start_controllers(&config, own.as_ref()).await?;
         let serves_webhooks = config.webhooks.is_some();
         let serves_admission = app.serves_admission(&config);
-        let engaged = match serves_admission || management.is_some() {
-            true => {
-                app.start_projects(&config.discovery, own.clone(), management)
-                    .await?
-            }
+        let beginning = match serves_admission || app.args.enable_management_controllers {
+            true => app.projects(&config.discovery, own.clone()).await?,
             false => None,
         };
+        let known = beginning.as_ref().map(|known| known.projects.projects());
+        let management = app.start_controllers(&config, own.as_ref(), known).await?;
+        let engaged = beginning.map(|beginning| beginning.begin(management));
         let projects = engaged.as_ref().map(|engaged| engaged.projects.clone());
         let admission = engaged.filter(|_| serves_admission);
         let certificate = app.start_webhooks(config.webhooks, admission).await?;
@@ -156,6 +167,7 @@ impl App {
         &mut self,
         config: &Config,
         own: Option<&Client>,
+        projects: Option<Projects>,
     ) -> anyhow::Result<Option<Management>> {
         let Args {
             enable_management_controllers,
@@ -189,6 +201,7 @@ impl App {
         }
         let config = management::Config {
             hub: self.hub("management").await?,
+            projects: projects.context("--enable-management-controllers needs projects")?,
             metrics: self.planes_metrics.clone(),
             may_write: self.leadership.gained(),
             clock: clock::now,
@@ -203,23 +216,20 @@ impl App {
         config.webhooks.is_some() && !self.args.enable_cell_controllers
     }
 
-    /// The projects, if there are any to be known, on which these controllers work.
-    async fn start_projects(
+    /// The projects, if there are any to be known.
+    async fn projects(
         &self,
         discovery: &Discovery,
         own: Option<Client>,
-        management: Option<Management>,
-    ) -> anyhow::Result<Option<Engaged>> {
-        let role = match management {
-            Some(_) => "management",
-            None => "admission",
+    ) -> anyhow::Result<Option<Engaged<Beginning>>> {
+        let role = match self.args.enable_management_controllers {
+            true => "management",
+            false => "admission",
         };
-        let attendant = management.map(|management| Arc::new(management) as Arc<dyn Attendant>);
         let engagement = Engagement {
             // They are asked until the last request is answered.
             tasks: &self.servers.tasks,
             metrics: &self.planes_metrics,
-            attendant,
         };
         let milo = match discovery {
             Discovery::Single => {
@@ -228,7 +238,7 @@ impl App {
                 };
                 let name = ProjectName::new(SINGLE)?;
                 return Ok(Some(Engaged {
-                    projects: Projects::single(engagement, name.clone(), client.clone()),
+                    projects: Projects::single(&engagement, name.clone(), client.clone()),
                     only: Some(name),
                     registered: Some(client),
                 }));
@@ -253,7 +263,7 @@ impl App {
             leadership: self.leadership.clone(),
         };
         Ok(Some(Engaged {
-            projects: Projects::discover(engagement, discovery)
+            projects: Projects::discover(&engagement, discovery)
                 .context("discovery.projectKubeconfigPath")?,
             only: None,
             // Webhooks are registered in the Milo root, which is not the infrastructure cluster.
@@ -264,7 +274,7 @@ impl App {
     async fn start_webhooks(
         &mut self,
         server: Option<WebhookServer>,
-        admission: Option<Engaged>,
+        admission: Option<Engaged<Projects>>,
     ) -> anyhow::Result<Option<Certificate>> {
         let Some(WebhookServer { address, files }) = server else {
             return Ok(None);

@@ -274,6 +274,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared fleet::a_paused_leader_writes_nothing;
         Shared fleet::a_suspended_project_is_left_in_peace;
         Shared fleet::what_a_project_does_not_serve;
+        Shared fleet::what_a_deleted_project_leaves;
         Shared connections::watches_beyond_what_a_connection_takes;
         Shared own_cluster::one_candidate_leads_at_a_time;
         Shared own_cluster::metrics_are_for_who_may_get_them;

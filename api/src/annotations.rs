@@ -3,6 +3,8 @@
 /// Hub namespace of a WorkloadDeployment or of a projected Instance, recorded before anything is written there, so that finalization needs to
 /// read nothing else (P-7).
 pub const FEDERATION_NAMESPACE: &str = "compute.datumapis.com/federation-namespace";
+/// On a hub namespace: UID of the Namespace `default` of the project's API server, by which that is known again.
+pub const UPSTREAM_CLUSTER_UID: &str = "compute.datumapis.com/upstream-cluster-uid";
 /// JSON array of `Kind/name` tokens: ConfigMaps and Secrets that must travel with a WorkloadDeployment.
 pub const EXPECTED_REFERENCED_DATA: &str = "compute.datumapis.com/expected-referenced-data";
 /// Generation of the hub object that Karmada last applied to a cell. Written by Karmada on the cell's object.

@@ -129,6 +129,9 @@ impl ProjectName {
 }
 
 impl HubNamespace {
+    /// What stands before the UID.
+    const PREFIX: &'static str = "ns-";
+
     /// The hub namespace of the project namespace with this UID (compute.md 2.8).
     ///
     /// # Errors
@@ -140,7 +143,12 @@ impl HubNamespace {
                 what: "uid of the project namespace",
             });
         }
-        Self::new(format!("ns-{uid}"))
+        Self::new(format!("{}{uid}", Self::PREFIX))
+    }
+
+    /// Whether it is called as [`HubNamespace::of_project_namespace`] calls one.
+    pub fn is_of_project_namespace(&self) -> bool {
+        self.as_str().starts_with(Self::PREFIX)
     }
 }
 
@@ -253,6 +261,12 @@ mod tests {
         assert_eq!(
             namespace.as_str(),
             "ns-0f6f6d3a-6dd9-4f5f-8c8b-0d2c9c1f0d11"
+        );
+        assert!(namespace.is_of_project_namespace());
+        assert!(
+            !HubNamespace::new("karmada-system")
+                .unwrap()
+                .is_of_project_namespace()
         );
     }
 }

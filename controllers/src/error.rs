@@ -64,6 +64,9 @@ pub enum ReconcileError {
     /// A project is not served here, or not yet.
     #[error("project {0} is not served here")]
     NotEngaged(ProjectName),
+    /// It cannot be told at present whether there is a project.
+    #[error(transparent)]
+    NotKnown(planes::projects::NotEngaged),
     /// Something that others provide is not there yet.
     #[error("{object}: waiting for {missing}")]
     NotYet {

@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 use crate::error::FirstError;
 use crate::events::Announcer;
 use crate::keys::ProjectKey;
-use crate::objects::{Keys, Namespace, covers, describe, is_terminating};
+use crate::objects::{DEFAULT_NAMESPACE, Keys, Namespace, describe, is_terminating};
 use crate::policy::serves;
 use crate::watched::{Hub, Project, Projects};
 use crate::wiring::Controller;
 use crate::write::{Collection, Writer, merge_patch};
 use crate::{Clock, ReconcileError};
 use plan::freshness::Cells;
-use plan::{Observed, Plan, hub_namespace, plan, same_referenced_data};
+use plan::{DesiredNamespace, Observed, Plan, hub_namespace, plan, same_referenced_data};
 
 /// The parts of a copy that the federator alone writes.
 const OWN: [&str; 2] = [
@@ -44,10 +44,24 @@ impl Controller for Federator {
     async fn reconcile(&self, key: ProjectKey) -> Result<Outcome, ReconcileError> {
         let project = self.projects.get(&key.project)?;
         let deployment = project.deployments.get(&key.namespace, &key.name)?;
-        match deployment {
-            Some(deployment) => self.federate(&project, &key, &deployment).await,
-            None => self.delete_orphan(&project, &key).await,
-        }
+        let Some(deployment) = deployment else {
+            self.delete_orphans(&project, &key, None).await?;
+            return Ok(Outcome::Gone);
+        };
+        let namespace = project.namespaces.get("", &key.namespace)?;
+        let derived = plan::derived(&deployment, namespace.as_deref())?;
+        let own = hub_namespace(&deployment, derived.as_ref())?;
+        let federated = match &own {
+            Some(own) => {
+                self.federate(&project, &key, &deployment, own, derived.as_ref())
+                    .await
+            }
+            None => Ok(()),
+        };
+        // A namespace of the same name may have been there before.
+        let orphans = self.delete_orphans(&project, &key, own.as_ref()).await;
+        federated.and(orphans)?;
+        Ok(Outcome::Settled)
     }
 }
 
@@ -57,12 +71,9 @@ impl Federator {
         project: &Project,
         key: &ProjectKey,
         deployment: &WorkloadDeployment,
-    ) -> Result<Outcome, ReconcileError> {
-        let namespace = project.namespaces.get("", &key.namespace)?;
-        let derived = plan::derived(deployment, namespace.as_deref())?;
-        let Some(hub_namespace) = hub_namespace(deployment, derived.as_ref())? else {
-            return Ok(Outcome::Settled);
-        };
+        hub_namespace: &HubNamespace,
+        derived: Option<&HubNamespace>,
+    ) -> Result<(), ReconcileError> {
         let copy = self
             .hub
             .deployments
@@ -73,7 +84,7 @@ impl Federator {
         let _reservation = match &city {
             Some(city) if is_to_be_made => {
                 let reservations = &self.hub.reservations;
-                let reservation = reservations.for_a_copy(&hub_namespace, city);
+                let reservation = reservations.for_a_copy(hub_namespace, city);
                 Some(reservation.ok_or_else(|| ReconcileError::NotYet {
                     object: describe(deployment),
                     missing: format!("the end of a policy of city {city}"),
@@ -82,17 +93,20 @@ impl Federator {
             _ => None,
         };
         let policy_exists = match &city {
-            Some(city) => self.policy_exists(&hub_namespace, city),
+            Some(city) => self.policy_exists(hub_namespace, city),
             None => false,
         };
         let binding = copy
             .as_deref()
             .and_then(|copy| self.hub.cells.binding_of(copy));
+        let cluster = project.namespaces.get("", DEFAULT_NAMESPACE)?;
+        let cluster_uid = cluster.and_then(|cluster| cluster.uid());
         let plan = plan(&Observed {
             project: &key.project,
             deployment,
-            hub_namespace: &hub_namespace,
-            derived: derived.as_ref(),
+            hub_namespace,
+            derived,
+            cluster_uid: cluster_uid.as_deref(),
             namespace: self
                 .hub
                 .namespaces
@@ -106,9 +120,7 @@ impl Federator {
             },
             now: (self.clock)(),
         });
-        self.execute(project, deployment, &hub_namespace, plan)
-            .await?;
-        Ok(Outcome::Settled)
+        self.execute(project, deployment, hub_namespace, plan).await
     }
 
     fn policy_exists(&self, hub_namespace: &HubNamespace, city: &CityCode) -> bool {
@@ -145,8 +157,8 @@ impl Federator {
             deployment = &recorded;
         }
         let mut errors = FirstError::default();
-        if let Some(labels) = plan.apply_namespace {
-            errors.note(self.apply_namespace(hub_namespace, &labels).await);
+        if let Some(desired) = plan.apply_namespace {
+            errors.note(self.apply_namespace(hub_namespace, &desired).await);
         }
         let copy = self.hub.deployments.get(hub_namespace.as_str(), &name)?;
         if let Some(desired) = plan.apply_copy {
@@ -196,16 +208,16 @@ impl Federator {
     async fn apply_namespace(
         &self,
         name: &HubNamespace,
-        labels: &Keys,
+        desired: &DesiredNamespace,
     ) -> Result<(), ReconcileError> {
         let namespaces = Collection::of_plane(&self.hub.client, Some(&self.hub.namespaces));
         let existing = self.hub.namespaces.get("", name.as_str())?;
         let body = json!({
             "apiVersion": "v1",
             "kind": "Namespace",
-            "metadata": {"name": name.as_str(), "labels": labels},
+            "metadata": {"name": name.as_str(), "labels": desired.labels, "annotations": desired.annotations},
         });
-        let as_wanted = |written: &Namespace| covers(written.labels(), labels);
+        let as_wanted = |written: &Namespace| desired.is(written);
         self.writer
             .ensure(&namespaces, existing.as_deref(), &body, &[], as_wanted)
             .await

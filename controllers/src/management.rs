@@ -27,6 +27,8 @@ use hub::HubFollowers;
 pub struct Config {
     /// The hub.
     pub hub: Client,
+    /// Which projects there are.
+    pub projects: planes::Projects,
     /// Where writes and reconciliations are counted.
     pub metrics: Metrics,
     /// Cancelled once this process may write.
@@ -58,6 +60,7 @@ pub struct Management {
 pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
     let Config {
         hub: hub_client,
+        projects,
         metrics,
         may_write,
         clock,
@@ -85,7 +88,7 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
         events: Events::new(hub_client.clone(), CustomizationController::NAME),
     };
     let hub = Arc::new(followers.hub(hub_client));
-    let projects = Arc::new(Projects::default());
+    let projects = Arc::new(Projects::new(projects));
     let quarantined = Quarantined::new(&metrics);
     followers.follow(&mut wiring, &hub, &projects, &queues, &quarantined);
 

@@ -1,5 +1,5 @@
 //! The end of hub namespaces. The federator makes them; one goes when the project's namespace that it stands for is gone and
-//! nothing is left in it. That the whole project is gone is no proof here: then no one can be asked, and it stays.
+//! nothing is left in it. What a project that is gone has left running stays: no one can be asked for it.
 
 mod kept;
 mod plan;
@@ -21,9 +21,7 @@ use crate::watched::{Hub, Project, Projects};
 use crate::wiring::Controller;
 use crate::write::{Collection, Object, Writer};
 use kept::Kept;
-#[cfg(test)]
-pub(crate) use plan::Proof;
-use plan::{Left, Observed, Plan, Reason, plan, seen};
+use plan::{Left, Observed, Plan, Proof, Reason, plan, seen};
 pub(crate) use plan::{UpstreamNamespace, answered};
 
 /// What Kubernetes puts into every namespace.
@@ -53,9 +51,16 @@ impl Controller for NamespaceController {
             self.kept.settle(name);
             return Ok(Outcome::Gone);
         };
-        let project = self.projects.get(&upstream.project)?;
-        let seen_upstream = project.namespaces.get("", &upstream.namespace)?;
-        let seen_upstream = seen(name, seen_upstream.as_deref());
+        let project = self.projects.get_unless_gone(&upstream.project).await?;
+        let project = project.as_deref();
+        let (seen_upstream, recorded) = match project {
+            Some(project) => {
+                let cached = project.namespaces.get("", &upstream.namespace)?;
+                let recorded = is_recorded(project, &upstream, name);
+                (seen(name, cached.as_deref()), recorded)
+            }
+            None => (UpstreamNamespace::Absent(Proof::NoProject), false),
+        };
         if seen_upstream == UpstreamNamespace::There {
             // As most are; they hold thousands of objects, of which none is looked at.
             self.kept.settle(name);
@@ -64,13 +69,13 @@ impl Controller for NamespaceController {
         let mut observed = Observed {
             namespace: name,
             upstream: seen_upstream,
-            recorded: is_recorded(&project, &upstream, name),
+            recorded,
             left: self.left_in_caches(name),
             terminating: is_terminating(namespace.as_ref()),
         };
         let mut planned = plan(&observed);
         if planned == Plan::Prove {
-            if let Err(problem) = self.prove(&project, &upstream, &mut observed).await? {
+            if let Err(problem) = self.prove(project, &upstream, &mut observed).await? {
                 return Ok(Outcome::Again(self.kept.note(name, &problem)));
             }
             planned = plan(&observed);
@@ -121,19 +126,21 @@ impl NamespaceController {
         left.map_or(Left::Unknown, Left::Something)
     }
 
-    /// Asks the project, and if its namespace is gone the hub. Says what may not be asked.
+    /// Asks the project, if there is one, and if its namespace is gone the hub. Says what may not be asked.
     async fn prove(
         &self,
-        project: &Project,
+        project: Option<&Project>,
         upstream: &Upstream,
         observed: &mut Observed<'_>,
     ) -> Result<Result<(), String>, ReconcileError> {
-        let namespaces = Collection::<Namespace>::of_plane(&project.client, None);
-        let answer = match namespaces.read(&upstream.namespace).await {
-            Ok(answer) => answer,
-            Err(error) => return refused(error).map(Err),
-        };
-        observed.upstream = answered(observed.namespace, answer.as_ref());
+        if let Some(project) = project {
+            let namespaces = Collection::<Namespace>::of_plane(&project.client, None);
+            let answer = match namespaces.read(&upstream.namespace).await {
+                Ok(answer) => answer,
+                Err(error) => return refused(error).map(Err),
+            };
+            observed.upstream = answered(observed.namespace, answer.as_ref());
+        }
         if matches!(observed.upstream, UpstreamNamespace::Absent(_)) {
             observed.left = self.left_on_hub(observed.namespace).await?;
         }

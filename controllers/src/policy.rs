@@ -56,7 +56,7 @@ impl Controller for PolicyController {
         }
         let upstream = Upstream::of(namespace.meta())
             .map_err(ReconcileError::identity(describe(namespace.as_ref())))?;
-        let plan = plan(&self.observe(hub_namespace, &upstream)?);
+        let plan = plan(&self.observe(hub_namespace, &upstream).await?);
         for desired in &plan.apply {
             self.apply(hub_namespace, desired).await?;
         }
@@ -73,32 +73,36 @@ impl Controller for PolicyController {
 }
 
 impl PolicyController {
-    fn observe(
+    /// What caches know. A project that is gone has no deployments.
+    async fn observe(
         &self,
         namespace: &HubNamespace,
         upstream: &Upstream,
     ) -> Result<Observed, ReconcileError> {
-        let (hub, project) = (&self.hub, self.projects.get(&upstream.project)?);
+        let project = self.projects.get_unless_gone(&upstream.project).await?;
+        let hub = &self.hub;
         let policies = hub.policies.readable(namespace.as_str());
         let is_read =
             |policy: &ObjectMeta| policies.iter().any(|read| read.meta().uid == policy.uid);
         let mut unreadable = hub.policies.metadata(namespace.as_str());
         unreadable.retain(|policy| !is_read(policy));
-        let is_current = project.deployments.freshness().borrow().is_current()
+        let is_current = project
+            .as_ref()
+            .is_none_or(|project| project.deployments.freshness().borrow().is_current())
             && hub.deployments.freshness().borrow().is_current()
             && hub.bindings.freshness().borrow().is_current();
         let mut observed = Observed::new(namespace, policies, unreadable, is_current);
         // Thousands mostly say the same: one of those is enough.
-        project.for_policies.visit_values(
-            &kinds::of_namespace(&upstream.namespace),
-            |_, deployment| {
+        if let Some(project) = &project {
+            let prefix = kinds::of_namespace(&upstream.namespace);
+            project.for_policies.visit_values(&prefix, |_, deployment| {
                 match deployment {
                     Some(deployment) => observed.add_upstream(deployment),
                     // That is no reason to make nothing for the others.
                     None => observed.is_complete = false,
                 }
-            },
-        );
+            });
+        }
         let prefix = kinds::of_namespace(namespace.as_str());
         hub.copies_for_policies
             .visit_values(&prefix, |copy, _| observed.add_copy(copy));
@@ -143,7 +147,7 @@ impl PolicyController {
             return Ok(false);
         };
         // No copy is made from now on; one may have been since the plan was made.
-        let plan = plan(&self.observe(namespace, upstream)?);
+        let plan = plan(&self.observe(namespace, upstream).await?);
         if !plan.delete.contains(unneeded) || self.is_used(namespace, unneeded).await? {
             return Ok(false);
         }

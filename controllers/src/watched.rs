@@ -32,18 +32,48 @@ pub(crate) struct Project {
 }
 
 /// The projects that are served: those of which everything has been listed.
-#[derive(Default)]
-pub(crate) struct Projects(RwLock<BTreeMap<ProjectName, Arc<Project>>>);
+pub(crate) struct Projects {
+    registry: planes::Projects,
+    served: RwLock<BTreeMap<ProjectName, Arc<Project>>>,
+}
 
 impl Projects {
+    pub(crate) fn new(registry: planes::Projects) -> Self {
+        Self {
+            registry,
+            served: RwLock::default(),
+        }
+    }
+
+    /// The project of this name; nothing where it is proved that there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::NotEngaged`] when it is neither served nor gone: it is not ready, or about to be served.
+    /// [`ReconcileError::NotKnown`] when that cannot be told at present.
+    pub(crate) async fn get_unless_gone(
+        &self,
+        name: &ProjectName,
+    ) -> Result<Option<Arc<Project>>, ReconcileError> {
+        let not_engaged = match self.get(name) {
+            Ok(project) => return Ok(Some(project)),
+            Err(not_engaged) => not_engaged,
+        };
+        match self.registry.is_gone(name).await {
+            Ok(true) => Ok(None),
+            Ok(false) => Err(not_engaged),
+            Err(problem) => Err(ReconcileError::NotKnown(problem)),
+        }
+    }
+
     /// The project of this name.
     ///
     /// # Errors
     ///
     /// [`ReconcileError::NotEngaged`] when it is not served. That is no reason to decide anything about it.
     pub(crate) fn get(&self, name: &ProjectName) -> Result<Arc<Project>, ReconcileError> {
-        let projects = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let project = projects.get(name).cloned();
+        let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
+        let project = served.get(name).cloned();
         project.ok_or_else(|| ReconcileError::NotEngaged(name.clone()))
     }
 
@@ -62,7 +92,7 @@ impl Projects {
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<ProjectName, Arc<Project>>> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        self.served.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all, pending};
@@ -16,6 +17,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use crate::ReconcileError;
+
+/// When to look again at what a project may have, where it is not known whether there is one.
+const NOT_KNOWN: Duration = Duration::from_secs(10);
 
 /// Brings one key to what is wanted of it.
 pub(crate) trait Controller: Send + Sync + 'static {
@@ -258,6 +262,8 @@ impl<'a> Wiring<'a> {
                     match controller.reconcile(key).await {
                         // When it is, everything of it is looked at.
                         Err(ReconcileError::NotEngaged(_)) => Ok(Outcome::Gone),
+                        // Discovery has reported why.
+                        Err(ReconcileError::NotKnown(_)) => Ok(Outcome::Again(NOT_KNOWN)),
                         result => result,
                     }
                 }
@@ -289,7 +295,7 @@ mod tests {
             let (_plane, watched) = watch::channel(freshness.clone());
             let (known, is_known) = watch::channel(false);
             let waiting = until_known("Clusters", "nothing", watched, known);
-            let none_left = tokio::time::timeout(std::time::Duration::from_millis(20), waiting);
+            let none_left = tokio::time::timeout(Duration::from_millis(20), waiting);
             assert_eq!(none_left.await.is_ok(), is_enough, "{freshness:?}");
             assert_eq!(*is_known.borrow(), is_enough, "{freshness:?}");
         }

@@ -146,10 +146,12 @@ impl Fake {
             Mood::Refuses(code) => Some(refusal(code)),
             Mood::Serves => {
                 let query = request.uri().query().unwrap_or_default();
-                Some(if query.contains("watch=true") {
-                    served.watch(query)
-                } else {
-                    served.list()
+                // /apis/<group>/<version>/<resource>[/<name>]
+                let name = request.uri().path().split('/').nth(5);
+                Some(match name {
+                    Some(name) => served.get(name),
+                    None if query.contains("watch=true") => served.watch(query),
+                    None => served.list(),
                 })
             }
         }
@@ -157,6 +159,17 @@ impl Fake {
 }
 
 impl Served {
+    fn get(&self, name: &str) -> Answer {
+        let absent = json!({
+            "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "NotFound",
+            "message": format!("{name} not found"), "details": {"name": name},
+        });
+        match self.objects.get(name) {
+            Some(object) => whole(200, object),
+            None => whole(404, &absent),
+        }
+    }
+
     fn list(&self) -> Answer {
         whole(
             200,

@@ -1,9 +1,10 @@
 //! Where API servers are and how to reach them.
 //!
 //! Owns connections ([`connect`]), the registry of projects ([`projects`]), caches of what is watched ([`cache`]), the
-//! work queue that all watches feed ([`queue`]), leadership ([`lease`]), the tasks of the process ([`tasks`]) and its
-//! clock ([`clock`]). Decides nothing about the objects that pass through: that is the controllers'.
+//! work queue that all watches feed ([`queue`]), leadership ([`lease`]), the tasks of the process ([`tasks`]), its clock
+//! ([`clock`]), and what an API server's 404 says ([`absence`]). Decides nothing about the objects that pass through: that is the controllers'.
 
+pub mod absence;
 pub mod cache;
 pub mod clock;
 pub mod connect;

@@ -14,23 +14,47 @@ use std::sync::Arc;
 
 use api::ProjectName;
 use api::milo::{self, ProjectControlPlane};
-use kube::Client;
+use futures::FutureExt;
+use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 use tokio::sync::watch;
 
+use crate::absence;
 use crate::cache::{Follower, Freshness, Pace};
 use crate::connect::ConnectError;
 pub use attendant::{Attendant, Engagement};
 use discovery::{Connect, Discovered};
 pub use discovery::{Discovery, DiscoveryKind};
 pub use project::{NotCurrent, Project};
-use registry::{Known, Registry};
+use registry::{Ask, Known, Registry};
 
 /// The projects that there are. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Projects {
     registry: Arc<Registry>,
+}
+
+/// A registry that knows no project yet.
+#[must_use = "no project is known before it begins"]
+pub struct Beginning {
+    projects: Projects,
+    begin: Begin,
+}
+
+type Begin = Box<dyn FnOnce(Option<Arc<dyn Attendant>>) + Send>;
+
+impl Beginning {
+    /// The projects that there will be.
+    pub fn projects(&self) -> Projects {
+        self.projects.clone()
+    }
+
+    /// Begins to find projects. The attendant works on each of them, if there is one.
+    pub fn begin(self, attendant: Option<Arc<dyn Attendant>>) -> Projects {
+        (self.begin)(attendant);
+        self.projects
+    }
 }
 
 /// Why a project cannot be used. Each message is one that a user can be shown.
@@ -44,7 +68,7 @@ pub enum NotEngaged {
     Failing {
         /// The project.
         name: ProjectName,
-        /// Why projects cannot be listed.
+        /// Why projects cannot be listed, or this one cannot be asked for.
         problem: String,
     },
     /// There is no project of this name.
@@ -62,22 +86,27 @@ pub enum NotEngaged {
 
 impl Projects {
     /// The own cluster is the one project (`discovery.mode: single`, compute.md 5.1).
-    pub fn single(engagement: Engagement<'_>, name: ProjectName, client: Client) -> Self {
+    pub fn single(engagement: &Engagement<'_>, name: ProjectName, client: Client) -> Beginning {
         let connect = Box::new(move |_: &ProjectName| Ok(client.clone()));
         let (listed, freshness) = (
             watch::Sender::new(false),
             watch::Sender::new(Freshness::Current),
         );
-        let registry = Registry::new(
+        let registry = Arc::new(Registry::new(
             engagement,
             connect,
+            None,
             listed.subscribe(),
             freshness.subscribe(),
-        );
-        registry.engage(name, None);
-        listed.send_replace(true);
-        Self {
-            registry: Arc::new(registry),
+        ));
+        Beginning {
+            projects: Self {
+                registry: Arc::clone(&registry),
+            },
+            begin: Box::new(move |attendant| {
+                registry.engage(name, None, attendant.as_ref());
+                listed.send_replace(true);
+            }),
         }
     }
 
@@ -87,9 +116,9 @@ impl Projects {
     ///
     /// [`ConnectError::Client`] when the template makes no client: its certificates or credentials are not usable.
     pub fn discover(
-        engagement: Engagement<'_>,
+        engagement: &Engagement<'_>,
         discovery: Discovery,
-    ) -> Result<Self, ConnectError> {
+    ) -> Result<Beginning, ConnectError> {
         let Discovery {
             client,
             kind,
@@ -103,10 +132,10 @@ impl Projects {
 
     fn of_kind(
         kind: DiscoveryKind,
-        engagement: Engagement<'_>,
+        engagement: &Engagement<'_>,
         client: Client,
         connect: Connect,
-    ) -> Self {
+    ) -> Beginning {
         match kind {
             DiscoveryKind::Project => Self::follow::<milo::Project>(engagement, client, connect),
             DiscoveryKind::ProjectControlPlane => {
@@ -116,7 +145,7 @@ impl Projects {
     }
 
     /// Watches the objects that say which projects there are.
-    fn follow<K>(engagement: Engagement<'_>, client: Client, connect: Connect) -> Self
+    fn follow<K>(engagement: &Engagement<'_>, client: Client, connect: Connect) -> Beginning
     where
         K: Discovered + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
@@ -126,24 +155,30 @@ impl Projects {
         let registry = Arc::new(Registry::new(
             engagement,
             connect,
+            Some(ask::<K>(&client)),
             cache.synced(),
             cache.freshness(),
         ));
-        follower.on_change({
-            let registry = Arc::clone(&registry);
-            move |change| {
+        let projects = Self {
+            registry: Arc::clone(&registry),
+        };
+        let begin = move |attendant: Option<Arc<dyn Attendant>>| {
+            follower.on_change(move |change| {
                 for metadata in change.versions() {
-                    registry.changed(&cache, metadata);
+                    registry.changed(&cache, metadata, attendant.as_ref());
                 }
-            }
-        });
-        let stop = tasks.stop();
-        tasks.spawn("project discovery", async move {
-            stop.run_until_cancelled(follower.run(client, Pace::default()))
-                .await;
-            Ok::<_, Infallible>(())
-        });
-        Self { registry }
+            });
+            let stop = tasks.stop();
+            tasks.spawn("project discovery", async move {
+                stop.run_until_cancelled(follower.run(client, Pace::default()))
+                    .await;
+                Ok::<_, Infallible>(())
+            });
+        };
+        Beginning {
+            projects,
+            begin: Box::new(begin),
+        }
     }
 
     /// The project of this name. A terminating one is there until its object is gone.
@@ -173,12 +208,53 @@ impl Projects {
         })
     }
 
+    /// Whether the project is proved to be gone: it is not in the list of projects, and the API server that has that says
+    /// itself that there is none of this name. Of the one project of `discovery.mode: single` it is never said, nor of any
+    /// other there.
+    ///
+    /// # Errors
+    ///
+    /// [`NotEngaged::Listing`] and [`NotEngaged::Failing`] when that cannot be told now.
+    pub async fn is_gone(&self, name: &ProjectName) -> Result<bool, NotEngaged> {
+        match self.get(name) {
+            Ok(_) | Err(NotEngaged::NotReady { .. }) => Ok(false),
+            Err(NotEngaged::Unknown(_)) => {
+                let answer = self.registry.ask(name).await;
+                answer.map_err(|problem| NotEngaged::Failing {
+                    name: name.clone(),
+                    problem,
+                })
+            }
+            Err(problem) => Err(problem),
+        }
+    }
+
     /// What the process waits for before it is ready, one line each: the list of projects, and the LocationBindings of
     /// those that were in it, for 10 s at most. Once that is over nothing is pending any more: a later project, or a later
     /// failure, is told to those who ask for it.
     pub fn pending(&self) -> Vec<String> {
         self.registry.pending()
     }
+}
+
+fn ask<K>(client: &Client) -> Ask
+where
+    K: Discovered + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    let api = Api::<K>::all(client.clone());
+    Box::new(move |name| {
+        let api = api.clone();
+        async move {
+            match api.get_metadata(name.as_str()).await {
+                Ok(_) => Ok(false),
+                Err(kube::Error::Api(status)) if absence::is_told::<K>(name.as_str(), &status) => {
+                    Ok(true)
+                }
+                Err(error) => Err(error.to_string()),
+            }
+        }
+        .boxed()
+    })
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Several projects of Milo on one hub, beside the project of another management plane.
 
+#[path = "fleet/gone.rs"]
+mod gone;
 #[path = "fleet/refusing.rs"]
 mod refusing;
 
@@ -23,6 +25,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::fixture::{NETWORK, Space, WITHIN, create, patch, workload};
 use crate::milo;
+pub(crate) use gone::what_a_deleted_project_leaves;
 pub(crate) use refusing::{a_suspended_project_is_left_in_peace, what_a_project_does_not_serve};
 
 /// The namespace that every API server has.

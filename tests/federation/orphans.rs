@@ -3,7 +3,7 @@
 use std::fs;
 
 use anyhow::ensure;
-use api::{WorkloadDeployment, labels};
+use api::{WorkloadDeployment, annotations, labels};
 use harness::milo::Refusal;
 use harness::{Federation, wait};
 use http::StatusCode;
@@ -18,6 +18,8 @@ use crate::fleet::{Fleet, Tenant};
 /// UIDs of namespaces that no one has.
 const FORMER: &str = "11111111-0000-4000-8000-000000000001";
 const UNKNOWN: &str = "11111111-0000-4000-8000-000000000002";
+const GONE: &str = "11111111-0000-4000-8000-000000000003";
+const OF_ANOTHER: &str = "11111111-0000-4000-8000-000000000004";
 
 /// A copy as the federator makes it.
 fn copy(name: &str, city: &str) -> Value {
@@ -26,12 +28,13 @@ fn copy(name: &str, city: &str) -> Value {
     copy
 }
 
-/// Makes a hub namespace for a project's namespace with this UID.
+/// Makes a hub namespace for a project's namespace with this UID, of the API server that is known by another UID.
 async fn hub_namespace(
     federation: &Federation,
     uid: &str,
     project: &str,
     namespace: &str,
+    cluster: Option<&str>,
 ) -> anyhow::Result<Api<WorkloadDeployment>> {
     let hub = federation.hub().client();
     let name = format!("ns-{uid}");
@@ -39,7 +42,8 @@ async fn hub_namespace(
         labels::UPSTREAM_CLUSTER_NAME: format!("cluster-{project}"),
         labels::UPSTREAM_NAMESPACE: namespace,
     });
-    let body = json!({"metadata": {"name": name, "labels": identity}});
+    let known_by = cluster.map(|uid| json!({annotations::UPSTREAM_CLUSTER_UID: uid}));
+    let body = json!({"metadata": {"name": name, "labels": identity, "annotations": known_by}});
     create(&Api::<Namespace>::all(hub.clone()), body).await?;
     Ok(Api::namespaced(hub, &name))
 }
@@ -59,7 +63,7 @@ pub(crate) async fn what_the_project_does_not_have_goes(
     let copies: Api<WorkloadDeployment> = space.on_hub();
     let own = copies.get("web-us-dfw").await?;
     // Of a project that is not served nothing is known.
-    let unknown = hub_namespace(federation, UNKNOWN, "nobody", &space.name).await?;
+    let unknown = hub_namespace(federation, UNKNOWN, "nobody", &space.name, None).await?;
     let unproved = create(&unknown, copy("web-us-dfw", "DFW")).await?;
 
     create(&copies, copy("orphan", "DFW")).await?;
@@ -68,19 +72,38 @@ pub(crate) async fn what_the_project_does_not_have_goes(
     wait::gone(&in_cell, "orphan", WITHIN).await?;
 
     // Another installation's namespace of that name, or one that was made anew since: no one who is asked knows which.
-    let former = hub_namespace(federation, FORMER, "single", &space.name).await?;
+    let former = hub_namespace(federation, FORMER, "single", &space.name, None).await?;
     let unproved_either = create(&former, copy("orphan", "DFW")).await?;
+    let other = hub_namespace(federation, OF_ANOTHER, "single", &space.name, Some(GONE)).await?;
+    let of_another = create(&other, copy("orphan", "DFW")).await?;
     create(&copies, copy("orphan", "DFW")).await?;
     wait::gone(&copies, "orphan", WITHIN).await?;
+
+    // The very API server that had it has it no more, be it that there is a namespace of that name or none.
+    let namespaces: Api<Namespace> = Api::all(federation.project().client());
+    let known_by = namespaces.get("default").await?.uid();
+    let hub: Api<Namespace> = Api::all(federation.hub().client());
+    for namespace in [space.name.as_str(), "that-was-deleted"] {
+        let gone =
+            hub_namespace(federation, GONE, "single", namespace, known_by.as_deref()).await?;
+        for name in ["orphan", "web-us-dfw"] {
+            create(&gone, copy(name, "DFW")).await?;
+        }
+        for name in ["orphan", "web-us-dfw"] {
+            wait::gone(&gone, name, WITHIN).await?;
+        }
+        // Its namespace goes with it.
+        wait::gone(&hub, &format!("ns-{GONE}"), WITHIN).await?;
+    }
 
     stays(&copies, &own).await?;
     stays(&unknown, &unproved).await?;
     stays(&former, &unproved_either).await?;
+    stays(&other, &of_another).await?;
     space.until_settled("web", 1).await?;
-    let namespaces: Api<Namespace> = Api::all(federation.hub().client());
-    for name in [UNKNOWN, FORMER].map(|uid| format!("ns-{uid}")) {
-        namespaces.delete(&name, &DeleteParams::default()).await?;
-        wait::gone(&namespaces, &name, WITHIN).await?;
+    for name in [UNKNOWN, FORMER, OF_ANOTHER].map(|uid| format!("ns-{uid}")) {
+        hub.delete(&name, &DeleteParams::default()).await?;
+        wait::gone(&hub, &name, WITHIN).await?;
     }
     Ok(())
 }

@@ -1,77 +1,86 @@
 //! Deletes deployments of the hub that their project does not have.
 
+use std::sync::Arc;
+
 use api::{HubNamespace, WorkloadDeployment};
 use kube::ResourceExt;
-use planes::Outcome;
 
 use super::Federator;
 use super::plan::orphan::{Suspect, is_orphan};
 use crate::ReconcileError;
 use crate::keys::ProjectKey;
-use crate::namespace::answered;
-use crate::objects::{Namespace, is_terminating};
+use crate::objects::{DEFAULT_NAMESPACE, Namespace, is_terminating};
+use crate::upstream::Upstream;
 use crate::watched::Project;
 use crate::write::Collection;
 
 impl Federator {
-    /// Deletes what the hub has under a name of which the project has no deployment. That is found in caches, and proved by
-    /// the project's API server itself.
-    pub(super) async fn delete_orphan(
+    /// Deletes what the hub has under a name of which the project has no deployment: in the hub namespaces that are labelled
+    /// as those of the namespace, but for the one that a deployment has. That is found in caches, and proved by the
+    /// project's API server itself.
+    pub(super) async fn delete_orphans(
         &self,
         project: &Project,
         key: &ProjectKey,
-    ) -> Result<Outcome, ReconcileError> {
-        let namespace = project.namespaces.get("", &key.namespace)?;
-        let uid = namespace.and_then(|namespace| namespace.uid());
-        let hub_namespace = uid.and_then(|uid| HubNamespace::of_project_namespace(&uid).ok());
-        let Some(hub_namespace) = hub_namespace else {
-            return Ok(Outcome::Gone);
+        own: Option<&HubNamespace>,
+    ) -> Result<(), ReconcileError> {
+        let upstream = Upstream {
+            project: key.project.clone(),
+            namespace: key.namespace.clone(),
         };
-        let copy = self
-            .hub
-            .deployments
-            .get(hub_namespace.as_str(), &key.name)?;
-        let Some(copy) = copy.filter(|copy| !is_terminating(copy.as_ref())) else {
-            return Ok(Outcome::Gone);
-        };
-        if self.is_proved(project, key, &hub_namespace).await? {
-            tracing::warn!(
-                namespace = %hub_namespace, name = key.name, project = %key.project, upstream = key.namespace,
-                "the project does not have this WorkloadDeployment of the hub: it is deleted"
-            );
-            let copies = Collection::new(
-                &self.hub.client,
-                hub_namespace.as_str(),
-                Some(&self.hub.deployments),
-            );
-            self.writer.delete_unchanged(&copies, copy.as_ref()).await?;
+        for on_hub in self.hub.namespaces_for.get(&upstream.to_string()) {
+            let hub_namespace = HubNamespace::new(on_hub.name_any());
+            let hub_namespace = hub_namespace.ok().filter(|it| Some(it) != own);
+            // What stands for no namespace is no one's to be missed in.
+            let Some(hub_namespace) = hub_namespace.filter(HubNamespace::is_of_project_namespace)
+            else {
+                continue;
+            };
+            let copies = &self.hub.deployments;
+            let copy = copies.get(hub_namespace.as_str(), &key.name)?;
+            if let Some(copy) = copy.filter(|copy| !is_terminating(copy.as_ref())) {
+                self.delete_if_orphan(project, key, &hub_namespace, &on_hub, &copy)
+                    .await?;
+            }
         }
-        Ok(Outcome::Gone)
+        Ok(())
     }
 
-    async fn is_proved(
+    async fn delete_if_orphan(
         &self,
         project: &Project,
         key: &ProjectKey,
         hub_namespace: &HubNamespace,
-    ) -> Result<bool, ReconcileError> {
+        on_hub: &Namespace,
+        copy: &Arc<WorkloadDeployment>,
+    ) -> Result<(), ReconcileError> {
         let namespaces = Collection::<Namespace>::of_plane(&project.client, None);
-        let namespace = namespaces.read(&key.namespace).await?;
         let deployments =
             Collection::<WorkloadDeployment>::new(&project.client, &key.namespace, None);
-        let deployment = deployments.read(&key.name).await?;
         let is_orphan = is_orphan(&Suspect {
-            upstream: answered(hub_namespace, namespace.as_ref()),
-            deployment: deployment.as_ref(),
+            hub_namespace,
+            on_hub,
+            namespace: namespaces.read(&key.namespace).await?.as_ref(),
+            default: namespaces.read(DEFAULT_NAMESPACE).await?.as_ref(),
+            deployment: deployments.read(&key.name).await?.as_ref(),
         });
+        if !is_orphan {
+            return Ok(());
+        }
         let is_watched = project.namespaces.freshness().borrow().is_current()
             && project.deployments.freshness().borrow().is_current();
-        if is_orphan && !is_watched {
+        if !is_watched {
             return Err(ReconcileError::NotYet {
                 object: format!("WorkloadDeployment {hub_namespace}/{} of the hub", key.name),
                 missing: "the project to be watched again".to_owned(),
             });
         }
-        Ok(is_orphan)
+        tracing::warn!(
+            namespace = %hub_namespace, name = key.name, project = %key.project, upstream = key.namespace,
+            "the project does not have this WorkloadDeployment of the hub: it is deleted"
+        );
+        let (client, cache) = (&self.hub.client, &self.hub.deployments);
+        let copies = Collection::new(client, hub_namespace.as_str(), Some(cache));
+        self.writer.delete_unchanged(&copies, copy.as_ref()).await
     }
 }

@@ -30,6 +30,8 @@ pub(super) struct Observed<'a> {
     pub(super) hub_namespace: &'a HubNamespace,
     /// The hub namespace of the deployment's namespace, where that Namespace is there.
     pub(super) derived: Option<&'a HubNamespace>,
+    /// What the project's API server is known by.
+    pub(super) cluster_uid: Option<&'a str>,
     /// The Namespace of that name on the hub.
     pub(super) namespace: Option<&'a Namespace>,
     /// The deployment of the same name on the hub.
@@ -46,7 +48,7 @@ pub(super) struct Observed<'a> {
 pub(super) struct Plan {
     /// Record the hub namespace on the project's deployment, together with the finalizer.
     pub(super) record: bool,
-    pub(super) apply_namespace: Option<Keys>,
+    pub(super) apply_namespace: Option<DesiredNamespace>,
     pub(super) apply_copy: Option<DesiredCopy>,
     pub(super) delete_copy: bool,
     pub(super) status: Option<WorkloadDeploymentStatus>,
@@ -54,6 +56,20 @@ pub(super) struct Plan {
     pub(super) release: bool,
     /// What contradicts itself. Nothing else is done until someone has resolved it, but for saying so in the status.
     pub(super) hold: Option<String>,
+}
+
+/// The hub namespace.
+#[derive(Debug, PartialEq)]
+pub(super) struct DesiredNamespace {
+    pub(super) labels: Keys,
+    pub(super) annotations: Keys,
+}
+
+impl DesiredNamespace {
+    pub(super) fn is(&self, namespace: &Namespace) -> bool {
+        covers(namespace.labels(), &self.labels)
+            && covers(namespace.annotations(), &self.annotations)
+    }
 }
 
 /// The hub's copy. Its spec is that of the project's deployment.
@@ -212,7 +228,7 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
     } = *observed;
     let upstream_namespace = deployment.namespace().unwrap_or_default();
     let recorded = recorded_hub_namespace(deployment.meta());
-    let namespace_labels = upstream(observed).labels();
+    let desired_namespace = desired_namespace(observed);
     let copy_labels = Keys::from([
         (labels::CITY_CODE.to_owned(), city.as_str().to_owned()),
         (labels::UPSTREAM_NAMESPACE.to_owned(), upstream_namespace),
@@ -248,9 +264,8 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
     Plan {
         record: !has_finalizer(deployment, finalizers::FEDERATOR)
             || recorded != Some(hub_namespace.as_str()),
-        apply_namespace: (!namespace
-            .is_some_and(|namespace| covers(namespace.labels(), &namespace_labels)))
-        .then_some(namespace_labels),
+        apply_namespace: (!namespace.is_some_and(|namespace| desired_namespace.is(namespace)))
+            .then_some(desired_namespace),
         apply_copy: apply_copy.then_some(DesiredCopy {
             labels: copy_labels,
             annotations: copy_annotations,
@@ -258,6 +273,19 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
         delete_copy: moves && is_proved(observed),
         status: status.filter(|status| deployment.status.as_ref() != Some(status)),
         ..Plan::default()
+    }
+}
+
+fn desired_namespace(observed: &Observed<'_>) -> DesiredNamespace {
+    let key = annotations::UPSTREAM_CLUSTER_UID;
+    let is = observed.namespace.map(ResourceExt::annotations);
+    let is = is.and_then(|annotations| annotations.get(key));
+    // What is not known now was when it was written.
+    let uid = observed.cluster_uid.map(str::to_owned);
+    let uid = uid.or_else(|| is.cloned());
+    DesiredNamespace {
+        labels: upstream(observed).labels(),
+        annotations: uid.map(|uid| (key.to_owned(), uid)).into_iter().collect(),
     }
 }
 

@@ -330,15 +330,22 @@ fn add_copies_in(hub: &Hub, queues: &Queues, upstream: &Upstream, namespace: &Ob
     }
 }
 
-/// Adds what is on the hub for a project.
-pub(super) fn add_all_of(hub: &Hub, queues: &Queues, project: &ProjectName) {
+/// Adds the hub namespaces of a project, and the policies in them.
+pub(super) fn add_namespaces_of_project(hub: &Hub, queues: &Queues, project: &ProjectName) {
     for namespace in hub.namespaces_of.get(project.as_str()) {
-        let metadata = namespace.meta();
-        let name = metadata.name.as_deref().unwrap_or_default();
-        add_policies_of(hub, queues, name);
+        let name = namespace.meta().name.as_deref().unwrap_or_default();
         if let Some(key) = hub_key(hub, name) {
+            queues.policy.add(key.clone());
             queues.namespace.add(key);
         }
+    }
+}
+
+/// Adds what is on the hub for a project.
+pub(super) fn add_all_of(hub: &Hub, queues: &Queues, project: &ProjectName) {
+    add_namespaces_of_project(hub, queues, project);
+    for namespace in hub.namespaces_of.get(project.as_str()) {
+        let metadata = namespace.meta();
         if let Ok(upstream) = Upstream::of(metadata) {
             add_copies_in(hub, queues, &upstream, metadata);
         }

@@ -12,7 +12,7 @@ use planes::cache::{Change, Follower};
 use planes::projects::Attendant;
 use tokio::time::timeout;
 
-use super::hub::{add_all_of, add_instances_for, add_instances_of};
+use super::hub::{add_all_of, add_instances_for, add_instances_of, add_namespaces_of_project};
 use super::{Management, Queues};
 use crate::keys::{HubKey, ProjectKey};
 use crate::objects::{Namespace, Network, controller_name, recorded_hub_namespace};
@@ -45,6 +45,7 @@ impl Attendant for Management {
             add_all_of(&hub, &queues, &name);
             Entered {
                 projects,
+                hub,
                 queues,
                 name,
                 plane,
@@ -55,11 +56,16 @@ impl Attendant for Management {
         }
         .boxed()
     }
+
+    fn left(&self, name: &ProjectName) {
+        add_namespaces_of_project(&self.hub, &self.queues, name);
+    }
 }
 
 /// A project that is served; it is not any more when this is dropped.
 struct Entered {
     projects: Arc<Projects>,
+    hub: Arc<Hub>,
     queues: Queues,
     name: ProjectName,
     plane: Arc<Project>,
@@ -70,6 +76,8 @@ impl Drop for Entered {
         // Another project of the same name may have come meanwhile.
         if self.projects.leave(&self.name, &self.plane) {
             self.queues.forget(&self.name);
+            // It may be gone for good.
+            add_namespaces_of_project(&self.hub, &self.queues, &self.name);
         }
     }
 }

@@ -5,9 +5,6 @@ use kube::ResourceExt;
 
 use crate::objects::Namespace;
 
-/// What every hub namespace of a project's namespace is called, before the UID of that.
-const PREFIX: &str = "ns-";
-
 /// What the controller sees of one hub namespace.
 #[derive(Clone, Debug)]
 pub(super) struct Observed<'a> {
@@ -35,6 +32,8 @@ pub(crate) enum Proof {
     NotFound,
     /// The one of its name has this UID.
     OtherUid(String),
+    /// There is no such project any more.
+    NoProject,
 }
 
 /// What is left in the hub namespace.
@@ -73,7 +72,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     if observed.terminating {
         return Plan::Keep(Reason::Terminating);
     }
-    if !is_derived(observed.namespace) {
+    if !observed.namespace.is_of_project_namespace() {
         return Plan::Keep(Reason::NotOurs);
     }
     if observed.recorded {
@@ -105,11 +104,6 @@ pub(crate) fn answered(hub: &HubNamespace, namespace: Option<&Namespace>) -> Ups
         }
         Some((false, _)) => UpstreamNamespace::Unknown,
     }
-}
-
-/// Whether a hub namespace is called after a namespace of a project.
-pub(super) fn is_derived(namespace: &HubNamespace) -> bool {
-    namespace.as_str().starts_with(PREFIX)
 }
 
 fn is_of(hub: &HubNamespace, namespace: &Namespace) -> bool {

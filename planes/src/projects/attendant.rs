@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use api::ProjectName;
 use futures::future::BoxFuture;
 
 use super::Project;
@@ -13,8 +14,6 @@ pub struct Engagement<'a> {
     pub tasks: &'a Tasks,
     /// Where projects are counted.
     pub metrics: &'a Metrics,
-    /// Who works on them, if anyone does.
-    pub attendant: Option<Arc<dyn Attendant>>,
 }
 
 /// Works on each project while it is engaged, on every replica, leader or not.
@@ -22,4 +21,9 @@ pub trait Attendant: Send + Sync + 'static {
     /// What goes on for a project, for ever. It is dropped, with all that it holds, when the project is not engaged any more.
     /// It is called once the project's API server has answered, or a minute after the project was engaged.
     fn attend(&self, project: Arc<Project>) -> BoxFuture<'static, ()>;
+
+    /// There is no object of this project any more. That is not proved: [`Projects::is_gone`] does.
+    ///
+    /// [`Projects::is_gone`]: super::Projects::is_gone
+    fn left(&self, name: &ProjectName);
 }

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use api::ProjectName;
+use futures::future::BoxFuture;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -22,12 +24,19 @@ use crate::{Cache, Metrics, Tasks};
 /// How long a project may keep the process from being ready.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Asks the API server that says which projects there are whether it has none of this name, or why that cannot be told.
+pub(super) type Ask =
+    Box<dyn Fn(ProjectName) -> BoxFuture<'static, Result<bool, String>> + Send + Sync>;
+
 pub(super) struct Registry {
     tasks: Tasks,
     metrics: Metrics,
     connect: Connect,
+    /// Where projects can be gone.
+    ask: Option<Ask>,
+    /// Whether it has been reported that this is not answered.
+    is_unanswered: AtomicBool,
     pace: Pace,
-    attendant: Option<Arc<dyn Attendant>>,
     known: RwLock<BTreeMap<ProjectName, Known>>,
     /// Whether all projects have been listed once.
     listed: watch::Receiver<bool>,
@@ -94,22 +103,20 @@ impl Known {
 
 impl Registry {
     pub(super) fn new(
-        engagement: Engagement<'_>,
+        engagement: &Engagement<'_>,
         connect: Connect,
+        ask: Option<Ask>,
         listed: watch::Receiver<bool>,
         freshness: watch::Receiver<Freshness>,
     ) -> Self {
-        let Engagement {
-            tasks,
-            metrics,
-            attendant,
-        } = engagement;
+        let Engagement { tasks, metrics } = *engagement;
         Self {
             tasks: tasks.clone(),
             metrics: metrics.clone(),
             connect,
+            ask,
+            is_unanswered: AtomicBool::new(false),
             pace: Pace::default(),
-            attendant,
             known: RwLock::default(),
             listed,
             freshness,
@@ -130,7 +137,12 @@ impl Registry {
     }
 
     /// Brings a project to what its object says now. Called by the one task that follows the objects.
-    pub(super) fn changed<K: Discovered>(&self, cache: &Cache<K>, metadata: &ObjectMeta) {
+    pub(super) fn changed<K: Discovered>(
+        &self,
+        cache: &Cache<K>,
+        metadata: &ObjectMeta,
+        attendant: Option<&Arc<dyn Attendant>>,
+    ) {
         let object = metadata.name.clone().unwrap_or_default();
         let name = match ProjectName::new(object.clone()) {
             Ok(name) => name,
@@ -142,16 +154,34 @@ impl Registry {
         match cache.get("", &object) {
             Ok(Some(object)) => match discovery::verdict(&*object) {
                 Ok(()) => {
-                    self.engage(name.clone(), object.meta().uid.clone());
+                    self.engage(name.clone(), object.meta().uid.clone(), attendant);
                     self.suspend(&name, discovery::is_suspended(&*object));
                 }
                 Err(problem) => self.disengage(name, problem),
             },
-            Ok(None) => self.forget(&name),
+            Ok(None) => {
+                self.forget(&name);
+                if let Some(attendant) = attendant {
+                    attendant.left(&name);
+                }
+            }
             // Who was ready is not taken to have changed.
             Err(_) if self.is_engaged(&name) => {}
             Err(error) => self.disengage(name, error.to_string()),
         }
+    }
+
+    /// Asks the API server itself whether there is no project of this name. Where there is but one project, it stays.
+    pub(super) async fn ask(&self, name: &ProjectName) -> Result<bool, String> {
+        let Some(ask) = &self.ask else {
+            return Ok(false);
+        };
+        let answer = ask(name.clone()).await;
+        let is_news = answer.is_err() != self.is_unanswered.swap(answer.is_err(), Relaxed);
+        if let (Err(problem), true) = (&answer, is_news) {
+            warn!(project = %name, problem, "it cannot be told whether a project is gone: what it has on the hub stays");
+        }
+        answer
     }
 
     fn is_engaged(&self, name: &ProjectName) -> bool {
@@ -160,7 +190,12 @@ impl Registry {
     }
 
     /// Uses a project, if it is not used already: makes its client and starts its task.
-    pub(super) fn engage(&self, name: ProjectName, uid: Option<String>) {
+    pub(super) fn engage(
+        &self,
+        name: ProjectName,
+        uid: Option<String>,
+        attendant: Option<&Arc<dyn Attendant>>,
+    ) {
         let same = |engaged: &Engaged| engaged.uid == uid;
         let is_same = self
             .known()
@@ -176,7 +211,7 @@ impl Registry {
                 let (project, follow) =
                     Project::new(name.clone(), client, self.pace.beside(), &self.metrics);
                 let project = Arc::new(project);
-                let attend = attend(self.attendant.clone(), Arc::clone(&project));
+                let attend = attend(attendant.cloned(), Arc::clone(&project));
                 let task = async {
                     tokio::join!(follow, attend);
                 };

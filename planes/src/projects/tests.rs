@@ -48,9 +48,9 @@ fn start_with(
     let engagement = Engagement {
         tasks: &tasks,
         metrics: &metrics,
-        attendant,
     };
-    let projects = Projects::of_kind(kind, engagement, client, Box::new(connect));
+    let beginning = Projects::of_kind(kind, &engagement, client, Box::new(connect));
+    let projects = beginning.begin(attendant);
     Bench {
         tasks,
         metrics,

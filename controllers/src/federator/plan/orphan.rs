@@ -1,48 +1,119 @@
 //! Whether a deployment on the hub is no one's: a hub that was restored to an older state brings back what has ended since.
 
-use api::WorkloadDeployment;
+use api::{HubNamespace, WorkloadDeployment, annotations};
+use kube::{Resource, ResourceExt};
 
-use crate::namespace::UpstreamNamespace;
+use crate::namespace::UpstreamNamespace::{Absent, There, Unknown};
+use crate::namespace::answered;
+use crate::objects::{Namespace, recorded_hub_namespace};
 
-/// A deployment on the hub that seems to have none in its project, and what the project's API server has just said.
+/// What is asked of a deployment on the hub that seems to have none in its project.
 pub(crate) struct Suspect<'a> {
-    /// The project's namespace that the hub namespace stands for.
-    pub(crate) upstream: UpstreamNamespace,
-    /// The project's deployment of this name in that namespace.
+    pub(crate) hub_namespace: &'a HubNamespace,
+    /// The hub namespace itself.
+    pub(crate) on_hub: &'a Namespace,
+    /// What the project's API server has just said of the namespace of this name,
+    pub(crate) namespace: Option<&'a Namespace>,
+    /// of its namespace `default`,
+    pub(crate) default: Option<&'a Namespace>,
+    /// and of the deployment of this name.
     pub(crate) deployment: Option<&'a WorkloadDeployment>,
 }
 
-/// Whether it is proved to be an orphan (I-12): who has the very namespace, with its UID, has no such deployment. An API
-/// server without that namespace may be another project's, or another installation's.
+/// Whether the project is proved to have no such deployment (I-12). Who has the very namespace, with its UID, can say so; and
+/// of a namespace that is gone, the very API server that the hub namespace is for. Any other may be another project's, or
+/// another installation's.
 pub(crate) fn is_orphan(suspect: &Suspect<'_>) -> bool {
-    suspect.upstream == UpstreamNamespace::There && suspect.deployment.is_none()
+    match answered(suspect.hub_namespace, suspect.namespace) {
+        There => suspect.deployment.is_none(),
+        // A namespace of the same name can have come since.
+        Absent(_) => {
+            let recorded = suspect
+                .deployment
+                .and_then(|deployment| recorded_hub_namespace(deployment.meta()));
+            is_the_cluster(suspect) && recorded != Some(suspect.hub_namespace.as_str())
+        }
+        Unknown => false,
+    }
+}
+
+fn is_the_cluster(suspect: &Suspect<'_>) -> bool {
+    let known_by = suspect
+        .on_hub
+        .annotations()
+        .get(annotations::UPSTREAM_CLUSTER_UID);
+    let uid = suspect.default.and_then(ResourceExt::uid);
+    known_by.is_some_and(|known_by| !known_by.is_empty() && uid.as_ref() == Some(known_by))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::UpstreamNamespace::{Absent, There, Unknown};
+    use serde_json::json;
+
     use super::*;
-    use crate::fixtures::deployment;
-    use crate::namespace::Proof;
+    use crate::fixtures::{deployment, object};
+
+    fn namespace(uid: &str) -> Namespace {
+        object(json!({"metadata": {"uid": uid}}))
+    }
+
+    fn on_hub(known_by: Option<&str>) -> Namespace {
+        let key = annotations::UPSTREAM_CLUSTER_UID;
+        let annotations = known_by.map(|known_by| json!({key: known_by}));
+        object(json!({"metadata": {"annotations": annotations}}))
+    }
 
     #[test]
-    fn only_who_has_the_very_namespace_can_prove_that_there_is_no_deployment() {
-        let own = deployment("default", "web", "DFW", 1);
-        for (upstream, is_expected) in [
-            (There, true),
-            (Absent(Proof::NotFound), false),
-            (Absent(Proof::OtherUid("2".into())), false),
-            (Unknown, false),
+    fn it_is_one_where_the_very_namespace_or_its_very_api_server_has_no_such_deployment() {
+        let hub_namespace = HubNamespace::new("ns-1").unwrap();
+        let (own, other, default, empty) = (
+            namespace("1"),
+            namespace("2"),
+            namespace("d"),
+            namespace(""),
+        );
+        let mut same = deployment("default", "web", "DFW", 1);
+        let of_same_name = same.clone();
+        let recorded = [(annotations::FEDERATION_NAMESPACE.into(), "ns-1".into())];
+        same.metadata.annotations = Some(recorded.into());
+        for (namespace, known_by, default, deployment, expected) in [
+            (Some(&own), None, None, None, true),
+            (Some(&own), None, None, Some(&of_same_name), false),
+            (Some(&own), Some("d"), Some(&default), Some(&same), false),
+            // The namespace is gone.
+            (None, Some("d"), Some(&default), None, true),
+            (Some(&other), Some("d"), Some(&default), None, true),
+            (
+                Some(&other),
+                Some("d"),
+                Some(&default),
+                Some(&of_same_name),
+                true,
+            ),
+            (Some(&other), Some("d"), Some(&default), Some(&same), false),
+            // It may be another API server that has been asked.
+            (None, None, Some(&default), None, false),
+            (None, Some("e"), Some(&default), None, false),
+            (None, Some("d"), None, None, false),
+            (None, Some(""), Some(&empty), None, false),
+            (None, None, None, None, false),
+            (Some(&empty), Some("d"), Some(&default), None, false),
         ] {
-            let found = |deployment| {
-                let upstream = upstream.clone();
-                is_orphan(&Suspect {
-                    upstream,
-                    deployment,
-                })
-            };
-            assert_eq!(found(None), is_expected, "{upstream:?}");
-            assert!(!found(Some(&own)), "{upstream:?}");
+            let on_hub = on_hub(known_by);
+            let is = is_orphan(&Suspect {
+                hub_namespace: &hub_namespace,
+                on_hub: &on_hub,
+                namespace,
+                default,
+                deployment,
+            });
+            let uid = namespace.and_then(ResourceExt::uid);
+            assert_eq!(
+                is,
+                expected,
+                "{uid:?} {known_by:?} {:?}",
+                deployment.is_some()
+            );
         }
     }
 }

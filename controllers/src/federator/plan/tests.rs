@@ -13,6 +13,7 @@ use crate::cells::CellState;
 use crate::fixtures::{deployment, now, object, terminating};
 
 const HUB_NAMESPACE: &str = "ns-uid-1";
+const CLUSTER_UID: &str = "uid-of-default";
 
 fn project() -> ProjectName {
     ProjectName::new("single").unwrap()
@@ -64,6 +65,10 @@ fn complete(deployment: &WorkloadDeployment) -> HubSide {
     ]));
     let mut hub_namespace = namespace("hub");
     hub_namespace.meta_mut().labels = Some(labelled("cluster-single", "default"));
+    hub_namespace.meta_mut().annotations = Some(BTreeMap::from([(
+        annotations::UPSTREAM_CLUSTER_UID.into(),
+        CLUSTER_UID.into(),
+    )]));
     HubSide {
         namespace: Some(hub_namespace),
         copy: Some(Arc::new(copy)),
@@ -103,6 +108,7 @@ fn plan_knowing(
         deployment,
         hub_namespace: recorded,
         derived,
+        cluster_uid: Some(CLUSTER_UID),
         namespace: hub.namespace.as_ref(),
         copy: hub.copy.as_ref(),
         policy_exists: hub.policy_exists,
@@ -138,12 +144,45 @@ fn the_hub_namespace_is_the_recorded_one_and_else_that_of_the_namespace() {
 fn the_namespace_is_recorded_before_anything_is_written_there() {
     let plan = plan_for(&deployment("default", "web-us-dfw", "DFW", 2), &NOTHING);
     assert!(plan.record);
-    let labels = plan.apply_namespace.unwrap();
+    let DesiredNamespace {
+        labels,
+        annotations,
+    } = plan.apply_namespace.unwrap();
     assert_eq!(labels[labels::UPSTREAM_CLUSTER_NAME], "cluster-single");
     assert_eq!(labels[labels::UPSTREAM_NAMESPACE], "default");
+    assert_eq!(annotations[annotations::UPSTREAM_CLUSTER_UID], CLUSTER_UID);
     // The copy waits for its policy.
     assert_eq!(plan.apply_copy, None);
     assert!(!plan_for(&recorded("DFW"), &NOTHING).record);
+}
+
+#[test]
+fn what_the_api_server_is_known_by_stays_where_it_is_not_known_now() {
+    let deployment = recorded("DFW");
+    let hub = complete(&deployment);
+    let own = HubNamespace::new(HUB_NAMESPACE).unwrap();
+    let desired = |cluster_uid| {
+        let observed = Observed {
+            project: &project(),
+            deployment: &deployment,
+            hub_namespace: &own,
+            derived: Some(&own),
+            cluster_uid,
+            namespace: hub.namespace.as_ref(),
+            copy: hub.copy.as_ref(),
+            policy_exists: true,
+            cells: Cells {
+                binding: None,
+                state: &|_| CellState::Reachable,
+            },
+            now: now(),
+        };
+        let desired = plan(&observed).apply_namespace?;
+        Some(desired.annotations[annotations::UPSTREAM_CLUSTER_UID].clone())
+    };
+    assert_eq!(desired(None), None);
+    assert_eq!(desired(Some(CLUSTER_UID)), None);
+    assert_eq!(desired(Some("restored")), Some("restored".to_owned()));
 }
 
 #[test]

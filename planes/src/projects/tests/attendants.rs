@@ -12,8 +12,8 @@ use super::*;
 struct Noting(Arc<Mutex<Vec<String>>>);
 
 impl Noting {
-    fn note(&self, what: &str, project: &Project) {
-        let note = format!("{} {what}", project.name());
+    fn note(&self, what: &str, project: &ProjectName) {
+        let note = format!("{project} {what}");
         self.0.lock().unwrap().push(note);
     }
 
@@ -29,7 +29,7 @@ struct Attending(Noting, Arc<Project>);
 
 impl Drop for Attending {
     fn drop(&mut self) {
-        self.0.note("is left", &self.1);
+        self.0.note("is left", self.1.name());
     }
 }
 
@@ -37,11 +37,15 @@ impl Attendant for Noting {
     fn attend(&self, project: Arc<Project>) -> BoxFuture<'static, ()> {
         let noting = self.clone();
         async move {
-            noting.note("is attended", &project);
+            noting.note("is attended", project.name());
             let _attending = Attending(noting, project);
             pending::<()>().await;
         }
         .boxed()
+    }
+
+    fn left(&self, name: &ProjectName) {
+        self.note("has left", name);
     }
 }
 
@@ -64,6 +68,39 @@ async fn a_project_is_attended_while_it_is_engaged() {
     let left = ["a is attended", "a is left", "b is attended"];
     bench.until(|_| noting.noted() == left).await;
     bench.until(|_| Arc::strong_count(&former) == 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_project_is_gone_when_its_object_is_and_the_api_server_says_so() {
+    let noting = Noting::default();
+    let bench = bench(&noting, Mood::Serves);
+    let is_gone = |name| {
+        let (projects, name) = (bench.projects.clone(), ProjectName::new(name).unwrap());
+        async move { projects.is_gone(&name).await.map_err(|e| e.to_string()) }
+    };
+    assert_eq!(
+        is_gone("a").await,
+        Err("projects have not been listed yet".to_owned())
+    );
+    bench.until(|_| noting.noted().len() == 2).await;
+    assert_eq!(is_gone("a").await, Ok(false));
+    bench.discovery.put(project("a", "1", "False"));
+    bench.until(|_| noting.noted().len() == 3).await;
+    assert_eq!(is_gone("a").await, Ok(false));
+    bench.discovery.delete("a");
+    let left = ["a has left", "a is attended", "a is left", "b is attended"];
+    bench.until(|_| noting.noted() == left).await;
+    assert_eq!(is_gone("a").await, Ok(true));
+    // What the list has not got may have come since.
+    bench.discovery.put(project("a", "2", "True"));
+    assert_eq!(is_gone("a").await, Ok(false));
+    bench.discovery.delete("b");
+    bench
+        .until(|_| noting.noted().contains(&"b has left".to_owned()))
+        .await;
+    bench.discovery.set(Mood::Refuses(403));
+    let refused = is_gone("b").await.unwrap_err();
+    assert!(refused.contains("not now"), "{refused}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,9 +11,8 @@ async fn the_own_cluster_can_be_the_one_project() {
     let engagement = Engagement {
         tasks: &tasks,
         metrics: &metrics,
-        attendant: None,
     };
-    let projects = Projects::single(engagement, name, own.client());
+    let projects = Projects::single(&engagement, name, own.client()).begin(None);
     let bench = Bench {
         tasks,
         metrics,
@@ -26,4 +25,6 @@ async fn the_own_cluster_can_be_the_one_project() {
     assert!(bench.projects.pending().is_empty());
     assert_eq!(bench.cities("a"), unheard_of("a"));
     assert_eq!(bench.counts(), (1, 0));
+    let other = ProjectName::new("a").unwrap();
+    assert_eq!(bench.projects.is_gone(&other).await, Ok(false));
 }

@@ -116,8 +116,12 @@ fn labels_of_another_project_or_namespace_are_never_overwritten() {
         labelled("cluster-org_single", "default"),
     ] {
         let plan = plan_for(&deployment, &with(own.clone()));
-        let labels = plan.apply_namespace.expect("applied");
-        assert_eq!(labels, labelled("cluster-single", "default"), "{own:?}");
+        let desired = plan.apply_namespace.expect("applied");
+        assert_eq!(
+            desired.labels,
+            labelled("cluster-single", "default"),
+            "{own:?}"
+        );
         assert_eq!(plan.hold, None);
     }
 }

@@ -1,0 +1,71 @@
+//! Projects that are deleted.
+
+use anyhow::ensure;
+use api::WorkloadDeployment;
+use api::karmada::PropagationPolicy;
+use harness::{Federation, wait};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
+use kube::api::DeleteParams;
+
+use super::{Fleet, until_shown};
+use crate::fixture::{DFW, WITHIN};
+
+/// I-12: of a project that is gone nothing goes that runs, and whatever was only there for it does.
+pub(crate) async fn what_a_deleted_project_leaves(federation: &Federation) -> anyhow::Result<()> {
+    let mut fleet = Fleet::start(federation, "deleted", &["empty", "full", "beside"]).await?;
+    let (empty, full) = (fleet.tenant("empty").await?, fleet.tenant("full").await?);
+    let beside = fleet.tenant("beside").await?;
+    for tenant in [&empty, &full, &beside] {
+        tenant.create().await?;
+        tenant.until_settled(1).await?;
+    }
+    let namespaces: Api<Namespace> = Api::all(federation.hub().client());
+
+    // As Milo does it: the Project goes once its control plane is empty.
+    empty.delete().await?;
+    beside.delete().await?;
+    fleet.milo.delete_project("empty").await?;
+    wait::gone(&namespaces, &empty.hub_namespace, WITHIN).await?;
+
+    // One that goes while no one looks, with all that runs in it.
+    fleet.management.terminate().await;
+    fleet.milo.delete_project("full").await?;
+    fleet.management.restart().await?;
+    until_shown(&fleet.management, "projects_engaged 1").await?;
+    beside.create().await?;
+    beside.until_settled(1).await?;
+    wait::eventually("it is said that the namespace stays", WITHIN, || async {
+        let log = std::fs::read_to_string(fleet.management.log())?;
+        let is_named = |line: &str| line.contains("stays") && line.contains(&full.hub_namespace);
+        ensure!(log.lines().any(is_named), "nothing is said");
+        Ok(())
+    })
+    .await?;
+    let copies: Api<WorkloadDeployment> = full.on_hub();
+    let policies: Api<PropagationPolicy> = full.on_hub();
+    let copy = copies.get("web-us-dfw").await?;
+    assert_eq!(copy.metadata.deletion_timestamp, None);
+    let policy = policies.get("city-dfw").await?;
+    assert_eq!(policy.metadata.deletion_timestamp, None);
+    let in_cell =
+        Api::<WorkloadDeployment>::namespaced(federation.cell(DFW)?.client(), &full.hub_namespace);
+    in_cell.get("web-us-dfw").await?;
+
+    // Once an operator has ended that, nothing is left.
+    copies
+        .delete("web-us-dfw", &DeleteParams::default())
+        .await?;
+    wait::gone(&namespaces, &full.hub_namespace, 2 * WITHIN).await?;
+    let cell: Api<Namespace> = Api::all(federation.cell(DFW)?.client());
+    wait::gone(&cell, &full.hub_namespace, WITHIN).await?;
+
+    // A project that is there has its namespace, though nothing is in it.
+    beside.delete().await?;
+    fleet.milo.set_ready("beside", false).await?;
+    until_shown(&fleet.management, "projects_engaged 0").await?;
+    let kept = namespaces.get(&beside.hub_namespace).await?;
+    assert_eq!(kept.metadata.deletion_timestamp, None);
+    fleet.stop().await;
+    Ok(())
+}
