@@ -24,6 +24,7 @@ use tracing::{info, warn};
 
 use crate::admin::{self, Certificate, Readiness};
 use crate::admission::Admission;
+use crate::allocator;
 use crate::args::{Args, Unset};
 use crate::config::{Config, Discovery, MetricsServer, WebhookServer};
 use crate::leadership::{self, Lease};
@@ -96,6 +97,8 @@ impl App {
             servers: Servers::default(),
             caches: Vec::new(),
         };
+        let memory = allocator::give_back();
+        let _giving_back = app.servers.tasks.spawn_cancellable("memory", memory);
         let own_config = app.own_cluster(&config).await?;
         let own = match &own_config {
             Some(config) => Some(app.client(config, "own")?),

@@ -2,6 +2,7 @@
 
 mod admin;
 mod admission;
+mod allocator;
 mod app;
 mod args;
 mod config;
@@ -18,9 +19,6 @@ use std::process::ExitCode;
 
 use args::{Command, CommandLine};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let CommandLine { command, manager } = CommandLine::parse_process();

@@ -6,7 +6,10 @@ mod transport;
 use std::path::{Path, PathBuf};
 
 use guard::Guarded;
+use http::uri::Authority;
 use http::{HeaderName, HeaderValue, Request, Response, Uri, header};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::connect::HttpConnector;
 use kube::client::middleware::BaseUriLayer;
 use kube::client::{Body, ConfigExt};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -117,10 +120,15 @@ pub fn leaders_client(
     Ok(Connector::new(config, user_agent, leadership)?.client(url))
 }
 
-/// Makes clients of API servers that are reached in one way: all share credentials and, where they are on one host,
-/// connections.
+type Sending = BoxCloneSyncService<Request<Body>, Response<TimeoutBody<Answer>>, BoxError>;
+
+/// Makes clients of API servers that are reached in one way: all share credentials and, where they are on the host of the
+/// configuration, connections. Those of another host go with its client.
 pub(crate) struct Connector {
-    service: BoxCloneSyncService<Request<Body>, Response<TimeoutBody<Answer>>, BoxError>,
+    host: Option<Authority>,
+    shared: Sending,
+    https: HttpsConnector<HttpConnector>,
+    layers: Box<dyn Fn(Transport) -> Sending + Send + Sync>,
     namespace: String,
 }
 
@@ -150,24 +158,38 @@ impl Connector {
             .retain(|(name, _): &(HeaderName, HeaderValue)| *name != header::USER_AGENT);
         config.headers.push((header::USER_AGENT, user_agent));
         let error = |e: kube::Error| e.to_string();
-        let service = ServiceBuilder::new()
-            .option_layer(config.auth_layer().map_err(error)?)
-            .layer(config.extra_headers_layer().map_err(error)?)
-            .layer(layer_fn(move |inner| Guarded {
-                inner,
-                leadership: leadership.clone(),
-            }))
-            .layer(layer_fn(TimeLimited))
-            .service(Transport::new(&config)?);
+        let authenticating = config.auth_layer().map_err(error)?;
+        let headers = config.extra_headers_layer().map_err(error)?;
+        let layers = move |transport| {
+            let leadership = leadership.clone();
+            let service = ServiceBuilder::new()
+                .option_layer(authenticating.as_ref())
+                .layer(headers.clone())
+                .layer(layer_fn(move |inner| Guarded {
+                    inner,
+                    leadership: leadership.clone(),
+                }))
+                .layer(layer_fn(TimeLimited))
+                .service(transport);
+            BoxCloneSyncService::new(service)
+        };
+        let https = Transport::connector(&config)?;
         Ok(Self {
-            service: BoxCloneSyncService::new(service),
+            host: config.cluster_url.authority().cloned(),
+            shared: layers(Transport::new(&https)),
+            https,
+            layers: Box::new(layers),
             namespace: config.default_namespace,
         })
     }
 
     /// A client of the API server at this address, which may have a path.
     pub(crate) fn client(&self, url: Uri) -> Client {
-        let service = BaseUriLayer::new(url).layer(self.service.clone());
+        let sending = match url.authority() == self.host.as_ref() {
+            true => self.shared.clone(),
+            false => (self.layers)(Transport::new(&self.https)),
+        };
+        let service = BaseUriLayer::new(url).layer(sending);
         Client::new(service, self.namespace.as_str())
     }
 }

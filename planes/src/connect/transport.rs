@@ -1,7 +1,9 @@
 //! How requests reach an API server: over connections that many of them share, within bounded time.
 
+mod connections;
+
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -13,15 +15,14 @@ use hyper::body::{Bytes, Incoming};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::Config;
 use kube::client::{Body, ConfigExt};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tower::{BoxError, Service};
 use tower_http::timeout::TimeoutBody;
 
 use crate::queue::attempt::asked_for_peace;
+use connections::{Connections, Place};
 
 /// Time to establish a connection.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -32,16 +33,6 @@ pub(crate) const WATCH_SILENCE: Duration = Duration::from_secs(150);
 /// After how long a connection that is silent is pinged, and how long the answer may take: an API server can vanish without
 /// a word.
 const PING: Duration = Duration::from_secs(15);
-/// Requests on one connection. API servers allow 100 and more (`--http2-max-streams-per-connection`), others do not allow
-/// less; beyond it they wait, and behind watches they would wait for ever.
-const PER_CONNECTION: u32 = 80;
-/// What may be on its way to one request, in bytes: one that is slow to read must not be in the way of the others.
-const WINDOW: u32 = 256 * 1024;
-/// For how long a connection without requests is kept: longer than a watch lasts, so that its successor finds it.
-const IDLE: Duration = Duration::from_mins(10);
-
-type Http = legacy::Client<HttpsConnector<HttpConnector>, Body>;
-
 /// Sends requests over connections that they share where the API server speaks HTTP/2. Those of watches, which never end,
 /// are others than those of short requests, so that neither is in the other's way. Cheap to clone.
 #[derive(Clone)]
@@ -51,12 +42,21 @@ pub(super) struct Transport {
 }
 
 impl Transport {
-    /// With the TLS settings of the configuration.
+    /// Over connections of its own.
+    pub(super) fn new(connector: &HttpsConnector<HttpConnector>) -> Self {
+        let connections = || Arc::new(Connections::new(connector.clone()));
+        Self {
+            watches: connections(),
+            requests: connections(),
+        }
+    }
+
+    /// What connects with the TLS settings of the configuration.
     ///
     /// # Errors
     ///
     /// What is not usable of them.
-    pub(super) fn new(config: &Config) -> Result<Self, String> {
+    pub(super) fn connector(config: &Config) -> Result<HttpsConnector<HttpConnector>, String> {
         let tls = config.rustls_client_config().map_err(|e| e.to_string())?;
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
@@ -75,12 +75,7 @@ impl Transport {
             let name = name.map_err(|e| format!("tls-server-name: {e}"))?;
             builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
         }
-        let connector = builder.enable_all_versions().wrap_connector(connector);
-        let connections = || Arc::new(Connections::new(connector.clone()));
-        Ok(Self {
-            watches: connections(),
-            requests: connections(),
-        })
+        Ok(builder.enable_all_versions().wrap_connector(connector))
     }
 }
 
@@ -111,65 +106,10 @@ impl Service<Request<Body>> for Transport {
     }
 }
 
-/// Connections of one kind of request, as many as what is under way needs.
-struct Connections {
-    connector: HttpsConnector<HttpConnector>,
-    open: Mutex<Vec<Connection>>,
-}
-
-/// One connection, where the API server speaks HTTP/2; else one for each request that is under way.
-struct Connection {
-    http: Http,
-    places: Arc<Semaphore>,
-}
-
-impl Connections {
-    fn new(connector: HttpsConnector<HttpConnector>) -> Self {
-        Self {
-            connector,
-            open: Mutex::default(),
-        }
-    }
-
-    /// The first connection that has a place for another request; another one is opened where none has.
-    fn place(&self) -> (Http, OwnedSemaphorePermit) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            if let Some(place) = open.iter().find_map(Connection::place) {
-                return place;
-            }
-            open.push(Connection::new(self.connector.clone()));
-        }
-    }
-}
-
-impl Connection {
-    fn new(connector: HttpsConnector<HttpConnector>) -> Self {
-        let http = legacy::Client::builder(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
-            .http2_initial_stream_window_size(WINDOW)
-            .http2_initial_connection_window_size(WINDOW * PER_CONNECTION)
-            .http2_keep_alive_interval(PING)
-            .http2_keep_alive_timeout(PING)
-            .build(connector);
-        Self {
-            http,
-            places: Arc::new(Semaphore::new(PER_CONNECTION as usize)),
-        }
-    }
-
-    fn place(&self) -> Option<(Http, OwnedSemaphorePermit)> {
-        let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
-        Some((self.http.clone(), place))
-    }
-}
-
 /// The body of an answer; it has the place of its request until it ends.
 pub(super) struct Answer {
     body: Incoming,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 impl http_body::Body for Answer {
@@ -249,24 +189,6 @@ fn is_watch<B>(request: &Request<B>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[tokio::test]
-    async fn a_connection_takes_as_many_requests_as_any_api_server_allows() {
-        let config = Config::new("https://localhost".parse().unwrap());
-        let Transport { watches, requests } = Transport::new(&config).unwrap();
-        let open = |connections: &Connections| connections.open.lock().unwrap().len();
-        let mut places: Vec<_> = (0..PER_CONNECTION).map(|_| watches.place()).collect();
-        assert_eq!(open(&watches), 1);
-        places.push(watches.place());
-        assert_eq!((open(&watches), open(&requests)), (2, 0));
-        // A place that has become free is the next to be taken.
-        drop(places.remove(0));
-        places.extend([watches.place(), watches.place()]);
-        assert_eq!(open(&watches), 2);
-        let free = |connection: &Connection| connection.places.available_permits();
-        let free: usize = watches.open.lock().unwrap().iter().map(free).sum();
-        assert_eq!(free + places.len(), 2 * PER_CONNECTION as usize);
-    }
 
     #[test]
     fn a_refusal_may_ask_for_peace() {

@@ -24,9 +24,11 @@ const POLL: Duration = Duration::from_millis(250);
 const KINDS: u64 = 6;
 /// Without a write for so long, nothing more is to be written.
 const QUIET: Duration = Duration::from_secs(5);
-/// Workloads that tell how long others take meanwhile, and the time between two of them.
+/// Workloads that tell how long others take meanwhile, at most, and the time between two of them.
 const PROBES: usize = 200;
 const PROBE_MILLISECONDS: u64 = 100;
+/// From the beginning of a storm to the first of them.
+const STORM_BEGINS: Duration = Duration::from_secs(1);
 
 /// How large it is.
 #[derive(clap::Args)]
@@ -186,13 +188,13 @@ async fn statuses(sizes: &Sizes, planes: &Planes, ours: &Watcher) -> anyhow::Res
 
 /// One project creates Workloads, another one a few meanwhile.
 async fn storm(sizes: &Sizes, planes: &Planes, ours: &Watcher) -> anyhow::Result<Vec<Row>> {
-    let probe = |label: &str| {
+    let probe = |label: &str, count: usize| {
         let asked = json!({
-            "project": "p00001", "label": label, "count": PROBES, "every_milliseconds": PROBE_MILLISECONDS,
+            "project": "p00001", "label": label, "count": count, "every_milliseconds": PROBE_MILLISECONDS,
         });
         planes.ask::<Latencies>("probe", asked)
     };
-    let calm = probe("calm").await?;
+    let calm = probe("calm", PROBES).await?;
     let before = planes.state().await?.copies;
     let begin = Instant::now();
     let asked = json!({"project": "p00000", "count": sizes.storm, "rate": sizes.rate});
@@ -205,9 +207,12 @@ async fn storm(sizes: &Sizes, planes: &Planes, ours: &Watcher) -> anyhow::Result
         anyhow::Ok(begin.elapsed().as_secs_f64())
     };
     let probes = async {
-        // Not before the storm has come.
-        sleep(Duration::from_secs(1)).await;
-        probe("stormy").await
+        // Not before the storm has come, and not when it is over.
+        sleep(STORM_BEGINS).await;
+        let lasts = Duration::from_secs_f64(number(sizes.storm) / sizes.rate);
+        let meanwhile = lasts.saturating_sub(STORM_BEGINS).as_millis();
+        let count = usize::try_from(meanwhile / u128::from(PROBE_MILLISECONDS))?;
+        probe("stormy", count.clamp(1, PROBES)).await
     };
     let ((stormy, took), depth) = beside(
         async { tokio::try_join!(probes, storm) },

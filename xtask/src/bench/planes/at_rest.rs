@@ -80,6 +80,9 @@ pub(super) async fn run(sizes: &Sizes, built: &Built) -> anyhow::Result<Vec<Row>
     Ok(rows)
 }
 
+/// Time for connections that no one needs to be closed, and for memory to be given back.
+const LEFT: Duration = Duration::from_secs(90);
+
 /// Lets no project be ready any more, and then all again. Tasks while none was, and resident memory.
 async fn leave(planes: &Planes, ours: &Watcher, count: usize) -> anyhow::Result<(f64, f64)> {
     let engaged = async || ours.metric("compute_federation_projects_engaged", "").await;
@@ -87,7 +90,7 @@ async fn leave(planes: &Planes, ours: &Watcher, count: usize) -> anyhow::Result<
         .ask::<serde_json::Value>("ready", json!({"ready": false}))
         .await?;
     until("none engaged", async || Ok(engaged().await? == 0.0)).await?;
-    sleep(QUIET).await;
+    sleep(LEFT).await;
     let tasks = ours.metric("process_tasks", "").await?;
     let (resident, _) = ours.memory()?;
     planes
