@@ -31,8 +31,8 @@ use crate::leadership::{self, Lease};
 use crate::metrics_server;
 use crate::serving::{CERTIFICATE_POLL, Servers, listen};
 use crate::signals::Signals;
+use crate::user_agent::user_agent;
 use crate::webhook_server::{self, Callers};
-pub(crate) use clusters::user_agent;
 
 /// Name of the one project of `discovery.mode: single` (compute.md 5.1).
 const SINGLE: &str = "single";

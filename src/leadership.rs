@@ -10,8 +10,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::app::user_agent;
 use crate::args::{Args, Unset};
+use crate::user_agent::user_agent;
 
 /// Name of the lease (compute.md 5.2).
 const LEASE: &str = "e98b06c6.datumapis.com";

@@ -13,6 +13,7 @@ mod metrics_server;
 mod process_metrics;
 mod serving;
 mod signals;
+mod user_agent;
 mod webhook_server;
 
 use std::process::ExitCode;

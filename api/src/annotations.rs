@@ -5,6 +5,8 @@
 pub const FEDERATION_NAMESPACE: &str = "compute.datumapis.com/federation-namespace";
 /// On a hub namespace: UID of the Namespace `default` of the project's API server, by which that is known again.
 pub const UPSTREAM_CLUSTER_UID: &str = "compute.datumapis.com/upstream-cluster-uid";
+/// On a hub namespace: UID of the Namespace `default` of the Milo root that has the Project, by which that is known again.
+pub const UPSTREAM_ROOT_UID: &str = "compute.datumapis.com/upstream-root-uid";
 /// JSON array of `Kind/name` tokens: ConfigMaps and Secrets that must travel with a WorkloadDeployment.
 pub const EXPECTED_REFERENCED_DATA: &str = "compute.datumapis.com/expected-referenced-data";
 /// Generation of the hub object that Karmada last applied to a cell. Written by Karmada on the cell's object.

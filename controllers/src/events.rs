@@ -1,12 +1,14 @@
 //! Kubernetes events on transitions.
 
+mod lines;
 mod transitions;
 
 use std::convert::Infallible;
 use std::time::Duration;
 
-use api::Condition;
-use futures::{StreamExt, stream};
+use api::{Condition, ProjectName};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
@@ -15,11 +17,13 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
+use crate::watched::Project;
+use lines::Lines;
 use transitions::{Transition, transitions};
 
-/// Announcements that wait: beyond, an event is dropped and counted.
+/// Announcements that wait for their line: beyond, an event is dropped and counted.
 const WAITING: usize = 4096;
-/// Announcements at a time, and how long each may take: a project that hangs holds up no other's for longer.
+/// Announcements at a time, each of another project, and how long each may take.
 const AT_A_TIME: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Longest note of an event, in bytes (events.k8s.io/v1).
@@ -73,6 +77,7 @@ pub(crate) struct Announcer {
 }
 
 struct Announcement {
+    project: ProjectName,
     client: Client,
     controller: &'static str,
     object: ObjectReference,
@@ -82,18 +87,10 @@ struct Announcement {
 impl Announcer {
     pub(crate) fn start(tasks: &Tasks, metrics: &Metrics) -> Self {
         let (queue, announcements) = mpsc::channel(WAITING);
-        let counted = metrics.clone();
-        let announcements = stream::unfold(announcements, |mut announcements| async move {
-            let next: Announcement = announcements.recv().await?;
-            Some((next, announcements))
-        });
-        let published = announcements.for_each_concurrent(AT_A_TIME, move |announcement| {
-            let metrics = counted.clone();
-            async move { metrics.event(publish(announcement).await) }
-        });
         let stop = tasks.stop();
+        let publishing = publish_all(announcements, metrics.clone());
         tasks.spawn("events", async move {
-            stop.run_until_cancelled(published).await;
+            stop.run_until_cancelled(publishing).await;
             Ok::<_, Infallible>(())
         });
         Self {
@@ -102,10 +99,10 @@ impl Announcer {
         }
     }
 
-    /// Announces what these conditions of an object say now and did not say before.
+    /// Announces what these conditions of an object of the project say now and did not say before.
     pub(crate) fn announce<K>(
         &self,
-        client: &Client,
+        project: &Project,
         controller: &'static str,
         object: &K,
         types: &[&str],
@@ -116,7 +113,8 @@ impl Announcer {
     {
         for transition in transitions(types, former, current) {
             let announcement = Announcement {
-                client: client.clone(),
+                project: project.locations.name().clone(),
+                client: project.client.clone(),
                 controller,
                 object: object.object_ref(&()),
                 transition,
@@ -128,9 +126,38 @@ impl Announcer {
     }
 }
 
+/// Publishes what comes, for ever.
+async fn publish_all(mut announcements: mpsc::Receiver<Announcement>, metrics: Metrics) {
+    let mut lines = Lines::new();
+    let mut publishing = FuturesUnordered::new();
+    loop {
+        while publishing.len() < AT_A_TIME
+            && let Some((project, announcement)) = lines.take()
+        {
+            publishing.push(async move { (project, publish(announcement).await) });
+        }
+        tokio::select! {
+            Some((project, outcome)) = publishing.next() => {
+                metrics.event(outcome);
+                lines.done(project);
+            }
+            announcement = announcements.recv() => {
+                let Some(announcement) = announcement else {
+                    return;
+                };
+                let project = announcement.project.clone();
+                if lines.add(&project, announcement).is_err() {
+                    metrics.event("dropped");
+                }
+            }
+        }
+    }
+}
+
 /// Publishes an event, and says what became of it.
 async fn publish(announcement: Announcement) -> &'static str {
     let Announcement {
+        project: _,
         client,
         controller,
         object,

@@ -101,12 +101,14 @@ impl Federator {
             .and_then(|copy| self.hub.cells.binding_of(copy));
         let cluster = project.namespaces.get("", DEFAULT_NAMESPACE)?;
         let cluster_uid = cluster.and_then(|cluster| cluster.uid());
+        let root_uid = self.projects.root_uid();
         let plan = plan(&Observed {
             project: &key.project,
             deployment,
             hub_namespace,
             derived,
             cluster_uid: cluster_uid.as_deref(),
+            root_uid: root_uid.as_deref(),
             namespace: self
                 .hub
                 .namespaces
@@ -183,7 +185,7 @@ impl Federator {
             if patched.is_ok() {
                 let former = deployment.status.as_ref();
                 self.announcer.announce(
-                    &project.client,
+                    project,
                     Self::NAME,
                     deployment,
                     &[AVAILABLE, CELLS_REPORTING],

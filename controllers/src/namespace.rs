@@ -51,7 +51,8 @@ impl Controller for NamespaceController {
             self.kept.settle(name);
             return Ok(Outcome::Gone);
         };
-        let project = self.projects.get_unless_gone(&upstream.project).await?;
+        let of = &upstream.project;
+        let project = self.projects.get_unless_gone(of, &namespace).await?;
         let project = project.as_deref();
         let (seen_upstream, recorded) = match project {
             Some(project) => {
@@ -81,6 +82,16 @@ impl Controller for NamespaceController {
             planned = plan(&observed);
         }
         match planned {
+            Plan::Delete(Proof::NoProject)
+                if self
+                    .projects
+                    .get_unless_gone(of, &namespace)
+                    .await?
+                    .is_some() =>
+            {
+                // It has come back meanwhile, and everything of it is looked at.
+                Ok(Outcome::Gone)
+            }
             Plan::Delete(proof) => {
                 tracing::info!(
                     namespace = %name, project = %upstream.project, upstream = upstream.namespace, ?proof,
@@ -141,23 +152,24 @@ impl NamespaceController {
             };
             observed.upstream = answered(observed.namespace, answer.as_ref());
         }
-        if matches!(observed.upstream, UpstreamNamespace::Absent(_)) {
+        let is_absent = matches!(observed.upstream, UpstreamNamespace::Absent(_));
+        if is_absent && observed.left == Left::Unknown {
             observed.left = self.left_on_hub(observed.namespace).await?;
         }
         Ok(Ok(()))
     }
 
-    /// Asks the hub for one object of each kind that counts.
+    /// Asks the hub for one object of each kind that counts; last for what is most likely to have come meanwhile.
     async fn left_on_hub(&self, namespace: &HubNamespace) -> Result<Left, ReconcileError> {
         let found = [
-            self.first::<WorkloadDeployment>(namespace, None).await?,
             self.first::<Instance>(namespace, None).await?,
-            self.first::<PropagationPolicy>(namespace, None).await?,
             self.first::<ResourceBinding>(namespace, None).await?,
             self.first::<ConfigMap>(namespace, Some(ROOT_CA)).await?,
             self.first::<Secret>(namespace, None).await?,
             self.first::<ServiceAccount>(namespace, Some(SERVICE_ACCOUNT))
                 .await?,
+            self.first::<PropagationPolicy>(namespace, None).await?,
+            self.first::<WorkloadDeployment>(namespace, None).await?,
         ];
         let found = found.into_iter().flatten().next();
         Ok(found.map_or(Left::Nothing, Left::Something))

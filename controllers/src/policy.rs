@@ -17,7 +17,7 @@ use crate::ReconcileError;
 use crate::keys::HubKey;
 use crate::objects::{describe, is_terminating, label};
 use crate::upstream::{self, Upstream};
-use crate::watched::{Hub, Projects};
+use crate::watched::{Hub, Project, Projects};
 use crate::wiring::Controller;
 use crate::write::{Collection, Writer};
 use plan::{Desired, Observed, Unneeded, plan};
@@ -56,13 +56,26 @@ impl Controller for PolicyController {
         }
         let upstream = Upstream::of(namespace.meta())
             .map_err(ReconcileError::identity(describe(namespace.as_ref())))?;
-        let plan = plan(&self.observe(hub_namespace, &upstream).await?);
-        for desired in &plan.apply {
+        let (projects, of) = (&self.projects, &upstream.project);
+        let project = projects.get_unless_gone(of, &namespace).await?;
+        let plan = plan(&self.observe(hub_namespace, &upstream, project.as_deref()));
+        // What a project that is gone has left running goes by the policy that it has.
+        let wanted = plan.apply.iter().filter(|_| project.is_some());
+        for desired in wanted {
             self.apply(hub_namespace, desired).await?;
         }
         let mut holds = plan.holds;
         for unneeded in &plan.delete {
-            holds |= !self.delete(hub_namespace, &upstream, unneeded).await?;
+            let reservations = &self.hub.reservations;
+            let city = &unneeded.city;
+            // Held until it is deleted.
+            let Some(_reservation) = reservations.for_a_deletion(hub_namespace, city) else {
+                holds = true;
+                continue;
+            };
+            let project = projects.get_unless_gone(of, &namespace).await?;
+            let observed = self.observe(hub_namespace, &upstream, project.as_deref());
+            holds |= !self.delete(hub_namespace, &observed, unneeded).await?;
         }
         Ok(if holds {
             Outcome::Again(HELD)
@@ -74,12 +87,12 @@ impl Controller for PolicyController {
 
 impl PolicyController {
     /// What caches know. A project that is gone has no deployments.
-    async fn observe(
+    fn observe(
         &self,
         namespace: &HubNamespace,
         upstream: &Upstream,
-    ) -> Result<Observed, ReconcileError> {
-        let project = self.projects.get_unless_gone(&upstream.project).await?;
+        project: Option<&Project>,
+    ) -> Observed {
         let hub = &self.hub;
         let policies = hub.policies.readable(namespace.as_str());
         let is_read =
@@ -87,13 +100,12 @@ impl PolicyController {
         let mut unreadable = hub.policies.metadata(namespace.as_str());
         unreadable.retain(|policy| !is_read(policy));
         let is_current = project
-            .as_ref()
             .is_none_or(|project| project.deployments.freshness().borrow().is_current())
             && hub.deployments.freshness().borrow().is_current()
             && hub.bindings.freshness().borrow().is_current();
         let mut observed = Observed::new(namespace, policies, unreadable, is_current);
         // Thousands mostly say the same: one of those is enough.
-        if let Some(project) = &project {
+        if let Some(project) = project {
             let prefix = kinds::of_namespace(&upstream.namespace);
             project.for_policies.visit_values(&prefix, |_, deployment| {
                 match deployment {
@@ -108,7 +120,7 @@ impl PolicyController {
             .visit_values(&prefix, |copy, _| observed.add_copy(copy));
         hub.bindings_for_policies
             .visit_values(&prefix, |binding, _| observed.add_claim(binding));
-        Ok(observed)
+        observed
     }
 
     fn policies<'c>(&'c self, namespace: &HubNamespace) -> Collection<'c, PropagationPolicy> {
@@ -135,19 +147,15 @@ impl PolicyController {
             .await
     }
 
-    /// Deletes a policy, unless that may be used, or is not known not to be. Says whether it has.
+    /// Deletes a policy, unless that may be used, or is not known not to be. Says whether it has. No copy is made since
+    /// before this was observed; one may have been since the plan was made.
     async fn delete(
         &self,
         namespace: &HubNamespace,
-        upstream: &Upstream,
+        observed: &Observed,
         unneeded: &Unneeded,
     ) -> Result<bool, ReconcileError> {
-        let reservations = &self.hub.reservations;
-        let Some(_reservation) = reservations.for_a_deletion(namespace, &unneeded.city) else {
-            return Ok(false);
-        };
-        // No copy is made from now on; one may have been since the plan was made.
-        let plan = plan(&self.observe(namespace, upstream).await?);
+        let plan = plan(observed);
         if !plan.delete.contains(unneeded) || self.is_used(namespace, unneeded).await? {
             return Ok(false);
         }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use api::karmada::{PropagationPolicy, ResourceBinding};
-use api::{CellName, Instance, ProjectName, Workload, WorkloadDeployment};
-use kube::Client;
+use api::{CellName, Instance, ProjectName, Workload, WorkloadDeployment, annotations};
+use kube::{Client, ResourceExt};
 use planes::Cache;
 use planes::cache::Index;
 
@@ -45,21 +45,34 @@ impl Projects {
         }
     }
 
-    /// The project of this name; nothing where it is proved that there is none.
+    /// What the Milo root is known by, if there is one that has said so.
+    pub(crate) fn root_uid(&self) -> Option<String> {
+        self.registry.root_uid()
+    }
+
+    /// The project of a hub namespace; nothing where it is proved that it is gone: by the very root that had it when the hub
+    /// namespace was written. Another one on the same hub cannot tell.
     ///
     /// # Errors
     ///
-    /// [`ReconcileError::NotEngaged`] when it is neither served nor gone: it is not ready, or about to be served.
-    /// [`ReconcileError::NotKnown`] when that cannot be told at present.
+    /// [`ReconcileError::NotEngaged`] when it is neither served nor gone: it is not ready, or about to be served, or
+    /// another's. [`ReconcileError::NotKnown`] when that cannot be told at present.
     pub(crate) async fn get_unless_gone(
         &self,
         name: &ProjectName,
+        hub_namespace: &Namespace,
     ) -> Result<Option<Arc<Project>>, ReconcileError> {
         let not_engaged = match self.get(name) {
             Ok(project) => return Ok(Some(project)),
             Err(not_engaged) => not_engaged,
         };
-        match self.registry.is_gone(name).await {
+        let known_by = hub_namespace
+            .annotations()
+            .get(annotations::UPSTREAM_ROOT_UID);
+        let Some(root_uid) = known_by else {
+            return Err(not_engaged);
+        };
+        match self.registry.is_gone(name, root_uid).await {
             Ok(true) => Ok(None),
             Ok(false) => Err(not_engaged),
             Err(problem) => Err(ReconcileError::NotKnown(problem)),

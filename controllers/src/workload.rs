@@ -114,7 +114,7 @@ impl WorkloadController {
             if patched.is_ok() {
                 let former = workload.status.as_ref();
                 self.announcer.announce(
-                    &project.client,
+                    project,
                     Self::NAME,
                     workload,
                     &[AVAILABLE],

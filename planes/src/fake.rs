@@ -147,8 +147,9 @@ impl Fake {
             Mood::Serves => {
                 let query = request.uri().query().unwrap_or_default();
                 // /apis/<group>/<version>/<resource>[/<name>]
-                let name = request.uri().path().split('/').nth(5);
-                Some(match name {
+                let path = request.uri().path();
+                Some(match path.split('/').nth(5) {
+                    _ if path == "/api/v1/namespaces/default" => default_namespace(),
                     Some(name) => served.get(name),
                     None if query.contains("watch=true") => served.watch(query),
                     None => served.list(),
@@ -200,6 +201,15 @@ impl Served {
         });
         self.events.push((self.version, event));
     }
+}
+
+/// What every API server has.
+fn default_namespace() -> Answer {
+    let metadata = json!({"name": "default", "uid": "of-default"});
+    whole(
+        200,
+        &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}),
+    )
 }
 
 fn frame(event: &Value) -> Frame<Bytes> {

@@ -7,6 +7,7 @@ mod attendant;
 mod discovery;
 mod project;
 mod registry;
+mod root;
 
 use std::convert::Infallible;
 use std::fmt::Debug;
@@ -14,20 +15,19 @@ use std::sync::Arc;
 
 use api::ProjectName;
 use api::milo::{self, ProjectControlPlane};
-use futures::FutureExt;
-use kube::{Api, Client};
+use kube::Client;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 use tokio::sync::watch;
 
-use crate::absence;
 use crate::cache::{Follower, Freshness, Pace};
 use crate::connect::ConnectError;
 pub use attendant::{Attendant, Engagement};
 use discovery::{Connect, Discovered};
 pub use discovery::{Discovery, DiscoveryKind};
 pub use project::{NotCurrent, Project};
-use registry::{Ask, Known, Registry};
+use registry::{Known, Registry};
+use root::Root;
 
 /// The projects that there are. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -137,15 +137,24 @@ impl Projects {
         connect: Connect,
     ) -> Beginning {
         match kind {
-            DiscoveryKind::Project => Self::follow::<milo::Project>(engagement, client, connect),
+            DiscoveryKind::Project => {
+                let root = Arc::new(Root::new(&client));
+                Self::follow::<milo::Project>(engagement, client, connect, Some(root))
+            }
+            // It goes before what the project has does (platform.md 1.1).
             DiscoveryKind::ProjectControlPlane => {
-                Self::follow::<ProjectControlPlane>(engagement, client, connect)
+                Self::follow::<ProjectControlPlane>(engagement, client, connect, None)
             }
         }
     }
 
     /// Watches the objects that say which projects there are.
-    fn follow<K>(engagement: &Engagement<'_>, client: Client, connect: Connect) -> Beginning
+    fn follow<K>(
+        engagement: &Engagement<'_>,
+        client: Client,
+        connect: Connect,
+        root: Option<Arc<Root>>,
+    ) -> Beginning
     where
         K: Discovered + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
@@ -155,7 +164,7 @@ impl Projects {
         let registry = Arc::new(Registry::new(
             engagement,
             connect,
-            Some(ask::<K>(&client)),
+            root.clone(),
             cache.synced(),
             cache.freshness(),
         ));
@@ -170,8 +179,14 @@ impl Projects {
             });
             let stop = tasks.stop();
             tasks.spawn("project discovery", async move {
-                stop.run_until_cancelled(follower.run(client, Pace::default()))
-                    .await;
+                let identify = async {
+                    if let Some(root) = root {
+                        root.identify().await;
+                    }
+                };
+                let follow = follower.run(client, Pace::default());
+                let both = async { tokio::join!(follow, identify) };
+                stop.run_until_cancelled(both).await;
                 Ok::<_, Infallible>(())
             });
         };
@@ -208,18 +223,26 @@ impl Projects {
         })
     }
 
-    /// Whether the project is proved to be gone: it is not in the list of projects, and the API server that has that says
-    /// itself that there is none of this name. Of the one project of `discovery.mode: single` it is never said, nor of any
-    /// other there.
+    /// What the Milo root is known by: the UID of its Namespace `default`. Nothing where there is none, and before it has
+    /// been asked.
+    pub fn root_uid(&self) -> Option<String> {
+        self.registry.root.as_ref()?.uid()
+    }
+
+    /// Whether the project is proved to be gone, that the root had which is known by this UID: it is not in the list of
+    /// projects, and that very root says itself that there is none of this name. Without Milo's Projects that is never said.
     ///
     /// # Errors
     ///
     /// [`NotEngaged::Listing`] and [`NotEngaged::Failing`] when that cannot be told now.
-    pub async fn is_gone(&self, name: &ProjectName) -> Result<bool, NotEngaged> {
+    pub async fn is_gone(&self, name: &ProjectName, root_uid: &str) -> Result<bool, NotEngaged> {
+        let Some(root) = &self.registry.root else {
+            return Ok(false);
+        };
         match self.get(name) {
             Ok(_) | Err(NotEngaged::NotReady { .. }) => Ok(false),
             Err(NotEngaged::Unknown(_)) => {
-                let answer = self.registry.ask(name).await;
+                let answer = root.lacks(name, root_uid).await;
                 answer.map_err(|problem| NotEngaged::Failing {
                     name: name.clone(),
                     problem,
@@ -235,26 +258,6 @@ impl Projects {
     pub fn pending(&self) -> Vec<String> {
         self.registry.pending()
     }
-}
-
-fn ask<K>(client: &Client) -> Ask
-where
-    K: Discovered + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-{
-    let api = Api::<K>::all(client.clone());
-    Box::new(move |name| {
-        let api = api.clone();
-        async move {
-            match api.get_metadata(name.as_str()).await {
-                Ok(_) => Ok(false),
-                Err(kube::Error::Api(status)) if absence::is_told::<K>(name.as_str(), &status) => {
-                    Ok(true)
-                }
-                Err(error) => Err(error.to_string()),
-            }
-        }
-        .boxed()
-    })
 }
 
 #[cfg(test)]

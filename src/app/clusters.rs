@@ -8,6 +8,7 @@ use tracing::warn;
 use super::App;
 use crate::args::{BindAddress, Unset};
 use crate::config::{Config, Discovery};
+use crate::user_agent::user_agent;
 
 impl App {
     /// How the own cluster is reached, if anything needs it.
@@ -75,8 +76,4 @@ impl App {
             leadership,
         )?)
     }
-}
-
-pub(crate) fn user_agent(role: &str) -> String {
-    format!("compute-federation/{} ({role})", env!("CARGO_PKG_VERSION"))
 }

@@ -7,7 +7,7 @@ use api::{WorkloadDeployment, annotations, labels};
 use harness::milo::Refusal;
 use harness::{Federation, wait};
 use http::StatusCode;
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::DeleteParams;
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
@@ -86,12 +86,17 @@ pub(crate) async fn what_the_project_does_not_have_goes(
     for namespace in [space.name.as_str(), "that-was-deleted"] {
         let gone =
             hub_namespace(federation, GONE, "single", namespace, known_by.as_deref()).await?;
+        // Until everything has been made, it is not empty.
+        let lasting: Api<ConfigMap> =
+            Api::namespaced(federation.hub().client(), &format!("ns-{GONE}"));
+        create(&lasting, json!({"metadata": {"name": "lasting"}})).await?;
         for name in ["orphan", "web-us-dfw"] {
             create(&gone, copy(name, "DFW")).await?;
         }
         for name in ["orphan", "web-us-dfw"] {
             wait::gone(&gone, name, WITHIN).await?;
         }
+        lasting.delete("lasting", &DeleteParams::default()).await?;
         // Its namespace goes with it.
         wait::gone(&hub, &format!("ns-{GONE}"), WITHIN).await?;
     }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::fixtures::deployment;
-use crate::write::{Collection, Writer};
+use crate::write::{Collection, Object, Writer};
 
 /// An API server that answers 404 with this body to everything.
 fn answering(body: &str) -> Client {

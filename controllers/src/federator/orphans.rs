@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::{HubNamespace, WorkloadDeployment};
+use api::{HubNamespace, WorkloadDeployment, annotations};
 use kube::ResourceExt;
 
 use super::Federator;
@@ -28,6 +28,11 @@ impl Federator {
             project: key.project.clone(),
             namespace: key.namespace.clone(),
         };
+        let cached = |name| project.namespaces.get("", name);
+        let uid = |namespace: Option<Arc<Namespace>>| namespace.and_then(|it| it.uid());
+        let derived = uid(cached(&key.namespace)?);
+        let derived = derived.and_then(|uid| HubNamespace::of_project_namespace(&uid).ok());
+        let cluster_uid = uid(cached(DEFAULT_NAMESPACE)?);
         for on_hub in self.hub.namespaces_for.get(&upstream.to_string()) {
             let hub_namespace = HubNamespace::new(on_hub.name_any());
             let hub_namespace = hub_namespace.ok().filter(|it| Some(it) != own);
@@ -36,6 +41,13 @@ impl Federator {
             else {
                 continue;
             };
+            // Who could not prove it is not asked.
+            let known_by = on_hub.annotations().get(annotations::UPSTREAM_CLUSTER_UID);
+            if derived.as_ref() != Some(&hub_namespace)
+                && (known_by.is_none() || known_by != cluster_uid.as_ref())
+            {
+                continue;
+            }
             let copies = &self.hub.deployments;
             let copy = copies.get(hub_namespace.as_str(), &key.name)?;
             if let Some(copy) = copy.filter(|copy| !is_terminating(copy.as_ref())) {

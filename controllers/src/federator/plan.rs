@@ -30,8 +30,10 @@ pub(super) struct Observed<'a> {
     pub(super) hub_namespace: &'a HubNamespace,
     /// The hub namespace of the deployment's namespace, where that Namespace is there.
     pub(super) derived: Option<&'a HubNamespace>,
-    /// What the project's API server is known by.
+    /// What the project's API server is known by,
     pub(super) cluster_uid: Option<&'a str>,
+    /// and the Milo root that has the project.
+    pub(super) root_uid: Option<&'a str>,
     /// The Namespace of that name on the hub.
     pub(super) namespace: Option<&'a Namespace>,
     /// The deployment of the same name on the hub.
@@ -277,15 +279,21 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
 }
 
 fn desired_namespace(observed: &Observed<'_>) -> DesiredNamespace {
-    let key = annotations::UPSTREAM_CLUSTER_UID;
-    let is = observed.namespace.map(ResourceExt::annotations);
-    let is = is.and_then(|annotations| annotations.get(key));
-    // What is not known now was when it was written.
-    let uid = observed.cluster_uid.map(str::to_owned);
-    let uid = uid.or_else(|| is.cloned());
+    // A record that a customer can edit is no proof of whose the hub namespace is.
+    let is_own = observed.derived == Some(observed.hub_namespace);
+    let written = |key: &str| observed.namespace?.annotations().get(key).cloned();
+    let known_by = |key: &str, uid: Option<&str>| {
+        let uid = uid.filter(|_| is_own).map(str::to_owned);
+        // What is not known now was when it was written.
+        Some((key.to_owned(), uid.or_else(|| written(key))?))
+    };
+    let annotations = [
+        known_by(annotations::UPSTREAM_CLUSTER_UID, observed.cluster_uid),
+        known_by(annotations::UPSTREAM_ROOT_UID, observed.root_uid),
+    ];
     DesiredNamespace {
         labels: upstream(observed).labels(),
-        annotations: uid.map(|uid| (key.to_owned(), uid)).into_iter().collect(),
+        annotations: annotations.into_iter().flatten().collect(),
     }
 }
 

@@ -35,7 +35,7 @@ impl Kept {
         looks.count = looks.count.saturating_add(1);
         let news = looks.count >= LASTING && looks.reported.as_deref() != Some(reason);
         if news {
-            warn!(%namespace, reason, "hub namespace stays though no namespace of the project is known that it stands for");
+            warn!(%namespace, reason, "hub namespace stays though the project has no namespace that it stands for, or does not say so");
             looks.reported = Some(reason.to_owned());
         }
         let doubled = FIRST.saturating_mul(1 << looks.count.saturating_sub(1).min(16));

@@ -25,14 +25,14 @@ pub(crate) enum UpstreamNamespace {
     Absent(Proof),
 }
 
-/// Why the project's namespace is gone. A UID is never given twice, so that it stays gone.
+/// Why the project's namespace is gone. A UID is never given twice, so that it stays gone, but for that of a project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Proof {
     /// The project's API server says that there is none of its name.
     NotFound,
     /// The one of its name has this UID.
     OtherUid(String),
-    /// There is no such project any more.
+    /// There is no such project. One can be made anew over what a former one has stored.
     NoProject,
 }
 
@@ -80,7 +80,9 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     }
     match (&observed.upstream, &observed.left) {
         (UpstreamNamespace::There, _) => Plan::Keep(Reason::InUse),
-        (_, Left::Something(what)) => Plan::Keep(Reason::NotEmpty(what.clone())),
+        (UpstreamNamespace::Absent(_), Left::Something(what)) => {
+            Plan::Keep(Reason::NotEmpty(what.clone()))
+        }
         (UpstreamNamespace::Absent(proof), Left::Nothing) => Plan::Delete(proof.clone()),
         (UpstreamNamespace::Unknown, _) | (_, Left::Unknown) => Plan::Prove,
     }

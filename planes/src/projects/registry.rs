@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use api::ProjectName;
-use futures::future::BoxFuture;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -17,6 +15,7 @@ use tracing::{info, warn};
 use super::attendant::{Attendant, Engagement};
 use super::discovery::{self, Connect, Discovered};
 use super::project::Project;
+use super::root::Root;
 use crate::cache::{Freshness, Pace};
 use crate::metrics::Counted;
 use crate::{Cache, Metrics, Tasks};
@@ -24,18 +23,12 @@ use crate::{Cache, Metrics, Tasks};
 /// How long a project may keep the process from being ready.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Asks the API server that says which projects there are whether it has none of this name, or why that cannot be told.
-pub(super) type Ask =
-    Box<dyn Fn(ProjectName) -> BoxFuture<'static, Result<bool, String>> + Send + Sync>;
-
 pub(super) struct Registry {
     tasks: Tasks,
     metrics: Metrics,
     connect: Connect,
-    /// Where projects can be gone.
-    ask: Option<Ask>,
-    /// Whether it has been reported that this is not answered.
-    is_unanswered: AtomicBool,
+    /// Where projects can be proved to be gone.
+    pub(super) root: Option<Arc<Root>>,
     pace: Pace,
     known: RwLock<BTreeMap<ProjectName, Known>>,
     /// Whether all projects have been listed once.
@@ -105,7 +98,7 @@ impl Registry {
     pub(super) fn new(
         engagement: &Engagement<'_>,
         connect: Connect,
-        ask: Option<Ask>,
+        root: Option<Arc<Root>>,
         listed: watch::Receiver<bool>,
         freshness: watch::Receiver<Freshness>,
     ) -> Self {
@@ -114,8 +107,7 @@ impl Registry {
             tasks: tasks.clone(),
             metrics: metrics.clone(),
             connect,
-            ask,
-            is_unanswered: AtomicBool::new(false),
+            root,
             pace: Pace::default(),
             known: RwLock::default(),
             listed,
@@ -169,19 +161,6 @@ impl Registry {
             Err(_) if self.is_engaged(&name) => {}
             Err(error) => self.disengage(name, error.to_string()),
         }
-    }
-
-    /// Asks the API server itself whether there is no project of this name. Where there is but one project, it stays.
-    pub(super) async fn ask(&self, name: &ProjectName) -> Result<bool, String> {
-        let Some(ask) = &self.ask else {
-            return Ok(false);
-        };
-        let answer = ask(name.clone()).await;
-        let is_news = answer.is_err() != self.is_unanswered.swap(answer.is_err(), Relaxed);
-        if let (Err(problem), true) = (&answer, is_news) {
-            warn!(project = %name, problem, "it cannot be told whether a project is gone: what it has on the hub stays");
-        }
-        answer
     }
 
     fn is_engaged(&self, name: &ProjectName) -> bool {

@@ -3,6 +3,7 @@
 use anyhow::ensure;
 use api::WorkloadDeployment;
 use api::karmada::PropagationPolicy;
+use harness::manager::Manager;
 use harness::{Federation, wait};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
@@ -14,6 +15,8 @@ use crate::fixture::{DFW, WITHIN};
 /// I-12: of a project that is gone nothing goes that runs, and whatever was only there for it does.
 pub(crate) async fn what_a_deleted_project_leaves(federation: &Federation) -> anyhow::Result<()> {
     let mut fleet = Fleet::start(federation, "deleted", &["empty", "full", "beside"]).await?;
+    // Who shares the hub and has another root, which has none of these projects.
+    let other = Fleet::start(federation, "another", &["another"]).await?;
     let (empty, full) = (fleet.tenant("empty").await?, fleet.tenant("full").await?);
     let beside = fleet.tenant("beside").await?;
     for tenant in [&empty, &full, &beside] {
@@ -62,10 +65,39 @@ pub(crate) async fn what_a_deleted_project_leaves(federation: &Federation) -> an
 
     // A project that is there has its namespace, though nothing is in it.
     beside.delete().await?;
+    let policies: Api<PropagationPolicy> = beside.on_hub();
+    wait::gone(&policies, "city-dfw", WITHIN).await?;
     fleet.milo.set_ready("beside", false).await?;
     until_shown(&fleet.management, "projects_engaged 0").await?;
+    until_looked_at(&fleet.management).await?;
+    until_looked_at(&other.management).await?;
     let kept = namespaces.get(&beside.hub_namespace).await?;
     assert_eq!(kept.metadata.deletion_timestamp, None);
+
+    let metrics = other.management.metrics().await?;
+    let is_a_write = |line: &&str| line.starts_with("compute_federation_writes_total{");
+    let writes: Vec<_> = metrics.lines().filter(is_a_write).collect();
+    ensure!(writes.is_empty(), "the other root's management: {writes:?}");
+    let log = std::fs::read_to_string(other.management.log())?;
+    ensure!(!log.contains("stays"), "it names what is another's");
+    other.stop().await;
     fleet.stop().await;
     Ok(())
+}
+
+/// Waits until a management has looked at hub namespaces of projects that it does not serve, and has nothing left to do.
+async fn until_looked_at(management: &Manager) -> anyhow::Result<()> {
+    wait::eventually("hub namespaces are looked at", WITHIN, || async {
+        let metrics = management.metrics().await?;
+        let value = |metric: &str| {
+            let found = metrics.lines().find_map(|line| line.strip_prefix(metric));
+            found.and_then(|value| value.trim().parse::<u64>().ok())
+        };
+        let looked =
+            value("compute_federation_reconciles_total{controller=\"namespace\",result=\"gone\"}");
+        let depth = value("compute_federation_queue_depth{controller=\"namespace\"}");
+        ensure!(looked > Some(0) && depth == Some(0), "{looked:?} {depth:?}");
+        Ok(())
+    })
+    .await
 }

@@ -109,6 +109,7 @@ fn plan_knowing(
         hub_namespace: recorded,
         derived,
         cluster_uid: Some(CLUSTER_UID),
+        root_uid: None,
         namespace: hub.namespace.as_ref(),
         copy: hub.copy.as_ref(),
         policy_exists: hub.policy_exists,
@@ -157,17 +158,20 @@ fn the_namespace_is_recorded_before_anything_is_written_there() {
 }
 
 #[test]
-fn what_the_api_server_is_known_by_stays_where_it_is_not_known_now() {
+fn what_the_planes_are_known_by_is_written_where_it_is_proved_and_stays_where_it_is_not_known() {
     let deployment = recorded("DFW");
-    let hub = complete(&deployment);
+    let mut hub = complete(&deployment);
+    // Something else must be written, by which the rest would go.
+    hub.namespace.as_mut().unwrap().meta_mut().labels = None;
     let own = HubNamespace::new(HUB_NAMESPACE).unwrap();
-    let desired = |cluster_uid| {
+    let desired = |derived, cluster_uid, root_uid| {
         let observed = Observed {
             project: &project(),
             deployment: &deployment,
             hub_namespace: &own,
-            derived: Some(&own),
+            derived,
             cluster_uid,
+            root_uid,
             namespace: hub.namespace.as_ref(),
             copy: hub.copy.as_ref(),
             policy_exists: true,
@@ -177,12 +181,22 @@ fn what_the_api_server_is_known_by_stays_where_it_is_not_known_now() {
             },
             now: now(),
         };
-        let desired = plan(&observed).apply_namespace?;
-        Some(desired.annotations[annotations::UPSTREAM_CLUSTER_UID].clone())
+        let annotations = plan(&observed).apply_namespace.unwrap().annotations;
+        let of = |key: &str| annotations.get(key).cloned();
+        (
+            of(annotations::UPSTREAM_CLUSTER_UID),
+            of(annotations::UPSTREAM_ROOT_UID),
+        )
     };
-    assert_eq!(desired(None), None);
-    assert_eq!(desired(Some(CLUSTER_UID)), None);
-    assert_eq!(desired(Some("restored")), Some("restored".to_owned()));
+    let some = |uid: &str| Some(uid.to_owned());
+    let kept = (some(CLUSTER_UID), None);
+    assert_eq!(desired(Some(&own), None, None), kept);
+    assert_eq!(
+        desired(Some(&own), Some("anew"), Some("root")),
+        (some("anew"), some("root"))
+    );
+    // Only the record says whose it is.
+    assert_eq!(desired(None, Some("anew"), Some("root")), kept);
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn only_an_empty_namespace_whose_project_namespace_is_proved_gone_is_deleted() {
         (There, something(), in_use()),
         (There, Left::Nothing, in_use()),
         (Unknown, Left::Unknown, Plan::Prove),
-        (Unknown, something(), not_empty()),
+        (Unknown, something(), Plan::Prove),
         (Unknown, Left::Nothing, Plan::Prove),
         (Absent(Proof::NotFound), Left::Unknown, Plan::Prove),
         (Absent(Proof::NotFound), something(), not_empty()),
@@ -32,6 +32,13 @@ fn only_an_empty_namespace_whose_project_namespace_is_proved_gone_is_deleted() {
             Absent(Proof::NotFound),
             Left::Nothing,
             Plan::Delete(Proof::NotFound),
+        ),
+        (Absent(Proof::NoProject), Left::Unknown, Plan::Prove),
+        (Absent(Proof::NoProject), something(), not_empty()),
+        (
+            Absent(Proof::NoProject),
+            Left::Nothing,
+            Plan::Delete(Proof::NoProject),
         ),
         (
             Absent(Proof::OtherUid("2".into())),

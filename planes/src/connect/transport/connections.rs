@@ -20,7 +20,8 @@ const PER_CONNECTION: usize = 80;
 const WINDOW: u32 = 256 * 1024;
 /// For how long a connection with requests takes new ones: longer than a watch lasts, so that its successor finds it.
 const LASTS: Duration = Duration::from_mins(10);
-/// For how long a connection without requests is kept: a watch that has failed comes back sooner.
+/// For how long a connection without requests is kept, at least; twice that at most. A watch that has broken off comes
+/// back sooner.
 pub(super) const IDLE: Duration = Duration::from_mins(1);
 
 pub(super) type Http = legacy::Client<HttpsConnector<HttpConnector>, Body>;
@@ -94,10 +95,12 @@ impl Connections {
             return;
         };
         connection.under_way -= 1;
-        let (Ok(runtime), true) = (Handle::try_current(), connection.begins_to_idle()) else {
+        let (Ok(runtime), true) = (Handle::try_current(), connection.may_idle()) else {
             return;
         };
+        connection.is_idle = true;
         let (connections, mut taken) = (Arc::downgrade(self), connection.taken);
+        // No one's to end: it holds nothing, and each connection has one at most.
         runtime.spawn(async move {
             loop {
                 sleep(IDLE).await;
@@ -156,11 +159,9 @@ impl Connection {
         }
     }
 
-    /// Whether it has no requests now, for the first time since it last had some for long.
-    fn begins_to_idle(&mut self) -> bool {
-        let begins = self.under_way == 0 && !self.is_idle;
-        self.is_idle |= begins;
-        begins
+    /// Whether it has no requests now, and no task waits for it yet.
+    fn may_idle(&self) -> bool {
+        self.under_way == 0 && !self.is_idle
     }
 }
 

@@ -71,18 +71,22 @@ async fn a_project_is_attended_while_it_is_engaged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_project_is_gone_when_its_object_is_and_the_api_server_says_so() {
+async fn a_project_is_gone_when_its_object_is_and_the_very_root_says_so() {
     let noting = Noting::default();
     let bench = bench(&noting, Mood::Serves);
-    let is_gone = |name| {
+    let is_gone_by = |name, root| {
         let (projects, name) = (bench.projects.clone(), ProjectName::new(name).unwrap());
-        async move { projects.is_gone(&name).await.map_err(|e| e.to_string()) }
+        async move {
+            let is_gone = projects.is_gone(&name, root).await;
+            is_gone.map_err(|error| error.to_string())
+        }
     };
-    assert_eq!(
-        is_gone("a").await,
-        Err("projects have not been listed yet".to_owned())
-    );
+    let is_gone = |name| is_gone_by(name, "of-default");
+    let listing = Err("projects have not been listed yet".to_owned());
+    assert_eq!(is_gone("a").await, listing);
     bench.until(|_| noting.noted().len() == 2).await;
+    let root_uid = bench.projects.root_uid();
+    assert_eq!(root_uid.as_deref(), Some("of-default"));
     assert_eq!(is_gone("a").await, Ok(false));
     bench.discovery.put(project("a", "1", "False"));
     bench.until(|_| noting.noted().len() == 3).await;
@@ -91,16 +95,39 @@ async fn a_project_is_gone_when_its_object_is_and_the_api_server_says_so() {
     let left = ["a has left", "a is attended", "a is left", "b is attended"];
     bench.until(|_| noting.noted() == left).await;
     assert_eq!(is_gone("a").await, Ok(true));
+    assert_eq!(is_gone_by("a", "of-another").await, Ok(false));
     // What the list has not got may have come since.
     bench.discovery.put(project("a", "2", "True"));
     assert_eq!(is_gone("a").await, Ok(false));
-    bench.discovery.delete("b");
-    bench
-        .until(|_| noting.noted().contains(&"b has left".to_owned()))
-        .await;
-    bench.discovery.set(Mood::Refuses(403));
-    let refused = is_gone("b").await.unwrap_err();
-    assert!(refused.contains("not now"), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_root_that_does_not_answer_is_left_in_peace_for_a_while() {
+    let noting = Noting::default();
+    let bench = bench(&noting, Mood::Serves);
+    bench.until(|_| noting.noted().len() == 2).await;
+    let name = ProjectName::new("c").unwrap();
+    for (mood, problem) in [
+        (Mood::Refuses(403), "not now"),
+        (Mood::Hangs, "it does not answer"),
+    ] {
+        bench.discovery.set(mood);
+        for _ in 0..10 {
+            let before = bench.discovery.requests();
+            let error = bench.projects.is_gone(&name, "of-default").await;
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains(problem), "{error}");
+            let asked = bench.discovery.requests() - before;
+            assert!(asked <= 1);
+        }
+        let before = bench.discovery.requests();
+        let again = bench.projects.is_gone(&name, "of-default").await;
+        assert!(again.is_err());
+        assert_eq!(bench.discovery.requests(), before, "it is asked again");
+        bench.discovery.set(Mood::Serves);
+        sleep(Duration::from_secs(61)).await;
+        assert_eq!(bench.projects.is_gone(&name, "of-default").await, Ok(true));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -26,5 +26,6 @@ async fn the_own_cluster_can_be_the_one_project() {
     assert_eq!(bench.cities("a"), unheard_of("a"));
     assert_eq!(bench.counts(), (1, 0));
     let other = ProjectName::new("a").unwrap();
-    assert_eq!(bench.projects.is_gone(&other).await, Ok(false));
+    assert_eq!(bench.projects.is_gone(&other, "root").await, Ok(false));
+    assert_eq!(bench.projects.root_uid(), None);
 }

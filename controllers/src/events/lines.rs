@@ -1,0 +1,95 @@
+//! Whose event is published next: each project waits in a line of its own.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use api::ProjectName;
+
+/// What waits in the line of one project, at most.
+const LINE: usize = 1024;
+
+/// The lines of all projects of which something waits or is under way. One of each is under way at a time, so that a project
+/// in which much happens has its API server for other things, and one that hangs is in no one's way.
+#[derive(Debug)]
+pub(super) struct Lines<T> {
+    lines: BTreeMap<ProjectName, VecDeque<T>>,
+    /// The projects of which nothing is under way, the next one first.
+    turns: VecDeque<ProjectName>,
+}
+
+impl<T> Lines<T> {
+    pub(super) fn new() -> Self {
+        Self {
+            lines: BTreeMap::new(),
+            turns: VecDeque::new(),
+        }
+    }
+
+    /// Puts something at the end of its line. Gives it back where that is full.
+    pub(super) fn add(&mut self, project: &ProjectName, item: T) -> Result<(), T> {
+        let Some(line) = self.lines.get_mut(project) else {
+            self.lines.insert(project.clone(), VecDeque::from([item]));
+            self.turns.push_back(project.clone());
+            return Ok(());
+        };
+        if line.len() >= LINE {
+            return Err(item);
+        }
+        line.push_back(item);
+        Ok(())
+    }
+
+    /// What is next. Nothing else of its project is before [`Self::done`].
+    pub(super) fn take(&mut self) -> Option<(ProjectName, T)> {
+        let project = self.turns.pop_front()?;
+        let item = self.lines.get_mut(&project)?.pop_front()?;
+        Some((project, item))
+    }
+
+    /// What was taken of this project is over.
+    pub(super) fn done(&mut self, project: ProjectName) {
+        match self.lines.get(&project) {
+            Some(line) if !line.is_empty() => self.turns.push_back(project),
+            _ => {
+                self.lines.remove(&project);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn projects_take_turns_with_one_thing_each_at_a_time() {
+        let [a, b] = ["a", "b"].map(|name| ProjectName::new(name).unwrap());
+        let mut lines = Lines::new();
+        for item in 1..=3 {
+            lines.add(&a, item).unwrap();
+        }
+        lines.add(&b, 4).unwrap();
+        assert_eq!(lines.take(), Some((a.clone(), 1)));
+        assert_eq!(lines.take(), Some((b.clone(), 4)));
+        assert_eq!(lines.take(), None);
+        lines.add(&b, 5).unwrap();
+        assert_eq!(lines.take(), None);
+        lines.done(b.clone());
+        lines.done(a.clone());
+        assert_eq!(lines.take(), Some((b.clone(), 5)));
+        assert_eq!(lines.take(), Some((a.clone(), 2)));
+        lines.done(a.clone());
+        assert_eq!(lines.take(), Some((a.clone(), 3)));
+        lines.done(a);
+        lines.done(b);
+        assert_eq!((lines.take(), lines.lines.len()), (None, 0));
+    }
+
+    #[test]
+    fn a_line_is_bounded() {
+        let [a, b] = ["a", "b"].map(|name| ProjectName::new(name).unwrap());
+        let mut lines = Lines::new();
+        let added = (0..2 * LINE).filter(|item| lines.add(&a, *item).is_ok());
+        assert_eq!(added.count(), LINE);
+        assert_eq!(lines.add(&b, 0), Ok(()));
+    }
+}
