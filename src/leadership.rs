@@ -42,6 +42,7 @@ impl Lease {
     ) -> anyhow::Result<Self> {
         let release = CancellationToken::new();
         if !args.leader_elect {
+            metrics.leads_unopposed();
             return Ok(Self {
                 candidate: None,
                 release,

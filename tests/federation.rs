@@ -333,6 +333,7 @@ fn soak() -> Vec<(&'static str, Test)> {
         Alone faults::a_kill_after_each_write;
         Alone faults::long_cuts;
         Alone faults::long_pauses;
+        Apart faults::restarts;
         Interpreted interpretation::a_burst_of_a_thousand;
     ]
 }

@@ -14,7 +14,7 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
 use planes::{Metrics, Tasks};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{debug, warn};
 
 use crate::watched::Project;
@@ -26,6 +26,8 @@ const WAITING: usize = 4096;
 /// Announcements at a time, each of another project, and how long each may take.
 const AT_A_TIME: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How much earlier statuses may be written than the events that tell of them: where much changes at once, they come first.
+const LATER: Duration = Duration::from_secs(1);
 /// Longest note of an event, in bytes (events.k8s.io/v1).
 const NOTE_MAX: usize = 1024;
 
@@ -77,6 +79,7 @@ pub(crate) struct Announcer {
 }
 
 struct Announcement {
+    since: Instant,
     project: ProjectName,
     client: Client,
     controller: &'static str,
@@ -113,6 +116,7 @@ impl Announcer {
     {
         for transition in transitions(types, former, current) {
             let announcement = Announcement {
+                since: Instant::now(),
                 project: project.locations.name().clone(),
                 client: project.client.clone(),
                 controller,
@@ -157,12 +161,14 @@ async fn publish_all(mut announcements: mpsc::Receiver<Announcement>, metrics: M
 /// Publishes an event, and says what became of it.
 async fn publish(announcement: Announcement) -> &'static str {
     let Announcement {
+        since,
         project: _,
         client,
         controller,
         object,
         transition,
     } = announcement;
+    sleep_until(since + LATER).await;
     let event = event(transition.type_, &transition.reason, &transition.note);
     let recorder = recorder(client, controller);
     let problem = match timeout(PATIENCE, recorder.publish(&event, &object)).await {

@@ -14,6 +14,7 @@ use planes::Outcome;
 use serde_json::json;
 
 use crate::ReconcileError;
+use crate::error::FirstError;
 use crate::keys::HubKey;
 use crate::objects::{describe, is_terminating, label};
 use crate::upstream::{self, Upstream};
@@ -61,8 +62,10 @@ impl Controller for PolicyController {
         let plan = plan(&self.observe(hub_namespace, &upstream, project.as_deref()));
         // What a project that is gone has left running goes by the policy that it has.
         let wanted = plan.apply.iter().filter(|_| project.is_some());
+        // A city that cannot have its policy is in no other's way.
+        let mut errors = FirstError::default();
         for desired in wanted {
-            self.apply(hub_namespace, desired).await?;
+            errors.note(self.apply(hub_namespace, desired).await);
         }
         let mut holds = plan.holds;
         for unneeded in &plan.delete {
@@ -75,8 +78,11 @@ impl Controller for PolicyController {
             };
             let project = projects.get_unless_gone(of, &namespace).await?;
             let observed = self.observe(hub_namespace, &upstream, project.as_deref());
-            holds |= !self.delete(hub_namespace, &observed, unneeded).await?;
+            let deleted = self.delete(hub_namespace, &observed, unneeded).await;
+            holds |= matches!(deleted, Ok(false));
+            errors.note(deleted);
         }
+        errors.result()?;
         Ok(if holds {
             Outcome::Again(HELD)
         } else {

@@ -129,7 +129,7 @@ impl Metrics {
         );
         registry.register(
             "leader",
-            "1 while this process may write",
+            "1 while this process may write: it has the lease, or needs none",
             metrics.leader.clone(),
         );
         metrics.register_projects(registry);
@@ -187,6 +187,11 @@ impl Metrics {
             "Projects that are used and refuse to create and to update",
             self.projects_suspended.clone(),
         );
+    }
+
+    /// Says that this process may write without a lease.
+    pub fn leads_unopposed(&self) {
+        self.leader.set(1);
     }
 
     /// Says how many namespaces of the hub hold what is ours and do not say whose they are.

@@ -172,6 +172,7 @@ impl Projects {
             registry: Arc::clone(&registry),
         };
         let begin = move |attendant: Option<Arc<dyn Attendant>>| {
+            let is_attended = attendant.is_some();
             follower.on_change(move |change| {
                 for metadata in change.versions() {
                     registry.changed(&cache, metadata, attendant.as_ref());
@@ -179,6 +180,8 @@ impl Projects {
             });
             let stop = tasks.stop();
             tasks.spawn("project discovery", async move {
+                // Only who writes what it is known by, and deletes, needs to ask.
+                let root = root.filter(|_| is_attended);
                 let identify = async {
                     if let Some(root) = root {
                         root.identify().await;

@@ -9,6 +9,8 @@ mod cuts;
 mod kills;
 #[path = "faults/pauses.rs"]
 mod pauses;
+#[path = "faults/restarts.rs"]
+mod restarts;
 #[path = "faults/subject.rs"]
 mod subject;
 
@@ -16,3 +18,4 @@ pub(crate) use answers::{answers_that_are_errors, watches_that_end};
 pub(crate) use cuts::{long_cuts, short_cuts};
 pub(crate) use kills::{a_kill_after_each_write, a_kill_after_some_writes};
 pub(crate) use pauses::long_pauses;
+pub(crate) use restarts::restarts;

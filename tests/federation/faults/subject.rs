@@ -115,8 +115,9 @@ impl<'f> Subject<'f> {
 
     /// Takes the proxies away, however the test has ended.
     pub(super) async fn end(self, result: anyhow::Result<()>) -> anyhow::Result<()> {
-        self.federation.take_proxies().await?;
-        result
+        let taken = self.federation.take_proxies().await;
+        // The first error is the cause of the other.
+        result.and(taken)
     }
 
     /// What comes of all phases without a fault.

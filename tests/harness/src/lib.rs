@@ -12,6 +12,7 @@
 mod admission;
 pub mod audit;
 pub mod checkout;
+mod crash;
 pub mod federation;
 mod files;
 mod forward;
@@ -36,6 +37,7 @@ pub mod tether;
 pub mod wait;
 pub mod webhook_certificate;
 
+pub use crash::Crashing;
 pub use federation::{CellConfig, Config, Federation};
 pub use milo::{Milo, MiloConfig};
 pub use plane::Plane;

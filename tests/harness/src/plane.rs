@@ -221,7 +221,7 @@ impl Plane {
         self.signal_apiserver(Signal::CONT)
     }
 
-    fn signal_apiserver(&self, signal: Signal) -> anyhow::Result<()> {
+    pub(crate) fn signal_apiserver(&self, signal: Signal) -> anyhow::Result<()> {
         let process = self.apiserver.process.as_ref();
         let name = &self.apiserver.name;
         process
@@ -237,10 +237,15 @@ impl Plane {
     pub async fn restart_apiserver(&mut self) -> anyhow::Result<()> {
         let name = &self.apiserver.name;
         ensure!(self.apiserver.process.is_none(), "{name} runs already");
+        self.apiserver.process = Some(self.start_apiserver().await?);
+        Ok(())
+    }
+
+    /// Starts an API server in the place of one that has ended, and waits until it is ready.
+    pub(crate) async fn start_apiserver(&self) -> anyhow::Result<Process> {
         let process = self.apiserver.start().await?;
         process.while_running(ready(&self.client)).await?;
-        self.apiserver.process = Some(process);
-        Ok(())
+        Ok(process)
     }
 
     /// The API server, if it has not been ended.

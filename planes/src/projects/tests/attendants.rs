@@ -156,3 +156,12 @@ async fn who_waits_for_other_cities_hears_of_them_and_of_their_loss() {
     change.await;
     assert!(project.cities().is_err());
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_only_reads_has_nothing_to_ask_the_root() {
+    let bench = super::bench().await;
+    sleep(Duration::from_mins(5)).await;
+    let asked = bench.discovery.asked();
+    assert!(!asked.iter().any(|(uri, _)| uri.contains("namespaces")));
+    assert_eq!(bench.projects.root_uid(), None);
+}

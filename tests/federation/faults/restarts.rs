@@ -1,0 +1,55 @@
+//! API servers crash and are started again.
+
+use std::time::Duration;
+
+use harness::{Crashing, Federation};
+use tokio::time::sleep;
+
+use super::subject::{Phase, Step, Subject};
+use crate::fixture::{self, DFW, Space};
+
+/// For how long there is none: attempts to reach it have failed then, and watches been opened again in vain.
+const DOWN: Duration = Duration::from_secs(10);
+
+/// Crashes of the API server of the project, the hub and a cell, each in the midst of each phase.
+pub(crate) async fn restarts() -> anyhow::Result<()> {
+    let federation = fixture::start("restarts").await?;
+    let subject = Subject::start(&federation).await?;
+    let result = each(&subject).await;
+    subject.end(result).await?;
+    federation.stop().await;
+    Ok(())
+}
+
+async fn each(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let undisturbed = subject.undisturbed().await?;
+    let federation: &Federation = subject.federation;
+    // Those that have come back go on to the end.
+    let mut back = Vec::new();
+    for plane in [
+        federation.project(),
+        federation.hub(),
+        federation.cell(DFW)?,
+    ] {
+        let space = Space::create(federation, "restarts").await?;
+        let mut apiserver = Crashing::new(plane);
+        for phase in Phase::ALL {
+            let step = Step::new(&space, phase, undisturbed)?;
+            let writes = &subject.proxies.writes;
+            let midst = writes.made() + undisturbed.writes(phase) / 4;
+            step.begin().await?;
+            tokio::select! {
+                () = writes.reached(midst) => {}
+                over = step.as_undisturbed() => over?,
+            }
+            apiserver.crash().await?;
+            // The span without it.
+            sleep(DOWN).await;
+            apiserver.come_back().await?;
+            step.over(&format!("the {} restarted", plane.name()))
+                .await?;
+        }
+        back.push(apiserver);
+    }
+    Ok(())
+}
