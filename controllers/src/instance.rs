@@ -42,24 +42,9 @@ impl Controller for InstanceController {
         };
         let hub = self.observe_hub(&instance).await;
         let plan = self.plan(&instance, hub.as_ref().ok());
-        if plan.add_finalizer {
-            // Before anything that it is for; what that is follows with the event.
-            let (instances, finalizer) = (self.in_cell(&instance), finalizers::INSTANCE_CONTROLLER);
-            self.writer
-                .add_finalizer(&instances, &instance, finalizer, &Keys::new())
-                .await?;
-            return Ok(Outcome::Settled);
-        }
-        let copied = async {
-            match &hub {
-                Ok(hub) => self.write_copy(&instance, hub, &plan).await,
-                Err(_) => Ok(()),
-            }
-        };
-        // Neither waits for the other's API server.
-        let (written, copied) = tokio::join!(self.write_instance(&instance, &plan), copied);
-        written.and(copied)?;
-        hub?;
+        self.write_instance(&instance, &plan).await?;
+        let hub = hub?;
+        self.write_copy(&instance, &hub, &plan).await?;
         if plan.remove_finalizer {
             let finalizer = finalizers::INSTANCE_CONTROLLER;
             self.writer
@@ -110,6 +95,14 @@ impl InstanceController {
 
     async fn write_instance(&self, instance: &Instance, plan: &Plan) -> Result<(), ReconcileError> {
         let instances = self.in_cell(instance);
+        if plan.add_finalizer {
+            let finalizer = finalizers::INSTANCE_CONTROLLER;
+            return self
+                .writer
+                .add_finalizer(&instances, instance, finalizer, &Keys::new())
+                .await
+                .map(drop);
+        }
         if let Some(conditions) = &plan.conditions {
             self.writer
                 .patch_status(&instances, instance, json!({"conditions": conditions}))

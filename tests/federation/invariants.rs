@@ -91,6 +91,8 @@ pub(crate) async fn a_change_takes_the_writes_that_it_needs(
     let mark = Mark::now(federation.planes())?;
     space.create_workload("web", &[("us", &["DFW"], 1)]).await?;
     space.until_settled("web", 1).await?;
+    // Events come later.
+    quiet(federation).await?;
     let created = [
         ("hub create namespaces", 1),
         ("hub create propagationpolicies", 1),
@@ -110,6 +112,7 @@ pub(crate) async fn a_change_takes_the_writes_that_it_needs(
     let more = workload("web", &[("us", &["DFW"], 2)]);
     patch::<Workload>(&space.in_project(), "web", json!({"spec": more["spec"]})).await?;
     space.until_settled("web", 2).await?;
+    quiet(federation).await?;
     let scaled = [
         ("hub patch workloaddeployments", 1),
         ("project create instances", 1),
