@@ -15,17 +15,18 @@ const DOWN: Duration = Duration::from_secs(10);
 pub(crate) async fn restarts() -> anyhow::Result<()> {
     let federation = fixture::start("restarts").await?;
     let subject = Subject::start(&federation).await?;
-    let result = each(&subject).await;
+    // Those that have come back go on to the end.
+    let mut back = Vec::new();
+    let result = each(&subject, &mut back).await;
     subject.end(result).await?;
+    drop(back);
     federation.stop().await;
     Ok(())
 }
 
-async fn each(subject: &Subject<'_>) -> anyhow::Result<()> {
+async fn each<'f>(subject: &Subject<'f>, back: &mut Vec<Crashing<'f>>) -> anyhow::Result<()> {
     let undisturbed = subject.undisturbed().await?;
-    let federation: &Federation = subject.federation;
-    // Those that have come back go on to the end.
-    let mut back = Vec::new();
+    let federation: &'f Federation = subject.federation;
     for plane in [
         federation.project(),
         federation.hub(),
