@@ -8,6 +8,7 @@ use api::condition::ConditionStatus::{self, False, True, Unknown};
 use api::condition::{self, Condition};
 use api::{Workload, WorkloadDeployment};
 use futures::StreamExt;
+use harness::wait::SteadyBackoff;
 use harness::{Config, Federation, networking, wait};
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
@@ -90,7 +91,7 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Sayings<T> {
         let (sender, all) = watch::channel(Vec::<Saying<T>>::new());
         // Every version is told of, not only the last.
         let versions = watcher(api, watcher::Config::default());
-        let mut versions = versions.default_backoff().applied_objects().boxed();
+        let mut versions = versions.backoff(SteadyBackoff).applied_objects().boxed();
         let task = tokio::spawn(async move {
             while let Some(version) = versions.next().await {
                 // A watch that breaks is begun again.

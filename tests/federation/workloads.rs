@@ -6,6 +6,7 @@ use anyhow::ensure;
 use api::karmada::PropagationPolicy;
 use api::{Instance, Workload, WorkloadDeployment, condition, workload_deployment};
 use futures::StreamExt;
+use harness::wait::SteadyBackoff;
 use harness::{Federation, networking, provider, wait};
 use kube::api::{DeleteParams, ListParams};
 use kube::runtime::WatchStreamExt;
@@ -181,7 +182,7 @@ pub(crate) async fn a_new_image_replaces_instances_one_by_one(
 
     let instances: Api<Instance> = space.in_cell(DFW);
     let mut versions = watcher(instances, watcher::Config::default())
-        .default_backoff()
+        .backoff(SteadyBackoff)
         .touched_objects()
         .boxed();
     patch::<Workload>(&space.in_project(), "web", image("app:2")).await?;

@@ -7,6 +7,7 @@ use anyhow::Context;
 use api::karmada::PropagationPolicy;
 use api::{Instance, Workload, WorkloadDeployment};
 use futures::StreamExt;
+use harness::wait::SteadyBackoff;
 use harness::{Federation, Plane};
 use k8s_openapi::NamespaceResourceScope;
 use kube::runtime::WatchStreamExt;
@@ -90,7 +91,7 @@ fn watch<K>(
     let (plane, sender) = (plane.name().to_owned(), sender.clone());
     tokio::spawn(async move {
         let mut events = watcher(api, watcher::Config::default())
-            .default_backoff()
+            .backoff(SteadyBackoff)
             .boxed();
         while let Some(event) = events.next().await {
             let plane = plane.clone();

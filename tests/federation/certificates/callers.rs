@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use bytes::Bytes;
 use futures::StreamExt;
+use harness::wait::SteadyBackoff;
 use http::{Request, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{self, SendRequest};
@@ -147,7 +148,7 @@ async fn see(
     seen: mpsc::UnboundedSender<(Instant, Arc<ClientConfig>)>,
 ) -> anyhow::Result<()> {
     let mut versions = watch_object(api, "compute-federation")
-        .default_backoff()
+        .backoff(SteadyBackoff)
         .boxed();
     while let Some(version) = versions.next().await {
         // A watch that breaks is begun again.

@@ -11,6 +11,7 @@ use api::WorkloadDeployment;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use futures::StreamExt;
+use harness::wait::SteadyBackoff;
 use harness::{Config, Federation, wait};
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject};
@@ -226,7 +227,9 @@ impl<'f> Subject<'f> {
 
 /// Remembers every bundle.
 async fn witness(api: Api<DynamicObject>, bundles: Arc<Mutex<Vec<Authorities>>>) {
-    let mut versions = watch_object(api, CONFIGURATION).default_backoff().boxed();
+    let mut versions = watch_object(api, CONFIGURATION)
+        .backoff(SteadyBackoff)
+        .boxed();
     while let Some(version) = versions.next().await {
         let Ok(Some(object)) = version else { continue };
         let Ok(bundle) = bundle(&object) else {

@@ -9,6 +9,7 @@ use api::WorkloadDeployment;
 use futures::future::try_join;
 use futures::{StreamExt, TryStreamExt, stream};
 use harness::Federation;
+use harness::wait::SteadyBackoff;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, ResourceExt};
@@ -89,7 +90,7 @@ async fn burst(federation: &Federation, deployments: usize) -> anyhow::Result<()
 /// Acts on each deployment of a cell, again and again.
 async fn answer(api: Api<WorkloadDeployment>) -> anyhow::Result<()> {
     watcher(api.clone(), watcher::Config::default())
-        .default_backoff()
+        .backoff(SteadyBackoff)
         .touched_objects()
         .filter_map(|object| async {
             let object = object.ok()?;
@@ -111,7 +112,7 @@ async fn answer(api: Api<WorkloadDeployment>) -> anyhow::Result<()> {
 async fn until_settled(api: &Api<WorkloadDeployment>, deployments: usize) -> anyhow::Result<()> {
     let mut settled = BTreeSet::new();
     let mut versions = watcher(api.clone(), watcher::Config::default())
-        .default_backoff()
+        .backoff(SteadyBackoff)
         .touched_objects()
         .boxed();
     while settled.len() < deployments {

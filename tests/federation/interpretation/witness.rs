@@ -15,6 +15,7 @@ use api::annotations::RESOURCE_TEMPLATE_GENERATION;
 use api::workload_deployment::{AVAILABLE, WorkloadDeploymentStatus};
 use api::{WorkloadDeployment, condition};
 use futures::StreamExt;
+use harness::wait::SteadyBackoff;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, ResourceExt};
@@ -59,7 +60,7 @@ impl History {
     async fn begin(api: Api<WorkloadDeployment>, name: &str) -> anyhow::Result<Self> {
         let (sender, mut seen) = watch::channel(Seen::default());
         let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
-        let mut events = watcher(api, config).default_backoff().boxed();
+        let mut events = watcher(api, config).backoff(SteadyBackoff).boxed();
         let task = tokio::spawn(async move {
             while let Some(event) = events.next().await {
                 sender.send_if_modified(|seen| match event {

@@ -8,6 +8,7 @@ use api::condition::{self, Condition};
 use api::{Instance, Workload, WorkloadDeployment};
 use futures::StreamExt;
 use harness::wait;
+use harness::wait::SteadyBackoff;
 use kube::api::ListParams;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
@@ -203,7 +204,7 @@ where
 {
     let sender = sender.clone();
     let mut events = watcher(api, watcher::Config::default())
-        .default_backoff()
+        .backoff(SteadyBackoff)
         .boxed();
     tokio::spawn(async move {
         while let Some(event) = events.next().await {

@@ -15,6 +15,8 @@ use kube::{Api, Client, ResourceExt};
 use planes::{clock, connect};
 use serde_json::json;
 
+use crate::wait::SteadyBackoff;
+
 /// First argument of a provider.
 pub(crate) const RUN: &str = "harness-provider";
 
@@ -50,7 +52,7 @@ async fn serve(kubeconfig: &Path) -> anyhow::Result<()> {
     let client = connect::client(config, "infrastructure-provider")?;
     let instances: Api<Instance> = Api::all(client.clone());
     let mut events = watcher(instances, watcher::Config::default())
-        .default_backoff()
+        .backoff(SteadyBackoff)
         .applied_objects()
         .boxed();
     while let Some(event) = events.next().await {

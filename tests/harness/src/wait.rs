@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::bail;
 use futures::StreamExt;
 use kube::runtime::WatchStreamExt;
+use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::watch_object;
 use kube::{Api, Resource};
 use serde::Serialize;
@@ -13,6 +14,23 @@ use serde::de::DeserializeOwned;
 use tokio::time::{sleep, timeout};
 
 use crate::plane::POLL;
+
+/// When a watch that broke is begun again: always as soon. The client's own backoff grows to a minute while a server is
+/// away, and begins anew neither when the server is back nor when it then refuses a resource version from before.
+#[derive(Clone, Copy, Debug)]
+pub struct SteadyBackoff;
+
+impl Iterator for SteadyBackoff {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        Some(POLL)
+    }
+}
+
+impl Backoff for SteadyBackoff {
+    fn reset(&mut self) {}
+}
 
 /// Waits until the object satisfies `predicate`, and gives it. `what` completes "… is not".
 ///
@@ -31,7 +49,9 @@ where
 {
     let mut last = None;
     let found = timeout(within, async {
-        let mut versions = watch_object(api.clone(), name).default_backoff().boxed();
+        let mut versions = watch_object(api.clone(), name)
+            .backoff(SteadyBackoff)
+            .boxed();
         while let Some(version) = versions.next().await {
             // A watch that breaks is begun again.
             let Ok(Some(object)) = version else { continue };
@@ -64,7 +84,9 @@ where
 {
     let mut last = None;
     let gone = timeout(within, async {
-        let mut versions = watch_object(api.clone(), name).default_backoff().boxed();
+        let mut versions = watch_object(api.clone(), name)
+            .backoff(SteadyBackoff)
+            .boxed();
         while let Some(version) = versions.next().await {
             match version {
                 Ok(None) => return true,
