@@ -2,8 +2,9 @@
 //!
 //! Most tests share one federation, each in namespaces of its own. Those that need it for themselves, because they count
 //! writes or end processes, wait until they have it alone. Tests of interpretation share another one, in whose cells
-//! compute-federation does not run; those of Milo share one, which has projects and no federation, and those of admission
-//! another one, for which compute-federation runs. Each is started when the first test needs it, and ends with the run, however that ends.
+//! compute-federation does not run; the burst has it alone, since it leaves Karmada no time for others. Those of Milo share
+//! one, which has projects and no federation, and those of admission another one, for which compute-federation runs. Each is
+//! started when the first test needs it, and ends with the run, however that ends.
 
 #![allow(
     clippy::expect_used,
@@ -99,6 +100,8 @@ enum Test {
     Alone(for<'f> fn(&'f Federation) -> BoxFuture<'f, anyhow::Result<()>>),
     /// On the federation without controllers in its cells, beside other tests that use it.
     Interpreted(for<'f> fn(&'f Federation) -> BoxFuture<'f, anyhow::Result<()>>),
+    /// There, while no other test uses it.
+    InterpretedAlone(for<'f> fn(&'f Federation) -> BoxFuture<'f, anyhow::Result<()>>),
     /// On Milo without a federation, beside other tests that use it.
     Milo(for<'m> fn(&'m Milo) -> BoxFuture<'m, anyhow::Result<()>>),
     /// On Milo with replicas that serve admission, beside other tests that use it.
@@ -115,6 +118,7 @@ struct Shared {
     milo: OnDemand<Milo>,
     admission: OnDemand<Platform>,
     alone: RwLock<()>,
+    interpreted_alone: RwLock<()>,
 }
 
 /// What tests share, once one has needed it.
@@ -142,10 +146,11 @@ impl Shared {
             Test::Admission(run) => return self.run_on_platform(*run).await,
             Test::Shared(run) => (run, Some(self.alone.read().await), None),
             Test::Alone(run) => (run, None, Some(self.alone.write().await)),
-            Test::Interpreted(run) => (run, None, None),
+            Test::Interpreted(run) => (run, Some(self.interpreted_alone.read().await), None),
+            Test::InterpretedAlone(run) => (run, None, Some(self.interpreted_alone.write().await)),
         };
         let federation = match test {
-            Test::Interpreted(_) => {
+            Test::Interpreted(_) | Test::InterpretedAlone(_) => {
                 self.interpreted
                     .get(interpretation::start("cells").boxed())
                     .await?
@@ -265,11 +270,12 @@ fn all() -> Vec<(&'static str, Test)> {
         Interpreted interpretation::a_work_that_is_refused;
         Interpreted interpretation::a_successor_of_what_is_dying;
         Interpreted interpretation::what_the_template_uses;
-        Interpreted interpretation::a_burst;
+        InterpretedAlone interpretation::a_burst;
         Shared operations::of_a_workload_deployment;
         Shared operations::of_an_instance;
         Shared simulated::a_workload_on_real_planes;
         Apart simulated::a_workload_on_simulated_planes;
+        Apart simulated::what_a_cell_has_lost_is_applied_again;
         Shared fleet::projects_share_a_hub;
         Shared fleet::a_paused_leader_writes_nothing;
         Shared fleet::a_suspended_project_is_left_in_peace;
@@ -334,7 +340,7 @@ fn soak() -> Vec<(&'static str, Test)> {
         Alone faults::long_cuts;
         Alone faults::long_pauses;
         Apart faults::restarts;
-        Interpreted interpretation::a_burst_of_a_thousand;
+        InterpretedAlone interpretation::a_burst_of_a_thousand;
     ]
 }
 

@@ -11,6 +11,8 @@ pub const UPSTREAM_ROOT_UID: &str = "compute.datumapis.com/upstream-root-uid";
 pub const EXPECTED_REFERENCED_DATA: &str = "compute.datumapis.com/expected-referenced-data";
 /// Generation of the hub object that Karmada last applied to a cell. Written by Karmada on the cell's object.
 pub const RESOURCE_TEMPLATE_GENERATION: &str = "resourcetemplate.karmada.io/generation";
+/// On what the hub has for cells: when Karmada was last made to apply it again, which it does where an annotation changes.
+pub const REAPPLIED_AT: &str = "compute.datumapis.com/reapplied-at";
 /// Public keys that a virtual machine accepts, one `user:key` to a line (compute.md 3.4).
 pub const SSH_KEYS: &str = "compute.datumapis.com/ssh-keys";
 /// Name of the PropagationPolicy that has claimed an object of the hub. Written by Karmada on the object and on its binding, in the

@@ -45,3 +45,5 @@ pub const GROUP: &str = "compute.datumapis.com";
 pub const VERSION: &str = "v1alpha";
 /// `apiVersion` of the compute kinds.
 pub const API_VERSION: &str = "compute.datumapis.com/v1alpha";
+/// The namespace that every API server has; its UID tells one from another.
+pub const DEFAULT_NAMESPACE: &str = "default";

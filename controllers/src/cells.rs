@@ -9,19 +9,9 @@ use api::karmada::cluster::READY;
 use api::karmada::{Cluster, ResourceBinding};
 use jiff::Timestamp;
 use kube::Resource;
+use planes::Cache;
 use planes::cache::{Follower, Index};
-use planes::{Cache, Metrics, Queue};
 use tokio::sync::watch;
-
-use crate::keys::ProjectKey;
-use crate::unidentified::UnidentifiedNamespaces;
-use crate::upstream::Upstream;
-use crate::watched::Hub;
-use crate::wiring::{Wiring, each_version};
-
-/// What is not done where Clusters cannot be watched.
-const WITHOUT: &str =
-    "a WorkloadDeployment whose cell cannot be reached, or that has none, does not say so";
 
 /// Whether a cell can be reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +40,18 @@ pub(crate) struct Cells {
 }
 
 impl Cells {
+    /// Of the Clusters and bindings that these follow.
+    pub(crate) fn new(clusters: &Follower<Cluster>, bindings: &Follower<ResourceBinding>) -> Self {
+        let clusters = clusters.cache();
+        Self {
+            listed: clusters.synced(),
+            clusters,
+            told: Mutex::default(),
+            binding_of: bindings.index(deployment_of),
+            by_cell: bindings.index(cells_of),
+        }
+    }
+
     /// The binding of a deployment on the hub, if it is known.
     pub(crate) fn binding_of(&self, copy: &WorkloadDeployment) -> Option<Arc<ResourceBinding>> {
         let uid = copy.metadata.uid.as_deref()?;
@@ -70,7 +72,7 @@ impl Cells {
     }
 
     /// The bindings of what goes to a cell, if its state is another than when it was asked for last.
-    fn changed(&self, cell: &str) -> Vec<Arc<ResourceBinding>> {
+    pub(crate) fn changed(&self, cell: &str) -> Vec<Arc<ResourceBinding>> {
         let state = self.state(cell);
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         // Nothing that was not told of is known to be unreachable.
@@ -104,82 +106,8 @@ fn state(cluster: &Cluster) -> CellState {
     }
 }
 
-/// What follows cells.
-pub(crate) struct CellFollowers {
-    clusters: Follower<Cluster>,
-}
-
-impl CellFollowers {
-    pub(crate) fn new(metrics: &Metrics) -> Self {
-        Self {
-            clusters: Follower::new("hub", metrics),
-        }
-    }
-
-    pub(crate) fn cells(&self, bindings: &Follower<ResourceBinding>) -> Cells {
-        let clusters = self.clusters.cache();
-        Cells {
-            listed: clusters.synced(),
-            clusters,
-            told: Mutex::default(),
-            binding_of: bindings.index(deployment_of),
-            by_cell: bindings.index(cells_of),
-        }
-    }
-
-    /// Adds to `queue` the deployments whose cells or bindings have changed.
-    pub(crate) fn follow(
-        mut self,
-        wiring: &mut Wiring<'_>,
-        bindings: &mut Follower<ResourceBinding>,
-        hub: &Arc<Hub>,
-        unidentified: &Arc<UnidentifiedNamespaces>,
-        queue: &Queue<ProjectKey>,
-    ) {
-        let add = Arc::new({
-            let (hub, unidentified) = (Arc::clone(hub), Arc::clone(unidentified));
-            let queue = queue.clone();
-            move |binding: &ResourceBinding| {
-                let namespace = binding.meta().namespace.as_deref().unwrap_or_default();
-                if is_of_deployment(binding)
-                    && let Some(upstream) = unidentified.upstream_of(&hub, namespace)
-                {
-                    let Upstream { project, namespace } = upstream;
-                    let name = &binding.spec.resource.name;
-                    queue.add(ProjectKey::new(&project, &namespace, name));
-                }
-            }
-        });
-        self.clusters.on_change({
-            let (hub, add) = (Arc::clone(hub), Arc::clone(&add));
-            move |change| {
-                let metadata = change.current.or(change.former);
-                let Some(name) = metadata.and_then(|metadata| metadata.name.as_deref()) else {
-                    return;
-                };
-                let bindings = hub.cells.changed(name);
-                for binding in bindings {
-                    add(&binding);
-                }
-            }
-        });
-        bindings.on_change({
-            let hub = Arc::clone(hub);
-            // One that is gone is no evidence of anything.
-            each_version(move |metadata| {
-                let namespace = metadata.namespace.as_deref().unwrap_or_default();
-                let name = metadata.name.as_deref().unwrap_or_default();
-                if let Ok(Some(binding)) = hub.bindings.get(namespace, name) {
-                    add(&binding);
-                }
-            })
-        });
-        let client = hub.client.clone();
-        wiring.follow_if_served("Clusters of the hub", WITHOUT, self.clusters, client);
-    }
-}
-
-fn is_of_deployment(binding: &ResourceBinding) -> bool {
+/// Whether it binds a WorkloadDeployment.
+pub(crate) fn is_of_deployment(binding: &ResourceBinding) -> bool {
     let resource = &binding.spec.resource;
     resource.api_version == api::API_VERSION && resource.kind == WorkloadDeployment::kind(&())
 }
@@ -201,6 +129,7 @@ fn cells_of(binding: &ResourceBinding) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use planes::Metrics;
     use serde_json::{Value, json};
 
     use super::*;
@@ -238,8 +167,8 @@ mod tests {
     fn cells() -> (Cells, Cache<ResourceBinding>) {
         let metrics = Metrics::default();
         let bindings = Follower::new("hub", &metrics);
-        let cells = CellFollowers::new(&metrics).cells(&bindings);
-        (cells, bindings.cache())
+        let clusters = Follower::new("hub", &metrics);
+        (Cells::new(&clusters, &bindings), bindings.cache())
     }
 
     fn unreachable(message: &str) -> CellState {

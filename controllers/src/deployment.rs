@@ -138,6 +138,7 @@ impl DeploymentController {
         self.writer
             .ensure(instances, existing, &body, &[], as_wanted)
             .await
+            .map(drop)
     }
 }
 

@@ -2,11 +2,12 @@
 
 mod orphans;
 mod plan;
+mod reapply;
 
 use std::sync::Arc;
 
 use api::workload_deployment::{AVAILABLE, CELLS_REPORTING};
-use api::{CityCode, HubNamespace, WorkloadDeployment, annotations, finalizers};
+use api::{CityCode, DEFAULT_NAMESPACE, HubNamespace, WorkloadDeployment, annotations, finalizers};
 use kube::ResourceExt;
 use planes::Outcome;
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use crate::error::FirstError;
 use crate::events::Announcer;
 use crate::keys::ProjectKey;
-use crate::objects::{DEFAULT_NAMESPACE, Keys, Namespace, describe, is_terminating};
+use crate::objects::{Keys, Namespace, describe, is_terminating};
 use crate::policy::serves;
 use crate::watched::{Hub, Project, Projects};
 use crate::wiring::Controller;
@@ -45,6 +46,7 @@ impl Controller for Federator {
         let project = self.projects.get(&key.project)?;
         let deployment = project.deployments.get(&key.namespace, &key.name)?;
         let Some(deployment) = deployment else {
+            project.unapplied_since.forget(&key);
             self.delete_orphans(&project, &key, None).await?;
             return Ok(Outcome::Gone);
         };
@@ -56,12 +58,12 @@ impl Controller for Federator {
                 self.federate(&project, &key, &deployment, own, derived.as_ref())
                     .await
             }
-            None => Ok(()),
+            None => Ok(Outcome::Settled),
         };
         // A namespace of the same name may have been there before.
         let orphans = self.delete_orphans(&project, &key, own.as_ref()).await;
-        federated.and(orphans)?;
-        Ok(Outcome::Settled)
+        let outcome = federated?;
+        orphans.map(|()| outcome)
     }
 }
 
@@ -73,7 +75,7 @@ impl Federator {
         deployment: &WorkloadDeployment,
         hub_namespace: &HubNamespace,
         derived: Option<&HubNamespace>,
-    ) -> Result<(), ReconcileError> {
+    ) -> Result<Outcome, ReconcileError> {
         let copy = self
             .hub
             .deployments
@@ -122,7 +124,11 @@ impl Federator {
             },
             now: (self.clock)(),
         });
-        self.execute(project, deployment, hub_namespace, plan).await
+        let unapplied = plan.unapplied.clone();
+        let executed = self.execute(project, deployment, hub_namespace, plan).await;
+        // That the project refuses a status is nothing to the cells.
+        let outcome = self.reapply(project, key, hub_namespace, unapplied).await;
+        executed.and(outcome)
     }
 
     fn policy_exists(&self, hub_namespace: &HubNamespace, city: &CityCode) -> bool {
@@ -172,7 +178,7 @@ impl Federator {
             let ensured = self
                 .writer
                 .ensure(&downstream, existing, &body, &OWN, as_wanted);
-            errors.note(ensured.await);
+            errors.note(ensured.await.map(drop));
         }
         if let (true, Some(copy)) = (plan.delete_copy, &copy) {
             errors.note(self.writer.delete(&downstream, copy.as_ref()).await);
@@ -223,6 +229,7 @@ impl Federator {
         self.writer
             .ensure(&namespaces, existing.as_deref(), &body, &[], as_wanted)
             .await
+            .map(drop)
     }
 
     /// Removes the finalizer once the hub itself says that the copy is gone: a cache may not have heard of it yet.

@@ -41,6 +41,7 @@ impl Controller for InstanceController {
             return Ok(Outcome::Gone);
         };
         let hub = self.observe_hub(&instance).await;
+        let instance = self.as_it_is_now(&key, instance)?;
         let plan = self.plan(&instance, hub.as_ref().ok());
         self.write_instance(&instance, &plan).await?;
         let hub = hub?;
@@ -91,6 +92,22 @@ impl InstanceController {
             deployment,
             copy,
         })
+    }
+
+    /// The hub may be far away, and the provider has written meanwhile: what is decided on an older Instance is refused. One
+    /// for which the hub is to be asked about something else has told of itself, and comes again.
+    fn as_it_is_now(
+        &self,
+        key: &ObjectKey,
+        instance: Arc<Instance>,
+    ) -> Result<Arc<Instance>, ReconcileError> {
+        let now = self.cell.instances.get(&key.namespace, &key.name)?;
+        let is_it = |now: &Arc<Instance>| {
+            now.uid() == instance.uid()
+                && now.labels() == instance.labels()
+                && is_terminating(now.as_ref()) == is_terminating(instance.as_ref())
+        };
+        Ok(now.filter(is_it).unwrap_or(instance))
     }
 
     async fn write_instance(&self, instance: &Instance, plan: &Plan) -> Result<(), ReconcileError> {
@@ -147,15 +164,15 @@ impl InstanceController {
         if let (Some(labels), Some(owner)) = (&plan.apply_copy, &hub.deployment) {
             let body = copy_body(instance, owner, labels);
             let as_wanted = |written: &Instance| written.spec == instance.spec;
-            self.writer
+            let copy = self
+                .writer
                 .ensure(&copies, hub.copy.as_ref(), &body, &["/spec"], as_wanted)
                 .await?;
             // The status follows in the same breath: the cell does not watch the hub and would not hear of the copy.
-            let copy = copies.read(&instance.name_any()).await?;
             let hub = HubSide {
                 namespace: hub.namespace.clone(),
                 deployment: hub.deployment.clone(),
-                copy,
+                copy: Some(copy),
             };
             let status = self.plan(instance, Some(&hub)).copy_status;
             return self.write_copy_status(&copies, hub.copy, status).await;

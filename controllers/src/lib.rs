@@ -25,6 +25,7 @@ mod namespace;
 mod objects;
 mod policy;
 mod projector;
+mod unapplied_since;
 mod unidentified;
 mod upstream;
 mod watched;

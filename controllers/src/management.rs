@@ -1,5 +1,6 @@
 //! The controllers of the management plane, and what each of them hears of.
 
+mod cells;
 mod hub;
 mod project;
 

@@ -21,8 +21,8 @@ use crate::watched::{Hub, Project, Projects};
 use crate::wiring::Controller;
 use crate::write::{Collection, Object, Writer};
 use kept::Kept;
-use plan::{Left, Observed, Plan, Proof, Reason, plan, seen};
-pub(crate) use plan::{UpstreamNamespace, answered};
+use plan::{Left, Observed, Plan, Proof, Reason, plan};
+pub(crate) use plan::{UpstreamNamespace, answered, seen};
 
 /// What Kubernetes puts into every namespace.
 const ROOT_CA: &str = "kube-root-ca.crt";

@@ -9,8 +9,6 @@ use kube::{Resource, ResourceExt};
 
 /// A Namespace, of which only the metadata are read.
 pub(crate) type Namespace = PartialObjectMeta<k8s_openapi::api::core::v1::Namespace>;
-/// The namespace that every API server has.
-pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
 /// A Network, of which only the metadata are read.
 pub(crate) type Network = PartialObjectMeta<api::networking::Network>;

@@ -1,7 +1,7 @@
 //! The lifecycle of PropagationPolicies on the hub (compute.md 2.2).
 
 pub(crate) mod plan;
-mod reservations;
+pub(crate) mod reservations;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,6 @@ use crate::wiring::Controller;
 use crate::write::{Collection, Writer};
 use plan::{Desired, Observed, Unneeded, plan};
 pub(crate) use plan::{claimed_for, is_managed, kinds, of_copy, of_upstream, serves};
-pub(crate) use reservations::Reservations;
 
 /// When to look again at a policy that may not be deleted yet, for a reason of which no watch tells.
 const HELD: Duration = Duration::from_secs(10);
@@ -60,12 +59,13 @@ impl Controller for PolicyController {
         let (projects, of) = (&self.projects, &upstream.project);
         let project = projects.get_unless_gone(of, &namespace).await?;
         let plan = plan(&self.observe(hub_namespace, &upstream, project.as_deref()));
-        // What a project that is gone has left running goes by the policy that it has.
-        let wanted = plan.apply.iter().filter(|_| project.is_some());
         // A city that cannot have its policy is in no other's way.
         let mut errors = FirstError::default();
-        for desired in wanted {
-            errors.note(self.apply(hub_namespace, desired).await);
+        // What a project that is gone has left running goes by the policy that it has.
+        if project.is_some() {
+            for desired in &plan.apply {
+                errors.note(self.apply(hub_namespace, desired).await);
+            }
         }
         let mut holds = plan.holds;
         for unneeded in &plan.delete {
@@ -151,6 +151,7 @@ impl PolicyController {
         self.writer
             .ensure(&policies, existing, &body, &own, as_wanted)
             .await
+            .map(drop)
     }
 
     /// Deletes a policy, unless that may be used, or is not known not to be. Says whether it has. No copy is made since

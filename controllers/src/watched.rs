@@ -12,7 +12,8 @@ use planes::cache::Index;
 use crate::ReconcileError;
 use crate::cells::Cells;
 use crate::objects::{Namespace, Network};
-use crate::policy::Reservations;
+use crate::policy::reservations::Reservations;
+use crate::unapplied_since::{Progress, UnappliedSince};
 
 /// One project's API server and what is watched there.
 pub(crate) struct Project {
@@ -29,6 +30,8 @@ pub(crate) struct Project {
     /// By what makes a difference to policies.
     pub(crate) for_policies: Index<WorkloadDeployment>,
     pub(crate) instances: Cache<Instance>,
+    /// What cells have not got of the deployments.
+    pub(crate) unapplied_since: UnappliedSince,
 }
 
 /// The projects that are served: those of which everything has been listed.
@@ -124,6 +127,8 @@ pub(crate) struct Hub {
     pub(crate) copies_for_policies: Index<WorkloadDeployment>,
     pub(crate) policies: Cache<PropagationPolicy>,
     pub(crate) reservations: Reservations,
+    /// Whether Karmada is at work on what its cells have not got.
+    pub(crate) progress: Progress,
     /// Nothing waits for them but the deletion of policies.
     pub(crate) bindings: Cache<ResourceBinding>,
     /// By what makes a difference to policies.

@@ -157,6 +157,7 @@ impl WorkloadController {
         self.writer
             .ensure(deployments, existing, &body, &OWN, as_wanted)
             .await
+            .map(drop)
     }
 }
 

@@ -127,7 +127,7 @@ impl Writer {
         }
     }
 
-    /// Makes an object as `body` says, which holds exactly the fields that this controller owns.
+    /// Makes an object as `body` says, which holds exactly the fields that this controller owns, and gives it as it is then.
     ///
     /// An object that does not exist is created, and never taken over if someone was faster. An existing one is applied
     /// to: a field that another writer has taken is taken back, fields that are not in `body` stay as they are. Parts that
@@ -140,7 +140,7 @@ impl Writer {
         body: &Value,
         own: &[&str],
         as_wanted: impl Fn(&K) -> bool,
-    ) -> Result<()> {
+    ) -> Result<K> {
         let Some(existing) = existing else {
             let object = decode(body.clone())?;
             let params = PostParams {
@@ -149,11 +149,11 @@ impl Writer {
             };
             let created = to.api.create(&params, &object).await;
             let created = self.wrote(to, "create", &object.name_any(), created)?;
-            return stays(&created, as_wanted);
+            return stays(created, as_wanted);
         };
         let applied = self.apply(to, existing, body).await?;
         if as_wanted(&applied) {
-            return Ok(());
+            return Ok(applied);
         }
         let version = applied.resource_version();
         let mut patch =
@@ -172,10 +172,8 @@ impl Writer {
             .api
             .patch(&applied.name_any(), &self.patch_params(), &patch)
             .await;
-        stays(
-            &self.wrote(to, "patch", &applied.name_any(), replaced)?,
-            as_wanted,
-        )
+        let replaced = self.wrote(to, "patch", &applied.name_any(), replaced)?;
+        stays(replaced, as_wanted)
     }
 
     /// Applies to exactly this object, not to another one that has taken its name.
@@ -282,7 +280,8 @@ impl Writer {
             .map(drop)
     }
 
-    async fn patch_metadata<K: Object>(
+    /// Merges fields into the metadata, and gives the object as it is then. Fails if it has changed since it was read.
+    pub(crate) async fn patch_metadata<K: Object>(
         &self,
         to: &Collection<'_, K>,
         object: &K,
@@ -386,12 +385,12 @@ fn decode<T: DeserializeOwned>(body: Value) -> Result<T> {
         .map_err(|error| ReconcileError::api("encode a write", kube::Error::SerdeError(error)))
 }
 
-fn stays<K: Object>(written: &K, as_wanted: impl Fn(&K) -> bool) -> Result<()> {
-    if as_wanted(written) {
-        Ok(())
+fn stays<K: Object>(written: K, as_wanted: impl Fn(&K) -> bool) -> Result<K> {
+    if as_wanted(&written) {
+        Ok(written)
     } else {
         Err(ReconcileError::DoesNotStay {
-            object: describe(written),
+            object: describe(&written),
         })
     }
 }

@@ -31,6 +31,7 @@ use serde_json::value::RawValue;
 use crate::cursor::{Cursor, OtherForm};
 use marks::Marks;
 
+pub use known::share;
 pub use marks::Unreachable;
 pub use nowhere::no_matching_cell;
 pub(crate) use report::Report;

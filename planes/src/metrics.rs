@@ -119,7 +119,7 @@ impl Metrics {
         );
         registry.register(
             "queue_groups_in_trouble",
-            "Projects, in a cell itself, whose API servers are unreachable or suspended, as far as a controller has found",
+            "Projects, in a cell itself, that a controller has found unreachable or suspended, or that have more to write than they may",
             metrics.queue_groups_in_trouble.clone(),
         );
         registry.register(

@@ -7,6 +7,7 @@
 pub(crate) mod attempt;
 mod failures;
 mod group;
+mod spending;
 mod state;
 mod timers;
 
@@ -45,17 +46,26 @@ pub struct Limits {
     pub per_group: usize,
     /// Of all groups whose API servers cannot be reached.
     pub probing: usize,
+    /// How many of one group may write in a second, on and on.
+    pub writing_per_second: u32,
+    /// How many of one group may write at once, after it has not for a while.
+    pub writing_at_once: u32,
 }
 
 impl Default for Limits {
     /// A reconciliation mostly waits for answers, so that 64 are no load for this process. Four at a time are no load for
     /// one API server either, and a small part of the places, should it hang. However many hang, they have an eighth of the
     /// places once that is known.
+    ///
+    /// Reconciliations that write cost most: ours and the API server's processor time. A group that has thousands of them to
+    /// do would take all there is, and all others be late.
     fn default() -> Self {
         Self {
             concurrency: 64,
             per_group: 4,
             probing: 8,
+            writing_per_second: 200,
+            writing_at_once: 500,
         }
     }
 }
@@ -221,6 +231,7 @@ impl<K: Key> Workers<K> {
         for (trouble, groups) in [
             ("unreachable", counts.unreachable),
             ("suspended", counts.suspended),
+            ("busy", counts.busy),
         ] {
             let labels = TroubleLabels {
                 controller,

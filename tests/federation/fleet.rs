@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use api::networking::CITY_CODE;
-use api::{Instance, Workload, WorkloadDeployment, condition, labels};
+use api::{DEFAULT_NAMESPACE, Instance, Workload, WorkloadDeployment, condition, labels};
 use harness::manager::Manager;
 use harness::milo::ControlPlane;
 use harness::{Federation, Milo, networking, wait};
@@ -27,9 +27,6 @@ use crate::fixture::{NETWORK, Space, WITHIN, create, patch, workload};
 use crate::milo;
 pub(crate) use gone::what_a_deleted_project_leaves;
 pub(crate) use refusing::{a_suspended_project_is_left_in_peace, what_a_project_does_not_serve};
-
-/// The namespace that every API server has.
-const DEFAULT: &str = "default";
 
 /// Milo with projects, whose Workloads run in the cells of a federation.
 pub(crate) struct Fleet<'f> {
@@ -90,9 +87,9 @@ impl<'f> Fleet<'f> {
     /// A project of Milo, with all that a Workload needs.
     pub(crate) async fn tenant(&self, name: &str) -> anyhow::Result<Tenant<'f>> {
         let plane = self.milo.project(name)?;
-        networking::create_network(&plane.client(), DEFAULT, NETWORK).await?;
+        networking::create_network(&plane.client(), DEFAULT_NAMESPACE, NETWORK).await?;
         let namespaces: Api<Namespace> = Api::all(plane.client());
-        let uid = namespaces.get(DEFAULT).await?.uid();
+        let uid = namespaces.get(DEFAULT_NAMESPACE).await?.uid();
         let tenant = Tenant {
             federation: self.federation,
             plane,
@@ -110,7 +107,7 @@ impl<'f> Fleet<'f> {
 
 impl Tenant<'_> {
     fn api<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(&self) -> Api<K> {
-        Api::namespaced(self.plane.client(), DEFAULT)
+        Api::namespaced(self.plane.client(), DEFAULT_NAMESPACE)
     }
 
     pub(crate) fn on_hub<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(

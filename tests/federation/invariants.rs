@@ -20,9 +20,21 @@ use crate::settled::quiet;
 /// How many writes there were, by plane, verb and resource.
 type Writes = BTreeMap<String, usize>;
 
-/// The writes of management in a namespace, and how many statuses of deployments Karmada has written on the hub.
-fn written(mark: &Mark, space: &Space<'_>) -> anyhow::Result<(Writes, usize)> {
-    let (mut ours, mut statuses) = (Writes::new(), 0);
+/// What has been written in a namespace.
+#[derive(Default)]
+struct Written {
+    /// By management.
+    ours: Writes,
+    /// Statuses of deployments on the hub, which Karmada writes.
+    of_deployments: usize,
+    /// Statuses of Instances on the hub, which a cell writes.
+    of_instances: usize,
+    /// Statuses of Instances in cells.
+    in_cells: usize,
+}
+
+fn written(mark: &Mark, space: &Space<'_>) -> anyhow::Result<Written> {
+    let mut written = Written::default();
     for write in mark.writes()? {
         let (plane, resource) = (write.plane.as_str(), write.resource.as_str());
         let mut names = [&space.name, &space.hub_name].into_iter();
@@ -31,18 +43,21 @@ fn written(mark: &Mark, space: &Space<'_>) -> anyhow::Result<(Writes, usize)> {
         if !is_here || write.code >= 300 {
             continue;
         }
-        match (write.is_ours(), plane) {
+        match (write.is_ours(), plane, resource) {
+            (true, "hub", "instances/status") => written.of_instances += 1,
             // A cell's.
-            (true, "hub") if resource.starts_with("instances") => {}
-            (true, "project" | "hub") => {
+            (true, "hub", "instances") => {}
+            (true, "project" | "hub", _) => {
                 let what = format!("{plane} {} {resource}", write.verb);
-                *ours.entry(what).or_default() += 1;
+                *written.ours.entry(what).or_default() += 1;
             }
-            (false, "hub") if resource == "workloaddeployments/status" => statuses += 1,
+            (false, "hub", "workloaddeployments/status") => written.of_deployments += 1,
+            (_, "project" | "hub", _) => {}
+            (_, _, "instances/status") => written.in_cells += 1,
             _ => {}
         }
     }
-    Ok((ours, statuses))
+    Ok(written)
 }
 
 /// What one change is allowed to write: this, and a status for each status that came.
@@ -53,19 +68,28 @@ async fn writes_no_more_than(
     fixed: &[(&str, usize)],
 ) -> anyhow::Result<()> {
     quiet(space.federation).await?;
-    let (written, statuses) = written(mark, space)?;
+    let Written {
+        ours: written,
+        of_deployments,
+        of_instances,
+        in_cells,
+    } = written(mark, space)?;
     let mut needed: Writes = fixed
         .iter()
         .map(|(what, count)| ((*what).to_owned(), *count))
         .collect();
-    if statuses > 0 {
+    if of_deployments > 0 {
         // One before the first came, of the deployment and of its Workload; the Workload's follows from the deployment's.
-        needed.insert(
-            "project patch workloaddeployments/status".to_owned(),
-            statuses + 1,
-        );
-        needed.insert("project patch workloads/status".to_owned(), statuses + 1);
+        for resource in ["workloaddeployments", "workloads"] {
+            let what = format!("project patch {resource}/status");
+            needed.insert(what, of_deployments + 1);
+        }
     }
+    needed.insert("project patch instances/status".to_owned(), of_instances);
+    ensure!(
+        of_instances <= in_cells,
+        "{what}: {of_instances} statuses of Instances on the hub, {in_cells} in cells"
+    );
     let total = |writes: &Writes| writes.values().sum::<usize>();
     let (count, least) = (total(&written), total(&needed));
     eprintln!("{what}: {count} writes, {least} are needed");
@@ -101,7 +125,6 @@ pub(crate) async fn a_change_takes_the_writes_that_it_needs(
         ("project create events", 2),
         ("project create instances", 1),
         ("project create workloaddeployments", 1),
-        ("project patch instances/status", 1),
         // Finalizers, and with one of them the name of the hub namespace.
         ("project patch workloaddeployments", 1),
         ("project patch workloads", 1),
@@ -116,7 +139,6 @@ pub(crate) async fn a_change_takes_the_writes_that_it_needs(
     let scaled = [
         ("hub patch workloaddeployments", 1),
         ("project create instances", 1),
-        ("project patch instances/status", 1),
         ("project patch workloaddeployments", 1),
     ];
     writes_no_more_than("scale", &mark, &space, &scaled).await?;

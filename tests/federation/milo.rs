@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use api::Workload;
+use api::{DEFAULT_NAMESPACE, Workload};
 use futures::{AsyncBufReadExt, StreamExt, TryStreamExt};
 use harness::milo::{Decision, PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE, Refusal, User};
 use harness::peers::Peers;
+use harness::wait::SteadyBackoff;
 use harness::{Milo, MiloConfig, wait};
 use http::Request;
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
@@ -25,8 +26,6 @@ use crate::kubectl::{kubectl, kubectl_json};
 pub(crate) const PROJECTS: [&str; 2] = [A, B];
 const A: &str = "a";
 const B: &str = "b";
-/// The namespace that every API server has.
-const DEFAULT: &str = "default";
 /// Time in which an answer would have come.
 const SILENCE: Duration = Duration::from_secs(1);
 
@@ -79,7 +78,10 @@ async fn client(milo: &Milo, project: &str) -> anyhow::Result<Client> {
 }
 
 async fn config_maps(milo: &Milo, project: &str) -> anyhow::Result<Api<ConfigMap>> {
-    Ok(Api::namespaced(client(milo, project).await?, DEFAULT))
+    Ok(Api::namespaced(
+        client(milo, project).await?,
+        DEFAULT_NAMESPACE,
+    ))
 }
 
 pub(crate) async fn projects_are_apart(milo: &Milo) -> anyhow::Result<()> {
@@ -151,7 +153,7 @@ fn review(uid: &str, name: &str, extra: &Value) -> Value {
                 "group": "networking.datumapis.com",
                 "version": "v1alpha",
                 "resource": "networks",
-                "namespace": DEFAULT,
+                "namespace": DEFAULT_NAMESPACE,
                 "name": name,
             },
         },
@@ -277,7 +279,7 @@ pub(crate) async fn a_project_that_hangs_or_refuses(milo: &Milo) -> anyhow::Resu
     let api = config_maps(milo, name).await?;
     let of_a = config_maps(milo, A).await?;
     let mut watched = watcher(api.clone(), Config::default().labels("w"))
-        .default_backoff()
+        .backoff(SteadyBackoff)
         .applied_objects()
         .boxed();
     let map = |name: &str| json!({"metadata": {"name": name, "labels": {"w": ""}}});
@@ -287,7 +289,7 @@ pub(crate) async fn a_project_that_hangs_or_refuses(milo: &Milo) -> anyhow::Resu
 
     project.hang();
     // Past the front all goes on, and so do other projects; through it neither new requests nor events come.
-    let direct: Api<ConfigMap> = Api::namespaced(project.client(), DEFAULT);
+    let direct: Api<ConfigMap> = Api::namespaced(project.client(), DEFAULT_NAMESPACE);
     create(&direct, map("meanwhile")).await?;
     of_a.list(&ListParams::default()).await?;
     let params = ListParams::default();
@@ -368,14 +370,14 @@ pub(crate) async fn admission_is_registered_and_nothing_is_left() -> anyhow::Res
     milo.project(A)?
         .bind_location("dfw", &topology, Some(true))
         .await?;
-    let in_a: Api<Workload> = Api::namespaced(client(&milo, A).await?, DEFAULT);
+    let in_a: Api<Workload> = Api::namespaced(client(&milo, A).await?, DEFAULT_NAMESPACE);
     let mut before = workload("before", &[("here", &["DFW"], 1)]);
     before["metadata"]["finalizers"] = json!(["example.com/waits"]);
     create(&in_a, before).await?;
     let replica = milo.replica("manager-1")?;
     milo.register_admission(replica.webhook_port()).await?;
     for project in [A, B] {
-        let api: Api<Workload> = Api::namespaced(client(&milo, project).await?, DEFAULT);
+        let api: Api<Workload> = Api::namespaced(client(&milo, project).await?, DEFAULT_NAMESPACE);
         let created = create(&api, workload("web", &[("here", &["DFW"], 1)])).await;
         let error = format!("{:#}", created.err().context("no webhook was asked")?);
         // No one listens there yet.

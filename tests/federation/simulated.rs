@@ -6,15 +6,19 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use api::karmada::PropagationPolicy;
-use api::{Workload, WorkloadDeployment, annotations, condition, finalizers, labels};
+use api::karmada::{PropagationPolicy, ResourceBinding};
+use api::{
+    DEFAULT_NAMESPACE, Workload, WorkloadDeployment, annotations, condition, finalizers, labels,
+};
 use harness::process::{Process, Program};
 use harness::{Federation, networking, wait};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, ListParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt};
-use planes::connect;
+use planes::{clock, connect};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use serde_json::json;
 use tokio::time::sleep;
@@ -23,10 +27,11 @@ use crate::fixture::{NETWORK, Space, WITHIN, create, patch, patch_status, target
 
 /// How often the cells of simulated planes look at what is theirs.
 const POLL: Duration = Duration::from_millis(50);
+/// How long Karmada is left to itself with what a cell has not got.
+const PATIENCE: Duration = Duration::from_mins(1);
+const SECOND: Duration = Duration::from_secs(1);
 /// The project that there is at first.
 const PROJECT: &str = "p00000";
-/// The namespace that every API server has.
-const DEFAULT: &str = "default";
 
 /// A namespace of a project, and where its objects go.
 struct Planes {
@@ -138,6 +143,73 @@ pub(crate) async fn a_workload_on_real_planes(federation: &Federation) -> anyhow
 }
 
 pub(crate) async fn a_workload_on_simulated_planes() -> anyhow::Result<()> {
+    on_simulated_planes(life_of_a_workload).await
+}
+
+/// Karmada takes what a cell did not answer in time for applied, and does not apply it again until it changes.
+pub(crate) async fn what_a_cell_has_lost_is_applied_again() -> anyhow::Result<()> {
+    on_simulated_planes(applied_again).await
+}
+
+async fn applied_again(planes: &Planes) -> anyhow::Result<()> {
+    let name = "web-us-dfw";
+    let copies = planes.on_hub::<WorkloadDeployment>();
+    let body = workload("web", &[("us", &["DFW"], 1)]);
+    create::<Workload>(&planes.in_project(), body).await?;
+    planes.until_settled(1).await?;
+
+    // Applied, as Karmada says, and not seen in the cell.
+    let bindings = planes.on_hub::<ResourceBinding>();
+    let lost = json!({"aggregatedStatus": [{"clusterName": "dfw1", "applied": true}]});
+    let lost_at = clock::now();
+    patch_status(&bindings, &format!("{name}-workloaddeployment"), lost).await?;
+    let reapplied_at = |metadata: &ObjectMeta| -> Option<Timestamp> {
+        let annotations = metadata.annotations.as_ref()?;
+        annotations.get(annotations::REAPPLIED_AT)?.parse().ok()
+    };
+    let is_touched = |copy: &WorkloadDeployment| reapplied_at(&copy.metadata).is_some();
+    let copy = wait::until(&copies, name, "applied again", PATIENCE * 3 / 2, is_touched).await?;
+    let at = reapplied_at(&copy.metadata).context("a time")?;
+    // It is written in whole seconds.
+    let left_alone = at.duration_since(lost_at).unsigned_abs() + SECOND;
+    ensure!(
+        at > lost_at && left_alone >= PATIENCE,
+        "after {left_alone:?}"
+    );
+    let namespaces: Api<Namespace> = Api::all(planes.hub.clone());
+    let touched = async || {
+        let copy = copies.get(name).await?;
+        let namespace = namespaces.get(&planes.hub_namespace).await?;
+        let at = [&copy.metadata, &namespace.metadata].map(reapplied_at);
+        anyhow::Ok((at, namespace.resource_version()))
+    };
+    let before = touched().await?;
+    ensure!(before.0.iter().all(Option::is_some), "{before:?}");
+
+    // It is done once, however often the federator looks at it: whoever did it each time would write another second.
+    while clock::now() < at + 3 * SECOND {
+        let looks = json!({"metadata": {"annotations": {"looks": clock::now().to_string()}}});
+        patch::<WorkloadDeployment>(&copies, name, looks).await?;
+        sleep(POLL).await;
+    }
+    let after = touched().await?;
+    ensure!(before == after, "{before:?} and {after:?}");
+
+    // What the federator writes besides stays as it is, and so does the annotation: as it is now, it has been missing for less
+    // than a minute.
+    let scale = json!({"minReplicas": 2, "instanceManagementPolicy": "OrderedReady"});
+    let placement = json!({"name": "us", "cityCodes": ["DFW"], "scaleSettings": scale});
+    let change = json!({"spec": {"placements": [placement]}});
+    patch::<Workload>(&planes.in_project(), "web", change).await?;
+    planes.until_settled(2).await?;
+    let after = touched().await?;
+    ensure!(before == after, "{before:?} and {after:?}");
+    Ok(())
+}
+
+async fn on_simulated_planes(
+    scenario: impl AsyncFnOnce(&Planes) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     let directory = tempfile::tempdir_in(target())?;
     let directory = directory.path();
     let port = free_port()?;
@@ -161,17 +233,17 @@ pub(crate) async fn a_workload_on_simulated_planes() -> anyhow::Result<()> {
     let manager = start_manager(directory, &root, &hub).await?;
 
     let namespaces: Api<Namespace> = Api::all(project.clone());
-    let namespace = wait::until(&namespaces, DEFAULT, "there", WITHIN, |_| true).await?;
+    let namespace = wait::until(&namespaces, DEFAULT_NAMESPACE, "there", WITHIN, |_| true).await?;
     let uid = namespace.uid().context("a namespace has a UID")?;
-    networking::create_network(&project, DEFAULT, NETWORK).await?;
+    networking::create_network(&project, DEFAULT_NAMESPACE, NETWORK).await?;
     let planes = Planes {
         project,
         hub: hub_client,
-        namespace: DEFAULT.to_owned(),
+        namespace: DEFAULT_NAMESPACE.to_owned(),
         hub_namespace: format!("ns-{uid}"),
     };
     let lived = tokio::select! {
-        lived = life_of_a_workload(&planes) => lived,
+        lived = scenario(&planes) => lived,
         served = served => Err(served?.err().context("it serves for ever")?),
         error = run_cells(&planes) => Err(error),
     };

@@ -57,7 +57,10 @@ pub(super) fn place(hub: &Plane, key: &Key, copy: &Value) {
     let (scheduled, status) = match cell {
         Some(cell) => (
             condition("Scheduled", "True", "Success"),
-            json!([{"applied": true, "clusterName": cell, "health": "Unknown"}]),
+            json!([{"applied": true, "clusterName": cell, "health": "Healthy", "status": {
+                "currentReplicas": 0, "desiredReplicas": 0, "readyReplicas": 0, "replicas": 0,
+                "resourceTemplateGeneration": copy["metadata"]["generation"],
+            }}]),
         ),
         None => (condition("Scheduled", "False", "NoClusterFit"), Value::Null),
     };

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use api::{HubNamespace, WorkloadDeployment, annotations};
+use api::{DEFAULT_NAMESPACE, HubNamespace, WorkloadDeployment, annotations};
 use kube::ResourceExt;
 
 use super::Federator;
 use super::plan::orphan::{Suspect, is_orphan};
 use crate::ReconcileError;
 use crate::keys::ProjectKey;
-use crate::objects::{DEFAULT_NAMESPACE, Namespace, is_terminating};
+use crate::namespace::{UpstreamNamespace, seen};
+use crate::objects::{Namespace, is_terminating};
 use crate::upstream::Upstream;
 use crate::watched::Project;
 use crate::write::Collection;
@@ -28,11 +29,6 @@ impl Federator {
             project: key.project.clone(),
             namespace: key.namespace.clone(),
         };
-        let cached = |name| project.namespaces.get("", name);
-        let uid = |namespace: Option<Arc<Namespace>>| namespace.and_then(|it| it.uid());
-        let derived = uid(cached(&key.namespace)?);
-        let derived = derived.and_then(|uid| HubNamespace::of_project_namespace(&uid).ok());
-        let cluster_uid = uid(cached(DEFAULT_NAMESPACE)?);
         for on_hub in self.hub.namespaces_for.get(&upstream.to_string()) {
             let hub_namespace = HubNamespace::new(on_hub.name_any());
             let hub_namespace = hub_namespace.ok().filter(|it| Some(it) != own);
@@ -41,16 +37,13 @@ impl Federator {
             else {
                 continue;
             };
-            // Who could not prove it is not asked.
-            let known_by = on_hub.annotations().get(annotations::UPSTREAM_CLUSTER_UID);
-            if derived.as_ref() != Some(&hub_namespace)
-                && (known_by.is_none() || known_by != cluster_uid.as_ref())
-            {
-                continue;
-            }
             let copies = &self.hub.deployments;
             let copy = copies.get(hub_namespace.as_str(), &key.name)?;
-            if let Some(copy) = copy.filter(|copy| !is_terminating(copy.as_ref())) {
+            let Some(copy) = copy.filter(|copy| !is_terminating(copy.as_ref())) else {
+                continue;
+            };
+            // Who could not prove it is not asked.
+            if may_prove(project, key, &hub_namespace, &on_hub)? {
                 self.delete_if_orphan(project, key, &hub_namespace, &on_hub, &copy)
                     .await?;
             }
@@ -95,4 +88,20 @@ impl Federator {
         let copies = Collection::new(client, hub_namespace.as_str(), Some(cache));
         self.writer.delete_unchanged(&copies, copy.as_ref()).await
     }
+}
+
+/// Whether caches know the project's API server as one that could prove an orphan in the hub namespace.
+fn may_prove(
+    project: &Project,
+    key: &ProjectKey,
+    hub_namespace: &HubNamespace,
+    on_hub: &Namespace,
+) -> Result<bool, ReconcileError> {
+    let namespace = project.namespaces.get("", &key.namespace)?;
+    if seen(hub_namespace, namespace.as_deref()) == UpstreamNamespace::There {
+        return Ok(true);
+    }
+    let known_by = on_hub.annotations().get(annotations::UPSTREAM_CLUSTER_UID);
+    let default = project.namespaces.get("", DEFAULT_NAMESPACE)?;
+    Ok(known_by.is_some() && known_by == default.and_then(|it| it.uid()).as_ref())
 }

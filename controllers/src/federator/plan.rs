@@ -3,6 +3,7 @@
 pub(super) mod freshness;
 pub(super) mod orphan;
 pub(super) mod status;
+pub(super) mod unapplied;
 
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ use crate::objects::{
 use crate::upstream::Upstream;
 use freshness::{Cells, fresh};
 use status::{contradicted, invalid_city_code, status, unreported};
+use unapplied::{Unapplied, unapplied};
 
 /// What the controller sees.
 pub(super) struct Observed<'a> {
@@ -54,6 +56,8 @@ pub(super) struct Plan {
     pub(super) apply_copy: Option<DesiredCopy>,
     pub(super) delete_copy: bool,
     pub(super) status: Option<WorkloadDeploymentStatus>,
+    /// What to make Karmada apply again, if it stays so.
+    pub(super) unapplied: Unapplied,
     /// Remove the finalizer, once the hub has confirmed that the copy is gone.
     pub(super) release: bool,
     /// What contradicts itself. Nothing else is done until someone has resolved it, but for saying so in the status.
@@ -273,6 +277,11 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
             annotations: copy_annotations,
         }),
         delete_copy: moves && is_proved(observed),
+        // What is written now is applied anyway.
+        unapplied: match live.filter(|_| in_step) {
+            Some(copy) => unapplied(copy, cells),
+            None => Unapplied::default(),
+        },
         status: status.filter(|status| deployment.status.as_ref() != Some(status)),
         ..Plan::default()
     }

@@ -12,12 +12,14 @@ use planes::{Cache, Metrics};
 use serde::de::DeserializeOwned;
 
 use super::Queues;
-use crate::cells::CellFollowers;
+use super::cells::CellFollowers;
 use crate::customizations::CustomizationFollower;
 use crate::keys::{HubKey, InstanceKey, ProjectKey};
 use crate::objects::{Namespace, deployment_name};
-use crate::policy::{Reservations, claimed_for, kinds, of_copy};
+use crate::policy::reservations::Reservations;
+use crate::policy::{claimed_for, kinds, of_copy};
 use crate::projector::Quarantined;
+use crate::unapplied_since::Progress;
 use crate::unidentified::UnidentifiedNamespaces;
 use crate::upstream::{self, Upstream};
 use crate::watched::{Hub, Projects};
@@ -65,6 +67,7 @@ impl HubFollowers {
                 .index_all(|copy| kinds::of_copy(copy.meta()), kinds::of_copy),
             policies: self.policies.cache(),
             reservations: Reservations::default(),
+            progress: Progress::default(),
             bindings: self.bindings.cache(),
             bindings_for_policies: self.bindings.index_all(
                 |binding| kinds::of_binding(binding.meta()),

@@ -17,6 +17,7 @@ use super::{Management, Queues};
 use crate::keys::{HubKey, ProjectKey};
 use crate::objects::{Namespace, Network, controller_name, recorded_hub_namespace};
 use crate::policy::{kinds, of_upstream};
+use crate::unapplied_since::UnappliedSince;
 use crate::upstream::Upstream;
 use crate::watched::{Hub, Project, Projects};
 use crate::wiring::{Watches, each_version};
@@ -197,6 +198,7 @@ impl Management {
             deployments_of: deployments.index_all(workload_of, workload_of_undecodable),
             for_policies: deployments.index_all(kinds::of_upstream, kinds::of_unreadable_upstream),
             instances: instances.cache(),
+            unapplied_since: UnappliedSince::default(),
         };
         let mut watches = Watches::new(client, &project.pace());
         watches.follow(namespaces);

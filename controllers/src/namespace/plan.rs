@@ -89,7 +89,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
 }
 
 /// What a cache says of the project's namespace of the name that the hub namespace has as a label.
-pub(super) fn seen(hub: &HubNamespace, namespace: Option<&Namespace>) -> UpstreamNamespace {
+pub(crate) fn seen(hub: &HubNamespace, namespace: Option<&Namespace>) -> UpstreamNamespace {
     match namespace.is_some_and(|namespace| is_of(hub, namespace)) {
         true => UpstreamNamespace::There,
         false => UpstreamNamespace::Unknown,

@@ -205,6 +205,7 @@ impl Quarantine {
                 as_wanted,
             )
             .await
+            .map(drop)
     }
 }
 

@@ -147,15 +147,27 @@ pub(super) fn shares<'k>(
                 return None;
             };
             let generations = report.generations;
-            let share = match template.replicas {
-                Some(_) => generations.assigned_replicas,
-                None => generations
-                    .assigned_min_replicas
-                    .or(generations.assigned_replicas),
-            };
+            let share = share(
+                template.replicas,
+                generations.assigned_replicas,
+                generations.assigned_min_replicas,
+            );
             Some((cell.name?, saturated(share?.max(0))))
         })
         .collect()
+}
+
+/// What Karmada has assigned to a cell of the template's replicas, by the two fields that `InterpretStatus` adds for it:
+/// where the template does not say its replicas, those of the cell may be an autoscaler's.
+pub fn share(
+    template_replicas: Option<i32>,
+    assigned_replicas: Option<i64>,
+    assigned_min_replicas: Option<i64>,
+) -> Option<i64> {
+    match template_replicas {
+        Some(_) => assigned_replicas,
+        None => assigned_min_replicas.or(assigned_replicas),
+    }
 }
 
 /// Replicas by cell, sorted by name.

@@ -118,7 +118,8 @@ where
             let mut turn = pace.turn().await;
             let mut watch = Some(watcher(api.clone(), config.clone()).boxed());
             while let Some(mut events) = watch.take() {
-                let Some(error) = self.follow(&mut events, &mut turn, &mut retry).await else {
+                let following = self.follow(&mut events, &mut turn, &mut retry, &pace);
+                let Some(error) = following.await else {
                     // A watcher goes on for ever.
                     return;
                 };
@@ -126,9 +127,11 @@ where
                 self.failed(Freshness::failed::<K>(&error));
                 let wait = retry.after(&error);
                 let is_resumed = wait <= RESUMED_FOR && freshness::is_interruption(&error);
-                watch = self.wait(events, is_resumed, pace.wait(wait)).await;
+                watch = self
+                    .wait(events, is_resumed, pace.wait(&mut turn, wait))
+                    .await;
                 if watch.is_some() {
-                    self.succeeded(&mut retry);
+                    self.succeeded(&mut retry, &pace, &mut turn);
                 }
             }
         }
@@ -140,6 +143,7 @@ where
         events: &mut Events<K>,
         turn: &mut Turn,
         retry: &mut Retry,
+        pace: &Pace,
     ) -> Option<watcher::Error> {
         loop {
             let event = tokio::select! {
@@ -154,7 +158,7 @@ where
             self.apply(event);
             if listed {
                 turn.end();
-                self.succeeded(retry);
+                self.succeeded(retry, pace, turn);
             }
         }
     }
@@ -182,8 +186,10 @@ where
         None
     }
 
-    fn succeeded(&mut self, retry: &mut Retry) {
-        retry.succeeded();
+    fn succeeded(&mut self, retry: &mut Retry, pace: &Pace, turn: &mut Turn) {
+        if retry.succeeded() {
+            pace.answers(turn);
+        }
         self.problem = None;
         self.cache.inner.freshness.send_replace(Freshness::Current);
     }

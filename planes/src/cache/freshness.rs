@@ -1,6 +1,7 @@
 //! Whether a cache holds what the API server has.
 
 use std::error::Error;
+use std::mem;
 use std::time::Duration;
 
 use kube::Resource;
@@ -109,6 +110,18 @@ pub(super) fn is_interruption(error: &watcher::Error) -> bool {
     )
 }
 
+/// Whether the API server could not be reached, or could not answer, whatever it was asked for.
+fn is_outage(error: &watcher::Error) -> bool {
+    match (answer(error), error) {
+        (Some(status), _) => status.code >= 500,
+        (
+            None,
+            watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error),
+        ) => matches!(error, kube::Error::Service(_) | kube::Error::HyperError(_)),
+        (None, _) => false,
+    }
+}
+
 /// Whether the API server does not know the kind.
 fn is_not_served(error: &watcher::Error) -> bool {
     answer(error).is_some_and(|status| status.code == 404)
@@ -149,12 +162,15 @@ fn chain(error: &(dyn Error + 'static)) -> String {
 pub(super) struct Retry {
     backoff: watcher::DefaultBackoff,
     current_since: Option<Instant>,
+    /// Whether lists have failed because the API server was out.
+    outage: bool,
 }
 
 impl Retry {
-    /// Notes that everything has been listed.
-    pub(super) fn succeeded(&mut self) {
+    /// Notes that everything has been listed, and says whether an outage has ended with that.
+    pub(super) fn succeeded(&mut self) -> bool {
         self.current_since = Some(Instant::now());
+        mem::take(&mut self.outage)
     }
 
     /// The wait after this failure. One that follows a list at once counts as if there had been no list, so that a watch
@@ -162,6 +178,8 @@ impl Retry {
     /// project may, or does not serve the kind, is left in peace for the longest time.
     pub(super) fn after(&mut self, error: &watcher::Error) -> Duration {
         let since = self.current_since.take();
+        // Where lists are served and watches are not, a list proves nothing.
+        self.outage |= since.is_none() && is_outage(error);
         if since.is_some_and(|since| since.elapsed() >= LONGEST) {
             self.backoff.reset();
         }
@@ -229,6 +247,31 @@ mod tests {
         retry.succeeded();
         tokio::time::advance(LONGEST).await;
         assert!(first.contains(&retry.after(&error)));
+    }
+
+    #[test]
+    fn an_outage_is_over_with_the_first_list_after_lists_that_failed() {
+        let unreachable = || {
+            let error = io::Error::other("connection refused");
+            watcher::Error::InitialListFailed(kube::Error::Service(Box::new(error)))
+        };
+        let ends = |errors: &[watcher::Error]| {
+            let mut retry = Retry::default();
+            assert!(!retry.succeeded());
+            for error in errors {
+                retry.after(error);
+            }
+            (retry.succeeded(), retry.succeeded())
+        };
+        let unavailable = || refused("", "ServiceUnavailable", 503);
+        assert_eq!(ends(&[unavailable(), unavailable()]), (true, false));
+        assert_eq!(ends(&[unavailable(), unreachable()]), (true, false));
+        // A watch that is refused after a list, and what is said of one kind alone.
+        assert_eq!(ends(&[unavailable()]), (false, false));
+        let forbidden = || refused("", "Forbidden", 403);
+        assert_eq!(ends(&[forbidden(), forbidden()]), (false, false));
+        let unread = || watcher::Error::NoResourceVersion;
+        assert_eq!(ends(&[unread(), unread()]), (false, false));
     }
 
     #[test]

@@ -3,21 +3,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// Lists that are under way at a time.
 const LISTS: usize = 32;
 /// For how long a list counts: those behind an API server that does not answer wait no longer.
 const TURN: Duration = Duration::from_secs(2);
-/// The shortest time after which what someone waits for is tried again.
+/// The shortest time after which a list is tried again that someone waits for, or that may succeed now.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Bounds how many caches are filled at a time, and lets those that someone waits for be tried again soon.
+/// Bounds how many caches are filled at a time, and lets those be tried again soon that someone waits for, or whose API
+/// server another one has reached.
 #[derive(Clone, Debug)]
 pub struct Pace {
     lists: Arc<Semaphore>,
     wanted: Arc<Notify>,
+    /// Tells that the API server has failed and answers again.
+    answers: watch::Sender<()>,
 }
 
 impl Default for Pace {
@@ -25,17 +28,27 @@ impl Default for Pace {
         Self {
             lists: Arc::new(Semaphore::new(LISTS)),
             wanted: Arc::default(),
+            answers: watch::Sender::default(),
         }
     }
 }
 
 impl Pace {
-    /// The pace of another cache, which is filled beside this one.
+    /// The pace of another cache of the same API server.
     #[must_use]
     pub fn beside(&self) -> Self {
         Self {
-            lists: Arc::clone(&self.lists),
             wanted: Arc::default(),
+            ..self.clone()
+        }
+    }
+
+    /// The pace of a cache of another API server.
+    #[must_use]
+    pub fn elsewhere(&self) -> Self {
+        Self {
+            answers: watch::Sender::default(),
+            ..self.beside()
         }
     }
 
@@ -49,14 +62,29 @@ impl Pace {
         Turn {
             place: Arc::clone(&self.lists).acquire_owned().await.ok(),
             until: Instant::now() + TURN,
+            answers: self.answers.subscribe(),
         }
     }
 
-    /// Waits before another try, less long if someone waits for it.
-    pub(super) async fn wait(&self, time: Duration) {
+    /// The API server has failed and answers again: the other caches try it soon. To the one whose turn it is that is nothing
+    /// new.
+    pub(super) fn answers(&self, turn: &mut Turn) {
+        self.answers.send_replace(());
+        turn.answers.mark_unchanged();
+    }
+
+    /// Waits before another try, less long if someone waits for it, or if the API server has come to answer since the turn
+    /// that failed began.
+    pub(super) async fn wait(&self, turn: &mut Turn, time: Duration) {
         let soon = time.min(SOON);
         sleep(soon).await;
-        let _ = timeout(time.saturating_sub(soon), self.wanted.notified()).await;
+        let early = async {
+            tokio::select! {
+                () = self.wanted.notified() => {}
+                _ = turn.answers.changed() => {}
+            }
+        };
+        let _ = timeout(time.saturating_sub(soon), early).await;
     }
 }
 
@@ -64,6 +92,7 @@ impl Pace {
 pub(super) struct Turn {
     place: Option<OwnedSemaphorePermit>,
     until: Instant,
+    answers: watch::Receiver<()>,
 }
 
 impl Turn {
@@ -86,6 +115,8 @@ impl Turn {
 mod tests {
     use super::*;
 
+    const HALF_A_MINUTE: Duration = Duration::from_secs(30);
+
     /// I-24: caches are filled a bounded number at a time.
     #[tokio::test(start_paused = true)]
     async fn lists_that_hang_hold_others_up_for_their_turn_only() {
@@ -106,18 +137,47 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_someone_waits_for_is_tried_again_soon() {
         let pace = Pace::default();
-        let waited = async |time| {
-            let begin = Instant::now();
-            pace.wait(Duration::from_millis(time)).await;
-            begin.elapsed()
-        };
-        assert_eq!(waited(30_000).await, Duration::from_secs(30));
+        let waited = async |time| waited(&pace, &mut pace.turn().await, time).await;
+        assert_eq!(waited(30_000).await, HALF_A_MINUTE);
         pace.beside().want();
-        assert_eq!(waited(30_000).await, Duration::from_secs(30));
+        assert_eq!(waited(30_000).await, HALF_A_MINUTE);
         pace.want();
         assert_eq!(waited(30_000).await, SOON);
-        assert_eq!(waited(30_000).await, Duration::from_secs(30));
+        assert_eq!(waited(30_000).await, HALF_A_MINUTE);
         pace.want();
         assert_eq!(waited(900).await, Duration::from_millis(900));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_api_server_that_one_cache_has_reached_is_tried_again_soon_by_the_others() {
+        let pace = Pace::default();
+        let other = pace.beside();
+        let (mut turn, mut others) = (pace.turn().await, other.turn().await);
+        assert_eq!(waited(&pace, &mut turn, 30_000).await, HALF_A_MINUTE);
+        let elsewhere = pace.elsewhere();
+        elsewhere.answers(&mut elsewhere.turn().await);
+        assert_eq!(waited(&pace, &mut turn, 30_000).await, HALF_A_MINUTE);
+        // While this one failed. The other one knows already.
+        other.answers(&mut others);
+        assert_eq!(waited(&pace, &mut turn, 30_000).await, SOON);
+        assert_eq!(waited(&pace, &mut turn, 30_000).await, HALF_A_MINUTE);
+        assert_eq!(waited(&other, &mut others, 30_000).await, HALF_A_MINUTE);
+        // While this one waits.
+        let later = async {
+            sleep(5 * SOON).await;
+            other.answers(&mut others);
+        };
+        let (time, ()) = tokio::join!(waited(&pace, &mut turn, 30_000), later);
+        assert_eq!(time, 5 * SOON);
+        // What is over is nothing new to a turn that begins.
+        other.answers(&mut others);
+        let mut turn = pace.turn().await;
+        assert_eq!(waited(&pace, &mut turn, 30_000).await, HALF_A_MINUTE);
+    }
+
+    async fn waited(pace: &Pace, turn: &mut Turn, millis: u64) -> Duration {
+        let begin = Instant::now();
+        pace.wait(turn, Duration::from_millis(millis)).await;
+        begin.elapsed()
     }
 }

@@ -33,6 +33,7 @@ pub(crate) const WATCH_SILENCE: Duration = Duration::from_secs(150);
 /// After how long a connection that is silent is pinged, and how long the answer may take: an API server can vanish without
 /// a word.
 const PING: Duration = Duration::from_secs(15);
+
 /// Sends requests over connections that they share where the API server speaks HTTP/2. Those of watches, which never end,
 /// are others than those of short requests, so that neither is in the other's way. Cheap to clone.
 #[derive(Clone)]

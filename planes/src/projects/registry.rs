@@ -188,7 +188,7 @@ impl Registry {
         match (self.connect)(&name) {
             Ok(client) => {
                 let (project, follow) =
-                    Project::new(name.clone(), client, self.pace.beside(), &self.metrics);
+                    Project::new(name.clone(), client, self.pace.elsewhere(), &self.metrics);
                 let project = Arc::new(project);
                 let attend = attend(attendant.cloned(), Arc::clone(&project));
                 let task = async {

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use api::ProjectName;
 use api::milo::Project;
+use api::{DEFAULT_NAMESPACE, ProjectName};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use tokio::time::{Instant, sleep, timeout};
@@ -13,8 +13,6 @@ use tracing::warn;
 
 use crate::absence;
 
-/// The namespace that every API server has, and that no one can delete.
-const DEFAULT_NAMESPACE: &str = "default";
 /// Time for an answer: no one may be kept for long by a question that can be asked again.
 const ANSWER: Duration = Duration::from_secs(5);
 /// For how long nothing is asked after there was none.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::failures::Failures;
+use super::spending::Spending;
 use super::timers::Timer;
 use super::{Failure, Outcome, Trouble};
 
@@ -26,6 +27,9 @@ pub(super) struct Group<K> {
     pub(super) running: usize,
     /// Its place in the line of groups.
     pub(super) ticket: Option<Ticket>,
+    pub(super) spending: Spending,
+    /// When its next key may be taken, while it has written as much as it may.
+    pub(super) rest: Option<Timer>,
     /// How often a key has reached its API server.
     pub(super) reached: u64,
     /// While its API server cannot be reached.
@@ -109,6 +113,8 @@ impl<K> Group<K> {
             ready: VecDeque::new(),
             running: 0,
             ticket: None,
+            spending: Spending::default(),
+            rest: None,
             reached: 0,
             pause: None,
             suspended: false,

@@ -34,6 +34,8 @@ enum Due<K: Key> {
     Key(Arc<K>),
     /// The API server of the group may be tried.
     Probe(K::Group),
+    /// The group has rested.
+    Rest(K::Group),
 }
 
 /// How many there are.
@@ -47,6 +49,8 @@ pub(super) struct Counts {
     pub(super) probing: usize,
     /// Groups that are suspended.
     pub(super) suspended: usize,
+    /// Groups that have more to write than they may now.
+    pub(super) busy: usize,
 }
 
 impl<K: Key> State<K> {
@@ -107,6 +111,7 @@ impl<K: Key> State<K> {
             match due {
                 Due::Key(key) => self.wake(&key),
                 Due::Probe(group) => self.probe(&group),
+                Due::Rest(group) => self.rested(&group),
             }
         }
     }
@@ -155,6 +160,9 @@ impl<K: Key> State<K> {
         };
         group.running -= 1;
         self.counts.probing -= usize::from(group.pause.is_some());
+        if wrote {
+            group.spending.wrote(&self.limits, Instant::now());
+        }
         let failure = result.as_ref().err().filter(|_| !forgotten);
         let report = entry.report(failure, wrote, group.pause.is_some(), group.reached);
         let next = match result {
@@ -233,12 +241,30 @@ impl<K: Key> State<K> {
         }
     }
 
+    /// Lets a group write again.
+    fn rested(&mut self, id: &K::Group) {
+        if let Some(group) = self.groups.get_mut(id)
+            && group.rest.take().is_some()
+        {
+            self.counts.busy -= 1;
+            self.line_up(id);
+        }
+    }
+
     /// Gives a group its place in the line that it belongs to as it is now. One without keys is forgotten.
     fn line_up(&mut self, id: &K::Group) {
         let Some(group) = self.groups.get_mut(id) else {
             return;
         };
-        let may_run = group.may_run(self.limits.per_group);
+        let mut may_run = group.may_run(self.limits.per_group);
+        if may_run && group.rest.is_none() {
+            let rest = group.spending.rest(&self.limits, Instant::now());
+            if !rest.is_zero() {
+                group.rest = Some(self.timers.add(rest, Due::Rest(id.clone())));
+                self.counts.busy += 1;
+            }
+        }
+        may_run &= group.rest.is_none();
         let probe = may_run.then_some(group.pause.is_some());
         if probe != group.ticket.map(|ticket| ticket.probe) {
             if let Some(Ticket { number, probe }) = group.ticket.take() {
@@ -264,6 +290,10 @@ impl<K: Key> State<K> {
             }
         }
         if group.entries.is_empty() {
+            if let Some(timer) = group.rest {
+                self.timers.cancel(timer);
+                self.counts.busy -= 1;
+            }
             // Trouble has ended with the keys that told of it.
             self.groups.remove(id);
         }
@@ -279,6 +309,7 @@ impl<K: Key> State<K> {
             unreachable: paused().count(),
             probing: paused().map(|group| group.running).sum(),
             suspended: groups().filter(|group| group.suspended).count(),
+            busy: groups().filter(|group| group.rest.is_some()).count(),
         }
     }
 

@@ -10,6 +10,8 @@ use crate::fixture::{DFW, Space};
 
 /// For how long: longer than a request may take, than watches are silent, and than Karmada trusts a cell.
 const PAUSE: Duration = Duration::from_mins(2);
+/// What Karmada needs to see that a cell is back, and how long it is left to itself with what it takes for applied there.
+const BACK: Duration = Duration::from_mins(2);
 
 /// Pauses the API server of the project, the hub and a cell, each in the midst of each phase.
 pub(crate) async fn long_pauses(federation: &Federation) -> anyhow::Result<()> {
@@ -21,21 +23,15 @@ pub(crate) async fn long_pauses(federation: &Federation) -> anyhow::Result<()> {
 async fn pauses(subject: &Subject<'_>) -> anyhow::Result<()> {
     let undisturbed = subject.undisturbed().await?;
     let federation = subject.federation;
-    for plane in [
-        federation.project(),
-        federation.hub(),
-        federation.cell(DFW)?,
+    for (plane, more) in [
+        (federation.project(), Duration::ZERO),
+        (federation.hub(), Duration::ZERO),
+        (federation.cell(DFW)?, BACK),
     ] {
         let space = Space::create(federation, "pauses").await?;
         for phase in Phase::ALL {
-            let step = Step::new(&space, phase, undisturbed)?;
-            let writes = &subject.proxies.writes;
-            let midst = writes.made() + undisturbed.writes(phase) / 4;
-            step.begin().await?;
-            tokio::select! {
-                () = writes.reached(midst) => {}
-                over = step.as_undisturbed() => over?,
-            }
+            let step = Step::new(&space, phase, undisturbed)?.and(more);
+            subject.until_midst(&step, undisturbed).await?;
             let paused = Paused::new(plane)?;
             // The span of the pause.
             sleep(PAUSE).await;

@@ -36,13 +36,7 @@ async fn each<'f>(subject: &Subject<'f>, back: &mut Vec<Crashing<'f>>) -> anyhow
         let mut apiserver = Crashing::new(plane);
         for phase in Phase::ALL {
             let step = Step::new(&space, phase, undisturbed)?;
-            let writes = &subject.proxies.writes;
-            let midst = writes.made() + undisturbed.writes(phase) / 4;
-            step.begin().await?;
-            tokio::select! {
-                () = writes.reached(midst) => {}
-                over = step.as_undisturbed() => over?,
-            }
+            subject.until_midst(&step, undisturbed).await?;
             apiserver.crash().await?;
             // The span without it.
             sleep(DOWN).await;

@@ -120,6 +120,21 @@ impl<'f> Subject<'f> {
         result.and(taken)
     }
 
+    /// Begins a phase and waits until the management is in the midst of it, or it is over.
+    pub(super) async fn until_midst(
+        &self,
+        step: &Step<'_>,
+        undisturbed: &Undisturbed,
+    ) -> anyhow::Result<()> {
+        let writes = &self.proxies.writes;
+        let midst = writes.made() + undisturbed.writes(step.phase) / 4;
+        step.begin().await?;
+        tokio::select! {
+            () = writes.reached(midst) => Ok(()),
+            over = step.as_undisturbed() => over,
+        }
+    }
+
     /// What comes of all phases without a fault.
     pub(super) async fn undisturbed(&self) -> anyhow::Result<&'static Undisturbed> {
         // All tests share one federation.
@@ -170,6 +185,8 @@ pub(super) struct Step<'s> {
     expected: State,
     mark: Mark,
     begin: Instant,
+    /// Time to come to the end.
+    within: Duration,
 }
 
 impl<'s> Step<'s> {
@@ -184,7 +201,16 @@ impl<'s> Step<'s> {
             expected: undisturbed.0[phase as usize].state.clone(),
             mark: Mark::now(space.federation.planes())?,
             begin: Instant::now(),
+            within: CONVERGED,
         })
+    }
+
+    /// The same with so much more time to come to the end.
+    pub(super) fn and(self, more: Duration) -> Self {
+        Self {
+            within: self.within + more,
+            ..self
+        }
     }
 
     /// Does what a customer does.
@@ -194,7 +220,7 @@ impl<'s> Step<'s> {
 
     /// Waits until everything is as it is without a fault.
     pub(super) async fn as_undisturbed(&self) -> anyhow::Result<()> {
-        wait::eventually("as undisturbed", CONVERGED, || async {
+        wait::eventually("as undisturbed", self.within, || async {
             let (found, expected) = (state(self.space).await?, &self.expected);
             ensure!(found == *expected, "{}", differences(&found, expected));
             Ok(())

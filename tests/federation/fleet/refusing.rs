@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use api::Workload;
+use api::{DEFAULT_NAMESPACE, Workload};
 use harness::{Federation, networking, wait};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 
-use super::{DEFAULT, Fleet, Tenant, until_shown};
+use super::{Fleet, Tenant, until_shown};
 use crate::fixture::{NETWORK, WITHIN, create, workload};
 use crate::needs;
 
@@ -124,7 +124,7 @@ async fn serve_again(
     wait::eventually("the kind is served", WITHIN, || async {
         match kind {
             "networks" => {
-                networking::create_network(&tenant.plane.client(), DEFAULT, NETWORK).await
+                networking::create_network(&tenant.plane.client(), DEFAULT_NAMESPACE, NETWORK).await
             }
             _ => tenant.offer_dfw().await,
         }

@@ -17,7 +17,7 @@ use crate::plane::POLL;
 
 /// When a watch that broke is begun again: always as soon. The client's own backoff grows to a minute while a server is
 /// away, and begins anew neither when the server is back nor when it then refuses a resource version from before.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct SteadyBackoff;
 
 impl Iterator for SteadyBackoff {

@@ -1,12 +1,13 @@
 //! `cargo xtask bench planes`: thousands of projects, a hundred thousand WorkloadDeployments.
 
 mod at_rest;
+mod storm;
 mod subjects;
 
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use harness::rivals::Rivals;
 use serde::Deserialize;
 use serde_json::json;
@@ -24,11 +25,6 @@ const POLL: Duration = Duration::from_millis(250);
 const KINDS: u64 = 6;
 /// Without a write for so long, nothing more is to be written.
 const QUIET: Duration = Duration::from_secs(5);
-/// Workloads that tell how long others take meanwhile, at most, and the time between two of them.
-const PROBES: usize = 200;
-const PROBE_MILLISECONDS: u64 = 100;
-/// From the beginning of a storm to the first of them.
-const STORM_BEGINS: Duration = Duration::from_secs(1);
 
 /// How large it is.
 #[derive(clap::Args)]
@@ -149,7 +145,7 @@ async fn restart(sizes: &Sizes, built: &Built, planes: &Planes) -> anyhow::Resul
     progress(&settled_rows);
     rows.extend(settled_rows);
     rows.extend(statuses(sizes, planes, &ours).await?);
-    rows.extend(storm(sizes, planes, &ours).await?);
+    rows.extend(storm::run(sizes, planes, &ours).await?);
     ours.stop().await;
     Ok(rows)
 }
@@ -182,61 +178,6 @@ async fn statuses(sizes: &Sizes, planes: &Planes, ours: &Watcher) -> anyhow::Res
         Row::new(format!("{what}: memory after"), after, "MiB"),
         Row::new(format!("{what}: most memory"), highest, "MiB"),
     ]);
-    progress(&rows);
-    Ok(rows)
-}
-
-/// One project creates Workloads, another one a few meanwhile.
-async fn storm(sizes: &Sizes, planes: &Planes, ours: &Watcher) -> anyhow::Result<Vec<Row>> {
-    let probe = |label: &str, count: usize| {
-        let asked = json!({
-            "project": "p00001", "label": label, "count": count, "every_milliseconds": PROBE_MILLISECONDS,
-        });
-        planes.ask::<Latencies>("probe", asked)
-    };
-    let calm = probe("calm", PROBES).await?;
-    let before = planes.state().await?.copies;
-    let begin = Instant::now();
-    let asked = json!({"project": "p00000", "count": sizes.storm, "rate": sizes.rate});
-    let storm = async {
-        planes.ask::<serde_json::Value>("storm", asked).await?;
-        until("copies of the storm", async || {
-            Ok(planes.state().await?.copies >= before + sizes.storm)
-        })
-        .await?;
-        anyhow::Ok(begin.elapsed().as_secs_f64())
-    };
-    let probes = async {
-        // Not before the storm has come, and not when it is over.
-        sleep(STORM_BEGINS).await;
-        let lasts = Duration::from_secs_f64(number(sizes.storm) / sizes.rate);
-        let meanwhile = lasts.saturating_sub(STORM_BEGINS).as_millis();
-        let count = usize::try_from(meanwhile / u128::from(PROBE_MILLISECONDS))?;
-        probe("stormy", count.clamp(1, PROBES)).await
-    };
-    let ((stormy, took), depth) = beside(
-        async { tokio::try_join!(probes, storm) },
-        deepest_queue(ours),
-    )
-    .await?;
-    let mut rows = calm.rows("a Workload to the hub", None)?;
-    let what = format!("the same while another project creates {}", sizes.storm);
-    rows.extend(stormy.rows(&what, None)?);
-    for (percentile, calm, stormy) in [("p50", calm.p50, stormy.p50), ("p99", calm.p99, stormy.p99)]
-    {
-        let times = stormy.context("none arrived")? / calm.context("none arrived")?;
-        let row = Row::new(format!("{what}: {percentile} / calm"), times, "x");
-        rows.push(row.target(Target::AtMost(1.2)));
-    }
-    rows.push(Row::new(
-        format!("{what}: those are there after"),
-        took,
-        "s",
-    ));
-    rows.push(Row::new(format!("{what}: longest queue"), depth, ""));
-    let (resident, highest) = ours.memory()?;
-    rows.push(Row::new(format!("{what}: memory"), resident, "MiB"));
-    rows.push(Row::new(format!("{what}: most memory"), highest, "MiB"));
     progress(&rows);
     Ok(rows)
 }

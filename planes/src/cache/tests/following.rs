@@ -28,9 +28,12 @@ async fn following() -> Following {
 }
 
 fn follow(fake: Fake) -> Following {
+    follow_at(fake, Pace::default())
+}
+
+fn follow_at(fake: Fake, pace: Pace) -> Following {
     let follower = Follower::new("test", &Metrics::default());
     let cache = follower.cache();
-    let pace = Pace::default();
     tokio::spawn(follower.run(fake.client(), pace.clone()));
     Following { fake, cache, pace }
 }
@@ -198,4 +201,25 @@ async fn a_kind_that_is_not_served_is_no_kind_without_objects_and_is_looked_for_
     following.pace.want();
     following.until(|it| it.state() == "a@1 b@2").await;
     assert!(begin.elapsed() < Duration::from_secs(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_cache_that_reaches_an_api_server_again_takes_the_others_with_it() {
+    let first = following().await;
+    let others = [(); 4].map(|()| follow_at(first.fake.clone(), first.pace.beside()));
+    first.until(|it| it.fake.watches() == 5).await;
+    first.fake.set(Mood::Refuses(503));
+    first.fake.end_watches();
+    // Long enough for all of them to wait long.
+    sleep(Duration::from_mins(5)).await;
+    let unavailable = |it: &Following| it.state().contains("503");
+    assert!(others.iter().all(unavailable) && unavailable(&first));
+    first.fake.set(Mood::Serves);
+    let begin = Instant::now();
+    first.pace.want();
+    for following in others.iter().chain([&first]) {
+        following.until(|it| it.state() == "a@1").await;
+    }
+    let elapsed = begin.elapsed();
+    assert!(elapsed < Duration::from_secs(2), "{elapsed:?}");
 }

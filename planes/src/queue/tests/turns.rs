@@ -73,6 +73,46 @@ async fn groups_take_turns() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_group_that_writes_much_rests_between_and_others_do_not() {
+    let mut state = State::new(
+        "test",
+        Limits {
+            writing_per_second: 500,
+            writing_at_once: 200,
+            ..Limits::default()
+        },
+    );
+    let work_off = |state: &mut State<Numbered>, wrote| {
+        let mut count = 0;
+        while let Some(key) = take(state) {
+            state.finished(&key, wrote, &SETTLED);
+            count += 1;
+        }
+        count
+    };
+    add(&mut state, 1, 10_000);
+    assert_eq!(work_off(&mut state, true), 200);
+    assert_eq!((state.counts().busy, state.counts()), (1, state.recount()));
+    add(&mut state, 2, 200);
+    assert_eq!(work_off(&mut state, true), 200);
+    for _ in 0..100 {
+        tokio::time::advance(Duration::from_millis(20)).await;
+        state.expire(Instant::now());
+        assert_eq!(work_off(&mut state, true), 10);
+    }
+    // What it need not write it may look at.
+    tokio::time::advance(Duration::from_millis(2)).await;
+    state.expire(Instant::now());
+    assert_eq!(work_off(&mut state, false), 10_000 - 200 - 1_000);
+    assert_eq!((state.counts().busy, state.counts()), (0, state.recount()));
+    // A rest leaves no timer with a group that goes.
+    add(&mut state, 3, 1_000);
+    assert_eq!(work_off(&mut state, true), 200);
+    state.forget(&3);
+    assert_eq!((state.counts().busy, state.counts()), (0, state.recount()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hundred_thousand_keys_are_each_taken_once_and_leave_nothing() {
     const PROJECTS: u32 = 3_000;
     const OBJECTS: u32 = 34;

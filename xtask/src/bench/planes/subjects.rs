@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
+use api::DEFAULT_NAMESPACE;
 use harness::process::{Process, Program, tail};
 use http::Request;
 use kube::Client;
@@ -101,6 +102,15 @@ impl Planes {
         let request = Request::post(format!("/control/{what}")).body(body.to_string().into())?;
         let answer = self.client.request(request).await;
         answer.with_context(|| what.to_owned())
+    }
+
+    /// Asks the API server of a project for an object, as a controller does.
+    pub(super) async fn read_namespace(&self, project: &str) -> anyhow::Result<Value> {
+        let path = format!(
+            "/apis/resourcemanager.miloapis.com/v1alpha1/projects/{project}/control-plane/api/v1/namespaces/{DEFAULT_NAMESPACE}"
+        );
+        let request = Request::get(&path).body(Vec::new())?;
+        self.client.request(request).await.context(path)
     }
 
     /// What there is and what has been asked.

@@ -79,6 +79,16 @@ fn shown_since(
     cut_off: &[&str],
     since: Option<Timestamp>,
 ) -> Option<WorkloadDeploymentStatus> {
+    planned(deployment, hub, binding, cut_off, since).status
+}
+
+fn planned(
+    deployment: &WorkloadDeployment,
+    hub: &HubSide,
+    binding: &ResourceBinding,
+    cut_off: &[&str],
+    since: Option<Timestamp>,
+) -> Plan {
     let own = HubNamespace::new(HUB_NAMESPACE).unwrap();
     let state = |cell: &str| match cut_off.contains(&cell) {
         true => CellState::Unreachable {
@@ -91,7 +101,7 @@ fn shown_since(
         binding: Some(binding),
         state: &state,
     };
-    plan_knowing(cells, &own, Some(&own), deployment, hub).status
+    plan_knowing(cells, &own, Some(&own), deployment, hub)
 }
 
 /// Status, reason and time of a condition.
@@ -243,4 +253,84 @@ fn that_there_is_no_cell_is_only_said_where_the_scheduler_says_so() {
     let mut unscheduled = bound(&[], &[]);
     unscheduled.status = None;
     assert_eq!(shown(&deployment, &hub, &unscheduled, &[]), None);
+}
+
+/// Karmada takes a request for served that was not answered in time.
+#[test]
+fn what_cells_have_not_got_that_can_be_reached_is_to_be_applied_again() {
+    let deployment = recorded("DFW");
+    let hub = complete(&deployment);
+    let unapplied = |hub: &HubSide, items: &[Value]| {
+        let mut bound = bound(&["dfw1", "dfw2", "ord1"], items);
+        for target in &mut bound.spec.clusters {
+            target.replicas = Some(2);
+        }
+        let unapplied = planned(&deployment, hub, &bound, &["ord1"], None).unapplied;
+        let cells = Vec::from_iter(unapplied.cells).join(" ");
+        (cells, unapplied.namespace, unapplied.copy)
+    };
+    let says =
+        |cell: &str, status: Value| json!({"clusterName": cell, "applied": true, "status": status});
+    let generation = |generation: i64| json!({"resourceTemplateGeneration": generation});
+    let unseen = |cell: &str| json!({"clusterName": cell, "applied": true, "health": "Unknown"});
+    let failed = |cell: &str, why: &str| {
+        let message = format!("Failed to apply all manifests (0/1): {why}");
+        json!({"clusterName": cell, "applied": false, "appliedMessage": message})
+    };
+    let namespace = hub.copy.as_ref().and_then(|copy| copy.namespace());
+    let missing = format!("namespaces \"{}\" not found", namespace.unwrap());
+    for (items, cells, namespace, copy) in [
+        (vec![], "", false, false),
+        (vec![says("dfw1", generation(7))], "", false, false),
+        (vec![says("dfw1", generation(6))], "dfw1", false, true),
+        // It is there and has no status yet, or the customization of the baseline does not tell.
+        (vec![says("dfw1", json!({}))], "", false, false),
+        (vec![report("dfw1", true)], "", false, false),
+        (
+            vec![says("dfw1", json!({"assignedReplicas": 1}))],
+            "dfw1",
+            false,
+            true,
+        ),
+        // What a cell has is its autoscaler's, unless the template says it.
+        (
+            vec![says(
+                "dfw1",
+                json!({"assignedReplicas": 5, "assignedMinReplicas": 2}),
+            )],
+            "",
+            false,
+            false,
+        ),
+        (vec![unseen("dfw1")], "dfw1", true, true),
+        (vec![failed("dfw1", &missing)], "dfw1", true, false),
+        // Karmada tries it again, and a namespace would not help.
+        (vec![failed("dfw1", "admission denied")], "", false, false),
+        (
+            vec![failed("dfw2", &missing), says("dfw1", generation(6))],
+            "dfw1 dfw2",
+            true,
+            true,
+        ),
+        // A copy of this name that is not there any more.
+        (vec![says("dfw1", generation(8))], "dfw1", false, true),
+        // It cannot be reached; it is not meant to have it; another's report cannot be read.
+        (vec![unseen("ord1")], "", false, false),
+        (vec![unseen("ams1")], "", false, false),
+        (
+            vec![unseen("dfw1"), says("dfw2", json!("x"))],
+            "dfw1",
+            true,
+            true,
+        ),
+    ] {
+        let expected = (cells.to_owned(), namespace, copy);
+        assert_eq!(unapplied(&hub, &items), expected, "{items:?}");
+    }
+    // What is written now is applied anyway.
+    let mut changed = complete(&deployment);
+    let copy = Arc::make_mut(changed.copy.as_mut().unwrap());
+    copy.spec.scale_settings.min_replicas += 1;
+    let nothing = (String::new(), false, false);
+    assert_eq!(unapplied(&changed, &[unseen("dfw1")]), nothing);
 }

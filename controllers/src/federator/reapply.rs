@@ -1,0 +1,102 @@
+//! What Karmada takes for applied, and a cell does not have.
+//!
+//! A request that a cell does not answer within 32 s is over for Karmada as if it had been served: its execution controller
+//! makes it under `RetryOnConflict` of client-go, which gives no error where a deadline has passed. What was to be written is
+//! not written again until it changes. So it is changed: an annotation says when.
+
+use std::time::Duration;
+
+use api::{HubNamespace, annotations};
+use jiff::Timestamp;
+use kube::{Resource, ResourceExt};
+use planes::Outcome;
+use serde_json::json;
+use tracing::info;
+
+use super::Federator;
+use super::plan::unapplied::Unapplied;
+use crate::ReconcileError;
+use crate::error::FirstError;
+use crate::keys::ProjectKey;
+use crate::objects::{describe, is_terminating};
+use crate::unapplied_since::{Case, due};
+use crate::watched::Project;
+use crate::write::{Collection, Object};
+
+/// When it is looked again what has become of it, and after how long at most.
+const SOON: Duration = Duration::from_mins(1);
+const SELDOM: Duration = Duration::from_mins(5);
+
+/// When this was applied again last.
+fn reapplied(object: &impl Resource) -> Option<Timestamp> {
+    let at = object.annotations().get(annotations::REAPPLIED_AT)?;
+    at.parse().ok()
+}
+
+impl Federator {
+    /// Makes Karmada apply again what cells have been without for too long, and says when to look again.
+    pub(super) async fn reapply(
+        &self,
+        project: &Project,
+        key: &ProjectKey,
+        hub_namespace: &HubNamespace,
+        unapplied: Unapplied,
+    ) -> Result<Outcome, ReconcileError> {
+        let copies = &self.hub.deployments;
+        let copy = copies.get(hub_namespace.as_str(), &key.name)?;
+        let now = (self.clock)();
+        let case = Case {
+            generation: copy.as_ref().and_then(|copy| copy.meta().generation),
+            cells: unapplied.cells,
+        };
+        let since = project
+            .unapplied_since
+            .note(key, case, &self.hub.progress, now);
+        let (Some(copy), Some(since)) = (copy, since) else {
+            return Ok(Outcome::Settled);
+        };
+        let namespace = self.hub.namespaces.get("", hub_namespace.as_str())?;
+        let namespace = namespace.filter(|it| unapplied.namespace && !is_terminating(it.as_ref()));
+        let copy = Some(copy).filter(|_| unapplied.copy);
+        let due = |reapplied| due(since, reapplied, now);
+        let namespace = namespace.map(|it| (due(reapplied(it.as_ref())), it));
+        let copy = copy.map(|it| (due(reapplied(it.as_ref())), it));
+
+        let mut errors = FirstError::default();
+        if let Some((due, namespace)) = &namespace
+            && *due <= now
+        {
+            // All that is in it waits for it, and needs it once.
+            let namespaces = Collection::of_plane(&self.hub.client, Some(&self.hub.namespaces));
+            errors.note(self.touch(&namespaces, namespace.as_ref(), now).await);
+        }
+        if let Some((due, copy)) = &copy
+            && *due <= now
+        {
+            let (client, name) = (&self.hub.client, hub_namespace.as_str());
+            let copies = Collection::new(client, name, Some(copies));
+            errors.note(self.touch(&copies, copy.as_ref(), now).await);
+        }
+        errors.result()?;
+        let next = [namespace.map(|it| it.0), copy.map(|it| it.0)];
+        let next = next.into_iter().flatten().filter(|due| *due > now).min();
+        let wait = next.map_or(SOON, |due| due.duration_since(now).unsigned_abs());
+        Ok(Outcome::Again(wait.min(SELDOM)))
+    }
+
+    /// Changes an object so that Karmada applies it.
+    async fn touch<K: Object>(
+        &self,
+        to: &Collection<'_, K>,
+        object: &K,
+        now: Timestamp,
+    ) -> Result<(), ReconcileError> {
+        info!(
+            object = describe(object),
+            "a cell has not got it, or what is in it, for too long; Karmada is made to apply it again"
+        );
+        let at = json!({"annotations": {annotations::REAPPLIED_AT: format!("{now:.0}")}});
+        let patched = self.writer.patch_metadata(to, object, at).await;
+        patched.map(drop)
+    }
+}
