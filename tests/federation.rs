@@ -320,6 +320,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Alone faults::answers_that_are_errors;
         Alone faults::watches_that_end;
         Alone faults::short_cuts;
+        Alone faults::a_cell_beside_a_hub_that_hangs;
         Apart takeover::what_the_baseline_leaves_is_adopted;
         Apart restore::the_hub_follows_the_project_again;
         Apart lifetime::nothing_outlives_a_killed_process;

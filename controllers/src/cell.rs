@@ -17,6 +17,7 @@ use crate::objects::controller_name;
 use crate::watched::Cell;
 use crate::wiring::{Controller, Synced, Wiring, each_version};
 use crate::write::Writer;
+use crate::writeback::InstanceWriteback;
 
 /// What the controllers of a cell need.
 pub struct Config {
@@ -46,12 +47,16 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
     } = config;
     let (deployment_queue, deployment_workers) = Queue::new(DeploymentController::NAME, &metrics);
     let (instance_queue, instance_workers) = Queue::new(InstanceController::NAME, &metrics);
+    let (writeback_queue, writeback_workers) = Queue::new(InstanceWriteback::NAME, &metrics);
 
     let mut deployments = Follower::<WorkloadDeployment>::new("cell", &metrics);
     let mut instances = Follower::<Instance>::new("cell", &metrics);
     instances.on_change({
-        let queue = instance_queue.clone();
-        each_version(move |metadata| queue.add(ObjectKey::of(metadata)))
+        let writeback_queue = writeback_queue.clone();
+        each_version(move |metadata| {
+            instance_queue.add(ObjectKey::of(metadata));
+            writeback_queue.add(ObjectKey::of(metadata));
+        })
     });
     instances.on_change({
         let queue = deployment_queue.clone();
@@ -87,15 +92,21 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         cell: Arc::clone(&cell),
         writer: Writer::new(DeploymentController::NAME, &metrics),
         clock,
-        instances: instance_queue,
+        copies: writeback_queue,
     };
     wiring.run(deployment_workers, &ready, deployment_controller);
     let instance_controller = InstanceController {
-        cell,
+        cell: Arc::clone(&cell),
         writer: Writer::new(InstanceController::NAME, &metrics),
-        events: Events::new(client, InstanceController::NAME),
         clock,
     };
     wiring.run(instance_workers, &ready, instance_controller);
+    let writeback = InstanceWriteback {
+        cell,
+        writer: Writer::new(InstanceWriteback::NAME, &metrics),
+        events: Events::new(client, InstanceWriteback::NAME),
+        clock,
+    };
+    wiring.run(writeback_workers, &ready, writeback);
     wiring.synced()
 }

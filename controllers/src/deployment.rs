@@ -23,8 +23,8 @@ pub(crate) struct DeploymentController {
     pub(crate) cell: Arc<Cell>,
     pub(crate) writer: Writer,
     pub(crate) clock: Clock,
-    /// Where Instances are looked at.
-    pub(crate) instances: Queue<ObjectKey>,
+    /// Where copies of Instances are looked at.
+    pub(crate) copies: Queue<ObjectKey>,
 }
 
 impl Controller for DeploymentController {
@@ -99,7 +99,7 @@ impl DeploymentController {
         if plan.steps.is_empty() && !is_terminating(deployment) {
             // The hub may have a copy of one that was there before.
             let name = instance_name(deployment, deployment.spec.desired_replicas());
-            self.instances.add(ObjectKey { namespace, name });
+            self.copies.add(ObjectKey { namespace, name });
         }
         if plan.remove_finalizer {
             let uid = deployment.uid().unwrap_or_default();
@@ -129,7 +129,7 @@ impl DeploymentController {
         let mut body = body(deployment, ordinal);
         let metadata = body.get_mut("metadata").and_then(Value::as_object_mut);
         if let (None, Some(metadata)) = (existing, metadata) {
-            // The instance controller's, from the beginning: to add it later is a write that meets the provider's first.
+            // The write-back's, from the beginning: to add it later is a write that meets the provider's first.
             let finalizers = json!([finalizers::INSTANCE_CONTROLLER]);
             metadata.insert("finalizers".to_owned(), finalizers);
         }

@@ -32,6 +32,7 @@ mod watched;
 pub mod wiring;
 mod workload;
 mod write;
+mod writeback;
 
 pub use error::ReconcileError;
 

@@ -17,5 +17,5 @@ mod subject;
 pub(crate) use answers::{answers_that_are_errors, watches_that_end};
 pub(crate) use cuts::{long_cuts, short_cuts};
 pub(crate) use kills::{a_kill_after_each_write, a_kill_after_some_writes};
-pub(crate) use pauses::long_pauses;
+pub(crate) use pauses::{a_cell_beside_a_hub_that_hangs, long_pauses};
 pub(crate) use restarts::restarts;

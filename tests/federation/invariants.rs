@@ -301,7 +301,7 @@ pub(crate) async fn each_part_has_its_writer(federation: &Federation) -> anyhow:
         (
             "Instance on the hub",
             copy.await?,
-            "instance, instance status",
+            "instance-writeback, instance-writeback status",
         ),
         (
             "deployment in the cell",

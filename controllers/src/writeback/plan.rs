@@ -1,17 +1,18 @@
-//! An Instance's readiness in its cell, and its copy on the hub (compute.md 2.6).
+//! An Instance's copy on the hub: whether there may be one, and how it must be.
 
 pub(super) mod left;
 
 use std::time::Duration;
 
 use api::condition::{self, Condition, ConditionStatus};
-use api::instance::{COPIED_TO_HUB, PROGRAMMED, READY, RUNNING};
+use api::instance::COPIED_TO_HUB;
 use api::{CellName, Instance, InstanceStatus, WorkloadDeployment, finalizers, labels};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Resource, ResourceExt};
 
 use crate::generation::instance_status;
+use crate::instance::readiness::readiness;
 use crate::objects::{
     Keys, controller_uid, covers, deployment_name, has_finalizer, is_terminating, label,
 };
@@ -20,12 +21,8 @@ use crate::objects::{
 const PAUSE_MIN: Duration = Duration::from_secs(5);
 const PAUSE_MAX: Duration = Duration::from_mins(1);
 
-/// Reasons of an Instance's conditions (compute.md 1.3), and of `CopiedToHub`.
+/// Reasons of `CopiedToHub`.
 pub(super) mod reason {
-    pub(super) const SCHEDULING_GATES_PRESENT: &str = "SchedulingGatesPresent";
-    pub(super) const PENDING_PROGRAMMING: &str = "PendingProgramming";
-    pub(super) const PENDING: &str = "Pending";
-    pub(super) const RUNNING: &str = "Running";
     pub(super) const LINKING_LABELS_MISSING: &str = "LinkingLabelsMissing";
     pub(super) const HUB_NAMESPACE_MISSING: &str = "HubNamespaceMissing";
     pub(super) const HUB_NAMESPACE_UNIDENTIFIED: &str = "HubNamespaceUnidentified";
@@ -38,8 +35,7 @@ pub(super) mod reason {
 pub(super) struct Observed<'a> {
     pub(super) cell: &'a CellName,
     pub(super) instance: &'a Instance,
-    /// `None` while the hub cannot be reached: an outage of the hub must not hold up what happens in the cell.
-    pub(super) hub: Option<&'a HubSide>,
+    pub(super) hub: &'a HubSide,
     pub(super) now: Timestamp,
 }
 
@@ -96,9 +92,9 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     } = *observed;
     let has_finalizer = has_finalizer(instance, finalizers::INSTANCE_CONTROLLER);
     if is_terminating(instance) {
-        let Some(hub) = hub.filter(|_| has_finalizer) else {
+        if !has_finalizer {
             return Plan::default();
-        };
+        }
         // A copy of another cell, or of no one, is not this Instance's to delete.
         let ours = |copy: &&Instance| label(*copy, labels::SOURCE_CLUSTER) == Some(cell.as_str());
         let copy = hub.copy.as_ref().filter(ours);
@@ -110,23 +106,11 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     }
     let former = instance.status.clone().unwrap_or_default();
     let mut conditions = former.conditions.clone();
-    condition::set(
-        &mut conditions,
-        ready(instance, now).observed(instance.metadata.generation),
-    );
-    let copy = hub.map(|hub| (hub, ownership(cell, instance, hub)));
-    let mut transition = None;
-    match &copy {
-        None => {}
-        Some((_, Ok(_))) => {
-            transition = condition::find(&conditions, COPIED_TO_HUB).map(|_| Transition::Copied);
-            condition::remove(&mut conditions, COPIED_TO_HUB);
-        }
-        Some((_, Err(refusal))) => {
+    let ownership = match ownership(cell, instance, hub) {
+        Ok(ownership) => ownership,
+        Err(refusal) => {
             let was = condition::find(&conditions, COPIED_TO_HUB);
-            if was.is_none_or(|was| was.reason != refusal.reason) {
-                transition = Some(Transition::NotCopied(refusal.clone()));
-            }
+            let is_new = was.is_none_or(|was| was.reason != refusal.reason);
             let condition = Condition::new(
                 COPIED_TO_HUB,
                 ConditionStatus::False,
@@ -138,25 +122,29 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
                 &mut conditions,
                 condition.observed(instance.metadata.generation),
             );
+            return Plan {
+                add_finalizer: !has_finalizer,
+                look_again: Some(pause(&conditions, now)),
+                conditions: (conditions != former.conditions).then_some(conditions),
+                transition: is_new.then_some(Transition::NotCopied(refusal)),
+                ..Plan::default()
+            };
         }
-    }
-    let refused = matches!(copy, Some((_, Err(_))));
-    let look_again = refused.then(|| pause(&conditions, now));
+    };
+    let was_refused = condition::find(&conditions, COPIED_TO_HUB).is_some();
+    condition::remove(&mut conditions, COPIED_TO_HUB);
     let status = InstanceStatus {
         conditions,
-        ..former.clone()
+        ..former
     };
-    let (apply_copy, copy_status) = match copy {
-        Some((hub, Ok(ownership))) => copy_changes(instance, hub, ownership, &status),
-        Some((_, Err(_))) | None => (None, None),
-    };
+    let (apply_copy, copy_status) = copy_changes(instance, hub, ownership, &status);
     Plan {
         add_finalizer: !has_finalizer,
-        conditions: (status.conditions != former.conditions).then_some(status.conditions),
-        look_again,
-        transition,
+        conditions: was_refused.then_some(status.conditions),
+        transition: was_refused.then_some(Transition::Copied),
         apply_copy,
-        copy_status,
+        // What is not judged yet is not told: the version that says whether the Instance is ready is on its way.
+        copy_status: copy_status.filter(|_| readiness(instance, now).is_none()),
         ..Plan::default()
     }
 }
@@ -167,63 +155,6 @@ fn pause(conditions: &[Condition], now: Timestamp) -> Duration {
         condition::find(conditions, COPIED_TO_HUB).map(|since| since.last_transition_time.0);
     let lasts = since.map_or(0, |since| now.as_second().saturating_sub(since.as_second()));
     Duration::from_secs(lasts.unsigned_abs() / 2).clamp(PAUSE_MIN, PAUSE_MAX)
-}
-
-/// The first rule of compute.md 2.6.2 that matches decides; no quota yet.
-fn ready(instance: &Instance, now: Timestamp) -> Condition {
-    let gates = instance
-        .spec
-        .controller
-        .as_ref()
-        .map(|controller| controller.scheduling_gates.as_slice());
-    if let Some(gates @ [_, ..]) = gates {
-        let names: Vec<_> = gates.iter().map(|gate| gate.name.as_str()).collect();
-        let message = format!("scheduling gates are present: {}", names.join(", "));
-        return Condition::new(
-            READY,
-            ConditionStatus::False,
-            reason::SCHEDULING_GATES_PRESENT,
-            message,
-            now,
-        );
-    }
-    let conditions = instance
-        .status
-        .as_ref()
-        .map(|status| status.conditions.as_slice())
-        .unwrap_or_default();
-    for (type_, default_reason, default_message) in [
-        (
-            PROGRAMMED,
-            reason::PENDING_PROGRAMMING,
-            "the instance has not been programmed",
-        ),
-        (RUNNING, reason::PENDING, "the instance is not running"),
-    ] {
-        let condition = condition::find(conditions, type_);
-        if condition.is_some_and(Condition::is_true) {
-            continue;
-        }
-        let reason = condition
-            .map(|c| c.reason.as_str())
-            .filter(|reason| *reason != reason::PENDING);
-        let told = condition.filter(|condition| condition.status != ConditionStatus::Unknown);
-        let message = told.map_or(default_message, |condition| condition.message.as_str());
-        return Condition::new(
-            READY,
-            ConditionStatus::False,
-            reason.unwrap_or(default_reason),
-            message,
-            now,
-        );
-    }
-    Condition::new(
-        READY,
-        ConditionStatus::True,
-        reason::RUNNING,
-        "the instance is ready to use",
-        now,
-    )
 }
 
 /// Whose the copy is. A copy is made only under the hub's WorkloadDeployment, and carries the name of its cell.

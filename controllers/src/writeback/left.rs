@@ -2,13 +2,13 @@
 
 use api::Instance;
 
-use super::InstanceController;
+use super::InstanceWriteback;
 use super::plan::left::{is_of, next};
 use crate::ReconcileError;
 use crate::keys::ObjectKey;
 use crate::write::Collection;
 
-impl InstanceController {
+impl InstanceWriteback {
     /// Deletes the copy of an Instance that the cell does not have, if there is one, and then those of the ordinals after
     /// it. That an Instance is gone, the cell's API server itself says.
     pub(super) async fn delete_left(&self, key: &ObjectKey) -> Result<(), ReconcileError> {

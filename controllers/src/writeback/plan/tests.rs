@@ -1,4 +1,5 @@
-use serde_json::{Value, json};
+use api::instance::{PROGRAMMED, READY, RUNNING};
+use serde_json::json;
 
 use super::*;
 use crate::fixtures::{condition, deployment, instance as bare, now, object, terminating};
@@ -31,13 +32,22 @@ fn hub() -> HubSide {
     }
 }
 
-fn plan_for(instance: &Instance, hub: Option<&HubSide>) -> Plan {
+fn plan_for(instance: &Instance, hub: &HubSide) -> Plan {
     plan(&Observed {
         cell: &cell(),
         instance,
         hub,
         now: now(),
     })
+}
+
+/// As the instance controller leaves it.
+fn judged(mut instance: Instance) -> Instance {
+    if let Some(conditions) = readiness(&instance, now()) {
+        let status = instance.status.get_or_insert_default();
+        status.conditions = conditions;
+    }
+    instance
 }
 
 fn executed(instance: &Instance, hub: &HubSide, labels: &Keys) -> Instance {
@@ -50,76 +60,9 @@ fn executed(instance: &Instance, hub: &HubSide, labels: &Keys) -> Instance {
     copy
 }
 
-fn readiness(conditions: &Value, gates: &Value) -> (ConditionStatus, String, String) {
-    let mut instance = linked();
-    instance.spec.controller = Some(object(
-        json!({"templateHash": "h", "schedulingGates": gates}),
-    ));
-    instance.status = Some(object(json!({"conditions": conditions})));
-    let ready = ready(&instance, now());
-    (ready.status, ready.reason, ready.message)
-}
-
-fn told(type_: &str, status: &str, reason: &str) -> Value {
-    json!({"type": type_, "status": status, "reason": reason, "message": "told", "lastTransitionTime": "2026-11-21T09:00:00Z"})
-}
-
-#[test]
-fn readiness_is_the_first_rule_that_matches() {
-    let no_gates = json!([]);
-    let programmed = told("Programmed", "True", "Programmed");
-    for (conditions, gates, expected) in [
-        (
-            json!([]),
-            json!([{"name": "Network"}, {"name": "Quota"}]),
-            (
-                "SchedulingGatesPresent",
-                "scheduling gates are present: Network, Quota",
-            ),
-        ),
-        (
-            json!([]),
-            no_gates.clone(),
-            ("PendingProgramming", "the instance has not been programmed"),
-        ),
-        (
-            json!([told("Programmed", "Unknown", "Pending")]),
-            no_gates.clone(),
-            ("PendingProgramming", "the instance has not been programmed"),
-        ),
-        (
-            json!([told("Programmed", "False", "ProgrammingInProgress")]),
-            no_gates.clone(),
-            ("ProgrammingInProgress", "told"),
-        ),
-        (
-            json!([programmed, told("Running", "Unknown", "Pending")]),
-            no_gates.clone(),
-            ("Pending", "the instance is not running"),
-        ),
-        (
-            json!([programmed, told("Running", "False", "Stopped")]),
-            no_gates.clone(),
-            ("Stopped", "told"),
-        ),
-    ] {
-        let (status, reason, message) = readiness(&conditions, &gates);
-        assert_eq!(
-            (status, reason.as_str(), message.as_str()),
-            (ConditionStatus::False, expected.0, expected.1)
-        );
-    }
-    let running = json!([programmed, told("Running", "True", "Running")]);
-    let (status, reason, _) = readiness(&running, &no_gates);
-    assert_eq!(
-        (status, reason.as_str()),
-        (ConditionStatus::True, "Running")
-    );
-}
-
 #[test]
 fn the_copy_carries_its_cell_and_the_hubs_identity() {
-    let labels = plan_for(&linked(), Some(&hub())).apply_copy.unwrap();
+    let labels = plan_for(&linked(), &hub()).apply_copy.unwrap();
     assert_eq!(labels[labels::SOURCE_CLUSTER], "dfw1");
     assert_eq!(labels[labels::UPSTREAM_CLUSTER_NAME], "cluster-single");
     assert_eq!(labels[labels::UPSTREAM_NAMESPACE], "default");
@@ -131,14 +74,11 @@ fn the_copy_carries_its_cell_and_the_hubs_identity() {
 fn the_status_follows_the_copy_and_then_nothing() {
     let mut instance = linked();
     let mut hub = hub();
-    let plan = plan_for(&instance, Some(&hub));
+    let plan = plan_for(&instance, &hub);
     hub.copy = Some(executed(&instance, &hub, &plan.apply_copy.unwrap()));
-    instance.status = Some(InstanceStatus {
-        conditions: plan.conditions.unwrap(),
-        ..InstanceStatus::default()
-    });
+    instance = judged(instance);
 
-    let plan = plan_for(&instance, Some(&hub));
+    let plan = plan_for(&instance, &hub);
     assert_eq!((&plan.apply_copy, &plan.conditions), (&None, &None));
     let status = plan.copy_status.unwrap();
     assert_eq!(
@@ -148,14 +88,14 @@ fn the_status_follows_the_copy_and_then_nothing() {
         Some(8)
     );
     hub.copy.as_mut().unwrap().status = Some(status);
-    assert_eq!(plan_for(&instance, Some(&hub)), Plan::default());
+    assert_eq!(plan_for(&instance, &hub), Plan::default());
 }
 
 #[test]
 fn a_changed_copy_is_repaired() {
     let instance = linked();
     let mut hub = hub();
-    let labels = plan_for(&instance, Some(&hub)).apply_copy.unwrap();
+    let labels = plan_for(&instance, &hub).apply_copy.unwrap();
     let copy = executed(&instance, &hub, &labels);
     for break_it in [
         (|copy: &mut Instance| copy.spec.location = Some(object(json!({"name": "x"}))))
@@ -168,7 +108,7 @@ fn a_changed_copy_is_repaired() {
         let mut broken = copy.clone();
         break_it(&mut broken);
         hub.copy = Some(broken);
-        assert!(plan_for(&instance, Some(&hub)).apply_copy.is_some());
+        assert!(plan_for(&instance, &hub).apply_copy.is_some());
     }
 }
 
@@ -233,7 +173,7 @@ fn every_refusal_has_its_reason_and_is_told_once() {
         if expected == reason::LINKING_LABELS_MISSING {
             instance.labels_mut().remove(labels::INSTANCE_INDEX);
         }
-        let plan = plan_for(&instance, Some(&hub));
+        let plan = plan_for(&instance, &hub);
         assert_eq!(
             (
                 plan.look_again.is_some(),
@@ -258,7 +198,7 @@ fn every_refusal_has_its_reason_and_is_told_once() {
             ..InstanceStatus::default()
         });
         assert_eq!(
-            plan_for(&told, Some(&hub)),
+            plan_for(&told, &hub),
             Plan {
                 look_again: Some(PAUSE_MIN),
                 ..Plan::default()
@@ -267,7 +207,7 @@ fn every_refusal_has_its_reason_and_is_told_once() {
         );
         // What is refused no longer is told as well.
         if expected != reason::LINKING_LABELS_MISSING {
-            let plan = plan_for(&told, Some(&self::hub()));
+            let plan = plan_for(&told, &self::hub());
             assert_eq!(plan.transition, Some(Transition::Copied));
             assert_eq!(
                 condition::find(&plan.conditions.unwrap(), COPIED_TO_HUB),
@@ -278,20 +218,22 @@ fn every_refusal_has_its_reason_and_is_told_once() {
 }
 
 #[test]
-fn an_unreachable_hub_does_not_hold_up_the_cell() {
+fn what_is_not_judged_yet_is_not_told() {
     let mut instance = linked();
-    let refused = condition(COPIED_TO_HUB, false, None);
+    let mut hub = hub();
+    let labels = plan_for(&instance, &hub).apply_copy.unwrap();
+    hub.copy = Some(executed(&instance, &hub, &labels));
+    let provided = vec![
+        condition(PROGRAMMED, true, None),
+        condition(RUNNING, true, None),
+    ];
     instance.status = Some(InstanceStatus {
-        conditions: vec![refused.clone()],
+        conditions: provided,
         ..InstanceStatus::default()
     });
-    let plan = plan_for(&instance, None);
-    let conditions = plan.conditions.unwrap();
-    assert!(condition::find(&conditions, READY).is_some());
-    assert_eq!(condition::find(&conditions, COPIED_TO_HUB), Some(&refused));
-    assert_eq!((plan.apply_copy, plan.transition), (None, None));
-    // But it holds a finalizer: what is on the hub must go first.
-    assert_eq!(plan_for(&terminating(linked()), None), Plan::default());
+    assert_eq!(plan_for(&instance, &hub), Plan::default());
+    let status = plan_for(&judged(instance), &hub).copy_status.unwrap();
+    assert!(condition::is_true(&status.conditions, READY));
 }
 
 #[test]
@@ -310,16 +252,13 @@ fn deletion_takes_the_own_copy_and_no_other() {
         ..Plan::default()
     };
     assert_eq!(
-        plan_for(&instance, Some(&with_copy(Some("dfw1")))),
+        plan_for(&instance, &with_copy(Some("dfw1"))),
         expected(true)
     );
     assert_eq!(
-        plan_for(&instance, Some(&with_copy(Some("ord1")))),
+        plan_for(&instance, &with_copy(Some("ord1"))),
         expected(false)
     );
-    assert_eq!(plan_for(&instance, Some(&with_copy(None))), expected(false));
-    assert_eq!(
-        plan_for(&instance, Some(&HubSide::default())),
-        expected(false)
-    );
+    assert_eq!(plan_for(&instance, &with_copy(None)), expected(false));
+    assert_eq!(plan_for(&instance, &HubSide::default()), expected(false));
 }
