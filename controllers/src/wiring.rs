@@ -27,6 +27,8 @@ pub(crate) trait Controller: Send + Sync + 'static {
     const NAME: &'static str;
     /// What the controller's queue holds.
     type Key: Key;
+    /// How much of it may be under way.
+    const LIMITS: Limits = Limits::DEFAULT;
 
     /// Observes, plans and executes. What fails is tried again.
     fn reconcile(
@@ -268,7 +270,7 @@ impl<'a> Wiring<'a> {
                     }
                 }
             };
-            workers.run(Limits::default(), ready, stop, reconcile).await
+            workers.run(C::LIMITS, ready, stop, reconcile).await
         });
     }
 

@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::runtime::events::EventType;
 use kube::{Resource, ResourceExt};
 use planes::Outcome;
+use planes::queue::Limits;
 use serde_json::{Value, json};
 
 use crate::events::Events;
@@ -34,6 +35,12 @@ pub(crate) struct InstanceWriteback {
 impl Controller for InstanceWriteback {
     const NAME: &'static str = "instance-writeback";
     type Key = ObjectKey;
+    /// The hub may be far away: what has happened in the cell is not to wait while thousands that have not changed are
+    /// looked at, as after a start.
+    const LIMITS: Limits = Limits {
+        per_group: 16,
+        ..Limits::DEFAULT
+    };
 
     async fn reconcile(&self, key: ObjectKey) -> Result<Outcome, ReconcileError> {
         let Some(instance) = self.cell.instances.get(&key.namespace, &key.name)? else {

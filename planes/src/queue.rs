@@ -52,22 +52,20 @@ pub struct Limits {
     pub writing_at_once: u32,
 }
 
-impl Default for Limits {
+impl Limits {
     /// A reconciliation mostly waits for answers, so that 64 are no load for this process. Four at a time are no load for
     /// one API server either, and a small part of the places, should it hang. However many hang, they have an eighth of the
     /// places once that is known.
     ///
     /// Reconciliations that write cost most: ours and the API server's processor time. A group that has thousands of them to
     /// do would take all there is, and all others be late.
-    fn default() -> Self {
-        Self {
-            concurrency: 64,
-            per_group: 4,
-            probing: 8,
-            writing_per_second: 200,
-            writing_at_once: 500,
-        }
-    }
+    pub const DEFAULT: Self = Self {
+        concurrency: 64,
+        per_group: 4,
+        probing: 8,
+        writing_per_second: 200,
+        writing_at_once: 500,
+    };
 }
 
 /// Why a reconciliation failed.

@@ -77,7 +77,7 @@ where
         let (stop, may_write) = (stop.clone(), may_write.clone());
         let limits = Limits {
             concurrency,
-            ..Limits::default()
+            ..Limits::DEFAULT
         };
         async move { workers.run(limits, may_write, stop, reconcile).await }
     });

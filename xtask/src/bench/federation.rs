@@ -92,7 +92,7 @@ fn milestones() -> Vec<Milestone> {
         ),
         milestone(
             |state, names| instance(state, HUB, names).is_some(),
-            hop("instance: Instance to the hub", 4, true),
+            hop("instance-writeback: Instance to the hub", 4, true),
         ),
         milestone(
             |state, names| instance(state, PROJECT, names).is_some(),
@@ -124,7 +124,7 @@ fn milestones() -> Vec<Milestone> {
         ),
         milestone(
             |state, names| is_true(instance(state, HUB, names), "Ready"),
-            hop("instance: Ready to the hub", 8, true),
+            hop("instance-writeback: Ready to the hub", 8, true),
         ),
         milestone(
             |state, names| is_true(instance(state, PROJECT, names), "Ready"),

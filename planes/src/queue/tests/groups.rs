@@ -10,7 +10,7 @@ fn slow_project() -> Bench {
         }
         Answer::Ok(Outcome::Gone)
     };
-    bench(Limits::default().concurrency, answer).open()
+    bench(Limits::DEFAULT.concurrency, answer).open()
 }
 
 #[tokio::test(start_paused = true)]

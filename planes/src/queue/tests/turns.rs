@@ -24,7 +24,7 @@ pub(super) const SETTLED: Result<Outcome, String> = Ok(Outcome::Settled);
 pub(super) const GONE: Result<Outcome, String> = Ok(Outcome::Gone);
 
 pub(super) fn state() -> State<Numbered> {
-    State::new("test", Limits::default())
+    State::new("test", Limits::DEFAULT)
 }
 
 pub(super) fn add(state: &mut State<Numbered>, project: u32, objects: u32) {
@@ -79,7 +79,7 @@ async fn a_group_that_writes_much_rests_between_and_others_do_not() {
         Limits {
             writing_per_second: 500,
             writing_at_once: 200,
-            ..Limits::default()
+            ..Limits::DEFAULT
         },
     );
     let work_off = |state: &mut State<Numbered>, wrote| {
