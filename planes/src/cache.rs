@@ -1,6 +1,7 @@
 //! What is watched of one kind on one plane.
 
 mod contents;
+mod entry;
 mod follower;
 mod freshness;
 mod gone;
@@ -15,8 +16,9 @@ use kube::Resource;
 use thiserror::Error;
 use tokio::sync::watch;
 
-pub use contents::ObjectKey;
-use contents::{Contents, Entry};
+use contents::Contents;
+use entry::Entry;
+pub use entry::ObjectKey;
 pub use follower::Follower;
 pub use freshness::Freshness;
 pub use index::Index;

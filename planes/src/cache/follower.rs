@@ -17,7 +17,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use serde::de::DeserializeOwned;
 use tracing::warn;
 
-use super::contents::{Entry, ObjectKey};
+use super::entry::{Entry, ObjectKey};
 use super::freshness::{self, Freshness, Retry};
 use super::guarded::Guarded;
 use super::index::Values;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 
-use super::contents::{Entry, ObjectKey};
+use super::entry::{Entry, ObjectKey};
 use super::{Cache, Undecodable};
 
 /// Finds the objects of a cache by a value that they have. It is kept with the objects themselves: what is in the cache is
