@@ -117,7 +117,7 @@ fn plans_do_no_io_and_tell_no_time() {
         plans += usize::from(file.ends_with("/plan.rs"));
         assert_pure(&file, &text);
     }
-    assert_eq!(plans, 8, "a controller has a plan.rs");
+    assert_eq!(plans, 9, "a controller has a plan.rs");
 }
 
 #[test]

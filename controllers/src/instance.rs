@@ -1,7 +1,7 @@
 //! Whether an Instance is ready, said in its cell (compute.md 2.6). The hub has no part in it: however far away it is, or
 //! while it hangs, what happens in the cell is told there at once.
 
-pub(crate) mod readiness;
+pub(crate) mod plan;
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use planes::Outcome;
 use serde_json::json;
 
 use crate::keys::ObjectKey;
-use crate::objects::is_terminating;
+use crate::objects::{describe, is_terminating};
 use crate::watched::Cell;
 use crate::wiring::Controller;
 use crate::write::{Collection, Writer};
 use crate::{Clock, ReconcileError};
-use readiness::readiness;
+use plan::readiness;
 
 pub(crate) struct InstanceController {
     pub(crate) cell: Arc<Cell>,
@@ -37,7 +37,12 @@ impl Controller for InstanceController {
         {
             let to = Collection::new(&self.cell.client, &key.namespace, Some(instances));
             let status = json!({"conditions": conditions});
-            self.writer.patch_status(&to, instance, status).await?;
+            let written = self.writer.patch_status(&to, instance, status).await?;
+            // The copy waits for what is to be said here.
+            if readiness(&written, (self.clock)()).is_some() {
+                let object = describe(&written);
+                return Err(ReconcileError::DoesNotStay { object });
+            }
         }
         Ok(Outcome::Settled)
     }

@@ -18,6 +18,8 @@ const BACKLOG: SignedDuration = SignedDuration::from_mins(10);
 pub(crate) struct Case {
     pub(crate) generation: Option<i64>,
     pub(crate) cells: BTreeSet<String>,
+    /// The cells that have got it.
+    pub(crate) complete: BTreeSet<String>,
 }
 
 /// Since when cells have not got deployments of a project as these are.
@@ -44,12 +46,16 @@ impl UnappliedSince {
         progress: &Progress,
         now: Timestamp,
     ) -> Option<Timestamp> {
-        let Case { generation, cells } = case;
+        let Case {
+            generation,
+            cells,
+            complete,
+        } = case;
         let mut known = lock(&self.0);
         let former = known.remove(key);
         let former = former.filter(|former| former.generation == generation);
         let former = former.map(|former| former.by_cell).unwrap_or_default();
-        for cell in former.keys().filter(|cell| !cells.contains(*cell)) {
+        for cell in former.keys().filter(|cell| complete.contains(*cell)) {
             progress.note(cell, now);
         }
         let since = |cell: String| {
@@ -132,6 +138,7 @@ mod tests {
         let case = |generation, cells: &[&str]| Case {
             generation: Some(generation),
             cells: cells.iter().map(|&cell| cell.to_owned()).collect(),
+            complete: BTreeSet::new(),
         };
         let (since, progress) = (UnappliedSince::default(), Progress::default());
         let note = |name, case, now| since.note(&key(name), case, &progress, at(now));
@@ -154,21 +161,40 @@ mod tests {
     fn while_a_cell_gets_other_things_karmada_is_left_to_itself_for_some_minutes() {
         let project = api::ProjectName::new("p").unwrap();
         let (since, progress) = (UnappliedSince::default(), Progress::default());
-        let note = |name, cells: &[&str], now| {
+        let set = |cells: &[&str]| cells.iter().map(|&cell| cell.to_owned()).collect();
+        let note = |name, (cells, complete): (&[&str], &[&str]), now| {
             let case = Case {
                 generation: Some(1),
-                cells: cells.iter().map(|&cell| cell.to_owned()).collect(),
+                cells: set(cells),
+                complete: set(complete),
             };
             let key = ProjectKey::new(&project, "default", name);
             since.note(&key, case, &progress, at(now))
         };
-        assert_eq!(note("lost", &["dfw1"], 0), Some(at(0)));
+        let lost: (&[&str], &[&str]) = (&["dfw1"], &[]);
+        assert_eq!(note("lost", lost, 0), Some(at(0)));
         for now in [30, 300, 599, 3_000] {
-            assert_eq!(note("other", &["dfw1", "dfw2"], now - 1), Some(at(now - 1)));
+            let before = Some(at(now - 1));
+            assert_eq!(note("other", (&["dfw1", "dfw2"], &[]), now - 1), before);
             // It comes to this cell alone.
-            assert_eq!(note("other", &["dfw2"], now), Some(at(now - 1)));
-            assert_eq!(note("other", &[], now), None);
-            assert_eq!(note("lost", &["dfw1"], now), Some(at(now.min(600))));
+            assert_eq!(note("other", (&["dfw2"], &["dfw1"]), now), before);
+            assert_eq!(note("other", (&[], &["dfw1", "dfw2"]), now), None);
+            assert_eq!(note("lost", lost, now), Some(at(now.min(600))));
         }
+        // To a cell that is cut off, or not meant to have it any more, nothing has come.
+        let (since, progress) = (UnappliedSince::default(), Progress::default());
+        let note = |name, cells, now| {
+            let key = ProjectKey::new(&project, "default", name);
+            let case = Case {
+                generation: Some(1),
+                cells: set(cells),
+                complete: BTreeSet::new(),
+            };
+            since.note(&key, case, &progress, at(now))
+        };
+        assert_eq!(note("lost", &["dfw1"], 0), Some(at(0)));
+        assert_eq!(note("other", &["dfw1"], 1), Some(at(1)));
+        assert_eq!(note("other", &[], 2), None);
+        assert_eq!(note("lost", &["dfw1"], 3), Some(at(0)));
     }
 }

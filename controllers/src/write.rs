@@ -229,13 +229,14 @@ impl Writer {
         self.wrote(to, "apply status", name, applied).map(drop)
     }
 
-    /// Writes fields of a status that has several writers: fails if the object has changed since it was read.
+    /// Writes fields of a status that has several writers, and gives the object as it is then. Fails if it has changed since
+    /// it was read.
     pub(crate) async fn patch_status<K: Object>(
         &self,
         to: &Collection<'_, K>,
         object: &K,
         status: Value,
-    ) -> Result<()> {
+    ) -> Result<K> {
         let name = object.name_any();
         let body =
             json!({"metadata": {"resourceVersion": object.resource_version()}, "status": status});
@@ -243,7 +244,7 @@ impl Writer {
             .api
             .patch_status(&name, &self.patch_params(), &Patch::Merge(&body))
             .await;
-        self.wrote(to, "patch status", &name, patched).map(drop)
+        self.wrote(to, "patch status", &name, patched)
     }
 
     /// Adds a finalizer, and annotations in the same write, and returns the object as it is then. Fails if it has changed

@@ -35,8 +35,8 @@ pub(crate) struct InstanceWriteback {
 impl Controller for InstanceWriteback {
     const NAME: &'static str = "instance-writeback";
     type Key = ObjectKey;
-    /// The hub may be far away: what has happened in the cell is not to wait while thousands that have not changed are
-    /// looked at, as after a start.
+    /// The hub may be far away, so that most of the time is spent waiting: after a start all Instances are compared with
+    /// their copies, and what happens meanwhile comes after them.
     const LIMITS: Limits = Limits {
         per_group: 16,
         ..Limits::DEFAULT

@@ -48,6 +48,7 @@ impl Federator {
         let case = Case {
             generation: copy.as_ref().and_then(|copy| copy.meta().generation),
             cells: unapplied.cells,
+            complete: unapplied.complete,
         };
         let since = project
             .unapplied_since

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::{Resource, ResourceExt};
 
 use crate::generation::instance_status;
-use crate::instance::readiness::readiness;
+use crate::instance::plan::readiness;
 use crate::objects::{
     Keys, controller_uid, covers, deployment_name, has_finalizer, is_terminating, label,
 };

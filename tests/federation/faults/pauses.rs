@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use api::{Instance, WorkloadDeployment};
-use harness::{Federation, Plane, wait};
+use api::instance::READY;
+use api::{Instance, condition};
+use harness::{Federation, Plane, provider, wait};
 use serde_json::json;
 use tokio::time::sleep;
 
 use super::subject::{Phase, Step, Subject};
-use crate::fixture::{DFW, Space, WITHIN, is_ready, patch};
+use crate::fixture::{DFW, Space, WITHIN, patch};
 
 /// For how long: longer than a request may take, than watches are silent, and than Karmada trusts a cell.
 const PAUSE: Duration = Duration::from_mins(2);
@@ -29,26 +30,19 @@ pub(crate) async fn a_cell_beside_a_hub_that_hangs(federation: &Federation) -> a
     let space = Space::create(federation, "beside").await?;
     space.create_workload("web", &[("us", &["DFW"], 1)]).await?;
     space.until_settled("web", 1).await?;
-    let (deployments, instances) = (
-        space.in_cell::<WorkloadDeployment>(DFW),
-        space.in_cell::<Instance>(DFW),
-    );
-    let first = "web-us-dfw-0";
+    let (name, in_cell) = ("web-us-dfw-0", space.in_cell::<Instance>(DFW));
+    let is_stopped = |instance: &Instance| {
+        let conditions = instance.status.as_ref().map(|status| &status.conditions);
+        let ready = conditions.and_then(|conditions| condition::find(conditions, READY));
+        ready.is_some_and(|ready| !ready.is_true() && ready.reason == "Stopped")
+    };
     let paused = Paused::new(federation.hub())?;
-    // Whoever asks the hub about the first one waits; nothing is to wait for him.
-    patch::<Instance>(
-        &instances,
-        first,
-        json!({"metadata": {"labels": {"looks": "1"}}}),
-    )
-    .await?;
-    let more = json!({"spec": {"scaleSettings": {"minReplicas": 2}}});
-    patch::<WorkloadDeployment>(&deployments, "web-us-dfw", more).await?;
-    wait::until(&instances, "web-us-dfw-1", "ready", UNANSWERED, is_ready).await?;
+    // That it has another annotation is a reason to ask the hub.
+    let stops = json!({"metadata": {"annotations": {provider::BEHAVIOUR: provider::STOPS}}});
+    patch::<Instance>(&in_cell, name, stops).await?;
+    wait::until(&in_cell, name, "stopped", UNANSWERED, is_stopped).await?;
     drop(paused);
-    // Karmada takes back what only the cell has.
-    wait::gone(&instances, "web-us-dfw-1", WITHIN).await?;
-    space.until_settled("web", 1).await?;
+    wait::until(&space.on_hub(), name, "stopped", WITHIN, is_stopped).await?;
     space.delete_workload("web").await?;
     space.until_empty().await
 }

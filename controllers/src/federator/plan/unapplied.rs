@@ -17,6 +17,8 @@ use crate::cells::CellState;
 pub(in crate::federator) struct Unapplied {
     /// These cells.
     pub(in crate::federator) cells: BTreeSet<String>,
+    /// The cells that have got all of it.
+    pub(in crate::federator) complete: BTreeSet<String>,
     /// The namespace, maybe: it is said to be missing, or nothing has been heard of what is in it.
     pub(in crate::federator) namespace: bool,
     /// The copy as it is, though Karmada takes it for applied.
@@ -75,10 +77,15 @@ pub(super) fn unapplied(copy: &WorkloadDeployment, cells: Cells<'_>) -> Unapplie
             None => (true, true),
             Some(reported) => (false, !reported.has(copy, target)),
         };
-        if (namespace || copy) && (cells.state)(&target.name) == CellState::Reachable {
+        if (cells.state)(&target.name) != CellState::Reachable {
+            continue;
+        }
+        if namespace || copy {
             unapplied.cells.insert(target.name.clone());
             unapplied.namespace |= namespace;
             unapplied.copy |= copy;
+        } else if item.applied {
+            unapplied.complete.insert(target.name.clone());
         }
     }
     unapplied

@@ -327,8 +327,19 @@ fn what_cells_have_not_got_that_can_be_reached_is_to_be_applied_again() {
         let expected = (cells.to_owned(), namespace, copy);
         assert_eq!(unapplied(&hub, &items), expected, "{items:?}");
     }
+    let items = [
+        says("dfw1", generation(7)),
+        failed("dfw2", "admission denied"),
+        says("ord1", generation(7)),
+    ];
+    let bound = bound(&["dfw1", "dfw2", "ord1"], &items);
+    let complete = planned(&deployment, &hub, &bound, &["ord1"], None)
+        .unapplied
+        .complete;
+    assert_eq!(Vec::from_iter(complete), ["dfw1"]);
+
     // What is written now is applied anyway.
-    let mut changed = complete(&deployment);
+    let mut changed = self::complete(&deployment);
     let copy = Arc::make_mut(changed.copy.as_mut().unwrap());
     copy.spec.scale_settings.min_replicas += 1;
     let nothing = (String::new(), false, false);

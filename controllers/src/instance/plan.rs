@@ -1,0 +1,84 @@
+//! Whether an Instance is ready (compute.md 2.6.2).
+
+use api::Instance;
+use api::condition::{self, Condition, ConditionStatus};
+use api::instance::{PROGRAMMED, READY, RUNNING};
+use jiff::Timestamp;
+
+/// Reasons of `Ready` (compute.md 1.3).
+mod reason {
+    pub(super) const SCHEDULING_GATES_PRESENT: &str = "SchedulingGatesPresent";
+    pub(super) const PENDING_PROGRAMMING: &str = "PendingProgramming";
+    pub(super) const PENDING: &str = "Pending";
+    pub(super) const RUNNING: &str = "Running";
+}
+
+/// The conditions of an Instance with `Ready` as it must be, where they change.
+pub(crate) fn readiness(instance: &Instance, now: Timestamp) -> Option<Vec<Condition>> {
+    let former = instance.status.as_ref();
+    let former = former.map_or(&[][..], |status| &status.conditions);
+    let mut conditions = former.to_vec();
+    let ready = ready(instance, now).observed(instance.metadata.generation);
+    condition::set(&mut conditions, ready);
+    (conditions != former).then_some(conditions)
+}
+
+/// The first rule of compute.md 2.6.2 that matches decides; no quota yet.
+fn ready(instance: &Instance, now: Timestamp) -> Condition {
+    let gates = instance
+        .spec
+        .controller
+        .as_ref()
+        .map(|controller| controller.scheduling_gates.as_slice());
+    if let Some(gates @ [_, ..]) = gates {
+        let names: Vec<_> = gates.iter().map(|gate| gate.name.as_str()).collect();
+        let message = format!("scheduling gates are present: {}", names.join(", "));
+        return Condition::new(
+            READY,
+            ConditionStatus::False,
+            reason::SCHEDULING_GATES_PRESENT,
+            message,
+            now,
+        );
+    }
+    let conditions = instance
+        .status
+        .as_ref()
+        .map(|status| status.conditions.as_slice())
+        .unwrap_or_default();
+    for (type_, default_reason, default_message) in [
+        (
+            PROGRAMMED,
+            reason::PENDING_PROGRAMMING,
+            "the instance has not been programmed",
+        ),
+        (RUNNING, reason::PENDING, "the instance is not running"),
+    ] {
+        let condition = condition::find(conditions, type_);
+        if condition.is_some_and(Condition::is_true) {
+            continue;
+        }
+        let reason = condition
+            .map(|c| c.reason.as_str())
+            .filter(|reason| *reason != reason::PENDING);
+        let told = condition.filter(|condition| condition.status != ConditionStatus::Unknown);
+        let message = told.map_or(default_message, |condition| condition.message.as_str());
+        return Condition::new(
+            READY,
+            ConditionStatus::False,
+            reason.unwrap_or(default_reason),
+            message,
+            now,
+        );
+    }
+    Condition::new(
+        READY,
+        ConditionStatus::True,
+        reason::RUNNING,
+        "the instance is ready to use",
+        now,
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fixtures::{instance, now, object};
+
+fn ready_of(conditions: &Value, gates: &Value) -> (ConditionStatus, String, String) {
+    let mut instance = instance("ns-1", "web-0");
+    instance.spec.controller = Some(object(
+        json!({"templateHash": "h", "schedulingGates": gates}),
+    ));
+    instance.status = Some(object(json!({"conditions": conditions})));
+    let ready = ready(&instance, now());
+    (ready.status, ready.reason, ready.message)
+}
+
+fn told(type_: &str, status: &str, reason: &str) -> Value {
+    json!({"type": type_, "status": status, "reason": reason, "message": "told", "lastTransitionTime": "2026-11-21T09:00:00Z"})
+}
+
+#[test]
+fn readiness_is_the_first_rule_that_matches() {
+    let no_gates = json!([]);
+    let programmed = told("Programmed", "True", "Programmed");
+    for (conditions, gates, expected) in [
+        (
+            json!([]),
+            json!([{"name": "Network"}, {"name": "Quota"}]),
+            (
+                "SchedulingGatesPresent",
+                "scheduling gates are present: Network, Quota",
+            ),
+        ),
+        (
+            json!([]),
+            no_gates.clone(),
+            ("PendingProgramming", "the instance has not been programmed"),
+        ),
+        (
+            json!([told("Programmed", "Unknown", "Pending")]),
+            no_gates.clone(),
+            ("PendingProgramming", "the instance has not been programmed"),
+        ),
+        (
+            json!([told("Programmed", "False", "ProgrammingInProgress")]),
+            no_gates.clone(),
+            ("ProgrammingInProgress", "told"),
+        ),
+        (
+            json!([programmed, told("Running", "Unknown", "Pending")]),
+            no_gates.clone(),
+            ("Pending", "the instance is not running"),
+        ),
+        (
+            json!([programmed, told("Running", "False", "Stopped")]),
+            no_gates.clone(),
+            ("Stopped", "told"),
+        ),
+    ] {
+        let (status, reason, message) = ready_of(&conditions, &gates);
+        assert_eq!(
+            (status, reason.as_str(), message.as_str()),
+            (ConditionStatus::False, expected.0, expected.1)
+        );
+    }
+    let running = json!([programmed, told("Running", "True", "Running")]);
+    let (status, reason, _) = ready_of(&running, &no_gates);
+    assert_eq!(
+        (status, reason.as_str()),
+        (ConditionStatus::True, "Running")
+    );
+}
+
+#[test]
+fn what_says_so_already_is_left_alone() {
+    let mut instance = instance("ns-1", "web-0");
+    let conditions = readiness(&instance, now()).unwrap();
+    let generation = instance.metadata.generation;
+    assert!(generation.is_some());
+    assert!(
+        conditions
+            .iter()
+            .all(|it| it.observed_generation == generation)
+    );
+    instance.status = Some(object(json!({"conditions": conditions})));
+    assert_eq!(readiness(&instance, now()), None);
+    instance.metadata.generation = Some(77);
+    assert!(readiness(&instance, now()).is_some());
+}
