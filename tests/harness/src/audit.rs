@@ -89,11 +89,7 @@ impl Mark {
         for (plane, log, begin) in &self.logs {
             let text = read(log)?;
             let new = text.get(*begin..).unwrap_or_default();
-            // The last line may be incomplete; it is not answered yet then.
-            let lines = new
-                .split_inclusive('\n')
-                .filter(|line| line.ends_with('\n'));
-            for line in lines {
+            for line in new.lines() {
                 let entry: Entry = serde_json::from_str(line)
                     .with_context(|| format!("{}: {line}", log.display()))?;
                 writes.push(entry.write(plane));
@@ -103,8 +99,12 @@ impl Mark {
     }
 }
 
+/// The complete lines. The last one may be written just now; it is not answered yet then.
 fn read(log: &Path) -> anyhow::Result<String> {
-    fs::read_to_string(log).with_context(|| log.display().to_string())
+    let mut text = fs::read(log).with_context(|| log.display().to_string())?;
+    let end = text.iter().rposition(|byte| *byte == b'\n');
+    text.truncate(end.map_or(0, |end| end + 1));
+    String::from_utf8(text).with_context(|| log.display().to_string())
 }
 
 #[derive(Deserialize)]
@@ -153,6 +153,32 @@ impl Entry {
             },
             object: format!("{namespace}/{name}"),
             code: self.response_status.code,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_in_the_midst_of_a_line_is_at_its_begin() {
+        let directory = tempfile::tempdir().unwrap();
+        let log = directory.path().join("audit.log");
+        let line = |name: &str| {
+            format!(r#"{{"userAgent":"é","verb":"create","objectRef":{{"name":"{name}"}}}}"#) + "\n"
+        };
+        let text = line("a") + &line("b");
+        for end in line("a").len()..text.len() {
+            fs::write(&log, &text.as_bytes()[..end]).unwrap();
+            let begin = read(&log).unwrap().len();
+            let logs = vec![("hub".to_owned(), log.clone(), begin)];
+            let mark = Mark { logs };
+            assert_eq!(mark.writes().unwrap(), []);
+            fs::write(&log, &text).unwrap();
+            let written = mark.writes().unwrap();
+            let written: Vec<_> = written.iter().map(|write| write.object.as_str()).collect();
+            assert_eq!(written, ["/b"], "marked at {end}");
         }
     }
 }
