@@ -9,10 +9,10 @@ use planes::Outcome;
 use serde_json::json;
 
 use crate::keys::ObjectKey;
-use crate::objects::{describe, is_terminating};
+use crate::objects::is_terminating;
 use crate::watched::Cell;
 use crate::wiring::Controller;
-use crate::write::{Collection, Writer};
+use crate::write::{Collection, Writer, stays};
 use crate::{Clock, ReconcileError};
 use plan::readiness;
 
@@ -39,10 +39,9 @@ impl Controller for InstanceController {
             let status = json!({"conditions": conditions});
             let written = self.writer.patch_status(&to, instance, status).await?;
             // The copy waits for what is to be said here.
-            if readiness(&written, (self.clock)()).is_some() {
-                let object = describe(&written);
-                return Err(ReconcileError::DoesNotStay { object });
-            }
+            stays(written, |written| {
+                readiness(written, (self.clock)()).is_none()
+            })?;
         }
         Ok(Outcome::Settled)
     }

@@ -386,7 +386,8 @@ fn decode<T: DeserializeOwned>(body: Value) -> Result<T> {
         .map_err(|error| ReconcileError::api("encode a write", kube::Error::SerdeError(error)))
 }
 
-fn stays<K: Object>(written: K, as_wanted: impl Fn(&K) -> bool) -> Result<K> {
+/// What was written, if the API server keeps it as it is wanted.
+pub(crate) fn stays<K: Object>(written: K, as_wanted: impl Fn(&K) -> bool) -> Result<K> {
     if as_wanted(&written) {
         Ok(written)
     } else {

@@ -96,10 +96,9 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
             return Plan::default();
         }
         // A copy of another cell, or of no one, is not this Instance's to delete.
-        let ours = |copy: &&Instance| label(*copy, labels::SOURCE_CLUSTER) == Some(cell.as_str());
-        let copy = hub.copy.as_ref().filter(ours);
+        let copy = hub.copy.as_ref();
         return Plan {
-            delete_copy: copy.is_some_and(|copy| !is_terminating(copy)),
+            delete_copy: copy.is_some_and(|copy| left::is_of(cell, copy)),
             remove_finalizer: true,
             ..Plan::default()
         };

@@ -4,7 +4,7 @@ use api::{CellName, Instance, labels};
 
 use crate::objects::{is_terminating, label};
 
-/// Whether a copy is this cell's to delete, once its Instance is proved to be gone.
+/// Whether a copy is this cell's to delete, once its Instance goes or is proved to be gone.
 pub(crate) fn is_of(cell: &CellName, copy: &Instance) -> bool {
     !is_terminating(copy) && label(copy, labels::SOURCE_CLUSTER) == Some(cell.as_str())
 }
