@@ -7,9 +7,9 @@ use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use certs::{Authorities, reload};
-use controllers::wiring::Synced;
+use controllers::runtime::Synced;
 use http::StatusCode;
-use planes::Projects;
+use multicluster::Projects;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 

@@ -13,8 +13,8 @@ use k8s_openapi::api::authorization::v1::{
 use kube::Client;
 use kube::api::PostParams;
 use kube::core::Request;
-use planes::Projects;
-use planes::projects::Project;
+use multicluster::Projects;
+use multicluster::projects::Project;
 use serde::Deserialize;
 use webhooks::admission::{self, AccessReview, Decision, ProjectError, UserInfo};
 

@@ -10,14 +10,14 @@ use anyhow::{Context, bail};
 use api::{CellName, ProjectName};
 use certs::{Acceptor, Certificates, Reloader};
 use controllers::ca_bundle::{Delays, Registration};
-use controllers::cell;
-use controllers::management::{self, Management};
-use controllers::wiring::Synced;
+use controllers::cell_controllers;
+use controllers::management_controllers::{self, Management};
+use controllers::runtime::Synced;
 use kube::Client;
-use planes::connect;
-use planes::lease::Leadership;
-use planes::projects::{Attendant, Beginning, DiscoveryKind, Engagement};
-use planes::{Projects, Tasks, clock};
+use multicluster::connect;
+use multicluster::lease::Leadership;
+use multicluster::projects::{DiscoveryKind, ProjectHandler, RegistryBuilder, RegistryContext};
+use multicluster::{Projects, Tasks, clock};
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 use tracing::{info, warn};
@@ -53,7 +53,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 struct App {
     args: Args,
     registry: Registry,
-    planes_metrics: planes::Metrics,
+    planes_metrics: multicluster::Metrics,
     /// The controllers; they stop first.
     work: Tasks,
     /// The servers; they stop last.
@@ -71,10 +71,11 @@ struct Engaged<P> {
     registered: Option<Client>,
 }
 
-impl Engaged<Beginning> {
+impl Engaged<RegistryBuilder> {
     /// Begins to find projects. These controllers work on them, if they are enabled.
     fn begin(self, management: Option<Management>) -> Engaged<Projects> {
-        let attendant = management.map(|management| Arc::new(management) as Arc<dyn Attendant>);
+        let attendant =
+            management.map(|management| Arc::new(management) as Arc<dyn ProjectHandler>);
         Engaged {
             projects: self.projects.begin(attendant),
             only: self.only,
@@ -87,7 +88,7 @@ impl App {
     async fn start(args: Args, config: Config) -> anyhow::Result<()> {
         let mut signals = Signals::new()?;
         let mut registry = Registry::with_prefix("compute_federation");
-        let planes_metrics = planes::Metrics::register(&mut registry);
+        let planes_metrics = multicluster::Metrics::register(&mut registry);
         let mut app = Self {
             leadership: leadership::needed(&args),
             args,
@@ -189,7 +190,7 @@ impl App {
                 "--enable-cell-controllers needs discovery.clusterName in the file of --server-config: the name of \
                  this cell, which its copies on the hub carry",
             )?;
-            let config = cell::Config {
+            let config = cell_controllers::Config {
                 name,
                 client: own.clone(),
                 hub: self.hub("cell").await?,
@@ -197,19 +198,20 @@ impl App {
                 may_write: self.leadership.gained(),
                 clock: clock::now,
             };
-            self.caches.push(cell::start(&self.work, config));
+            self.caches
+                .push(cell_controllers::start(&self.work, config));
         }
         if !enable_management_controllers {
             return Ok(None);
         }
-        let config = management::Config {
+        let config = management_controllers::Config {
             hub: self.hub("management").await?,
             projects: projects.context("--enable-management-controllers needs projects")?,
             metrics: self.planes_metrics.clone(),
             may_write: self.leadership.gained(),
             clock: clock::now,
         };
-        let (synced, management) = management::start(&self.work, config);
+        let (synced, management) = management_controllers::start(&self.work, config);
         self.caches.push(synced);
         Ok(Some(management))
     }
@@ -224,12 +226,12 @@ impl App {
         &self,
         discovery: &Discovery,
         own: Option<Client>,
-    ) -> anyhow::Result<Option<Engaged<Beginning>>> {
+    ) -> anyhow::Result<Option<Engaged<RegistryBuilder>>> {
         let role = match self.args.enable_management_controllers {
             true => "management",
             false => "admission",
         };
-        let engagement = Engagement {
+        let engagement = RegistryContext {
             // They are asked until the last request is answered.
             tasks: &self.servers.tasks,
             metrics: &self.planes_metrics,
@@ -255,7 +257,7 @@ impl App {
         };
         let root = config("discoveryKubeconfigPath", &milo.discovery_kubeconfig).await?;
         let client = self.client(&root, "discovery")?;
-        let discovery = planes::projects::Discovery {
+        let discovery = multicluster::projects::Discovery {
             client: client.clone(),
             kind: match milo.internal_service_discovery {
                 true => DiscoveryKind::ProjectControlPlane,

@@ -101,7 +101,7 @@ pub(crate) struct LogArgs {
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) log_format: LogFormat,
 
-    /// What is logged: a level, or directives such as `info,planes=debug`.
+    /// What is logged: a level, or directives such as `info,multicluster=debug`.
     #[arg(long, value_name = "DIRECTIVES", default_value = DEFAULT_LOG_LEVEL, value_parser = directives)]
     pub(crate) log_level: String,
 }

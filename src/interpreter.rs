@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use certs::{Acceptor, Certificates, Files};
 use controllers::ca_bundle;
-use planes::clock;
+use multicluster::clock;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::time::Instant;

@@ -4,8 +4,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 
 use anyhow::Context;
-use planes::connect;
-use planes::lease::{Candidate, Leadership, Lost};
+use multicluster::connect;
+use multicluster::lease::{LeaderElector, Leadership, Lost};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -22,7 +22,7 @@ const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/names
 pub(crate) fn needed(args: &Args) -> Leadership {
     match args.leader_elect {
         true => Leadership::default(),
-        false => Leadership::unopposed(),
+        false => Leadership::without_election(),
     }
 }
 
@@ -37,7 +37,7 @@ impl Lease {
     pub(crate) fn start(
         args: &Args,
         own: Option<kube::Config>,
-        metrics: &planes::Metrics,
+        metrics: &multicluster::Metrics,
         leadership: Leadership,
     ) -> anyhow::Result<Self> {
         let release = CancellationToken::new();
@@ -62,7 +62,7 @@ impl Lease {
             .into_owned();
         // Pods can share a host name and a process ID.
         let identity = format!("{hostname}_{:016x}", RandomState::new().hash_one(()));
-        let candidate = Candidate::new(client, namespace.trim(), LEASE, identity, metrics);
+        let candidate = LeaderElector::new(client, namespace.trim(), LEASE, identity, metrics);
         let candidate = tokio::spawn(candidate.run(leadership, release.clone()));
         Ok(Self {
             candidate: Some(candidate),

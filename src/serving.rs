@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use axum::Router;
 use certs::{Acceptor, Limits, Metrics, Reloader, Shutdown};
 use hyper_util::service::TowerToHyperService;
-use planes::Tasks;
+use multicluster::Tasks;
 use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use certs::{Acceptor, Authorities, CertificateError, Files, Reloader, reload};
 use controllers::ca_bundle::{self, Delays, Mounted, Registration};
 use kube::Client;
-use planes::{Tasks, clock};
+use multicluster::{Tasks, clock};
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -77,7 +77,7 @@ pub(crate) struct Callers<'a> {
     pub(crate) tasks: &'a Tasks,
     pub(crate) registrations: Vec<(Registration, Client)>,
     pub(crate) delays: Delays,
-    pub(crate) metrics: planes::Metrics,
+    pub(crate) metrics: multicluster::Metrics,
     pub(crate) may_write: CancellationToken,
 }
 

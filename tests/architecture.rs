@@ -22,13 +22,13 @@ const ARROWS: [(&str, &[&str]); 11] = [
     ("certs", &[]),
     (
         "compute-federation",
-        &["api", "certs", "controllers", "planes", "webhooks"],
+        &["api", "certs", "controllers", "multicluster", "webhooks"],
     ),
-    ("controllers", &["api", "interpreters", "planes"]),
+    ("controllers", &["api", "interpreters", "multicluster"]),
     ("fuzz", &["api", "interpreters", "webhooks"]),
-    ("harness", &["api", "planes"]),
+    ("harness", &["api", "multicluster"]),
     ("interpreters", &["api"]),
-    ("planes", &["api"]),
+    ("multicluster", &["api"]),
     ("webhooks", &["api", "interpreters"]),
     ("xtask", &["api", "harness"]),
 ];
@@ -146,7 +146,7 @@ fn rules_of_admission_do_no_io_and_tell_no_time() {
 /// The invariants of compute.md 8. I-26 is the cell's, which does not know of locations yet.
 #[test]
 fn every_invariant_is_named_by_a_test() {
-    let folders = ["api/src", "planes/src", "controllers/src", "tests"];
+    let folders = ["api/src", "multicluster/src", "controllers/src", "tests"];
     let mut named = BTreeSet::new();
     for (file, text) in folders.into_iter().flat_map(sources) {
         let mut lines = text.lines().map(str::trim);

@@ -13,15 +13,15 @@ use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, ResourceExt};
+use multicluster::{Metrics, Tasks};
 use pem::{EncodeConfig, LineEnding};
-use planes::{Metrics, Tasks};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::{Clock, ReconcileError};
+use crate::runtime::{Clock, ReconcileError};
 pub use plan::{Authorities, Delays};
 use plan::{Memory, Observed, Plan, plan};
 use trust::Trust;

@@ -8,26 +8,26 @@ use api::karmada::ResourceInterpreterCustomization;
 use api::{Instance, WorkloadDeployment};
 use kube::runtime::events::EventType;
 use kube::{Client, Resource};
-use planes::cache::{Change, Follower};
-use planes::{Cache, Metrics, Outcome, Queue};
+use multicluster::cache::{Change, Reflector};
+use multicluster::{Cache, Metrics, Outcome, Queue};
 use tracing::{error, info};
 
-use crate::ReconcileError;
-use crate::events::Events;
-use crate::keys::ObjectKey;
-use crate::wiring::{Controller, Wiring};
+use crate::runtime::ReconcileError;
+use crate::runtime::events::Events;
+use crate::runtime::keys::ObjectKey;
+use crate::runtime::wiring::{Controller, Wiring};
 
 const REASON: &str = "ShadowsWebhook";
 
 /// What follows them.
-pub(crate) struct CustomizationFollower {
-    customizations: Follower<ResourceInterpreterCustomization>,
+pub(crate) struct CustomizationReflector {
+    customizations: Reflector<ResourceInterpreterCustomization>,
     shadowing: Shadowing,
 }
 
-impl CustomizationFollower {
+impl CustomizationReflector {
     pub(crate) fn new(metrics: &Metrics) -> Self {
-        let customizations = Follower::new("hub", metrics);
+        let customizations = Reflector::new("hub", metrics);
         Self {
             shadowing: Shadowing::new(customizations.cache(), metrics),
             customizations,

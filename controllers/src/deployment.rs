@@ -7,20 +7,20 @@ use std::sync::Arc;
 use api::instance::InstanceController;
 use api::{Instance, InstanceSpec, WorkloadDeployment, finalizers, labels};
 use kube::ResourceExt;
-use planes::{Outcome, Queue};
+use multicluster::{Outcome, Queue};
 use serde_json::{Value, json};
 
-use crate::error::FirstError;
-use crate::keys::ObjectKey;
-use crate::objects::{Keys, controller_reference, describe, is_terminating};
-use crate::watched::Cell;
-use crate::wiring::Controller;
-use crate::write::{Collection, Writer};
-use crate::{Clock, ReconcileError};
+use crate::cell::CellCaches;
+use crate::objects::{StringMap, controller_reference, describe, is_terminating};
+use crate::runtime::error::FirstError;
+use crate::runtime::keys::ObjectKey;
+use crate::runtime::wiring::Controller;
+use crate::runtime::write::{Collection, Writer};
+use crate::runtime::{Clock, ReconcileError};
 use plan::{Observed, Step, instance_name, linking_labels, ordinal, plan, template_hash};
 
 pub(crate) struct DeploymentController {
-    pub(crate) cell: Arc<Cell>,
+    pub(crate) cell: Arc<CellCaches>,
     pub(crate) writer: Writer,
     pub(crate) clock: Clock,
     /// Where copies of Instances are looked at.
@@ -58,7 +58,7 @@ impl DeploymentController {
         let finalizer = finalizers::WORKLOAD_CONTROLLER;
         if plan.add_finalizer {
             self.writer
-                .add_finalizer(&deployments, deployment, finalizer, &Keys::new())
+                .add_finalizer(&deployments, deployment, finalizer, &StringMap::new())
                 .await?;
         }
         let mut errors = FirstError::default();

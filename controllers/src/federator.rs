@@ -9,20 +9,22 @@ use std::sync::Arc;
 use api::workload_deployment::{AVAILABLE, CELLS_REPORTING};
 use api::{CityCode, DEFAULT_NAMESPACE, HubNamespace, WorkloadDeployment, annotations, finalizers};
 use kube::ResourceExt;
-use planes::Outcome;
+use multicluster::Outcome;
 use serde_json::{Value, json};
 
-use crate::error::FirstError;
-use crate::events::Announcer;
-use crate::keys::ProjectKey;
-use crate::objects::{Keys, Namespace, describe, is_terminating};
+use crate::hub::HubCaches;
+use crate::hub::cells::CopyCells;
+use crate::objects::{Namespace, StringMap, describe, is_terminating};
 use crate::policy::serves;
-use crate::watched::{Hub, Project, Projects};
-use crate::wiring::Controller;
-use crate::write::{Collection, Writer, merge_patch};
-use crate::{Clock, ReconcileError};
-use plan::freshness::Cells;
+use crate::projects::{ProjectCaches, SyncedProjects};
+use crate::runtime::error::FirstError;
+use crate::runtime::events::EventPublisher;
+use crate::runtime::keys::ProjectKey;
+use crate::runtime::wiring::Controller;
+use crate::runtime::write::{Collection, Writer, merge_patch};
+use crate::runtime::{Clock, ReconcileError};
 use plan::{DesiredNamespace, Observed, Plan, hub_namespace, plan, same_referenced_data};
+pub(crate) use reapply::stale_cells::StaleCells;
 
 /// The parts of a copy that the federator alone writes.
 const OWN: [&str; 2] = [
@@ -31,10 +33,11 @@ const OWN: [&str; 2] = [
 ];
 
 pub(crate) struct Federator {
-    pub(crate) projects: Arc<Projects>,
-    pub(crate) hub: Arc<Hub>,
+    pub(crate) projects: Arc<SyncedProjects>,
+    pub(crate) hub: Arc<HubCaches>,
+    pub(crate) stale_cells: Arc<StaleCells>,
     pub(crate) writer: Writer,
-    pub(crate) announcer: Announcer,
+    pub(crate) publisher: EventPublisher,
     pub(crate) clock: Clock,
 }
 
@@ -46,7 +49,7 @@ impl Controller for Federator {
         let project = self.projects.get(&key.project)?;
         let deployment = project.deployments.get(&key.namespace, &key.name)?;
         let Some(deployment) = deployment else {
-            project.unapplied_since.forget(&key);
+            self.stale_cells.forget(&key);
             self.delete_orphans(&project, &key, None).await?;
             return Ok(Outcome::Gone);
         };
@@ -70,7 +73,7 @@ impl Controller for Federator {
 impl Federator {
     async fn federate(
         &self,
-        project: &Project,
+        project: &ProjectCaches,
         key: &ProjectKey,
         deployment: &WorkloadDeployment,
         hub_namespace: &HubNamespace,
@@ -83,11 +86,11 @@ impl Federator {
         let city = CityCode::new(deployment.spec.city_code.as_str()).ok();
         let is_to_be_made = copy.is_none() && !is_terminating(deployment);
         // Until the copy is made, its policy stays.
-        let _reservation = match &city {
+        let _lock = match &city {
             Some(city) if is_to_be_made => {
-                let reservations = &self.hub.reservations;
-                let reservation = reservations.for_a_copy(hub_namespace, city);
-                Some(reservation.ok_or_else(|| ReconcileError::NotYet {
+                let policy_locks = &self.hub.policy_locks;
+                let lock = policy_locks.for_a_copy(hub_namespace, city);
+                Some(lock.ok_or_else(|| ReconcileError::NotYet {
                     object: describe(deployment),
                     missing: format!("the end of a policy of city {city}"),
                 })?)
@@ -118,7 +121,7 @@ impl Federator {
                 .as_deref(),
             copy: copy.as_ref(),
             policy_exists,
-            cells: Cells {
+            cells: CopyCells {
                 binding: binding.as_deref(),
                 state: &|cell| self.hub.cells.state(cell),
             },
@@ -127,7 +130,7 @@ impl Federator {
         let unapplied = plan.unapplied.clone();
         let executed = self.execute(project, deployment, hub_namespace, plan).await;
         // That the project refuses a status is nothing to the cells.
-        let outcome = self.reapply(project, key, hub_namespace, unapplied).await;
+        let outcome = self.reapply(key, hub_namespace, unapplied).await;
         executed.and(outcome)
     }
 
@@ -138,7 +141,7 @@ impl Federator {
 
     async fn execute(
         &self,
-        project: &Project,
+        project: &ProjectCaches,
         mut deployment: &WorkloadDeployment,
         hub_namespace: &HubNamespace,
         plan: Plan,
@@ -160,7 +163,7 @@ impl Federator {
             let finalizer = finalizers::FEDERATOR;
             recorded = self
                 .writer
-                .add_finalizer(&upstream, deployment, finalizer, &Keys::from([record]))
+                .add_finalizer(&upstream, deployment, finalizer, &StringMap::from([record]))
                 .await?;
             deployment = &recorded;
         }
@@ -190,8 +193,8 @@ impl Federator {
             let patched = patched.await;
             if patched.is_ok() {
                 let former = deployment.status.as_ref();
-                self.announcer.announce(
-                    project,
+                self.publisher.publish(
+                    &project.locations,
                     Self::NAME,
                     deployment,
                     &[AVAILABLE, CELLS_REPORTING],

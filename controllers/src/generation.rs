@@ -5,7 +5,7 @@ use api::{Condition, Instance, InstanceStatus};
 
 /// A mirrored object: its generation on the plane that the status comes from, and on the plane that it goes to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Planes {
+pub(crate) struct GenerationMap {
     /// Generation of the object whose status is read.
     pub(crate) source: Option<i64>,
     /// Generation of the object whose status is written.
@@ -15,7 +15,7 @@ pub(crate) struct Planes {
     pub(crate) in_step: bool,
 }
 
-impl Planes {
+impl GenerationMap {
     /// The target's generation when the source's current one was observed, else what the target said before. An
     /// observation that was not made is given none.
     pub(crate) fn translate(self, observed: Option<i64>, former: Option<i64>) -> Option<i64> {
@@ -52,7 +52,7 @@ pub(crate) fn instance_status(
     copy: &Instance,
 ) -> Option<InstanceStatus> {
     let former = copy.status.clone().unwrap_or_default();
-    let planes = Planes {
+    let planes = GenerationMap {
         source: source.metadata.generation,
         target: copy.metadata.generation,
         in_step: true,
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn generations_are_translated_only_when_both_planes_hold_the_same() {
-        let planes = Planes {
+        let planes = GenerationMap {
             source: Some(7),
             target: Some(3),
             in_step: true,
@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(planes.translate(Some(7), Some(2)), Some(3));
         assert_eq!(planes.translate(Some(6), Some(2)), Some(2));
         assert_eq!(planes.translate(None, Some(2)), None);
-        let behind = Planes {
+        let behind = GenerationMap {
             in_step: false,
             ..planes
         };

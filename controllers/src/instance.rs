@@ -5,19 +5,19 @@ pub(crate) mod plan;
 
 use std::sync::Arc;
 
-use planes::Outcome;
+use multicluster::Outcome;
 use serde_json::json;
 
-use crate::keys::ObjectKey;
+use crate::cell::CellCaches;
 use crate::objects::is_terminating;
-use crate::watched::Cell;
-use crate::wiring::Controller;
-use crate::write::{Collection, Writer, stays};
-use crate::{Clock, ReconcileError};
+use crate::runtime::keys::ObjectKey;
+use crate::runtime::wiring::Controller;
+use crate::runtime::write::{Collection, Writer, stays};
+use crate::runtime::{Clock, ReconcileError};
 use plan::readiness;
 
 pub(crate) struct InstanceController {
-    pub(crate) cell: Arc<Cell>,
+    pub(crate) cell: Arc<CellCaches>,
     pub(crate) writer: Writer,
     pub(crate) clock: Clock,
 }

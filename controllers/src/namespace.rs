@@ -11,15 +11,16 @@ use api::{HubNamespace, Instance, WorkloadDeployment};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use kube::Resource;
 use kube::core::NamespaceResourceScope;
-use planes::{Cache, Outcome};
+use multicluster::{Cache, Outcome};
 
-use crate::ReconcileError;
-use crate::keys::HubKey;
+use crate::hub::HubCaches;
+use crate::hub::upstream::{self, Upstream};
 use crate::objects::{Namespace, is_terminating, recorded_hub_namespace};
-use crate::upstream::{self, Upstream};
-use crate::watched::{Hub, Project, Projects};
-use crate::wiring::Controller;
-use crate::write::{Collection, Object, Writer};
+use crate::projects::{ProjectCaches, SyncedProjects};
+use crate::runtime::ReconcileError;
+use crate::runtime::keys::HubKey;
+use crate::runtime::wiring::Controller;
+use crate::runtime::write::{Collection, Object, Writer};
 use kept::Kept;
 use plan::{Left, Observed, Plan, Proof, Reason, plan};
 pub(crate) use plan::{UpstreamNamespace, answered, seen};
@@ -29,8 +30,8 @@ const ROOT_CA: &str = "kube-root-ca.crt";
 const SERVICE_ACCOUNT: &str = "default";
 
 pub(crate) struct NamespaceController {
-    projects: Arc<Projects>,
-    hub: Arc<Hub>,
+    projects: Arc<SyncedProjects>,
+    hub: Arc<HubCaches>,
     writer: Writer,
     kept: Kept,
 }
@@ -118,7 +119,7 @@ impl Controller for NamespaceController {
 }
 
 impl NamespaceController {
-    pub(crate) fn new(projects: Arc<Projects>, hub: Arc<Hub>, writer: Writer) -> Self {
+    pub(crate) fn new(projects: Arc<SyncedProjects>, hub: Arc<HubCaches>, writer: Writer) -> Self {
         Self {
             projects,
             hub,
@@ -140,7 +141,7 @@ impl NamespaceController {
     /// Asks the project, if there is one, and if its namespace is gone the hub. Says what may not be asked.
     async fn prove(
         &self,
-        project: Option<&Project>,
+        project: Option<&ProjectCaches>,
         upstream: &Upstream,
         observed: &mut Observed<'_>,
     ) -> Result<Result<(), String>, ReconcileError> {
@@ -212,7 +213,7 @@ fn first_in<K: Resource<DynamicType = ()>>(
 }
 
 /// Whether a deployment of the project's namespace names the hub namespace: it, or its end, needs it.
-fn is_recorded(project: &Project, upstream: &Upstream, namespace: &HubNamespace) -> bool {
+fn is_recorded(project: &ProjectCaches, upstream: &Upstream, namespace: &HubNamespace) -> bool {
     let deployments = project.deployments.metadata(&upstream.namespace);
     deployments
         .iter()

@@ -14,7 +14,7 @@ pub(crate) type Namespace = PartialObjectMeta<k8s_openapi::api::core::v1::Namesp
 pub(crate) type Network = PartialObjectMeta<api::networking::Network>;
 
 /// Labels or annotations, by key.
-pub(crate) type Keys = BTreeMap<String, String>;
+pub(crate) type StringMap = BTreeMap<String, String>;
 
 /// Whether deletion of the object has begun.
 pub(crate) fn is_terminating(object: &impl ResourceExt) -> bool {
@@ -29,8 +29,18 @@ pub(crate) fn has_finalizer(object: &impl ResourceExt, finalizer: &str) -> bool 
         .any(|existing| existing == finalizer)
 }
 
-/// Whether every wanted key is there with its value. Keys of other writers do not matter.
-pub(crate) fn covers(existing: &Keys, wanted: &Keys) -> bool {
+/// Label and value by which our policies are known, whatever has become of their spec.
+pub(crate) const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "compute-federation");
+
+/// Whether a policy with this metadata is one of ours. Those of the baseline do not say so.
+pub(crate) fn is_managed(policy: &ObjectMeta) -> bool {
+    let labels = policy.labels.as_ref();
+    let manager = labels.and_then(|labels| labels.get(MANAGED_BY.0));
+    manager.is_some_and(|manager| manager == MANAGED_BY.1)
+}
+
+/// Whether every wanted key is there with its value. StringMap of other writers do not matter.
+pub(crate) fn covers(existing: &StringMap, wanted: &StringMap) -> bool {
     wanted
         .iter()
         .all(|(key, value)| existing.get(key) == Some(value))

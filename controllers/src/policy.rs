@@ -1,7 +1,6 @@
 //! The lifecycle of PropagationPolicies on the hub (compute.md 2.2).
 
 pub(crate) mod plan;
-pub(crate) mod reservations;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,26 +9,27 @@ use api::karmada::{PropagationPolicy, ResourceBinding};
 use api::{HubNamespace, WorkloadDeployment, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
-use planes::Outcome;
+use multicluster::Outcome;
 use serde_json::json;
 
-use crate::ReconcileError;
-use crate::error::FirstError;
-use crate::keys::HubKey;
+use crate::hub::HubCaches;
+use crate::hub::upstream::{self, Upstream};
 use crate::objects::{describe, is_terminating, label};
-use crate::upstream::{self, Upstream};
-use crate::watched::{Hub, Project, Projects};
-use crate::wiring::Controller;
-use crate::write::{Collection, Writer};
+use crate::projects::{ProjectCaches, SyncedProjects};
+use crate::runtime::ReconcileError;
+use crate::runtime::error::FirstError;
+use crate::runtime::keys::HubKey;
+use crate::runtime::wiring::Controller;
+use crate::runtime::write::{Collection, Writer};
 use plan::{Desired, Observed, Unneeded, plan};
-pub(crate) use plan::{claimed_for, is_managed, kinds, of_copy, of_upstream, serves};
+pub(crate) use plan::{claimed_for, kinds, of_copy, of_upstream, serves};
 
 /// When to look again at a policy that may not be deleted yet, for a reason of which no watch tells.
 const HELD: Duration = Duration::from_secs(10);
 
 pub(crate) struct PolicyController {
-    pub(crate) projects: Arc<Projects>,
-    pub(crate) hub: Arc<Hub>,
+    pub(crate) projects: Arc<SyncedProjects>,
+    pub(crate) hub: Arc<HubCaches>,
     pub(crate) writer: Writer,
 }
 
@@ -69,10 +69,10 @@ impl Controller for PolicyController {
         }
         let mut holds = plan.holds;
         for unneeded in &plan.delete {
-            let reservations = &self.hub.reservations;
+            let policy_locks = &self.hub.policy_locks;
             let city = &unneeded.city;
             // Held until it is deleted.
-            let Some(_reservation) = reservations.for_a_deletion(hub_namespace, city) else {
+            let Some(_lock) = policy_locks.for_a_deletion(hub_namespace, city) else {
                 holds = true;
                 continue;
             };
@@ -97,7 +97,7 @@ impl PolicyController {
         &self,
         namespace: &HubNamespace,
         upstream: &Upstream,
-        project: Option<&Project>,
+        project: Option<&ProjectCaches>,
     ) -> Observed {
         let hub = &self.hub;
         let policies = hub.policies.readable(namespace.as_str());
@@ -106,9 +106,9 @@ impl PolicyController {
         let mut unreadable = hub.policies.metadata(namespace.as_str());
         unreadable.retain(|policy| !is_read(policy));
         let is_current = project
-            .is_none_or(|project| project.deployments.freshness().borrow().is_current())
-            && hub.deployments.freshness().borrow().is_current()
-            && hub.bindings.freshness().borrow().is_current();
+            .is_none_or(|project| project.deployments.sync_state().borrow().is_current())
+            && hub.deployments.sync_state().borrow().is_current()
+            && hub.bindings.sync_state().borrow().is_current();
         let mut observed = Observed::new(namespace, policies, unreadable, is_current);
         // Thousands mostly say the same: one of those is enough.
         if let Some(project) = project {

@@ -8,23 +8,24 @@ use std::time::Duration;
 
 use api::{HubNamespace, Instance, WorkloadDeployment};
 use kube::{Resource, ResourceExt};
-use planes::Outcome;
+use multicluster::Outcome;
 use serde_json::{Value, json};
 
-use crate::keys::InstanceKey;
+use crate::hub::HubCaches;
+use crate::hub::upstream::Upstream;
 use crate::objects::{Namespace, deployment_name, is_terminating, owner_reference};
-use crate::upstream::Upstream;
-use crate::watched::{Hub, Project, Projects};
-use crate::wiring::Controller;
-use crate::write::{Collection, Writer};
-use crate::{Clock, ReconcileError};
+use crate::projects::{ProjectCaches, SyncedProjects};
+use crate::runtime::keys::InstanceKey;
+use crate::runtime::wiring::Controller;
+use crate::runtime::write::{Collection, Writer};
+use crate::runtime::{Clock, ReconcileError};
 use plan::verdict::{of_hub, without_deployment};
 use plan::{Desired, Observed, plan};
 pub(crate) use quarantine::{Quarantine, Quarantined};
 
 pub(crate) struct Projector {
-    pub(crate) projects: Arc<Projects>,
-    pub(crate) hub: Arc<Hub>,
+    pub(crate) projects: Arc<SyncedProjects>,
+    pub(crate) hub: Arc<HubCaches>,
     pub(crate) writer: Writer,
     pub(crate) quarantine: Quarantine,
     pub(crate) clock: Clock,
@@ -191,7 +192,7 @@ impl Projector {
 
     async fn project(
         &self,
-        project: &Project,
+        project: &ProjectCaches,
         name: &str,
         observed: &Observed<'_>,
     ) -> Result<Outcome, ReconcileError> {
@@ -227,7 +228,7 @@ impl Projector {
 
     async fn execute(
         &self,
-        project: &Project,
+        project: &ProjectCaches,
         name: &str,
         observed: &Observed<'_>,
         plan: plan::Plan,

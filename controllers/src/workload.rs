@@ -9,26 +9,26 @@ use api::workload::AVAILABLE;
 use api::{ProjectName, Workload, WorkloadDeployment, WorkloadDeploymentSpec, finalizers, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
-use planes::{Cache, Outcome};
+use multicluster::{Cache, Outcome};
 use serde_json::{Value, json};
 
-use crate::error::FirstError;
-use crate::events::Announcer;
-use crate::keys::ProjectKey;
-use crate::objects::{Keys, Network, controller_reference, describe};
-use crate::watched::{Project, Projects};
-use crate::wiring::Controller;
-use crate::write::{Collection, Writer, merge_patch};
-use crate::{Clock, ReconcileError};
+use crate::objects::{Network, StringMap, controller_reference, describe};
+use crate::projects::{ProjectCaches, SyncedProjects};
+use crate::runtime::error::FirstError;
+use crate::runtime::events::EventPublisher;
+use crate::runtime::keys::ProjectKey;
+use crate::runtime::wiring::Controller;
+use crate::runtime::write::{Collection, Writer, merge_patch};
+use crate::runtime::{Clock, ReconcileError};
 use plan::{Desired, Known, Lookup, Observed, own_status, owner, plan};
 
 /// The parts of a deployment's spec that the Workload alone writes; `replicas` is an autoscaler's.
 const OWN: [&str; 2] = ["/spec/scaleSettings", "/spec/template"];
 
 pub(crate) struct WorkloadController {
-    pub(crate) projects: Arc<Projects>,
+    pub(crate) projects: Arc<SyncedProjects>,
     pub(crate) writer: Writer,
-    pub(crate) announcer: Announcer,
+    pub(crate) publisher: EventPublisher,
     pub(crate) clock: Clock,
 }
 
@@ -59,7 +59,7 @@ impl Controller for WorkloadController {
             is_taken: &is_taken,
             cities: known(&cities, &offers),
             networks: known(&networks, &exists),
-            refusals: &Keys::new(),
+            refusals: &StringMap::new(),
             now: (self.clock)(),
         };
         self.execute(&project, &observed).await?;
@@ -70,7 +70,7 @@ impl Controller for WorkloadController {
 impl WorkloadController {
     async fn execute(
         &self,
-        project: &Project,
+        project: &ProjectCaches,
         observed: &Observed<'_>,
     ) -> Result<(), ReconcileError> {
         let mut workload = observed.workload;
@@ -83,7 +83,7 @@ impl WorkloadController {
         if plan.add_finalizer {
             held = self
                 .writer
-                .add_finalizer(&workloads, workload, finalizer, &Keys::new())
+                .add_finalizer(&workloads, workload, finalizer, &StringMap::new())
                 .await?;
             workload = &held;
         }
@@ -91,7 +91,7 @@ impl WorkloadController {
         for deployment in &plan.delete {
             errors.note(self.writer.delete(&deployments, deployment.as_ref()).await);
         }
-        let mut refusals = Keys::new();
+        let mut refusals = StringMap::new();
         for desired in &plan.apply {
             let ensured = self.ensure(&deployments, workload, desired).await;
             if let Some(refusal) = ensured.as_ref().err().and_then(ReconcileError::refusal) {
@@ -113,8 +113,8 @@ impl WorkloadController {
             let patched = patched.await;
             if patched.is_ok() {
                 let former = workload.status.as_ref();
-                self.announcer.announce(
-                    project,
+                self.publisher.publish(
+                    &project.locations,
                     Self::NAME,
                     workload,
                     &[AVAILABLE],
@@ -163,7 +163,7 @@ impl WorkloadController {
 
 /// Whether it is known which Networks there are; else why not, for the eyes of a user.
 fn listed(project: &ProjectName, networks: &Cache<Network>) -> Result<(), String> {
-    let freshness = networks.freshness();
+    let freshness = networks.sync_state();
     let freshness = freshness.borrow();
     match freshness.problem() {
         _ if freshness.is_current() => Ok(()),

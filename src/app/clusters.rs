@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use kube::Client;
-use planes::connect::{self, ConnectError};
+use multicluster::connect::{self, ConnectError};
 use tracing::warn;
 
 use super::App;

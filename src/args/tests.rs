@@ -92,7 +92,7 @@ fn a_log_level_that_says_nothing_is_refused() {
         "info",
         "DEBUG",
         "off",
-        "info,planes=debug",
+        "info,multicluster=debug",
         "warn,controllers::policy=trace,[reconcile]=debug",
     ] {
         assert_eq!(parse(&["--log-level", good]).unwrap().log.log_level, good);
@@ -102,7 +102,10 @@ fn a_log_level_that_says_nothing_is_refused() {
         ("info,", "\"\" is not a level"),
         ("inf0", "\"inf0\" is not a level: off, error, warn"),
         ("info,planes", "\"planes\" is not a level"),
-        ("info,planes=loud", "\"planes=loud\": error parsing level"),
+        (
+            "info,multicluster=loud",
+            "\"multicluster=loud\": error parsing level",
+        ),
         ("=debug", "\"=debug\": invalid filter directive"),
     ] {
         let error = parse(&["--log-level", bad]).unwrap_err();

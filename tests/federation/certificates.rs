@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use harness::audit::{Mark, Write};
-use planes::lease::{Candidate, Leadership};
+use multicluster::lease::{LeaderElector, Leadership};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -100,12 +100,12 @@ pub(crate) async fn a_replica_that_does_not_lead_waits_for_who_does() -> anyhow:
     let subject = Subject::new(&federation).await?;
     let space = Space::create(&federation, "replica").await?;
     let (leading, release) = (Leadership::default(), CancellationToken::new());
-    let leader = Candidate::new(
+    let leader = LeaderElector::new(
         federation.project().client(),
         &space.name,
         LEASE,
         "leader".to_owned(),
-        &planes::Metrics::default(),
+        &multicluster::Metrics::default(),
     );
     let leader = tokio::spawn(leader.run(leading.clone(), release.clone()));
     leading.gained().cancelled().await;

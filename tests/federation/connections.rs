@@ -5,7 +5,7 @@ use harness::Federation;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{ListParams, WatchEvent, WatchParams};
-use planes::connect;
+use multicluster::connect;
 use tokio::time::timeout;
 
 use crate::fixture::{Space, WITHIN, create};

@@ -142,7 +142,10 @@ pub(crate) fn of_placement(workload: &Workload, name: &str) -> Condition {
     let placement = placements.find(|placement| placement.name == name);
     let said = placement.and_then(|it| condition::find(&it.conditions, "Available").cloned());
     said.unwrap_or_else(|| {
-        let (status, now) = (condition::ConditionStatus::Unknown, planes::clock::now());
+        let (status, now) = (
+            condition::ConditionStatus::Unknown,
+            multicluster::clock::now(),
+        );
         Condition::new("Available", status, "NotSaid", "", now)
     })
 }

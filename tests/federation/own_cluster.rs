@@ -13,8 +13,8 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::api::PostParams;
 use kube::{Api, Client, Config, ResourceExt};
-use planes::connect;
-use planes::lease::{Candidate, Leadership};
+use multicluster::connect;
+use multicluster::lease::{LeaderElector, Leadership};
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
@@ -30,14 +30,15 @@ const LEASE_DURATION: Duration = Duration::from_secs(15);
 struct Running {
     leading: Leadership,
     release: CancellationToken,
-    task: JoinHandle<Result<(), planes::lease::Lost>>,
+    task: JoinHandle<Result<(), multicluster::lease::Lost>>,
 }
 
 impl Running {
     fn start(space: &Space<'_>, identity: &str) -> Self {
         let client = space.federation.project().client();
-        let metrics = planes::Metrics::default();
-        let candidate = Candidate::new(client, &space.name, LEASE, identity.to_owned(), &metrics);
+        let metrics = multicluster::Metrics::default();
+        let candidate =
+            LeaderElector::new(client, &space.name, LEASE, identity.to_owned(), &metrics);
         let (leading, release) = (Leadership::default(), CancellationToken::new());
         let task = tokio::spawn(candidate.run(leading.clone(), release.clone()));
         Self {

@@ -18,7 +18,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, ListParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt};
-use planes::{clock, connect};
+use multicluster::{clock, connect};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use serde_json::json;
 use tokio::time::sleep;

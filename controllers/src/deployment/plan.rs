@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 
 use crate::names;
-use crate::objects::{Keys, controller_uid, covers, has_finalizer, is_terminating};
+use crate::objects::{StringMap, controller_uid, covers, has_finalizer, is_terminating};
 
 /// Reasons of a deployment's conditions (compute.md 1.2).
 mod reason {
@@ -121,9 +121,9 @@ pub(super) fn ordinal(deployment: &WorkloadDeployment, instance: &Instance) -> O
 }
 
 /// The labels of an Instance that link it to its deployment.
-pub(super) fn linking_labels(deployment: &WorkloadDeployment, ordinal: i32) -> Keys {
+pub(super) fn linking_labels(deployment: &WorkloadDeployment, ordinal: i32) -> StringMap {
     let spec = &deployment.spec;
-    Keys::from([
+    StringMap::from([
         (
             labels::WORKLOAD_UID.to_owned(),
             spec.workload_ref.uid.clone(),

@@ -7,13 +7,13 @@ use kube::ResourceExt;
 
 use super::Federator;
 use super::plan::orphan::{Suspect, is_orphan};
-use crate::ReconcileError;
-use crate::keys::ProjectKey;
+use crate::hub::upstream::Upstream;
 use crate::namespace::{UpstreamNamespace, seen};
 use crate::objects::{Namespace, is_terminating};
-use crate::upstream::Upstream;
-use crate::watched::Project;
-use crate::write::Collection;
+use crate::projects::ProjectCaches;
+use crate::runtime::ReconcileError;
+use crate::runtime::keys::ProjectKey;
+use crate::runtime::write::Collection;
 
 impl Federator {
     /// Deletes what the hub has under a name of which the project has no deployment: in the hub namespaces that are labelled
@@ -21,7 +21,7 @@ impl Federator {
     /// project's API server itself.
     pub(super) async fn delete_orphans(
         &self,
-        project: &Project,
+        project: &ProjectCaches,
         key: &ProjectKey,
         own: Option<&HubNamespace>,
     ) -> Result<(), ReconcileError> {
@@ -53,7 +53,7 @@ impl Federator {
 
     async fn delete_if_orphan(
         &self,
-        project: &Project,
+        project: &ProjectCaches,
         key: &ProjectKey,
         hub_namespace: &HubNamespace,
         on_hub: &Namespace,
@@ -72,8 +72,8 @@ impl Federator {
         if !is_orphan {
             return Ok(());
         }
-        let is_watched = project.namespaces.freshness().borrow().is_current()
-            && project.deployments.freshness().borrow().is_current();
+        let is_watched = project.namespaces.sync_state().borrow().is_current()
+            && project.deployments.sync_state().borrow().is_current();
         if !is_watched {
             return Err(ReconcileError::NotYet {
                 object: format!("WorkloadDeployment {hub_namespace}/{} of the hub", key.name),
@@ -92,7 +92,7 @@ impl Federator {
 
 /// Whether caches know the project's API server as one that could prove an orphan in the hub namespace.
 fn may_prove(
-    project: &Project,
+    project: &ProjectCaches,
     key: &ProjectKey,
     hub_namespace: &HubNamespace,
     on_hub: &Namespace,

@@ -3,7 +3,6 @@
 pub(super) mod freshness;
 pub(super) mod orphan;
 pub(super) mod status;
-pub(super) mod unapplied;
 
 use std::sync::Arc;
 
@@ -14,14 +13,16 @@ use api::{
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 
-use crate::ReconcileError;
+use super::reapply::unapplied::{Unapplied, unapplied};
+use crate::hub::cells::CopyCells;
+use crate::hub::upstream::Upstream;
 use crate::objects::{
-    Keys, Namespace, covers, describe, has_finalizer, is_terminating, label, recorded_hub_namespace,
+    Namespace, StringMap, covers, describe, has_finalizer, is_terminating, label,
+    recorded_hub_namespace,
 };
-use crate::upstream::Upstream;
-use freshness::{Cells, fresh};
+use crate::runtime::ReconcileError;
+use freshness::fresh;
 use status::{contradicted, invalid_city_code, status, unreported};
-use unapplied::{Unapplied, unapplied};
 
 /// What the controller sees.
 pub(super) struct Observed<'a> {
@@ -43,7 +44,7 @@ pub(super) struct Observed<'a> {
     /// Whether a policy on the hub propagates what has this city code.
     pub(super) policy_exists: bool,
     /// What is known of the cells of the copy.
-    pub(super) cells: Cells<'a>,
+    pub(super) cells: CopyCells<'a>,
     pub(super) now: Timestamp,
 }
 
@@ -67,8 +68,8 @@ pub(super) struct Plan {
 /// The hub namespace.
 #[derive(Debug, PartialEq)]
 pub(super) struct DesiredNamespace {
-    pub(super) labels: Keys,
-    pub(super) annotations: Keys,
+    pub(super) labels: StringMap,
+    pub(super) annotations: StringMap,
 }
 
 impl DesiredNamespace {
@@ -81,8 +82,8 @@ impl DesiredNamespace {
 /// The hub's copy. Its spec is that of the project's deployment.
 #[derive(Debug, PartialEq)]
 pub(super) struct DesiredCopy {
-    pub(super) labels: Keys,
-    pub(super) annotations: Keys,
+    pub(super) labels: StringMap,
+    pub(super) annotations: StringMap,
 }
 
 /// Whether the copy says the same of referenced data as the project's deployment: also nothing, where that has nothing
@@ -235,7 +236,7 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
     let upstream_namespace = deployment.namespace().unwrap_or_default();
     let recorded = recorded_hub_namespace(deployment.meta());
     let desired_namespace = desired_namespace(observed);
-    let copy_labels = Keys::from([
+    let copy_labels = StringMap::from([
         (labels::CITY_CODE.to_owned(), city.as_str().to_owned()),
         (labels::UPSTREAM_NAMESPACE.to_owned(), upstream_namespace),
     ]);

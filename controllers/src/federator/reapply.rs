@@ -4,24 +4,26 @@
 //! makes it under `RetryOnConflict` of client-go, which gives no error where a deadline has passed. What was to be written is
 //! not written again until it changes. So it is changed: an annotation says when.
 
+pub(crate) mod stale_cells;
+pub(super) mod unapplied;
+
 use std::time::Duration;
 
 use api::{HubNamespace, annotations};
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
-use planes::Outcome;
+use multicluster::Outcome;
 use serde_json::json;
 use tracing::info;
 
 use super::Federator;
-use super::plan::unapplied::Unapplied;
-use crate::ReconcileError;
-use crate::error::FirstError;
-use crate::keys::ProjectKey;
 use crate::objects::{describe, is_terminating};
-use crate::unapplied_since::{Case, due};
-use crate::watched::Project;
-use crate::write::{Collection, Object};
+use crate::runtime::ReconcileError;
+use crate::runtime::error::FirstError;
+use crate::runtime::keys::ProjectKey;
+use crate::runtime::write::{Collection, Object};
+use stale_cells::{Observation, due};
+use unapplied::Unapplied;
 
 /// When it is looked again what has become of it, and after how long at most.
 const SOON: Duration = Duration::from_mins(1);
@@ -37,7 +39,6 @@ impl Federator {
     /// Makes Karmada apply again what cells have been without for too long, and says when to look again.
     pub(super) async fn reapply(
         &self,
-        project: &Project,
         key: &ProjectKey,
         hub_namespace: &HubNamespace,
         unapplied: Unapplied,
@@ -45,14 +46,12 @@ impl Federator {
         let copies = &self.hub.deployments;
         let copy = copies.get(hub_namespace.as_str(), &key.name)?;
         let now = (self.clock)();
-        let case = Case {
+        let observation = Observation {
             generation: copy.as_ref().and_then(|copy| copy.meta().generation),
             cells: unapplied.cells,
             complete: unapplied.complete,
         };
-        let since = project
-            .unapplied_since
-            .note(key, case, &self.hub.progress, now);
+        let since = self.stale_cells.observe(key, observation, now);
         let (Some(copy), Some(since)) = (copy, since) else {
             return Ok(Outcome::Settled);
         };

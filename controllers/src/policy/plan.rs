@@ -15,11 +15,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
 use crate::names;
-use crate::objects::{Keys, covers, is_terminating};
+use crate::objects::{MANAGED_BY, StringMap, covers, is_managed, is_terminating};
 pub(crate) use observed::{Observed, claimed_for, of_copy, of_upstream};
 
-/// Label and value by which our policies are known, whatever has become of their spec.
-const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "compute-federation");
 /// How many of a city's derived names are known as ours. More are never taken.
 const NAMES: usize = 8;
 
@@ -38,7 +36,7 @@ pub(crate) struct Desired {
     /// The policy as it is, if there is one.
     pub(crate) existing: Option<Arc<PropagationPolicy>>,
     pub(crate) name: String,
-    pub(crate) labels: Keys,
+    pub(crate) labels: StringMap,
     pub(crate) spec: PropagationPolicySpec,
 }
 
@@ -132,19 +130,12 @@ fn desired(namespace: &HubNamespace, city: &CityCode, name: String) -> Desired {
     Desired {
         existing: None,
         name,
-        labels: Keys::from([
+        labels: StringMap::from([
             (MANAGED_BY.0.to_owned(), MANAGED_BY.1.to_owned()),
             (labels::CITY_CODE.to_owned(), city.as_str().to_owned()),
         ]),
         spec: spec(namespace, city),
     }
-}
-
-/// Whether a policy with this metadata is one of ours. Those of the baseline do not say so.
-pub(crate) fn is_managed(policy: &ObjectMeta) -> bool {
-    let labels = policy.labels.as_ref();
-    let manager = labels.and_then(|labels| labels.get(MANAGED_BY.0));
-    manager.is_some_and(|manager| manager == MANAGED_BY.1)
 }
 
 fn is_labelled(policy: &ObjectMeta, city: &CityCode) -> bool {
@@ -218,7 +209,7 @@ fn readable_name(city: &CityCode) -> String {
 
 fn spec(namespace: &HubNamespace, city: &CityCode) -> PropagationPolicySpec {
     let has_city = || LabelSelector {
-        match_labels: Keys::from([(labels::CITY_CODE.to_owned(), city.as_str().to_owned())]),
+        match_labels: StringMap::from([(labels::CITY_CODE.to_owned(), city.as_str().to_owned())]),
         others: Others::new(),
     };
     PropagationPolicySpec {

@@ -8,8 +8,8 @@ use api::{HubNamespace, Instance, InstanceStatus, WorkloadDeployment, annotation
 use kube::{Resource, ResourceExt};
 
 use crate::generation::instance_status;
-use crate::objects::{Keys, covers, is_terminating, owner_reference, recorded_hub_namespace};
-use crate::upstream::Upstream;
+use crate::hub::upstream::Upstream;
+use crate::objects::{StringMap, covers, is_terminating, owner_reference, recorded_hub_namespace};
 
 /// Labels of a hub Instance that a projection has too.
 const COPIED_LABELS: [&str; 7] = [
@@ -46,8 +46,8 @@ pub(super) struct Plan {
 /// A projection as it is wanted. Its spec is that of the hub Instance.
 #[derive(Debug, PartialEq)]
 pub(super) struct Desired {
-    pub(super) labels: Keys,
-    pub(super) annotations: Keys,
+    pub(super) labels: StringMap,
+    pub(super) annotations: StringMap,
 }
 
 pub(super) fn plan(observed: &Observed<'_>) -> Plan {
@@ -110,7 +110,7 @@ fn is_projection(projection: &Instance, observed: &Observed<'_>) -> bool {
 }
 
 fn desired(observed: &Observed<'_>, instance: &Instance) -> Desired {
-    let mut wanted: Keys = COPIED_LABELS
+    let mut wanted: StringMap = COPIED_LABELS
         .iter()
         .filter_map(|key| Some(((*key).to_owned(), instance.labels().get(*key)?.clone())))
         .collect();
@@ -120,7 +120,7 @@ fn desired(observed: &Observed<'_>, instance: &Instance) -> Desired {
     }
     Desired {
         labels: wanted,
-        annotations: Keys::from([(
+        annotations: StringMap::from([(
             annotations::FEDERATION_NAMESPACE.to_owned(),
             observed.hub_namespace.as_str().to_owned(),
         )]),

@@ -7,16 +7,16 @@ use api::Instance;
 use jiff::Timestamp;
 use kube::runtime::events::EventType;
 use kube::{Client, ResourceExt};
-use planes::metrics::Counted;
-use planes::{Cache, Metrics};
+use multicluster::metrics::Counted;
+use multicluster::{Cache, Metrics};
 use serde_json::{Value, json};
 use tracing::{error, warn};
 
 use super::plan::verdict::{ANNOTATIONS, Verdict, is_marked};
-use crate::ReconcileError;
-use crate::events::Events;
-use crate::objects::Keys;
-use crate::write::{Collection, Writer};
+use crate::objects::StringMap;
+use crate::runtime::ReconcileError;
+use crate::runtime::events::Events;
+use crate::runtime::write::{Collection, Writer};
 
 /// The hub Instances that are in quarantine, or on the way there. Cheap to clone.
 #[derive(Clone)]
@@ -152,7 +152,7 @@ impl Quarantine {
         if !is_marked(&instance.metadata) {
             return Ok(());
         }
-        match self.annotate(instance, &Keys::new()).await {
+        match self.annotate(instance, &StringMap::new()).await {
             // It is tried again when the Instance is looked at again.
             Err(problem) if problem.refusal().is_some() => {
                 let (namespace, name) = (instance.namespace(), instance.name_any());
@@ -177,7 +177,11 @@ impl Quarantine {
     }
 
     /// Makes the annotations of a verdict these.
-    async fn annotate(&self, instance: &Instance, wanted: &Keys) -> Result<(), ReconcileError> {
+    async fn annotate(
+        &self,
+        instance: &Instance,
+        wanted: &StringMap,
+    ) -> Result<(), ReconcileError> {
         let namespace = instance.namespace().unwrap_or_default();
         let instances = Collection::new(&self.client, &namespace, Some(&self.instances));
         let mut body = json!({

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 
 use crate::names;
-use crate::objects::{Keys, controller_uid, covers, has_finalizer, is_terminating};
+use crate::objects::{StringMap, controller_uid, covers, has_finalizer, is_terminating};
 use needs::{Gap, Needs, Obstacle};
 use status::status;
 
@@ -40,7 +40,7 @@ pub(super) struct Observed<'a> {
     /// Whether there is a Network of a name in the Workload's namespace.
     pub(super) networks: Known<'a>,
     /// What the API server said to the deployments of a placement that it refused just now, by placement.
-    pub(super) refusals: &'a Keys,
+    pub(super) refusals: &'a StringMap,
     pub(super) now: Timestamp,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Desired {
     /// The deployment as it is, if there is one.
     pub(super) existing: Option<Arc<WorkloadDeployment>>,
     pub(super) name: String,
-    pub(super) labels: Keys,
+    pub(super) labels: StringMap,
     /// `replicas` is not the Workload's, and `None` here.
     pub(super) spec: WorkloadDeploymentSpec,
 }
@@ -176,7 +176,7 @@ fn desired<'a>(observed: &Observed<'a>, needs: &Needs<'_>) -> (Vec<Desired>, Vec
         desired.push(Desired {
             existing: existing.cloned(),
             name,
-            labels: Keys::from([
+            labels: StringMap::from([
                 (labels::WORKLOAD_UID.to_owned(), workload_ref.uid.clone()),
                 (
                     labels::WORKLOAD_NAME.to_owned(),

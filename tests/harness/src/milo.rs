@@ -24,7 +24,7 @@ use futures::FutureExt;
 use futures::future::{join_all, select_all, try_join_all};
 use kube::Client;
 use kube::api::DeleteParams;
-use planes::connect;
+use multicluster::connect;
 use tokio::time::Instant;
 
 use crate::admission;

@@ -3,7 +3,7 @@
 use api::networking::{CITY_CODE, LocationBinding};
 use kube::api::DeleteParams;
 use kube::{Api, Client};
-use planes::clock;
+use multicluster::clock;
 use serde_json::{Value, json};
 
 use crate::objects::{apply, apply_status};

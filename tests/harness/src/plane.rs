@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use http::{Method, Request};
 use kube::Client;
-use planes::connect;
+use multicluster::connect;
 use rustix::process::Signal;
 use tokio::time::sleep;
 

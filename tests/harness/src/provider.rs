@@ -12,7 +12,7 @@ use kube::api::{Patch, PatchParams};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client, ResourceExt};
-use planes::{clock, connect};
+use multicluster::{clock, connect};
 use serde_json::json;
 
 use crate::wait::SteadyBackoff;

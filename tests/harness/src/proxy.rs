@@ -15,7 +15,7 @@ use http::{Request, Response, header};
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Bytes, Incoming};
 use kube::Client;
-use planes::connect;
+use multicluster::connect;
 use tokio::sync::watch;
 
 use crate::forward::{self, forward};

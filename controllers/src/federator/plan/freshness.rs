@@ -9,22 +9,13 @@ use api::{Condition, WorkloadDeployment, WorkloadDeploymentStatus};
 use interpreters::fold::{StatusFold, Template, Unreachable, no_matching_cell};
 use jiff::Timestamp;
 
-use crate::cells::CellState;
-
-/// What is known of the cells of a copy.
-#[derive(Clone, Copy)]
-pub(in crate::federator) struct Cells<'a> {
-    /// The copy's binding. Without one, nothing is known.
-    pub(in crate::federator) binding: Option<&'a ResourceBinding>,
-    /// Whether a cell can be reached.
-    pub(in crate::federator) state: &'a dyn Fn(&str) -> CellState,
-}
+use crate::hub::cells::{CellState, CopyCells};
 
 /// The status of the copy with what is known of its cells; nothing where the hub's status says it all. `shown` are the
 /// conditions that the project shows already.
 pub(super) fn fresh(
     copy: &WorkloadDeployment,
-    cells: Cells<'_>,
+    cells: CopyCells<'_>,
     shown: &[Condition],
     now: Timestamp,
 ) -> Option<WorkloadDeploymentStatus> {
@@ -41,7 +32,7 @@ pub(super) fn fresh(
     let text = match nowhere(binding) {
         Some((since, message)) => no_matching_cell(&template, since, message),
         None => {
-            let known = Known::of(binding, cells.state, shown, now);
+            let known = CellReports::of(binding, cells.state, shown, now);
             // Before any cell has reported, it is no news that the object is on its way.
             let adds = known.is_marked || known.is_missing && hub.is_some();
             adds.then(|| known.fold.render(&template, now)).flatten()
@@ -69,7 +60,7 @@ fn nowhere(binding: &ResourceBinding) -> Option<(Timestamp, &str)> {
 }
 
 /// What the cells say, and what is known of them.
-struct Known<'a> {
+struct CellReports<'a> {
     fold: StatusFold<'a>,
     /// Whether one of them cannot be reached.
     is_marked: bool,
@@ -77,7 +68,7 @@ struct Known<'a> {
     is_missing: bool,
 }
 
-impl<'a> Known<'a> {
+impl<'a> CellReports<'a> {
     fn of(
         binding: &'a ResourceBinding,
         state: &dyn Fn(&str) -> CellState,

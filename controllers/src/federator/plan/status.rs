@@ -6,7 +6,7 @@ use api::workload_deployment::{AVAILABLE, CELLS_REPORTING, REPLICAS_READY};
 use api::{WorkloadDeployment, WorkloadDeploymentStatus};
 use jiff::Timestamp;
 
-use crate::generation::Planes;
+use crate::generation::GenerationMap;
 
 /// `Available` is False for this reason when the city code cannot be the value of a label, which policies select by.
 pub(super) const INVALID_CITY_CODE: &str = "InvalidCityCode";
@@ -29,7 +29,7 @@ pub(super) fn status(
     in_step: bool,
 ) -> WorkloadDeploymentStatus {
     let former = deployment.status.clone().unwrap_or_default();
-    let planes = Planes {
+    let planes = GenerationMap {
         source: copy.metadata.generation,
         target: deployment.metadata.generation,
         in_step,

@@ -9,8 +9,8 @@ use kube::Resource;
 use serde_json::json;
 
 use super::*;
-use crate::cells::CellState;
 use crate::fixtures::{deployment, now, object, terminating};
+use crate::hub::cells::CellState;
 
 const HUB_NAMESPACE: &str = "ns-uid-1";
 const CLUSTER_UID: &str = "uid-of-default";
@@ -34,8 +34,8 @@ fn namespace(uid: &str) -> Namespace {
     object(json!({"metadata": {"name": "default", "uid": uid}}))
 }
 
-fn labelled(project: &str, namespace: &str) -> Keys {
-    Keys::from([
+fn labelled(project: &str, namespace: &str) -> StringMap {
+    StringMap::from([
         (labels::UPSTREAM_CLUSTER_NAME.into(), project.into()),
         (labels::UPSTREAM_NAMESPACE.into(), namespace.into()),
     ])
@@ -88,7 +88,7 @@ fn plan_in(
     deployment: &WorkloadDeployment,
     hub: &HubSide,
 ) -> Plan {
-    let cells = Cells {
+    let cells = CopyCells {
         binding: None,
         state: &|_| CellState::Reachable,
     };
@@ -97,7 +97,7 @@ fn plan_in(
 
 /// The same where something is known of the cells.
 fn plan_knowing(
-    cells: Cells<'_>,
+    cells: CopyCells<'_>,
     recorded: &HubNamespace,
     derived: Option<&HubNamespace>,
     deployment: &WorkloadDeployment,
@@ -175,7 +175,7 @@ fn what_the_planes_are_known_by_is_written_where_it_is_proved_and_stays_where_it
             namespace: hub.namespace.as_ref(),
             copy: hub.copy.as_ref(),
             policy_exists: true,
-            cells: Cells {
+            cells: CopyCells {
                 binding: None,
                 state: &|_| CellState::Reachable,
             },

@@ -25,7 +25,7 @@ fn plan_for(
 
 fn on_hub() -> Arc<Instance> {
     let mut instance = instance(HUB_NAMESPACE, "web-us-dfw-0");
-    instance.meta_mut().labels = Some(Keys::from([
+    instance.meta_mut().labels = Some(StringMap::from([
         (
             labels::UPSTREAM_CLUSTER_NAME.into(),
             "cluster-_single".into(),
@@ -130,7 +130,7 @@ fn a_projection_goes_with_its_hub_instance_and_others_do_not() {
 fn a_projection_of_the_baseline_says_with_both_labels_whose_it_is() {
     let deleted = |cluster: &str, namespace: &str| {
         let mut projection = instance("default", "web-us-dfw-0");
-        projection.meta_mut().labels = Some(Keys::from([
+        projection.meta_mut().labels = Some(StringMap::from([
             (labels::UPSTREAM_CLUSTER_NAME.into(), cluster.into()),
             (labels::UPSTREAM_NAMESPACE.into(), namespace.into()),
         ]));

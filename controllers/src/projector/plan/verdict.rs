@@ -6,9 +6,9 @@ use api::{annotations, labels};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use crate::hub::upstream::Upstream;
 use crate::names;
-use crate::objects::{Keys, deployment_name};
-use crate::upstream::Upstream;
+use crate::objects::{StringMap, deployment_name};
 
 /// How long an Instance may be without its WorkloadDeployment: each goes by itself, and their ends are not told in order.
 pub(crate) const GRACE: Duration = Duration::from_mins(15);
@@ -75,9 +75,9 @@ impl Verdict {
     }
 
     /// The annotations that say so from now on.
-    pub(crate) fn annotations(&self, now: Timestamp) -> Keys {
+    pub(crate) fn annotations(&self, now: Timestamp) -> StringMap {
         let [reason, message, fingerprint, time] = ANNOTATIONS.map(str::to_owned);
-        Keys::from([
+        StringMap::from([
             (reason, self.reason.as_str().to_owned()),
             (message, self.message.clone()),
             (fingerprint, self.fingerprint.clone()),

@@ -3,7 +3,7 @@ use std::convert::Infallible;
 use http::{Request, Response, StatusCode};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::client::Body;
-use planes::cache::Follower;
+use multicluster::cache::Reflector;
 
 use super::*;
 use crate::fixtures::{instance, now};
@@ -28,7 +28,7 @@ fn on_hub(code: StatusCode, answer: Value) -> (Quarantine, Asked) {
     let quarantine = Quarantine {
         events: Events::new(client.clone(), "projector"),
         client,
-        instances: Follower::new("hub", &metrics).cache(),
+        instances: Reflector::new("hub", &metrics).cache(),
         writer: Writer::new("projector", &metrics),
         quarantined: Quarantined::new(&metrics),
     };

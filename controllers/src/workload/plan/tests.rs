@@ -16,7 +16,7 @@ use crate::objects::controller_reference;
 struct World {
     cities: Result<Vec<&'static str>, &'static str>,
     networks: Result<Vec<&'static str>, &'static str>,
-    refusals: Keys,
+    refusals: StringMap,
 }
 
 impl Default for World {
@@ -24,7 +24,7 @@ impl Default for World {
         Self {
             cities: Ok(vec!["DFW", "ORD", "LHR", "dfw", "New York"]),
             networks: Ok(vec!["default"]),
-            refusals: Keys::new(),
+            refusals: StringMap::new(),
         }
     }
 }

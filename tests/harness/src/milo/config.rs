@@ -8,7 +8,7 @@ use api::milo::RESOURCE_MANAGER_GROUP;
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client};
-use planes::clock;
+use multicluster::clock;
 use serde_json::{Value, json};
 
 use super::ControlPlane;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kube::Client;
-use planes::connect;
+use multicluster::connect;
 use serde_json::Value;
 use tokio::sync::{Mutex, MutexGuard, watch};
 

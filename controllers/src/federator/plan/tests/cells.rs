@@ -97,7 +97,7 @@ fn planned(
         },
         false => CellState::Reachable,
     };
-    let cells = Cells {
+    let cells = CopyCells {
         binding: Some(binding),
         state: &state,
     };

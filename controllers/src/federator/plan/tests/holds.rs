@@ -32,7 +32,7 @@ fn assert_held(plan: &Plan, deployment: &WorkloadDeployment, hub: &HubSide) {
 #[test]
 fn nothing_is_deleted_where_a_record_leads_to_what_is_not_shown_to_be_its_own() {
     let going = terminating(recorded("DFW"));
-    let with = |labels: Option<Keys>| {
+    let with = |labels: Option<StringMap>| {
         let mut hub = complete(&recorded("DFW"));
         hub.namespace.as_mut().unwrap().meta_mut().labels = labels;
         hub
@@ -87,12 +87,12 @@ fn a_record_that_its_namespace_contradicts_is_held() {
 #[test]
 fn labels_of_another_project_or_namespace_are_never_overwritten() {
     let deployment = recorded("DFW");
-    let with = |labels: Keys| {
+    let with = |labels: StringMap| {
         let mut hub = complete(&deployment);
         hub.namespace.as_mut().unwrap().meta_mut().labels = Some(labels);
         hub
     };
-    let only = |key: &str, value: &str| Keys::from([(key.to_owned(), value.to_owned())]);
+    let only = |key: &str, value: &str| StringMap::from([(key.to_owned(), value.to_owned())]);
     for of_another in [
         labelled("cluster-other", "default"),
         labelled("cluster-_other", "default"),
@@ -109,7 +109,7 @@ fn labels_of_another_project_or_namespace_are_never_overwritten() {
     }
     // What names no one, or the same in another form, is written as it should be.
     for own in [
-        Keys::new(),
+        StringMap::new(),
         only(labels::UPSTREAM_NAMESPACE, "default"),
         labelled("cluster-", "default"),
         labelled("cluster-_single", "default"),

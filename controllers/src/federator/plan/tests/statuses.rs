@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::*;
 use crate::federator::plan::status::INVALID_CITY_CODE;
 use crate::fixtures::condition;
-use crate::write::merge_patch;
+use crate::runtime::write::merge_patch;
 
 #[test]
 fn nothing_is_claimed_of_a_copy_that_was_made_anew() {

@@ -147,7 +147,7 @@ fn a_deployment_that_was_found_missing_stays_so_for_the_next_process() {
         Ok(verdict)
     );
     // With another deployment it is another case.
-    instance.labels = Some(Keys::from([(DEPLOYMENT.to_owned(), "api".to_owned())]));
+    instance.labels = Some(StringMap::from([(DEPLOYMENT.to_owned(), "api".to_owned())]));
     assert_eq!(
         without_deployment(&of_project(), &instance, now(), now()),
         Err(GRACE)

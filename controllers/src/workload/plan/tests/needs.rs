@@ -220,7 +220,7 @@ fn what_is_known_is_said_before_what_is_not() {
         let world = World {
             cities,
             networks,
-            refusals: Keys::new(),
+            refusals: StringMap::new(),
         };
         let message = placement(&world.plan(&workload, &[]), 0).message;
         let expected = match dfw == ord {

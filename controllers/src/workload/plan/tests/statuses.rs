@@ -10,7 +10,7 @@ fn a_refusal_is_shown_with_its_placement() {
     let workload = workload(&[("us", &["DFW"]), ("eu", &["LHR"])]);
     let deployments = executed(&workload, &plan_for(&workload, &[]));
     let available = ready(&deployments[0], true);
-    let refusals = Keys::from([("eu".to_owned(), "not allowed".to_owned())]);
+    let refusals = StringMap::from([("eu".to_owned(), "not allowed".to_owned())]);
     let world = World {
         refusals,
         ..World::default()

@@ -1,0 +1,257 @@
+//! Which cells can be reached, and what goes to them, as the hub knows it (karmada.md 12, 6).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use api::WorkloadDeployment;
+use api::condition;
+use api::karmada::cluster::READY;
+use api::karmada::{Cluster, ResourceBinding};
+use jiff::Timestamp;
+use kube::Resource;
+use multicluster::Cache;
+use multicluster::cache::{Index, Reflector};
+use tokio::sync::watch;
+
+/// Whether a cell can be reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CellState {
+    /// Its Cluster is Ready, or nothing is known of it.
+    Reachable,
+    /// Its Cluster is not Ready, or gone.
+    Unreachable {
+        /// When the Cluster ceased to be Ready, where it says so.
+        since: Option<Timestamp>,
+        /// Why, for people.
+        message: String,
+    },
+}
+
+/// The cells of the hub, and the bindings of what goes to them.
+pub(crate) struct Cells {
+    clusters: Cache<Cluster>,
+    listed: watch::Receiver<bool>,
+    /// What was told of each Cluster last: it is updated every 10 s, and hardly ever says anything else than before.
+    told: Mutex<BTreeMap<String, CellState>>,
+    /// Bindings of WorkloadDeployments by the UID of these.
+    binding_of: Index<ResourceBinding>,
+    /// Bindings of WorkloadDeployments by the cells that these go to.
+    by_cell: Index<ResourceBinding>,
+}
+
+impl Cells {
+    /// Of the Clusters and bindings that these follow.
+    pub(crate) fn new(
+        clusters: &Reflector<Cluster>,
+        bindings: &Reflector<ResourceBinding>,
+    ) -> Self {
+        let clusters = clusters.cache();
+        Self {
+            listed: clusters.synced(),
+            clusters,
+            told: Mutex::default(),
+            binding_of: bindings.index(deployment_of),
+            by_cell: bindings.index(cells_of),
+        }
+    }
+
+    /// The binding of a deployment on the hub, if it is known.
+    pub(crate) fn binding_of(&self, copy: &WorkloadDeployment) -> Option<Arc<ResourceBinding>> {
+        let uid = copy.metadata.uid.as_deref()?;
+        self.binding_of.get(uid).into_iter().next()
+    }
+
+    /// Whether a cell can be reached.
+    pub(crate) fn state(&self, cell: &str) -> CellState {
+        match self.clusters.get("", cell) {
+            Ok(Some(cluster)) => state(&cluster),
+            Ok(None) if *self.listed.borrow() => CellState::Unreachable {
+                since: None,
+                message: "its Cluster does not exist".to_owned(),
+            },
+            // One that cannot be decoded is there all the same.
+            Ok(None) | Err(_) => CellState::Reachable,
+        }
+    }
+
+    /// The bindings of what goes to a cell, if its state is another than when it was asked for last.
+    pub(crate) fn changed(&self, cell: &str) -> Vec<Arc<ResourceBinding>> {
+        let state = self.state(cell);
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nothing that was not told of is known to be unreachable.
+        let former = told.insert(cell.to_owned(), state.clone());
+        if former.unwrap_or(CellState::Reachable) == state {
+            return Vec::new();
+        }
+        drop(told);
+        self.by_cell.get(cell)
+    }
+}
+
+/// Whether a cell can be reached, by its Cluster.
+fn state(cluster: &Cluster) -> CellState {
+    let status = cluster.status.as_ref();
+    let ready = status.and_then(|status| condition::find(&status.conditions, READY));
+    match ready {
+        Some(ready) if ready.is_true() => CellState::Reachable,
+        Some(ready) => CellState::Unreachable {
+            since: Some(ready.last_transition_time.0),
+            message: ready.message.clone(),
+        },
+        None => CellState::Unreachable {
+            since: cluster
+                .meta()
+                .creation_timestamp
+                .as_ref()
+                .map(|time| time.0),
+            message: "its Cluster has not been Ready yet".to_owned(),
+        },
+    }
+}
+
+/// Whether it binds a WorkloadDeployment.
+pub(crate) fn is_of_deployment(binding: &ResourceBinding) -> bool {
+    let resource = &binding.spec.resource;
+    resource.api_version == api::API_VERSION && resource.kind == WorkloadDeployment::kind(&())
+}
+
+/// The UID of the deployment, as `Cells::binding_of` has it.
+fn deployment_of(binding: &ResourceBinding) -> Vec<String> {
+    let uid = || binding.spec.resource.uid.clone();
+    is_of_deployment(binding).then(uid).into_iter().collect()
+}
+
+/// The cells that the deployment goes to, as `Cells::by_cell` has them.
+fn cells_of(binding: &ResourceBinding) -> Vec<String> {
+    if !is_of_deployment(binding) {
+        return Vec::new();
+    }
+    let targets = binding.spec.clusters.iter();
+    targets.map(|target| target.name.clone()).collect()
+}
+
+/// What is known of the cells of one copy.
+#[derive(Clone, Copy)]
+pub(crate) struct CopyCells<'a> {
+    /// The copy's binding. Without one, nothing is known.
+    pub(crate) binding: Option<&'a ResourceBinding>,
+    /// Whether a cell can be reached.
+    pub(crate) state: &'a dyn Fn(&str) -> CellState,
+}
+
+#[cfg(test)]
+mod tests {
+    use multicluster::Metrics;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fixtures::object;
+
+    const SINCE: &str = "2026-11-21T09:30:00Z";
+
+    fn cluster(version: u32, status: &Value) -> Cluster {
+        object(json!({
+            "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "status": status,
+            "metadata": {"name": "dfw1", "uid": "c", "resourceVersion": version.to_string(), "creationTimestamp": SINCE},
+        }))
+    }
+
+    fn with_ready(version: u32, ready: &str) -> Cluster {
+        let ready = json!({
+            "type": "Ready", "status": ready, "reason": "r", "message": "m", "lastTransitionTime": SINCE,
+        });
+        cluster(version, &json!({"conditions": [ready]}))
+    }
+
+    fn binding(name: &str, kind: &str, cells: &[&str]) -> ResourceBinding {
+        let cells: Vec<_> = cells.iter().map(|name| json!({"name": name})).collect();
+        object(json!({
+            "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+            "metadata": {"namespace": "ns-1", "name": name, "uid": name, "resourceVersion": "1"},
+            "spec": {
+                "clusters": cells,
+                "resource": {"apiVersion": api::API_VERSION, "kind": kind, "name": name, "uid": format!("{name}-uid")},
+            },
+        }))
+    }
+
+    /// Cells, and the bindings that they know of.
+    fn cells() -> (Cells, Cache<ResourceBinding>) {
+        let metrics = Metrics::default();
+        let bindings = Reflector::new("hub", &metrics);
+        let clusters = Reflector::new("hub", &metrics);
+        (Cells::new(&clusters, &bindings), bindings.cache())
+    }
+
+    fn unreachable(message: &str) -> CellState {
+        CellState::Unreachable {
+            since: Some(SINCE.parse().unwrap()),
+            message: message.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_cell_is_reachable_whose_cluster_is_ready() {
+        assert_eq!(state(&with_ready(1, "True")), CellState::Reachable);
+        for ready in ["False", "Unknown"] {
+            assert_eq!(state(&with_ready(1, ready)), unreachable("m"));
+        }
+        let joining = unreachable("its Cluster has not been Ready yet");
+        assert_eq!(state(&cluster(1, &Value::Null)), joining);
+    }
+
+    #[test]
+    fn of_a_cell_nothing_is_known_before_clusters_are_listed() {
+        let (listing, listed) = watch::channel(false);
+        let cells = Cells {
+            listed,
+            ..cells().0
+        };
+        assert_eq!(cells.state("dfw1"), CellState::Reachable);
+        listing.send_replace(true);
+        let gone = cells.state("dfw1");
+        assert!(matches!(gone, CellState::Unreachable { since: None, .. }));
+    }
+
+    #[test]
+    fn deployments_are_looked_at_when_the_state_of_their_cell_differs() {
+        let (cells, bindings) = cells();
+        for (name, kind, targets) in [
+            ("a", "WorkloadDeployment", ["dfw1", "dfw2"]),
+            ("b", "WorkloadDeployment", ["ord1", "ord2"]),
+            ("c", "ConfigMap", ["dfw1", "dfw2"]),
+        ] {
+            bindings.observe_write(binding(name, kind, &targets));
+        }
+        let changed = |cluster: Cluster| {
+            cells.clusters.observe_write(cluster);
+            let bindings = cells.changed("dfw1").into_iter();
+            let names: Vec<_> = bindings.filter_map(|it| it.metadata.name.clone()).collect();
+            names.join(" ")
+        };
+        assert_eq!(changed(with_ready(1, "True")), "");
+        assert_eq!(changed(with_ready(2, "False")), "a");
+        assert_eq!(changed(with_ready(3, "False")), "");
+        assert_eq!(changed(with_ready(4, "True")), "a");
+        assert_eq!(changed(with_ready(5, "True")), "");
+    }
+
+    #[test]
+    fn a_binding_is_found_by_the_deployment_that_it_is_of() {
+        let (cells, bindings) = cells();
+        let copy = |name: &str| {
+            let mut copy = crate::fixtures::deployment("ns-1", name, "DFW", 1);
+            copy.metadata.uid = Some(format!("{name}-uid"));
+            copy
+        };
+        for (name, kind) in [("a", "WorkloadDeployment"), ("b", "Instance")] {
+            bindings.observe_write(binding(name, kind, &["dfw1"]));
+        }
+        let found = cells.binding_of(&copy("a")).unwrap();
+        assert_eq!(found.spec.resource.name, "a");
+        assert_eq!(cells.binding_of(&copy("b")), None, "of another kind");
+        let mut anew = copy("a");
+        anew.metadata.uid = Some("another".to_owned());
+        assert_eq!(cells.binding_of(&anew), None, "of one that is gone");
+    }
+}

@@ -1,0 +1,107 @@
+//! That no copy is made for a policy while that is deleted. Both are decided by what caches hold, and by this one process.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use api::{CityCode, HubNamespace};
+
+type Policies = (HubNamespace, CityCode);
+
+/// Who works on the policies of a city in a hub namespace. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PolicyLocks(Arc<Mutex<BTreeMap<Policies, Use>>>);
+
+#[derive(Debug)]
+enum Use {
+    /// So many copies are being made.
+    Copies(usize),
+    /// A policy is being deleted.
+    Deletion,
+}
+
+/// Ends with what it is held for.
+#[derive(Debug)]
+pub(crate) struct PolicyLock {
+    of: Policies,
+    all: PolicyLocks,
+}
+
+impl PolicyLocks {
+    /// To be held from before it is seen that there is a policy until the copy is made and the cache knows of it. `None`
+    /// while a policy of the city is being deleted.
+    pub(crate) fn for_a_copy(
+        &self,
+        namespace: &HubNamespace,
+        city: &CityCode,
+    ) -> Option<PolicyLock> {
+        self.lock(namespace, city, |present| match present {
+            None => Some(Use::Copies(1)),
+            Some(Use::Copies(count)) => Some(Use::Copies(count + 1)),
+            Some(Use::Deletion) => None,
+        })
+    }
+
+    /// To be held from before it is seen that a policy is not needed until it is deleted and the cache knows of it. `None`
+    /// while a copy of the city is being made.
+    pub(crate) fn for_a_deletion(
+        &self,
+        namespace: &HubNamespace,
+        city: &CityCode,
+    ) -> Option<PolicyLock> {
+        self.lock(namespace, city, |present| {
+            present.is_none().then_some(Use::Deletion)
+        })
+    }
+
+    fn lock(
+        &self,
+        namespace: &HubNamespace,
+        city: &CityCode,
+        next: impl FnOnce(Option<&Use>) -> Option<Use>,
+    ) -> Option<PolicyLock> {
+        let of = (namespace.clone(), city.clone());
+        let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = next(uses.get(&of))?;
+        uses.insert(of.clone(), next);
+        let all = self.clone();
+        Some(PolicyLock { of, all })
+    }
+}
+
+impl Drop for PolicyLock {
+    fn drop(&mut self) {
+        let mut uses = self.all.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match uses.get_mut(&self.of) {
+            Some(Use::Copies(count)) if *count > 1 => *count -= 1,
+            _ => drop(uses.remove(&self.of)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_and_a_deletion_exclude_each_other() {
+        let all = PolicyLocks::default();
+        let namespace = |name| HubNamespace::new(name).unwrap();
+        let city = |code| CityCode::new(code).unwrap();
+        let copy = || all.for_a_copy(&namespace("ns-1"), &city("DFW"));
+        let deletion = || all.for_a_deletion(&namespace("ns-1"), &city("DFW"));
+        let (first, second) = (copy().unwrap(), copy().unwrap());
+        assert!(deletion().is_none());
+        drop(first);
+        assert!(deletion().is_none());
+        drop(second);
+        let held = deletion().unwrap();
+        assert!(copy().is_none() && deletion().is_none());
+        assert!(
+            all.for_a_copy(&namespace("ns-1"), &city("dfw")).is_some()
+                && all.for_a_copy(&namespace("ns-2"), &city("DFW")).is_some()
+        );
+        drop(held);
+        assert!(copy().is_some());
+        assert!(all.0.lock().unwrap().is_empty());
+    }
+}

@@ -1,0 +1,136 @@
+//! Hub namespaces that hold what is ours and do not say whose they are: what happens there leads nowhere (I-6).
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use api::identity::IdentityError;
+use api::labels;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Resource, ResourceExt};
+use multicluster::Metrics;
+use tracing::error;
+
+use crate::hub::HubCaches;
+use crate::hub::upstream::Upstream;
+use crate::objects::is_managed;
+
+/// What the labels of a namespace say of its identity.
+type Said = [Option<String>; 2];
+
+/// Reports such namespaces, each once for what its labels say, and counts them as long as they are such.
+pub(crate) struct UnidentifiedNamespaces {
+    metrics: Metrics,
+    reported: Mutex<BTreeMap<String, Said>>,
+}
+
+impl UnidentifiedNamespaces {
+    pub(crate) fn new(metrics: &Metrics) -> Self {
+        Self {
+            metrics: metrics.clone(),
+            reported: Mutex::default(),
+        }
+    }
+
+    /// Looks at a hub namespace that has changed, or is gone, or was made anew.
+    pub(crate) fn look_at(&self, hub: &HubCaches, namespace: &ObjectMeta) {
+        let name = namespace.name.as_deref().unwrap_or_default();
+        let current = hub.namespaces.get("", name).ok().flatten();
+        if current.and_then(|current| current.uid()) != namespace.uid {
+            self.settle(namespace);
+        }
+        self.upstream_of(hub, name);
+    }
+
+    /// Whose a hub namespace is. One that is to hold what is ours and does not say so is reported.
+    pub(crate) fn upstream_of(&self, hub: &HubCaches, namespace: &str) -> Option<Upstream> {
+        // Of one that is not known yet its own event comes; one that cannot be read has been reported by the cache.
+        let namespace = hub.namespaces.get("", namespace).ok()??;
+        let namespace = namespace.meta();
+        let upstream = Upstream::of(namespace);
+        match &upstream {
+            Err(problem) if says_something(namespace) || holds_ours(hub, namespace) => {
+                self.report(namespace, problem);
+            }
+            _ => self.settle(namespace),
+        }
+        upstream.ok()
+    }
+
+    /// Reports the namespace, unless that has been done. Says whether it was.
+    fn report(&self, namespace: &ObjectMeta, problem: &IdentityError) -> bool {
+        let uid = namespace.uid.clone().unwrap_or_default();
+        let said = said(namespace);
+        let news = self.count(|reported| reported.insert(uid, said.clone()) != Some(said));
+        if news {
+            let name = namespace.name.as_deref();
+            error!(name, %problem, "hub namespace does not say whose it is: nothing in it is looked after");
+        }
+        news
+    }
+
+    /// There is nothing to report of the namespace, or nothing any more.
+    fn settle(&self, namespace: &ObjectMeta) {
+        if let Some(uid) = &namespace.uid {
+            self.count(|reported| reported.remove(uid));
+        }
+    }
+
+    fn count<T>(&self, change: impl FnOnce(&mut BTreeMap<String, Said>) -> T) -> T {
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = change(&mut reported);
+        self.metrics.unidentified_namespaces(reported.len());
+        changed
+    }
+}
+
+fn holds_ours(hub: &HubCaches, namespace: &ObjectMeta) -> bool {
+    let name = namespace.name.as_deref().unwrap_or_default();
+    !hub.deployments.metadata(name).is_empty() || hub.policies.metadata(name).iter().any(is_managed)
+}
+
+/// Whether someone meant the namespace to have an identity.
+fn says_something(namespace: &ObjectMeta) -> bool {
+    said(namespace).iter().any(Option::is_some)
+}
+
+fn said(namespace: &ObjectMeta) -> Said {
+    let value = |key| namespace.labels.as_ref()?.get(key).cloned();
+    [
+        value(labels::UPSTREAM_CLUSTER_NAME),
+        value(labels::UPSTREAM_NAMESPACE),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixtures::object;
+
+    #[test]
+    fn a_namespace_is_reported_once_for_what_its_labels_say() {
+        let namespaces = UnidentifiedNamespaces::new(&Metrics::default());
+        let report = |uid: &str, labels: serde_json::Value| {
+            let metadata =
+                object::<ObjectMeta>(json!({"name": "ns-1", "uid": uid, "labels": labels}));
+            namespaces.report(&metadata, &Upstream::of(&metadata).unwrap_err())
+        };
+        let count = || namespaces.reported.lock().unwrap().len();
+        let broken = json!({labels::UPSTREAM_CLUSTER_NAME: "cluster-", labels::UPSTREAM_NAMESPACE: "default"});
+        assert!(report("1", json!({})));
+        assert!(!report(
+            "1",
+            json!({"example.com/note": "other labels do not matter"})
+        ));
+        assert!(report("1", broken.clone()));
+        assert!(!report("1", broken.clone()));
+        assert!(report("2", broken));
+        assert_eq!(count(), 2);
+        let healed = object::<ObjectMeta>(json!({"uid": "1"}));
+        namespaces.settle(&healed);
+        namespaces.settle(&healed);
+        assert_eq!(count(), 1);
+        assert!(report("1", json!({})), "it is so again");
+    }
+}

@@ -1,0 +1,74 @@
+//! Which namespace of which project a hub object belongs to, as its labels say (compute.md 2.2).
+
+use std::fmt;
+
+use api::identity::IdentityError;
+use api::{ProjectName, labels};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::objects::StringMap;
+
+/// A namespace of a project.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Upstream {
+    pub(crate) project: ProjectName,
+    pub(crate) namespace: String,
+}
+
+impl Upstream {
+    /// Reads both labels, in every form that was ever written.
+    ///
+    /// # Errors
+    ///
+    /// When one of them is missing, empty or not decodable. It is never guessed (I-16).
+    pub(crate) fn of(metadata: &ObjectMeta) -> Result<Self, IdentityError> {
+        Ok(Self {
+            project: ProjectName::from_label(read(metadata, labels::UPSTREAM_CLUSTER_NAME)?)?,
+            namespace: read(metadata, labels::UPSTREAM_NAMESPACE)?.to_owned(),
+        })
+    }
+
+    /// The labels that say so.
+    pub(crate) fn labels(&self) -> StringMap {
+        let cluster = (
+            labels::UPSTREAM_CLUSTER_NAME.to_owned(),
+            self.project.to_label(),
+        );
+        let namespace = (
+            labels::UPSTREAM_NAMESPACE.to_owned(),
+            self.namespace.clone(),
+        );
+        StringMap::from([cluster, namespace])
+    }
+
+    /// Whether a label of the object names another project or another namespace. One that is missing or not decodable
+    /// names none.
+    pub(crate) fn is_contradicted_by(&self, metadata: &ObjectMeta) -> bool {
+        let namespace = read(metadata, labels::UPSTREAM_NAMESPACE);
+        project(metadata).is_some_and(|project| project != self.project)
+            || namespace.is_ok_and(|namespace| namespace != self.namespace)
+    }
+}
+
+impl fmt::Display for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.project, self.namespace)
+    }
+}
+
+/// The project alone, where the labels name one.
+pub(crate) fn project(metadata: &ObjectMeta) -> Option<ProjectName> {
+    let label = read(metadata, labels::UPSTREAM_CLUSTER_NAME);
+    label.and_then(ProjectName::from_label).ok()
+}
+
+fn read<'m>(metadata: &'m ObjectMeta, label: &'static str) -> Result<&'m str, IdentityError> {
+    let value = metadata
+        .labels
+        .as_ref()
+        .and_then(|labels| labels.get(label));
+    value
+        .map(String::as_str)
+        .filter(|value| !value.is_empty())
+        .ok_or(IdentityError::LabelMissing { label })
+}

@@ -1,0 +1,257 @@
+//! An Instance's copy on the hub: whether there may be one, and how it must be.
+
+pub(super) mod left;
+
+use std::time::Duration;
+
+use api::condition::{self, Condition, ConditionStatus};
+use api::instance::COPIED_TO_HUB;
+use api::{CellName, Instance, InstanceStatus, WorkloadDeployment, finalizers, labels};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Resource, ResourceExt};
+
+use crate::generation::instance_status;
+use crate::instance::plan::readiness;
+use crate::objects::{
+    StringMap, controller_uid, covers, deployment_name, has_finalizer, is_terminating, label,
+};
+
+/// How long the hub is left alone that does not allow a copy: at first, and at most.
+const PAUSE_MIN: Duration = Duration::from_secs(5);
+const PAUSE_MAX: Duration = Duration::from_mins(1);
+
+/// Reasons of `CopiedToHub`.
+pub(super) mod reason {
+    pub(super) const LINKING_LABELS_MISSING: &str = "LinkingLabelsMissing";
+    pub(super) const HUB_NAMESPACE_MISSING: &str = "HubNamespaceMissing";
+    pub(super) const HUB_NAMESPACE_UNIDENTIFIED: &str = "HubNamespaceUnidentified";
+    pub(super) const HUB_DEPLOYMENT_MISSING: &str = "HubDeploymentMissing";
+    pub(super) const HELD_BY_ANOTHER_CELL: &str = "HeldByAnotherCell";
+    pub(super) const HELD_BY_ANOTHER_OWNER: &str = "HeldByAnotherOwner";
+}
+
+/// What the controller sees.
+pub(super) struct Observed<'a> {
+    pub(super) cell: &'a CellName,
+    pub(super) instance: &'a Instance,
+    pub(super) hub: &'a HubSide,
+    pub(super) now: Timestamp,
+}
+
+/// What the hub has, read just now.
+#[derive(Debug, Default)]
+pub(super) struct HubSide {
+    /// The Namespace of the Instance's namespace name.
+    pub(super) namespace: Option<Namespace>,
+    /// The WorkloadDeployment that the Instance's labels name.
+    pub(super) deployment: Option<WorkloadDeployment>,
+    /// The Instance of the same namespace and name.
+    pub(super) copy: Option<Instance>,
+}
+
+/// What must be done, in this order.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Plan {
+    pub(super) add_finalizer: bool,
+    /// The conditions of the Instance, where they change.
+    pub(super) conditions: Option<Vec<Condition>>,
+    /// When to look again whether the hub allows a copy that it does not allow now: no watch tells.
+    pub(super) look_again: Option<Duration>,
+    /// What to publish about `CopiedToHub`, where it begins, changes its reason or ends.
+    pub(super) transition: Option<Transition>,
+    /// The labels of the copy, where the copy is not as it should be.
+    pub(super) apply_copy: Option<StringMap>,
+    pub(super) copy_status: Option<InstanceStatus>,
+    pub(super) delete_copy: bool,
+    pub(super) remove_finalizer: bool,
+}
+
+/// A change of `CopiedToHub`.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Transition {
+    /// The Instance is copied again.
+    Copied,
+    /// The Instance is not copied.
+    NotCopied(Refusal),
+}
+
+/// Why there must be no copy: reason and message of `CopiedToHub`.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Refusal {
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+}
+
+pub(super) fn plan(observed: &Observed<'_>) -> Plan {
+    let Observed {
+        cell,
+        instance,
+        hub,
+        now,
+    } = *observed;
+    let has_finalizer = has_finalizer(instance, finalizers::INSTANCE_CONTROLLER);
+    if is_terminating(instance) {
+        if !has_finalizer {
+            return Plan::default();
+        }
+        // A copy of another cell, or of no one, is not this Instance's to delete.
+        let copy = hub.copy.as_ref();
+        return Plan {
+            delete_copy: copy.is_some_and(|copy| left::is_of(cell, copy)),
+            remove_finalizer: true,
+            ..Plan::default()
+        };
+    }
+    let former = instance.status.clone().unwrap_or_default();
+    let mut conditions = former.conditions.clone();
+    let ownership = match ownership(cell, instance, hub) {
+        Ok(ownership) => ownership,
+        Err(refusal) => {
+            let was = condition::find(&conditions, COPIED_TO_HUB);
+            let is_new = was.is_none_or(|was| was.reason != refusal.reason);
+            let condition = Condition::new(
+                COPIED_TO_HUB,
+                ConditionStatus::False,
+                refusal.reason,
+                &refusal.message,
+                now,
+            );
+            condition::set(
+                &mut conditions,
+                condition.observed(instance.metadata.generation),
+            );
+            return Plan {
+                add_finalizer: !has_finalizer,
+                look_again: Some(pause(&conditions, now)),
+                conditions: (conditions != former.conditions).then_some(conditions),
+                transition: is_new.then_some(Transition::NotCopied(refusal)),
+                ..Plan::default()
+            };
+        }
+    };
+    let was_refused = condition::find(&conditions, COPIED_TO_HUB).is_some();
+    condition::remove(&mut conditions, COPIED_TO_HUB);
+    let status = InstanceStatus {
+        conditions,
+        ..former
+    };
+    let (apply_copy, copy_status) = copy_changes(instance, hub, ownership, &status);
+    Plan {
+        add_finalizer: !has_finalizer,
+        conditions: was_refused.then_some(status.conditions),
+        transition: was_refused.then_some(Transition::Copied),
+        apply_copy,
+        // What is not judged yet is not told: the version that says whether the Instance is ready is on its way.
+        copy_status: copy_status.filter(|_| readiness(instance, now).is_none()),
+        ..Plan::default()
+    }
+}
+
+/// Half of the time for which there has been no copy: what lasts is asked for less and less.
+fn pause(conditions: &[Condition], now: Timestamp) -> Duration {
+    let since =
+        condition::find(conditions, COPIED_TO_HUB).map(|since| since.last_transition_time.0);
+    let lasts = since.map_or(0, |since| now.as_second().saturating_sub(since.as_second()));
+    Duration::from_secs(lasts.unsigned_abs() / 2).clamp(PAUSE_MIN, PAUSE_MAX)
+}
+
+/// Whose the copy is. A copy is made only under the hub's WorkloadDeployment, and carries the name of its cell.
+struct Ownership<'a> {
+    owner: &'a WorkloadDeployment,
+    labels: StringMap,
+}
+
+fn ownership<'a>(
+    cell: &CellName,
+    instance: &Instance,
+    hub: &'a HubSide,
+) -> Result<Ownership<'a>, Refusal> {
+    let refuse = |reason, message| Err(Refusal { reason, message });
+    let missing: Vec<_> = labels::INSTANCE_LINKING
+        .into_iter()
+        .filter(|key| label(instance, key).is_none())
+        .collect();
+    if !missing.is_empty() {
+        let message = format!("the Instance lacks the labels {}", missing.join(", "));
+        return refuse(reason::LINKING_LABELS_MISSING, message);
+    }
+    let name = instance.namespace().unwrap_or_default();
+    let Some(namespace) = &hub.namespace else {
+        return refuse(
+            reason::HUB_NAMESPACE_MISSING,
+            format!("the hub has no Namespace {name}"),
+        );
+    };
+    let identity = [labels::UPSTREAM_CLUSTER_NAME, labels::UPSTREAM_NAMESPACE];
+    if let Some(missing) = identity
+        .into_iter()
+        .find(|key| label(namespace, key).is_none())
+    {
+        let message = format!("the hub's Namespace {name} lacks the label {missing}");
+        return refuse(reason::HUB_NAMESPACE_UNIDENTIFIED, message);
+    }
+    let deployment = deployment_name(instance.meta()).unwrap_or_default();
+    let Some(owner) = hub
+        .deployment
+        .as_ref()
+        .filter(|owner| !is_terminating(*owner))
+    else {
+        let message = format!("the hub has no WorkloadDeployment {name}/{deployment}");
+        return refuse(reason::HUB_DEPLOYMENT_MISSING, message);
+    };
+    if let Some(copy) = &hub.copy {
+        if let Some(other) =
+            label(copy, labels::SOURCE_CLUSTER).filter(|other| *other != cell.as_str())
+        {
+            let message = format!("the hub's Instance of this name is that of cell {other}");
+            return refuse(reason::HELD_BY_ANOTHER_CELL, message);
+        }
+        if controller_uid(copy).is_some_and(|uid| Some(uid) != owner.metadata.uid.as_deref()) {
+            let message = "the hub's Instance of this name has another controller".to_owned();
+            return refuse(reason::HELD_BY_ANOTHER_OWNER, message);
+        }
+    }
+    let mut wanted: StringMap = labels::INSTANCE_LINKING
+        .into_iter()
+        .filter_map(|key| Some((key.to_owned(), label(instance, key)?.to_owned())))
+        .collect();
+    wanted.extend(
+        identity
+            .into_iter()
+            .filter_map(|key| Some((key.to_owned(), label(namespace, key)?.to_owned()))),
+    );
+    wanted.insert(
+        labels::WORKLOAD_DEPLOYMENT_UID.to_owned(),
+        owner.uid().unwrap_or_default(),
+    );
+    wanted.insert(labels::SOURCE_CLUSTER.to_owned(), cell.as_str().to_owned());
+    Ok(Ownership {
+        owner,
+        labels: wanted,
+    })
+}
+
+/// What of the copy must be written: first the copy, then, once it is as it should be, the status that the cell gives.
+fn copy_changes(
+    instance: &Instance,
+    hub: &HubSide,
+    ownership: Ownership<'_>,
+    status: &InstanceStatus,
+) -> (Option<StringMap>, Option<InstanceStatus>) {
+    let Some(copy) = &hub.copy else {
+        return (Some(ownership.labels), None);
+    };
+    if is_terminating(copy) {
+        return (None, None);
+    }
+    let owned = controller_uid(copy).is_some()
+        && controller_uid(copy) == ownership.owner.metadata.uid.as_deref();
+    if copy.spec != instance.spec || !covers(copy.labels(), &ownership.labels) || !owned {
+        return (Some(ownership.labels), None);
+    }
+    (None, instance_status(instance, status, copy))
+}
+
+#[cfg(test)]
+mod tests;

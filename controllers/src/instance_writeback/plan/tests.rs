@@ -1,0 +1,264 @@
+use api::instance::{PROGRAMMED, READY, RUNNING};
+use serde_json::json;
+
+use super::*;
+use crate::fixtures::{condition, deployment, instance as bare, now, object, terminating};
+use crate::objects::controller_reference;
+
+fn cell() -> CellName {
+    CellName::new("dfw1").unwrap()
+}
+
+/// An Instance of the cell with everything that a copy needs.
+fn linked() -> Instance {
+    let mut instance = bare("ns-1", "web-0");
+    let labels = labels::INSTANCE_LINKING.map(|key| (key.to_owned(), "x".to_owned()));
+    instance.meta_mut().labels = Some(StringMap::from(labels));
+    instance
+        .labels_mut()
+        .insert(labels::WORKLOAD_DEPLOYMENT_NAME.into(), "web".into());
+    instance.meta_mut().finalizers = Some(vec![finalizers::INSTANCE_CONTROLLER.into()]);
+    instance
+}
+
+/// A hub that allows a copy and has none.
+fn hub() -> HubSide {
+    HubSide {
+        namespace: Some(object(json!({"metadata": {"name": "ns-1", "labels": {
+            labels::UPSTREAM_CLUSTER_NAME: "cluster-single", labels::UPSTREAM_NAMESPACE: "default",
+        }}}))),
+        deployment: Some(deployment("ns-1", "web", "DFW", 1)),
+        copy: None,
+    }
+}
+
+fn plan_for(instance: &Instance, hub: &HubSide) -> Plan {
+    plan(&Observed {
+        cell: &cell(),
+        instance,
+        hub,
+        now: now(),
+    })
+}
+
+/// As the instance controller leaves it.
+fn judged(mut instance: Instance) -> Instance {
+    if let Some(conditions) = readiness(&instance, now()) {
+        let status = instance.status.get_or_insert_default();
+        status.conditions = conditions;
+    }
+    instance
+}
+
+fn executed(instance: &Instance, hub: &HubSide, labels: &StringMap) -> Instance {
+    let mut copy = instance.clone();
+    copy.status = None;
+    copy.meta_mut().generation = Some(8);
+    copy.meta_mut().labels = Some(labels.clone());
+    copy.meta_mut().owner_references =
+        Some(vec![controller_reference(hub.deployment.as_ref().unwrap())]);
+    copy
+}
+
+#[test]
+fn the_copy_carries_its_cell_and_the_hubs_identity() {
+    let labels = plan_for(&linked(), &hub()).apply_copy.unwrap();
+    assert_eq!(labels[labels::SOURCE_CLUSTER], "dfw1");
+    assert_eq!(labels[labels::UPSTREAM_CLUSTER_NAME], "cluster-single");
+    assert_eq!(labels[labels::UPSTREAM_NAMESPACE], "default");
+    assert_eq!(labels[labels::WORKLOAD_DEPLOYMENT_UID], "web-uid");
+    assert_eq!(labels[labels::WORKLOAD_DEPLOYMENT_NAME], "web");
+}
+
+#[test]
+fn the_status_follows_the_copy_and_then_nothing() {
+    let mut instance = linked();
+    let mut hub = hub();
+    let plan = plan_for(&instance, &hub);
+    hub.copy = Some(executed(&instance, &hub, &plan.apply_copy.unwrap()));
+    instance = judged(instance);
+
+    let plan = plan_for(&instance, &hub);
+    assert_eq!((&plan.apply_copy, &plan.conditions), (&None, &None));
+    let status = plan.copy_status.unwrap();
+    assert_eq!(
+        condition::find(&status.conditions, READY)
+            .unwrap()
+            .observed_generation,
+        Some(8)
+    );
+    hub.copy.as_mut().unwrap().status = Some(status);
+    assert_eq!(plan_for(&instance, &hub), Plan::default());
+}
+
+#[test]
+fn a_changed_copy_is_repaired() {
+    let instance = linked();
+    let mut hub = hub();
+    let labels = plan_for(&instance, &hub).apply_copy.unwrap();
+    let copy = executed(&instance, &hub, &labels);
+    for break_it in [
+        (|copy: &mut Instance| copy.spec.location = Some(object(json!({"name": "x"}))))
+            as fn(&mut Instance),
+        |copy| drop(copy.labels_mut().remove(labels::UPSTREAM_NAMESPACE)),
+        |copy| copy.meta_mut().owner_references = None,
+        // The baseline's copies carry no cell; they are adopted.
+        |copy| drop(copy.labels_mut().remove(labels::SOURCE_CLUSTER)),
+    ] {
+        let mut broken = copy.clone();
+        break_it(&mut broken);
+        hub.copy = Some(broken);
+        assert!(plan_for(&instance, &hub).apply_copy.is_some());
+    }
+}
+
+#[test]
+fn every_refusal_has_its_reason_and_is_told_once() {
+    let with_copy = |change: fn(&mut Instance)| {
+        let mut copy = executed(&linked(), &hub(), &StringMap::new());
+        change(&mut copy);
+        HubSide {
+            copy: Some(copy),
+            ..hub()
+        }
+    };
+    let of_another_cell = |copy: &mut Instance| {
+        copy.labels_mut()
+            .insert(labels::SOURCE_CLUSTER.into(), "ord1".into());
+    };
+    let of_another_owner = |copy: &mut Instance| {
+        copy.meta_mut().owner_references.as_mut().unwrap()[0].uid = "another".into();
+    };
+    let unidentified = || Some(object(json!({"metadata": {"name": "ns-1"}})));
+    let going = || hub().deployment.map(terminating);
+    let cases: [(&dyn Fn() -> HubSide, &str); 7] = [
+        (&hub, reason::LINKING_LABELS_MISSING),
+        (
+            &|| HubSide {
+                namespace: None,
+                ..hub()
+            },
+            reason::HUB_NAMESPACE_MISSING,
+        ),
+        (
+            &|| HubSide {
+                namespace: unidentified(),
+                ..hub()
+            },
+            reason::HUB_NAMESPACE_UNIDENTIFIED,
+        ),
+        (
+            &|| HubSide {
+                deployment: None,
+                ..hub()
+            },
+            reason::HUB_DEPLOYMENT_MISSING,
+        ),
+        (
+            &|| HubSide {
+                deployment: going(),
+                ..hub()
+            },
+            reason::HUB_DEPLOYMENT_MISSING,
+        ),
+        (&|| with_copy(of_another_cell), reason::HELD_BY_ANOTHER_CELL),
+        (
+            &|| with_copy(of_another_owner),
+            reason::HELD_BY_ANOTHER_OWNER,
+        ),
+    ];
+    for (hub, expected) in cases {
+        let hub = hub();
+        let mut instance = linked();
+        if expected == reason::LINKING_LABELS_MISSING {
+            instance.labels_mut().remove(labels::INSTANCE_INDEX);
+        }
+        let plan = plan_for(&instance, &hub);
+        assert_eq!(
+            (
+                plan.look_again.is_some(),
+                &plan.apply_copy,
+                &plan.copy_status
+            ),
+            (true, &None, &None),
+            "{expected}"
+        );
+        let conditions = plan.conditions.unwrap();
+        assert_eq!(
+            condition::find(&conditions, COPIED_TO_HUB).unwrap().reason,
+            expected
+        );
+        assert!(
+            matches!(plan.transition, Some(Transition::NotCopied(refusal)) if refusal.reason == expected)
+        );
+
+        let mut told = instance;
+        told.status = Some(InstanceStatus {
+            conditions,
+            ..InstanceStatus::default()
+        });
+        assert_eq!(
+            plan_for(&told, &hub),
+            Plan {
+                look_again: Some(PAUSE_MIN),
+                ..Plan::default()
+            },
+            "{expected}"
+        );
+        // What is refused no longer is told as well.
+        if expected != reason::LINKING_LABELS_MISSING {
+            let plan = plan_for(&told, &self::hub());
+            assert_eq!(plan.transition, Some(Transition::Copied));
+            assert_eq!(
+                condition::find(&plan.conditions.unwrap(), COPIED_TO_HUB),
+                None
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_not_judged_yet_is_not_told() {
+    let mut instance = linked();
+    let mut hub = hub();
+    let labels = plan_for(&instance, &hub).apply_copy.unwrap();
+    hub.copy = Some(executed(&instance, &hub, &labels));
+    let provided = vec![
+        condition(PROGRAMMED, true, None),
+        condition(RUNNING, true, None),
+    ];
+    instance.status = Some(InstanceStatus {
+        conditions: provided,
+        ..InstanceStatus::default()
+    });
+    assert_eq!(plan_for(&instance, &hub), Plan::default());
+    let status = plan_for(&judged(instance), &hub).copy_status.unwrap();
+    assert!(condition::is_true(&status.conditions, READY));
+}
+
+#[test]
+fn deletion_takes_the_own_copy_and_no_other() {
+    let instance = terminating(linked());
+    let with_copy = |source: Option<&str>| {
+        let labels = source.map(|source| (labels::SOURCE_CLUSTER.to_owned(), source.to_owned()));
+        HubSide {
+            copy: Some(executed(&linked(), &hub(), &labels.into_iter().collect())),
+            ..HubSide::default()
+        }
+    };
+    let expected = |delete_copy| Plan {
+        delete_copy,
+        remove_finalizer: true,
+        ..Plan::default()
+    };
+    assert_eq!(
+        plan_for(&instance, &with_copy(Some("dfw1"))),
+        expected(true)
+    );
+    assert_eq!(
+        plan_for(&instance, &with_copy(Some("ord1"))),
+        expected(false)
+    );
+    assert_eq!(plan_for(&instance, &with_copy(None)), expected(false));
+    assert_eq!(plan_for(&instance, &HubSide::default()), expected(false));
+}

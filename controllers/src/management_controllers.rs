@@ -1,0 +1,151 @@
+//! The controllers of the management plane, and what each of them hears of.
+
+mod cells;
+mod hub;
+mod project;
+
+use std::sync::Arc;
+
+use kube::Client;
+use multicluster::{Metrics, Queue, Tasks};
+use tokio_util::sync::CancellationToken;
+
+use crate::customizations::CustomizationController;
+use crate::federator::{Federator, StaleCells};
+use crate::hub::HubCaches;
+use crate::namespace::NamespaceController;
+use crate::policy::PolicyController;
+use crate::projector::{Projector, Quarantine, Quarantined};
+use crate::projects::SyncedProjects;
+use crate::runtime::Clock;
+use crate::runtime::events::{EventPublisher, Events};
+use crate::runtime::keys::{HubKey, InstanceKey, ObjectKey, ProjectKey};
+use crate::runtime::wiring::{Controller, Synced, Wiring};
+use crate::runtime::write::Writer;
+use crate::workload::WorkloadController;
+use hub::HubReflectors;
+
+/// What the controllers of the management plane need.
+pub struct Config {
+    /// The hub.
+    pub hub: Client,
+    /// Which projects there are.
+    pub projects: multicluster::Projects,
+    /// Where writes and reconciliations are counted.
+    pub metrics: Metrics,
+    /// Cancelled once this process may write.
+    pub may_write: CancellationToken,
+    /// Tells the time.
+    pub clock: Clock,
+}
+
+/// Where each controller's work is added.
+#[derive(Clone)]
+struct Queues {
+    workload: Queue<ProjectKey>,
+    federator: Queue<ProjectKey>,
+    policy: Queue<HubKey>,
+    projector: Queue<InstanceKey>,
+    namespace: Queue<HubKey>,
+    customizations: Queue<ObjectKey>,
+}
+
+/// The controllers of the management plane, which work on projects as they come and go.
+pub struct Management {
+    projects: Arc<SyncedProjects>,
+    hub: Arc<HubCaches>,
+    queues: Queues,
+    stale_cells: Arc<StaleCells>,
+    metrics: Metrics,
+}
+
+/// Starts the caches of the hub, and the controllers. They write once those caches are filled and they may.
+pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
+    let Config {
+        hub: hub_client,
+        projects,
+        metrics,
+        may_write,
+        clock,
+    } = config;
+    let (workload, workload_workers) = Queue::new(WorkloadController::NAME, &metrics);
+    let (federator, federator_workers) = Queue::new(Federator::NAME, &metrics);
+    let (policy, policy_workers) = Queue::new(PolicyController::NAME, &metrics);
+    let (projector, projector_workers) = Queue::new(Projector::NAME, &metrics);
+    let (namespace, namespace_workers) = Queue::new(NamespaceController::NAME, &metrics);
+    let (customizations, customizations_workers) =
+        Queue::new(CustomizationController::NAME, &metrics);
+    let queues = Queues {
+        workload,
+        federator,
+        policy,
+        projector,
+        namespace,
+        customizations,
+    };
+
+    let mut wiring = Wiring::new(tasks);
+    let reflectors = HubReflectors::new(&metrics);
+    let customizations = CustomizationController {
+        cache: reflectors.customizations(),
+        events: Events::new(hub_client.clone(), CustomizationController::NAME),
+    };
+    let hub = Arc::new(reflectors.hub(hub_client));
+    let projects = Arc::new(SyncedProjects::new(projects));
+    let quarantined = Quarantined::new(&metrics);
+    reflectors.follow(&mut wiring, &hub, &projects, &queues, &quarantined);
+
+    let ready = wiring.ready_to_write(may_write);
+    let publisher = EventPublisher::start(tasks, &metrics);
+    let writer = |controller| Writer::new(controller, &metrics);
+    let controller = WorkloadController {
+        projects: Arc::clone(&projects),
+        writer: writer(WorkloadController::NAME),
+        publisher: publisher.clone(),
+        clock,
+    };
+    wiring.run(workload_workers, &ready, controller);
+    let stale_cells = Arc::new(StaleCells::default());
+    let controller = Federator {
+        stale_cells: Arc::clone(&stale_cells),
+        projects: Arc::clone(&projects),
+        hub: Arc::clone(&hub),
+        writer: writer(Federator::NAME),
+        publisher,
+        clock,
+    };
+    wiring.run(federator_workers, &ready, controller);
+    let controller = PolicyController {
+        projects: Arc::clone(&projects),
+        hub: Arc::clone(&hub),
+        writer: writer(PolicyController::NAME),
+    };
+    wiring.run(policy_workers, &ready, controller);
+    let controller = Projector {
+        projects: Arc::clone(&projects),
+        hub: Arc::clone(&hub),
+        writer: writer(Projector::NAME),
+        quarantine: Quarantine {
+            client: hub.client.clone(),
+            instances: hub.instances.clone(),
+            writer: writer(Projector::NAME),
+            events: Events::new(hub.client.clone(), Projector::NAME),
+            quarantined,
+        },
+        clock,
+    };
+    wiring.run(projector_workers, &ready, controller);
+    let (of_projects, of_hub) = (Arc::clone(&projects), Arc::clone(&hub));
+    let controller =
+        NamespaceController::new(of_projects, of_hub, writer(NamespaceController::NAME));
+    wiring.run(namespace_workers, &ready, controller);
+    wiring.run(customizations_workers, &ready, customizations);
+    let management = Management {
+        projects,
+        hub,
+        queues,
+        stale_cells,
+        metrics,
+    };
+    (wiring.synced(), management)
+}

@@ -1,0 +1,154 @@
+use std::convert::Infallible;
+
+use api::WorkloadDeployment;
+use http::{Request, Response, StatusCode};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Client;
+use kube::client::Body;
+use kube::core::NamespaceResourceScope;
+use multicluster::Metrics;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fixtures::deployment;
+use crate::runtime::write::{Collection, Object, Writer};
+
+/// An API server that answers 404 with this body to everything.
+fn answering(body: &str) -> Client {
+    let body = body.to_owned();
+    let service = tower::service_fn(move |_: Request<Body>| {
+        let mut response = Response::new(Body::from(body.clone().into_bytes()));
+        *response.status_mut() = StatusCode::NOT_FOUND;
+        async move { Ok::<_, Infallible>(response) }
+    });
+    Client::new(service, "default")
+}
+
+/// A `Status` as an API server writes it.
+fn status(reason: &str, message: &str, details: &Value) -> String {
+    json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": message, "reason": reason, "details": details, "code": 404,
+    })
+    .to_string()
+}
+
+const RESOURCE: &str = "workloaddeployments";
+
+/// What is answered to a request for the WorkloadDeployment `web`, and whether that proves its absence.
+fn answers() -> Vec<(&'static str, String, bool)> {
+    let group = "compute.datumapis.com";
+    let of = |name: &str, resource: &str| json!({"name": name, "group": group, "kind": resource});
+    let message = "workloaddeployments.compute.datumapis.com \"web\" not found";
+    vec![
+        (
+            "absent; so is all in a namespace that does not exist",
+            status("NotFound", message, &of("web", RESOURCE)),
+            true,
+        ),
+        (
+            "absent, without the resource",
+            status("NotFound", message, &json!({"name": "web"})),
+            true,
+        ),
+        (
+            "the group is not served, or the CRD is missing",
+            "404 page not found\n".to_owned(),
+            false,
+        ),
+        (
+            "a built-in group is served, this resource of it is not",
+            status(
+                "NotFound",
+                "the server could not find the requested resource",
+                &json!({}),
+            ),
+            false,
+        ),
+        (
+            "Milo's front does not know the project",
+            status("NotFound", "there is no project \"p\"", &json!({})),
+            false,
+        ),
+        (
+            "the project of this name is absent",
+            status(
+                "NotFound",
+                "projects \"web\" not found",
+                &json!({"name": "web", "group": "resourcemanager.miloapis.com", "kind": "projects"}),
+            ),
+            false,
+        ),
+        (
+            "the namespace of this name is absent",
+            status(
+                "NotFound",
+                "namespaces \"web\" not found",
+                &json!({"name": "web", "kind": "namespaces"}),
+            ),
+            false,
+        ),
+        (
+            "another object is absent",
+            status("NotFound", message, &of("other", RESOURCE)),
+            false,
+        ),
+        (
+            "another reason",
+            status("Gone", message, &of("web", RESOURCE)),
+            false,
+        ),
+        (
+            "no reason",
+            r#"{"kind":"Status","code":404}"#.to_owned(),
+            false,
+        ),
+        (
+            "a load balancer's page",
+            "<html><body>Not Found</body></html>".to_owned(),
+            false,
+        ),
+        ("nothing", String::new(), false),
+    ]
+}
+
+fn collection<K: Object<Scope = NamespaceResourceScope>>(client: &Client) -> Collection<'_, K> {
+    Collection::new(client, "ns-1", None)
+}
+
+#[tokio::test]
+async fn an_object_is_absent_only_where_an_api_server_says_so_of_it() {
+    let object = deployment("ns-1", "web", "DFW", 1);
+    let writer = Writer::new("test", &Metrics::default());
+    for (what, body, absent) in answers() {
+        let client = answering(&body);
+        let deployments = collection::<WorkloadDeployment>(&client);
+        let read = deployments.read("web").await;
+        let deleted = writer.delete(&deployments, &object).await;
+        if absent {
+            assert!(read.unwrap().is_none(), "{what}");
+            deleted.unwrap();
+        } else {
+            for error in [read.unwrap_err(), deleted.unwrap_err()] {
+                assert!(
+                    matches!(error, ReconcileError::NotServed { .. }),
+                    "{what}: {error}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn cluster_scoped_objects_are_named_by_their_resource_too() {
+    let details = json!({"name": "ns-1", "kind": "namespaces"});
+    let client = answering(&status(
+        "NotFound",
+        "namespaces \"ns-1\" not found",
+        &details,
+    ));
+    let namespaces = Collection::<Namespace>::of_plane(&client, None);
+    assert!(namespaces.read("ns-1").await.unwrap().is_none());
+    let error = namespaces.read("ns-2").await.unwrap_err();
+    assert!(error.to_string().contains("get Namespace ns-2"), "{error}");
+}

@@ -1,0 +1,187 @@
+//! Kubernetes events on transitions.
+
+mod fair_queue;
+mod transitions;
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use api::{Condition, ProjectName};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::{Client, Resource};
+use multicluster::projects::Project;
+use multicluster::{Metrics, Tasks};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout};
+use tracing::{debug, warn};
+
+use fair_queue::FairQueue;
+use transitions::{Transition, transitions};
+
+/// Announcements that wait for their line: beyond, an event is dropped and counted.
+const WAITING: usize = 4096;
+/// Announcements at a time, each of another project, and how long each may take.
+const AT_A_TIME: usize = 16;
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How much earlier statuses may be written than the events that tell of them: where much changes at once, they come first.
+const LATER: Duration = Duration::from_secs(1);
+/// Longest note of an event, in bytes (events.k8s.io/v1).
+const NOTE_MAX: usize = 1024;
+
+/// Publishes events as one controller.
+pub(crate) struct Events(Recorder);
+
+impl Events {
+    pub(crate) fn new(client: Client, controller: &str) -> Self {
+        Self(recorder(client, controller))
+    }
+
+    /// Publishes an event about `object`. An event that cannot be published is logged: what it tells is in a condition too.
+    pub(crate) async fn publish<K>(&self, object: &K, type_: EventType, reason: &str, note: &str)
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let event = event(type_, reason, note);
+        if let Err(error) = self.0.publish(&event, &object.object_ref(&())).await {
+            warn!(%error, reason, note, "event not published");
+        }
+    }
+}
+
+fn recorder(client: Client, controller: &str) -> Recorder {
+    let reporter = Reporter {
+        controller: format!("compute-federation-{controller}"),
+        instance: None,
+    };
+    Recorder::new(client, reporter)
+}
+
+fn event(type_: EventType, reason: &str, note: &str) -> Event {
+    Event {
+        type_,
+        reason: reason.to_owned(),
+        note: note
+            .get(..note.floor_char_boundary(NOTE_MAX))
+            .map(str::to_owned),
+        action: "Reconcile".to_owned(),
+        secondary: None,
+    }
+}
+
+/// Publishes events on transitions of conditions beside the work: no reconciliation waits for one, and none fails with one.
+#[derive(Clone)]
+pub(crate) struct EventPublisher {
+    queue: mpsc::Sender<Announcement>,
+    metrics: Metrics,
+}
+
+struct Announcement {
+    since: Instant,
+    project: ProjectName,
+    client: Client,
+    controller: &'static str,
+    object: ObjectReference,
+    transition: Transition,
+}
+
+impl EventPublisher {
+    pub(crate) fn start(tasks: &Tasks, metrics: &Metrics) -> Self {
+        let (queue, announcements) = mpsc::channel(WAITING);
+        let stop = tasks.stop();
+        let publishing = publish_all(announcements, metrics.clone());
+        tasks.spawn("events", async move {
+            stop.run_until_cancelled(publishing).await;
+            Ok::<_, Infallible>(())
+        });
+        Self {
+            queue,
+            metrics: metrics.clone(),
+        }
+    }
+
+    /// Publishes what these conditions of an object of the project say now and did not say before.
+    pub(crate) fn publish<K>(
+        &self,
+        project: &Project,
+        controller: &'static str,
+        object: &K,
+        types: &[&str],
+        former: &[Condition],
+        current: &[Condition],
+    ) where
+        K: Resource<DynamicType = ()>,
+    {
+        for transition in transitions(types, former, current) {
+            let announcement = Announcement {
+                since: Instant::now(),
+                project: project.name().clone(),
+                client: project.client().clone(),
+                controller,
+                object: object.object_ref(&()),
+                transition,
+            };
+            if self.queue.try_send(announcement).is_err() {
+                self.metrics.event("dropped");
+            }
+        }
+    }
+}
+
+/// Publishes what comes, for ever.
+async fn publish_all(mut announcements: mpsc::Receiver<Announcement>, metrics: Metrics) {
+    let mut waiting = FairQueue::new();
+    let mut publishing = FuturesUnordered::new();
+    loop {
+        while publishing.len() < AT_A_TIME
+            && let Some((project, announcement)) = waiting.take()
+        {
+            publishing.push(async move { (project, publish(announcement).await) });
+        }
+        tokio::select! {
+            Some((project, outcome)) = publishing.next() => {
+                metrics.event(outcome);
+                waiting.done(project);
+            }
+            announcement = announcements.recv() => {
+                let Some(announcement) = announcement else {
+                    return;
+                };
+                let project = announcement.project.clone();
+                if waiting.add(&project, announcement).is_err() {
+                    metrics.event("dropped");
+                }
+            }
+        }
+    }
+}
+
+/// Publishes an event, and says what became of it.
+async fn publish(announcement: Announcement) -> &'static str {
+    let Announcement {
+        since,
+        project: _,
+        client,
+        controller,
+        object,
+        transition,
+    } = announcement;
+    sleep_until(since + LATER).await;
+    let event = event(transition.type_, &transition.reason, &transition.note);
+    let recorder = recorder(client, controller);
+    let problem = match timeout(PATIENCE, recorder.publish(&event, &object)).await {
+        Ok(Ok(())) => return "published",
+        Ok(Err(error)) => error.to_string(),
+        Err(elapsed) => elapsed.to_string(),
+    };
+    // What it tells is in a condition too.
+    debug!(
+        problem,
+        reason = transition.reason,
+        name = object.name,
+        "event not published"
+    );
+    "failed"
+}

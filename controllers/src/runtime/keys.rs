@@ -1,0 +1,158 @@
+//! What the work queues hold.
+
+use std::fmt;
+
+use api::{HubNamespace, ProjectName};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use multicluster::queue::Key;
+
+use crate::hub::upstream::Upstream;
+
+/// An object of a project's API server.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct ProjectKey {
+    pub(crate) project: ProjectName,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl ProjectKey {
+    pub(crate) fn new(project: &ProjectName, namespace: &str, name: &str) -> Self {
+        Self {
+            project: project.clone(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+
+    /// The key of the object with this metadata.
+    pub(crate) fn of(project: &ProjectName, metadata: &ObjectMeta) -> Self {
+        Self::new(
+            project,
+            metadata.namespace.as_deref().unwrap_or_default(),
+            metadata.name.as_deref().unwrap_or_default(),
+        )
+    }
+}
+
+impl Key for ProjectKey {
+    type Tenant = ProjectName;
+
+    fn tenant(&self) -> &ProjectName {
+        &self.project
+    }
+}
+
+impl fmt::Debug for ProjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.project, self.namespace, self.name)
+    }
+}
+
+/// An Instance of the hub and its projection, which has the same name.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct InstanceKey {
+    /// Whose it is; nothing where its hub namespace does not say so.
+    pub(crate) project: Option<ProjectName>,
+    /// Of the project; where that is not known, of the hub.
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl InstanceKey {
+    /// The key of an Instance of which it is known whose it is.
+    pub(crate) fn of(upstream: &Upstream, name: &str) -> Self {
+        Self {
+            project: Some(upstream.project.clone()),
+            namespace: upstream.namespace.clone(),
+            name: name.to_owned(),
+        }
+    }
+
+    /// The key of an Instance in a hub namespace that does not say whose it is.
+    pub(crate) fn on_hub(namespace: &str, name: &str) -> Self {
+        Self {
+            project: None,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+}
+
+impl From<ProjectKey> for InstanceKey {
+    fn from(key: ProjectKey) -> Self {
+        Self {
+            project: Some(key.project),
+            namespace: key.namespace,
+            name: key.name,
+        }
+    }
+}
+
+impl Key for InstanceKey {
+    type Tenant = Option<ProjectName>;
+
+    fn tenant(&self) -> &Option<ProjectName> {
+        &self.project
+    }
+}
+
+impl fmt::Debug for InstanceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plane = self.project.as_ref().map_or("hub", ProjectName::as_str);
+        write!(f, "{plane}/{}/{}", self.namespace, self.name)
+    }
+}
+
+/// A namespace on the hub.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct HubKey {
+    /// Whose it is; nothing where its labels do not say so.
+    pub(crate) project: Option<ProjectName>,
+    pub(crate) namespace: HubNamespace,
+}
+
+impl Key for HubKey {
+    type Tenant = Option<ProjectName>;
+
+    fn tenant(&self) -> &Option<ProjectName> {
+        &self.project
+    }
+}
+
+impl fmt::Debug for HubKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.namespace)
+    }
+}
+
+/// A namespaced object of the one API server that a controller works on.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct ObjectKey {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl ObjectKey {
+    /// The key of the object with this metadata.
+    pub(crate) fn of(metadata: &ObjectMeta) -> Self {
+        Self {
+            namespace: metadata.namespace.clone().unwrap_or_default(),
+            name: metadata.name.clone().unwrap_or_default(),
+        }
+    }
+}
+
+impl Key for ObjectKey {
+    type Tenant = ();
+
+    fn tenant(&self) -> &() {
+        &()
+    }
+}
+
+impl fmt::Debug for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}

@@ -1,0 +1,272 @@
+//! Which objects of a cache have a value in common.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+
+use super::entry::{Entry, ObjectKey};
+use super::{Cache, Undecodable};
+
+/// Finds the objects of a cache by a value that they have. It is kept with the objects themselves: what is in the cache is
+/// in its index. Cheap to clone.
+///
+/// An object that cannot be decoded has the values that its metadata give, if the index looks at these, else none: then it
+/// is not found, though it is not absent.
+#[derive(Debug)]
+pub struct Index<K> {
+    cache: Cache<K>,
+    position: usize,
+}
+
+impl<K> Clone for Index<K> {
+    fn clone(&self) -> Self {
+        Self {
+            cache: self.cache.clone(),
+            position: self.position,
+        }
+    }
+}
+
+impl<K: Resource> Index<K> {
+    /// Adds an index to a cache.
+    pub(super) fn new(cache: Cache<K>, values: Values<K>) -> Self {
+        let position = cache.inner.write().add_index(values);
+        Self { cache, position }
+    }
+
+    /// The objects that have this value and can be read, by namespace and name.
+    pub fn get(&self, value: &str) -> Vec<Arc<K>> {
+        let contents = self.cache.inner.read();
+        let keys = contents.indexed(self.position, value);
+        let entries = keys.filter_map(|key| contents.objects.get(key));
+        entries.filter_map(Entry::readable).collect()
+    }
+
+    /// All objects that have this value, by namespace and name.
+    ///
+    /// # Errors
+    ///
+    /// [`Undecodable`] when one of them cannot be read.
+    pub fn all(&self, value: &str) -> Result<Vec<Arc<K>>, Undecodable>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let contents = self.cache.inner.read();
+        let keys = contents.indexed(self.position, value);
+        let entries = keys.filter_map(|key| contents.objects.get(key));
+        entries.map(Entry::decoded).collect()
+    }
+
+    /// Shows one object of each value that begins like this: its metadata, and itself where it can be read. The cache waits
+    /// meanwhile.
+    pub fn visit_values(&self, prefix: &str, mut visit: impl FnMut(&ObjectMeta, Option<&K>)) {
+        let contents = self.cache.inner.read();
+        for key in contents.first_of_values(self.position, prefix) {
+            match contents.objects.get(key) {
+                Some(Entry::Decoded(object)) => visit(object.meta(), Some(object)),
+                Some(Entry::Undecodable(invalid)) => visit(&invalid.metadata, None),
+                None => {}
+            }
+        }
+    }
+
+    /// Namespaces and names of the objects that have this value, in this order.
+    pub fn keys(&self, value: &str) -> Vec<ObjectKey> {
+        let contents = self.cache.inner.read();
+        contents.indexed(self.position, value).cloned().collect()
+    }
+}
+
+/// The objects that have a value, by value.
+#[derive(Debug)]
+pub(super) struct Values<K> {
+    of: fn(&K) -> Vec<String>,
+    of_undecodable: fn(&ObjectMeta) -> Vec<String>,
+    keys: BTreeMap<String, BTreeSet<ObjectKey>>,
+}
+
+impl<K> Values<K> {
+    pub(super) fn new(
+        of: fn(&K) -> Vec<String>,
+        of_undecodable: fn(&ObjectMeta) -> Vec<String>,
+    ) -> Self {
+        Self {
+            of,
+            of_undecodable,
+            keys: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn get(&self, value: &str) -> impl Iterator<Item = &ObjectKey> {
+        self.keys.get(value).into_iter().flatten()
+    }
+
+    /// The first object of each value that begins like this.
+    pub(super) fn first_of_each(&self, prefix: &str) -> impl Iterator<Item = &ObjectKey> {
+        let values = self
+            .keys
+            .range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
+        let values = values.take_while(move |(value, _)| value.starts_with(prefix));
+        values.filter_map(|(_, keys)| keys.first())
+    }
+
+    pub(super) fn insert(&mut self, key: &ObjectKey, entry: &Entry<K>) {
+        for value in self.values(entry) {
+            self.keys.entry(value).or_default().insert(key.clone());
+        }
+    }
+
+    pub(super) fn remove(&mut self, key: &ObjectKey, entry: &Entry<K>) {
+        for value in self.values(entry) {
+            if let Some(keys) = self.keys.get_mut(&value) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.keys.remove(&value);
+                }
+            }
+        }
+    }
+
+    fn values(&self, entry: &Entry<K>) -> Vec<String> {
+        match entry {
+            Entry::Decoded(object) => (self.of)(object),
+            Entry::Undecodable(invalid) => (self.of_undecodable)(&invalid.metadata),
+        }
+    }
+
+    /// Begins anew with these objects.
+    pub(super) fn replace(&mut self, objects: &BTreeMap<ObjectKey, Entry<K>>) {
+        self.keys.clear();
+        for (key, entry) in objects {
+            self.insert(key, entry);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn entry(name: &str, version: u32, colours: &Value) -> Entry<ConfigMap> {
+        let metadata = json!({"name": name, "uid": name, "resourceVersion": version.to_string()});
+        let object = json!({"metadata": metadata, "data": colours});
+        Entry::Decoded(Arc::new(serde_json::from_value(object).unwrap()))
+    }
+
+    fn undecodable(name: &str, version: u32) -> Entry<ConfigMap> {
+        let Entry::Decoded(object) = entry(name, version, &json!({})) else {
+            unreachable!()
+        };
+        let (metadata, error) = (object.metadata.clone(), "broken".to_owned());
+        let invalid = kube::core::error_boundary::InvalidObject { error, metadata };
+        Entry::Undecodable(Arc::new(invalid))
+    }
+
+    fn colours(object: &ConfigMap) -> Vec<String> {
+        let data = object.data.clone().unwrap_or_default();
+        data.into_values().collect()
+    }
+
+    #[test]
+    fn one_object_of_each_value_is_shown() {
+        let cache = Cache::<ConfigMap>::default();
+        let of_unreadable = |_: &ObjectMeta| vec!["n/broken".to_owned()];
+        let index = Index::new(cache.clone(), Values::new(colours, of_unreadable));
+        for (name, colour) in [
+            ("a", "n/red"),
+            ("b", "n/red"),
+            ("c", "n/blue"),
+            ("d", "m/red"),
+        ] {
+            let entry = entry(name, 1, &json!({"x": colour}));
+            cache.inner.write().insert(entry);
+        }
+        for name in ["e", "f"] {
+            cache.inner.write().insert(undecodable(name, 1));
+        }
+        let mut shown = Vec::new();
+        index.visit_values("n/", |metadata, object| {
+            shown.push((metadata.name.clone().unwrap(), object.is_some()));
+        });
+        shown.sort();
+        let expected = [("a", true), ("c", true), ("e", false)];
+        assert_eq!(
+            shown,
+            expected.map(|(name, is_read)| (name.to_owned(), is_read))
+        );
+    }
+
+    #[test]
+    fn an_index_has_what_the_cache_has() {
+        let cache = Cache::<ConfigMap>::default();
+        let Entry::Decoded(written) = entry("a", 1, &json!({"x": "red"})) else {
+            unreachable!()
+        };
+        cache.observe_write(Arc::unwrap_or_clone(written));
+        let index = Index::new(cache.clone(), Values::new(colours, |_| Vec::new()));
+        let names = |value: &str| {
+            let keys: Vec<_> = index.keys(value).into_iter().map(|key| key.1).collect();
+            let objects = index.get(value).into_iter();
+            let objects: Vec<_> = objects.filter_map(|it| it.metadata.name.clone()).collect();
+            assert_eq!(keys, objects);
+            keys.join(" ")
+        };
+        let insert = |entry| {
+            cache.inner.write().insert(entry);
+        };
+        assert_eq!(names("red"), "a");
+        insert(entry("b", 2, &json!({"x": "red", "y": "blue"})));
+        assert_eq!((names("red"), names("blue")), ("a b".into(), "b".into()));
+        insert(entry("a", 3, &json!({"x": "blue"})));
+        assert_eq!((names("red"), names("blue")), ("b".into(), "a b".into()));
+        // Older news changes nothing.
+        insert(entry("a", 1, &json!({"x": "red"})));
+        assert_eq!(names("red"), "b");
+        insert(undecodable("a", 4));
+        assert_eq!(names("blue"), "b");
+        insert(entry("a", 5, &json!({"x": "blue"})));
+        let gone = entry("b", 6, &json!({}));
+        cache.inner.write().remove(&gone);
+        assert_eq!((names("red"), names("blue")), (String::new(), "a".into()));
+        // A list, and what was written while it was made.
+        cache.inner.write().begin_list();
+        cache
+            .inner
+            .write()
+            .observe_write(entry("c", 8, &json!({"x": "green"})));
+        let listed = [
+            entry("c", 7, &json!({"x": "red"})),
+            entry("d", 6, &json!({"x": "red"})),
+        ];
+        let listed = listed.map(|entry| (entry.key(), entry));
+        cache.inner.write().replace(BTreeMap::from(listed));
+        let found = ["red", "green", "blue"].map(names);
+        assert_eq!(found, ["d", "c", ""]);
+    }
+
+    #[test]
+    fn what_cannot_be_decoded_is_found_by_its_metadata_where_the_index_looks_at_them() {
+        let cache = Cache::<ConfigMap>::default();
+        let by_name = |metadata: &ObjectMeta| metadata.name.clone().into_iter().collect();
+        let index = Index::new(cache.clone(), Values::new(colours, by_name));
+        let insert = |entry| {
+            cache.inner.write().insert(entry);
+        };
+        insert(undecodable("a", 1));
+        insert(entry("b", 2, &json!({"x": "red"})));
+        assert_eq!(index.keys("a").len(), 1);
+        assert_eq!((index.get("a").len(), index.all("a").is_err()), (0, true));
+        assert_eq!(index.all("red").unwrap().len(), 1);
+        insert(entry("a", 3, &json!({"x": "red"})));
+        assert_eq!(
+            (index.all("a").unwrap().len(), index.get("red").len()),
+            (0, 2)
+        );
+    }
+}

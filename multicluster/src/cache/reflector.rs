@@ -1,0 +1,328 @@
+//! A watch that keeps a cache current.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::mem;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client, Resource};
+use prometheus_client::metrics::gauge::Gauge;
+use serde::de::DeserializeOwned;
+use tracing::warn;
+
+use super::entry::{Entry, ObjectKey};
+use super::index::Values;
+use super::list_limiter::{ListLimiter, ListPermit};
+use super::sync_state::{self, Retry, SyncState};
+use super::tolerant::Tolerant;
+use super::{Cache, Change, Index};
+use crate::connect::WATCH_SILENCE;
+use crate::metrics::{CacheLabels, Metrics};
+
+/// Objects in one page of a list.
+const PAGE: u32 = 500;
+/// The longest time that a watch goes on before it is begun again, in seconds, and by how many it may be less.
+const LONGEST_WATCH: u32 = 290;
+const SPREAD: u32 = 120;
+// A watch from a version that a restored API server has not come to yet is silent. It must fail of that, and everything be
+// listed, before it ends in order and is begun from there again.
+const _: () = assert!(WATCH_SILENCE.as_secs() < (LONGEST_WATCH - SPREAD) as u64);
+/// The longest time for which a watch that broke off may tell of something before everything is listed: one that broke off
+/// twice in a row is listed.
+const RESUMED_FOR: Duration = Duration::from_secs(2);
+
+type Events<K> = BoxStream<'static, watcher::Result<Event<Tolerant<K>>>>;
+
+type Handler = Box<dyn Fn(Change<'_>) + Send + Sync>;
+
+/// Keeps a [`Cache`] current and tells handlers what changed. Of a kind of which only metadata are read, it is one of
+/// `PartialObjectMeta`: the API server sends no more.
+pub struct Reflector<K> {
+    cache: Cache<K>,
+    plane: String,
+    handlers: Vec<Handler>,
+    undecodable: Undecodables,
+    /// The objects of a list that is not complete yet.
+    listed: BTreeMap<ObjectKey, Entry<K>>,
+    /// The last error, so that it is reported once.
+    problem: Option<String>,
+}
+
+impl<K> Reflector<K>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    /// A cache that nothing is in yet. `plane` names the API server in logs and metrics.
+    pub fn new(plane: &str, metrics: &Metrics) -> Self {
+        Self::of_many(plane, plane, metrics)
+    }
+
+    /// A cache of one of many planes that are counted together, as `planes`, in metrics.
+    pub fn of_many(plane: &str, planes: &str, metrics: &Metrics) -> Self {
+        Self {
+            cache: Cache::default(),
+            plane: plane.to_owned(),
+            handlers: Vec::new(),
+            undecodable: Undecodables::new::<K>(planes, metrics),
+            listed: BTreeMap::new(),
+            problem: None,
+        }
+    }
+
+    /// The cache that is kept.
+    pub fn cache(&self) -> Cache<K> {
+        self.cache.clone()
+    }
+
+    /// An index of the cache by the values that `values` gives for an object.
+    pub fn index(&self, values: fn(&K) -> Vec<String>) -> Index<K> {
+        self.index_all(values, |_| Vec::new())
+    }
+
+    /// An index that also has the objects that cannot be decoded, by the values that `of_undecodable` gives for their
+    /// metadata.
+    pub fn index_all(
+        &self,
+        values: fn(&K) -> Vec<String>,
+        of_undecodable: fn(&ObjectMeta) -> Vec<String>,
+    ) -> Index<K> {
+        Index::new(self.cache(), Values::new(values, of_undecodable))
+    }
+
+    /// Calls `handler` with every object that appears, changes or goes, after the cache has it. It must not block.
+    pub fn on_change(&mut self, handler: impl Fn(Change<'_>) + Send + Sync + 'static) {
+        self.handlers.push(Box::new(handler));
+    }
+
+    /// Lists and watches for ever, in permit with the other caches of `lists`. The cache's sync_state says at any time whether
+    /// it is current; errors are waited out, and reported once.
+    ///
+    /// A watch that ends in order is begun again where it ended. After an error everything is listed anew: an API server
+    /// that was restored to an older state takes a resource version that it has not come to yet, or has given out again,
+    /// and its watch misses what is different. Where only the connection broke, the watch is begun again at once, and
+    /// goes on if it tells of something before the list is due: kube's watcher does not tell that it has begun.
+    pub async fn run(mut self, client: Client, lists: ListLimiter) {
+        let api: Api<Tolerant<K>> = Api::all(client);
+        let config = watcher::Config::default()
+            .page_size(PAGE)
+            .timeout(watch_seconds(&self.plane, &K::kind(&())));
+        let mut retry = Retry::default();
+        loop {
+            let mut permit = lists.permit().await;
+            let mut watch = Some(watcher(api.clone(), config.clone()).boxed());
+            while let Some(mut events) = watch.take() {
+                let following = self.follow(&mut events, &mut permit, &mut retry, &lists);
+                let Some(error) = following.await else {
+                    // A watcher goes on for ever.
+                    return;
+                };
+                permit.end();
+                self.failed(SyncState::failed::<K>(&error));
+                let wait = retry.after(&error);
+                let is_resumed = wait <= RESUMED_FOR && sync_state::is_interruption(&error);
+                watch = self
+                    .wait(events, is_resumed, lists.wait(&mut permit, wait))
+                    .await;
+                if watch.is_some() {
+                    self.succeeded(&mut retry, &lists, &mut permit);
+                }
+            }
+        }
+    }
+
+    /// Takes in what the API server tells, until an error.
+    async fn follow(
+        &mut self,
+        events: &mut Events<K>,
+        permit: &mut ListPermit,
+        retry: &mut Retry,
+        lists: &ListLimiter,
+    ) -> Option<watcher::Error> {
+        loop {
+            let event = tokio::select! {
+                event = events.next() => event?,
+                () = permit.is_over() => continue,
+            };
+            let event = match event {
+                Ok(event) => event,
+                Err(error) => return Some(error),
+            };
+            let listed = matches!(event, Event::InitDone);
+            self.apply(event);
+            if listed {
+                permit.end();
+                self.succeeded(retry, lists, permit);
+            }
+        }
+    }
+
+    /// Waits for the next list. A watch that is resumed meanwhile and tells of something is given back, to go on.
+    async fn wait(
+        &mut self,
+        mut events: Events<K>,
+        is_resumed: bool,
+        wait: impl Future<Output = ()>,
+    ) -> Option<Events<K>> {
+        let mut wait = pin!(wait);
+        if is_resumed {
+            let event = tokio::select! {
+                event = events.next() => event,
+                () = wait.as_mut() => return None,
+            };
+            if let Some(Ok(event @ (Event::Apply(_) | Event::Delete(_)))) = event {
+                self.apply(event);
+                return Some(events);
+            }
+        }
+        drop(events);
+        wait.await;
+        None
+    }
+
+    fn succeeded(&mut self, retry: &mut Retry, lists: &ListLimiter, permit: &mut ListPermit) {
+        if retry.succeeded() {
+            lists.answers(permit);
+        }
+        self.problem = None;
+        self.cache.inner.sync_state.send_replace(SyncState::Current);
+    }
+
+    fn failed(&mut self, sync_state: SyncState) {
+        let problem = sync_state.problem();
+        if self.problem.as_deref() != problem {
+            warn!(plane = %self.plane, kind = %K::kind(&()), problem, "watch failed; it is begun again");
+            self.problem = problem.map(str::to_owned);
+        }
+        self.cache.inner.sync_state.send_replace(sync_state);
+    }
+
+    pub(super) fn apply(&mut self, event: Event<Tolerant<K>>) {
+        match event {
+            Event::Init => {
+                self.listed.clear();
+                self.cache.inner.write().begin_list();
+            }
+            Event::InitApply(object) => {
+                let entry = self.entry(object);
+                self.listed.insert(entry.key(), entry);
+            }
+            Event::InitDone => {
+                let listed = mem::take(&mut self.listed);
+                self.replace(listed);
+                self.cache.inner.synced.send_replace(true);
+            }
+            Event::Apply(object) => {
+                let entry = self.entry(object);
+                let former = self.cache.inner.write().insert(entry.clone());
+                self.tell(former.as_ref(), Some(&entry));
+                self.count_undecodable();
+            }
+            Event::Delete(object) => {
+                let entry = self.entry(object);
+                self.cache.inner.write().remove(&entry);
+                self.tell(Some(&entry), None);
+                self.count_undecodable();
+            }
+        }
+    }
+
+    /// Takes a complete list in the place of what was known. Handlers hear of objects that differ, and of those that went
+    /// while no one watched.
+    fn replace(&mut self, listed: BTreeMap<ObjectKey, Entry<K>>) {
+        let new = listed.clone();
+        let mut former = self.cache.inner.write().replace(listed);
+        for (key, entry) in &new {
+            let former = former.remove(key);
+            if !former
+                .as_ref()
+                .is_some_and(|former| former.is_same_as(entry))
+            {
+                self.tell(former.as_ref(), Some(entry));
+            }
+        }
+        for entry in former.values() {
+            self.tell(Some(entry), None);
+        }
+        self.count_undecodable();
+    }
+
+    fn tell(&self, former: Option<&Entry<K>>, current: Option<&Entry<K>>) {
+        let change = Change {
+            former: former.map(Entry::metadata),
+            current: current.map(Entry::metadata),
+        };
+        for handler in &self.handlers {
+            handler(change);
+        }
+    }
+
+    fn entry(&self, object: Tolerant<K>) -> Entry<K> {
+        match object.0.0 {
+            Ok(mut object) => {
+                // Nobody reads who manages which field, and it is the larger half of many objects.
+                object.meta_mut().managed_fields = None;
+                Entry::Decoded(Arc::new(object))
+            }
+            Err(mut invalid) => {
+                invalid.metadata.managed_fields = None;
+                let ObjectMeta {
+                    namespace, name, ..
+                } = &invalid.metadata;
+                warn!(plane = %self.plane, kind = %K::kind(&()), namespace, name, problem = invalid.error, "object cannot be decoded");
+                Entry::Undecodable(Arc::new(invalid))
+            }
+        }
+    }
+
+    fn count_undecodable(&mut self) {
+        let count = self.cache.inner.read().undecodable;
+        self.undecodable.set(count);
+    }
+}
+
+/// For how many seconds a watch goes on before it is begun again: some minutes, and not the same for all, so that thousands
+/// that began together are not begun again together.
+fn watch_seconds(plane: &str, kind: &str) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    (plane, kind).hash(&mut hasher);
+    let share = u32::try_from(hasher.finish() % u64::from(SPREAD)).unwrap_or_default();
+    LONGEST_WATCH - share
+}
+
+/// What one cache adds to the gauge of objects that cannot be decoded.
+struct Undecodables {
+    gauge: Gauge,
+    counted: i64,
+}
+
+impl Undecodables {
+    fn new<K: Resource<DynamicType = ()>>(plane: &str, metrics: &Metrics) -> Self {
+        let labels = CacheLabels {
+            plane: plane.to_owned(),
+            kind: K::kind(&()).into_owned(),
+        };
+        Self {
+            gauge: metrics.undecodable.get_or_create_owned(&labels),
+            counted: 0,
+        }
+    }
+
+    fn set(&mut self, count: usize) {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.gauge.inc_by(count - self.counted);
+        self.counted = count;
+    }
+}
+
+impl Drop for Undecodables {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}

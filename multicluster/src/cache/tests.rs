@@ -1,0 +1,275 @@
+//! What a cache makes of the events of a watch.
+
+mod following;
+
+use std::mem;
+use std::sync::Mutex;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::runtime::watcher::Event;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::Metrics;
+
+type Tolerant = tolerant::Tolerant<ConfigMap>;
+
+/// A cache, what follows into it, and whom its handlers have heard of.
+struct Bench {
+    reflector: Reflector<ConfigMap>,
+    told: Arc<Mutex<Vec<String>>>,
+}
+
+fn bench() -> Bench {
+    let mut reflector = Reflector::new("test", &Metrics::default());
+    let told = Arc::new(Mutex::new(Vec::new()));
+    reflector.on_change({
+        let told = Arc::clone(&told);
+        move |change| {
+            let [former, current] = [change.former, change.current]
+                .map(|metadata| metadata.map_or_else(|| "-".to_owned(), describe));
+            let versions = change.versions().count();
+            assert_eq!(
+                versions,
+                usize::from(former != "-") + usize::from(current != "-")
+            );
+            told.lock().unwrap().push(format!("{former} {current}"));
+        }
+    });
+    Bench { reflector, told }
+}
+
+impl Bench {
+    fn apply(&mut self, event: Event<Tolerant>) {
+        self.reflector.apply(event);
+    }
+
+    fn list(&mut self, objects: Vec<Tolerant>) {
+        self.apply(Event::Init);
+        for object in objects {
+            self.apply(Event::InitApply(object));
+        }
+        self.apply(Event::InitDone);
+    }
+
+    fn told(&self) -> Vec<String> {
+        mem::take(&mut self.told.lock().unwrap())
+    }
+
+    /// Names and versions of what is known in namespace `ns`.
+    fn known(&self) -> Vec<String> {
+        let known = self.reflector.cache().list("ns").unwrap();
+        known
+            .iter()
+            .map(|object| describe(&object.metadata))
+            .collect()
+    }
+}
+
+fn describe(metadata: &ObjectMeta) -> String {
+    format!(
+        "{}@{}",
+        metadata.name.as_deref().unwrap(),
+        metadata.resource_version.as_deref().unwrap()
+    )
+}
+
+fn raw(name: &str, uid: &str, version: u32, more: &Value) -> Tolerant {
+    let mut object = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"namespace": "ns", "name": name, "uid": uid, "resourceVersion": version.to_string()},
+    });
+    object
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    serde_json::from_value(object).unwrap()
+}
+
+fn guarded(name: &str, version: u32) -> Tolerant {
+    raw(name, name, version, &json!({}))
+}
+
+fn object(name: &str, uid: &str, version: u32) -> ConfigMap {
+    raw(name, uid, version, &json!({})).0.0.unwrap()
+}
+
+#[test]
+fn a_cache_is_synced_once_it_has_been_listed() {
+    let mut bench = bench();
+    let synced = bench.reflector.cache().synced();
+    bench.apply(Event::Init);
+    bench.apply(Event::InitApply(guarded("a", 1)));
+    assert!(!*synced.borrow());
+    assert!(
+        bench.known().is_empty(),
+        "a list that is not complete decides nothing"
+    );
+    bench.apply(Event::InitDone);
+    assert!(*synced.borrow());
+    assert_eq!(bench.known(), ["a@1"]);
+}
+
+#[test]
+fn handlers_hear_of_both_versions_of_a_change_and_of_the_end() {
+    let mut bench = bench();
+    bench.list(vec![guarded("a", 1)]);
+    assert_eq!(bench.told(), ["- a@1"]);
+    bench.apply(Event::Apply(guarded("a", 2)));
+    assert_eq!(bench.told(), ["a@1 a@2"]);
+    bench.apply(Event::Delete(guarded("a", 3)));
+    assert_eq!(
+        (bench.told(), bench.known()),
+        (vec!["a@3 -".to_owned()], vec![])
+    );
+}
+
+#[test]
+fn a_new_list_tells_of_what_differs_and_of_what_went_unseen() {
+    let mut bench = bench();
+    bench.list(vec![guarded("a", 1), guarded("b", 2), guarded("c", 3)]);
+    bench.told();
+    bench.list(vec![guarded("a", 1), guarded("b", 4)]);
+    assert_eq!(bench.told(), ["b@2 b@4", "c@3 -"]);
+    assert_eq!(bench.known(), ["a@1", "b@4"]);
+}
+
+#[test]
+fn namespaces_are_kept_apart() {
+    let mut bench = bench();
+    let mut other = guarded("a", 1);
+    other.meta_mut().namespace = Some("ns-1".into());
+    bench.list(vec![guarded("a", 2), other]);
+    assert_eq!(bench.known(), ["a@2"]);
+    let cache = bench.reflector.cache();
+    assert_eq!(
+        describe(&cache.get("ns-1", "a").unwrap().unwrap().metadata),
+        "a@1"
+    );
+    assert!(cache.get("ns-2", "a").unwrap().is_none());
+    assert_eq!(cache.metadata("ns").len(), 1);
+}
+
+#[test]
+fn what_has_been_written_is_known_at_once_and_older_news_does_not_undo_it() {
+    let mut bench = bench();
+    bench.list(vec![guarded("a", 1)]);
+    let cache = bench.reflector.cache();
+    cache.observe_write(object("a", "a", 5));
+    cache.observe_write(object("b", "b", 6));
+    bench.apply(Event::Apply(guarded("a", 4)));
+    assert_eq!(bench.known(), ["a@5", "b@6"]);
+    cache.observe_write(object("a", "a", 3));
+    assert_eq!(bench.known(), ["a@5", "b@6"]);
+    bench.apply(Event::Apply(guarded("a", 7)));
+    assert_eq!(bench.known(), ["a@7", "b@6"]);
+}
+
+#[test]
+fn the_answer_to_a_write_does_not_bring_back_what_is_gone() {
+    let mut bench = bench();
+    bench.list(vec![guarded("a", 1), guarded("b", 2)]);
+    let cache = bench.reflector.cache();
+    bench.apply(Event::Delete(guarded("a", 3)));
+    cache.observe_write(object("a", "a", 2));
+    assert_eq!(bench.known(), ["b@2"]);
+    // Its successor is another object, and is not taken for it by a late event.
+    cache.observe_write(object("a", "successor", 5));
+    bench.apply(Event::Delete(guarded("a", 3)));
+    assert_eq!(bench.known(), ["a@5", "b@2"]);
+    // The last finalizer was removed by the write.
+    let mut last = object("b", "b", 6);
+    last.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
+        jiff::Timestamp::UNIX_EPOCH,
+    ));
+    bench.apply(Event::Delete(guarded("b", 6)));
+    cache.observe_write(last);
+    assert_eq!(bench.known(), ["a@5"]);
+}
+
+#[test]
+fn what_was_written_while_a_list_was_made_comes_back_with_the_watch() {
+    let mut bench = bench();
+    bench.list(vec![guarded("a", 1)]);
+    let cache = bench.reflector.cache();
+    bench.apply(Event::Init);
+    cache.observe_write(object("a", "a", 8));
+    cache.observe_write(object("b", "b", 9));
+    bench.apply(Event::InitApply(guarded("a", 7)));
+    bench.apply(Event::InitDone);
+    assert_eq!(bench.known(), ["a@8"]);
+    bench.apply(Event::Apply(guarded("b", 9)));
+    assert_eq!(bench.known(), ["a@8", "b@9"]);
+}
+
+#[test]
+fn a_list_of_a_restored_api_server_replaces_what_is_newer_by_its_number() {
+    let mut bench = bench();
+    bench.list(vec![guarded("a", 100), guarded("b", 101), guarded("c", 5)]);
+    let cache = bench.reflector.cache();
+    cache.observe_write(object("a", "a", 102));
+    cache.observe_write(object("d", "d", 103));
+    bench.apply(Event::Delete(guarded("c", 104)));
+    bench.told();
+    bench.list(vec![guarded("a", 7), guarded("c", 5)]);
+    assert_eq!(bench.known(), ["a@7", "c@5"]);
+    assert_eq!(bench.told(), ["a@100 a@7", "- c@5", "b@101 -"]);
+    // It counts from there again.
+    cache.observe_write(object("c", "c", 8));
+    bench.apply(Event::Apply(guarded("a", 9)));
+    assert_eq!(bench.known(), ["a@9", "c@8"]);
+}
+
+#[test]
+fn handlers_hear_of_what_was_written_from_the_watch_or_from_the_next_list() {
+    let mut bench = bench();
+    bench.list(vec![guarded("a", 1), guarded("b", 2), guarded("c", 3)]);
+    let cache = bench.reflector.cache();
+    cache.observe_write(object("a", "a", 4));
+    cache.observe_write(object("a", "a", 5));
+    cache.observe_write(object("b", "b", 6));
+    bench.told();
+    bench.apply(Event::Apply(guarded("a", 4)));
+    assert_eq!(bench.told(), ["a@1 a@4"]);
+    bench.apply(Event::Apply(guarded("a", 5)));
+    assert_eq!(bench.told(), ["a@4 a@5"]);
+    bench.apply(Event::Init);
+    cache.observe_write(object("c", "c", 8));
+    for object in [guarded("a", 5), guarded("b", 6), guarded("c", 7)] {
+        bench.apply(Event::InitApply(object));
+    }
+    bench.apply(Event::InitDone);
+    assert_eq!(bench.told(), ["b@2 b@6", "c@3 c@7"]);
+    assert_eq!(bench.known(), ["a@5", "b@6", "c@8"]);
+    bench.apply(Event::Apply(guarded("c", 8)));
+    assert_eq!(bench.told(), ["c@7 c@8"]);
+}
+
+#[test]
+fn the_answer_to_a_write_that_the_watch_was_faster_to_tell_of_is_no_news() {
+    let mut bench = bench();
+    bench.list(vec![guarded("a", 1)]);
+    bench.apply(Event::Apply(guarded("a", 2)));
+    let cache = bench.reflector.cache();
+    let known = cache.get("ns", "a").unwrap().unwrap();
+    cache.observe_write(object("a", "a", 2));
+    assert!(Arc::ptr_eq(&known, &cache.get("ns", "a").unwrap().unwrap()));
+}
+
+#[test]
+fn what_cannot_be_decoded_is_not_absent() {
+    let mut bench = bench();
+    bench.list(vec![guarded("a", 1), raw("b", "b", 2, &json!({"data": 3}))]);
+    let cache = bench.reflector.cache();
+    assert!(cache.get("ns", "a").unwrap().is_some());
+    let error = cache.get("ns", "b").unwrap_err().to_string();
+    assert!(
+        error.starts_with("ConfigMap ns/b cannot be decoded: "),
+        "{error}"
+    );
+    assert!(cache.list("ns").is_err());
+    assert_eq!(cache.metadata("ns").len(), 2);
+    bench.apply(Event::Apply(guarded("b", 3)));
+    assert_eq!(bench.known(), ["a@1", "b@3"]);
+}

@@ -1,0 +1,71 @@
+//! Which objects went last.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// For how long the end of an object is remembered: an answer comes sooner, if it comes.
+const MEMORY: Duration = Duration::from_mins(2);
+
+/// UIDs of the objects that went last: the answer to a write may come after the end of its object.
+#[derive(Debug, Default)]
+pub(super) struct Tombstones {
+    uids: HashSet<Arc<str>>,
+    oldest_first: VecDeque<(Instant, Arc<str>)>,
+}
+
+impl Tombstones {
+    pub(super) fn contains(&self, uid: &str) -> bool {
+        self.uids.contains(uid)
+    }
+
+    pub(super) fn add(&mut self, uid: &str) {
+        let uid: Arc<str> = uid.into();
+        if self.uids.insert(Arc::clone(&uid)) {
+            self.oldest_first.push_back((Instant::now(), uid));
+        }
+        self.forget_oldest();
+    }
+
+    /// It had not gone.
+    pub(super) fn take_back(&mut self, uid: &str) {
+        if self.uids.remove(uid) {
+            self.oldest_first.retain(|(_, gone)| **gone != *uid);
+        }
+        self.forget_oldest();
+    }
+
+    fn forget_oldest(&mut self) {
+        let now = Instant::now();
+        while let Some((since, uid)) = self.oldest_first.front()
+            && now.duration_since(*since) > MEMORY
+        {
+            self.uids.remove(uid);
+            self.oldest_first.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_end_is_remembered_until_no_answer_can_come_any_more() {
+        let mut gone = Tombstones::default();
+        for n in 0..10_000 {
+            gone.add(&n.to_string());
+        }
+        gone.take_back("3");
+        assert!(gone.contains("0") && gone.contains("9999") && !gone.contains("3"));
+        tokio::time::advance(MEMORY).await;
+        gone.add("3");
+        assert!(gone.contains("0"));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        gone.take_back("another");
+        assert_eq!((gone.uids.len(), gone.oldest_first.len()), (1, 1));
+        assert!(gone.contains("3"));
+    }
+}

@@ -1,0 +1,291 @@
+//! Leader election by a Lease, with the semantics of client-go's `leaderelection`: a lease has expired when *this*
+//! process has not seen it change for its duration, whatever the clocks of others say.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use thiserror::Error;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::Metrics;
+use crate::clock;
+
+/// How long a lease lasts without being renewed.
+const DURATION: Duration = Duration::from_secs(15);
+/// A leader that has not renewed for this long gives up.
+const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+/// Wait between two tries to acquire or renew.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// The leader could not renew its lease in time: another one may write from now on, so this process must stop.
+#[derive(Debug, Error)]
+#[error("the lease {0} was lost")]
+pub struct Lost(String);
+
+/// Another process may write, or will soon.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("this process does not hold the lease: another one may write")]
+pub struct NotLeading;
+
+/// Whether this process may write, and until when. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Leadership {
+    gained: CancellationToken,
+    /// When the lease must have been renewed. Without one there is no lease.
+    until: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Leadership {
+    /// That of the only process, which needs no lease.
+    pub fn without_election() -> Self {
+        let leadership = Self::default();
+        leadership.gained.cancel();
+        leadership
+    }
+
+    /// Cancelled once this process may write.
+    pub fn gained(&self) -> CancellationToken {
+        self.gained.clone()
+    }
+
+    /// Until when a write that begins now must have ended; `None` where there is no lease. A process that was paused is
+    /// refused as soon as it goes on, because the clock has not been.
+    ///
+    /// # Errors
+    ///
+    /// [`NotLeading`] when this process may not write.
+    pub fn deadline(&self) -> Result<Option<Instant>, NotLeading> {
+        let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_over = until.is_some_and(|until| until <= Instant::now());
+        match self.gained.is_cancelled() && !is_over {
+            true => Ok(until),
+            false => Err(NotLeading),
+        }
+    }
+
+    /// The lease is held by a request that was begun then: others see it last for longer.
+    pub(crate) fn renew(&self, begun: Instant) {
+        let until = begun + RENEW_DEADLINE;
+        *self.until.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
+        self.gained.cancel();
+    }
+
+    fn lose(&self) {
+        *self.until.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+}
+
+/// A candidate for one lease.
+pub struct LeaderElector {
+    leases: Api<Lease>,
+    name: String,
+    identity: String,
+    metrics: Metrics,
+    observed: Option<Observed>,
+}
+
+/// The lease as it was last seen to change, and when that was on this process's own clock.
+struct Observed {
+    spec: LeaseSpec,
+    at: Instant,
+}
+
+impl LeaderElector {
+    /// A candidate of this identity, which must be unique among the replicas.
+    pub fn new(
+        client: Client,
+        namespace: &str,
+        name: &str,
+        identity: String,
+        metrics: &Metrics,
+    ) -> Self {
+        Self {
+            leases: Api::namespaced(client, namespace),
+            name: name.to_owned(),
+            identity,
+            metrics: metrics.clone(),
+            observed: None,
+        }
+    }
+
+    /// Waits for the lease, gains leadership by it, and renews it until `release`; then gives it up.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`] when the lease could not be renewed in time.
+    pub async fn run(
+        mut self,
+        leadership: Leadership,
+        release: CancellationToken,
+    ) -> Result<(), Lost> {
+        info!(lease = %self.name, identity = %self.identity, "waiting for the lease");
+        let acquired = async {
+            loop {
+                let begun = Instant::now();
+                // What took too long to be acquired is renewed before it is used.
+                if self.try_acquire_or_renew().await && begun.elapsed() < RENEW_DEADLINE / 2 {
+                    return begun;
+                }
+                sleep(RETRY).await;
+            }
+        };
+        let Some(mut renewed) = release.run_until_cancelled(acquired).await else {
+            return Ok(());
+        };
+        info!(lease = %self.name, "leading");
+        self.metrics.leader.set(1);
+        leadership.renew(renewed);
+        while release.run_until_cancelled(sleep(RETRY)).await.is_some() {
+            let begun = Instant::now();
+            let left = RENEW_DEADLINE.saturating_sub(renewed.elapsed());
+            if timeout(left, self.try_acquire_or_renew()).await == Ok(true) {
+                renewed = begun;
+                leadership.renew(renewed);
+            } else if renewed.elapsed() >= RENEW_DEADLINE {
+                self.metrics.leader.set(0);
+                return Err(Lost(self.name));
+            }
+        }
+        leadership.lose();
+        self.release().await;
+        Ok(())
+    }
+
+    /// Whether the lease is held after this try.
+    async fn try_acquire_or_renew(&mut self) -> bool {
+        match self.acquire_or_renew().await {
+            Ok(held) => held,
+            Err(error) => {
+                warn!(lease = %self.name, %error, "lease not acquired or renewed");
+                false
+            }
+        }
+    }
+
+    async fn acquire_or_renew(&mut self) -> kube::Result<bool> {
+        let Some(current) = self.leases.get_opt(&self.name).await? else {
+            let metadata = ObjectMeta {
+                name: Some(self.name.clone()),
+                ..ObjectMeta::default()
+            };
+            let lease = Lease {
+                metadata,
+                spec: Some(self.claim(None)),
+            };
+            let created = self.leases.create(&PostParams::default(), &lease).await?;
+            self.observe(created.spec.unwrap_or_default());
+            return Ok(true);
+        };
+        let spec = current.spec.clone().unwrap_or_default();
+        self.observe(spec.clone());
+        if self.is_held_by_another(&spec) {
+            return Ok(false);
+        }
+        // The resource version of `current` makes this fail if another candidate was faster.
+        let lease = Lease {
+            spec: Some(self.claim(Some(&spec))),
+            ..current
+        };
+        let updated = self
+            .leases
+            .replace(&self.name, &PostParams::default(), &lease)
+            .await?;
+        self.observe(updated.spec.unwrap_or_default());
+        Ok(true)
+    }
+
+    fn observe(&mut self, spec: LeaseSpec) {
+        if self
+            .observed
+            .as_ref()
+            .is_none_or(|observed| observed.spec != spec)
+        {
+            self.observed = Some(Observed {
+                spec,
+                at: Instant::now(),
+            });
+        }
+    }
+
+    fn is_held_by_another(&self, spec: &LeaseSpec) -> bool {
+        let holder = spec.holder_identity.as_deref().unwrap_or_default();
+        let expired = self
+            .observed
+            .as_ref()
+            .is_some_and(|observed| observed.at.elapsed() >= DURATION);
+        !holder.is_empty() && holder != self.identity && !expired
+    }
+
+    fn claim(&self, former: Option<&LeaseSpec>) -> LeaseSpec {
+        let now = MicroTime(clock::now());
+        let still_held =
+            former.filter(|spec| spec.holder_identity.as_ref() == Some(&self.identity));
+        let transitions = former.and_then(|spec| spec.lease_transitions).unwrap_or(0);
+        LeaseSpec {
+            acquire_time: still_held
+                .and_then(|spec| spec.acquire_time.clone())
+                .or_else(|| Some(now.clone())),
+            holder_identity: Some(self.identity.clone()),
+            lease_duration_seconds: i32::try_from(DURATION.as_secs()).ok(),
+            lease_transitions: Some(match (former, still_held) {
+                (Some(_), None) => transitions.saturating_add(1),
+                _ => transitions,
+            }),
+            renew_time: Some(now),
+            ..LeaseSpec::default()
+        }
+    }
+
+    /// Lets another candidate take over at once.
+    async fn release(&self) {
+        self.metrics.leader.set(0);
+        let result = async {
+            let mut lease = self.leases.get(&self.name).await?;
+            let spec = lease.spec.get_or_insert_default();
+            if spec.holder_identity.as_ref() == Some(&self.identity) {
+                spec.holder_identity = Some(String::new());
+                spec.lease_duration_seconds = Some(1);
+                self.leases
+                    .replace(&self.name, &PostParams::default(), &lease)
+                    .await?;
+            }
+            Ok::<_, kube::Error>(())
+        };
+        match result.await {
+            Ok(()) => info!(lease = %self.name, "lease released"),
+            Err(error) => warn!(lease = %self.name, %error, "lease not released; it expires"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_does_not_renew_may_not_write_before_another_can() {
+        let leadership = Leadership::default();
+        assert_eq!(leadership.deadline(), Err(NotLeading));
+        let begun = Instant::now();
+        sleep(Duration::from_secs(3)).await;
+        leadership.renew(begun);
+        assert_eq!(leadership.deadline(), Ok(Some(begun + RENEW_DEADLINE)));
+        sleep(Duration::from_secs(7)).await;
+        assert_eq!(leadership.deadline(), Err(NotLeading));
+        leadership.renew(Instant::now());
+        assert!(leadership.deadline().is_ok());
+        leadership.lose();
+        assert_eq!(leadership.deadline(), Err(NotLeading));
+    }
+
+    #[tokio::test]
+    async fn who_needs_no_lease_may_always_write() {
+        assert_eq!(Leadership::without_election().deadline(), Ok(None));
+    }
+}

@@ -1,0 +1,269 @@
+//! What watches, queues and controllers count.
+
+use std::hash::Hash;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use crate::queue::attempt;
+
+/// Upper bounds of the time that a reconciliation takes, in seconds.
+const BUCKETS: [f64; 9] = [0.000_1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0];
+/// Upper bounds of the time from an event to a write, in seconds: some 10 ms as a rule, minutes where a plane is not reached.
+const PROPAGATION_BUCKETS: [f64; 11] = [
+    0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 300.0,
+];
+
+/// Counters, gauges and histograms of caches and controllers.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    pub(crate) reconciles: Family<ReconcileLabels, Counter>,
+    pub(crate) reconcile_seconds: Family<ControllerLabels, Histogram>,
+    pub(crate) queue_depth: Family<ControllerLabels, Gauge>,
+    pub(crate) queue_groups_in_trouble: Family<OutageLabels, Gauge>,
+    pub(crate) undecodable: Family<CacheLabels, Gauge>,
+    pub(crate) leader: Gauge,
+    pub(crate) projects_engaged: Gauge,
+    pub(crate) projects_failing: Gauge,
+    pub(crate) projects_not_ready: Gauge,
+    pub(crate) projects_suspended: Gauge,
+    unidentified_namespaces: Gauge,
+    quarantined_objects: Family<QuarantineLabels, Gauge>,
+    shadowing_customizations: Gauge,
+    events: Family<EventLabels, Counter>,
+    writes: Family<WriteLabels, Counter>,
+    propagation_seconds: Family<WriteLabels, Histogram>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct ControllerLabels {
+    pub(crate) controller: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct ReconcileLabels {
+    pub(crate) controller: &'static str,
+    pub(crate) result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct OutageLabels {
+    pub(crate) controller: &'static str,
+    pub(crate) trouble: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct EventLabels {
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct CacheLabels {
+    pub(crate) plane: String,
+    pub(crate) kind: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct QuarantineLabels {
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WriteLabels {
+    controller: &'static str,
+    verb: &'static str,
+    kind: String,
+}
+
+impl Metrics {
+    /// Registers the metrics.
+    pub fn register(registry: &mut Registry) -> Self {
+        let histogram: fn() -> Histogram = || Histogram::new(BUCKETS);
+        let propagation: fn() -> Histogram = || Histogram::new(PROPAGATION_BUCKETS);
+        let metrics = Self {
+            reconciles: Family::default(),
+            reconcile_seconds: Family::new_with_constructor(histogram),
+            queue_depth: Family::default(),
+            queue_groups_in_trouble: Family::default(),
+            undecodable: Family::default(),
+            leader: Gauge::default(),
+            projects_engaged: Gauge::default(),
+            projects_failing: Gauge::default(),
+            projects_not_ready: Gauge::default(),
+            projects_suspended: Gauge::default(),
+            unidentified_namespaces: Gauge::default(),
+            quarantined_objects: Family::default(),
+            shadowing_customizations: Gauge::default(),
+            events: Family::default(),
+            writes: Family::default(),
+            propagation_seconds: Family::new_with_constructor(propagation),
+        };
+        registry.register(
+            "reconciles",
+            "Reconciliations by controller and result: settled, again, gone or error",
+            metrics.reconciles.clone(),
+        );
+        registry.register(
+            "reconcile_seconds",
+            "Time that a reconciliation takes",
+            metrics.reconcile_seconds.clone(),
+        );
+        registry.register(
+            "queue_depth",
+            "Keys that wait for a worker",
+            metrics.queue_depth.clone(),
+        );
+        registry.register(
+            "queue_groups_in_trouble",
+            "Projects, in a cell itself, that a controller has found unreachable or suspended, or that have more to write than they may",
+            metrics.queue_groups_in_trouble.clone(),
+        );
+        registry.register(
+            "undecodable_objects",
+            "Objects that are watched and cannot be decoded",
+            metrics.undecodable.clone(),
+        );
+        registry.register(
+            "leader",
+            "1 while this process may write: it has the lease, or needs none",
+            metrics.leader.clone(),
+        );
+        metrics.register_projects(registry);
+        registry.register(
+            "unidentified_namespaces",
+            "Namespaces of the hub that hold what is ours and do not say whose they are",
+            metrics.unidentified_namespaces.clone(),
+        );
+        registry.register(
+            "quarantined_objects",
+            "Instances of the hub that are not projected until someone has put them right, by reason",
+            metrics.quarantined_objects.clone(),
+        );
+        registry.register(
+            "shadowing_customizations",
+            "ResourceInterpreterCustomizations that Karmada asks about our kinds in the place of the webhook",
+            metrics.shadowing_customizations.clone(),
+        );
+        registry.register(
+            "events",
+            "Events on transitions of conditions, by what became of them",
+            metrics.events.clone(),
+        );
+        registry.register(
+            "writes",
+            "Writes by controller, verb and kind",
+            metrics.writes.clone(),
+        );
+        registry.register(
+            "propagation_seconds",
+            "Time from the event that told of a change to a write that followed from it",
+            metrics.propagation_seconds.clone(),
+        );
+        metrics
+    }
+
+    fn register_projects(&self, registry: &mut Registry) {
+        registry.register(
+            "projects_engaged",
+            "Projects whose API servers are used",
+            self.projects_engaged.clone(),
+        );
+        registry.register(
+            "projects_failing",
+            "Engaged projects whose LocationBindings are not known as they are now",
+            self.projects_failing.clone(),
+        );
+        registry.register(
+            "projects_not_ready",
+            "Projects that are not used, for what they lack",
+            self.projects_not_ready.clone(),
+        );
+        registry.register(
+            "projects_suspended",
+            "Projects that are used and refuse to create and to update",
+            self.projects_suspended.clone(),
+        );
+    }
+
+    /// Says that this process may write without a lease.
+    pub fn leads_unopposed(&self) {
+        self.leader.set(1);
+    }
+
+    /// Says how many namespaces of the hub hold what is ours and do not say whose they are.
+    pub fn unidentified_namespaces(&self, count: usize) {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.unidentified_namespaces.set(count);
+    }
+
+    /// Counts an Instance of the hub that is not projected for this reason.
+    pub fn quarantined_object(&self, reason: &'static str) -> Counted {
+        let gauge = self
+            .quarantined_objects
+            .get_or_create(&QuarantineLabels { reason });
+        Counted::new(&gauge)
+    }
+
+    /// Says how many ResourceInterpreterCustomizations Karmada asks about our kinds in the place of the webhook.
+    pub fn shadowing_customizations(&self, count: usize) {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.shadowing_customizations.set(count);
+    }
+
+    /// Counts an event on a transition: `published`, `failed` or `dropped`.
+    pub fn event(&self, outcome: &'static str) {
+        self.events.get_or_create(&EventLabels { outcome }).inc();
+    }
+
+    /// Counts a write of a controller that has just been done. In a reconciliation of a work queue this is also how long it
+    /// came after the event which asked for it.
+    pub fn wrote(&self, controller: &'static str, verb: &'static str, kind: &str) {
+        let labels = WriteLabels {
+            controller,
+            verb,
+            kind: kind.to_owned(),
+        };
+        self.writes.get_or_create(&labels).inc();
+        if let Some(age) = attempt::wrote() {
+            let propagation = self.propagation_seconds.get_or_create(&labels);
+            propagation.observe(age.as_secs_f64());
+        }
+    }
+}
+
+/// Sets one gauge of a family.
+pub(crate) fn set<L>(family: &Family<L, Gauge>, labels: &L, value: usize)
+where
+    L: Clone + Eq + Hash,
+{
+    let value = i64::try_from(value).unwrap_or(i64::MAX);
+    family.get_or_create(labels).set(value);
+}
+
+/// One thing that a gauge counts, for as long as it is there.
+#[derive(Debug)]
+pub struct Counted(Gauge);
+
+impl Counted {
+    pub(crate) fn new(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+impl Default for Metrics {
+    /// Metrics that no one reads.
+    fn default() -> Self {
+        Self::register(&mut Registry::default())
+    }
+}

@@ -1,0 +1,167 @@
+//! Who works on projects.
+
+use std::sync::Mutex;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, pending};
+
+use super::*;
+
+/// Notes whom it attends, and for how long.
+#[derive(Clone, Default)]
+struct Noting(Arc<Mutex<Vec<String>>>);
+
+impl Noting {
+    fn note(&self, what: &str, project: &ProjectName) {
+        let note = format!("{project} {what}");
+        self.0.lock().unwrap().push(note);
+    }
+
+    fn noted(&self) -> Vec<String> {
+        let mut noted = self.0.lock().unwrap().clone();
+        noted.sort();
+        noted
+    }
+}
+
+/// Ends when it is dropped.
+struct Attending(Noting, Arc<Project>);
+
+impl Drop for Attending {
+    fn drop(&mut self) {
+        self.0.note("is left", self.1.name());
+    }
+}
+
+impl ProjectHandler for Noting {
+    fn run(&self, project: Arc<Project>) -> BoxFuture<'static, ()> {
+        let noting = self.clone();
+        async move {
+            noting.note("is attended", project.name());
+            let _attending = Attending(noting, project);
+            pending::<()>().await;
+        }
+        .boxed()
+    }
+
+    fn on_removed(&self, name: &ProjectName) {
+        self.note("has left", name);
+    }
+}
+
+fn bench(noting: &Noting, mood: Mood) -> Bench {
+    let (discovery, planes) = prepared();
+    planes["a"].set(mood);
+    let handler = Arc::new(noting.clone());
+    start_with(discovery, planes, Metrics::default(), Some(handler))
+}
+
+/// I-25: all that goes on for a project ends with it.
+#[tokio::test(start_paused = true)]
+async fn a_project_is_attended_while_it_is_engaged() {
+    let noting = Noting::default();
+    let bench = bench(&noting, Mood::Serves);
+    let attended = ["a is attended", "b is attended"];
+    bench.until(|_| noting.noted() == attended).await;
+    let former = bench.projects.get(&ProjectName::new("a").unwrap()).unwrap();
+    bench.discovery.put(project("a", "1", "False"));
+    let left = ["a is attended", "a is left", "b is attended"];
+    bench.until(|_| noting.noted() == left).await;
+    bench.until(|_| Arc::strong_count(&former) == 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_project_is_gone_when_its_object_is_and_the_very_root_says_so() {
+    let noting = Noting::default();
+    let bench = bench(&noting, Mood::Serves);
+    let is_gone_by = |name, root| {
+        let (projects, name) = (bench.projects.clone(), ProjectName::new(name).unwrap());
+        async move {
+            let is_gone = projects.is_gone(&name, root).await;
+            is_gone.map_err(|error| error.to_string())
+        }
+    };
+    let is_gone = |name| is_gone_by(name, "of-default");
+    let listing = Err("projects have not been listed yet".to_owned());
+    assert_eq!(is_gone("a").await, listing);
+    bench.until(|_| noting.noted().len() == 2).await;
+    let root_uid = bench.projects.root_uid();
+    assert_eq!(root_uid.as_deref(), Some("of-default"));
+    assert_eq!(is_gone("a").await, Ok(false));
+    bench.discovery.put(project("a", "1", "False"));
+    bench.until(|_| noting.noted().len() == 3).await;
+    assert_eq!(is_gone("a").await, Ok(false));
+    bench.discovery.delete("a");
+    let left = ["a has left", "a is attended", "a is left", "b is attended"];
+    bench.until(|_| noting.noted() == left).await;
+    assert_eq!(is_gone("a").await, Ok(true));
+    assert_eq!(is_gone_by("a", "of-another").await, Ok(false));
+    // What the list has not got may have come since.
+    bench.discovery.put(project("a", "2", "True"));
+    assert_eq!(is_gone("a").await, Ok(false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_root_that_does_not_answer_is_left_in_peace_for_a_while() {
+    let noting = Noting::default();
+    let bench = bench(&noting, Mood::Serves);
+    bench.until(|_| noting.noted().len() == 2).await;
+    let name = ProjectName::new("c").unwrap();
+    for (mood, problem) in [
+        (Mood::Refuses(403), "not now"),
+        (Mood::Hangs, "it does not answer"),
+    ] {
+        bench.discovery.set(mood);
+        for _ in 0..10 {
+            let before = bench.discovery.requests();
+            let error = bench.projects.is_gone(&name, "of-default").await;
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains(problem), "{error}");
+            let asked = bench.discovery.requests() - before;
+            assert!(asked <= 1);
+        }
+        let before = bench.discovery.requests();
+        let again = bench.projects.is_gone(&name, "of-default").await;
+        assert!(again.is_err());
+        assert_eq!(bench.discovery.requests(), before, "it is asked again");
+        bench.discovery.set(Mood::Serves);
+        sleep(Duration::from_secs(61)).await;
+        assert_eq!(bench.projects.is_gone(&name, "of-default").await, Ok(true));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_project_that_does_not_answer_nothing_else_is_asked_for_a_while() {
+    let noting = Noting::default();
+    let bench = bench(&noting, Mood::Hangs);
+    let begin = Instant::now();
+    bench.until(|_| noting.noted() == ["b is attended"]).await;
+    assert!(begin.elapsed() < Duration::from_secs(1));
+    bench.until(|_| noting.noted().len() == 2).await;
+    assert_eq!(begin.elapsed().as_secs(), 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_other_cities_hears_of_them_and_of_their_loss() {
+    let bench = bench(&Noting::default(), Mood::Serves);
+    bench.until(|bench| bench.cities("a") == "DFW").await;
+    let project = bench.projects.get(&ProjectName::new("a").unwrap()).unwrap();
+    let change = project.cities_change();
+    bench.planes["a"].put(binding("there", "ORD", "True"));
+    change.await;
+    assert_eq!(bench.cities("a"), "DFW ORD");
+    let change = project.cities_change();
+    bench.planes["a"].set(Mood::Refuses(500));
+    bench.planes["a"].interrupt();
+    change.await;
+    assert!(project.cities().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_only_reads_has_nothing_to_ask_the_root() {
+    let bench = super::bench().await;
+    sleep(Duration::from_mins(5)).await;
+    let asked = bench.discovery.asked();
+    assert!(!asked.iter().any(|(uri, _)| uri.contains("namespaces")));
+    assert_eq!(bench.projects.root_uid(), None);
+}

@@ -1,0 +1,322 @@
+//! Which key comes next.
+
+mod outage;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::mem;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::tenant::{Entry, KeyState, Next, Tenant, Ticket};
+use super::timers::Timers;
+use super::{Failure, Key, Limits, Outage, Outcome};
+
+/// All keys by tenant, and the tenants that wait for their turn.
+#[derive(Debug)]
+pub(super) struct State<K: Key> {
+    controller: &'static str,
+    limits: Limits,
+    tenants: HashMap<K::Tenant, Tenant<K>>,
+    /// The line of the tenants of which a key may be taken, the next one first.
+    turns: BTreeMap<u64, K::Tenant>,
+    /// The line of those among them whose API servers could not be reached.
+    probes: BTreeMap<u64, K::Tenant>,
+    tickets: u64,
+    timers: Timers<Due<K>>,
+    counts: Counts,
+}
+
+/// What is due at a time.
+#[derive(Debug)]
+enum Due<K: Key> {
+    /// The key may be worked off.
+    Key(Arc<K>),
+    /// The API server of the tenant may be tried.
+    Probe(K::Tenant),
+    /// The tenant has rested.
+    Rest(K::Tenant),
+}
+
+/// How many there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// Keys that wait for a state.
+    pub(super) ready: usize,
+    /// Groups whose API servers cannot be reached.
+    pub(super) unreachable: usize,
+    /// Places that those tenants have.
+    pub(super) probing: usize,
+    /// Groups that are suspended.
+    pub(super) suspended: usize,
+    /// Groups that have more to write than they may now.
+    pub(super) busy: usize,
+}
+
+impl<K: Key> State<K> {
+    pub(super) fn new(controller: &'static str, limits: Limits) -> Self {
+        Self {
+            controller,
+            limits,
+            tenants: HashMap::new(),
+            turns: BTreeMap::new(),
+            probes: BTreeMap::new(),
+            tickets: 0,
+            timers: Timers::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// When [`Self::expire`] has something to do.
+    pub(super) fn next_timer(&self) -> Option<Instant> {
+        self.timers.next()
+    }
+
+    /// An event has told of the key at this time.
+    pub(super) fn add(&mut self, key: K, at: Instant) {
+        let tenant = match self.tenants.get_mut(key.tenant()) {
+            Some(tenant) => tenant,
+            None => self
+                .tenants
+                .entry(key.tenant().clone())
+                .or_insert_with(Tenant::new),
+        };
+        let Some(entry) = tenant.entries.get_mut(&key) else {
+            let key = Arc::new(key);
+            tenant.entries.insert(Arc::clone(&key), Entry::new(at));
+            tenant.ready.push_back(Arc::clone(&key));
+            self.counts.ready += 1;
+            self.line_up(key.tenant());
+            return;
+        };
+        if let KeyState::Running { again, .. } = &mut entry.state {
+            again.get_or_insert(at);
+            return;
+        }
+        entry.since.get_or_insert(at);
+        if let KeyState::Waiting(timer) = entry.state
+            && let Some(Due::Key(key)) = self.timers.cancel(timer)
+        {
+            self.wake(&key);
+        }
+    }
+
+    /// Does what is due.
+    pub(super) fn expire(&mut self, now: Instant) {
+        while let Some(due) = self.timers.expired(now) {
+            match due {
+                Due::Key(key) => self.wake(&key),
+                Due::Probe(tenant) => self.probe(&tenant),
+                Due::Rest(tenant) => self.rested(&tenant),
+            }
+        }
+    }
+
+    /// The next key of the tenant whose turn it is, and when an event told of it, if one has.
+    pub(super) fn take(&mut self) -> Option<(Arc<K>, Option<Instant>)> {
+        let probe = match self.counts.probing < self.limits.probing {
+            true => self.probes.pop_first(),
+            false => None,
+        };
+        let (_, id) = match probe {
+            Some(probe) => probe,
+            None => self.turns.pop_first()?,
+        };
+        let tenant = self.tenants.get_mut(&id)?;
+        tenant.ticket = None;
+        let key = tenant.next()?;
+        tenant.running += 1;
+        self.counts.ready -= 1;
+        self.counts.probing += usize::from(tenant.pause.is_some());
+        let entry = tenant.entries.get_mut(&key)?;
+        let since = entry.since;
+        entry.state = KeyState::Running {
+            again: None,
+            forgotten: false,
+        };
+        self.line_up(&id);
+        Some((key, since))
+    }
+
+    /// Notes how the reconciliation of a key that was taken has ended, and whether it wrote.
+    pub(super) fn finished<E: Failure>(
+        &mut self,
+        key: &Arc<K>,
+        wrote: bool,
+        result: &Result<Outcome, E>,
+    ) {
+        let Some(tenant) = self.tenants.get_mut(key.tenant()) else {
+            return;
+        };
+        let Some(entry) = tenant.entries.get_mut(key) else {
+            return;
+        };
+        let KeyState::Running { again, forgotten } = entry.state else {
+            return;
+        };
+        tenant.running -= 1;
+        self.counts.probing -= usize::from(tenant.pause.is_some());
+        if wrote {
+            tenant.write_budget.wrote(&self.limits, Instant::now());
+        }
+        let failure = result.as_ref().err().filter(|_| !forgotten);
+        let report = entry.report(failure, wrote, tenant.pause.is_some(), tenant.reached);
+        let next = match result {
+            _ if forgotten => Next::Never,
+            Ok(outcome) => entry.succeeded(key, *outcome),
+            Err(error) => entry.failed(self.controller, key, report.outage, error),
+        };
+        match (next, again) {
+            (Next::First, _) => {
+                tenant.ready.push_front(Arc::clone(key));
+                (entry.state, self.counts.ready) = (KeyState::Ready, self.counts.ready + 1);
+            }
+            (_, Some(again)) => {
+                entry.since.get_or_insert(again);
+                tenant.ready.push_back(Arc::clone(key));
+                (entry.state, self.counts.ready) = (KeyState::Ready, self.counts.ready + 1);
+            }
+            (Next::After(wait), None) => {
+                entry.state = KeyState::Waiting(self.timers.add(wait, Due::Key(Arc::clone(key))));
+                if report.outage == Some(Outage::Suspended) {
+                    tenant.parked.insert(Arc::clone(key));
+                }
+            }
+            (Next::Never, None) => {
+                tenant.entries.remove(key);
+            }
+        }
+        if !forgotten {
+            self.note(key.tenant(), report, failure);
+        }
+        self.line_up(key.tenant());
+    }
+
+    /// Forgets all keys of a tenant. Those that are being worked off are forgotten when they have ended: a key that is added
+    /// anew waits until then.
+    pub(super) fn forget(&mut self, id: &K::Tenant) {
+        self.resume(id);
+        self.unsuspend(id);
+        let Some(tenant) = self.tenants.get_mut(id) else {
+            return;
+        };
+        self.counts.ready -= mem::take(&mut tenant.ready).len();
+        tenant.parked = HashSet::new();
+        tenant.entries.retain(|_, entry| match entry.state {
+            KeyState::Running { .. } => {
+                *entry = Entry {
+                    state: KeyState::Running {
+                        again: None,
+                        forgotten: true,
+                    },
+                    ..Entry::default()
+                };
+                true
+            }
+            KeyState::Ready => false,
+            KeyState::Waiting(timer) => {
+                self.timers.cancel(timer);
+                false
+            }
+        });
+        tenant.entries.shrink_to_fit();
+        self.line_up(id);
+    }
+
+    /// Lets a key be worked off whose timer is over.
+    fn wake(&mut self, key: &Arc<K>) {
+        let Some(tenant) = self.tenants.get_mut(key.tenant()) else {
+            return;
+        };
+        if let Some(entry) = tenant.entries.get_mut(key) {
+            entry.state = KeyState::Ready;
+            tenant.parked.remove(key);
+            tenant.ready.push_back(Arc::clone(key));
+            self.counts.ready += 1;
+            self.line_up(key.tenant());
+        }
+    }
+
+    /// Lets a tenant write again.
+    fn rested(&mut self, id: &K::Tenant) {
+        if let Some(tenant) = self.tenants.get_mut(id)
+            && tenant.rest.take().is_some()
+        {
+            self.counts.busy -= 1;
+            self.line_up(id);
+        }
+    }
+
+    /// Gives a tenant its place in the line that it belongs to as it is now. One without keys is forgotten.
+    fn line_up(&mut self, id: &K::Tenant) {
+        let Some(tenant) = self.tenants.get_mut(id) else {
+            return;
+        };
+        let mut may_run = tenant.may_run(self.limits.per_tenant);
+        if may_run && tenant.rest.is_none() {
+            let rest = tenant.write_budget.rest(&self.limits, Instant::now());
+            if !rest.is_zero() {
+                tenant.rest = Some(self.timers.add(rest, Due::Rest(id.clone())));
+                self.counts.busy += 1;
+            }
+        }
+        may_run &= tenant.rest.is_none();
+        let probe = may_run.then_some(tenant.pause.is_some());
+        if probe != tenant.ticket.map(|ticket| ticket.probe) {
+            if let Some(Ticket { number, probe }) = tenant.ticket.take() {
+                let line = if probe {
+                    &mut self.probes
+                } else {
+                    &mut self.turns
+                };
+                line.remove(&number);
+            }
+            if let Some(probe) = probe {
+                let line = if probe {
+                    &mut self.probes
+                } else {
+                    &mut self.turns
+                };
+                self.tickets += 1;
+                line.insert(self.tickets, id.clone());
+                tenant.ticket = Some(Ticket {
+                    number: self.tickets,
+                    probe,
+                });
+            }
+        }
+        if tenant.entries.is_empty() {
+            if let Some(timer) = tenant.rest {
+                self.timers.cancel(timer);
+                self.counts.busy -= 1;
+            }
+            // Outage has ended with the keys that told of it.
+            self.tenants.remove(id);
+        }
+    }
+
+    /// The counts as the tenants say.
+    #[cfg(test)]
+    pub(super) fn recount(&self) -> Counts {
+        let tenants = || self.tenants.values();
+        let paused = || tenants().filter(|tenant| tenant.pause.is_some());
+        Counts {
+            ready: tenants().map(|tenant| tenant.ready.len()).sum(),
+            unreachable: paused().count(),
+            probing: paused().map(|tenant| tenant.running).sum(),
+            suspended: tenants().filter(|tenant| tenant.suspended).count(),
+            busy: tenants().filter(|tenant| tenant.rest.is_some()).count(),
+        }
+    }
+
+    /// How many tenants, keys and timers there are.
+    #[cfg(test)]
+    pub(super) fn sizes(&self) -> [usize; 3] {
+        let keys = self.tenants.values().map(|tenant| tenant.entries.len());
+        [self.tenants.len(), keys.sum(), self.timers.len()]
+    }
+}

@@ -1,0 +1,205 @@
+use std::sync::{Arc, Mutex};
+
+use tokio::time::sleep;
+
+use super::*;
+
+mod anything;
+mod outage;
+mod since;
+mod tenants;
+mod turns;
+
+/// An object `a`, or `x/a` of the project `x`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Object {
+    name: &'static str,
+    project: &'static str,
+}
+
+impl From<&'static str> for Object {
+    fn from(name: &'static str) -> Self {
+        let project = name.split_once('/').map_or("", |(project, _)| project);
+        Self { name, project }
+    }
+}
+
+impl Key for Object {
+    type Tenant = &'static str;
+
+    fn tenant(&self) -> &&'static str {
+        &self.project
+    }
+}
+
+/// A failure is named after the trouble that it tells of.
+impl Failure for String {
+    fn outage(&self) -> Option<Outage> {
+        match self.as_str() {
+            "unreachable" => Some(Outage::Unreachable),
+            "suspended" => Some(Outage::Suspended),
+            _ => None,
+        }
+    }
+}
+
+/// A queue whose reconciliations answer what the test says.
+struct Bench {
+    queue: Queue<Object>,
+    may_write: CancellationToken,
+    stop: CancellationToken,
+    log: Arc<Mutex<Vec<(&'static str, Duration)>>>,
+    worker: tokio::task::JoinHandle<Result<(), JoinError>>,
+}
+
+type Answer = Result<Outcome, String>;
+
+fn bench<Fut>(
+    concurrency: usize,
+    answer: impl Fn(&'static str, usize) -> Fut + Send + Sync + 'static,
+) -> Bench
+where
+    Fut: Future<Output = Answer> + Send + 'static,
+{
+    let (queue, workers) = Queue::new("test", &Metrics::default());
+    let (stop, may_write) = (CancellationToken::new(), CancellationToken::new());
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let begin = Instant::now();
+    let reconcile = {
+        let log = Arc::clone(&log);
+        move |Object { name: key, .. }| {
+            let mut log = log.lock().unwrap();
+            log.push((key, begin.elapsed()));
+            answer(key, log.len())
+        }
+    };
+    let worker = tokio::spawn({
+        let (stop, may_write) = (stop.clone(), may_write.clone());
+        let limits = Limits {
+            concurrency,
+            ..Limits::DEFAULT
+        };
+        async move { workers.run(limits, may_write, stop, reconcile).await }
+    });
+    Bench {
+        queue,
+        may_write,
+        stop,
+        log,
+        worker,
+    }
+}
+
+impl Bench {
+    fn add(&self, name: &'static str) {
+        self.queue.add(name.into());
+    }
+
+    fn open(self) -> Self {
+        self.may_write.cancel();
+        self
+    }
+
+    /// What was reconciled within this time, and when, in milliseconds.
+    async fn after(self, time: Duration) -> Vec<(&'static str, u128)> {
+        sleep(time).await;
+        self.stop.cancel();
+        self.worker.await.unwrap().unwrap();
+        let log = self.log.lock().unwrap();
+        log.iter().map(|(key, at)| (*key, at.as_millis())).collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_waits_at_most_once() {
+    let bench = bench(1, |_, _| async { Answer::Ok(Outcome::Gone) });
+    for key in ["a", "b", "a", "a"] {
+        bench.add(key);
+    }
+    sleep(Duration::from_secs(1)).await;
+    bench.may_write.cancel();
+    assert_eq!(
+        bench.after(Duration::from_secs(1)).await,
+        [("a", 1000), ("b", 1000)]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_added_while_it_is_worked_off_follows_itself() {
+    let slow = |_, _| async {
+        sleep(Duration::from_millis(100)).await;
+        Answer::Ok(Outcome::Gone)
+    };
+    let bench = bench(2, slow).open();
+    bench.add("a");
+    sleep(Duration::from_millis(50)).await;
+    bench.add("a");
+    bench.add("b");
+    assert_eq!(
+        bench.after(Duration::from_secs(1)).await,
+        [("a", 0), ("b", 50), ("a", 100)]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_back_off_by_key_and_an_event_cuts_the_wait_short() {
+    let bench = bench(1, |key, _| async move {
+        if key == "bad" {
+            Err("no".to_owned())
+        } else {
+            Ok(Outcome::Gone)
+        }
+    })
+    .open();
+    bench.add("bad");
+    bench.add("good");
+    sleep(Duration::from_millis(200)).await;
+    bench.add("bad");
+    let log = bench.after(Duration::from_millis(700)).await;
+    // 50 ms after the first, 100 ms after the second; the event at 200 ms is the fourth, 400 ms follow it.
+    assert_eq!(
+        log,
+        [
+            ("bad", 0),
+            ("good", 0),
+            ("bad", 50),
+            ("bad", 150),
+            ("bad", 200),
+            ("bad", 600)
+        ]
+    );
+}
+
+/// I-21: pending work has a timer.
+#[tokio::test(start_paused = true)]
+async fn pending_work_has_a_timer_and_settled_work_is_looked_at_again() {
+    let bench = bench(1, |key, _| async move {
+        Answer::Ok(if key == "pending" {
+            Outcome::Again(Duration::from_secs(5))
+        } else {
+            Outcome::Settled
+        })
+    })
+    .open();
+    bench.add("pending");
+    bench.add("settled");
+    let log = bench.after(Duration::from_secs(601)).await;
+    assert_eq!(log.iter().filter(|(key, _)| *key == "pending").count(), 121);
+    assert_eq!(log.iter().filter(|(key, _)| *key == "settled").count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_worked_off_before_the_process_may_write() {
+    let bench = bench(1, |_, _| async { Answer::Ok(Outcome::Gone) });
+    bench.add("a");
+    sleep(Duration::from_mins(1)).await;
+    bench.may_write.cancel();
+    assert_eq!(bench.after(Duration::from_secs(1)).await, [("a", 60_000)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_not_swallowed() {
+    let bench = bench(1, |_, _| async { panic!("oh") }).open();
+    bench.add("a");
+    assert!(bench.worker.await.unwrap().is_err());
+}

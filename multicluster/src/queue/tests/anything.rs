@@ -1,0 +1,83 @@
+//! Whatever happens in whatever order, what must hold does.
+
+use std::collections::{HashMap, HashSet};
+
+use super::turns::{GONE, Numbered, SETTLED, state};
+use super::*;
+use crate::queue::tenant::RESYNC;
+
+/// Numbers that are the same in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: u32) -> u32 {
+        // Of PCG.
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        u32::try_from((self.0 >> 33) % u64::from(end)).unwrap()
+    }
+}
+
+async fn anything_happens(seed: u64) {
+    let mut numbers = Numbers(seed);
+    let mut state = state();
+    let mut running: Vec<Arc<Numbered>> = Vec::new();
+    let results = [
+        SETTLED,
+        GONE,
+        Ok(Outcome::Again(Duration::from_secs(1))),
+        Err("unreachable".to_owned()),
+        Err("suspended".to_owned()),
+        Err("no".to_owned()),
+    ];
+    for _ in 0..5_000 {
+        match numbers.below(100) {
+            0..30 => {
+                let project = numbers.below(20);
+                let object = numbers.below(10);
+                state.add(Numbered { project, object }, Instant::now());
+            }
+            30..60 if running.len() < 64 => running.extend(state.take().map(|(key, _)| key)),
+            60..90 if !running.is_empty() => {
+                let next = numbers.below(u32::try_from(running.len()).unwrap());
+                let key = running.swap_remove(next as usize);
+                let result = &results[numbers.below(6) as usize];
+                state.finished(&key, numbers.below(2) == 0, result);
+            }
+            90 => state.forget(&numbers.below(20)),
+            91 => state.release(&numbers.below(20)),
+            _ => {
+                let time = Duration::from_millis(u64::from(numbers.below(100_000)));
+                tokio::time::advance(time).await;
+                state.expire(Instant::now());
+            }
+        }
+        assert_eq!(state.counts(), state.recount());
+        let once: HashSet<_> = running.iter().collect();
+        assert_eq!(once.len(), running.len(), "a key runs twice");
+        let mut of_group = HashMap::<u32, usize>::new();
+        for key in &running {
+            *of_group.entry(key.project).or_default() += 1;
+        }
+        assert!(of_group.values().all(|running| *running <= 4));
+    }
+    // Nothing is stuck.
+    for key in running {
+        state.finished(&key, false, &GONE);
+    }
+    tokio::time::advance(RESYNC).await;
+    state.expire(Instant::now());
+    while let Some((key, _)) = state.take() {
+        state.finished(&key, false, &GONE);
+    }
+    assert_eq!((state.counts(), state.sizes()), (Counts::default(), [0; 3]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_must_hold_does() {
+    for seed in 0..20 {
+        anything_happens(seed).await;
+    }
+}

@@ -1,0 +1,188 @@
+//! Which key comes next, without anything that reconciles.
+
+use std::collections::{HashMap, HashSet};
+
+use super::*;
+use crate::queue::state::State;
+use crate::queue::tenant::{RESYNC, rest};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Numbered {
+    pub(super) project: u32,
+    pub(super) object: u32,
+}
+
+impl Key for Numbered {
+    type Tenant = u32;
+
+    fn tenant(&self) -> &u32 {
+        &self.project
+    }
+}
+
+pub(super) const SETTLED: Result<Outcome, String> = Ok(Outcome::Settled);
+pub(super) const GONE: Result<Outcome, String> = Ok(Outcome::Gone);
+
+pub(super) fn state() -> State<Numbered> {
+    State::new("test", Limits::DEFAULT)
+}
+
+pub(super) fn add(state: &mut State<Numbered>, project: u32, objects: u32) {
+    for object in 0..objects {
+        state.add(Numbered { project, object }, Instant::now());
+    }
+}
+
+pub(super) fn take(state: &mut State<Numbered>) -> Option<Arc<Numbered>> {
+    state.take().map(|(key, _)| key)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_with_much_to_do_does_not_delay_the_key_of_another() {
+    let mut state = state();
+    add(&mut state, 1, 10_000);
+    for _ in 0..100 {
+        let key = take(&mut state).unwrap();
+        state.finished(&key, false, &SETTLED);
+    }
+    add(&mut state, 2, 1);
+    let round = [take(&mut state).unwrap(), take(&mut state).unwrap()];
+    assert_eq!(round.map(|key| key.project), [1, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn groups_take_turns() {
+    let mut state = state();
+    for project in 1..=3 {
+        add(&mut state, project, 6);
+    }
+    let taken: Vec<_> = std::iter::from_fn(|| take(&mut state)).collect();
+    let projects: Vec<_> = taken.iter().map(|key| key.project).collect();
+    assert_eq!(projects, [1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3]);
+    let objects: Vec<_> = taken.iter().map(|key| key.object).collect();
+    assert_eq!(objects, [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]);
+    // A place becomes free.
+    state.finished(&taken[1], false, &SETTLED);
+    let next = Numbered {
+        project: 2,
+        object: 4,
+    };
+    assert_eq!(take(&mut state).as_deref(), Some(&next));
+    assert_eq!(take(&mut state), None);
+    assert_eq!(state.counts().ready, 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_that_writes_much_rests_between_and_others_do_not() {
+    let mut state = State::new(
+        "test",
+        Limits {
+            writing_per_second: 500,
+            writing_at_once: 200,
+            ..Limits::DEFAULT
+        },
+    );
+    let work_off = |state: &mut State<Numbered>, wrote| {
+        let mut count = 0;
+        while let Some(key) = take(state) {
+            state.finished(&key, wrote, &SETTLED);
+            count += 1;
+        }
+        count
+    };
+    add(&mut state, 1, 10_000);
+    assert_eq!(work_off(&mut state, true), 200);
+    assert_eq!((state.counts().busy, state.counts()), (1, state.recount()));
+    add(&mut state, 2, 200);
+    assert_eq!(work_off(&mut state, true), 200);
+    for _ in 0..100 {
+        tokio::time::advance(Duration::from_millis(20)).await;
+        state.expire(Instant::now());
+        assert_eq!(work_off(&mut state, true), 10);
+    }
+    // What it need not write it may look at.
+    tokio::time::advance(Duration::from_millis(2)).await;
+    state.expire(Instant::now());
+    assert_eq!(work_off(&mut state, false), 10_000 - 200 - 1_000);
+    assert_eq!((state.counts().busy, state.counts()), (0, state.recount()));
+    // A rest leaves no timer with a tenant that goes.
+    add(&mut state, 3, 1_000);
+    assert_eq!(work_off(&mut state, true), 200);
+    state.forget(&3);
+    assert_eq!((state.counts().busy, state.counts()), (0, state.recount()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_thousand_keys_are_each_taken_once_and_leave_nothing() {
+    const PROJECTS: u32 = 3_000;
+    const OBJECTS: u32 = 34;
+    let mut state = state();
+    for _ in 0..2 {
+        for project in 0..PROJECTS {
+            add(&mut state, project, OBJECTS);
+        }
+    }
+    let all = (PROJECTS * OBJECTS) as usize;
+    assert_eq!(state.counts().ready, all);
+    let (mut taken, mut begun) = (HashSet::new(), HashMap::<u32, usize>::new());
+    while let Some(key) = take(&mut state) {
+        assert!(taken.insert(*key));
+        // Of no tenant two more are taken than of another.
+        *begun.entry(key.project).or_default() += 1;
+        assert!(begun[&key.project] <= taken.len().div_ceil(PROJECTS as usize));
+        state.finished(&key, false, &SETTLED);
+    }
+    assert_eq!(taken.len(), all);
+    assert_eq!(state.sizes(), [PROJECTS as usize, all, all]);
+
+    tokio::time::advance(RESYNC).await;
+    state.expire(Instant::now());
+    assert_eq!(state.counts().ready, all);
+    while let Some(key) = take(&mut state) {
+        state.finished(&key, false, &GONE);
+    }
+    assert_eq!(state.sizes(), [0, 0, 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_of_groups_that_are_forgotten() {
+    let mut state = state();
+    for project in 0..100 {
+        add(&mut state, project, 10);
+    }
+    let running: Vec<_> = std::iter::from_fn(|| take(&mut state)).take(300).collect();
+    for key in &running[..200] {
+        state.finished(key, false, &SETTLED);
+    }
+    for project in 0..100 {
+        state.forget(&project);
+    }
+    assert_eq!((state.counts().ready, state.sizes()), (0, [100, 100, 0]));
+    assert!(take(&mut state).is_none());
+    for key in &running[200..] {
+        state.finished(key, false, &SETTLED);
+    }
+    assert_eq!((state.counts().ready, state.sizes()), (0, [0, 0, 0]));
+}
+
+#[test]
+fn keys_that_settle_together_do_not_come_back_together() {
+    const SLOTS: usize = 100;
+    let half = RESYNC / 2;
+    let mut slots = [0_u32; SLOTS];
+    for number in 0..100_000 {
+        let key = Numbered {
+            project: number % 3_000,
+            object: number,
+        };
+        let rest = rest(&key);
+        assert!(rest >= half && rest < RESYNC, "{rest:?}");
+        let beyond = rest.as_millis() - half.as_millis();
+        slots[(beyond * SLOTS as u128 / half.as_millis()) as usize] += 1;
+    }
+    // A thousand are expected in each.
+    assert!(
+        slots.iter().all(|keys| (800..1200).contains(keys)),
+        "{slots:?}"
+    );
+}
