@@ -5,6 +5,7 @@ pub(crate) mod absence;
 pub(crate) mod error;
 pub(crate) mod events;
 pub(crate) mod keys;
+pub(crate) mod triggers;
 pub(crate) mod wiring;
 pub(crate) mod write;
 
