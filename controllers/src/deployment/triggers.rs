@@ -59,41 +59,18 @@ mod tests {
                 .collect(),
         };
         let (deployments, instances) = (CellSource::Deployments, CellSource::Instances);
+        #[rustfmt::skip]
         let cases = [
             case("new", deployments, None, Some(&web), &["web"]),
             case("changed", deployments, Some(&web), Some(&web), &["web"]),
             case("deleted", deployments, Some(&web), None, &["web"]),
             case("Instance", instances, None, Some(&of_web), &["web"]),
-            case(
-                "its status",
-                instances,
-                Some(&of_web),
-                Some(&of_web),
-                &["web"],
-            ),
+            case("its status", instances, Some(&of_web), Some(&of_web), &["web"]),
             case("its deletion", instances, Some(&of_web), None, &["web"]),
-            case(
-                "its owner",
-                instances,
-                Some(&of_former),
-                Some(&of_web),
-                &["web", "former"],
-            ),
+            case("its owner", instances, Some(&of_former), Some(&of_web), &["web", "former"]),
             case("not owned", instances, None, Some(&web), &[]),
-            case(
-                "of another kind",
-                instances,
-                None,
-                Some(&of_other_kind),
-                &[],
-            ),
-            case(
-                "after the last",
-                CellSource::AfterLastInstance,
-                None,
-                Some(&of_web),
-                &[],
-            ),
+            case("of another kind", instances, None, Some(&of_other_kind), &[]),
+            case("after the last", CellSource::AfterLastInstance, None, Some(&of_web), &[]),
         ];
         assert_cases(ON_CELL, &cases, &());
     }

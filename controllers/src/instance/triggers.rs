@@ -27,18 +27,13 @@ mod tests {
             keys,
         };
         let (instances, it) = (CellSource::Instances, Some(&instance));
+        #[rustfmt::skip]
         let cases = [
             case("new", instances, None, it, own()),
             case("changed", instances, it, it, own()),
             case("deleted", instances, it, None, own()),
             case("deployment", CellSource::Deployments, None, it, vec![]),
-            case(
-                "after the last",
-                CellSource::AfterLastInstance,
-                None,
-                it,
-                vec![],
-            ),
+            case("after the last", CellSource::AfterLastInstance, None, it, vec![]),
         ];
         assert_cases(ON_CELL, &cases, &());
     }

@@ -34,17 +34,12 @@ mod tests {
             keys,
         };
         let (instances, it) = (CellSource::Instances, Some(&instance));
+        #[rustfmt::skip]
         let cases = [
             case("new", instances, None, it, own()),
             case("changed", instances, it, it, own()),
             case("deleted", instances, it, None, own()),
-            case(
-                "after the last",
-                CellSource::AfterLastInstance,
-                None,
-                it,
-                own(),
-            ),
+            case("after the last", CellSource::AfterLastInstance, None, it, own()),
             case("deployment", CellSource::Deployments, None, it, vec![]),
         ];
         assert_cases(ON_CELL, &cases, &());

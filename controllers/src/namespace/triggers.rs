@@ -132,57 +132,16 @@ mod tests {
             }
         };
         let all = ["ns-1", "ns-2"];
+        #[rustfmt::skip]
         let cases = [
-            case(
-                "deleted",
-                ProjectSource::Namespaces,
-                Some(&one),
-                None,
-                &["ns-1"],
-            ),
-            case(
-                "replaced",
-                ProjectSource::Namespaces,
-                Some(&one),
-                Some(&other),
-                &["ns-1"],
-            ),
-            case(
-                "changed",
-                ProjectSource::Namespaces,
-                Some(&one),
-                Some(&one),
-                &[],
-            ),
+            case("deleted", ProjectSource::Namespaces, Some(&one), None, &["ns-1"]),
+            case("replaced", ProjectSource::Namespaces, Some(&one), Some(&other), &["ns-1"]),
+            case("changed", ProjectSource::Namespaces, Some(&one), Some(&one), &[]),
             case("new", ProjectSource::Namespaces, None, Some(&one), &[]),
-            case(
-                "deployment deleted",
-                ProjectSource::Deployments,
-                Some(&web),
-                None,
-                &["ns-1"],
-            ),
-            case(
-                "deployment new",
-                ProjectSource::Deployments,
-                None,
-                Some(&web),
-                &[],
-            ),
-            case(
-                "deployment changed",
-                ProjectSource::Deployments,
-                Some(&web),
-                Some(&web),
-                &[],
-            ),
-            case(
-                "not recorded",
-                ProjectSource::Deployments,
-                Some(&unrecorded),
-                None,
-                &[],
-            ),
+            case("deployment deleted", ProjectSource::Deployments, Some(&web), None, &["ns-1"]),
+            case("deployment new", ProjectSource::Deployments, None, Some(&web), &[]),
+            case("deployment changed", ProjectSource::Deployments, Some(&web), Some(&web), &[]),
+            case("not recorded", ProjectSource::Deployments, Some(&unrecorded), None, &[]),
             case("served", ProjectSource::Served, None, None, &all),
             case("unserved", ProjectSource::Unserved, None, None, &all),
             case("removed", ProjectSource::Removed, None, None, &all),
@@ -210,29 +169,12 @@ mod tests {
         };
         let own = [("ns-1", Some("acme"))];
         let both = [("ns-1", Some("acme")), ("ns-1", Some("umbrella"))];
+        #[rustfmt::skip]
         let mut cases = vec![
             case("namespace", HubSource::Namespaces, None, Some(&ns_1), &own),
-            case(
-                "namespace gone",
-                HubSource::Namespaces,
-                Some(&ns_1),
-                None,
-                &own,
-            ),
-            case(
-                "relabelled",
-                HubSource::Namespaces,
-                Some(&ns_1),
-                Some(&relabelled),
-                &both,
-            ),
-            case(
-                "no identity",
-                HubSource::Namespaces,
-                None,
-                Some(&plain),
-                &[("plain", None)],
-            ),
+            case("namespace gone", HubSource::Namespaces, Some(&ns_1), None, &own),
+            case("relabelled", HubSource::Namespaces, Some(&ns_1), Some(&relabelled), &both),
+            case("no identity", HubSource::Namespaces, None, Some(&plain), &[("plain", None)]),
             case("cell", HubSource::CellReachability, Some(&web), None, &[]),
         ];
         for source in [
