@@ -81,12 +81,12 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         instances: instances.cache(),
     });
     let mut wiring = Wiring::new(tasks, clock);
-    wiring.follow(
+    wiring.watch(
         "WorkloadDeployments of the cell",
         deployments,
         client.clone(),
     );
-    wiring.follow("Instances of the cell", instances, client.clone());
+    wiring.watch("Instances of the cell", instances, client.clone());
     let ready = wiring.ready_to_write(may_write);
     let deployment_controller = DeploymentController {
         cell: Arc::clone(&cell),

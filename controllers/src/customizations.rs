@@ -45,7 +45,7 @@ impl CustomizationReflector {
                 queue.add(key);
             }
         });
-        wiring.follow_beside(
+        wiring.watch_in_background(
             "ResourceInterpreterCustomizations of the hub",
             "one that shadows the webhook is not reported",
             customizations,

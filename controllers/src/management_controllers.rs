@@ -30,7 +30,7 @@ pub struct Config {
     /// The hub.
     pub hub: Client,
     /// Which projects there are.
-    pub projects: multicluster::Projects,
+    pub projects: multicluster::ProjectRegistry,
     /// Where writes and reconciliations are counted.
     pub metrics: Metrics,
     /// Cancelled once this process may write.

@@ -82,6 +82,6 @@ impl CellReflectors {
             })
         });
         let client = hub.client.clone();
-        wiring.follow_if_served("Clusters of the hub", WITHOUT, self.clusters, client);
+        wiring.watch_if_served("Clusters of the hub", WITHOUT, self.clusters, client);
     }
 }

@@ -176,14 +176,14 @@ impl HubReflectors {
         add_namespaces_of(&mut self.policies, hub, queues);
         add_namespaces_of(&mut self.instances, hub, queues);
         let client = &hub.client;
-        wiring.follow("Namespaces of the hub", self.namespaces, client.clone());
+        wiring.watch("Namespaces of the hub", self.namespaces, client.clone());
         let what = "WorkloadDeployments of the hub";
-        wiring.follow(what, self.deployments, client.clone());
+        wiring.watch(what, self.deployments, client.clone());
         let what = "PropagationPolicies of the hub";
-        wiring.follow(what, self.policies, client.clone());
+        wiring.watch(what, self.policies, client.clone());
         let what = "ResourceBindings of the hub";
-        wiring.follow_if_served(what, WITHOUT_BINDINGS, self.bindings, client.clone());
-        wiring.follow("Instances of the hub", self.instances, client.clone());
+        wiring.watch_if_served(what, WITHOUT_BINDINGS, self.bindings, client.clone());
+        wiring.watch("Instances of the hub", self.instances, client.clone());
         self.customizations
             .follow(wiring, client, &queues.customizations);
     }

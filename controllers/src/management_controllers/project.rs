@@ -31,7 +31,7 @@ const PROJECTS: &str = "projects";
 const INTERRUPTION: Duration = Duration::from_secs(3);
 
 impl ProjectHandler for Management {
-    fn run(&self, project: Arc<multicluster::projects::Project>) -> BoxFuture<'static, ()> {
+    fn run(&self, project: Arc<multicluster::projects::EngagedProject>) -> BoxFuture<'static, ()> {
         let (watches, plane) = self.follow(&project);
         let (name, plane) = (project.name().clone(), Arc::new(plane));
         let (projects, hub, queues) = (
@@ -122,7 +122,10 @@ async fn follow_needs(plane: Arc<ProjectCaches>, queues: Queues) {
 
 impl Management {
     /// What is watched of a project, and where it is kept.
-    fn follow(&self, project: &Arc<multicluster::projects::Project>) -> (Watches, ProjectCaches) {
+    fn follow(
+        &self,
+        project: &Arc<multicluster::projects::EngagedProject>,
+    ) -> (Watches, ProjectCaches) {
         let (name, client) = (project.name(), project.client());
         let (hub, queues, metrics) = (&self.hub, &self.queues, &self.metrics);
         let named = format!("project/{name}");
@@ -206,11 +209,11 @@ impl Management {
             instances: instances.cache(),
         };
         let mut watches = Watches::new(client, &project.list_limiter());
-        watches.follow(namespaces);
-        watches.follow(workloads);
-        watches.follow(deployments);
-        watches.follow(instances);
-        watches.follow_if_served(networks);
+        watches.watch(namespaces);
+        watches.watch(workloads);
+        watches.watch(deployments);
+        watches.watch(instances);
+        watches.watch_if_served(networks);
         (watches, plane)
     }
 

@@ -86,7 +86,7 @@ impl Watches {
     }
 
     /// Watches all objects of a kind.
-    pub(crate) fn follow<K>(&mut self, reflector: Reflector<K>)
+    pub(crate) fn watch<K>(&mut self, reflector: Reflector<K>)
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
@@ -95,7 +95,7 @@ impl Watches {
     }
 
     /// Watches all objects of a kind without which much can be done: where it cannot be listed nothing waits for it.
-    pub(crate) fn follow_if_served<K>(&mut self, reflector: Reflector<K>)
+    pub(crate) fn watch_if_served<K>(&mut self, reflector: Reflector<K>)
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
@@ -170,7 +170,7 @@ impl<'a> Wiring<'a> {
     }
 
     /// Watches all objects of a kind, without which nothing is decided. `what` names them in readiness and logs.
-    pub(crate) fn follow<K>(&mut self, what: &'static str, reflector: Reflector<K>, client: Client)
+    pub(crate) fn watch<K>(&mut self, what: &'static str, reflector: Reflector<K>, client: Client)
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
@@ -182,7 +182,7 @@ impl<'a> Wiring<'a> {
 
     /// The same of a kind that controllers can do without, where the API server does not serve it or forbids to watch it:
     /// then they begin without it, and the log says once what that means.
-    pub(crate) fn follow_if_served<K>(
+    pub(crate) fn watch_if_served<K>(
         &mut self,
         what: &'static str,
         without: &'static str,
@@ -193,11 +193,11 @@ impl<'a> Wiring<'a> {
     {
         let (known, receiver) = watch::channel(false);
         self.synced.0.push((what.to_owned(), receiver));
-        self.follow_until_known(what, without, reflector, client, known);
+        self.watch_until_known(what, without, reflector, client, known);
     }
 
     /// The same of a kind that is only reported on: nothing waits until it is listed.
-    pub(crate) fn follow_beside<K>(
+    pub(crate) fn watch_in_background<K>(
         &mut self,
         what: &'static str,
         without: &'static str,
@@ -207,10 +207,10 @@ impl<'a> Wiring<'a> {
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
         let known = watch::Sender::new(false);
-        self.follow_until_known(what, without, reflector, client, known);
+        self.watch_until_known(what, without, reflector, client, known);
     }
 
-    fn follow_until_known<K>(
+    fn watch_until_known<K>(
         &mut self,
         what: &'static str,
         without: &'static str,
