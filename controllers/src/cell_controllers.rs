@@ -98,18 +98,17 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         deployments: deployments.cache(),
         instances: instances.cache(),
     });
-    let mut wiring = Wiring::new(tasks);
-    wiring.follow(
+    let mut wiring = Wiring::new(tasks, clock);
+    wiring.watch(
         "WorkloadDeployments of the cell",
         deployments,
         client.clone(),
     );
-    wiring.follow("Instances of the cell", instances, client.clone());
+    wiring.watch("Instances of the cell", instances, client.clone());
     let ready = wiring.ready_to_write(may_write);
     let deployment_controller = DeploymentController {
         cell: Arc::clone(&cell),
         writer: Writer::new(DeploymentController::NAME, &metrics),
-        clock,
         after_last_instance: Box::new(move |instance| {
             let change = Change {
                 former: None,
@@ -122,14 +121,12 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
     let instance_controller = InstanceController {
         cell: Arc::clone(&cell),
         writer: Writer::new(InstanceController::NAME, &metrics),
-        clock,
     };
     wiring.run(instance_workers, &ready, instance_controller);
     let writeback = InstanceWriteback {
         cell,
         writer: Writer::new(InstanceWriteback::NAME, &metrics),
         events: Events::new(client, InstanceWriteback::NAME),
-        clock,
     };
     wiring.run(writeback_workers, &ready, writeback);
     wiring.synced()

@@ -14,15 +14,15 @@ use multicluster::cache::{Change, Reflector};
 use multicluster::{Cache, Metrics, Outcome, Queue};
 use tracing::{error, info};
 
-use crate::runtime::ReconcileError;
 use crate::runtime::events::Events;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::triggers::{HubSource, wake};
 use crate::runtime::wiring::{Controller, Wiring};
+use crate::runtime::{ReconcileContext, ReconcileError};
 
 const REASON: &str = "ShadowsWebhook";
 
-/// What follows them.
+/// Watches them.
 pub(crate) struct CustomizationReflector {
     customizations: Reflector<ResourceInterpreterCustomization>,
     shadowing: Shadowing,
@@ -41,7 +41,7 @@ impl CustomizationReflector {
         self.customizations.cache()
     }
 
-    pub(crate) fn follow(self, wiring: &mut Wiring<'_>, client: &Client, queue: &Queue<ObjectKey>) {
+    pub(crate) fn watch(self, wiring: &mut Wiring<'_>, client: &Client, queue: &Queue<ObjectKey>) {
         let (mut customizations, queue) = (self.customizations, queue.clone());
         customizations.on_change(move |change| {
             if self.shadowing.observe(change) {
@@ -49,7 +49,7 @@ impl CustomizationReflector {
                 wake(&queue, triggers::ON_HUB, source, change, &());
             }
         });
-        wiring.follow_beside(
+        wiring.watch_in_background(
             "ResourceInterpreterCustomizations of the hub",
             "one that shadows the webhook is not reported",
             customizations,
@@ -137,7 +137,11 @@ impl Controller for CustomizationController {
     const NAME: &'static str = "customizations";
     type Key = ObjectKey;
 
-    async fn reconcile(&self, key: ObjectKey) -> Result<Outcome, ReconcileError> {
+    async fn reconcile(
+        &self,
+        _: &ReconcileContext,
+        key: ObjectKey,
+    ) -> Result<Outcome, ReconcileError> {
         let customization = self.cache.get("", &key.name)?;
         if let Some(customization) = customization
             && let Some(kind) = shadowed(&customization)

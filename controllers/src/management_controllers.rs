@@ -32,7 +32,7 @@ pub struct Config {
     /// The hub.
     pub hub: Client,
     /// Which projects there are.
-    pub projects: multicluster::Projects,
+    pub projects: multicluster::ProjectRegistry,
     /// Where writes and reconciliations are counted.
     pub metrics: Metrics,
     /// Cancelled once this process may write.
@@ -75,7 +75,7 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
         customizations,
     };
 
-    let mut wiring = Wiring::new(tasks);
+    let mut wiring = Wiring::new(tasks, clock);
     let reflectors = HubReflectors::new(&metrics);
     let customizations = CustomizationController {
         cache: reflectors.customizations(),
@@ -88,7 +88,7 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
         hub: Arc::clone(&hub),
         projects: Arc::clone(&projects),
     };
-    reflectors.follow(&mut wiring, &view, &queues, &metrics, &quarantined);
+    reflectors.watch(&mut wiring, &view, &queues, &metrics, &quarantined);
 
     let ready = wiring.ready_to_write(may_write);
     let publisher = EventPublisher::start(tasks, &metrics);
@@ -97,7 +97,6 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
         projects: Arc::clone(&projects),
         writer: writer(WorkloadController::NAME),
         publisher: publisher.clone(),
-        clock,
     };
     wiring.run(workload_workers, &ready, controller);
     let stale_cells = Arc::new(StaleCells::default());
@@ -107,7 +106,6 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
         hub: Arc::clone(&hub),
         writer: writer(Federator::NAME),
         publisher,
-        clock,
     };
     wiring.run(federator_workers, &ready, controller);
     let controller = PolicyController {
@@ -127,7 +125,6 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
             events: Events::new(hub.client.clone(), Projector::NAME),
             quarantined,
         },
-        clock,
     };
     wiring.run(projector_workers, &ready, controller);
     let (of_projects, of_hub) = (Arc::clone(&projects), Arc::clone(&hub));

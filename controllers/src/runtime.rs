@@ -1,5 +1,5 @@
-//! Runs controllers: wires watches to work queues, names keys, writes to API servers, publishes events, and says why a
-//! reconciliation failed. Knows no controller.
+//! Runs controllers: connects watches with work queues, names keys, writes to API servers, publishes events, and names the
+//! errors of reconciliations. Depends on no controller.
 
 pub(crate) mod absence;
 pub(crate) mod error;
@@ -10,9 +10,6 @@ pub(crate) mod wiring;
 pub(crate) mod write;
 
 pub use error::ReconcileError;
+pub use multicluster::clock::Clock;
+pub use multicluster::queue::ReconcileContext;
 pub use wiring::Synced;
-
-use jiff::Timestamp;
-
-/// Tells the time.
-pub type Clock = fn() -> Timestamp;

@@ -4,16 +4,17 @@
 //! tenants, such as the objects of one project, which take turns: one that has much to do, or whose API server is slow, does
 //! not delay the others.
 
-pub(crate) mod attempt;
+mod context;
 mod failures;
-mod state;
+mod key;
+mod limits;
+mod outcome;
+mod scheduler;
 mod tenant;
 mod timers;
 mod write_budget;
 
-use std::fmt::{Debug, Display};
-use std::hash::Hash;
-use std::time::Duration;
+use std::sync::Arc;
 
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::task::{JoinError, JoinSet};
@@ -21,79 +22,16 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, info_span};
 
+use crate::clock::Clock;
 use crate::metrics::{ControllerLabels, Metrics, OutageLabels, ReconcileLabels, set};
-use attempt::attempt;
-use state::{Counts, State};
+pub use context::ReconcileContext;
+pub use key::Key;
+pub use limits::Limits;
+pub use outcome::{Failure, Outage, Outcome};
+use scheduler::{QueueCounts, Scheduler};
 
 /// Messages that are taken in before keys are given out again.
 const MESSAGES: usize = 256;
-
-/// What is reconciled, as a rule the name of an object.
-pub trait Key: Clone + Debug + Eq + Hash + Send + Sync + 'static {
-    /// Names what the key has in common with others that may be slow, or fail, together with it.
-    type Tenant: Clone + Debug + Eq + Hash + Send + Sync + 'static;
-
-    /// The tenant of the key. It is always the same.
-    fn tenant(&self) -> &Self::Tenant;
-}
-
-/// How many reconciliations of one controller may be under way.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Of all tenants together.
-    pub concurrency: usize,
-    /// Of one tenant.
-    pub per_tenant: usize,
-    /// Of all tenants whose API servers cannot be reached.
-    pub probing: usize,
-    /// How many of one tenant may write in a second, on and on.
-    pub writing_per_second: u32,
-    /// How many of one tenant may write at once, after it has not for a while.
-    pub writing_at_once: u32,
-}
-
-impl Limits {
-    /// A reconciliation mostly waits for answers, so that 64 are no load for this process. Four at a time are no load for
-    /// one API server either, and a small part of the places, should it hang. However many hang, they have an eighth of the
-    /// places once that is known.
-    ///
-    /// Reconciliations that write cost most: ours and the API server's processor time. A tenant that has thousands of them to
-    /// do would take all there is, and all others be late.
-    pub const DEFAULT: Self = Self {
-        concurrency: 64,
-        per_tenant: 4,
-        probing: 8,
-        writing_per_second: 200,
-        writing_at_once: 500,
-    };
-}
-
-/// Why a reconciliation failed.
-pub trait Failure: Display {
-    /// What the failure says of the whole tenant of its key, if it does.
-    fn outage(&self) -> Option<Outage>;
-}
-
-/// Why no key of a tenant would fare better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outage {
-    /// The API server cannot be reached, or cannot answer. One key at a time is tried, with growing waits, until one finds it.
-    Unreachable,
-    /// The API server refuses writes of this kind until someone allows them again. Other keys may have other writes to do and
-    /// go on; this one is tried again by the resync, by an event, or by [`Queue::release`].
-    Suspended,
-}
-
-/// How a reconciliation ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// There is nothing to do until something changes.
-    Settled,
-    /// Something is pending that no watch may tell of: look again after this time.
-    Again(Duration),
-    /// The object does not exist, or is not ours to work on: the key is forgotten, and not looked at again by itself.
-    Gone,
-}
 
 /// Where watches add keys. Cheap to clone.
 #[derive(Debug)]
@@ -170,50 +108,52 @@ impl<K: Key> Workers<K> {
     pub async fn run<F, Fut, E>(
         mut self,
         limits: Limits,
+        clock: Clock,
         may_write: CancellationToken,
         stop: CancellationToken,
         reconcile: F,
     ) -> Result<(), JoinError>
     where
-        F: Fn(K) -> Fut,
+        F: Fn(K, Arc<ReconcileContext>) -> Fut,
         Fut: Future<Output = Result<Outcome, E>> + Send + 'static,
         E: Failure + Send + 'static,
     {
-        let mut state = State::<K>::new(self.controller, limits);
+        let mut scheduler = Scheduler::<K>::new(self.controller, limits);
         let mut running = JoinSet::new();
         let mut messages = Vec::new();
         loop {
-            state.expire(Instant::now());
+            scheduler.expire(Instant::now());
             while may_write.is_cancelled() && running.len() < limits.concurrency {
-                let Some((key, since)) = state.take() else {
+                let Some((key, since)) = scheduler.take() else {
                     break;
                 };
                 let span = info_span!("reconcile", controller = self.controller, ?key);
-                let work = attempt(since, reconcile(K::clone(&key)));
+                let context = Arc::new(ReconcileContext::new(clock, since));
+                let work = reconcile(K::clone(&key), Arc::clone(&context));
                 let begin = Instant::now();
-                running.spawn(async move { (key, begin, work.await) }.instrument(span));
+                running.spawn(async move { (key, context, begin, work.await) }.instrument(span));
             }
-            self.show(state.counts());
-            let timer = state.next_timer();
+            self.show(scheduler.counts());
+            let timer = scheduler.next_timer();
             tokio::select! {
                 () = stop.cancelled() => break,
                 () = may_write.cancelled(), if !may_write.is_cancelled() => {}
                 1.. = self.receiver.recv_many(&mut messages, MESSAGES) => {
                     for message in messages.drain(..) {
                         match message {
-                            Message::Add(key, at) => state.add(key, at),
-                            Message::Forget(tenant) => state.forget(&tenant),
-                            Message::Release(tenant) => state.release(&tenant),
+                            Message::Add(key, at) => scheduler.add(key, at),
+                            Message::Forget(tenant) => scheduler.forget(&tenant),
+                            Message::Release(tenant) => scheduler.release(&tenant),
                         }
                     }
                 }
                 () = sleep_until(timer.unwrap_or_else(Instant::now)), if timer.is_some() => {}
                 Some(finished) = running.join_next() => {
-                    let (key, begin, (result, done)) = finished?;
+                    let (key, context, begin, result) = finished?;
                     self.observe(begin, &result);
-                    state.finished(&key, done.wrote, &result);
-                    if let (Err(_), Some(time)) = (&result, done.peace) {
-                        state.defer(key.tenant(), time);
+                    scheduler.finished(&key, context.has_written(), &result);
+                    if let Some(wait) = result.as_ref().err().and_then(Failure::retry_after) {
+                        scheduler.defer(key.tenant(), wait);
                     }
                 }
             }
@@ -222,7 +162,7 @@ impl<K: Key> Workers<K> {
         Ok(())
     }
 
-    fn show(&self, counts: Counts) {
+    fn show(&self, counts: QueueCounts) {
         let controller = self.controller;
         let depth = &self.metrics.queue_depth;
         set(depth, &ControllerLabels { controller }, counts.ready);

@@ -85,7 +85,7 @@ impl HubReflectors {
     }
 
     /// Registers all watches.
-    pub(super) fn follow(
+    pub(super) fn watch(
         mut self,
         wiring: &mut Wiring<'_>,
         view: &HubView,
@@ -105,17 +105,17 @@ impl HubReflectors {
 
         let client = &hub.client;
         let what = "Clusters of the hub";
-        wiring.follow_if_served(what, WITHOUT_CLUSTERS, self.clusters, client.clone());
-        wiring.follow("Namespaces of the hub", self.namespaces, client.clone());
+        wiring.watch_if_served(what, WITHOUT_CLUSTERS, self.clusters, client.clone());
+        wiring.watch("Namespaces of the hub", self.namespaces, client.clone());
         let what = "WorkloadDeployments of the hub";
-        wiring.follow(what, self.deployments, client.clone());
+        wiring.watch(what, self.deployments, client.clone());
         let what = "PropagationPolicies of the hub";
-        wiring.follow(what, self.policies, client.clone());
+        wiring.watch(what, self.policies, client.clone());
         let what = "ResourceBindings of the hub";
-        wiring.follow_if_served(what, WITHOUT_BINDINGS, self.bindings, client.clone());
-        wiring.follow("Instances of the hub", self.instances, client.clone());
+        wiring.watch_if_served(what, WITHOUT_BINDINGS, self.bindings, client.clone());
+        wiring.watch("Instances of the hub", self.instances, client.clone());
         self.customizations
-            .follow(wiring, client, &queues.customizations);
+            .watch(wiring, client, &queues.customizations);
     }
 
     /// Reports hub namespaces that hold our objects without an identity. Their labels, or the presence of our objects in

@@ -31,13 +31,13 @@ const PROJECTS: &str = "projects";
 const INTERRUPTION: Duration = Duration::from_secs(3);
 
 impl ProjectHandler for Management {
-    fn run(&self, project: Arc<multicluster::projects::Project>) -> BoxFuture<'static, ()> {
-        let (watches, caches, view) = self.follow(&project);
+    fn run(&self, project: Arc<multicluster::projects::EngagedProject>) -> BoxFuture<'static, ()> {
+        let (watches, caches, view) = self.watch(&project);
         let caches = Arc::new(caches);
         let projects = Arc::clone(&self.projects);
         let queues = self.queues.clone();
         let stale_cells = Arc::clone(&self.stale_cells);
-        let needs = follow_needs(Arc::clone(&caches), Arc::clone(&view), queues.clone());
+        let needs = watch_needs(Arc::clone(&caches), Arc::clone(&view), queues.clone());
         let register = move || {
             projects.register(view.name.clone(), Arc::clone(&caches));
             // Reconciliations that were requested before found no project.
@@ -90,7 +90,7 @@ impl Drop for Registered {
 
 /// Watches what the placement of Workloads needs: the offered cities, the Networks, and whether the API server answers.
 /// Requeues all Workloads when one of them changes, and retries failed writes when the API server answers again.
-async fn follow_needs(caches: Arc<ProjectCaches>, view: Arc<ProjectView>, queues: Queues) {
+async fn watch_needs(caches: Arc<ProjectCaches>, view: Arc<ProjectView>, queues: Queues) {
     let project = &caches.locations;
     let change = || {
         let (cities, suspension) = (project.cities_change(), project.suspension_change());
@@ -122,9 +122,9 @@ async fn follow_needs(caches: Arc<ProjectCaches>, view: Arc<ProjectView>, queues
 
 impl Management {
     /// Creates the watches and the caches of a project.
-    fn follow(
+    fn watch(
         &self,
-        project: &Arc<multicluster::projects::Project>,
+        project: &Arc<multicluster::projects::EngagedProject>,
     ) -> (Watches, ProjectCaches, Arc<ProjectView>) {
         let (name, client, metrics) = (project.name(), project.client(), &self.metrics);
         let plane = format!("project/{name}");
@@ -160,11 +160,11 @@ impl Management {
         wake_on_changes(&mut networks, ProjectSource::Networks, &view, queues);
 
         let mut watches = Watches::new(client, &project.list_limiter());
-        watches.follow(namespaces);
-        watches.follow(workloads);
-        watches.follow(deployments);
-        watches.follow(instances);
-        watches.follow_if_served(networks);
+        watches.watch(namespaces);
+        watches.watch(workloads);
+        watches.watch(deployments);
+        watches.watch(instances);
+        watches.watch_if_served(networks);
         (watches, caches, view)
     }
 }

@@ -1,79 +1,92 @@
-//! Why a reconciliation did not finish. Each is tried again with backoff; the variants say what would help.
+//! Errors of reconciliations. The queue tries each again with backoff; the variants differ in their remedy.
 
 mod outage;
+
+use std::time::Duration;
 
 use api::ProjectName;
 use api::identity::IdentityError;
 use multicluster::cache::Undecodable;
+use multicluster::queue::Failure;
 use thiserror::Error;
 
-/// HTTP codes of an object that is wrong, or that may not be: `BadRequest`, `Forbidden`, `Invalid`.
+/// HTTP codes of writes that the API server will refuse again: `BadRequest`, `Forbidden`, `Invalid`.
 const REFUSALS: [u16; 3] = [400, 403, 422];
-/// Most of what an API server said that is repeated in a condition, in characters.
+/// Longest message of an API server that is copied into a condition, in characters: a condition holds 32,768
+/// (`metav1.Condition`), and a reader needs the beginning only.
 const REFUSAL_MAX: usize = 1024;
 
-/// Why a reconciliation did not finish.
+/// Why a reconciliation failed.
 #[derive(Debug, Error)]
 pub enum ReconcileError {
     /// An API server refused a request or could not be reached.
     #[error("{action}: {}", brief(source))]
     Api {
-        /// What was tried, with the object.
+        /// The verb and the object of the request.
         action: String,
-        /// What came back.
+        /// The answer, or why there was none.
         source: Box<kube::Error>,
     },
-    /// The answer is 404 and does not say that the object is absent: nothing is known of it, and nothing is released.
+    /// The answer is a 404 that does not prove that the object is absent. Nothing may be released because of it.
     #[error(
-        "{action}: is this the right API server, with the CRDs? It does not say that the object is absent: {}",
+        "{action}: the 404 does not prove that the object is absent; is this the right API server, with the CRDs? {}",
         brief(source)
     )]
     NotServed {
-        /// What was tried, with the object.
+        /// The verb and the object of the request.
         action: String,
-        /// What came back.
+        /// The answer, or why there was none.
         source: Box<kube::Error>,
     },
-    /// An API server took a write and keeps something else: its CRD, an admission webhook or another writer changes it.
+    /// An API server accepted a write and stored something else: its CRD, an admission webhook or another writer changes
+    /// the object.
     #[error(
-        "{object} does not stay as it is written; compare the versions of the CRDs on both planes"
+        "{object} is not stored as it was written; compare the versions of the CRDs on both planes"
     )]
     DoesNotStay {
         /// Kind, namespace and name of the object.
         object: String,
     },
-    /// An object that matters here exists and cannot be read.
+    /// An object that the decision needs exists and cannot be decoded.
     #[error(transparent)]
     Undecodable(#[from] Undecodable),
-    /// An identity is missing or not valid. It is never guessed.
+    /// An identity is missing or invalid. It is never guessed.
     #[error("{object}: {source}")]
     Identity {
         /// The object that should carry the identity.
         object: String,
-        /// What is wrong with it.
+        /// What is wrong with the identity.
         source: IdentityError,
     },
-    /// What the objects say contradicts itself; nothing is done until someone has resolved it.
+    /// Objects contradict each other. Nothing is done until an administrator has resolved it.
     #[error("{object}: {problem}")]
     Contradiction {
         /// The object that is held.
         object: String,
-        /// What contradicts what.
+        /// The contradiction.
         problem: String,
     },
-    /// A project is not served here, or not yet.
+    /// This process does not serve the project, or not yet.
     #[error("project {0} is not served here")]
     NotEngaged(ProjectName),
-    /// It cannot be told at present whether there is a project.
+    /// It is not known at present whether the project exists.
     #[error(transparent)]
     NotKnown(multicluster::projects::NotEngaged),
-    /// Something that others provide is not there yet.
+    /// Another controller, or Karmada, has not provided a prerequisite yet.
     #[error("{object}: waiting for {missing}")]
     NotYet {
         /// The object that waits.
         object: String,
         /// What it waits for.
         missing: String,
+    },
+    /// Several steps failed, and a later one was answered with a longer Retry-After than the first.
+    #[error("{first}")]
+    Deferred {
+        /// The error of the first step that failed. It stands for all of them.
+        first: Box<Self>,
+        /// The longest Retry-After of all steps.
+        retry_after: Duration,
     },
 }
 
@@ -92,7 +105,7 @@ impl ReconcileError {
         }
     }
 
-    /// What an API server said to a write that it will refuse again.
+    /// Returns the answer to a write that the API server would refuse again, for a condition.
     pub(crate) fn refusal(&self) -> Option<String> {
         match self {
             Self::Api { source, .. } => match source.as_ref() {
@@ -101,6 +114,7 @@ impl ReconcileError {
                 }
                 _ => None,
             },
+            Self::Deferred { first, .. } => first.refusal(),
             _ => None,
         }
     }
@@ -111,30 +125,51 @@ impl ReconcileError {
     }
 }
 
-/// The first error of several steps, each of which is taken whatever became of the others.
+/// The first error of several steps, all of which are taken even if some of them fail.
 #[derive(Debug, Default)]
-pub(crate) struct FirstError(Option<ReconcileError>);
+pub(crate) struct FirstError {
+    first: Option<ReconcileError>,
+    /// The longest Retry-After of all errors.
+    retry_after: Option<Duration>,
+}
 
 impl FirstError {
-    /// Keeps the error of a step, if it is one and the first.
-    pub(crate) fn note<T>(&mut self, step: Result<T, ReconcileError>) {
-        if let Err(error) = step {
-            self.0.get_or_insert(error);
+    /// Returns the result of a step that succeeded. Keeps the error of one that failed if it is the first.
+    pub(crate) fn note<T>(&mut self, step: Result<T, ReconcileError>) -> Option<T> {
+        match step {
+            Ok(result) => Some(result),
+            Err(error) => {
+                self.retry_after = self.retry_after.max(error.retry_after());
+                self.first.get_or_insert(error);
+                None
+            }
         }
     }
 
-    /// What an API server will refuse again: then the object that asks for it must say so.
+    /// Returns the message of the first error if the API server would refuse the same request again. The object that asks for
+    /// it shows the message in a condition.
     pub(crate) fn refusal(&self) -> Option<String> {
-        self.0.as_ref().and_then(ReconcileError::refusal)
+        self.first.as_ref().and_then(ReconcileError::refusal)
     }
 
-    /// The error, if there was one.
+    /// Returns the first error, if there was one, with the longest Retry-After of all errors.
     pub(crate) fn result(self) -> Result<(), ReconcileError> {
-        self.0.map_or(Ok(()), Err)
+        let Some(first) = self.first else {
+            return Ok(());
+        };
+        match self.retry_after {
+            Some(retry_after) if first.retry_after() < Some(retry_after) => {
+                Err(ReconcileError::Deferred {
+                    first: Box::new(first),
+                    retry_after,
+                })
+            }
+            _ => Err(first),
+        }
     }
 }
 
-/// What an API server said, without the rest of its `Status`.
+/// Returns the message of an API server, without the rest of its `Status`.
 fn brief(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => {

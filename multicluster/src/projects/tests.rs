@@ -24,7 +24,7 @@ struct Bench {
     metrics: Metrics,
     discovery: Fake,
     planes: HashMap<&'static str, Fake>,
-    projects: Projects,
+    projects: ProjectRegistry,
 }
 
 /// Starts a registry with what has been prepared.
@@ -49,7 +49,7 @@ fn start_with(
         tasks: &tasks,
         metrics: &metrics,
     };
-    let beginning = Projects::of_kind(kind, &context, client, Box::new(connect));
+    let beginning = ProjectRegistry::of_kind(kind, &context, client, Box::new(connect));
     let projects = beginning.begin(handler);
     Bench {
         tasks,

@@ -10,7 +10,8 @@ use multicluster::Metrics;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixtures::deployment;
+use crate::fixtures::{deployment, now};
+use crate::runtime::ReconcileContext;
 use crate::runtime::write::{Collection, Object, Writer};
 
 /// An API server that answers 404 with this body to everything.
@@ -35,14 +36,14 @@ fn status(reason: &str, message: &str, details: &Value) -> String {
 
 const RESOURCE: &str = "workloaddeployments";
 
-/// What is answered to a request for the WorkloadDeployment `web`, and whether that proves its absence.
+/// Answers to a request for the WorkloadDeployment `web`, and whether each proves its absence.
 fn answers() -> Vec<(&'static str, String, bool)> {
     let group = "compute.datumapis.com";
     let of = |name: &str, resource: &str| json!({"name": name, "group": group, "kind": resource});
     let message = "workloaddeployments.compute.datumapis.com \"web\" not found";
     vec![
         (
-            "absent; so is all in a namespace that does not exist",
+            "absent, also if its namespace does not exist",
             status("NotFound", message, &of("web", RESOURCE)),
             true,
         ),
@@ -66,7 +67,7 @@ fn answers() -> Vec<(&'static str, String, bool)> {
             false,
         ),
         (
-            "Milo's front does not know the project",
+            "Milo's front proxy does not know the project",
             status("NotFound", "there is no project \"p\"", &json!({})),
             false,
         ),
@@ -117,14 +118,15 @@ fn collection<K: Object<Scope = NamespaceResourceScope>>(client: &Client) -> Col
 }
 
 #[tokio::test]
-async fn an_object_is_absent_only_where_an_api_server_says_so_of_it() {
+async fn only_a_404_that_names_the_object_proves_its_absence() {
     let object = deployment("ns-1", "web", "DFW", 1);
     let writer = Writer::new("test", &Metrics::default());
+    let context = ReconcileContext::new(now, None);
     for (what, body, absent) in answers() {
         let client = answering(&body);
         let deployments = collection::<WorkloadDeployment>(&client);
         let read = deployments.read("web").await;
-        let deleted = writer.delete(&deployments, &object).await;
+        let deleted = writer.delete(&context, &deployments, &object).await;
         if absent {
             assert!(read.unwrap().is_none(), "{what}");
             deleted.unwrap();
@@ -140,7 +142,7 @@ async fn an_object_is_absent_only_where_an_api_server_says_so_of_it() {
 }
 
 #[tokio::test]
-async fn cluster_scoped_objects_are_named_by_their_resource_too() {
+async fn a_404_of_a_cluster_scoped_object_names_its_resource() {
     let details = json!({"name": "ns-1", "kind": "namespaces"});
     let client = answering(&status(
         "NotFound",
