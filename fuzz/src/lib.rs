@@ -14,7 +14,7 @@ mod admission;
 use api::quantity::Amount;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use interpreters::{Interpretation, Kind, Operation};
+use interpreters::{Interpretation, InterpretedKind, Operation};
 use jiff::Timestamp;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -68,7 +68,7 @@ pub fn interpret(body: &[u8]) {
     );
 }
 
-fn answers(operation: Operation, kind: Kind, response: &Value) {
+fn answers(operation: Operation, kind: InterpretedKind, response: &Value) {
     match operation {
         Operation::InterpretReplica => {
             let replicas = response["replicas"].as_i64().expect("an integer");
@@ -135,8 +135,8 @@ fn requirements(requirements: &Value) {
 }
 
 /// What is written to the hub must decode there.
-fn status(kind: Kind, status: &Value) {
-    if kind == Kind::WorkloadDeployment {
+fn status(kind: InterpretedKind, status: &Value) {
+    if kind == InterpretedKind::WorkloadDeployment {
         let decoded: Result<api::WorkloadDeploymentStatus, _> =
             serde_json::from_value(status.clone());
         assert!(decoded.is_ok(), "{decoded:?}: {status}");

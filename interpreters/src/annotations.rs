@@ -3,42 +3,41 @@
 use std::fmt;
 
 use api::annotations::{EXPECTED_REFERENCED_DATA, RESOURCE_TEMPLATE_GENERATION};
+use api::text::Text;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use api::text::Text;
-
-/// `metadata.annotations`: all of them must be texts, two are kept.
+/// `metadata.annotations`. All values must be strings; two are kept.
 #[derive(Default)]
-pub(crate) struct Annotations<'a> {
+pub(crate) struct AnnotationsView<'a> {
     expected_referenced_data: Option<Text<'a>>,
     resource_template_generation: Option<Text<'a>>,
 }
 
-impl Annotations<'_> {
-    /// `compute.datumapis.com/expected-referenced-data`; empty where there is none.
+impl AnnotationsView<'_> {
+    /// Returns `compute.datumapis.com/expected-referenced-data`; empty if it is absent.
     pub(crate) fn expected_referenced_data(&self) -> &str {
         let text = self.expected_referenced_data.as_ref();
         text.map(|Text(text)| text.as_ref()).unwrap_or_default()
     }
 
-    /// `resourcetemplate.karmada.io/generation`, where it is a number.
+    /// Returns `resourcetemplate.karmada.io/generation`; `None` if it is absent or not a number.
     pub(crate) fn resource_template_generation(&self) -> Option<i64> {
         let Text(text) = self.resource_template_generation.as_ref()?;
         text.parse().ok()
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Annotations<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for AnnotationsView<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Known(Self::default()))
+        deserializer.deserialize_map(AnnotationsVisitor(Self::default()))
     }
 }
 
-struct Known<'a>(Annotations<'a>);
+struct AnnotationsVisitor<'a>(AnnotationsView<'a>);
 
-impl<'de: 'a, 'a> Visitor<'de> for Known<'a> {
-    type Value = Annotations<'a>;
+impl<'de: 'a, 'a> Visitor<'de> for AnnotationsVisitor<'a> {
+    type Value = AnnotationsView<'a>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a map")

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::instance_spec::InstanceSpecView;
 use crate::review::Dependency;
-use crate::template::Spec;
 
 const CONFIG_MAP: &str = "ConfigMap";
 const SECRET: &str = "Secret";
@@ -13,7 +13,7 @@ const SECRET: &str = "Secret";
 /// `compute.datumapis.com/expected-referenced-data`, depends on.
 pub(crate) fn of_instance_spec<'s>(
     namespace: &str,
-    spec: &'s Spec<'_>,
+    spec: &'s InstanceSpecView<'_>,
     expected_referenced_data: &'s str,
 ) -> Vec<Dependency> {
     let (mut config_maps, mut secrets) = (BTreeSet::new(), BTreeSet::new());
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     fn names(spec: &str, annotation: &str) -> Vec<String> {
-        let spec: Spec<'_> = serde_json::from_str(spec).unwrap();
+        let spec: InstanceSpecView<'_> = serde_json::from_str(spec).unwrap();
         of_instance_spec("ns-1", &spec, annotation)
             .into_iter()
             .map(|d| format!("{} {} {}/{}", d.api_version, d.kind, d.namespace, d.name))

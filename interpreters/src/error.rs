@@ -1,17 +1,17 @@
-//! Why a request cannot be answered.
+//! Reasons why a request cannot be answered.
 
 use std::fmt;
 
 use thiserror::Error;
 
-/// A field of the request, or of an object in it, does not allow an answer. Karmada shows the text in an event on the
-/// object, so it names the field and what is wrong with it.
+/// A field of the request, or of an object in it, has a value that allows no answer. Karmada shows this text in an event
+/// on the object.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{field}: {problem}")]
 pub struct InterpretError {
-    /// Path of the field at fault.
+    /// Path of the field.
     pub field: String,
-    /// What is wrong with it, and what would be right.
+    /// What is wrong with the value, and which values are valid.
     pub problem: String,
 }
 

@@ -1,6 +1,6 @@
-//! Instance: each operation has its rule in the documentation of its function.
+//! Interpretation of Instances. The documentation of each function states the rule of its operation.
 //!
-//! No policy of ours selects Instances; these rules hold where an operator's does.
+//! Our policies select no Instances. These rules apply if an operator's policy selects them.
 
 use std::borrow::Cow;
 
@@ -8,85 +8,94 @@ use api::instance::READY;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::InterpretError;
-use crate::annotations::Annotations;
+use crate::annotations::AnnotationsView;
 use crate::dependencies;
+use crate::error::InterpretError;
+use crate::instance_spec::InstanceSpecView;
 use crate::patch::Patch;
 use crate::raw::{parse, same};
 use crate::requirements;
-use crate::review::{Component, Operation, Outcome, Request, Requirements};
-use crate::template::Spec;
+use crate::review::{Component, Operation, OperationOutcome, Request, Requirements};
 
-/// The reason of `Ready` that the CRD's default gives.
+/// The reason of `Ready` in the CRD's default status.
 const DEFAULT_REASON: &str = "Pending";
 
-/// Answers one request about an Instance.
-pub(crate) fn interpret<O>(
+/// Answers one request in any JSON form.
+pub(crate) fn interpret(
     operation: Operation,
-    instance: &Instance<'_>,
-    request: &Request<'_, O>,
-) -> Result<Outcome, InterpretError> {
+    request: &Request<'_>,
+) -> Result<OperationOutcome, InterpretError> {
+    let instance = parse("request.object", request.object()?)?;
+    let observed = || parse("request.observedObject", request.observed_object()?);
+    let items = || parse("request.aggregatedStatus", request.aggregated_status());
+    interpret_parts(operation, &instance, observed, items)
+}
+
+/// Answers one request. Decodes the observed object and the reports of the cells only if the operation needs them.
+pub(crate) fn interpret_parts<'a>(
+    operation: Operation,
+    instance: &InstanceView<'_>,
+    observed: impl FnOnce() -> Result<InstanceView<'a>, InterpretError>,
+    items: impl FnOnce() -> Result<Vec<&'a RawValue>, InterpretError>,
+) -> Result<OperationOutcome, InterpretError> {
     Ok(match operation {
-        Operation::InterpretReplica => Outcome::Replicas {
+        Operation::InterpretReplica => OperationOutcome::Replicas {
             replicas: 1,
             requirements: instance.requirements()?,
         },
-        Operation::InterpretComponent => Outcome::Components(vec![Component {
+        Operation::InterpretComponent => OperationOutcome::Components(vec![Component {
             name: "instance",
             replicas: 1,
             replica_requirements: instance.requirements()?,
         }]),
-        // An Instance has no field that says how many of it there are.
-        Operation::ReviseReplica => Outcome::Patch(Patch::default()),
-        Operation::Retain => {
-            let observed = parse("request.observedObject", request.observed_object()?)?;
-            Outcome::Patch(retain(instance, &observed))
-        }
+        // An Instance has no field for a number of replicas.
+        Operation::ReviseReplica => OperationOutcome::Patch(Patch::default()),
+        Operation::Retain => OperationOutcome::Patch(retain(instance, &observed()?)),
         Operation::AggregateStatus => {
-            let items: Vec<_> = match request.aggregated_status {
-                Some(items) => parse("request.aggregatedStatus", items.get())?,
-                None => Vec::new(),
-            };
-            Outcome::Patch(aggregate_status(instance, &items))
+            OperationOutcome::Patch(aggregate_status(instance, &items()?))
         }
-        Operation::InterpretDependency => Outcome::Dependencies(dependencies::of_instance_spec(
-            &instance.metadata.namespace,
-            &instance.spec,
-            instance.metadata.annotations.expected_referenced_data(),
-        )),
-        Operation::InterpretStatus => Outcome::Status(instance.reported_status()?),
-        Operation::InterpretHealth => Outcome::Health(rank(instance.status) == Rank::Ready),
+        Operation::InterpretDependency => {
+            OperationOutcome::Dependencies(dependencies::of_instance_spec(
+                &instance.metadata.namespace,
+                &instance.spec,
+                instance.metadata.annotations.expected_referenced_data(),
+            ))
+        }
+        Operation::InterpretStatus => OperationOutcome::Status(instance.reported_status()?),
+        Operation::InterpretHealth => {
+            OperationOutcome::Health(rank(instance.status) == Rank::Ready)
+        }
     })
 }
 
 /// The fields that interpretation reads, borrowed from the request.
 #[derive(Deserialize)]
-pub(crate) struct Instance<'a> {
+pub(crate) struct InstanceView<'a> {
     #[serde(borrow, default)]
-    metadata: Metadata<'a>,
+    metadata: InstanceMetadata<'a>,
     #[serde(borrow, default)]
-    spec: Spec<'a>,
+    spec: InstanceSpecView<'a>,
     #[serde(borrow)]
     status: Option<&'a RawValue>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Metadata<'a> {
+struct InstanceMetadata<'a> {
     #[serde(borrow, default)]
-    annotations: Annotations<'a>,
+    annotations: AnnotationsView<'a>,
     #[serde(borrow)]
     deletion_timestamp: Option<&'a RawValue>,
     #[serde(borrow, default)]
     namespace: Cow<'a, str>,
 }
 
-impl Instance<'_> {
+impl InstanceView<'_> {
     fn requirements(&self) -> Result<Option<Requirements>, InterpretError> {
         requirements::of_runtime("spec.runtime", &self.spec.runtime)
     }
 
-    /// The whole status; `{}` when there is none, or when the object is terminating.
+    /// Returns the whole status; `{}` if there is none, or if the object is terminating.
     fn reported_status(&self) -> Result<Box<RawValue>, InterpretError> {
         let status = self
             .status
@@ -97,8 +106,8 @@ impl Instance<'_> {
     }
 }
 
-/// `spec.controller` belongs to the cell.
-fn retain(desired: &Instance<'_>, observed: &Instance<'_>) -> Patch {
+/// Copies `spec.controller` from the observed object: the cell owns this field.
+fn retain(desired: &InstanceView<'_>, observed: &InstanceView<'_>) -> Patch {
     let mut patch = Patch::default();
     let desired = desired.spec.controller.map(RawValue::get);
     if let Some(controller) = observed.spec.controller
@@ -109,7 +118,8 @@ fn retain(desired: &Instance<'_>, observed: &Instance<'_>) -> Patch {
     patch
 }
 
-/// How much a status says. Several cells can hold an Instance of one name; the one that runs it says most.
+/// How much a status says about the Instance, least first. Several cells can have an Instance of one name; the status of
+/// the cell that runs it says most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Nothing,
@@ -120,12 +130,12 @@ enum Rank {
 
 fn rank(status: Option<&RawValue>) -> Rank {
     #[derive(Default, Deserialize)]
-    struct Status<'a> {
+    struct InstanceStatusView<'a> {
         #[serde(borrow, default)]
-        conditions: Vec<Condition<'a>>,
+        conditions: Vec<ReadyCondition<'a>>,
     }
     #[derive(Deserialize)]
-    struct Condition<'a> {
+    struct ReadyCondition<'a> {
         #[serde(borrow, default)]
         reason: Cow<'a, str>,
         #[serde(borrow, default)]
@@ -133,8 +143,9 @@ fn rank(status: Option<&RawValue>) -> Rank {
         #[serde(rename = "type", borrow, default)]
         type_: Cow<'a, str>,
     }
-    let status = status.map(|status| serde_json::from_str::<Option<Status<'_>>>(status.get()));
-    let Some(Ok(Some(Status { conditions }))) = status else {
+    let status =
+        status.map(|status| serde_json::from_str::<Option<InstanceStatusView<'_>>>(status.get()));
+    let Some(Ok(Some(InstanceStatusView { conditions }))) = status else {
         return Rank::Nothing;
     };
     match conditions.iter().find(|condition| condition.type_ == READY) {
@@ -145,12 +156,12 @@ fn rank(status: Option<&RawValue>) -> Rank {
     }
 }
 
-/// One cell gives its status exactly. Of several, the first by name with the highest rank does, and never replaces a
-/// status of a higher rank.
-fn aggregate_status(instance: &Instance<'_>, items: &[&RawValue]) -> Patch {
+/// With one cell, sets its status. With several, sets the status with the highest rank; of equal ones, that of the first
+/// cell by name. With several, never replaces a former status that has a higher rank.
+fn aggregate_status(instance: &InstanceView<'_>, items: &[&RawValue]) -> Patch {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Item<'a> {
+    struct InstanceItem<'a> {
         #[serde(borrow, default)]
         cluster_name: Cow<'a, str>,
         #[serde(borrow)]
@@ -158,7 +169,7 @@ fn aggregate_status(instance: &Instance<'_>, items: &[&RawValue]) -> Patch {
     }
     let mut reports: Vec<_> = items
         .iter()
-        .filter_map(|item| serde_json::from_str::<Item<'_>>(item.get()).ok())
+        .filter_map(|item| serde_json::from_str::<InstanceItem<'_>>(item.get()).ok())
         .filter_map(|item| Some((item.cluster_name, item.status?)))
         .filter(|(_, status)| !matches!(status.get(), "null" | "{}"))
         .collect();

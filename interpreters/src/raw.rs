@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::InterpretError;
+use crate::error::InterpretError;
 
 /// The fields of a JSON object, each as it was written.
 pub(crate) type RawFields<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use api::quantity::Amount;
 
-use crate::InterpretError;
+use crate::error::InterpretError;
+use crate::instance_spec::{Quantities, RuntimeView};
 use crate::review::Requirements;
-use crate::template::{Quantities, Runtime};
 
 /// The resources without which a size is not known.
 const SIZE: [&str; 2] = ["cpu", "memory"];
@@ -20,7 +20,7 @@ const INSTANCE_TYPES: [(&str, [(&str, &str); 2]); 1] = [(
 /// The requirements of one Instance whose `spec.runtime` stands at `field`.
 pub(crate) fn of_runtime(
     field: &str,
-    runtime: &Runtime<'_>,
+    runtime: &RuntimeView<'_>,
 ) -> Result<Option<Requirements>, InterpretError> {
     let resource_request = match container_limits(field, runtime)? {
         Some(limits) => limits,
@@ -39,7 +39,7 @@ pub(crate) fn of_runtime(
 /// The sum over all containers, when each of them has a size.
 fn container_limits(
     field: &str,
-    runtime: &Runtime<'_>,
+    runtime: &RuntimeView<'_>,
 ) -> Result<Option<BTreeMap<String, String>>, InterpretError> {
     let Some(sandbox) = &runtime.sandbox else {
         return Ok(None);
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     fn requirements(runtime: &str) -> Option<BTreeMap<String, String>> {
-        let runtime: Runtime<'_> = serde_json::from_str(runtime).unwrap();
+        let runtime: RuntimeView<'_> = serde_json::from_str(runtime).unwrap();
         of_runtime("spec.runtime", &runtime)
             .unwrap()
             .map(|r| r.resource_request)
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_bad_quantity_is_named() {
-        let runtime: Runtime<'_> =
+        let runtime: RuntimeView<'_> =
             serde_json::from_str(r#"{"resources":{"requests":{"cpu":"lots","memory":"1Gi"}}}"#)
                 .unwrap();
         let error = of_runtime("spec.runtime", &runtime).unwrap_err();

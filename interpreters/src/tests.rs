@@ -1,7 +1,7 @@
 //! Calls through the wire protocol, as Karmada makes them.
 
 mod aggregate_status;
-mod both_ways;
+mod fast_and_general;
 mod instance;
 mod laws;
 mod protocol;

@@ -3,7 +3,7 @@
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::StatusCode;
-use interpreters::{Interpretation, Kind, Operation};
+use interpreters::{Interpretation, InterpretedKind, Operation};
 use tokio::time::Instant;
 use tracing::{debug, debug_span, warn};
 
@@ -42,7 +42,10 @@ fn tell(shared: &Shared, interpretation: &Interpretation) {
         error,
         body: _,
     } = interpretation;
-    let (operation, kind) = (operation.map(Operation::as_str), kind.map(Kind::as_str));
+    let (operation, kind) = (
+        operation.map(Operation::as_str),
+        kind.map(InterpretedKind::as_str),
+    );
     let _span = debug_span!("interpret", uid).entered();
     match error {
         Some(error)

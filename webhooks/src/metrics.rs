@@ -5,7 +5,7 @@ mod intake;
 
 use std::time::Duration;
 
-use interpreters::{Interpretation, Kind, Operation};
+use interpreters::{Interpretation, InterpretedKind, Operation};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -71,7 +71,7 @@ impl Metrics {
 
     pub(crate) fn answered(&self, interpretation: &Interpretation, elapsed: Duration) {
         let operation = interpretation.operation.map_or(OTHER, Operation::as_str);
-        let kind = interpretation.kind.map_or(OTHER, Kind::as_str);
+        let kind = interpretation.kind.map_or(OTHER, InterpretedKind::as_str);
         let outcome = if interpretation.error.is_none() {
             "success"
         } else {

@@ -1,41 +1,43 @@
-//! `Available` where cells cannot be reached.
+//! `Available` while cells are unreachable.
 
 use api::ConditionStatus;
 use api::workload_deployment::{AVAILABLE, CELL_UNREACHABLE};
 
-use super::condition::{Condition, shown_since, time};
+use super::cell_view::CellView;
+use super::condition::{ConditionView, shown_since, time};
 use super::join::{find, join};
-use super::known::Known;
-use super::marks::Marks;
+use super::unreachable::UnreachableCells;
 
-/// Lets `Available` rest on the reachable cells only. Where none of them has it, it is Unknown.
+/// Computes `Available` from the reachable cells only. If no reachable cell has it, it is Unknown.
 ///
-/// Its time stays while its status stays, be it that of the joined condition or that which is `shown`. Otherwise it is that
-/// of the last mark which took away a better word than is left.
-pub(super) fn rest_on_reachable<'a>(
-    conditions: &mut Vec<Condition<'a>>,
-    known: &[Known<'_, 'a>],
-    marks: &Marks<'_>,
-    former: &[Condition<'a>],
+/// Its transition time stays while its status stays: the status of the joined condition, or the one in `shown`. Otherwise
+/// the time is the latest mark of a cell whose `Available` was better than the new one.
+pub(super) fn require_reachable<'a>(
+    conditions: &mut Vec<ConditionView<'a>>,
+    cells: &[CellView<'_, 'a>],
+    unreachable: &UnreachableCells<'_>,
+    former: &[ConditionView<'a>],
     shown: &[api::Condition],
     message: &str,
 ) {
-    let Some(earliest) = marks.earliest() else {
+    let Some(earliest) = unreachable.earliest() else {
         return;
     };
-    let reachable = known.iter().filter(|cell| marks.since(cell.name).is_none());
-    let told = join(reachable, former)
+    let reachable = cells
+        .iter()
+        .filter(|cell| unreachable.since(cell.name).is_none());
+    let of_reachable = join(reachable, former)
         .into_iter()
         .find(|condition| condition.type_ == AVAILABLE);
-    let left = told.as_ref().map(|told| told.status);
-    let before = find(conditions, AVAILABLE);
-    let generation = before.and_then(|before| before.observed_generation);
-    let mut available = match told {
-        Some(told) => Condition {
-            observed_generation: told.observed_generation.and(generation),
-            ..told
+    let new_status = of_reachable.as_ref().map(|condition| condition.status);
+    let of_all = find(conditions, AVAILABLE);
+    let generation = of_all.and_then(|condition| condition.observed_generation);
+    let mut available = match of_reachable {
+        Some(condition) => ConditionView {
+            observed_generation: condition.observed_generation.and(generation),
+            ..condition
         },
-        None => Condition {
+        None => ConditionView {
             last_transition_time: time(earliest),
             message: message.to_owned().into(),
             observed_generation: generation,
@@ -44,24 +46,24 @@ pub(super) fn rest_on_reachable<'a>(
             type_: AVAILABLE.into(),
         },
     };
-    let stays = before
-        .filter(|before| before.status == available.status)
-        .map(|before| before.last_transition_time.clone())
+    let kept_time = of_all
+        .filter(|condition| condition.status == available.status)
+        .map(|condition| condition.last_transition_time.clone())
         .or_else(|| shown_since(shown, AVAILABLE, available.status));
-    available.last_transition_time = stays.unwrap_or_else(|| {
-        let taken_away = known.iter().filter_map(|cell| {
-            let since = marks.since(cell.name)?;
+    available.last_transition_time = kept_time.unwrap_or_else(|| {
+        let lost = cells.iter().filter_map(|cell| {
+            let since = unreachable.since(cell.name)?;
             let of_type = cell.conditions.iter().filter(|c| c.type_ == AVAILABLE);
-            (of_type.map(|c| c.status).max() > left).then_some(since)
+            (of_type.map(|c| c.status).max() > new_status).then_some(since)
         });
-        time(taken_away.max().unwrap_or(earliest))
+        time(lost.max().unwrap_or(earliest))
     });
-    put(conditions, available);
+    replace(conditions, available);
 }
 
-/// Puts the condition in the place of all of its type, else where it comes by its type.
-pub(super) fn put<'a>(conditions: &mut Vec<Condition<'a>>, condition: Condition<'a>) {
-    let place = conditions
+/// Replaces all conditions of this type by one. If there is none, inserts it in the order of types.
+pub(super) fn replace<'a>(conditions: &mut Vec<ConditionView<'a>>, condition: ConditionView<'a>) {
+    let index = conditions
         .iter()
         .position(|other| other.type_ == condition.type_)
         .or_else(|| {
@@ -71,5 +73,5 @@ pub(super) fn put<'a>(conditions: &mut Vec<Condition<'a>>, condition: Condition<
         })
         .unwrap_or(conditions.len());
     conditions.retain(|other| other.type_ != condition.type_);
-    conditions.insert(place, condition);
+    conditions.insert(index, condition);
 }

@@ -1,4 +1,4 @@
-//! A condition as a cell reports it, and what the CRD lets pass of it.
+//! Conditions as cells report them, and the rules of the CRD for them.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -8,130 +8,126 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
-use crate::cursor::{Cursor, OtherForm};
-
-/// A condition. Its fields stand in the order in which they are written.
+/// A condition, borrowed from the request. Its fields are in the order in which the fold writes them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Condition<'a> {
+pub(crate) struct ConditionView<'a> {
     #[serde(borrow)]
-    pub(super) last_transition_time: Cow<'a, str>,
+    pub(crate) last_transition_time: Cow<'a, str>,
     #[serde(borrow, default)]
-    pub(super) message: Cow<'a, str>,
+    pub(crate) message: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) observed_generation: Option<i64>,
+    pub(crate) observed_generation: Option<i64>,
     #[serde(borrow)]
-    pub(super) reason: Cow<'a, str>,
-    pub(super) status: api::ConditionStatus,
+    pub(crate) reason: Cow<'a, str>,
+    pub(crate) status: api::ConditionStatus,
     #[serde(rename = "type", borrow)]
-    pub(super) type_: Cow<'a, str>,
+    pub(crate) type_: Cow<'a, str>,
 }
 
-/// How conditions are written, where that is known to be how the fold writes them. It says nothing that they do not say
-/// themselves: of two statuses it must not decide which one stays, so any two are equal.
+/// The text of conditions, if it is known to be the text that the fold writes. It adds no information to the decoded
+/// conditions. It must not decide which of two statuses is the greater one, so any two texts are equal.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct AsWritten<'a>(pub(super) Option<&'a str>);
+pub(crate) struct ConditionsText<'a>(pub(crate) Option<&'a str>);
 
-impl PartialEq for AsWritten<'_> {
+impl PartialEq for ConditionsText<'_> {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for AsWritten<'_> {}
+impl Eq for ConditionsText<'_> {}
 
-impl PartialOrd for AsWritten<'_> {
+impl PartialOrd for ConditionsText<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for AsWritten<'_> {
+impl Ord for ConditionsText<'_> {
     fn cmp(&self, _: &Self) -> Ordering {
         Ordering::Equal
     }
 }
 
-/// The conditions that an entry of `status.cells` remembers. They are compared as what they say.
+/// The conditions of an entry of `status.cells`. Compared as decoded conditions.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(from = "Vec<Condition<'a>>", bound(deserialize = "'de: 'a"))]
-pub(super) enum Conditions<'a> {
-    /// As the fold writes them; they are valid. As a rule they are not needed in any other form.
-    Written(&'a str),
-    Listed(Vec<Condition<'a>>),
+#[serde(from = "Vec<ConditionView<'a>>", bound(deserialize = "'de: 'a"))]
+pub(crate) enum RememberedConditions<'a> {
+    /// The text that the fold writes. The conditions in it are valid. Most calls need no other form.
+    Text(&'a str),
+    Decoded(Vec<ConditionView<'a>>),
 }
 
-impl PartialEq for Conditions<'_> {
+impl PartialEq for RememberedConditions<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.list() == other.list()
     }
 }
 
-impl Eq for Conditions<'_> {}
+impl Eq for RememberedConditions<'_> {}
 
-impl PartialOrd for Conditions<'_> {
+impl PartialOrd for RememberedConditions<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Conditions<'_> {
+impl Ord for RememberedConditions<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.list().cmp(&other.list())
     }
 }
 
-impl Default for Conditions<'_> {
+impl Default for RememberedConditions<'_> {
     fn default() -> Self {
-        Self::Listed(Vec::new())
+        Self::Decoded(Vec::new())
     }
 }
 
-impl<'a> From<Vec<Condition<'a>>> for Conditions<'a> {
-    fn from(conditions: Vec<Condition<'a>>) -> Self {
-        Self::Listed(conditions)
+impl<'a> From<Vec<ConditionView<'a>>> for RememberedConditions<'a> {
+    fn from(conditions: Vec<ConditionView<'a>>) -> Self {
+        Self::Decoded(conditions)
     }
 }
 
-impl<'a> Conditions<'a> {
-    /// Each of them.
-    pub(super) fn list(&self) -> Cow<'_, [Condition<'a>]> {
+impl<'a> RememberedConditions<'a> {
+    /// Returns the decoded conditions.
+    pub(crate) fn list(&self) -> Cow<'_, [ConditionView<'a>]> {
         match self {
-            Self::Written(text) => {
-                let read = read_all(&mut Cursor::new(text));
-                read.map(|(conditions, _)| conditions)
-                    .unwrap_or_default()
-                    .into()
+            Self::Text(text) => {
+                let conditions: Vec<_> = serde_json::from_str(text).unwrap_or_default();
+                conditions.into()
             }
-            Self::Listed(conditions) => conditions.into(),
+            Self::Decoded(conditions) => conditions.into(),
         }
     }
 
-    /// How the fold writes them, where it is known.
-    pub(super) fn written(&self) -> Option<&'a str> {
+    /// Returns the text that the fold writes, if it is known.
+    pub(crate) fn text(&self) -> Option<&'a str> {
         match self {
-            Self::Written(text) => Some(text),
-            Self::Listed(_) => None,
+            Self::Text(text) => Some(text),
+            Self::Decoded(_) => None,
         }
     }
 
-    /// Whether the CRD's validation lets all of them pass.
-    pub(super) fn are_valid(&self) -> bool {
+    /// Returns whether the CRD allows all of them.
+    pub(crate) fn are_valid(&self) -> bool {
         match self {
-            Self::Written(_) => true,
-            Self::Listed(conditions) => conditions.iter().all(Condition::is_valid),
+            Self::Text(_) => true,
+            Self::Decoded(conditions) => conditions.iter().all(ConditionView::is_valid),
         }
     }
 }
 
-/// A time as a condition has it: in whole seconds.
-pub(super) fn time<'a>(at: Timestamp) -> Cow<'a, str> {
+/// Formats a transition time, in whole seconds.
+pub(crate) fn time<'a>(at: Timestamp) -> Cow<'a, str> {
     let seconds = Timestamp::from_second(at.as_second()).unwrap_or(at);
     seconds.to_string().into()
 }
 
-/// Since when the condition of this type is shown with this status, if it is.
-pub(super) fn shown_since<'a>(
+/// Returns since when the condition of this type is shown with this status; `None` if it is not.
+pub(crate) fn shown_since<'a>(
     shown: &[api::Condition],
     type_: &str,
     status: api::ConditionStatus,
@@ -141,55 +137,9 @@ pub(super) fn shown_since<'a>(
         .map(|condition| time(condition.last_transition_time.0))
 }
 
-/// Reads conditions in the form in which the fold writes them, and gives how they are written.
-pub(super) fn read_all<'a>(
-    cursor: &mut Cursor<'a>,
-) -> Result<(Vec<Condition<'a>>, AsWritten<'a>), OtherForm> {
-    /// `Available` and `ReplicasReady`.
-    const USUAL: usize = 2;
-    let start = cursor.clone();
-    let mut conditions = Vec::with_capacity(USUAL);
-    cursor.list(|cursor| {
-        conditions.push(read(cursor)?);
-        Ok(())
-    })?;
-    // Without any, there is nothing that would be written.
-    let written = cursor.since(&start).filter(|_| !conditions.is_empty());
-    Ok((conditions, AsWritten(written)))
-}
-
-/// Reads a condition in the form in which the fold writes it, if it is valid.
-pub(super) fn read<'a>(cursor: &mut Cursor<'a>) -> Result<Condition<'a>, OtherForm> {
-    cursor.literal(br#"{"lastTransitionTime":"#)?;
-    let last_transition_time = cursor.text()?.into();
-    cursor.literal(br#","message":"#)?;
-    let message = cursor.text()?.into();
-    let observed_generation = cursor.number(br#""observedGeneration":"#)?;
-    cursor.literal(br#","reason":"#)?;
-    let reason = cursor.text()?.into();
-    cursor.literal(br#","status":"#)?;
-    let status = match cursor.text()? {
-        "True" => api::ConditionStatus::True,
-        "False" => api::ConditionStatus::False,
-        "Unknown" => api::ConditionStatus::Unknown,
-        _ => return Err(OtherForm),
-    };
-    cursor.literal(br#","type":"#)?;
-    let condition = Condition {
-        last_transition_time,
-        message,
-        observed_generation,
-        reason,
-        status,
-        type_: cursor.text()?.into(),
-    };
-    cursor.literal(b"}")?;
-    condition.is_valid().then_some(condition).ok_or(OtherForm)
-}
-
-impl Condition<'_> {
-    /// Whether the CRD's validation lets the condition pass.
-    pub(super) fn is_valid(&self) -> bool {
+impl ConditionView<'_> {
+    /// Returns whether the CRD allows the condition.
+    pub(crate) fn is_valid(&self) -> bool {
         is_rfc3339(&self.last_transition_time)
             && (self.message.len() <= MESSAGE_MAX || self.message.chars().count() <= MESSAGE_MAX)
             && self
@@ -200,7 +150,7 @@ impl Condition<'_> {
     }
 }
 
-/// Whether the text is a time in RFC 3339, which is narrower than what can be parsed.
+/// Returns whether the text is a time in RFC 3339. Jiff parses more forms than the API server accepts.
 #[rustfmt::skip]
 fn is_rfc3339(time: &str) -> bool {
     let [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2, b'T', h1, h2, b':', n1, n2, b':', s1, s2, rest @ ..] = time.as_bytes()
@@ -234,7 +184,7 @@ fn is_below(end: i8, tens: u8, ones: u8) -> bool {
     two(tens, ones).is_some_and(|number| number < end)
 }
 
-/// The number that two digits are.
+/// Parses two digits.
 fn two(tens: u8, ones: u8) -> Option<i8> {
     let are_digits = tens.is_ascii_digit() && ones.is_ascii_digit();
     let number = || i8::try_from((tens - b'0') * 10 + (ones - b'0')).ok();

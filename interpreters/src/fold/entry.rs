@@ -1,65 +1,69 @@
-//! An entry of `status.cells` that is written.
+//! Entries of `status.cells`, as they are written.
 
 use serde::Serialize;
 
-use super::known::{Assigned, Known, Said};
-use super::report::CellMemory;
+use super::cell_view::{CellView, Source};
+use super::shares::AssignedShare;
+use super::status::RememberedCell;
 
-/// What the status says of one cell.
+/// The entry of one cell.
 #[derive(Clone, Copy)]
 pub(super) struct CellEntry<'k, 'a> {
-    pub(super) name: &'k str,
-    pub(super) known: &'k Known<'k, 'a>,
-    pub(super) assigned: Assigned,
+    name: &'k str,
+    cell: &'k CellView<'k, 'a>,
+    assigned: AssignedShare,
 }
 
 impl<'k, 'a> CellEntry<'k, 'a> {
-    /// The entry of a cell; one that never said anything has none.
-    pub(super) fn of(known: &'k Known<'k, 'a>, assigned: Assigned) -> Option<Self> {
-        let name = known.name.filter(|_| !matches!(known.said, Said::Never))?;
+    /// Returns the entry of a cell; `None` if the cell never reported.
+    pub(super) fn of(cell: &'k CellView<'k, 'a>, assigned: AssignedShare) -> Option<Self> {
+        let name = cell
+            .name
+            .filter(|_| !matches!(cell.source, Source::Nothing))?;
         Some(Self {
             name,
-            known,
+            cell,
             assigned,
         })
     }
 
-    /// Whether the entry says what was read.
-    pub(super) fn says_the_same_as(&self, read: &CellMemory<'_>) -> bool {
-        let same_conditions = match (self.known.written, read.conditions.written()) {
+    /// Returns whether writing this entry would change nothing.
+    pub(super) fn equals(&self, remembered: &RememberedCell<'_>) -> bool {
+        let same_conditions = match (self.cell.conditions_text, remembered.conditions.text()) {
             (Some(one), Some(other)) => one == other,
-            _ => *self.known.conditions == *read.conditions.list(),
+            _ => *self.cell.conditions == *remembered.conditions.list(),
         };
         same_conditions
-            && self.name == read.name
-            && self.known.counters == read.counters()
-            && self.known.resource_template_generation == read.resource_template_generation
-            && self.assigned == read.assigned()
+            && self.name == remembered.name
+            && self.cell.counters == remembered.counters()
+            && self.cell.resource_template_generation == remembered.resource_template_generation
+            && self.assigned == AssignedShare::of(remembered)
     }
 
-    /// Bytes that the entry needs at most, if its conditions are copied.
-    pub(super) fn size(&self) -> usize {
+    /// Returns the most bytes that the entry needs, if the text of its conditions is known.
+    pub(super) fn max_size(&self) -> usize {
+        /// All field names, and eight numbers of at most 20 digits.
         const NAMES_AND_NUMBERS: usize = 256;
-        NAMES_AND_NUMBERS + self.name.len() + self.known.written.map_or(0, str::len)
+        NAMES_AND_NUMBERS + self.name.len() + self.cell.conditions_text.map_or(0, str::len)
     }
 
     /// Appends the entry as JSON, its fields in alphabetical order.
     pub(super) fn write(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
-        let counters = self.known.counters;
+        let counters = self.cell.counters;
         out.push(b'{');
         if let Some(replicas) = self.assigned.assigned_replicas {
             put(out, r#""assignedReplicas":"#, replicas)?;
             out.push(b',');
         }
-        match self.known.written {
-            Some(written) => {
+        match self.cell.conditions_text {
+            Some(text) => {
                 out.extend_from_slice(br#""conditions":"#);
-                out.extend_from_slice(written.as_bytes());
+                out.extend_from_slice(text.as_bytes());
                 out.push(b',');
             }
-            None if self.known.conditions.is_empty() => {}
+            None if self.cell.conditions.is_empty() => {}
             None => {
-                put(out, r#""conditions":"#, &self.known.conditions)?;
+                put(out, r#""conditions":"#, &self.cell.conditions)?;
                 out.push(b',');
             }
         }
@@ -68,7 +72,7 @@ impl<'k, 'a> CellEntry<'k, 'a> {
         put(out, r#","name":"#, self.name)?;
         put(out, r#","readyReplicas":"#, counters.ready_replicas)?;
         put(out, r#","replicas":"#, counters.replicas)?;
-        if let Some(generation) = self.known.resource_template_generation {
+        if let Some(generation) = self.cell.resource_template_generation {
             put(out, r#","resourceTemplateGeneration":"#, generation)?;
         }
         if let Some(replicas) = self.assigned.template_replicas {

@@ -1,4 +1,4 @@
-//! What several cells say, as one.
+//! Counters and conditions of several cells, joined.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use api::condition::MESSAGE_MAX;
 use api::workload_deployment::AVAILABLE;
 
-use super::condition::Condition;
-use super::known::Known;
-use super::report::{Counters, saturated};
+use super::cell_view::CellView;
+use super::condition::ConditionView;
+use super::status::{Counters, saturated};
 
-/// The counters of all cells.
-pub(super) fn sum(known: &[Known<'_, '_>]) -> Counters {
+/// Sums the counters of all cells.
+pub(super) fn sum(cells: &[CellView<'_, '_>]) -> Counters {
     let total = |counter: fn(&Counters) -> i32| {
-        let total: i64 = known
+        let total: i64 = cells
             .iter()
             .map(|cell| i64::from(counter(&cell.counters)))
             .sum();
@@ -27,14 +27,14 @@ pub(super) fn sum(known: &[Known<'_, '_>]) -> Counters {
     }
 }
 
-/// One condition per type, sorted by type. `Available` holds where any cell has it, every other type is as bad as its
-/// worst cell. The first cell by name that has the joined status gives reason and message.
+/// Returns one condition per type, sorted by type. `Available` takes the best status of all cells; every other type
+/// takes the worst. Reason and message come from the first cell by name that has this status.
 pub(super) fn join<'k, 'a: 'k>(
-    known: impl IntoIterator<Item = &'k Known<'k, 'a>>,
-    former: &[Condition<'a>],
-) -> Vec<Condition<'a>> {
-    let mut deciding: BTreeMap<&str, (&str, &Condition<'a>)> = BTreeMap::new();
-    for cell in known {
+    cells: impl IntoIterator<Item = &'k CellView<'k, 'a>>,
+    former: &[ConditionView<'a>],
+) -> Vec<ConditionView<'a>> {
+    let mut deciding: BTreeMap<&str, (&str, &ConditionView<'a>)> = BTreeMap::new();
+    for cell in cells {
         for condition in cell.conditions.iter() {
             let decides = match deciding.get(condition.type_.as_ref()) {
                 None => true,
@@ -67,15 +67,15 @@ pub(super) fn join<'k, 'a: 'k>(
 }
 
 pub(super) fn find<'c, 'a>(
-    conditions: &'c [Condition<'a>],
+    conditions: &'c [ConditionView<'a>],
     type_: &str,
-) -> Option<&'c Condition<'a>> {
+) -> Option<&'c ConditionView<'a>> {
     conditions.iter().find(|condition| condition.type_ == type_)
 }
 
-/// At most so many characters of a message.
-pub(super) fn truncated(message: Cow<'_, str>, longest: usize) -> Cow<'_, str> {
-    match message.char_indices().nth(longest) {
+/// Cuts a message to at most `max` characters.
+pub(super) fn truncated(message: Cow<'_, str>, max: usize) -> Cow<'_, str> {
+    match message.char_indices().nth(max) {
         Some((end, _)) => message.get(..end).unwrap_or_default().to_owned().into(),
         None => message,
     }

@@ -1,39 +1,26 @@
-//! From the fold to the status that is written.
-
-use std::borrow::Cow;
-use std::collections::BTreeMap;
+//! Renders a fold into the status that is written.
 
 use jiff::Timestamp;
 
-use super::available::rest_on_reachable;
-use super::condition::Condition;
+use super::available::require_reachable;
+use super::cell_view::{CellView, Source};
+use super::cells::StatusFold;
 use super::entry::CellEntry;
 use super::join::{find, join, sum};
-use super::known::{Assigned, Known, Said, are_of, is_current, shares};
-use super::report::{CellMemory, Counters, Generations, Report};
-use super::{StatusFold, Template};
-use crate::raw::same;
-
-/// The status that is written.
-pub(super) struct Status<'f, 'a> {
-    pub(super) cells: Vec<CellEntry<'f, 'a>>,
-    pub(super) conditions: Vec<Condition<'a>>,
-    pub(super) counters: Counters,
-    pub(super) observed_generation: Option<i64>,
-    /// Fields that the fold does not know.
-    pub(super) others: Option<&'f BTreeMap<Cow<'a, str>, &'a str>>,
-    /// The fold's own condition, which stands last.
-    pub(super) cells_reporting: Option<Condition<'a>>,
-}
+use super::rendered_status::RenderedStatus;
+use super::reporting::cells_reporting;
+use super::resource_template::ResourceTemplate;
+use super::shares::{AssignedShare, are_shares_of, shares};
+use super::status::{Counters, RememberedCell, StatusView};
 
 impl<'a> StatusFold<'a> {
-    /// The status of `template` as JSON, its fields in alphabetical order. `None` when no cell is known: then the status
-    /// is left as it is. `now` is the time of a condition that begins with this call; what a [mark](Self::mark) begins has
-    /// the time of the mark.
+    /// Returns the status of `template` as JSON, its fields in alphabetical order. `None` if the fold has no cells: the
+    /// status then stays as it is. `now` is the transition time of conditions that begin with this call; a condition that
+    /// begins with an [unreachable](Self::mark_unreachable) cell has the time of that mark.
     ///
-    /// Nothing but items, and the status as it was rendered from them, give that status again, byte by byte.
-    pub fn render(&self, template: &Template<'a>, now: Timestamp) -> Option<String> {
-        let former = template.status.and_then(Report::parse);
+    /// Rendering the same items again, with the rendered status as the former one, gives the same bytes.
+    pub fn render(&self, template: &ResourceTemplate<'a>, now: Timestamp) -> Option<String> {
+        let former = template.status.and_then(StatusView::parse);
         let mut text = Vec::new();
         self.with_status(template, former.as_ref(), now, |status| {
             status.write(&mut text)
@@ -42,111 +29,113 @@ impl<'a> StatusFold<'a> {
         String::from_utf8(text).ok()
     }
 
-    /// Appends the status as [`render`](Self::render) has it, if it says anything else than `former`, which is that of
-    /// `template`. Whether it does, is returned.
+    /// Appends the status as [`render`](Self::render) does, if it differs from `former`, the status of `template`.
+    /// Returns whether it differs.
     pub(crate) fn write_change(
         &self,
-        template: &Template<'a>,
-        former: Option<&Report<'a>>,
+        template: &ResourceTemplate<'a>,
+        former: Option<&StatusView<'a>>,
         now: Timestamp,
         out: &mut Vec<u8>,
     ) -> bool {
         let written = self.with_status(template, former, now, |status| match former {
-            Some(former) if status.says_the_same_as(former) => false,
+            Some(former) if status.equals(former) => false,
             _ => status.write(out).is_ok(),
         });
         written.unwrap_or(false)
     }
 
-    /// Hands the status to `then`.
+    /// Passes the rendered status to `then`.
     fn with_status<R>(
         &self,
-        template: &Template<'a>,
-        former: Option<&Report<'a>>,
+        template: &ResourceTemplate<'a>,
+        former: Option<&StatusView<'a>>,
         now: Timestamp,
-        then: impl FnOnce(Status<'_, 'a>) -> R,
+        then: impl FnOnce(RenderedStatus<'_, 'a>) -> R,
     ) -> Option<R> {
-        let nothing = Report::default();
-        let former = former.unwrap_or(&nothing);
-        let memory = Memory::of(former);
-        let known = self.known(former, &memory);
-        let first = known.first()?;
+        let empty = StatusView::default();
+        let former = former.unwrap_or(&empty);
+        let memory = CellsByName::of(former);
+        let cells = self.cell_views(former, &memory);
+        let first = cells.first()?;
 
         let total = template
             .replicas
             .or(template.min_replicas)
             .map(|total| total.max(0));
-        let shares = shares(&known, template)
+        let shares = shares(&cells, template)
             .zip(total)
-            .filter(|(shares, total)| are_of(shares, *total, &former.cells));
-        let current = shares.is_some() && known.iter().all(|cell| is_current(cell, template));
+            .filter(|(shares, total)| are_shares_of(shares, *total, &former.cells));
+        let current = shares.is_some() && cells.iter().all(|cell| cell.is_current(template));
         let translate = |carried: bool, up_to_date: bool, former: Option<i64>| match carried {
             true if up_to_date => template.generation,
             true => former,
             false => None,
         };
-        let carried = known.iter().any(Known::carries_observed_generation);
+        let carried = cells.iter().any(CellView::carries_observed_generation);
         let observed_generation =
             translate(carried, current, former.generations.observed_generation);
 
         let formers = &former.conditions;
-        let single = known.len() == 1;
+        let single = cells.len() == 1;
         let mut conditions = if single {
             first.conditions.clone().into_owned()
         } else {
-            join(&known, formers)
+            join(&cells, formers)
         };
         for (index, condition) in conditions.iter_mut().enumerate() {
-            // The CRD lets a type stand there twice: then its place tells which of them it is.
+            // The CRD allows two conditions of one type. The index then tells them apart.
             let former = formers
                 .get(index)
                 .filter(|former| former.type_ == condition.type_)
                 .or_else(|| find(formers, &condition.type_));
             condition.observed_generation = translate(
                 condition.observed_generation.is_some(),
-                current && known.iter().all(|cell| cell.judged(&condition.type_)),
+                current
+                    && cells
+                        .iter()
+                        .all(|cell| cell.has_current_condition(&condition.type_)),
                 former.and_then(|former| former.observed_generation),
             );
         }
 
-        let cells_reporting = self.cells_reporting(former, template.shown, now);
+        let cells_reporting = cells_reporting(self, former, template.shown, now);
         if let Some(reporting) = &cells_reporting {
-            let (marks, shown) = (&self.marks, template.shown);
-            rest_on_reachable(
+            require_reachable(
                 &mut conditions,
-                &known,
-                marks,
+                &cells,
+                &self.unreachable,
                 formers,
-                shown,
+                template.shown,
                 &reporting.message,
             );
         }
 
         // The shares are in the order of the cells.
-        let assigned = |index: usize, cell: &Known<'_, '_>| match &shares {
-            Some((shares, total)) if current => Assigned {
+        let assigned = |index: usize, cell: &CellView<'_, '_>| match &shares {
+            Some((shares, total)) if current => AssignedShare {
                 assigned_replicas: shares.get(index).map(|(_, share)| *share),
                 template_replicas: Some(*total),
             },
             _ => cell
                 .name
-                .and_then(|name| memory.of_cell(name))
-                .map(CellMemory::assigned)
+                .and_then(|name| memory.get(name))
+                .map(AssignedShare::of)
                 .unwrap_or_default(),
         };
-        // A single cell that reports is remembered by the status itself.
-        let cells = match single && matches!(first.said, Said::Now(_)) {
+        // The hub status itself is the memory of a single cell that reports.
+        let entries = match single && matches!(first.source, Source::Report(_)) {
             true => Vec::new(),
-            false => known
+            false => cells
                 .iter()
                 .enumerate()
                 .filter_map(|(index, cell)| CellEntry::of(cell, assigned(index, cell)))
                 .collect(),
         };
-        let status = Status {
-            cells,
+        let status = RenderedStatus {
+            cells: entries,
             conditions,
-            counters: sum(&known),
+            counters: sum(&cells),
             observed_generation,
             others: first.whole.filter(|_| single).map(|whole| &whole.others),
             cells_reporting,
@@ -154,150 +143,47 @@ impl<'a> StatusFold<'a> {
         Some(then(status))
     }
 
-    /// Each cell with its report, or with what the former status remembers of it.
-    fn known<'f>(&'f self, former: &'f Report<'a>, memory: &Memory<'f, 'a>) -> Vec<Known<'f, 'a>> {
+    /// Returns each cell with its report, or with what the former status remembers of it.
+    fn cell_views<'f>(
+        &'f self,
+        former: &'f StatusView<'a>,
+        memory: &CellsByName<'f, 'a>,
+    ) -> Vec<CellView<'f, 'a>> {
         let mut cells: Vec<_> = self
             .cells
             .iter()
             .map(|(name, cell)| match &cell.report {
-                Some(report) => Known::reported(name, report, cell.silence.is_none()),
-                None => Known::remembered(name, memory.of_cell(name)),
+                Some(report) => CellView::of_report(name, report, cell.missing.is_none()),
+                None => CellView::of_memory(name, memory.get(name)),
             })
             .collect();
         if self.cells.iter().any(|(_, cell)| cell.report.is_some()) {
             return cells;
         }
-        // The status of a single cell that reported does not name it: that status itself is the memory.
-        let unnamed = former.cells.is_empty()
+        // A hub status from a single report does not name its cell. That status is then the memory.
+        let is_unnamed = former.cells.is_empty()
             && (former.counters != Counters::default() || !former.conditions.is_empty());
         match cells.as_mut_slice() {
-            [cell] if unnamed => *cell = Known::former(cell.name, former),
+            [cell] if is_unnamed => *cell = CellView::of_hub_status(cell.name, former),
             [cell] => cell.whole = Some(former),
-            [_, _, ..] if unnamed => cells = vec![Known::former(None, former)],
+            [_, _, ..] if is_unnamed => cells = vec![CellView::of_hub_status(None, former)],
             _ => {}
         }
         cells
     }
 }
 
-impl<'f, 'a> Status<'f, 'a> {
-    /// Appends the status as JSON.
-    pub(super) fn write(self, out: &mut Vec<u8>) -> serde_json::Result<()> {
-        out.push(b'{');
-        for (index, (name, field)) in self.fields().into_iter().enumerate() {
-            if index > 0 {
-                out.push(b',');
-            }
-            serde_json::to_writer(&mut *out, name)?;
-            out.push(b':');
-            match field {
-                Field::Number(number) => serde_json::to_writer(&mut *out, &number)?,
-                Field::Conditions(conditions) => serde_json::to_writer(&mut *out, &conditions)?,
-                Field::Cells(cells) => write_cells(&cells, out)?,
-                Field::Other(text) => out.extend_from_slice(text.as_bytes()),
-            }
-        }
-        out.push(b'}');
-        Ok(())
-    }
+/// The entries of `status.cells` of the former status, sorted by name.
+struct CellsByName<'f, 'a>(Vec<&'f RememberedCell<'a>>);
 
-    /// The fields by name; those that say nothing are left out.
-    fn fields(self) -> BTreeMap<&'f str, Field<'f, 'a>> {
-        let counters = self.counters;
-        let mut fields: BTreeMap<&str, Field<'_, 'a>> = BTreeMap::new();
-        for (name, text) in self.others.into_iter().flatten() {
-            fields.insert(name, Field::Other(text));
-        }
-        fields.extend(
-            [
-                ("currentReplicas", counters.current_replicas),
-                ("desiredReplicas", counters.desired_replicas),
-                ("readyReplicas", counters.ready_replicas),
-                ("replicas", counters.replicas),
-            ]
-            .map(|(name, number)| (name, Field::Number(number.into()))),
-        );
-        if let Some(number) = self.observed_generation {
-            fields.insert("observedGeneration", Field::Number(number));
-        }
-        if !self.cells.is_empty() {
-            fields.insert("cells", Field::Cells(self.cells));
-        }
-        let conditions: Vec<_> = self
-            .conditions
-            .into_iter()
-            .chain(self.cells_reporting)
-            .collect();
-        if !conditions.is_empty() {
-            fields.insert("conditions", Field::Conditions(conditions));
-        }
-        fields
-    }
-
-    fn says_the_same_as(&self, former: &Report<'_>) -> bool {
-        let no_others = BTreeMap::new();
-        let others = self.others.unwrap_or(&no_others);
-        let same_others = others.len() == former.others.len()
-            && others
-                .iter()
-                .zip(&former.others)
-                .all(|((name, one), (of, other))| name == of && same(one, other));
-        let Generations {
-            observed_generation,
-            ..
-        } = former.generations;
-        let alone = Generations {
-            observed_generation,
-            ..Generations::default()
-        };
-        // The order of the fields costs least first.
-        self.counters == former.counters
-            && self.observed_generation == observed_generation
-            && former.generations == alone
-            && self.conditions == former.conditions
-            && self.cells_reporting.as_ref() == former.cells_reporting.as_deref()
-            && self.cells.len() == former.cells.len()
-            && self
-                .cells
-                .iter()
-                .zip(&former.cells)
-                .all(|(cell, former)| cell.says_the_same_as(former))
-            && same_others
-    }
-}
-
-/// A value of the written status.
-enum Field<'f, 'a> {
-    Number(i64),
-    Conditions(Vec<Condition<'a>>),
-    Cells(Vec<CellEntry<'f, 'a>>),
-    Other(&'a str),
-}
-
-fn write_cells(cells: &[CellEntry<'_, '_>], out: &mut Vec<u8>) -> serde_json::Result<()> {
-    out.reserve(cells.iter().map(CellEntry::size).sum());
-    out.push(b'[');
-    for (index, cell) in cells.iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        cell.write(out)?;
-    }
-    out.push(b']');
-    Ok(())
-}
-
-/// What the former status remembers of each cell, sorted by name.
-struct Memory<'f, 'a>(Vec<&'f CellMemory<'a>>);
-
-impl<'f, 'a> Memory<'f, 'a> {
-    fn of(former: &'f Report<'a>) -> Self {
+impl<'f, 'a> CellsByName<'f, 'a> {
+    fn of(former: &'f StatusView<'a>) -> Self {
         let mut cells: Vec<_> = former.cells.iter().collect();
         cells.sort_by(|one, other| one.name.cmp(&other.name));
         Self(cells)
     }
 
-    fn of_cell(&self, name: &str) -> Option<&'f CellMemory<'a>> {
+    fn get(&self, name: &str) -> Option<&'f RememberedCell<'a>> {
         let index = self
             .0
             .binary_search_by(|cell| cell.name.as_ref().cmp(name))

@@ -1,4 +1,4 @@
-//! The answer to a request, as Karmada takes it (karmada.md 1.3).
+//! Encoding of answers. See docs/concepts/interpreter.md.
 
 use base64::Engine;
 use base64::engine::Simd;
@@ -6,26 +6,29 @@ use base64::engine::general_purpose::PAD;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Component, Dependency, Kind, Operation, Outcome, Request, Requirements};
+use super::kind::InterpretedKind;
+use super::operation::Operation;
+use super::outcome::{Component, Dependency, OperationOutcome, Requirements};
+use super::request::RequestMeta;
 use crate::error::InterpretError;
 
-/// `response.status.code` of a request that cannot be answered. Karmada only shows it.
+/// `response.status.code` of a request that has no answer: HTTP 422. Karmada only shows it.
 const UNPROCESSABLE: i32 = 422;
 
-/// An answered request: the body to send, and what there is to say about it in logs and metrics.
+/// An answered request: the body to send, and the values for logs and metrics.
 #[derive(Debug)]
 pub struct Interpretation {
-    /// The operation, where it is a known one.
+    /// The operation; `None` if it is unknown.
     pub operation: Option<Operation>,
-    /// The kind, where it is a known one.
-    pub kind: Option<Kind>,
+    /// The kind; `None` if this crate does not interpret it.
+    pub kind: Option<InterpretedKind>,
     /// `request.uid`.
     pub uid: String,
     /// Namespace of the object.
     pub namespace: String,
     /// Name of the object.
     pub name: String,
-    /// Why the request failed, where it did.
+    /// Why the request failed; `None` if it succeeded.
     pub error: Option<InterpretError>,
     /// The `ResourceInterpreterContext` with the response, as JSON.
     pub body: Vec<u8>,
@@ -33,11 +36,11 @@ pub struct Interpretation {
 
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Response<'a> {
+struct InterpretResponse<'a> {
     uid: &'a str,
     successful: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<ResponseStatus>,
+    status: Option<RequestStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
     replica_requirements: Option<Requirements>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,37 +55,38 @@ struct Response<'a> {
     healthy: Option<bool>,
 }
 
+/// Karmada's `RequestStatus`.
 #[derive(Serialize)]
-struct ResponseStatus {
+struct RequestStatus {
     message: String,
     code: i32,
 }
 
-/// Writes the answer.
-pub(crate) fn encode<O, I, P>(
-    request: &Request<'_, O, I, P>,
-    outcome: Result<Outcome, InterpretError>,
+/// Encodes the answer to a request.
+pub(crate) fn encode(
+    request: &RequestMeta<'_>,
+    outcome: Result<OperationOutcome, InterpretError>,
 ) -> Interpretation {
     let error = outcome.as_ref().err().cloned();
-    let mut response = Response {
-        uid: &request.uid,
+    let mut response = InterpretResponse {
+        uid: request.uid,
         successful: error.is_none(),
-        ..Response::default()
+        ..InterpretResponse::default()
     };
     let mut patch = None;
     match outcome {
-        Ok(Outcome::Patch(found)) => patch = found.into_json(),
+        Ok(OperationOutcome::Patch(found)) => patch = found.into_json(),
         Ok(outcome) => response.fill(outcome),
         Err(error) => {
-            response.status = Some(ResponseStatus {
+            response.status = Some(RequestStatus {
                 message: error.to_string(),
                 code: UNPROCESSABLE,
             });
         }
     }
     Interpretation {
-        operation: request.operation().ok(),
-        kind: request.kind().ok(),
+        operation: request.operation,
+        kind: request.kind,
         uid: request.uid.to_string(),
         namespace: request.namespace.to_string(),
         name: request.name.to_string(),
@@ -91,26 +95,26 @@ pub(crate) fn encode<O, I, P>(
     }
 }
 
-/// Writes the `ResourceInterpreterContext`. The patch comes last: it can be large, and base64 needs no search for what must
-/// be escaped.
-fn write(response: &Response<'_>, patch: Option<&[u8]>) -> serde_json::Result<Vec<u8>> {
+/// Writes the `ResourceInterpreterContext`. The patch is appended without serde: it can be large, and base64 contains no
+/// character that JSON escapes.
+fn write(response: &InterpretResponse<'_>, patch: Option<&[u8]>) -> serde_json::Result<Vec<u8>> {
     const START: &[u8] =
         br#"{"apiVersion":"config.karmada.io/v1alpha1","kind":"ResourceInterpreterContext","response":"#;
     const PATCH: &[u8] = br#","patchType":"JSONPatch","patch":""#;
-    /// Bytes of an answer without large parts.
-    const USUAL: usize = 512;
+    /// Bytes of an answer without its patch, rounded up. A larger answer grows the buffer.
+    const WITHOUT_PATCH: usize = 512;
     let encoded = patch.map_or(0, |patch| patch.len().div_ceil(3) * 4);
-    let mut body = Vec::with_capacity(USUAL + encoded);
+    let mut body = Vec::with_capacity(WITHOUT_PATCH + encoded);
     body.extend_from_slice(START);
     serde_json::to_writer(&mut body, response)?;
     if let Some(patch) = patch {
-        // The response goes on.
+        // Reopens the response object.
         body.pop();
         body.extend_from_slice(PATCH);
         let start = body.len();
         body.resize(start + encoded, 0);
-        let place = body.get_mut(start..).unwrap_or_default();
-        let written = Simd::standard(PAD).encode_slice(patch, place);
+        let target = body.get_mut(start..).unwrap_or_default();
+        let written = Simd::standard(PAD).encode_slice(patch, target);
         debug_assert_eq!(written, Ok(encoded));
         body.extend_from_slice(br#""}"#);
     }
@@ -118,22 +122,22 @@ fn write(response: &Response<'_>, patch: Option<&[u8]>) -> serde_json::Result<Ve
     Ok(body)
 }
 
-impl Response<'_> {
-    fn fill(&mut self, outcome: Outcome) {
+impl InterpretResponse<'_> {
+    fn fill(&mut self, outcome: OperationOutcome) {
         match outcome {
-            Outcome::Replicas {
+            OperationOutcome::Replicas {
                 replicas,
                 requirements,
             } => {
                 self.replicas = Some(replicas);
                 self.replica_requirements = requirements;
             }
-            Outcome::Components(components) => self.components = Some(components),
-            // It is appended, and not a field.
-            Outcome::Patch(_) => {}
-            Outcome::Dependencies(dependencies) => self.dependencies = Some(dependencies),
-            Outcome::Status(status) => self.raw_status = Some(status),
-            Outcome::Health(healthy) => self.healthy = Some(healthy),
+            OperationOutcome::Components(components) => self.components = Some(components),
+            // `write` appends the patch.
+            OperationOutcome::Patch(_) => {}
+            OperationOutcome::Dependencies(dependencies) => self.dependencies = Some(dependencies),
+            OperationOutcome::Status(status) => self.raw_status = Some(status),
+            OperationOutcome::Health(healthy) => self.healthy = Some(healthy),
         }
     }
 }

@@ -4,8 +4,8 @@
 
 mod cells;
 mod generate;
-mod marks;
 mod schema;
+mod unreachable;
 
 use std::collections::BTreeMap;
 use std::{env, mem};
@@ -17,7 +17,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::NOW;
-use crate::fold::{Report, StatusFold, Template};
+use crate::fold::{ResourceTemplate, StatusFold, StatusView};
 use crate::raw::same;
 use cells::{Cell, all_current, cells};
 use generate::{Round, histories};
@@ -89,8 +89,8 @@ fn fold(items: &[Box<RawValue>]) -> StatusFold<'_> {
     each.fold(StatusFold::default(), StatusFold::merge)
 }
 
-fn template<'a>(round: &Round, former: Option<&'a str>) -> Template<'a> {
-    Template {
+fn template<'a>(round: &Round, former: Option<&'a str>) -> ResourceTemplate<'a> {
+    ResourceTemplate {
         generation: Some(round.generation),
         min_replicas: round.min_replicas,
         replicas: round.replicas,
@@ -104,7 +104,7 @@ fn render(fold: &StatusFold<'_>, round: &Round, former: Option<&str>, now: &str)
 }
 
 fn change(fold: &StatusFold<'_>, round: &Round, former: Option<&str>) -> Option<String> {
-    let (former, mut text) = (former.and_then(Report::parse), Vec::new());
+    let (former, mut text) = (former.and_then(StatusView::parse), Vec::new());
     let (template, now) = (template(round, None), NOW.parse::<Timestamp>().unwrap());
     let changed = fold.write_change(&template, former.as_ref(), now, &mut text);
     changed.then(|| String::from_utf8(text).unwrap())
@@ -149,7 +149,7 @@ fn both_ways_of_reading_give_the_same_answer(
         r#"{head}:{{"metadata":{metadata},"spec":{spec},"status":{status}}},"replicas":0,"aggregatedStatus":{items}}}}}"#
     );
     let now: Timestamp = NOW.parse().unwrap();
-    prop_assert!(crate::in_one_pass(&body, now).is_ok());
+    prop_assert!(crate::fast::interpret(&body, now).is_ok());
     let answer = |body: &str| crate::interpret(body.as_bytes(), now).unwrap().body;
     prop_assert_eq!(answer(&body), answer(&format!(" {body}")));
     Ok(())

@@ -6,7 +6,7 @@ use api::karmada::ResourceBinding;
 use api::karmada::binding::{NO_CLUSTER_FIT, SCHEDULED};
 use api::workload_deployment::CELLS_REPORTING;
 use api::{Condition, WorkloadDeployment, WorkloadDeploymentStatus};
-use interpreters::fold::{StatusFold, Template, Unreachable, no_matching_cell};
+use interpreters::fold::{ResourceTemplate, StatusFold, Unreachable, no_matching_cell};
 use jiff::Timestamp;
 
 use crate::hub::cells::{CellState, CopyCells};
@@ -22,7 +22,7 @@ pub(super) fn fresh(
     let binding = cells.binding?;
     let hub = copy.status.as_ref().map(serde_json::to_string);
     let hub = hub.transpose().ok()?;
-    let template = Template {
+    let template = ResourceTemplate {
         generation: copy.metadata.generation,
         min_replicas: Some(copy.spec.scale_settings.min_replicas),
         replicas: copy.spec.replicas,
@@ -92,7 +92,7 @@ impl<'a> CellReports<'a> {
             if let CellState::Unreachable { since, message } = state(&cell) {
                 let since = since.or_else(|| shown_since(shown)).unwrap_or(now);
                 let message = message.into();
-                fold.mark(cell, Unreachable { since, message });
+                fold.mark_unreachable(cell, Unreachable { since, message });
                 is_marked = true;
             }
         }

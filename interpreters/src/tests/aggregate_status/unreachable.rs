@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{EARLIER, NOW, aggregate, condition, find, hub, report, silent, with_status};
-use crate::fold::{StatusFold, Template, Unreachable, no_matching_cell};
+use crate::fold::{ResourceTemplate, StatusFold, Unreachable, no_matching_cell};
 
 const CUT: &str = "2026-11-21T09:30:00Z";
 const LATER: &str = "2026-11-21T09:40:00Z";
@@ -26,8 +26,8 @@ impl Hub {
         }
     }
 
-    fn template(&self) -> Template<'_> {
-        Template {
+    fn template(&self) -> ResourceTemplate<'_> {
+        ResourceTemplate {
             generation: Some(7),
             min_replicas: Some(2),
             replicas: None,
@@ -55,7 +55,7 @@ impl Hub {
                 since: since.parse().unwrap(),
                 message: (*message).into(),
             };
-            fold.mark(*cell, unreachable);
+            fold.mark_unreachable(*cell, unreachable);
         }
         let now: Timestamp = NOW.parse().unwrap();
         serde_json::from_str(&fold.render(&self.template(), now).unwrap()).unwrap()
@@ -235,14 +235,14 @@ fn what_a_single_cell_said_is_not_taken_for_the_words_of_another() {
 #[test]
 fn where_no_cell_fits_that_is_what_is_shown() {
     let since: Timestamp = CUT.parse().unwrap();
-    let show = |template: &Template<'_>| {
+    let show = |template: &ResourceTemplate<'_>| {
         let text = no_matching_cell(template, since, "no cluster fits").unwrap();
         serde_json::from_str::<Value>(&text).unwrap()
     };
     let own =
         |type_: &str, status: &str| own(type_, status, "NoMatchingCell", CUT, "no cluster fits");
     assert_eq!(
-        show(&Template::default()),
+        show(&ResourceTemplate::default()),
         json!({
             "replicas": 0, "currentReplicas": 0, "desiredReplicas": 0, "readyReplicas": 0,
             "conditions": [own("Available", "Unknown"), own("CellsReporting", "False")],

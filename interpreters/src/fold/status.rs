@@ -1,4 +1,4 @@
-//! The status of one cell, as `InterpretStatus` reported it.
+//! The status of a WorkloadDeployment: as a cell reports it, or as the hub has it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -6,125 +6,133 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use api::instance::LocationReference;
+use api::text::Text;
 use api::workload_deployment::CELLS_REPORTING;
 use serde::de::{self, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::condition::{AsWritten, Condition, Conditions};
-use api::text::Text;
+use super::condition::{ConditionView, ConditionsText, RememberedConditions};
 
-/// A status of a WorkloadDeployment, taken apart.
+/// A status, decoded as far as the fold needs it, and borrowed from the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Report<'a> {
-    pub(super) counters: Counters,
-    /// Without the fold's own.
-    pub(super) conditions: Vec<Condition<'a>>,
-    pub(super) written: AsWritten<'a>,
-    /// The fold's own condition: only a former status has it.
-    pub(super) cells_reporting: Option<Box<Condition<'a>>>,
-    pub(super) generations: Generations,
-    /// `status.cells`: only a former status has it.
-    pub(super) cells: Vec<CellMemory<'a>>,
-    /// Every other field, as it was written.
-    pub(super) others: BTreeMap<Cow<'a, str>, &'a str>,
+pub(crate) struct StatusView<'a> {
+    pub(crate) counters: Counters,
+    /// All conditions but `CellsReporting`.
+    pub(crate) conditions: Vec<ConditionView<'a>>,
+    pub(crate) conditions_text: ConditionsText<'a>,
+    /// The condition that the fold adds; only the status of the hub has it.
+    pub(crate) cells_reporting: Option<Box<ConditionView<'a>>>,
+    pub(crate) generations: Generations,
+    /// `status.cells`; only the status of the hub has it.
+    pub(crate) cells: Vec<RememberedCell<'a>>,
+    pub(crate) others: OtherFields<'a>,
     is_empty: bool,
 }
 
-/// The counters, which every status must have.
+/// The text of all fields that the fold does not know, by name.
+pub(crate) type OtherFields<'a> = BTreeMap<Cow<'a, str>, &'a str>;
+
+/// The counters, which the CRD requires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Counters {
-    pub(super) current_replicas: i32,
-    pub(super) desired_replicas: i32,
-    pub(super) ready_replicas: i32,
-    pub(super) replicas: i32,
+pub(crate) struct Counters {
+    pub(crate) current_replicas: i32,
+    pub(crate) desired_replicas: i32,
+    pub(crate) ready_replicas: i32,
+    pub(crate) replicas: i32,
 }
 
-/// What `InterpretStatus` adds, and `status.observedGeneration`.
+/// The fields that `InterpretStatus` adds, and `status.observedGeneration`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Generations {
-    pub(super) assigned_min_replicas: Option<i64>,
-    pub(super) assigned_replicas: Option<i64>,
-    pub(super) generation: Option<i64>,
-    pub(super) observed_generation: Option<i64>,
-    pub(super) resource_template_generation: Option<i64>,
+pub(crate) struct Generations {
+    pub(crate) assigned_min_replicas: Option<i64>,
+    pub(crate) assigned_replicas: Option<i64>,
+    pub(crate) generation: Option<i64>,
+    pub(crate) observed_generation: Option<i64>,
+    pub(crate) resource_template_generation: Option<i64>,
 }
 
-/// An entry of `status.cells` that was read.
+/// An entry of `status.cells`: the last report of a cell.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct CellMemory<'a> {
-    pub(super) assigned_replicas: Option<i32>,
+pub(crate) struct RememberedCell<'a> {
+    pub(crate) assigned_replicas: Option<i32>,
     #[serde(borrow, default)]
-    pub(super) conditions: Conditions<'a>,
-    pub(super) current_replicas: i32,
-    pub(super) desired_replicas: i32,
+    pub(crate) conditions: RememberedConditions<'a>,
+    pub(crate) current_replicas: i32,
+    pub(crate) desired_replicas: i32,
     #[serde(borrow)]
-    pub(super) name: Cow<'a, str>,
-    pub(super) ready_replicas: i32,
-    pub(super) replicas: i32,
-    pub(super) resource_template_generation: Option<i64>,
-    pub(super) template_replicas: Option<i32>,
+    pub(crate) name: Cow<'a, str>,
+    pub(crate) ready_replicas: i32,
+    pub(crate) replicas: i32,
+    pub(crate) resource_template_generation: Option<i64>,
+    pub(crate) template_replicas: Option<i32>,
 }
 
-impl<'a> Report<'a> {
-    /// Reads a status. `None` when there is nothing in it, or when a field has a type or a value that the CRD does not
-    /// allow: what is written to the hub must pass the CRD's validation, or Karmada retries it for ever.
+impl<'a> StatusView<'a> {
+    /// Reads a status in any JSON form. `None` if it is empty, or if a field has a type or a value that the CRD does not
+    /// allow: the API server would refuse the joined status, and Karmada would retry without end.
     pub(crate) fn parse(status: &'a str) -> Option<Self> {
         serde_json::from_str::<Option<Self>>(status)
             .ok()??
             .checked()
     }
 
-    /// How many cells are in `status.cells`.
-    pub(crate) fn remembered(&self) -> usize {
-        self.cells.len()
-    }
-
-    /// The report, unless there is nothing in it or the CRD does not allow a value.
-    pub(super) fn checked(self) -> Option<Self> {
-        let valid = (self.written.0.is_some() || self.conditions.iter().all(Condition::is_valid))
+    /// Returns the status; `None` if it is empty or the CRD does not allow a value.
+    pub(crate) fn checked(self) -> Option<Self> {
+        let valid = (self.conditions_text.0.is_some()
+            || self.conditions.iter().all(ConditionView::is_valid))
             && self.cells.iter().all(|cell| cell.conditions.are_valid());
         (valid && !self.is_empty).then_some(self)
     }
 
-    /// Takes the fold's own condition out of the others.
-    pub(super) fn take_own(&mut self) {
-        let is_own = |condition: &Condition<'a>| condition.type_ == CELLS_REPORTING;
+    /// Moves `CellsReporting` out of the other conditions.
+    pub(crate) fn take_cells_reporting(&mut self) {
+        let is_own = |condition: &ConditionView<'a>| condition.type_ == CELLS_REPORTING;
         if let Some(own) = self.conditions.iter().find(|condition| is_own(condition)) {
             self.cells_reporting = Some(Box::new(own.clone()));
             self.conditions.retain(|condition| !is_own(condition));
-            self.written = AsWritten::default();
+            self.conditions_text = ConditionsText::default();
         }
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Report<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Fields(PhantomData))
+impl RememberedCell<'_> {
+    pub(crate) fn counters(&self) -> Counters {
+        Counters {
+            current_replicas: self.current_replicas,
+            desired_replicas: self.desired_replicas,
+            ready_replicas: self.ready_replicas,
+            replicas: self.replicas,
+        }
     }
 }
 
-/// Reads the fields of a status, each at once as what it is.
-struct Fields<'a>(PhantomData<Report<'a>>);
+impl<'de: 'a, 'a> Deserialize<'de> for StatusView<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(StatusVisitor(PhantomData))
+    }
+}
 
-impl<'de: 'a, 'a> Visitor<'de> for Fields<'a> {
-    type Value = Report<'a>;
+struct StatusVisitor<'a>(PhantomData<StatusView<'a>>);
+
+impl<'de: 'a, 'a> Visitor<'de> for StatusVisitor<'a> {
+    type Value = StatusView<'a>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a status")
     }
 
-    fn visit_map<M: MapAccess<'de>>(self, mut fields: M) -> Result<Report<'a>, M::Error> {
-        let mut report = Report {
+    fn visit_map<M: MapAccess<'de>>(self, mut fields: M) -> Result<StatusView<'a>, M::Error> {
+        let mut status = StatusView {
             is_empty: true,
-            ..Report::default()
+            ..StatusView::default()
         };
         let mut counters = Counters::default();
         let mut generations = Generations::default();
-        let mut conditions: Vec<Condition<'a>> = Vec::new();
+        let mut conditions: Vec<ConditionView<'a>> = Vec::new();
         while let Some(Text(name)) = fields.next_key()? {
-            report.is_empty = false;
+            status.is_empty = false;
             match name.as_ref() {
                 "currentReplicas" => counters.current_replicas = counter(&mut fields)?,
                 "desiredReplicas" => counters.desired_replicas = counter(&mut fields)?,
@@ -138,7 +146,7 @@ impl<'de: 'a, 'a> Visitor<'de> for Fields<'a> {
                     generations.resource_template_generation = fields.next_value()?;
                 }
                 "conditions" => conditions = fields.next_value::<Option<_>>()?.unwrap_or_default(),
-                "cells" => report.cells = fields.next_value::<Option<_>>()?.unwrap_or_default(),
+                "cells" => status.cells = fields.next_value::<Option<_>>()?.unwrap_or_default(),
                 _ => {
                     let value: &'a RawValue = fields.next_value()?;
                     let is_location = name == "location" && value.get() != "null";
@@ -146,31 +154,31 @@ impl<'de: 'a, 'a> Visitor<'de> for Fields<'a> {
                         return Err(M::Error::custom("location"));
                     }
                     match value.get() {
-                        "null" => report.others.remove(&name),
-                        value => report.others.insert(name, value),
+                        "null" => status.others.remove(&name),
+                        value => status.others.insert(name, value),
                     };
                 }
             }
         }
-        let is_own = |condition: &Condition<'a>| condition.type_ == CELLS_REPORTING;
+        let is_own = |condition: &ConditionView<'a>| condition.type_ == CELLS_REPORTING;
         if conditions
             .iter()
             .any(|condition| is_own(condition) && !condition.is_valid())
         {
             return Err(M::Error::custom(CELLS_REPORTING));
         }
-        let mut report = Report {
+        let mut status = StatusView {
             counters,
             conditions,
             generations,
-            ..report
+            ..status
         };
-        report.take_own();
-        Ok(report)
+        status.take_cells_reporting();
+        Ok(status)
     }
 }
 
-/// A counter, cut off at the ends of `int32`.
+/// Reads a counter, clamped to `int32`.
 fn counter<'de, M: MapAccess<'de>>(fields: &mut M) -> Result<i32, M::Error> {
     struct Counter(i32);
     impl<'de> Deserialize<'de> for Counter {
@@ -199,7 +207,7 @@ fn counter<'de, M: MapAccess<'de>>(fields: &mut M) -> Result<i32, M::Error> {
         }
 
         fn visit_f64<E: de::Error>(self, number: f64) -> Result<Counter, E> {
-            // A fraction is no counter; every other number is cut off by the conversion.
+            // The conversion clamps; a number with a fraction is malformed.
             #[expect(clippy::cast_possible_truncation)]
             match number.fract() == 0.0 {
                 true => Ok(Counter(number as i32)),
@@ -210,12 +218,13 @@ fn counter<'de, M: MapAccess<'de>>(fields: &mut M) -> Result<i32, M::Error> {
     fields.next_value::<Counter>().map(|counter| counter.0)
 }
 
-/// The nearest counter.
-pub(super) fn saturated(number: i64) -> i32 {
+/// Clamps a number to `int32`.
+pub(crate) fn saturated(number: i64) -> i32 {
     i32::try_from(number).unwrap_or(if number < 0 { i32::MIN } else { i32::MAX })
 }
 
-/// Whether the text is a `LocationReference` as an object: as an array of its fields it would be read, too.
+/// Returns whether the text is a `LocationReference`. Serde would also accept an array of its fields; the API server
+/// would not.
 fn is_location(text: &str) -> bool {
     text.starts_with('{')
         && serde_json::from_str::<LocationReference>(text)
@@ -231,7 +240,7 @@ mod tests {
         let replicas = |text: &str| {
             let status = format!(r#"{{"replicas":{text}}}"#);
             let status: &'static str = Box::leak(status.into_boxed_str());
-            Report::parse(status).map(|report| report.counters.replicas)
+            StatusView::parse(status).map(|status| status.counters.replicas)
         };
         assert_eq!(replicas("3"), Some(3));
         assert_eq!(replicas("null"), Some(0));
@@ -247,7 +256,7 @@ mod tests {
     #[test]
     fn nothing_is_no_report() {
         for status in ["null", "{}", "[]", "3", "\"x\""] {
-            assert_eq!(Report::parse(status), None, "{status}");
+            assert_eq!(StatusView::parse(status), None, "{status}");
         }
     }
 
@@ -255,7 +264,7 @@ mod tests {
     fn a_condition_that_the_crd_refuses_makes_the_status_malformed() {
         let with = |condition: &str| {
             let status = format!(r#"{{"conditions":[{condition}]}}"#);
-            Report::parse(Box::leak(status.into_boxed_str())).is_some()
+            StatusView::parse(Box::leak(status.into_boxed_str())).is_some()
         };
         let valid = r#"{"type":"Available","status":"True","reason":"Ok","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}"#;
         assert!(with(valid));

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::cells::cells;
 use super::generate::{Mark, Round, histories};
 use super::{COUNTERS, LATER, NOW, Parts, conditions, config, fold, render, schema, template};
-use crate::fold::{StatusFold, Template, Unreachable, no_matching_cell};
+use crate::fold::{ResourceTemplate, StatusFold, Unreachable, no_matching_cell};
 
 /// Histories of an ordinary run.
 const CASES: u32 = 20_000;
@@ -84,8 +84,8 @@ struct Seen<'r> {
 }
 
 impl<'r> Seen<'r> {
-    fn template(&self) -> Template<'r> {
-        Template {
+    fn template(&self) -> ResourceTemplate<'r> {
+        ResourceTemplate {
             shown: self.shown,
             ..template(self.round, Some(self.hub))
         }
@@ -262,8 +262,9 @@ impl<'r> Seen<'r> {
 
     fn no_cell_at_all(&self) -> Result<(), TestCaseError> {
         let since = Timestamp::from_second(1_795_000_000).unwrap();
-        let render =
-            |template: &Template<'_>| no_matching_cell(template, since, "none fits").unwrap();
+        let render = |template: &ResourceTemplate<'_>| {
+            no_matching_cell(template, since, "none fits").unwrap()
+        };
         let rendered = render(&self.template());
         let status: Value = serde_json::from_str(&rendered).unwrap();
         prop_assert_eq!(schema::violations(&status), Vec::<String>::new());
@@ -285,7 +286,7 @@ impl<'r> Seen<'r> {
         hub.as_object_mut().unwrap().remove("cells");
         only_two_conditions_change(&hub, &status)?;
         let next = shown_by(&status);
-        let again = Template {
+        let again = ResourceTemplate {
             shown: &next,
             ..self.template()
         };
@@ -324,7 +325,7 @@ fn mark(fold: &mut StatusFold<'_>, marks: &[Mark]) {
             since: Timestamp::from_second(mark.since).unwrap(),
             message: mark.message.clone().into(),
         };
-        fold.mark(mark.cell, unreachable);
+        fold.mark_unreachable(mark.cell, unreachable);
     }
 }
 

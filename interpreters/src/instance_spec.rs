@@ -1,4 +1,4 @@
-//! The parts of an Instance's spec that interpretation reads, borrowed from the request.
+//! The fields of an Instance's spec that interpretation reads, borrowed from the request.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,56 +8,56 @@ use serde_json::value::RawValue;
 
 /// `InstanceTemplateSpec`.
 #[derive(Default, Deserialize)]
-pub(crate) struct Template<'a> {
+pub(crate) struct InstanceTemplateView<'a> {
     #[serde(borrow, default)]
-    pub(crate) spec: Spec<'a>,
+    pub(crate) spec: InstanceSpecView<'a>,
 }
 
 /// `InstanceSpec`.
 #[derive(Default, Deserialize)]
-pub(crate) struct Spec<'a> {
+pub(crate) struct InstanceSpecView<'a> {
     #[serde(borrow)]
     pub(crate) controller: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    pub(crate) runtime: Runtime<'a>,
+    pub(crate) runtime: RuntimeView<'a>,
     #[serde(borrow, default)]
-    pub(crate) volumes: Vec<Volume<'a>>,
+    pub(crate) volumes: Vec<VolumeView<'a>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Runtime<'a> {
+pub(crate) struct RuntimeView<'a> {
     #[serde(borrow, default)]
-    pub(crate) resources: Resources<'a>,
+    pub(crate) resources: RuntimeResources<'a>,
     #[serde(borrow)]
-    pub(crate) sandbox: Option<Sandbox<'a>>,
+    pub(crate) sandbox: Option<SandboxView<'a>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Resources<'a> {
+pub(crate) struct RuntimeResources<'a> {
     #[serde(borrow, default)]
     pub(crate) instance_type: Cow<'a, str>,
     #[serde(borrow, default)]
     pub(crate) requests: Quantities<'a>,
 }
 
-/// Amounts by resource name.
+/// Quantities by resource name.
 pub(crate) type Quantities<'a> = BTreeMap<Cow<'a, str>, api::Quantity>;
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Sandbox<'a> {
+pub(crate) struct SandboxView<'a> {
     #[serde(borrow, default)]
-    pub(crate) containers: Vec<Container<'a>>,
+    pub(crate) containers: Vec<ContainerView<'a>>,
     #[serde(borrow, default)]
-    pub(crate) image_pull_secrets: Vec<Named<'a>>,
+    pub(crate) image_pull_secrets: Vec<NameRef<'a>>,
 }
 
 #[derive(Default, Deserialize)]
-pub(crate) struct Container<'a> {
+pub(crate) struct ContainerView<'a> {
     #[serde(borrow, default)]
-    pub(crate) env: Vec<EnvVar<'a>>,
+    pub(crate) env: Vec<EnvVarView<'a>>,
     #[serde(borrow, default)]
     pub(crate) resources: ContainerResources<'a>,
 }
@@ -70,39 +70,39 @@ pub(crate) struct ContainerResources<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct EnvVar<'a> {
+pub(crate) struct EnvVarView<'a> {
     #[serde(borrow, default)]
-    pub(crate) value_from: ValueFrom<'a>,
+    pub(crate) value_from: EnvVarSourceView<'a>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct ValueFrom<'a> {
+pub(crate) struct EnvVarSourceView<'a> {
     #[serde(borrow, default)]
-    pub(crate) config_map_key_ref: Named<'a>,
+    pub(crate) config_map_key_ref: NameRef<'a>,
     #[serde(borrow, default)]
-    pub(crate) secret_key_ref: Named<'a>,
+    pub(crate) secret_key_ref: NameRef<'a>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Volume<'a> {
+pub(crate) struct VolumeView<'a> {
     #[serde(borrow, default)]
-    pub(crate) config_map: Named<'a>,
+    pub(crate) config_map: NameRef<'a>,
     #[serde(borrow, default)]
-    pub(crate) secret: SecretSource<'a>,
+    pub(crate) secret: SecretVolumeView<'a>,
 }
 
-/// A reference by name; an empty name refers to nothing.
+/// A reference by name. An empty name means no reference.
 #[derive(Default, Deserialize)]
-pub(crate) struct Named<'a> {
+pub(crate) struct NameRef<'a> {
     #[serde(borrow, default)]
     pub(crate) name: Cow<'a, str>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct SecretSource<'a> {
+pub(crate) struct SecretVolumeView<'a> {
     #[serde(borrow, default)]
     pub(crate) secret_name: Cow<'a, str>,
 }

@@ -4,9 +4,9 @@
 use serde::Deserialize;
 use serde_json::Deserializer;
 
-/// A place in a JSON text. What is read is passed; after [`OtherForm`] the place is of no use.
+/// A place in a JSON text. What is read is passed; after [`NotCanonical`] the place is of no use.
 #[derive(Clone)]
-pub(crate) struct Cursor<'a> {
+pub(super) struct Cursor<'a> {
     rest: &'a str,
     /// Whether the last thing passed was the start of an object.
     opened: bool,
@@ -14,10 +14,10 @@ pub(crate) struct Cursor<'a> {
 
 /// The text has, or may have, another form than the one that is read here.
 #[derive(Debug)]
-pub(crate) struct OtherForm;
+pub(crate) struct NotCanonical;
 
 impl<'a> Cursor<'a> {
-    pub(crate) fn new(text: &'a str) -> Self {
+    pub(super) fn new(text: &'a str) -> Self {
         Self {
             rest: text,
             opened: false,
@@ -25,12 +25,12 @@ impl<'a> Cursor<'a> {
     }
 
     /// What has not been read.
-    pub(crate) fn rest(&self) -> &'a str {
+    pub(super) fn rest(&self) -> &'a str {
         self.rest
     }
 
     /// What stands between an earlier place and this one.
-    pub(crate) fn since(&self, start: &Self) -> Option<&'a str> {
+    pub(super) fn since(&self, start: &Self) -> Option<&'a str> {
         start
             .rest
             .get(..start.rest.len().checked_sub(self.rest.len())?)
@@ -38,14 +38,17 @@ impl<'a> Cursor<'a> {
 
     /// Passes exactly this.
     #[inline]
-    pub(crate) fn literal<const N: usize>(&mut self, literal: &[u8; N]) -> Result<(), OtherForm> {
-        self.rest = after(self.rest, literal).ok_or(OtherForm)?;
+    pub(super) fn literal<const N: usize>(
+        &mut self,
+        literal: &[u8; N],
+    ) -> Result<(), NotCanonical> {
+        self.rest = after(self.rest, literal).ok_or(NotCanonical)?;
         Ok(())
     }
 
     /// Passes the start of an object.
     #[inline]
-    pub(crate) fn open(&mut self) -> Result<(), OtherForm> {
+    pub(super) fn open(&mut self) -> Result<(), NotCanonical> {
         self.literal(b"{")?;
         self.opened = true;
         Ok(())
@@ -53,7 +56,7 @@ impl<'a> Cursor<'a> {
 
     /// Passes the name of a field, given with its quotes and colon, if that is the next one.
     #[inline]
-    pub(crate) fn field<const N: usize>(&mut self, name: &[u8; N]) -> bool {
+    pub(super) fn field<const N: usize>(&mut self, name: &[u8; N]) -> bool {
         let rest = match self.opened {
             true => Some(self.rest),
             false => after(self.rest, b","),
@@ -68,17 +71,17 @@ impl<'a> Cursor<'a> {
 
     /// Passes the end of an object.
     #[inline]
-    pub(crate) fn close(&mut self) -> Result<(), OtherForm> {
+    pub(super) fn close(&mut self) -> Result<(), NotCanonical> {
         self.literal(b"}")?;
         self.opened = false;
         Ok(())
     }
 
     /// Reads a list, each element by `element`.
-    pub(crate) fn list(
+    pub(super) fn list(
         &mut self,
-        mut element: impl FnMut(&mut Self) -> Result<(), OtherForm>,
-    ) -> Result<(), OtherForm> {
+        mut element: impl FnMut(&mut Self) -> Result<(), NotCanonical>,
+    ) -> Result<(), NotCanonical> {
         self.literal(b"[")?;
         if self.literal(b"]").is_ok() {
             return Ok(());
@@ -93,10 +96,10 @@ impl<'a> Cursor<'a> {
 
     /// Reads a text without escapes.
     #[inline]
-    pub(crate) fn text(&mut self) -> Result<&'a str, OtherForm> {
+    pub(super) fn text(&mut self) -> Result<&'a str, NotCanonical> {
         self.literal(b"\"")?;
         let end = plain(self.rest.as_bytes());
-        let (text, rest) = self.rest.split_at_checked(end).ok_or(OtherForm)?;
+        let (text, rest) = self.rest.split_at_checked(end).ok_or(NotCanonical)?;
         self.rest = rest;
         self.literal(b"\"")?;
         Ok(text)
@@ -104,7 +107,7 @@ impl<'a> Cursor<'a> {
 
     /// Reads an integer as it is written by everyone: without a fraction, an exponent or a needless zero.
     #[inline]
-    pub(crate) fn integer(&mut self) -> Result<i64, OtherForm> {
+    pub(super) fn integer(&mut self) -> Result<i64, NotCanonical> {
         /// A number of so many digits is within the type.
         const DIGITS: usize = 18;
         let unsigned = self.rest.strip_prefix('-');
@@ -123,19 +126,19 @@ impl<'a> Cursor<'a> {
             .first()
             .is_none_or(|next| matches!(next, b'0'..=b'9' | b'.' | b'e' | b'E'));
         if digits == 0 || needless || more {
-            return Err(OtherForm);
+            return Err(NotCanonical);
         }
         let end = self.rest.len() - rest.len();
-        self.rest = self.rest.get(end..).ok_or(OtherForm)?;
+        self.rest = self.rest.get(end..).ok_or(NotCanonical)?;
         Ok(if unsigned.is_some() { -number } else { number })
     }
 
     /// Reads a field that is an integer, given its name as [`field`](Self::field) takes it. It may be absent.
     #[inline]
-    pub(crate) fn number<const N: usize>(
+    pub(super) fn number<const N: usize>(
         &mut self,
         name: &[u8; N],
-    ) -> Result<Option<i64>, OtherForm> {
+    ) -> Result<Option<i64>, NotCanonical> {
         match self.field(name) {
             true => self.integer().map(Some),
             false => Ok(None),
@@ -144,23 +147,23 @@ impl<'a> Cursor<'a> {
 
     /// Reads in the usual way, or else from the same place in another way.
     #[inline]
-    pub(crate) fn either<T>(
+    pub(super) fn canonical_or<T>(
         &mut self,
-        usual: impl FnOnce(&mut Self) -> Result<T, OtherForm>,
-        other: impl FnOnce(&mut Self) -> Result<T, OtherForm>,
-    ) -> Result<T, OtherForm> {
+        canonical: impl FnOnce(&mut Self) -> Result<T, NotCanonical>,
+        general: impl FnOnce(&mut Self) -> Result<T, NotCanonical>,
+    ) -> Result<T, NotCanonical> {
         let start = self.clone();
-        usual(self).or_else(|_| {
+        canonical(self).or_else(|_| {
             *self = start;
-            other(self)
+            general(self)
         })
     }
 
     /// Reads a value of any form.
-    pub(crate) fn value<T: Deserialize<'a>>(&mut self) -> Result<T, OtherForm> {
+    pub(super) fn value<T: Deserialize<'a>>(&mut self) -> Result<T, NotCanonical> {
         let mut values = Deserializer::from_str(self.rest).into_iter::<T>();
-        let value = values.next().and_then(Result::ok).ok_or(OtherForm)?;
-        self.rest = self.rest.get(values.byte_offset()..).ok_or(OtherForm)?;
+        let value = values.next().and_then(Result::ok).ok_or(NotCanonical)?;
+        self.rest = self.rest.get(values.byte_offset()..).ok_or(NotCanonical)?;
         Ok(value)
     }
 }
@@ -252,7 +255,7 @@ mod tests {
 
     #[test]
     fn fields_are_separated_as_json_says() {
-        let read = |text: &str| -> Result<(), OtherForm> {
+        let read = |text: &str| -> Result<(), NotCanonical> {
             let mut cursor = Cursor::new(text);
             cursor.open()?;
             for name in [br#""a":"#, br#""b":"#] {

@@ -1,0 +1,109 @@
+//! WorkloadDeployments: each operation reads the parts that it needs together with the object.
+
+use jiff::Timestamp;
+use serde::de::IgnoredAny;
+
+use super::cursor::{Cursor, NotCanonical};
+use super::request::FastRequest;
+use super::status;
+use crate::error::InterpretError;
+use crate::fold::{StatusFold, StatusView};
+use crate::instance_spec::InstanceTemplateView;
+use crate::review::{Operation, OperationOutcome};
+use crate::workload_deployment::{
+    DeploymentView, HealthStatus, aggregate_status, interpret_component, interpret_dependency,
+    interpret_health, interpret_replica, interpret_status, retain, revise_replica,
+};
+
+type SpecOnly<'a> = DeploymentView<'a, IgnoredAny, IgnoredAny>;
+type WithTemplate<'a> = DeploymentView<'a, IgnoredAny, InstanceTemplateView<'a>>;
+type WithConditions<'a> = DeploymentView<'a, HealthStatus<'a>, IgnoredAny>;
+
+/// Answers a request. The outer error is [`NotCanonical`]; the inner one is an answer.
+pub(super) fn interpret(
+    request: FastRequest<'_>,
+    now: Timestamp,
+) -> Result<Result<OperationOutcome, InterpretError>, NotCanonical> {
+    Ok(match request.operation {
+        Operation::InterpretReplica => {
+            let (deployment, template) = with_template(request)?;
+            interpret_replica(&deployment, || Ok(template))
+        }
+        Operation::InterpretComponent => {
+            let (deployment, template) = with_template(request)?;
+            interpret_component(&deployment, || Ok(template))
+        }
+        Operation::InterpretDependency => {
+            let (deployment, template) = with_template(request)?;
+            Ok(interpret_dependency(&deployment, &template))
+        }
+        Operation::InterpretHealth => {
+            let mut deployment: WithConditions<'_> = request.read::<_, IgnoredAny>()?.object;
+            let status = deployment.status.take();
+            interpret_health(&deployment, || Ok(status)).map(OperationOutcome::Health)
+        }
+        Operation::Retain => {
+            let payload = request.read::<SpecOnly<'_>, SpecOnly<'_>>()?;
+            let observed = payload.observed_object.ok_or(NotCanonical)?;
+            Ok(OperationOutcome::Patch(retain(&payload.object, &observed)))
+        }
+        Operation::ReviseReplica => {
+            let payload = request.read::<SpecOnly<'_>, IgnoredAny>()?;
+            revise_replica(&payload.object, payload.replicas).map(OperationOutcome::Patch)
+        }
+        Operation::InterpretStatus => {
+            let deployment: DeploymentView<'_> = request.read::<_, IgnoredAny>()?.object;
+            interpret_status(&deployment).map(OperationOutcome::Status)
+        }
+        Operation::AggregateStatus => {
+            let payload =
+                request.read_with::<_, _, IgnoredAny>(with_status, |cursor, object| {
+                    let expected = object.status.as_ref().map_or(0, |s| s.cells.len());
+                    status::items(cursor, expected)
+                })?;
+            let fold: StatusFold<'_> = payload.aggregated_status.unwrap_or_default();
+            let patch = aggregate_status(&payload.object, &fold, now);
+            Ok(OperationOutcome::Patch(patch))
+        }
+    })
+}
+
+/// Reads the object together with its template.
+fn with_template(
+    request: FastRequest<'_>,
+) -> Result<(WithTemplate<'_>, InstanceTemplateView<'_>), NotCanonical> {
+    let mut deployment: WithTemplate<'_> = request.read::<_, IgnoredAny>()?.object;
+    let template = deployment.spec.template.take().unwrap_or_default();
+    Ok((deployment, template))
+}
+
+/// Reads an object together with its status. Its fields must be sorted, as Karmada writes them.
+fn with_status<'a>(
+    cursor: &mut Cursor<'a>,
+) -> Result<DeploymentView<'a, StatusView<'a>>, NotCanonical> {
+    cursor.open()?;
+    if cursor.field(br#""apiVersion":"#) {
+        cursor.text()?;
+    }
+    if cursor.field(br#""kind":"#) {
+        cursor.text()?;
+    }
+    let metadata = match cursor.field(br#""metadata":"#) {
+        true => cursor.value()?,
+        false => Default::default(),
+    };
+    let spec = match cursor.field(br#""spec":"#) {
+        true => cursor.value()?,
+        false => Default::default(),
+    };
+    let status = match cursor.field(br#""status":"#) {
+        true => status::former(cursor)?,
+        false => None,
+    };
+    cursor.close()?;
+    Ok(DeploymentView {
+        metadata,
+        spec,
+        status,
+    })
+}

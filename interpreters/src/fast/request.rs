@@ -1,0 +1,114 @@
+//! The envelope of a request. The fields that name the operation come before the object, so that the object can be read
+//! as the operation needs it.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::cursor::{Cursor, NotCanonical};
+use crate::review::{InterpretedKind, Operation, RequestMeta};
+
+/// A request that was read up to its object.
+pub(super) struct FastRequest<'a> {
+    pub(super) kind: InterpretedKind,
+    pub(super) operation: Operation,
+    uid: &'a str,
+    name: &'a str,
+    namespace: &'a str,
+    cursor: Cursor<'a>,
+}
+
+/// The rest of a request: the object as `O`, the reports of the cells as `I`, the observed object as `P`.
+pub(super) struct Payload<O, I, P> {
+    pub(super) object: O,
+    pub(super) observed_object: Option<P>,
+    pub(super) replicas: i32,
+    pub(super) aggregated_status: Option<I>,
+}
+
+impl<'a> FastRequest<'a> {
+    /// Reads up to the object.
+    pub(super) fn new(body: &'a str) -> Result<Self, NotCanonical> {
+        let mut cursor = Cursor::new(body);
+        cursor.literal(br#"{"kind":"ResourceInterpreterContext","apiVersion":"config.karmada.io/v1alpha1","request":{"uid":"#)?;
+        let uid = Some(cursor.text()?).filter(|uid| !uid.is_empty());
+        cursor
+            .literal(br#","kind":{"group":"compute.datumapis.com","version":"v1alpha","kind":"#)?;
+        let kind = cursor.text()?;
+        cursor.literal(b"}")?;
+        let name = optional(&mut cursor, br#""name":"#)?;
+        let namespace = optional(&mut cursor, br#""namespace":"#)?;
+        cursor.literal(br#","operation":"#)?;
+        let operation = cursor.text()?;
+        cursor.literal(br#","object":"#)?;
+        Ok(Self {
+            kind: InterpretedKind::from_name(kind).ok_or(NotCanonical)?,
+            operation: Operation::from_name(operation).ok_or(NotCanonical)?,
+            uid: uid.ok_or(NotCanonical)?,
+            name,
+            namespace,
+            cursor,
+        })
+    }
+
+    pub(super) fn meta(&self) -> RequestMeta<'a> {
+        RequestMeta {
+            uid: self.uid,
+            operation: Some(self.operation),
+            kind: Some(self.kind),
+            namespace: self.namespace,
+            name: self.name,
+        }
+    }
+
+    /// Reads the object and the fields after it. Skips the reports of the cells.
+    pub(super) fn read<O: Deserialize<'a>, P: Deserialize<'a>>(
+        self,
+    ) -> Result<Payload<O, &'a RawValue, P>, NotCanonical> {
+        self.read_with(Cursor::value, |cursor, _| cursor.value())
+    }
+
+    /// Reads the object with `object`, and the fields after it; the reports of the cells with `items`.
+    pub(super) fn read_with<O, I, P: Deserialize<'a>>(
+        self,
+        object: impl FnOnce(&mut Cursor<'a>) -> Result<O, NotCanonical>,
+        items: impl FnOnce(&mut Cursor<'a>, &O) -> Result<I, NotCanonical>,
+    ) -> Result<Payload<O, I, P>, NotCanonical> {
+        let mut cursor = self.cursor;
+        let object = object(&mut cursor)?;
+        let observed_object = match cursor.field(br#""observedObject":"#) {
+            true => cursor.value::<Option<P>>()?,
+            false => None,
+        };
+        let replicas = match cursor.field(br#""replicas":"#) {
+            true => i32::try_from(cursor.integer()?).map_err(|_| NotCanonical)?,
+            false => 0,
+        };
+        let aggregated_status = match cursor.field(br#""aggregatedStatus":"#) {
+            // `null` means the same as an absent field.
+            true if cursor.literal(b"null").is_ok() => None,
+            true => Some(items(&mut cursor, &object)?),
+            false => None,
+        };
+        cursor.literal(b"}}")?;
+        if !matches!(cursor.rest(), "" | "\n") {
+            return Err(NotCanonical);
+        }
+        Ok(Payload {
+            object,
+            observed_object,
+            replicas,
+            aggregated_status,
+        })
+    }
+}
+
+/// Reads a text field that may be absent.
+fn optional<'a, const N: usize>(
+    cursor: &mut Cursor<'a>,
+    name: &[u8; N],
+) -> Result<&'a str, NotCanonical> {
+    match cursor.field(name) {
+        true => cursor.text(),
+        false => Ok(""),
+    }
+}

@@ -1,0 +1,213 @@
+//! Statuses and reports of cells. The fold writes statuses in the canonical form, and Karmada passes on the answers of
+//! `InterpretStatus` in the same form. Conditions that are read here are valid, and writing them again gives the same
+//! text.
+
+use super::cursor::{Cursor, NotCanonical};
+use crate::fold::cells::{CellContribution, ItemCollector, NamedContribution, StatusFold};
+use crate::fold::condition::{ConditionView, ConditionsText, RememberedConditions};
+use crate::fold::status::{Counters, Generations, RememberedCell, StatusView, saturated};
+
+/// Conditions that a status usually has: `Available` and `ReplicasReady`.
+const USUAL_CONDITIONS: usize = 2;
+
+/// Reads a list of `AggregatedStatusItem` into a fold. `expected` is the number of items to reserve room for.
+pub(super) fn items<'a>(
+    cursor: &mut Cursor<'a>,
+    expected: usize,
+) -> Result<StatusFold<'a>, NotCanonical> {
+    let mut collector = ItemCollector::new(expected);
+    cursor.list(|cursor| {
+        let item =
+            cursor.canonical_or(item, |cursor| cursor.value().map(CellContribution::of_item))?;
+        collector.push(item);
+        Ok(())
+    })?;
+    Ok(collector.into_fold())
+}
+
+/// Reads one `AggregatedStatusItem`. Its fields may have any order.
+fn item<'a>(cursor: &mut Cursor<'a>) -> Result<NamedContribution<'a>, NotCanonical> {
+    let (mut name, mut status, mut applied, mut message) = (None, None, None, None);
+    cursor.open()?;
+    loop {
+        if cursor.field(br#""clusterName":"#) {
+            set_once(&mut name, cursor.text()?)?;
+        } else if cursor.field(br#""status":"#) {
+            set_once(&mut status, status_view(cursor)?)?;
+        } else if cursor.field(br#""applied":true"#) {
+            set_once(&mut applied, true)?;
+        } else if cursor.field(br#""applied":false"#) {
+            set_once(&mut applied, false)?;
+        } else if cursor.field(br#""appliedMessage":"#) {
+            set_once(&mut message, cursor.text()?)?;
+        } else if cursor.field(br#""health":"#) {
+            cursor.text()?;
+        } else {
+            break;
+        }
+    }
+    cursor.close()?;
+    let report = match status {
+        Some(status) => Some(status.checked().ok_or(NotCanonical)?),
+        None => None,
+    };
+    let contribution = CellContribution::new(
+        report,
+        applied.unwrap_or_default(),
+        message.unwrap_or_default().into(),
+    );
+    Ok((name.unwrap_or_default().into(), contribution))
+}
+
+/// Sets the value of a field. Fails if the field was there before.
+fn set_once<T>(field: &mut Option<T>, value: T) -> Result<(), NotCanonical> {
+    match field.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(NotCanonical),
+    }
+}
+
+/// Reads the former status of the hub object, in any form. `None` if it is empty or the CRD does not allow it.
+pub(super) fn former<'a>(cursor: &mut Cursor<'a>) -> Result<Option<StatusView<'a>>, NotCanonical> {
+    let status = cursor.canonical_or(|cursor| status_view(cursor).map(Some), Cursor::value)?;
+    Ok(status.and_then(StatusView::checked))
+}
+
+/// Reads a status that has at least one field. Its fields must be sorted; entries of `status.cells` may have any form.
+fn status_view<'a>(cursor: &mut Cursor<'a>) -> Result<StatusView<'a>, NotCanonical> {
+    let start = cursor.clone();
+    let mut status = StatusView::default();
+    cursor.open()?;
+    let assigned_min_replicas = cursor.number(br#""assignedMinReplicas":"#)?;
+    let assigned_replicas = cursor.number(br#""assignedReplicas":"#)?;
+    if cursor.field(br#""cells":"#) {
+        cursor.list(|cursor| {
+            let cell = cursor.canonical_or(remembered_cell, Cursor::value)?;
+            status.cells.push(cell);
+            Ok(())
+        })?;
+    }
+    if cursor.field(br#""conditions":"#) {
+        (status.conditions, status.conditions_text) = conditions(cursor)?;
+        status.take_cells_reporting();
+    }
+    let current_replicas = counter(cursor, br#""currentReplicas":"#)?;
+    let desired_replicas = counter(cursor, br#""desiredReplicas":"#)?;
+    let generation = cursor.number(br#""generation":"#)?;
+    let observed_generation = cursor.number(br#""observedGeneration":"#)?;
+    status.counters = Counters {
+        current_replicas,
+        desired_replicas,
+        ready_replicas: counter(cursor, br#""readyReplicas":"#)?,
+        replicas: counter(cursor, br#""replicas":"#)?,
+    };
+    status.generations = Generations {
+        assigned_min_replicas,
+        assigned_replicas,
+        generation,
+        observed_generation,
+        resource_template_generation: cursor.number(br#""resourceTemplateGeneration":"#)?,
+    };
+    cursor.close()?;
+    match cursor.since(&start) {
+        None | Some("{}") => Err(NotCanonical),
+        Some(_) => Ok(status),
+    }
+}
+
+/// Reads an entry of `status.cells`. Keeps its conditions as text: they are seldom needed in another form.
+fn remembered_cell<'a>(cursor: &mut Cursor<'a>) -> Result<RememberedCell<'a>, NotCanonical> {
+    cursor.open()?;
+    let assigned_replicas = int32(cursor.number(br#""assignedReplicas":"#)?)?;
+    let mut conditions = RememberedConditions::default();
+    if cursor.field(br#""conditions":"#) {
+        let start = cursor.clone();
+        cursor.list(|cursor| condition(cursor).map(drop))?;
+        let text = cursor.since(&start).filter(|text| *text != "[]");
+        conditions = RememberedConditions::Text(text.ok_or(NotCanonical)?);
+    }
+    let current_replicas = required(cursor, br#""currentReplicas":"#)?;
+    let desired_replicas = required(cursor, br#""desiredReplicas":"#)?;
+    if !cursor.field(br#""name":"#) {
+        return Err(NotCanonical);
+    }
+    let cell = RememberedCell {
+        assigned_replicas,
+        conditions,
+        current_replicas,
+        desired_replicas,
+        name: cursor.text()?.into(),
+        ready_replicas: required(cursor, br#""readyReplicas":"#)?,
+        replicas: required(cursor, br#""replicas":"#)?,
+        resource_template_generation: cursor.number(br#""resourceTemplateGeneration":"#)?,
+        template_replicas: int32(cursor.number(br#""templateReplicas":"#)?)?,
+    };
+    cursor.close()?;
+    Ok(cell)
+}
+
+/// Reads conditions, and returns their text with them.
+fn conditions<'a>(
+    cursor: &mut Cursor<'a>,
+) -> Result<(Vec<ConditionView<'a>>, ConditionsText<'a>), NotCanonical> {
+    let start = cursor.clone();
+    let mut conditions = Vec::with_capacity(USUAL_CONDITIONS);
+    cursor.list(|cursor| {
+        conditions.push(condition(cursor)?);
+        Ok(())
+    })?;
+    // The fold does not write an empty list.
+    let text = cursor.since(&start).filter(|_| !conditions.is_empty());
+    Ok((conditions, ConditionsText(text)))
+}
+
+/// Reads a condition that the CRD allows, in the form in which the fold writes it.
+fn condition<'a>(cursor: &mut Cursor<'a>) -> Result<ConditionView<'a>, NotCanonical> {
+    cursor.literal(br#"{"lastTransitionTime":"#)?;
+    let last_transition_time = cursor.text()?.into();
+    cursor.literal(br#","message":"#)?;
+    let message = cursor.text()?.into();
+    let observed_generation = cursor.number(br#""observedGeneration":"#)?;
+    cursor.literal(br#","reason":"#)?;
+    let reason = cursor.text()?.into();
+    cursor.literal(br#","status":"#)?;
+    let status = match cursor.text()? {
+        "True" => api::ConditionStatus::True,
+        "False" => api::ConditionStatus::False,
+        "Unknown" => api::ConditionStatus::Unknown,
+        _ => return Err(NotCanonical),
+    };
+    cursor.literal(br#","type":"#)?;
+    let condition = ConditionView {
+        last_transition_time,
+        message,
+        observed_generation,
+        reason,
+        status,
+        type_: cursor.text()?.into(),
+    };
+    cursor.literal(b"}")?;
+    condition
+        .is_valid()
+        .then_some(condition)
+        .ok_or(NotCanonical)
+}
+
+/// Reads a counter; an absent one is 0.
+#[inline]
+fn counter<const N: usize>(cursor: &mut Cursor<'_>, name: &[u8; N]) -> Result<i32, NotCanonical> {
+    Ok(saturated(cursor.number(name)?.unwrap_or_default()))
+}
+
+#[inline]
+fn required<const N: usize>(cursor: &mut Cursor<'_>, name: &[u8; N]) -> Result<i32, NotCanonical> {
+    int32(cursor.number(name)?)?.ok_or(NotCanonical)
+}
+
+#[inline]
+fn int32(number: Option<i64>) -> Result<Option<i32>, NotCanonical> {
+    number
+        .map(i32::try_from)
+        .transpose()
+        .map_err(|_| NotCanonical)
+}

@@ -1,0 +1,115 @@
+//! The known state of one cell, and whether the cell has acted on the hub object.
+
+use std::borrow::Cow;
+
+use super::condition::ConditionView;
+use super::resource_template::ResourceTemplate;
+use super::status::{Counters, RememberedCell, StatusView};
+
+/// The known state of one cell: its report, or what is remembered of its last one.
+pub(super) struct CellView<'f, 'a> {
+    /// `None` if the state comes from a hub status that does not name its cell.
+    pub(super) name: Option<&'f str>,
+    pub(super) counters: Counters,
+    pub(super) conditions: Cow<'f, [ConditionView<'a>]>,
+    /// The conditions as the fold writes them, if that text is known.
+    pub(super) conditions_text: Option<&'a str>,
+    pub(super) resource_template_generation: Option<i64>,
+    /// The status that has all other fields: the report, or a hub status that does not name its cell.
+    pub(super) whole: Option<&'f StatusView<'a>>,
+    pub(super) source: Source<'f, 'a>,
+}
+
+/// Where a [`CellView`] comes from.
+pub(super) enum Source<'f, 'a> {
+    /// A current report.
+    Report(&'f StatusView<'a>),
+    /// An earlier report.
+    Memory,
+    /// The cell never reported.
+    Nothing,
+}
+
+impl<'f, 'a> CellView<'f, 'a> {
+    pub(super) fn of_report(name: &'f str, report: &'f StatusView<'a>, is_current: bool) -> Self {
+        Self {
+            name: Some(name),
+            counters: report.counters,
+            conditions: Cow::Borrowed(&report.conditions),
+            conditions_text: report.conditions_text.0,
+            resource_template_generation: report.generations.resource_template_generation,
+            whole: Some(report),
+            source: if is_current {
+                Source::Report(report)
+            } else {
+                Source::Memory
+            },
+        }
+    }
+
+    /// Uses a hub status that does not name its cell.
+    pub(super) fn of_hub_status(name: Option<&'f str>, status: &'f StatusView<'a>) -> Self {
+        Self {
+            name,
+            counters: status.counters,
+            conditions: Cow::Borrowed(&status.conditions),
+            conditions_text: status.conditions_text.0,
+            resource_template_generation: None,
+            whole: Some(status),
+            source: Source::Memory,
+        }
+    }
+
+    pub(super) fn of_memory(name: &'f str, memory: Option<&'f RememberedCell<'a>>) -> Self {
+        Self {
+            name: Some(name),
+            counters: memory.map(RememberedCell::counters).unwrap_or_default(),
+            conditions: memory
+                .map(|cell| cell.conditions.list())
+                .unwrap_or_default(),
+            conditions_text: memory.and_then(|cell| cell.conditions.text()),
+            resource_template_generation: memory.and_then(|cell| cell.resource_template_generation),
+            whole: None,
+            source: if memory.is_some() {
+                Source::Memory
+            } else {
+                Source::Nothing
+            },
+        }
+    }
+
+    pub(super) fn carries_observed_generation(&self) -> bool {
+        match self.source {
+            Source::Report(report) => report.generations.observed_generation.is_some(),
+            Source::Memory => true,
+            Source::Nothing => false,
+        }
+    }
+
+    /// Returns whether the cell computed its condition of this type at the generation that it reports. A cell without
+    /// such a condition passes.
+    pub(super) fn has_current_condition(&self, type_: &str) -> bool {
+        let Source::Report(report) = self.source else {
+            return false;
+        };
+        let condition = self
+            .conditions
+            .iter()
+            .find(|condition| condition.type_ == type_);
+        condition
+            .is_none_or(|condition| condition.observed_generation == report.generations.generation)
+    }
+
+    /// Returns whether the cell reports on the template's generation, and has acted on its own generation. See
+    /// docs/concepts/status.md.
+    pub(super) fn is_current(&self, template: &ResourceTemplate<'_>) -> bool {
+        let Source::Report(report) = self.source else {
+            return false;
+        };
+        let generations = report.generations;
+        generations.resource_template_generation.is_some()
+            && generations.resource_template_generation == template.generation
+            && generations.generation.is_some()
+            && generations.generation == generations.observed_generation
+    }
+}

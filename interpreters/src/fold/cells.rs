@@ -1,0 +1,232 @@
+//! The fold itself: the contribution of each cell, by name.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem;
+
+use serde::Deserialize;
+use serde::de::{Deserializer as _, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::status::StatusView;
+use super::unreachable::{Unreachable, UnreachableCells};
+
+/// The name of an item that names no cell.
+const UNNAMED: &str = "unnamed";
+
+/// The reports of the cells of one WorkloadDeployment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StatusFold<'a> {
+    /// Sorted by name; each name is unique.
+    pub(super) cells: Vec<NamedContribution<'a>>,
+    /// Each of these cells is also in `cells`.
+    pub(super) unreachable: UnreachableCells<'a>,
+}
+
+/// The name of a cell, and its contribution.
+pub(crate) type NamedContribution<'a> = (Cow<'a, str>, CellContribution<'a>);
+
+/// What one cell contributes. If two items name one cell, the greater contribution stays: the one that says more.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CellContribution<'a> {
+    /// The status in the item. With `missing`, it is the last status before reports stopped.
+    pub(super) report: Option<StatusView<'a>>,
+    /// Why there is no current report.
+    pub(super) missing: Option<MissingReport<'a>>,
+}
+
+/// Why a cell has no current report.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum MissingReport<'a> {
+    /// Karmada has not applied the object in the cell. The message may be empty.
+    NotApplied { message: Cow<'a, str> },
+    /// The object is applied, but its status is absent or malformed.
+    NotReported,
+}
+
+/// Karmada's `AggregatedStatusItem`. See docs/concepts/status.md.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AggregatedItem<'a> {
+    #[serde(borrow, default)]
+    cluster_name: Cow<'a, str>,
+    #[serde(borrow)]
+    status: Option<&'a RawValue>,
+    #[serde(default)]
+    applied: bool,
+    #[serde(borrow, default)]
+    applied_message: Cow<'a, str>,
+}
+
+/// The name of an item whose other fields do not decode.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ItemName<'a> {
+    #[serde(borrow, default)]
+    cluster_name: Cow<'a, str>,
+}
+
+impl<'a> StatusFold<'a> {
+    /// Reads a list of `AggregatedStatusItem` in any JSON form.
+    ///
+    /// # Errors
+    ///
+    /// When the text is not a JSON list.
+    pub fn of_items(items: &'a str) -> Result<Self, serde_json::Error> {
+        let mut text = serde_json::Deserializer::from_str(items);
+        let fold = text.deserialize_seq(ItemsVisitor(PhantomData))?;
+        text.end().map(|()| fold)
+    }
+
+    /// Reads one `AggregatedStatusItem`. A malformed item counts as a cell that does not report: an error would withhold
+    /// the reports of all other cells.
+    pub fn of_item(item: &'a RawValue) -> Self {
+        Self::of(vec![CellContribution::of_item(item)])
+    }
+
+    /// Sorts the contributions, and keeps the greatest of each cell.
+    fn of(mut cells: Vec<NamedContribution<'a>>) -> Self {
+        for (name, _) in &mut cells {
+            if name.is_empty() {
+                *name = Cow::Borrowed(UNNAMED);
+            }
+        }
+        if !cells.is_sorted_by(|(one, _), (next, _)| one < next) {
+            cells.sort_by(|one, other| other.cmp(one));
+            cells.dedup_by(|(less, _), (greatest, _)| less == greatest);
+            cells.reverse();
+        }
+        Self {
+            cells,
+            unreachable: UnreachableCells::default(),
+        }
+    }
+
+    /// Joins two folds. Commutative, associative and idempotent.
+    #[must_use]
+    pub fn merge(mut self, other: Self) -> Self {
+        self.cells.extend(other.cells);
+        Self {
+            unreachable: self.unreachable.merge(other.unreachable),
+            ..Self::of(self.cells)
+        }
+    }
+
+    /// Returns the names of all cells, sorted.
+    pub fn cells(&self) -> impl Iterator<Item = &str> {
+        self.cells.iter().map(|(name, _)| name.as_ref())
+    }
+
+    /// Adds a cell that the object is scheduled to. If no item names the cell, the object counts as not applied there, as
+    /// with an item that has nothing but a name.
+    pub fn expect(&mut self, cell: impl Into<Cow<'a, str>>) {
+        let name = kept_name(cell);
+        if let Err(index) = self.cells.binary_search_by(|(other, _)| other.cmp(&name)) {
+            let contribution = CellContribution::new(None, false, Cow::default());
+            self.cells.insert(index, (name, contribution));
+        }
+    }
+
+    /// Marks a cell as unreachable. If no item names the cell, it is also [expected](Self::expect).
+    pub fn mark_unreachable(
+        &mut self,
+        cell: impl Into<Cow<'a, str>>,
+        unreachable: Unreachable<'a>,
+    ) {
+        let name = kept_name(cell);
+        self.expect(name.clone());
+        self.unreachable.add(name, unreachable);
+    }
+}
+
+/// Returns the name under which the fold keeps a cell.
+fn kept_name<'a>(cell: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
+    match cell.into() {
+        name if name.is_empty() => UNNAMED.into(),
+        name => name,
+    }
+}
+
+/// Collects contributions. Removes duplicates as they accumulate, so that a long list of one cell stays small.
+pub(crate) struct ItemCollector<'a> {
+    cells: Vec<NamedContribution<'a>>,
+    /// The length at which duplicates are removed.
+    limit: usize,
+}
+
+impl<'a> ItemCollector<'a> {
+    /// The first limit: more cells than a federation has.
+    const LIMIT: usize = 10_000;
+
+    pub(crate) fn new(expected: usize) -> Self {
+        Self {
+            cells: Vec::with_capacity(expected),
+            limit: Self::LIMIT,
+        }
+    }
+
+    pub(crate) fn push(&mut self, cell: NamedContribution<'a>) {
+        self.cells.push(cell);
+        if self.cells.len() >= self.limit {
+            self.cells = StatusFold::of(mem::take(&mut self.cells)).cells;
+            self.limit = Self::LIMIT.max(2 * self.cells.len());
+        }
+    }
+
+    pub(crate) fn into_fold(self) -> StatusFold<'a> {
+        StatusFold::of(self.cells)
+    }
+}
+
+struct ItemsVisitor<'a>(PhantomData<StatusFold<'a>>);
+
+impl<'de: 'a, 'a> Visitor<'de> for ItemsVisitor<'a> {
+    type Value = StatusFold<'a>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of AggregatedStatusItem")
+    }
+
+    fn visit_seq<S: SeqAccess<'de>>(self, mut items: S) -> Result<StatusFold<'a>, S::Error> {
+        let mut collector = ItemCollector::new(0);
+        while let Some(item) = items.next_element()? {
+            collector.push(CellContribution::of_item(item));
+        }
+        Ok(collector.into_fold())
+    }
+}
+
+impl<'a> CellContribution<'a> {
+    pub(crate) fn new(
+        report: Option<StatusView<'a>>,
+        applied: bool,
+        message: Cow<'a, str>,
+    ) -> Self {
+        let missing = if !applied {
+            Some(MissingReport::NotApplied { message })
+        } else if report.is_none() {
+            Some(MissingReport::NotReported)
+        } else {
+            None
+        };
+        Self { report, missing }
+    }
+
+    /// Reads one `AggregatedStatusItem` in any JSON form.
+    pub(crate) fn of_item(item: &'a RawValue) -> NamedContribution<'a> {
+        match serde_json::from_str::<AggregatedItem<'a>>(item.get()) {
+            Ok(item) => {
+                let status = item.status;
+                let report = status.and_then(|status| StatusView::parse(status.get()));
+                let contribution = Self::new(report, item.applied, item.applied_message);
+                (item.cluster_name, contribution)
+            }
+            Err(_) => {
+                let name = serde_json::from_str::<ItemName<'a>>(item.get());
+                let name = name.map(|item| item.cluster_name).unwrap_or_default();
+                (name, Self::new(None, true, Cow::default()))
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The status of an object that no cell matches.
+
+use std::borrow::Cow;
+
+use api::ConditionStatus::{self, False, Unknown};
+use api::condition::MESSAGE_MAX;
+use api::workload_deployment::{AVAILABLE, CELLS_REPORTING, NO_MATCHING_CELL};
+use jiff::Timestamp;
+
+use super::available::replace;
+use super::condition::{ConditionView, shown_since, time};
+use super::join::{find, truncated};
+use super::rendered_status::RenderedStatus;
+use super::resource_template::ResourceTemplate;
+use super::status::StatusView;
+
+/// Returns the status of `template` as JSON if no cell matches the object: its former status, but with `CellsReporting`
+/// False and `Available` Unknown. Both have the reason `NoMatchingCell` and `message`; their transition time is `since`,
+/// unless they had the same status before. Leaves `status.cells` out. `None` if the status cannot be written.
+///
+/// The caller must know that no cell matches. An empty list of items, or an absent binding, does not prove it.
+pub fn no_matching_cell(
+    template: &ResourceTemplate<'_>,
+    since: Timestamp,
+    message: &str,
+) -> Option<String> {
+    let former = template
+        .status
+        .and_then(StatusView::parse)
+        .unwrap_or_default();
+    let message = truncated(message.into(), MESSAGE_MAX);
+    let condition =
+        |type_: &'static str, status, since, former: Option<&ConditionView<'_>>| ConditionView {
+            last_transition_time: since,
+            message: message.clone(),
+            observed_generation: former.and_then(|former| former.observed_generation),
+            reason: NO_MATCHING_CELL.into(),
+            status,
+            type_: type_.into(),
+        };
+    let mut conditions = former.conditions.clone();
+    let former_available = find(&conditions, AVAILABLE);
+    let kept_time = hub_since(former_available, Unknown)
+        .or_else(|| shown_since(template.shown, AVAILABLE, Unknown));
+    let available_since = kept_time.unwrap_or_else(|| time(since));
+    let available = condition(AVAILABLE, Unknown, available_since, former_available);
+    replace(&mut conditions, available);
+
+    let former_reporting = former.cells_reporting.as_deref();
+    let kept_time = shown_since(template.shown, CELLS_REPORTING, False)
+        .or_else(|| hub_since(former_reporting, False));
+    let reporting_since = kept_time.unwrap_or_else(|| time(since));
+    let cells_reporting = condition(CELLS_REPORTING, False, reporting_since, former_reporting);
+    let status = RenderedStatus {
+        cells: Vec::new(),
+        conditions,
+        counters: former.counters,
+        observed_generation: former.generations.observed_generation,
+        others: Some(&former.others),
+        cells_reporting: Some(cells_reporting),
+    };
+    let mut text = Vec::new();
+    status.write(&mut text).ok()?;
+    String::from_utf8(text).ok()
+}
+
+/// Returns since when the hub's condition has this status; `None` if it has another.
+fn hub_since<'a>(
+    condition: Option<&ConditionView<'a>>,
+    status: ConditionStatus,
+) -> Option<Cow<'a, str>> {
+    let condition = condition.filter(|condition| condition.status == status)?;
+    Some(condition.last_transition_time.clone())
+}

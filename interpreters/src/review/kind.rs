@@ -1,0 +1,27 @@
+//! The kinds that this crate interprets.
+
+/// A kind that this crate interprets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum InterpretedKind {
+    /// `compute.datumapis.com/v1alpha` WorkloadDeployment.
+    WorkloadDeployment,
+    /// `compute.datumapis.com/v1alpha` Instance.
+    Instance,
+}
+
+impl InterpretedKind {
+    /// All kinds.
+    pub const ALL: [Self; 2] = [Self::WorkloadDeployment, Self::Instance];
+
+    /// Returns the name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::WorkloadDeployment => "WorkloadDeployment",
+            Self::Instance => "Instance",
+        }
+    }
+
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+}

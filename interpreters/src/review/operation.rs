@@ -1,0 +1,56 @@
+//! The operations of the protocol.
+
+/// An operation that Karmada requests. See docs/concepts/interpreter.md.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Operation {
+    /// Returns the number of replicas of the object, and the requirements of one.
+    InterpretReplica,
+    /// Returns the components of the object.
+    InterpretComponent,
+    /// Sets the number of replicas.
+    ReviseReplica,
+    /// Copies into the desired object the fields that the cell owns.
+    Retain,
+    /// Sets the status of the object to the joined status of all cells.
+    AggregateStatus,
+    /// Returns the objects that must be in every cell that has the object.
+    InterpretDependency,
+    /// Returns the status to report to the hub.
+    InterpretStatus,
+    /// Returns whether the object is healthy.
+    InterpretHealth,
+}
+
+impl Operation {
+    /// All operations, in the order of Karmada's API.
+    pub const ALL: [Self; 8] = [
+        Self::InterpretReplica,
+        Self::InterpretComponent,
+        Self::ReviseReplica,
+        Self::Retain,
+        Self::AggregateStatus,
+        Self::InterpretDependency,
+        Self::InterpretStatus,
+        Self::InterpretHealth,
+    ];
+
+    /// Returns the name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::InterpretReplica => "InterpretReplica",
+            Self::InterpretComponent => "InterpretComponent",
+            Self::ReviseReplica => "ReviseReplica",
+            Self::Retain => "Retain",
+            Self::AggregateStatus => "AggregateStatus",
+            Self::InterpretDependency => "InterpretDependency",
+            Self::InterpretStatus => "InterpretStatus",
+            Self::InterpretHealth => "InterpretHealth",
+        }
+    }
+
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|operation| operation.as_str() == name)
+    }
+}

@@ -1,0 +1,179 @@
+//! Decoding of requests, in any JSON form.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde::de::Error as _;
+use serde_json::value::RawValue;
+use thiserror::Error;
+
+use super::kind::InterpretedKind;
+use super::operation::Operation;
+use crate::error::InterpretError;
+
+const API_VERSION: &str = "config.karmada.io/v1alpha1";
+const KIND: &str = "ResourceInterpreterContext";
+
+/// A body that has no answer in the protocol.
+#[derive(Debug, Error)]
+pub enum MalformedReview {
+    /// The body does not decode.
+    #[error("the body is not a ResourceInterpreterContext: {0}")]
+    NotAReview(#[source] serde_json::Error),
+    /// A field that every answer needs is missing or has the wrong value.
+    #[error("{0}")]
+    Invalid(InterpretError),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct InterpreterContext<'a> {
+    #[serde(borrow, default)]
+    api_version: Cow<'a, str>,
+    #[serde(borrow, default)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    request: Option<Request<'a>>,
+}
+
+/// One request about one object. Objects and items are not decoded yet.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Request<'a> {
+    #[serde(borrow, default)]
+    uid: Cow<'a, str>,
+    #[serde(borrow, default)]
+    kind: GroupVersionKind<'a>,
+    #[serde(borrow, default)]
+    name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    namespace: Cow<'a, str>,
+    #[serde(borrow, default)]
+    operation: Cow<'a, str>,
+    object: Option<&'a RawValue>,
+    observed_object: Option<&'a RawValue>,
+    #[serde(default)]
+    replicas: i32,
+    aggregated_status: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+struct GroupVersionKind<'a> {
+    #[serde(borrow, default)]
+    group: Cow<'a, str>,
+    #[serde(borrow, default)]
+    version: Cow<'a, str>,
+    #[serde(borrow, default)]
+    kind: Cow<'a, str>,
+}
+
+/// The fields of a request that its answer, the logs and the metrics repeat.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestMeta<'a> {
+    /// Identifies the call.
+    pub(crate) uid: &'a str,
+    /// `None` for an unknown operation.
+    pub(crate) operation: Option<Operation>,
+    /// `None` for a kind that this crate does not interpret.
+    pub(crate) kind: Option<InterpretedKind>,
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+}
+
+impl<'a> Request<'a> {
+    pub(crate) fn meta(&self) -> RequestMeta<'_> {
+        RequestMeta {
+            uid: &self.uid,
+            operation: self.operation().ok(),
+            kind: self.kind().ok(),
+            namespace: &self.namespace,
+            name: &self.name,
+        }
+    }
+
+    pub(crate) fn operation(&self) -> Result<Operation, InterpretError> {
+        Operation::from_name(&self.operation).ok_or_else(|| {
+            let known = Operation::ALL.map(Operation::as_str).join(", ");
+            let problem = format!("unknown operation {:?}; known are {known}", self.operation);
+            InterpretError::new("request.operation", problem)
+        })
+    }
+
+    pub(crate) fn kind(&self) -> Result<InterpretedKind, InterpretError> {
+        let GroupVersionKind {
+            group,
+            version,
+            kind,
+        } = &self.kind;
+        let is_ours = group == api::GROUP && version == api::VERSION;
+        let known = is_ours.then(|| InterpretedKind::from_name(kind));
+        known.flatten().ok_or_else(|| {
+            let names = InterpretedKind::ALL
+                .map(InterpretedKind::as_str)
+                .join(" and ");
+            let problem = format!(
+                "{group}/{version} {kind} is not interpreted here; {names} of {} are",
+                api::API_VERSION
+            );
+            InterpretError::new("request.kind", problem)
+        })
+    }
+
+    /// Returns the object: the desired object, the template, or the object of the cell, depending on the operation.
+    pub(crate) fn object(&self) -> Result<&'a str, InterpretError> {
+        self.object
+            .map(RawValue::get)
+            .ok_or_else(|| InterpretError::missing("request.object"))
+    }
+
+    /// Returns the object of the cell, which only Retain has.
+    pub(crate) fn observed_object(&self) -> Result<&'a str, InterpretError> {
+        self.observed_object
+            .map(RawValue::get)
+            .ok_or_else(|| InterpretError::missing("request.observedObject"))
+    }
+
+    /// Returns the share of one cell, which only ReviseReplica has.
+    pub(crate) fn replicas(&self) -> i32 {
+        self.replicas
+    }
+
+    /// Returns the reports of the cells as a JSON list. Karmada leaves an empty list out.
+    pub(crate) fn aggregated_status(&self) -> &'a str {
+        self.aggregated_status.map_or("[]", RawValue::get)
+    }
+}
+
+/// Decodes the envelope of a request.
+pub(crate) fn decode(body: &str) -> Result<Request<'_>, MalformedReview> {
+    let InterpreterContext {
+        api_version,
+        kind,
+        request,
+    } = serde_json::from_str(body).map_err(MalformedReview::NotAReview)?;
+    let expect = |field: &str, value: &str, expected: &str| {
+        if value.is_empty() || value == expected {
+            Ok(())
+        } else {
+            let problem = format!("is {value:?}, must be {expected:?}");
+            Err(MalformedReview::Invalid(InterpretError::new(
+                field, problem,
+            )))
+        }
+    };
+    expect("apiVersion", &api_version, API_VERSION)?;
+    expect("kind", &kind, KIND)?;
+    let missing = |field: &str| MalformedReview::Invalid(InterpretError::missing(field));
+    let request = request.ok_or_else(|| missing("request"))?;
+    if request.uid.is_empty() {
+        return Err(missing("request.uid"));
+    }
+    Ok(request)
+}
+
+/// Returns the body as text. Checks the encoding of the whole body, including fields that no operation reads.
+pub(crate) fn text(body: &[u8]) -> Result<&str, MalformedReview> {
+    std::str::from_utf8(body)
+        .map_err(serde_json::Error::custom)
+        .map_err(MalformedReview::NotAReview)
+}

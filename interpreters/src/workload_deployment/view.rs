@@ -1,0 +1,89 @@
+//! The fields of a WorkloadDeployment that interpretation reads, borrowed from the request.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::annotations::AnnotationsView;
+use crate::error::InterpretError;
+
+const MIN_REPLICAS: &str = "spec.scaleSettings.minReplicas";
+
+/// A WorkloadDeployment. `S` is the type of its status, `T` that of its template. The general way leaves both undecoded
+/// until the operation needs them; the fast way decodes what the operation needs and skips the rest.
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'a, S: Deserialize<'de>, T: Deserialize<'de>"))]
+pub(crate) struct DeploymentView<'a, S = &'a RawValue, T = &'a RawValue> {
+    #[serde(default)]
+    pub(crate) metadata: DeploymentMetadata<'a>,
+    #[serde(default)]
+    pub(crate) spec: DeploymentSpecView<T>,
+    pub(crate) status: Option<S>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DeploymentMetadata<'a> {
+    #[serde(borrow, default)]
+    pub(super) annotations: AnnotationsView<'a>,
+    #[serde(borrow)]
+    pub(super) deletion_timestamp: Option<&'a RawValue>,
+    pub(super) generation: Option<i64>,
+    #[serde(borrow, default)]
+    pub(super) namespace: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DeploymentSpecView<T> {
+    pub(super) replicas: Option<i32>,
+    #[serde(default)]
+    pub(super) scale_settings: ScaleSettingsView,
+    pub(crate) template: Option<T>,
+}
+
+impl<T> Default for DeploymentSpecView<T> {
+    fn default() -> Self {
+        Self {
+            replicas: None,
+            scale_settings: ScaleSettingsView::default(),
+            template: None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ScaleSettingsView {
+    pub(super) max_replicas: Option<i32>,
+    pub(super) min_replicas: Option<i32>,
+}
+
+impl<S, T> DeploymentView<'_, S, T> {
+    /// Returns the desired number of instances: `spec.replicas`, else `spec.scaleSettings.minReplicas`.
+    pub(super) fn desired_replicas(&self) -> Result<i32, InterpretError> {
+        self.spec
+            .replicas
+            .or(self.spec.scale_settings.min_replicas)
+            .map(|replicas| replicas.max(0))
+            .ok_or_else(|| InterpretError::new(MIN_REPLICAS, "is missing, and so is spec.replicas"))
+    }
+}
+
+/// The conditions of a status, as InterpretHealth reads them.
+#[derive(Deserialize)]
+pub(crate) struct HealthStatus<'a> {
+    #[serde(borrow, default)]
+    pub(super) conditions: Vec<HealthCondition<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct HealthCondition<'a> {
+    pub(super) observed_generation: Option<i64>,
+    #[serde(borrow, default)]
+    pub(super) status: Cow<'a, str>,
+    #[serde(rename = "type", borrow, default)]
+    pub(super) type_: Cow<'a, str>,
+}
