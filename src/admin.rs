@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
-use certs::{Authorities, reload};
+use certs::{Authorities, CertificateState};
 use controllers::runtime::Synced;
 use http::StatusCode;
 use multicluster::ProjectRegistry;
@@ -23,23 +23,23 @@ pub(crate) struct Readiness {
     /// The projects that admission serves, if it is on.
     pub(crate) projects: Option<ProjectRegistry>,
     /// What the webhook server serves with, if it is on.
-    pub(crate) certificate: Option<Certificate>,
+    pub(crate) certificate: Option<ServedCertificate>,
 }
 
 /// The certificate of the webhook server.
 #[derive(Debug)]
-pub(crate) struct Certificate {
+pub(crate) struct ServedCertificate {
     /// Where it is read from.
     pub(crate) directory: PathBuf,
     /// What is served.
-    pub(crate) state: watch::Receiver<reload::State>,
+    pub(crate) state: watch::Receiver<CertificateState>,
     /// What callers trust, where that is known.
     pub(crate) trusted: Option<watch::Receiver<Authorities>>,
     /// Whether callers have ever trusted what is served.
     pub(crate) introduced: OnceLock<()>,
 }
 
-impl Certificate {
+impl ServedCertificate {
     /// What is missing. A process that starts with an authority that callers do not know yet must not be called; from
     /// then on a new certificate waits for their trust, and what is served stays.
     fn missing(&self) -> Option<String> {
@@ -71,7 +71,11 @@ impl Readiness {
         let pending = self.caches.iter().flat_map(Synced::pending);
         missing.extend(pending.map(|cache| format!("not listed yet: {cache}")));
         missing.extend(self.projects.iter().flat_map(ProjectRegistry::pending));
-        missing.extend(self.certificate.as_ref().and_then(Certificate::missing));
+        missing.extend(
+            self.certificate
+                .as_ref()
+                .and_then(ServedCertificate::missing),
+        );
         missing
     }
 

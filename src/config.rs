@@ -11,7 +11,7 @@ use serde::de::{Error, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_saphyr::{MessageFormatter, UserMessageFormatter};
 
-use crate::args::BindAddress;
+use crate::bind_address::BindAddress;
 
 #[cfg(test)]
 mod tests;
@@ -29,23 +29,23 @@ pub(crate) struct Config {
     /// The TLS server for Karmada and API servers, if it is on.
     pub(crate) webhooks: Option<WebhookServer>,
     /// Which projects there are.
-    pub(crate) discovery: Discovery,
+    pub(crate) discovery: DiscoveryMode,
     /// `discovery.clusterName`.
     pub(crate) cluster_name: Option<CellName>,
 }
 
 /// Which projects there are (compute.md 5.1).
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Discovery {
+pub(crate) enum DiscoveryMode {
     /// The own cluster is the one project.
     Single,
     /// Those of Milo.
-    Milo(Milo),
+    Milo(MiloDiscovery),
 }
 
 /// Where Milo's projects are found and how they are reached. Without a kubeconfig that is the own cluster.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Milo {
+pub(crate) struct MiloDiscovery {
     /// ProjectControlPlanes are watched, and services of the cluster are called.
     pub(crate) internal_service_discovery: bool,
     pub(crate) discovery_kubeconfig: Option<PathBuf>,
@@ -70,7 +70,7 @@ pub(crate) struct WebhookServer {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct File {
+struct ConfigFile {
     #[serde(default, deserialize_with = "api_version")]
     api_version: Option<Expected>,
     #[serde(default, deserialize_with = "kind")]
@@ -119,7 +119,7 @@ struct TlsSection {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct DiscoverySection {
     #[serde(default, deserialize_with = "mode")]
-    mode: Mode,
+    mode: ModeField,
     internal_service_discovery: Option<bool>,
     #[serde(default, deserialize_with = "path")]
     discovery_kubeconfig_path: Option<PathBuf>,
@@ -130,7 +130,7 @@ struct DiscoverySection {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-enum Mode {
+enum ModeField {
     #[default]
     Single,
     Milo,
@@ -144,10 +144,10 @@ fn kind<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Expected>, D::Erro
     exactly(&String::deserialize(field)?, KIND).map(Some)
 }
 
-fn mode<'de, D: Deserializer<'de>>(field: D) -> Result<Mode, D::Error> {
+fn mode<'de, D: Deserializer<'de>>(field: D) -> Result<ModeField, D::Error> {
     match text(field)?.as_deref() {
-        None | Some("single") => Ok(Mode::Single),
-        Some("milo") => Ok(Mode::Milo),
+        None | Some("single") => Ok(ModeField::Single),
+        Some("milo") => Ok(ModeField::Milo),
         Some(other) => {
             let error = format!("must be \"single\" or \"milo\", is {other:?}");
             Err(Error::custom(error))
@@ -189,7 +189,7 @@ impl Config {
     /// Reads the file; without one, the defaults.
     pub(crate) fn load(path: Option<&Path>) -> anyhow::Result<Self> {
         let Some(path) = path else {
-            return Self::of(File::default());
+            return Self::of(ConfigFile::default());
         };
         let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
         Self::parse(&path.display().to_string(), &text)
@@ -211,7 +211,7 @@ impl Config {
                 error.into_inner()
             })
         });
-        let file: File = decoded.map_err(|error| {
+        let file: ConfigFile = decoded.map_err(|error| {
             let (place, problem) = (place(name, &error), problem(&error));
             match field.as_str() {
                 "." | "?" => anyhow!("{place}: {problem}"),
@@ -259,8 +259,8 @@ fn problem(error: &serde_saphyr::Error) -> String {
 }
 
 impl Config {
-    fn of(file: File) -> anyhow::Result<Self> {
-        let File {
+    fn of(file: ConfigFile) -> anyhow::Result<Self> {
+        let ConfigFile {
             metrics_server,
             webhook_server,
             discovery,
@@ -290,14 +290,14 @@ impl Config {
 }
 
 impl DiscoverySection {
-    fn checked(self) -> anyhow::Result<Discovery> {
-        let milo = Milo {
+    fn checked(self) -> anyhow::Result<DiscoveryMode> {
+        let milo = MiloDiscovery {
             internal_service_discovery: self.internal_service_discovery.unwrap_or_default(),
             discovery_kubeconfig: self.discovery_kubeconfig_path,
             project_kubeconfig: self.project_kubeconfig_path,
         };
-        if let Mode::Milo = self.mode {
-            return Ok(Discovery::Milo(milo));
+        if let ModeField::Milo = self.mode {
+            return Ok(DiscoveryMode::Milo(milo));
         }
         for (field, is_given) in [
             ("internalServiceDiscovery", milo.internal_service_discovery),
@@ -312,7 +312,7 @@ impl DiscoverySection {
                 "discovery.{field} has no effect in discovery.mode \"single\": remove it, or set the mode to \"milo\""
             );
         }
-        Ok(Discovery::Single)
+        Ok(DiscoveryMode::Single)
     }
 }
 

@@ -15,7 +15,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::admin::{self, Readiness};
-use crate::args::{BindAddress, InterpreterArgs};
+use crate::args::InterpreterArgs;
+use crate::bind_address::BindAddress;
 use crate::metrics_server;
 use crate::serving::{Servers, listen};
 use crate::signals::Signals;

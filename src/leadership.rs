@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::args::{Args, Unset};
+use crate::args::{Args, OptionalFlag};
 use crate::user_agent::user_agent;
 
 /// Name of the lease (compute.md 5.2).
@@ -19,7 +19,7 @@ const LEASE: &str = "e98b06c6.datumapis.com";
 const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 /// The leadership that this process begins with.
-pub(crate) fn needed(args: &Args) -> Leadership {
+pub(crate) fn initial(args: &Args) -> Leadership {
     match args.leader_elect {
         true => Leadership::default(),
         false => Leadership::without_election(),
@@ -28,7 +28,7 @@ pub(crate) fn needed(args: &Args) -> Leadership {
 
 /// The lease, if one is needed.
 pub(crate) struct Lease {
-    candidate: Option<JoinHandle<Result<(), Lost>>>,
+    elector: Option<JoinHandle<Result<(), Lost>>>,
     release: CancellationToken,
 }
 
@@ -44,13 +44,13 @@ impl Lease {
         if !args.leader_elect {
             metrics.leads_unopposed();
             return Ok(Self {
-                candidate: None,
+                elector: None,
                 release,
             });
         }
         let own = own.context("--leader-elect needs the own cluster")?;
         let client = connect::client(own, &user_agent("lease"))?;
-        let Unset(namespace) = &args.leader_elect_namespace;
+        let OptionalFlag(namespace) = &args.leader_elect_namespace;
         let namespace = match namespace {
             Some(namespace) => namespace.clone(),
             None => std::fs::read_to_string(Path::new(POD_NAMESPACE))
@@ -62,18 +62,18 @@ impl Lease {
             .into_owned();
         // Pods can share a host name and a process ID.
         let identity = format!("{hostname}_{:016x}", RandomState::new().hash_one(()));
-        let candidate = LeaderElector::new(client, namespace.trim(), LEASE, identity, metrics);
-        let candidate = tokio::spawn(candidate.run(leadership, release.clone()));
+        let elector = LeaderElector::new(client, namespace.trim(), LEASE, identity, metrics);
+        let elector = tokio::spawn(elector.run(leadership, release.clone()));
         Ok(Self {
-            candidate: Some(candidate),
+            elector: Some(elector),
             release,
         })
     }
 
     /// Waits until the lease is lost, for ever if there is none.
     pub(crate) async fn lost(&mut self) -> anyhow::Error {
-        match &mut self.candidate {
-            Some(candidate) => match candidate.await {
+        match &mut self.elector {
+            Some(elector) => match elector.await {
                 Ok(Err(lost)) => lost.into(),
                 Ok(Ok(())) => anyhow::anyhow!("leader election ended"),
                 Err(error) => anyhow::Error::new(error).context("leader election"),
@@ -85,8 +85,8 @@ impl Lease {
     /// Gives the lease up, now that nothing writes any more.
     pub(crate) async fn release(self) {
         self.release.cancel();
-        if let Some(candidate) = self.candidate
-            && let Ok(Err(lost)) = candidate.await
+        if let Some(elector) = self.elector
+            && let Ok(Err(lost)) = elector.await
         {
             warn!(%lost, "the lease was lost while stopping");
         }

@@ -5,6 +5,8 @@ mod admission;
 mod allocator;
 mod app;
 mod args;
+mod bind_address;
+mod certificate_metrics;
 mod config;
 mod interpreter;
 mod leadership;

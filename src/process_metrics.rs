@@ -13,14 +13,14 @@ use tokio::runtime::Handle;
 /// A registry of these metrics alone: they have no prefix.
 pub(crate) fn registry() -> Registry {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Process));
+    registry.register_collector(Box::new(ProcessCollector));
     registry
 }
 
 #[derive(Debug)]
-struct Process;
+struct ProcessCollector;
 
-impl Collector for Process {
+impl Collector for ProcessCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
         let mut gauge = |name, help, unit: Option<&Unit>, value: i64| {
             let metric = ConstGauge::new(value);

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use crate::args::BindAddress;
+use crate::bind_address::BindAddress;
 use crate::signals::Signals;
 
 /// How often the files of a certificate are looked at that no flag is for.

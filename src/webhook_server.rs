@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 
-use certs::{Acceptor, Authorities, CertificateError, Files, Reloader, reload};
+use certs::{Acceptor, Authorities, CertificateError, CertificateState, Files, Reloader};
 use controllers::ca_bundle::{self, Delays, Mounted, Registration};
 use kube::Client;
 use multicluster::{Tasks, clock};
@@ -11,11 +11,11 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use webhooks::admission::Projects;
+use webhooks::admission::ProjectLookup;
 
-use crate::admin::Certificate;
+use crate::admin::ServedCertificate;
 use crate::args::ServerArgs;
-use crate::metrics_server::CertificateMetrics;
+use crate::certificate_metrics::CertificateCollector;
 use crate::serving::Servers;
 
 /// Serves the webhooks: the interpreter, and with `projects` admission.
@@ -25,7 +25,7 @@ pub(crate) fn serve(
     args: &ServerArgs,
     listener: TcpListener,
     acceptor: Acceptor,
-    projects: Option<Arc<dyn Projects>>,
+    projects: Option<Arc<dyn ProjectLookup>>,
 ) {
     let metrics = Arc::new(webhooks::Metrics::register(registry));
     let router = webhooks::router(metrics, args.requests(), clock::now, projects);
@@ -50,12 +50,12 @@ pub(crate) fn follow_certificate(
     registry: &mut Registry,
     args: &ServerArgs,
     files: Files,
-    callers: Option<Callers<'_>>,
-) -> Result<(Acceptor, Certificate), CertificateError> {
+    callers: Option<CaBundlePublisher<'_>>,
+) -> Result<(Acceptor, ServedCertificate), CertificateError> {
     let directory = files.directory.clone();
     let mut reloader = Reloader::new(files, clock::now)?;
     let state = reloader.state();
-    registry.register_collector(Box::new(CertificateMetrics(state.clone())));
+    registry.register_collector(Box::new(CertificateCollector(state.clone())));
     let trusted = callers.map(|callers| {
         let (tell, trusted) = watch::channel(Authorities::new());
         reloader.wait_for_trust(trusted.clone());
@@ -63,7 +63,7 @@ pub(crate) fn follow_certificate(
         trusted
     });
     let acceptor = servers.reload(reloader, args.certificate_poll);
-    let certificate = Certificate {
+    let certificate = ServedCertificate {
         directory,
         state,
         trusted,
@@ -73,7 +73,7 @@ pub(crate) fn follow_certificate(
 }
 
 /// What it takes to tell callers whom to trust.
-pub(crate) struct Callers<'a> {
+pub(crate) struct CaBundlePublisher<'a> {
     pub(crate) tasks: &'a Tasks,
     pub(crate) registrations: Vec<(Registration, Client)>,
     pub(crate) delays: Delays,
@@ -81,13 +81,13 @@ pub(crate) struct Callers<'a> {
     pub(crate) may_write: CancellationToken,
 }
 
-impl Callers<'_> {
+impl CaBundlePublisher<'_> {
     fn keep_informed(
         self,
-        mut state: watch::Receiver<reload::State>,
+        mut state: watch::Receiver<CertificateState>,
         trusted: watch::Sender<Authorities>,
     ) {
-        let mounted = |state: &reload::State| Mounted {
+        let mounted = |state: &CertificateState| Mounted {
             mounted: state.mounted.clone(),
             served: state.served.clone(),
         };

@@ -138,8 +138,9 @@ fn triggers_do_no_io_and_tell_no_time() {
 #[test]
 fn rules_of_admission_do_no_io_and_tell_no_time() {
     let io = [
-        "/handle.rs",
-        "/projects.rs",
+        "/handler.rs",
+        "/project_lookup.rs",
+        "/validate_workload.rs",
         "/admission/tests.rs",
         "/admission/tests/",
     ];

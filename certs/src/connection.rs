@@ -1,4 +1,4 @@
-//! One connection: its requests, its pace and its end.
+//! Serves one connection within its limits.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -21,65 +21,67 @@ use tokio_util::sync::CancellationToken;
 
 use crate::limits::Limits;
 
-/// Window of one HTTP/2 stream, and of a connection: bounds what a client can have waiting here.
+/// Flow-control windows of one HTTP/2 stream and of one connection, in bytes: the most unread data that a client can
+/// have buffered here.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 4 << 20;
-/// Largest header of an HTTP/2 request.
+/// Largest header list of an HTTP/2 request, in bytes.
 const HEADER_MAX: u32 = 16 << 10;
-/// What is read at a time from an HTTP/1.1 connection, which keeps a buffer of this size.
+/// Size of the read buffer that each HTTP/1.1 connection keeps, in bytes. It also bounds the header of a request.
 const BUFFER_MAX: usize = 12 << 10;
 
-/// The two steps of an end.
+/// The two steps in which a server stops.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
-    /// Every answer asks its client to use another connection from now on; new connections are still served.
+    /// From now on every answer asks its client to open another connection. New connections are still served.
     pub draining: CancellationToken,
-    /// No new connections; idle ones are closed, requests in flight are answered.
+    /// New connections are no longer accepted, idle ones are closed, and requests in flight are answered.
     pub stop: CancellationToken,
 }
 
-/// What the parts of one connection know of each other.
-struct State {
-    /// When the connection began: the zero of `ended`.
+/// State that the parts of one connection share.
+struct ConnectionState {
+    /// When the connection began. `last_ended` counts from here.
     start: Instant,
-    begun: AtomicUsize,
+    /// Requests since the connection began.
+    started: AtomicUsize,
     in_flight: AtomicUsize,
-    /// When the last request ended, in milliseconds.
-    ended: AtomicU64,
+    /// When the last request ended, in milliseconds after `start`.
+    last_ended: AtomicU64,
     shutdown: Shutdown,
 }
 
-/// A request that is being answered.
-struct InFlight(Arc<State>);
+/// Counts a request as in flight until it is dropped.
+struct ActiveRequest(Arc<ConnectionState>);
 
-impl State {
+impl ConnectionState {
     fn new(shutdown: Shutdown) -> Self {
         Self {
             start: Instant::now(),
-            begun: AtomicUsize::default(),
+            started: AtomicUsize::default(),
             in_flight: AtomicUsize::default(),
-            ended: AtomicU64::default(),
+            last_ended: AtomicU64::default(),
             shutdown,
         }
     }
 
-    fn begin(self: &Arc<Self>) -> InFlight {
-        self.begun.fetch_add(1, Ordering::AcqRel);
+    fn begin(self: &Arc<Self>) -> ActiveRequest {
+        self.started.fetch_add(1, Ordering::AcqRel);
         self.in_flight.fetch_add(1, Ordering::AcqRel);
-        InFlight(Arc::clone(self))
+        ActiveRequest(Arc::clone(self))
     }
 
     fn is_idle(&self) -> bool {
         self.in_flight.load(Ordering::Acquire) == 0
     }
 
-    /// Waits until the connection is too old, or no request has been in flight for too long. It looks when that can be the
-    /// case at the earliest: no request wakes it.
-    async fn over(&self, limits: &Limits) {
+    /// Waits until the connection is too old or has been idle for too long. It sleeps until the earliest time at which this
+    /// can be true, so requests do not wake it.
+    async fn expired(&self, limits: &Limits) {
         let old = self.start + with_jitter(limits.age);
         loop {
             let since = if self.is_idle() {
-                self.start + Duration::from_millis(self.ended.load(Ordering::Acquire))
+                self.start + Duration::from_millis(self.last_ended.load(Ordering::Acquire))
             } else {
                 Instant::now()
             };
@@ -92,16 +94,16 @@ impl State {
     }
 }
 
-impl Drop for InFlight {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         let ended = self.0.start.elapsed().as_millis();
         let ended = u64::try_from(ended).unwrap_or(u64::MAX);
-        self.0.ended.store(ended, Ordering::Release);
+        self.0.last_ended.store(ended, Ordering::Release);
         self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-/// Serves the requests of a connection until it is idle, old, or told to end.
+/// Serves the requests of a connection until it is idle for too long, too old, or shut down.
 pub(crate) async fn serve<I, S, B>(
     stream: I,
     version: Version,
@@ -117,14 +119,14 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let state = Arc::new(State::new(shutdown));
+    let state = Arc::new(ConnectionState::new(shutdown));
     let counted = Arc::clone(&state);
     let service = service_fn(move |request: Request<Incoming>| {
         let in_flight = counted.begin();
         let answer = service.call(request);
         async move {
             let mut response = answer.await?;
-            // The client opens its next connection elsewhere. Of HTTP/2 the connection itself tells it.
+            // Asks an HTTP/1.1 client to open its next connection elsewhere. HTTP/2 sends GOAWAY for the whole connection.
             if version != Version::HTTP_2 && in_flight.0.shutdown.draining.is_cancelled() {
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(header::CONNECTION, close);
@@ -132,7 +134,12 @@ where
             Ok::<_, Infallible>(response)
         }
     });
-    let stream = TokioIo::new(Paced::new(stream, version, Arc::clone(&state), limits));
+    let stream = TokioIo::new(PacedStream::new(
+        stream,
+        version,
+        Arc::clone(&state),
+        limits,
+    ));
     let Shutdown { draining, stop } = &state.shutdown;
     if version == Version::HTTP_2 {
         let mut builder = http2::Builder::new(TokioExecutor::new());
@@ -147,7 +154,7 @@ where
         let mut connection = Box::pin(builder.serve_connection(stream, service));
         tokio::select! {
             outcome = connection.as_mut() => return outcome,
-            () = state.over(&limits) => {}
+            () = state.expired(&limits) => {}
             () = draining.cancelled() => {}
             () = stop.cancelled() => {}
         }
@@ -155,12 +162,12 @@ where
         end(connection, limits).await
     } else {
         let mut builder = http1::Builder::new();
-        // The stream is paced, at less cost.
+        // `PacedStream` bounds the time for the header at less cost.
         builder.header_read_timeout(None).max_buf_size(BUFFER_MAX);
         let mut connection = pin!(builder.serve_connection(stream, service));
         tokio::select! {
             outcome = connection.as_mut() => return outcome,
-            () = state.over(&limits) => {}
+            () = state.expired(&limits) => {}
             () = stop.cancelled() => {}
         }
         connection.as_mut().graceful_shutdown();
@@ -168,7 +175,7 @@ where
     }
 }
 
-/// Waits for the end of a connection that has been asked for, which a client can put off, but not for ever.
+/// Waits for a graceful end, but at most for the drain time: a client can delay the end.
 async fn end(
     connection: impl Future<Output = hyper::Result<()>>,
     limits: Limits,
@@ -176,62 +183,64 @@ async fn end(
     timeout(limits.drain, connection).await.unwrap_or(Ok(()))
 }
 
-/// Between 80 and 120 % of this, so that connections that began together do not end together.
+/// Returns between 80 % and 120 % of `time`, so that connections that began together do not end together.
 fn with_jitter(time: Duration) -> Duration {
     let random = RandomState::new().hash_one(()) % 401;
     let parts = u32::try_from(800 + random).unwrap_or(1000);
     time.saturating_mul(parts) / 1000
 }
 
-/// A stream that ends when a client takes too long to send a request's header, or to take an answer.
-struct Paced<I> {
+/// A stream that fails when its client is too slow: to send the header of a request, or to read an answer.
+struct PacedStream<I> {
     stream: I,
-    state: Arc<State>,
+    state: Arc<ConnectionState>,
     limits: Limits,
-    /// Whether something has to come soon: the first bytes, or the header of an HTTP/1.1 request that has begun to come.
+    /// Whether the client must send soon: the first bytes of the connection, or the rest of an HTTP/1.1 header.
     awaits_header: bool,
-    /// When that must have come, once it has been waited for.
-    header: Option<Pin<Box<Sleep>>>,
-    /// How many requests had begun when the last read ended.
-    begun: usize,
-    /// When a write that waits must have gone on.
-    write: Option<Pin<Box<Sleep>>>,
+    /// Deadline for that, set at the first read that has to wait.
+    header_deadline: Option<Pin<Box<Sleep>>>,
+    /// `ConnectionState::started` at the last read.
+    started: usize,
+    /// Deadline for a write that has to wait.
+    write_deadline: Option<Pin<Box<Sleep>>>,
     is_http1: bool,
 }
 
-impl<I> Paced<I> {
-    fn new(stream: I, version: Version, state: Arc<State>, limits: Limits) -> Self {
+impl<I> PacedStream<I> {
+    fn new(stream: I, version: Version, state: Arc<ConnectionState>, limits: Limits) -> Self {
         let is_http1 = version != Version::HTTP_2;
         Self {
             stream,
             state,
             limits,
             awaits_header: true,
-            header: None,
-            begun: 0,
-            write: None,
+            header_deadline: None,
+            started: 0,
+            write_deadline: None,
             is_http1,
         }
     }
 
-    /// Bounds the time for which a write waits.
-    fn bounded<T>(
+    /// Bounds the time that a write waits for the client.
+    fn bound_write<T>(
         &mut self,
         context: &mut Context<'_>,
         write: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if write.is_ready() {
-            self.write = None;
+            self.write_deadline = None;
             return write;
         }
         let limit = self.limits.write;
         match self
-            .write
+            .write_deadline
             .get_or_insert_with(|| timer(limit))
             .as_mut()
             .poll(context)
         {
-            Poll::Ready(()) => Poll::Ready(Err(timed_out("the client does not take the answer"))),
+            Poll::Ready(()) => {
+                Poll::Ready(Err(timed_out("the client did not read the answer in time")))
+            }
             Poll::Pending => Poll::Pending,
         }
     }
@@ -245,7 +254,7 @@ fn timed_out(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, what)
 }
 
-impl<I: AsyncRead + Unpin> AsyncRead for Paced<I> {
+impl<I: AsyncRead + Unpin> AsyncRead for PacedStream<I> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -254,11 +263,11 @@ impl<I: AsyncRead + Unpin> AsyncRead for Paced<I> {
         let this = &mut *self;
         let before = buffer.filled().len();
         let read = Pin::new(&mut this.stream).poll_read(context, buffer);
-        let begun = this.state.begun.load(Ordering::Acquire);
-        if begun != this.begun {
-            this.begun = begun;
+        let started = this.state.started.load(Ordering::Acquire);
+        if started != this.started {
+            this.started = started;
             this.awaits_header = false;
-            this.header = None;
+            this.header_deadline = None;
         }
         if read.is_ready() {
             let received = buffer.filled().len() > before;
@@ -266,27 +275,27 @@ impl<I: AsyncRead + Unpin> AsyncRead for Paced<I> {
                 this.awaits_header |= this.state.is_idle();
             } else if received {
                 this.awaits_header = false;
-                this.header = None;
+                this.header_deadline = None;
             }
         } else if this.awaits_header {
             let limit = this.limits.header;
-            let header = this.header.get_or_insert_with(|| timer(limit));
-            if header.as_mut().poll(context).is_ready() {
-                return Poll::Ready(Err(timed_out("no request came in time")));
+            let deadline = this.header_deadline.get_or_insert_with(|| timer(limit));
+            if deadline.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Err(timed_out("the client did not send a request in time")));
             }
         }
         read
     }
 }
 
-impl<I: AsyncWrite + Unpin> AsyncWrite for Paced<I> {
+impl<I: AsyncWrite + Unpin> AsyncWrite for PacedStream<I> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &[u8],
     ) -> Poll<io::Result<usize>> {
         let write = Pin::new(&mut self.stream).poll_write(context, buffer);
-        self.bounded(context, write)
+        self.bound_write(context, write)
     }
 
     fn poll_write_vectored(
@@ -295,7 +304,7 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Paced<I> {
         buffers: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let write = Pin::new(&mut self.stream).poll_write_vectored(context, buffers);
-        self.bounded(context, write)
+        self.bound_write(context, write)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -304,11 +313,11 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Paced<I> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flush = Pin::new(&mut self.stream).poll_flush(context);
-        self.bounded(context, flush)
+        self.bound_write(context, flush)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let shutdown = Pin::new(&mut self.stream).poll_shutdown(context);
-        self.bounded(context, shutdown)
+        self.bound_write(context, shutdown)
     }
 }

@@ -1,9 +1,10 @@
-//! TLS material and the connections that are served with it.
+//! TLS material, and the connections that are served with it.
 //!
-//! Owns the way from a directory of PEM files to a `rustls` configuration ([`load`]), its reload while connections go on
-//! ([`reload`]), and the accept loop with its limits and its drain ([`mod@serve`]). Knows no Kubernetes, no
-//! routes and no bodies. Times are handed in as a [`Clock`].
+//! [`mod@load`] turns PEM files into a `rustls` configuration, [`reload`] follows the files while connections are served,
+//! and [`mod@serve`] is the accept loop with its limits and its drain. This crate knows nothing of Kubernetes, routes or
+//! bodies.
 
+mod clock;
 mod connection;
 mod limits;
 pub mod load;
@@ -13,14 +14,10 @@ pub mod serve;
 #[cfg(test)]
 mod tests;
 
-use jiff::Timestamp;
-
+pub use clock::Clock;
 pub use connection::Shutdown;
 pub use limits::Limits;
-pub use load::{Authorities, CertificateError, Certificates, Files};
+pub use load::{Authorities, CertificateError, CertificateProblem, Certificates, Files};
 pub use metrics::Metrics;
-pub use reload::Reloader;
+pub use reload::{CertificateState, Reloader};
 pub use serve::{Acceptor, serve};
-
-/// Tells the time.
-pub type Clock = fn() -> Timestamp;

@@ -1,32 +1,32 @@
-//! What a client can take up.
+//! Limits on connections.
 
 use std::time::Duration;
 
-/// Bounds on what a client can take up.
+/// Limits on connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at a time; further ones wait in the backlog of the socket.
+    /// Open connections. Further ones wait in the backlog of the socket.
     pub connections: usize,
-    /// Requests at a time on one HTTP/2 connection.
+    /// Requests in flight on one HTTP/2 connection.
     pub requests_per_connection: u32,
     /// Time for a TLS handshake.
     pub handshake: Duration,
-    /// Time for the header of an HTTP/1.1 request, from its first byte; for the first bytes of a connection, from its
-    /// beginning.
+    /// Time for the first bytes of a connection, and for the header of an HTTP/1.1 request from its first byte.
     pub header: Duration,
-    /// Time for which a client may not take what is sent to it.
+    /// Longest time that a write may wait for the client to read.
     pub write: Duration,
-    /// How long a connection is kept without a request. Callers of webhooks keep theirs for 90 s (karmada.md 1.9): it is
-    /// longer, so that the end of a connection does not meet a request.
+    /// How long a connection stays open without a request. Karmada closes its idle connections after 90 s
+    /// (docs/concepts/interpreter.md). This is longer, so that the server never closes a connection at the moment in which
+    /// Karmada sends a request.
     pub idle: Duration,
-    /// Interval of HTTP/2 pings, by which dead connections are found, and the time for their answer.
+    /// Interval of HTTP/2 pings, which find dead connections.
     pub ping: Duration,
     /// Time for the answer to an HTTP/2 ping.
     pub ping_answer: Duration,
-    /// Age, give or take a fifth, at which a connection is ended after its current requests, so that load spreads over
-    /// replicas and an old certificate does not live on.
+    /// Age, ±20 %, at which a connection is closed after its current requests, so that load spreads over replicas and
+    /// clients see a new certificate.
     pub age: Duration,
-    /// Time for requests in flight when the server stops, and for those of a connection that is too old or idle.
+    /// Time for requests in flight when the server stops, or when their connection is too old or idle.
     pub drain: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! From PEM files, or from nothing, to a server configuration.
+//! Makes a TLS server configuration from PEM files, or a self-signed one.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -10,32 +10,33 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::NoServerSessionStorage;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use thiserror::Error;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+/// Validity of a self-signed certificate: a year, which outlives any process.
 const SELF_SIGNED_LIFETIME: SignedDuration = SignedDuration::from_hours(365 * 24);
 
-/// Where a certificate and its key are.
+/// The files of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
-    /// The directory, as a CSI driver or a Secret volume writes it.
+    /// The directory, as written by a CSI driver or a Secret volume.
     pub directory: PathBuf,
     /// File name of the certificate chain, leaf first.
     pub certificate: String,
     /// File name of the private key.
     pub key: String,
-    /// File name of the authorities that sign the certificate, which need not be there.
+    /// File name of the authorities that sign the certificate. The file is optional.
     pub authorities: String,
 }
 
 /// Why a certificate cannot be served. Every message names the file.
 #[derive(Debug, Error)]
 pub enum CertificateError {
-    /// The file is not there, which may be a matter of time.
+    /// The file does not exist (yet).
     #[error("{}: no such file", .0.display())]
     Missing(PathBuf),
     /// The file cannot be read.
@@ -43,23 +44,55 @@ pub enum CertificateError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the operating system says.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The file can be read and is not what it should be.
+    /// The file can be read, but its content cannot be served.
     #[error("{}: {problem}", path.display())]
     Invalid {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
-        problem: String,
+        /// What is wrong with the content.
+        #[source]
+        problem: CertificateProblem,
     },
-    /// No certificate could be made.
+    /// The self-signed certificate could not be made.
     #[error("no self-signed certificate: {0}")]
     NotIssued(#[source] Box<dyn Error + Send + Sync>),
 }
 
-/// The PEM texts as they were read, of one generation of the directory.
+/// What is wrong with the content of a file.
+#[derive(Debug, Error)]
+pub enum CertificateProblem {
+    /// The file is not PEM.
+    #[error("is not PEM: {0}")]
+    NotPem(#[source] pem::Error),
+    /// The file has no certificate.
+    #[error("holds no certificate")]
+    NoCertificate,
+    /// The file has no private key.
+    #[error("holds no private key: {0}")]
+    NoPrivateKey(#[source] pem::Error),
+    /// The leaf certificate is not X.509.
+    #[error("is not X.509: {0}")]
+    NotX509(#[source] Box<dyn Error + Send + Sync>),
+    /// The leaf certificate expires at a time that cannot be represented.
+    #[error("has an expiry time out of range: {0}")]
+    ExpiryOutOfRange(#[source] jiff::Error),
+    /// The leaf certificate has expired.
+    #[error("expired at {0}")]
+    Expired(Timestamp),
+    /// The private key does not belong to the certificate, or TLS does not support it.
+    #[error("does not serve {certificate}: {source}")]
+    Mismatch {
+        /// File name of the certificate.
+        certificate: String,
+        /// The error of the TLS library.
+        source: rustls::Error,
+    },
+}
+
+/// The PEM texts of one generation of the directory.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Pem {
     certificate: Vec<u8>,
@@ -70,9 +103,9 @@ pub(crate) struct Pem {
 /// A certificate that can be served.
 #[derive(Clone, Debug)]
 pub struct Certificates {
-    /// What new connections are served with.
+    /// The TLS configuration for new connections.
     pub config: Arc<ServerConfig>,
-    /// When the leaf expires.
+    /// When the leaf certificate expires.
     pub not_after: Timestamp,
     /// The authorities that came with the certificate.
     pub authorities: Authorities,
@@ -94,8 +127,8 @@ impl Files {
         self.directory.join(&self.authorities)
     }
 
-    /// Reads the files from one generation of the directory: where `..data` is a link, as Secret volumes and CSI drivers
-    /// have it, it is resolved once, so that a swap between two reads cannot mix a certificate with another's key.
+    /// Reads the files from one generation of the directory. Secret volumes and CSI drivers swap a link `..data`; it is
+    /// resolved once, so that a swap between two reads cannot combine a certificate with the key of another one.
     ///
     /// # Errors
     ///
@@ -133,7 +166,7 @@ impl Files {
     pub(crate) fn expired(&self, not_after: Timestamp) -> CertificateError {
         CertificateError::Invalid {
             path: self.certificate_path(),
-            problem: format!("expired at {not_after}"),
+            problem: CertificateProblem::Expired(not_after),
         }
     }
 
@@ -141,42 +174,44 @@ impl Files {
     ///
     /// # Errors
     ///
-    /// [`CertificateError`], which names the file at fault.
+    /// [`CertificateError`], which names the file.
     pub fn load(&self, now: Timestamp) -> Result<Certificates, CertificateError> {
         self.check(&self.read()?, now)
     }
 
-    /// Checks that the PEM texts are a certificate and its key, and that it has not expired.
+    /// Checks that the PEM texts are a certificate and its key, and that the certificate has not expired.
     pub(crate) fn check(
         &self,
         pem: &Pem,
         now: Timestamp,
     ) -> Result<Certificates, CertificateError> {
-        let invalid = |path: PathBuf, problem: String| CertificateError::Invalid { path, problem };
+        let invalid = |path, problem| CertificateError::Invalid { path, problem };
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&pem.certificate)
             .collect::<Result<_, _>>()
-            .map_err(|error| invalid(self.certificate_path(), format!("is not PEM: {error}")))?;
+            .map_err(|error| invalid(self.certificate_path(), CertificateProblem::NotPem(error)))?;
         let leaf = chain
             .first()
-            .ok_or_else(|| invalid(self.certificate_path(), "holds no certificate".into()))?;
+            .ok_or_else(|| invalid(self.certificate_path(), CertificateProblem::NoCertificate))?;
         let not_after =
             not_after(leaf).map_err(|problem| invalid(self.certificate_path(), problem))?;
         if not_after <= now {
             return Err(self.expired(not_after));
         }
         let key = PrivateKeyDer::from_pem_slice(&pem.key)
-            .map_err(|error| invalid(self.key_path(), format!("holds no private key: {error}")))?;
-        let config = server_config(chain, key).map_err(|error| {
-            invalid(
-                self.key_path(),
-                format!("does not serve {}: {error}", self.certificate),
-            )
+            .map_err(|error| invalid(self.key_path(), CertificateProblem::NoPrivateKey(error)))?;
+        let config = server_config(chain, key).map_err(|source| {
+            let certificate = self.certificate.clone();
+            let problem = CertificateProblem::Mismatch {
+                certificate,
+                source,
+            };
+            invalid(self.key_path(), problem)
         })?;
         let authorities = pem.authorities.as_deref().unwrap_or_default();
         let authorities = CertificateDer::pem_slice_iter(authorities)
             .map(|authority| authority.map(|authority| authority.to_vec()))
             .collect::<Result<_, _>>()
-            .map_err(|error| invalid(self.authorities_path(), format!("is not PEM: {error}")))?;
+            .map_err(|error| invalid(self.authorities_path(), CertificateProblem::NotPem(error)))?;
         Ok(Certificates {
             config,
             not_after,
@@ -186,11 +221,11 @@ impl Files {
 }
 
 impl Certificates {
-    /// A new key with a certificate for these names that it signs itself, valid for a year from `now`.
+    /// Makes a new key and a self-signed certificate for these names, valid for a year from `now`.
     ///
     /// # Errors
     ///
-    /// [`CertificateError::NotIssued`] when a name cannot stand in a certificate.
+    /// [`CertificateError::NotIssued`] if a name is not valid in a certificate.
     pub fn self_signed(names: &[String], now: Timestamp) -> Result<Self, CertificateError> {
         Self::issue(names, now).map_err(CertificateError::NotIssued)
     }
@@ -217,22 +252,22 @@ impl Certificates {
     }
 }
 
-fn not_after(leaf: &CertificateDer<'_>) -> Result<Timestamp, String> {
-    let (_, leaf) =
-        X509Certificate::from_der(leaf).map_err(|error| format!("is not X.509: {error}"))?;
+fn not_after(leaf: &CertificateDer<'_>) -> Result<Timestamp, CertificateProblem> {
+    let (_, leaf) = X509Certificate::from_der(leaf)
+        .map_err(|error| CertificateProblem::NotX509(Box::new(error)))?;
     let seconds = leaf.validity().not_after.timestamp();
-    Timestamp::from_second(seconds)
-        .map_err(|error| format!("has an expiry time out of range: {error}"))
+    Timestamp::from_second(seconds).map_err(CertificateProblem::ExpiryOutOfRange)
 }
 
-/// TLS 1.2 and 1.3, h2 and HTTP/1.1 by ALPN, which a client need not speak (karmada.md 1.9). No resumption: callers hold
-/// few and long connections, and a resumed one would outlive the certificate that it was made with.
+/// Supports TLS 1.2 and 1.3, and HTTP/2 and HTTP/1.1 by ALPN, which is optional for clients
+/// (docs/concepts/interpreter.md). Sessions are not resumed: callers keep few and long connections, and a resumed session
+/// could outlive the certificate with which it began.
 fn server_config(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 ) -> Result<Arc<ServerConfig>, rustls::Error> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    // Checks that key and certificate belong together.
+    // Fails if the key does not belong to the certificate.
     let certified = CertifiedKey::from_der(chain, key, &provider)?;
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?

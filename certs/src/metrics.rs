@@ -1,4 +1,4 @@
-//! What is counted of connections.
+//! Metrics of connections.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -6,7 +6,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-/// Counters of one server's connections.
+/// Metrics of the connections of one server.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
     open: Gauge,
@@ -18,8 +18,8 @@ struct TlsErrorLabels {
     reason: &'static str,
 }
 
-/// A connection that is open.
-pub(crate) struct Open(Gauge);
+/// Counts a connection as open until it is dropped.
+pub(crate) struct OpenConnection(Gauge);
 
 impl Metrics {
     /// Registers the metrics.
@@ -28,15 +28,15 @@ impl Metrics {
         registry.register("connections", "Open connections", metrics.open.clone());
         registry.register(
             "tls_errors",
-            "TLS handshakes that failed, by reason",
+            "Failed TLS handshakes, by reason",
             metrics.tls_errors.clone(),
         );
         metrics
     }
 
-    pub(crate) fn opened(&self) -> Open {
+    pub(crate) fn opened(&self) -> OpenConnection {
         self.open.inc();
-        Open(self.open.clone())
+        OpenConnection(self.open.clone())
     }
 
     pub(crate) fn tls_error(&self, reason: &'static str) {
@@ -46,7 +46,7 @@ impl Metrics {
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.dec();
     }

@@ -1,4 +1,4 @@
-//! Follows a directory of certificates while connections go on.
+//! Follows a directory of certificate files while connections are served.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,54 +10,54 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::clock::Clock;
 use crate::load::{Authorities, CertificateError, Certificates, Files, Pem};
-use crate::{Acceptor, Clock};
+use crate::serve::Acceptor;
 
-/// A certificate this close to its end is replaced even by one that callers may not trust yet.
+/// A certificate that expires within this time is replaced even by one that callers do not trust yet.
 const LAST_MOMENT: SignedDuration = SignedDuration::from_mins(1);
 
-/// Polls the files and swaps the configuration that new connections are served with.
+/// Polls the files, and swaps the configuration for new connections when they change.
 ///
-/// Polling finds every way in which a directory changes: the swap of a `..data` link, after which a watch on the files
-/// sees nothing more, and files that are replaced one by one.
+/// Polling finds every kind of change: files that are replaced one by one, and the swap of a `..data` link, after which a
+/// watch on the files would see no further events.
 pub struct Reloader {
     files: Files,
     clock: Clock,
     seen: Option<Pem>,
-    /// What callers trust, where that is known.
+    /// The authorities that callers trust, if that is known.
     trusted: Option<watch::Receiver<Authorities>>,
-    /// A certificate whose authorities are not trusted yet.
+    /// A valid certificate that is not in service, because callers do not trust its authorities yet.
     waiting: Option<Certificates>,
     config: Arc<ArcSwapOption<ServerConfig>>,
-    state: watch::Sender<State>,
+    state: watch::Sender<CertificateState>,
 }
 
-/// What is served, for readiness, metrics and whoever tells callers what to trust.
+/// The served certificate and the files, for readiness, metrics and the caBundle controller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct State {
-    /// When the served leaf expires; `None` while there is nothing to serve.
+pub struct CertificateState {
+    /// When the served leaf certificate expires. `None` while no certificate is served.
     pub not_after: Option<Timestamp>,
-    /// The authorities of the served leaf.
+    /// The authorities of the served certificate.
     pub served: Authorities,
-    /// The authorities of the files, which are the next ones while they are not the served ones.
+    /// The authorities of the certificate in the files. If they differ from `served`, they are the next ones.
     pub mounted: Authorities,
-    /// How many certificates were taken into service.
+    /// How many certificates were put into service.
     pub reloads: u64,
-    /// When the last one was.
+    /// When a certificate was last put into service.
     pub reloaded: Option<Timestamp>,
-    /// How many reads gave something that cannot be served.
+    /// How many times the files changed to something that cannot be served.
     pub failures: u64,
-    /// Why the files cannot be served now.
+    /// Why the files cannot be served now. `None` if they can.
     pub problem: Option<String>,
 }
 
 impl Reloader {
-    /// Reads the files for the first time. Files that are not there yet are waited for; files that are there must be
-    /// right.
+    /// Reads the files for the first time. A missing file is not an error: [`Reloader::run`] waits for it.
     ///
     /// # Errors
     ///
-    /// [`CertificateError`] for files that cannot be read or served.
+    /// [`CertificateError`] for files that exist but cannot be read or served.
     pub fn new(files: Files, clock: Clock) -> Result<Self, CertificateError> {
         let mut reloader = Self {
             files,
@@ -66,7 +66,7 @@ impl Reloader {
             trusted: None,
             waiting: None,
             config: Arc::new(ArcSwapOption::empty()),
-            state: watch::Sender::new(State::default()),
+            state: watch::Sender::new(CertificateState::default()),
         };
         match reloader.poll() {
             Ok(()) => {}
@@ -80,29 +80,30 @@ impl Reloader {
         Ok(reloader)
     }
 
-    /// Serves with these until the files are there.
+    /// Serves these certificates until the files exist.
     pub fn serve_meanwhile(&mut self, certificates: Certificates) {
         if self.config.load().is_none() {
-            self.take(certificates);
+            self.put_into_service(certificates);
         }
     }
 
-    /// Takes a certificate into service only when callers trust its authorities.
+    /// From now on puts a certificate into service only when callers trust its authorities.
     pub fn wait_for_trust(&mut self, trusted: watch::Receiver<Authorities>) {
         self.trusted = Some(trusted);
     }
 
-    /// What connections are accepted with.
+    /// Returns the acceptor of the server. It follows the certificate in service.
     pub fn acceptor(&self) -> Acceptor {
         Acceptor::Tls(Arc::clone(&self.config))
     }
 
-    /// What is served, now and later.
-    pub fn state(&self) -> watch::Receiver<State> {
+    /// Returns a receiver of the state.
+    pub fn state(&self) -> watch::Receiver<CertificateState> {
         self.state.subscribe()
     }
 
-    /// Polls until `stop`. A certificate that cannot be served leaves the former in service and is reported once.
+    /// Polls until `stop`. If the files cannot be served, the former certificate stays in service, and the problem is
+    /// logged once.
     pub async fn run(mut self, every: Duration, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(every);
         let mut trusted = self.trusted.clone();
@@ -124,18 +125,18 @@ impl Reloader {
                 }
                 () = trust => {}
             }
-            self.take_waiting();
+            self.try_waiting();
         }
     }
 
-    /// Tells of a problem once, and of its end.
+    /// Publishes a problem, or its end. Logs and counts each problem once.
     fn report(&self, problem: Option<String>) {
         self.state.send_if_modified(|state| {
             if state.problem == problem {
                 return false;
             }
             if let Some(problem) = &problem {
-                warn!(%problem, "certificate not reloaded; the former one, if any, stays in service");
+                warn!(%problem, "certificate not reloaded; the former certificate, if any, stays in service");
                 state.failures += 1;
             }
             state.problem = problem;
@@ -153,11 +154,11 @@ impl Reloader {
         self.state
             .send_modify(|state| state.mounted.clone_from(&certificates.authorities));
         self.waiting = Some(certificates);
-        self.take_waiting();
+        self.try_waiting();
         Ok(())
     }
 
-    /// Finds the end of a certificate that no one has replaced.
+    /// Fails if the certificate in the files has expired.
     fn check_expiry(&self) -> Result<(), CertificateError> {
         let not_after = match &self.waiting {
             Some(waiting) => Some(waiting.not_after),
@@ -169,27 +170,27 @@ impl Reloader {
         }
     }
 
-    /// Takes the certificate of the files into service, once it may be.
-    fn take_waiting(&mut self) {
+    /// Puts the waiting certificate into service if callers trust it, or if the served one is about to expire.
+    fn try_waiting(&mut self) {
         let Some(waiting) = self.waiting.take() else {
             return;
         };
         let serves_until = self.state.borrow().not_after;
         let urgent = serves_until.is_none_or(|until| until - LAST_MOMENT <= (self.clock)());
-        // The served leaf is of this authority too: whoever does not trust it cannot call now either.
+        // The served certificate has the same single authority: a caller that does not trust it cannot call now either.
         let is_known =
             waiting.authorities.len() == 1 && waiting.authorities == self.state.borrow().served;
         let trusted = self.trusted.as_ref();
         let is_trusted =
             trusted.is_none_or(|trusted| waiting.authorities.is_subset(&trusted.borrow()));
         if urgent || is_known || is_trusted {
-            self.take(waiting);
+            self.put_into_service(waiting);
         } else {
             self.waiting = Some(waiting);
         }
     }
 
-    fn take(&mut self, certificates: Certificates) {
+    fn put_into_service(&mut self, certificates: Certificates) {
         let Certificates {
             config,
             not_after,

@@ -1,4 +1,4 @@
-//! The accept loop: connections with limits, and their drain.
+//! The accept loop: limits the connections, and drains them at the end.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -19,31 +19,32 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, error, warn};
 
-use crate::Certificates;
 use crate::connection::{self, Shutdown};
 use crate::limits::Limits;
+use crate::load::Certificates;
 use crate::metrics::Metrics;
 
-/// How connections begin.
+/// How connections are accepted.
 #[derive(Clone)]
 pub enum Acceptor {
     /// Without TLS.
     Plain,
-    /// With the configuration that is in service when the connection begins. Without one it is closed.
+    /// With the TLS configuration that is in service when the connection begins. Without a configuration the connection is
+    /// closed.
     Tls(Arc<ArcSwapOption<ServerConfig>>),
 }
 
 impl From<Certificates> for Acceptor {
-    /// Serves always with these.
+    /// Always serves these certificates.
     fn from(certificates: Certificates) -> Self {
         Self::Tls(Arc::new(ArcSwapOption::from(Some(certificates.config))))
     }
 }
 
-/// Waits after an error of `accept` that no single connection caused, such as too many open files.
+/// Pause after an error of `accept` that no single connection caused, such as too many open files.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Accepts connections until `shutdown.stop`, then lets requests in flight finish.
+/// Accepts connections until `shutdown.stop`, then waits for requests in flight, at most for `limits.drain`.
 pub async fn serve<S, B>(
     listener: TcpListener,
     acceptor: Acceptor,
@@ -79,7 +80,7 @@ pub async fn serve<S, B>(
         let (acceptor, service) = (acceptor.clone(), service.clone());
         let (metrics, shutdown) = (metrics.clone(), shutdown.clone());
         connections.spawn(async move {
-            // Held for as long as the connection lives.
+            // Both are held until the connection ends.
             let _slot = slot;
             let _open = metrics.opened();
             if let Err(error) = begin(stream, acceptor, service, limits, &metrics, shutdown).await {
@@ -96,13 +97,13 @@ pub async fn serve<S, B>(
     if timeout(limits.drain, drain).await.is_err() {
         warn!(
             connections = connections.len(),
-            "requests in flight are cut off: the time to drain is over"
+            "the drain time is over: connections with requests in flight are closed"
         );
         connections.shutdown().await;
     }
 }
 
-/// A handler's panic is caught elsewhere; one of the connection itself is a fault that must be seen.
+/// Logs a panic of the connection itself. The router catches panics of handlers.
 fn report(ended: Result<(), JoinError>) {
     if let Err(error) = ended
         && error.is_panic()
@@ -111,8 +112,8 @@ fn report(ended: Result<(), JoinError>) {
     }
 }
 
-/// Serves a connection from its beginning to its end. What only its beginning needs is given back, and what lasts is on
-/// the heap once: there can be thousands of connections.
+/// Serves a connection from handshake to end. The futures are boxed, so that the memory of the handshake is freed after it:
+/// there can be thousands of connections.
 async fn begin<S, B>(
     stream: TcpStream,
     acceptor: Acceptor,
@@ -172,7 +173,7 @@ async fn handshake(
     }
 }
 
-/// The reason of a failed handshake, one of few.
+/// Returns the metric label for a failed handshake.
 fn tls_error(error: &io::Error) -> &'static str {
     let tls = error
         .get_ref()
@@ -194,7 +195,7 @@ fn tls_error(error: &io::Error) -> &'static str {
     }
 }
 
-/// The next connection and its slot. `None` only when there are no slots any more, which does not happen.
+/// Returns the next connection and its slot. Returns `None` only if the semaphore is closed, which does not happen.
 async fn accept(
     listener: &TcpListener,
     slots: &Arc<Semaphore>,
@@ -208,7 +209,7 @@ async fn accept(
                 }
                 return Some((stream, slot));
             }
-            // The client gave up while it waited.
+            // The client closed the connection while it was in the backlog.
             Err(error)
                 if matches!(
                     error.kind(),

@@ -68,18 +68,18 @@ fn swap(volume: &Path, generation: &str, certificate: &str, key: &str, authority
     }
 }
 
-struct Server {
+struct TestServer {
     address: std::net::SocketAddr,
-    state: tokio::sync::watch::Receiver<crate::reload::State>,
+    state: tokio::sync::watch::Receiver<crate::CertificateState>,
     stop: CancellationToken,
     served: tokio::task::JoinHandle<()>,
 }
 
-async fn start(directory: &Path) -> Server {
+async fn start(directory: &Path) -> TestServer {
     start_with(directory, Limits::default()).await
 }
 
-async fn start_with(directory: &Path, limits: Limits) -> Server {
+async fn start_with(directory: &Path, limits: Limits) -> TestServer {
     let reloader = Reloader::new(Files::from(directory), clock).unwrap();
     let (acceptor, state) = (reloader.acceptor(), reloader.state());
     let stop = CancellationToken::new();
@@ -100,7 +100,7 @@ async fn start_with(directory: &Path, limits: Limits) -> Server {
             ..Shutdown::default()
         },
     ));
-    Server {
+    TestServer {
         address,
         state,
         stop,
@@ -110,7 +110,7 @@ async fn start_with(directory: &Path, limits: Limits) -> Server {
 
 /// Connects as Karmada does: `trusted` is the only root, and the name is checked.
 async fn connect(
-    server: &Server,
+    server: &TestServer,
     trusted: &CertificateDer<'static>,
 ) -> std::io::Result<TlsStream<TcpStream>> {
     connect_for(server, trusted, "http/1.1").await
@@ -118,7 +118,7 @@ async fn connect(
 
 /// The same for another protocol.
 async fn connect_for(
-    server: &Server,
+    server: &TestServer,
     trusted: &CertificateDer<'static>,
     protocol: &str,
 ) -> std::io::Result<TlsStream<TcpStream>> {

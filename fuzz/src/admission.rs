@@ -9,7 +9,10 @@ use webhooks::admission;
 /// time; and whatever an object is like, an update that leaves what it says as it is is allowed.
 pub fn admit(body: &[u8]) {
     let cities: BTreeSet<String> = ["DFW", "LHR", "ORD"].map(str::to_owned).into();
-    let validate = |body: &[u8]| admission::validate_alone(body, &cities);
+    let validate = |body: &[u8]| {
+        let answer = admission::validate_alone(body, &cities);
+        answer.map_err(|error| error.to_string())
+    };
     let answer = validate(body);
     assert_eq!(answer, validate(body));
     let Ok(answer) = answer else { return };

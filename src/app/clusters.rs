@@ -1,79 +1,91 @@
-//! The clusters that the process works with, and how they are reached.
+//! The clusters that the process works with, and their clients.
 
 use anyhow::Context;
 use kube::Client;
 use multicluster::connect::{self, ConnectError};
 use tracing::warn;
 
-use super::App;
-use crate::args::{BindAddress, Unset};
-use crate::config::{Config, Discovery};
+use super::context::AppContext;
+use crate::args::OptionalFlag;
+use crate::bind_address::BindAddress;
+use crate::config::{Config, DiscoveryMode};
 use crate::user_agent::user_agent;
 
-impl App {
-    /// How the own cluster is reached, if anything needs it.
-    pub(super) async fn own_cluster(
-        &self,
-        config: &Config,
-    ) -> anyhow::Result<Option<kube::Config>> {
-        let args = &self.args;
-        let reviews = config.metrics.secure && config.metrics.address != BindAddress::Off;
-        let needs = [
-            (
-                args.enable_management_controllers && config.discovery == Discovery::Single,
-                "--enable-management-controllers",
-            ),
-            (args.enable_cell_controllers, "--enable-cell-controllers"),
-            (args.leader_elect, "--leader-elect"),
-            (
-                reviews,
-                "metricsServer.secureServing, which is on unless it is false,",
-            ),
-        ];
-        let who = needs.into_iter().find(|(needs, _)| *needs);
-        let who = who.map(|(_, who)| who);
-        let is_the_project = self.serves_admission(config) && config.discovery == Discovery::Single;
-        if who.is_none() && !is_the_project {
-            return Ok(None);
+/// Loads the configuration of the own cluster. Returns `None` if nothing needs the own cluster.
+///
+/// # Errors
+///
+/// If something needs the own cluster and its configuration cannot be loaded. Names the flag or the field.
+pub(super) async fn own_cluster(
+    context: &AppContext,
+    config: &Config,
+) -> anyhow::Result<Option<kube::Config>> {
+    let args = &context.args;
+    let single = config.discovery == DiscoveryMode::Single;
+    let reviews_tokens = config.metrics.secure && config.metrics.address != BindAddress::Off;
+    let needs = [
+        (
+            args.enable_management_controllers && single,
+            "--enable-management-controllers",
+        ),
+        (args.enable_cell_controllers, "--enable-cell-controllers"),
+        (args.leader_elect, "--leader-elect"),
+        (
+            reviews_tokens,
+            "metricsServer.secureServing, which is on unless it is false,",
+        ),
+    ];
+    let needed_by = needs.into_iter().find(|(needs, _)| *needs);
+    let needed_by = needed_by.map(|(_, flag)| flag);
+    let is_the_project = context.serves_admission(config) && single;
+    if needed_by.is_none() && !is_the_project {
+        return Ok(None);
+    }
+    let OptionalFlag(path) = &args.kubeconfig;
+    match (connect::own_cluster(path.as_deref()).await, needed_by) {
+        (Err(error @ ConnectError::NotInCluster(_)), None) => {
+            // The interpreter needs no cluster.
+            warn!(%error, "admission is not served");
+            Ok(None)
         }
-        let Unset(path) = &args.kubeconfig;
-        let config = match (connect::own_cluster(path.as_deref()).await, who) {
-            (Err(error @ ConnectError::NotInCluster(_)), None) => {
-                // Karmada can be answered without.
-                warn!(%error, "admission is not served");
-                return Ok(None);
-            }
-            (config, who) => config.with_context(|| match (path, who) {
-                (None, Some(who)) => format!("{who} needs the own cluster"),
-                (None, None) => "webhookServer".to_owned(),
-                (Some(_), _) => "--kubeconfig".to_owned(),
-            })?,
-        };
-        Ok(Some(config))
+        (config, needed_by) => config.map(Some).with_context(|| match (path, needed_by) {
+            (None, Some(flag)) => format!("{flag} needs the own cluster"),
+            (None, None) => "webhookServer".to_owned(),
+            (Some(_), _) => "--kubeconfig".to_owned(),
+        }),
     }
+}
 
-    pub(super) async fn hub(&self, role: &str) -> anyhow::Result<Client> {
-        let (Unset(path), Unset(context)) = (
-            &self.args.federation_kubeconfig,
-            &self.args.federation_context,
-        );
-        let flag = format!("--enable-{role}-controllers");
-        let path = path
-            .as_deref()
-            .with_context(|| format!("{flag} needs --federation-kubeconfig: where the hub is"))?;
-        let config = connect::kubeconfig(path, context.as_deref())
-            .await
-            .context("--federation-kubeconfig")?;
-        self.client(&config, role)
-    }
+/// Returns a client of the hub for the controllers of this role.
+///
+/// # Errors
+///
+/// If there is no kubeconfig of the hub, or if it cannot be loaded.
+pub(super) async fn hub(context: &AppContext, role: &str) -> anyhow::Result<Client> {
+    let (OptionalFlag(path), OptionalFlag(kubeconfig_context)) = (
+        &context.args.federation_kubeconfig,
+        &context.args.federation_context,
+    );
+    let flag = format!("--enable-{role}-controllers");
+    let path = path
+        .as_deref()
+        .with_context(|| format!("{flag} needs --federation-kubeconfig: where the hub is"))?;
+    let config = connect::kubeconfig(path, kubeconfig_context.as_deref())
+        .await
+        .context("--federation-kubeconfig")?;
+    client(context, &config, role)
+}
 
-    /// A client by which only the leader writes.
-    pub(super) fn client(&self, config: &kube::Config, role: &str) -> anyhow::Result<Client> {
-        let leadership = self.leadership.clone();
-        Ok(connect::leaders_client(
-            config.clone(),
-            &user_agent(role),
-            leadership,
-        )?)
-    }
+/// Returns a client that sends writes only while this process is the leader.
+pub(super) fn client(
+    context: &AppContext,
+    config: &kube::Config,
+    role: &str,
+) -> anyhow::Result<Client> {
+    let leadership = context.leadership.clone();
+    Ok(connect::leaders_client(
+        config.clone(),
+        &user_agent(role),
+        leadership,
+    )?)
 }

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::ArgGroup;
 
-use super::{BindAddress, LogArgs, ServerArgs};
+use super::{LogArgs, ServerArgs};
+use crate::bind_address::BindAddress;
 
 /// The flags of the interpreter.
 #[derive(Clone, Debug, clap::Args)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::builder::RangedU64ValueParser;
 
-use super::{positive_time, time};
+use super::values::{duration, positive_duration};
 
 /// Bounds of the webhook server.
 #[derive(Clone, Debug, clap::Args)]
@@ -23,7 +23,7 @@ pub(crate) struct ServerArgs {
     max_requests: usize,
 
     /// Time for a request whose caller names none, and the most that a caller is given.
-    #[arg(long, value_name = "TIME", value_parser = positive_time, default_value = "10s")]
+    #[arg(long, value_name = "TIME", value_parser = positive_duration, default_value = "10s")]
     request_timeout: Duration,
 
     /// Connections at a time; further ones wait.
@@ -35,35 +35,35 @@ pub(crate) struct ServerArgs {
     max_requests_per_connection: u32,
 
     /// Time for a TLS handshake.
-    #[arg(long, value_name = "TIME", value_parser = positive_time, default_value = "5s")]
+    #[arg(long, value_name = "TIME", value_parser = positive_duration, default_value = "5s")]
     handshake_timeout: Duration,
 
     /// Time for the first bytes of a connection, and for the header of an HTTP/1.1 request.
-    #[arg(long, value_name = "TIME", value_parser = positive_time, default_value = "5s")]
+    #[arg(long, value_name = "TIME", value_parser = positive_duration, default_value = "5s")]
     header_timeout: Duration,
 
     /// Time for which a client may not take what is sent to it.
-    #[arg(long, value_name = "TIME", value_parser = positive_time, default_value = "30s")]
+    #[arg(long, value_name = "TIME", value_parser = positive_duration, default_value = "30s")]
     write_timeout: Duration,
 
     /// How long a connection is kept without a request.
-    #[arg(long, value_name = "TIME", value_parser = positive_time, default_value = "2m")]
+    #[arg(long, value_name = "TIME", value_parser = positive_duration, default_value = "2m")]
     idle_timeout: Duration,
 
     /// Age, give or take a fifth, at which a connection is ended after its current requests.
-    #[arg(long, value_name = "TIME", value_parser = positive_time, default_value = "15m")]
+    #[arg(long, value_name = "TIME", value_parser = positive_duration, default_value = "15m")]
     max_connection_age: Duration,
 
     /// How often the files of the certificate are looked at.
-    #[arg(long, value_name = "TIME", value_parser = positive_time, default_value = "1s")]
+    #[arg(long, value_name = "TIME", value_parser = positive_duration, default_value = "1s")]
     pub(crate) certificate_poll: Duration,
 
     /// How long new connections are still served when the process stops, until no one sends any more.
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "5s")]
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
     pub(crate) shutdown_delay: Duration,
 
     /// Time for requests in flight when the process stops, or when their connection is idle or too old.
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "20s")]
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "20s")]
     drain_timeout: Duration,
 }
 

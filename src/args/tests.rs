@@ -16,7 +16,7 @@ fn nothing_is_on_by_default() {
     assert!(
         !args.enable_management_controllers && !args.enable_cell_controllers && !args.leader_elect
     );
-    assert_eq!(args.server_config, Unset(None));
+    assert_eq!(args.server_config, OptionalFlag(None));
     assert_eq!(
         args.health_probe_bind_address,
         BindAddress::At {
@@ -56,9 +56,9 @@ fn an_empty_value_means_unset() {
         "",
     ])
     .unwrap();
-    assert_eq!(args.server_config, Unset(None));
-    assert_eq!(args.federation_kubeconfig, Unset(None));
-    assert_eq!(args.kubeconfig, Unset(None));
+    assert_eq!(args.server_config, OptionalFlag(None));
+    assert_eq!(args.federation_kubeconfig, OptionalFlag(None));
+    assert_eq!(args.kubeconfig, OptionalFlag(None));
     let args = parse(&["--health-probe-bind-address="]).unwrap();
     assert_eq!(
         args.health_probe_bind_address,
@@ -78,12 +78,15 @@ fn values_follow_an_equals_sign_or_a_space() {
     ] {
         assert_eq!(
             parse(&flags).unwrap().server_config,
-            Unset(Some("/c.yaml".into())),
+            OptionalFlag(Some("/c.yaml".into())),
             "{flags:?}"
         );
     }
     let args = parse(&["--downstream-kubeconfig=/hub"]).unwrap();
-    assert_eq!(args.federation_kubeconfig, Unset(Some("/hub".into())));
+    assert_eq!(
+        args.federation_kubeconfig,
+        OptionalFlag(Some("/hub".into()))
+    );
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn the_defaults_are_those_of_the_baseline() {
                 .ends_with("k8s-metrics-server/serving-certs")
         );
         assert_eq!(config.cluster_name, None);
-        assert_eq!(config.discovery, Discovery::Single);
+        assert_eq!(config.discovery, DiscoveryMode::Single);
     }
     let webhooks = parse("webhookServer: {}").unwrap().webhooks.unwrap();
     assert_eq!(
@@ -91,16 +91,22 @@ fn every_field_has_its_effect() {
 #[test]
 fn projects_are_found_as_the_file_says() {
     for (text, expected) in [
-        ("{mode: single}", Discovery::Single),
-        ("{mode: '', discoveryKubeconfigPath: ''}", Discovery::Single),
+        ("{mode: single}", DiscoveryMode::Single),
+        (
+            "{mode: '', discoveryKubeconfigPath: ''}",
+            DiscoveryMode::Single,
+        ),
         (
             "{mode: single, internalServiceDiscovery: false}",
-            Discovery::Single,
+            DiscoveryMode::Single,
         ),
-        ("{mode: milo}", Discovery::Milo(Milo::default())),
+        (
+            "{mode: milo}",
+            DiscoveryMode::Milo(MiloDiscovery::default()),
+        ),
         (
             "{mode: milo, internalServiceDiscovery: true, discoveryKubeconfigPath: /d, projectKubeconfigPath: /p}",
-            Discovery::Milo(Milo {
+            DiscoveryMode::Milo(MiloDiscovery {
                 internal_service_discovery: true,
                 discovery_kubeconfig: Some("/d".into()),
                 project_kubeconfig: Some("/p".into()),

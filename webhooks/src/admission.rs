@@ -1,49 +1,53 @@
-//! Admission webhooks of the compute API: what a Workload must be, and who may use what.
+//! Admission webhooks of the compute API: whether a Workload is valid, and whether the requester may use its networks.
 //!
-//! The rules (`rules`) are pure: values in, field errors out. What they need to know of a project, its cities and the
-//! requester's rights, is asked through [`Projects`], which the binary joins with the planes.
+//! The rules (`rules`) are pure: they take values and return field errors. The facts that they need about a project come
+//! through [`ProjectLookup`], which the binary implements.
 
-mod field_errors;
-mod handle;
-mod identity;
-mod path;
-mod problem;
-mod projects;
+mod denial;
+mod external_facts;
+mod field_error;
+mod handler;
+mod nullable;
+mod project_claims;
+mod project_lookup;
 mod review;
 mod rules;
-mod subject;
 #[cfg(test)]
 mod tests;
-mod workload;
+mod user_info;
+mod validate_workload;
+mod workload_change;
+mod workload_view;
 
 use std::collections::BTreeSet;
 
-pub use projects::{AccessReview, Decision, ProjectError, Projects};
-pub use review::UserInfo;
+pub use project_lookup::{AccessDecision, AccessReview, ProjectLookup, ProjectLookupError};
+pub use review::ReviewError;
+pub use user_info::UserInfo;
 
-pub(crate) use handle::{mutate, validate};
+pub(crate) use handler::{AdmissionContext, mutate, validate};
 
-use rules::{Cities, Verdicts};
-use subject::Subject;
+use external_facts::{AvailableCities, ExternalFacts};
+use workload_change::WorkloadChange;
 
-/// Where API servers ask for changes of a Workload (compute.md 3.1).
+/// Path of the mutating webhook of Workload (docs/reference/admission.md).
 pub const MUTATE_WORKLOAD: &str = "/mutate-compute-datumapis-com-v1alpha-workload";
-/// Where API servers ask whether a Workload is accepted.
+/// Path of the validating webhook of Workload.
 pub const VALIDATE_WORKLOAD: &str = "/validate-compute-datumapis-com-v1alpha-workload";
 
-/// What is answered to an `AdmissionReview` in a project with these cities, whose networks anyone may use.
+/// Answers an `AdmissionReview` without I/O, for a project that has these cities and lets everyone use its networks.
 ///
 /// # Errors
 ///
-/// When the body is no request that could be answered; the text says what is wrong.
-pub fn validate_alone(body: &[u8], cities: &BTreeSet<String>) -> Result<Vec<u8>, String> {
+/// [`ReviewError`] if the body holds no request that can be answered.
+pub fn validate_alone(body: &[u8], cities: &BTreeSet<String>) -> Result<Vec<u8>, ReviewError> {
     let request = review::decode(body)?;
-    let verdicts = Verdicts {
-        cities: Some(Cities::new(cities)),
-        ..Verdicts::default()
+    let facts = ExternalFacts {
+        cities: Some(AvailableCities::new(cities)),
+        ..ExternalFacts::default()
     };
-    let outcome = match Subject::read(&request) {
-        Ok(Some(subject)) => subject.check(&verdicts),
+    let outcome = match WorkloadChange::decode(&request) {
+        Ok(Some(change)) => change.check(&facts),
         Ok(None) => Ok(()),
         Err(denial) => Err(denial),
     };

@@ -1,4 +1,4 @@
-//! `POST /interpret`: reads the body within its bounds and hands it to the interpreters.
+//! `POST /interpret`: reads the body within its limits and passes it to the interpreters.
 
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -7,32 +7,33 @@ use interpreters::{Interpretation, InterpretedKind, Operation};
 use tokio::time::Instant;
 use tracing::{debug, debug_span, warn};
 
-use crate::Shared;
-use crate::body::{self, Refusal};
+use crate::body;
+use crate::context::HandlerContext;
+use crate::http_error::HttpError;
 use crate::status::json_response;
 
-/// Answers one call of Karmada. An object that cannot be interpreted is an answer too (HTTP 200, `successful: false`).
-pub(crate) async fn handle(State(shared): State<Shared>, request: Request) -> Response {
-    match interpret(&shared, request).await {
+/// Answers one request of Karmada. If the object cannot be interpreted, the answer is HTTP 200 with `successful: false`.
+pub(crate) async fn handle(State(context): State<HandlerContext>, request: Request) -> Response {
+    match interpret(&context, request).await {
         Ok(body) => json_response(StatusCode::OK, body.into()),
-        Err(refusal) => shared.refuse(&shared.metrics.intake, &refusal),
+        Err(error) => context.refuse(&context.metrics.requests, &error),
     }
 }
 
-async fn interpret(shared: &Shared, request: Request) -> Result<Vec<u8>, Refusal> {
-    let mut part = shared.capacity.place()?;
-    let _in_flight = shared.metrics.intake.in_flight();
-    let body = body::read(&shared.capacity, request, &mut part).await?;
+async fn interpret(context: &HandlerContext, request: Request) -> Result<Vec<u8>, HttpError> {
+    let mut permit = context.capacity.admit()?;
+    let _in_flight = context.metrics.requests.in_flight();
+    let body = body::read(&context.limits, &context.capacity, request, &mut permit).await?;
     let begin = Instant::now();
-    let interpretation = interpreters::interpret(&body, (shared.clock)())
-        .map_err(|error| Refusal::Malformed(error.to_string()))?;
-    shared.metrics.answered(&interpretation, begin.elapsed());
-    tell(shared, &interpretation);
+    let interpretation = interpreters::interpret(&body, (context.clock)())
+        .map_err(|error| HttpError::Malformed(error.to_string()))?;
+    context.metrics.answered(&interpretation, begin.elapsed());
+    log(context, &interpretation);
     Ok(interpretation.body)
 }
 
-/// Reports what could not be interpreted, once.
-fn tell(shared: &Shared, interpretation: &Interpretation) {
+/// Logs the outcome. A failed interpretation is a warning, once per object and message.
+fn log(context: &HandlerContext, interpretation: &Interpretation) {
     let Interpretation {
         operation,
         kind,
@@ -49,9 +50,13 @@ fn tell(shared: &Shared, interpretation: &Interpretation) {
     let _span = debug_span!("interpret", uid).entered();
     match error {
         Some(error)
-            if shared
-                .problems
-                .is_new((operation, kind, namespace, name, error.to_string())) =>
+            if context.log_dedup.is_first((
+                operation,
+                kind,
+                namespace,
+                name,
+                error.to_string(),
+            )) =>
         {
             warn!(uid, operation, kind, namespace, name, %error, "not interpreted");
         }

@@ -1,15 +1,18 @@
-//! HTTP of the webhook server: which path leads where, how large and how slow a request may be, and what is counted.
+//! HTTP of the webhook server: routes, limits on requests, and metrics.
 //!
-//! What Karmada asks is answered elsewhere (`interpreters`), what API servers ask in [`admission`]; connections and TLS are
-//! `certs`'. Failures that have no answer in their own protocol are answered with a Kubernetes `Status`, whose message API
-//! clients show.
+//! Crate `interpreters` answers the requests of Karmada, and [`admission`] answers those of API servers. Crate `certs`
+//! accepts the connections. A request that cannot be answered in its webhook protocol gets an HTTP error with a Kubernetes
+//! `Status`, whose message API clients show.
 
 pub mod admission;
 mod body;
+mod context;
+mod http_error;
 mod interpret;
-pub mod limits;
-pub mod metrics;
-mod problems;
+mod limits;
+mod log_dedup;
+mod metrics;
+mod overload;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -23,68 +26,46 @@ use axum::routing::post;
 use http::StatusCode;
 use jiff::Timestamp;
 use tower_http::catch_panic::CatchPanicLayer;
-use tracing::{error, warn};
+use tracing::error;
 
 pub use limits::Limits;
 pub use metrics::Metrics;
 
-use admission::Projects;
-use body::Refusal;
-use limits::Capacity;
-use metrics::Intake;
-use problems::Problems;
+use admission::{AdmissionContext, ProjectLookup};
+use context::HandlerContext;
+use overload::Capacity;
 
-/// What the handlers share.
-#[derive(Clone)]
-struct Shared {
-    metrics: Arc<Metrics>,
-    capacity: Arc<Capacity>,
-    problems: Arc<Problems>,
-    clock: fn() -> Timestamp,
-}
-
-impl Shared {
-    /// Answers a request that gets no answer in its protocol; each problem is in the log once.
-    fn refuse(&self, intake: &Intake, refusal: &Refusal) -> Response {
-        let (reason, problem) = (refusal.reason(), refusal.message());
-        intake.refused(reason);
-        if self.problems.is_new(&problem) {
-            warn!(reason, problem, "{} request refused", intake.protocol);
-        }
-        refusal.response(&problem)
-    }
-}
-
-/// The routes of the webhook server: those of the interpreter, and with `projects` those of admission.
+/// Returns the routes of the webhook server: those of the interpreter and, if there are `projects`, those of admission.
 pub fn router(
     metrics: Arc<Metrics>,
     limits: Limits,
     clock: fn() -> Timestamp,
-    projects: Option<Arc<dyn Projects>>,
+    projects: Option<Arc<dyn ProjectLookup>>,
 ) -> Router {
-    let shared = Shared {
+    let context = HandlerContext {
         metrics,
-        capacity: Arc::new(Capacity::new(limits)),
-        problems: Arc::default(),
+        limits,
+        capacity: Arc::new(Capacity::new(&limits)),
+        log_dedup: Arc::default(),
         clock,
     };
     let interpret = post(interpret::handle).fallback(status::method_not_allowed);
     let mut router = Router::new()
         .route("/interpret", interpret.clone())
         .route("/interpret/", interpret)
-        .with_state(shared.clone());
+        .with_state(context.clone());
     if let Some(projects) = projects {
         let mutate = post(admission::mutate).fallback(status::method_not_allowed);
         let validate = post(admission::validate).fallback(status::method_not_allowed);
-        // What tenants send takes nothing of what Karmada needs.
-        let shared = Shared {
-            capacity: Arc::new(Capacity::new(limits)),
-            ..shared
+        // Admission has a capacity of its own: requests of tenants must not use up the capacity that Karmada needs.
+        let server = HandlerContext {
+            capacity: Arc::new(Capacity::new(&limits)),
+            ..context
         };
         let admission = Router::new()
             .route(admission::MUTATE_WORKLOAD, mutate)
             .route(admission::VALIDATE_WORKLOAD, validate)
-            .with_state((shared, projects));
+            .with_state(AdmissionContext { server, projects });
         router = router.merge(admission);
     }
     router

@@ -1,7 +1,7 @@
-//! What the webhook server counts.
+//! Metrics of the webhook server.
 
 mod admission;
-mod intake;
+mod requests;
 
 use std::time::Duration;
 
@@ -12,25 +12,25 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-pub(crate) use admission::Webhook;
-pub(crate) use intake::Intake;
+pub(crate) use admission::{AdmissionMetrics, Webhook};
+pub(crate) use requests::RequestMetrics;
 
-/// Upper bounds of latency, in seconds: an interpretation takes microseconds, its deadline is seconds.
+/// Upper bounds of latency, in seconds: an interpretation takes microseconds, and callers wait for seconds.
 const BUCKETS: [f64; 10] = [
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.005, 0.025, 0.1, 0.5, 2.5,
 ];
 
-/// Counters and histograms of the webhook server.
+/// Metrics of the webhook server.
 #[derive(Debug)]
 pub struct Metrics {
-    pub(crate) admission: admission::Metrics,
-    requests: Family<RequestLabels, Counter>,
+    pub(crate) admission: AdmissionMetrics,
+    answered: Family<InterpretationLabels, Counter>,
     seconds: Family<OperationLabels, Histogram>,
-    pub(crate) intake: Intake,
+    pub(crate) requests: RequestMetrics,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
+struct InterpretationLabels {
     operation: &'static str,
     kind: &'static str,
     outcome: &'static str,
@@ -42,30 +42,30 @@ struct OperationLabels {
     kind: &'static str,
 }
 
-/// The value of a label for what is not known by name: names that callers send never become labels.
+/// Label value of an unknown operation or kind. Names that callers send never become label values.
 const OTHER: &str = "other";
 
 impl Metrics {
     /// Registers the metrics.
     pub fn register(registry: &mut Registry) -> Self {
-        let requests = Family::<RequestLabels, Counter>::default();
+        let answered = Family::<InterpretationLabels, Counter>::default();
         let histogram: fn() -> Histogram = || Histogram::new(BUCKETS);
         let seconds = Family::new_with_constructor(histogram);
         registry.register(
             "interpreter_requests",
-            "Interpreter requests by operation, kind and outcome: success or failure, which is answered in the protocol",
-            requests.clone(),
+            "Answered interpreter requests, by operation, kind and outcome: success, or failure if the object could not be interpreted",
+            answered.clone(),
         );
         registry.register(
             "interpreter_request_seconds",
-            "Time from the last byte of an interpreter request to its answer",
+            "Time from the last byte of an interpreter request to its answer, in seconds",
             seconds.clone(),
         );
         Self {
-            admission: admission::Metrics::register(registry),
-            requests,
+            admission: AdmissionMetrics::register(registry),
+            answered,
             seconds,
-            intake: Intake::register("interpreter", "Interpreter requests", registry),
+            requests: RequestMetrics::register("interpreter", "Interpreter requests", registry),
         }
     }
 
@@ -77,8 +77,8 @@ impl Metrics {
         } else {
             "failure"
         };
-        self.requests
-            .get_or_create(&RequestLabels {
+        self.answered
+            .get_or_create(&InterpretationLabels {
                 operation,
                 kind,
                 outcome,

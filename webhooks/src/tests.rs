@@ -12,19 +12,19 @@ use tower::ServiceExt;
 
 use crate::{Limits, Metrics, router};
 
-struct Server {
+struct TestServer {
     router: axum::Router,
     registry: Registry,
 }
 
-fn server() -> Server {
+fn server() -> TestServer {
     server_with(Limits::default())
 }
 
-fn server_with(limits: Limits) -> Server {
+fn server_with(limits: Limits) -> TestServer {
     let mut registry = Registry::default();
     let metrics = Arc::new(Metrics::register(&mut registry));
-    Server {
+    TestServer {
         router: router(metrics, limits, || Timestamp::UNIX_EPOCH, None),
         registry,
     }
@@ -34,14 +34,14 @@ fn limit() -> usize {
     Limits::default().body
 }
 
-type Chunk = Result<http_body::Frame<bytes::Bytes>, std::io::Error>;
+type BodyFrame = Result<http_body::Frame<bytes::Bytes>, std::io::Error>;
 
 /// A body that never comes.
 fn silence() -> Body {
-    Body::new(StreamBody::new(futures::stream::pending::<Chunk>()))
+    Body::new(StreamBody::new(futures::stream::pending::<BodyFrame>()))
 }
 
-impl Server {
+impl TestServer {
     async fn send(&self, method: &str, path: &str, body: impl Into<Body>) -> (StatusCode, Value) {
         let request = Request::builder()
             .method(method)

@@ -17,19 +17,19 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use super::{AccessReview, Decision, ProjectError, Projects, VALIDATE_WORKLOAD};
+use super::{AccessDecision, AccessReview, ProjectLookup, ProjectLookupError, VALIDATE_WORKLOAD};
 use crate::{Limits, Metrics, router};
 
 /// What is known of project `p1`, and what it was asked.
 #[derive(Default)]
-struct Fake {
+struct FakeProjects {
     only: Option<ProjectName>,
     cities: Option<BTreeSet<String>>,
-    answers: BTreeMap<&'static str, Result<Decision, ProjectError>>,
+    answers: BTreeMap<&'static str, Result<AccessDecision, ProjectLookupError>>,
     asked: Mutex<Vec<AccessReview>>,
 }
 
-impl Fake {
+impl FakeProjects {
     fn new() -> Self {
         Self {
             cities: Some(["DFW".to_owned()].into()),
@@ -38,22 +38,26 @@ impl Fake {
     }
 
     /// Also knows what the authorizer answers for a network. Of others it knows no end.
-    fn answering(mut self, network: &'static str, answer: Result<Decision, ProjectError>) -> Self {
+    fn answering(
+        mut self,
+        network: &'static str,
+        answer: Result<AccessDecision, ProjectLookupError>,
+    ) -> Self {
         self.answers.insert(network, answer);
         self
     }
 }
 
-impl Projects for Fake {
+impl ProjectLookup for FakeProjects {
     fn only(&self) -> Option<&ProjectName> {
         self.only.as_ref()
     }
 
-    fn cities(&self, project: &ProjectName) -> Result<Arc<BTreeSet<String>>, ProjectError> {
+    fn cities(&self, project: &ProjectName) -> Result<Arc<BTreeSet<String>>, ProjectLookupError> {
         if project.as_str() != "p1" && self.only.is_none() {
-            return Err(ProjectError(format!("no project {project}")));
+            return Err(ProjectLookupError(format!("no project {project}")));
         }
-        let unavailable = || ProjectError("not listed yet".to_owned());
+        let unavailable = || ProjectLookupError("not listed yet".to_owned());
         self.cities.clone().map(Arc::new).ok_or_else(unavailable)
     }
 
@@ -61,7 +65,7 @@ impl Projects for Fake {
         &self,
         _: &ProjectName,
         review: AccessReview,
-    ) -> BoxFuture<'static, Result<Decision, ProjectError>> {
+    ) -> BoxFuture<'static, Result<AccessDecision, ProjectLookupError>> {
         let answer = self.answers.get(review.network.as_str()).cloned();
         self.asked.lock().unwrap().push(review);
         match answer {
@@ -72,8 +76,8 @@ impl Projects for Fake {
 }
 
 #[expect(clippy::unnecessary_wraps)]
-fn allowed() -> Result<Decision, ProjectError> {
-    Ok(Decision {
+fn allowed() -> Result<AccessDecision, ProjectLookupError> {
+    Ok(AccessDecision {
         allowed: true,
         reason: String::new(),
     })
@@ -129,31 +133,31 @@ fn create(network: &str) -> Value {
     review("CREATE", &workload(network, "nginx"), &Value::Null)
 }
 
-struct Server {
+struct TestServer {
     router: axum::Router,
     registry: Registry,
-    projects: Arc<Fake>,
+    projects: Arc<FakeProjects>,
 }
 
-fn server(projects: Fake) -> Server {
+fn server(projects: FakeProjects) -> TestServer {
     let mut registry = Registry::default();
     let metrics = Arc::new(Metrics::register(&mut registry));
     let projects = Arc::new(projects);
-    let shared: Arc<dyn Projects> = projects.clone();
+    let shared: Arc<dyn ProjectLookup> = projects.clone();
     let router = router(
         metrics,
         Limits::default(),
         || Timestamp::UNIX_EPOCH,
         Some(shared),
     );
-    Server {
+    TestServer {
         router,
         registry,
         projects,
     }
 }
 
-impl Server {
+impl TestServer {
     async fn post(&self, path: &str, body: &Value) -> (StatusCode, Value) {
         let request = Request::post(path).body(Body::from(body.to_string()));
         let response = self.router.clone().oneshot(request.unwrap()).await.unwrap();

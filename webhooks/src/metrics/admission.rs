@@ -1,4 +1,4 @@
-//! What admission counts.
+//! Metrics of admission.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use super::Intake;
+use super::requests::RequestMetrics;
 
-/// Upper bounds of latency, in seconds: an access review takes milliseconds, and the caller's deadline is 10 s.
+/// Upper bounds of latency, in seconds: an access review takes milliseconds, and callers wait for 10 s.
 const BUCKETS: [f64; 9] = [0.000_25, 0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0];
 
-/// Counters and histograms of admission.
+/// Metrics of admission.
 #[derive(Debug)]
-pub(crate) struct Metrics {
-    requests: Family<RequestLabels, Counter>,
+pub(crate) struct AdmissionMetrics {
+    answered: Family<AdmissionLabels, Counter>,
     seconds: Family<WebhookLabels, Histogram>,
-    pub(crate) intake: Intake,
+    pub(crate) requests: RequestMetrics,
 }
 
-/// A webhook of admission.
+/// One of the admission webhooks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Webhook {
     Mutate,
@@ -29,7 +29,7 @@ pub(crate) enum Webhook {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
+struct AdmissionLabels {
     webhook: &'static str,
     outcome: &'static str,
 }
@@ -48,22 +48,22 @@ impl Webhook {
     }
 }
 
-impl Metrics {
+impl AdmissionMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
         let histogram: fn() -> Histogram = || Histogram::new(BUCKETS);
         let metrics = Self {
-            requests: Family::default(),
+            answered: Family::default(),
             seconds: Family::new_with_constructor(histogram),
-            intake: Intake::register("admission", "Admission requests", registry),
+            requests: RequestMetrics::register("admission", "Admission requests", registry),
         };
         registry.register(
             "admission_requests",
-            "Admission requests by webhook and outcome: allowed, denied, or error, where it could not be decided",
-            metrics.requests.clone(),
+            "Answered admission requests, by webhook and outcome: allowed, denied, or error if a required fact could not be found out",
+            metrics.answered.clone(),
         );
         registry.register(
             "admission_request_seconds",
-            "Time from the last byte of an admission request to its answer, access reviews included",
+            "Time from the last byte of an admission request to its answer, including access reviews, in seconds",
             metrics.seconds.clone(),
         );
         metrics
@@ -71,8 +71,8 @@ impl Metrics {
 
     pub(crate) fn answered(&self, webhook: Webhook, outcome: &'static str, elapsed: Duration) {
         let webhook = webhook.as_str();
-        self.requests
-            .get_or_create(&RequestLabels { webhook, outcome })
+        self.answered
+            .get_or_create(&AdmissionLabels { webhook, outcome })
             .inc();
         self.seconds
             .get_or_create(&WebhookLabels { webhook })

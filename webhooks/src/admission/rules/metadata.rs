@@ -2,12 +2,15 @@
 
 use ssh_key::{Certificate, Error, PublicKey};
 
-use crate::admission::path::Path;
-use crate::admission::problem::{Problem, Report};
-use crate::admission::workload::Template;
+use crate::admission::field_error::{ErrorSink, FieldError, FieldPath};
+use crate::admission::workload_view::TemplateView;
 
 /// `template` is the path of the values. What the paths of errors leave out, `metadata`, the baseline leaves out as well.
-pub(super) fn check(template: &Path<'_>, values: &Template<'_>, report: &mut Report<'_>) {
+pub(super) fn check(
+    template: &FieldPath<'_>,
+    values: &TemplateView<'_>,
+    report: &mut ErrorSink<'_>,
+) {
     if values.spec.runtime.virtual_machine.is_none() {
         return;
     }
@@ -16,7 +19,7 @@ pub(super) fn check(template: &Path<'_>, values: &Template<'_>, report: &mut Rep
     let Some(keys) = &values.metadata.annotations.ssh_keys else {
         return report(
             &annotation,
-            Problem::required(
+            FieldError::required(
                 "a virtual machine needs a key to log in with: user:key, one to a line",
             ),
         );
@@ -24,15 +27,15 @@ pub(super) fn check(template: &Path<'_>, values: &Template<'_>, report: &mut Rep
     for (index, line) in keys.0.trim().split(['\n']).enumerate() {
         let path = annotation.element(index, line);
         let Some((user, key)) = line.split_once(':') else {
-            report(&path, Problem::invalid(line, "must be user:key"));
+            report(&path, FieldError::invalid(line, "must be user:key"));
             continue;
         };
         if user.is_empty() {
-            report(&path, Problem::required("the user before the colon"));
+            report(&path, FieldError::required("the user before the colon"));
         }
         if !is_entry(key.trim()) {
             let rule = "must be a public key of OpenSSH: type, key, comment";
-            report(&path, Problem::invalid(key, rule));
+            report(&path, FieldError::invalid(key, rule));
         }
     }
 }

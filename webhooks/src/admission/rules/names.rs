@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use crate::admission::path::Path;
-use crate::admission::problem::{Problem, Report};
+use crate::admission::field_error::{ErrorSink, FieldError, FieldPath};
 
 const LABEL_MAX: usize = 63;
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
@@ -13,54 +12,54 @@ const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alpha
 const PORT_NAME_MAX: usize = 15;
 
 /// Values so far, each with the name of the element that had it first, until a duplicate is reported.
-pub(super) type Seen<'a> = HashMap<&'a str, Option<&'a str>>;
+pub(super) type UsedValues<'a> = HashMap<&'a str, Option<&'a str>>;
 
 /// Reports a name that is missing, is no DNS label, or is that of an earlier element.
 pub(super) fn check_unique_label<'a>(
-    path: &Path<'_>,
+    path: &FieldPath<'_>,
     name: &'a str,
-    seen: &mut Seen<'a>,
-    report: &mut Report<'_>,
+    seen: &mut UsedValues<'a>,
+    report: &mut ErrorSink<'_>,
 ) {
     if name.is_empty() {
-        return report(path, Problem::required(""));
+        return report(path, FieldError::required(""));
     }
     check_label(path, name, report);
     check_unique(path, name, name, seen, report);
 }
 
 /// Reports a name that is no DNS label (RFC 1123).
-pub(super) fn check_label(path: &Path<'_>, name: &str, report: &mut Report<'_>) {
+pub(super) fn check_label(path: &FieldPath<'_>, name: &str, report: &mut ErrorSink<'_>) {
     if name.len() > LABEL_MAX {
         report(
             path,
-            Problem::invalid(name, format!("must be no more than {LABEL_MAX} characters")),
+            FieldError::invalid(name, format!("must be no more than {LABEL_MAX} characters")),
         );
     }
     if !is_label(name) {
-        report(path, Problem::invalid(name, LABEL));
+        report(path, FieldError::invalid(name, LABEL));
     }
 }
 
 /// Reports a value that an earlier element has. `element` names the one that has it here.
 pub(super) fn check_unique<'a>(
-    path: &Path<'_>,
+    path: &FieldPath<'_>,
     value: &'a str,
     element: &'a str,
-    seen: &mut Seen<'a>,
-    report: &mut Report<'_>,
+    seen: &mut UsedValues<'a>,
+    report: &mut ErrorSink<'_>,
 ) {
     match seen.entry(value) {
         Entry::Vacant(entry) => drop(entry.insert(Some(element))),
         Entry::Occupied(mut entry) => {
             let first = entry.get_mut().take();
-            report(path, Problem::duplicate(value, first));
+            report(path, FieldError::duplicate(value, first));
         }
     }
 }
 
 /// Reports a name that is no IANA service name (RFC 6335, section 5.1).
-pub(super) fn check_port_name(path: &Path<'_>, name: &str, report: &mut Report<'_>) {
+pub(super) fn check_port_name(path: &FieldPath<'_>, name: &str, report: &mut ErrorSink<'_>) {
     let is_known = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     let rules = [
         (
@@ -82,7 +81,7 @@ pub(super) fn check_port_name(path: &Path<'_>, name: &str, report: &mut Report<'
         ),
     ];
     for (_, rule) in rules.into_iter().filter(|(broken, _)| *broken) {
-        report(path, Problem::invalid(name, rule));
+        report(path, FieldError::invalid(name, rule));
     }
 }
 

@@ -2,37 +2,36 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::NetworkRefusal;
 use super::names::{check_label, is_valid_label};
-use crate::admission::path::Path;
-use crate::admission::problem::{Problem, Report};
-use crate::admission::workload::{NetworkInterface, WorkloadSpec};
+use crate::admission::external_facts::NetworkRefusal;
+use crate::admission::field_error::{ErrorSink, FieldError, FieldPath};
+use crate::admission::workload_view::{NetworkInterfaceView, WorkloadSpecView};
 
 pub(super) fn check(
-    instance: &Path<'_>,
-    interfaces: &[NetworkInterface<'_>],
+    instance: &FieldPath<'_>,
+    interfaces: &[NetworkInterfaceView<'_>],
     refusals: &BTreeMap<&str, NetworkRefusal>,
-    report: &mut Report<'_>,
+    report: &mut ErrorSink<'_>,
 ) {
     let path = instance.field("networkInterfaces");
     if interfaces.is_empty() {
-        return report(&path, Problem::required("at least one"));
+        return report(&path, FieldError::required("at least one"));
     }
-    for (index, NetworkInterface { network }) in interfaces.iter().enumerate() {
+    for (index, NetworkInterfaceView { network }) in interfaces.iter().enumerate() {
         let name = network.name.as_ref();
         let interface = path.element(index, name);
         let network = interface.field("network");
         check_label(&network.field("name"), name, report);
         match refusals.get(name) {
             Some(NetworkRefusal::Denied(reason)) => {
-                report(&network, Problem::forbidden(name, reason.as_str()));
+                report(&network, FieldError::forbidden(name, reason.as_str()));
             }
             Some(NetworkRefusal::NotReviewed(problem)) => {
-                report(&network, Problem::internal(problem.as_str()));
+                report(&network, FieldError::internal(problem.as_str()));
             }
             Some(NetworkRefusal::NotAsked) => {
                 let problem = "not asked whether the network may be used: too many others are new, or may not";
-                report(&network, Problem::internal(problem));
+                report(&network, FieldError::internal(problem));
             }
             None => {}
         }
@@ -41,8 +40,8 @@ pub(super) fn check(
 
 /// Networks that the Workload uses and did not use before, each once, in the order of its interfaces.
 pub(crate) fn new_networks<'w>(
-    workload: &'w WorkloadSpec<'_>,
-    former: Option<&WorkloadSpec<'_>>,
+    workload: &'w WorkloadSpecView<'_>,
+    former: Option<&WorkloadSpecView<'_>>,
 ) -> Vec<&'w str> {
     let former = former.into_iter().flat_map(names);
     let mut seen: HashSet<&str> = former.collect();
@@ -55,7 +54,7 @@ pub(crate) fn new_networks<'w>(
     networks
 }
 
-fn names<'w>(workload: &'w WorkloadSpec<'_>) -> impl Iterator<Item = &'w str> {
+fn names<'w>(workload: &'w WorkloadSpecView<'_>) -> impl Iterator<Item = &'w str> {
     let interfaces = workload.template.spec.network_interfaces.iter();
     interfaces.map(|interface| interface.network.name.as_ref())
 }

@@ -5,27 +5,28 @@ use std::collections::{HashMap, HashSet};
 use api::CityCode;
 use api::identity::IdentityError;
 
-use super::Cities;
-use super::names::{Seen, check_unique_label};
-use crate::admission::path::Path;
-use crate::admission::problem::{Problem, Report, supported};
-use crate::admission::workload::{Metric, MetricTarget, Placement, ScaleSettings, WorkloadSpec};
+use super::names::{UsedValues, check_unique_label};
+use crate::admission::external_facts::AvailableCities;
+use crate::admission::field_error::{ErrorSink, FieldError, FieldPath, supported};
+use crate::admission::workload_view::{
+    MetricTargetView, MetricView, PlacementView, ScaleSettingsView, WorkloadSpecView,
+};
 
 const REPLICAS_MAX: i32 = 1000;
 const METRICS: [&str; 1] = ["cpu"];
 const ONE_TARGET: &str = "may not specify more than one target";
 
 pub(super) fn check(
-    spec: &Path<'_>,
-    placements: &[Placement<'_>],
-    cities: Option<&Cities<'_>>,
-    report: &mut Report<'_>,
+    spec: &FieldPath<'_>,
+    placements: &[PlacementView<'_>],
+    cities: Option<&AvailableCities<'_>>,
+    report: &mut ErrorSink<'_>,
 ) {
     let path = spec.field("placements");
     if placements.is_empty() {
-        return report(&path, Problem::required("at least one"));
+        return report(&path, FieldError::required("at least one"));
     }
-    let mut names = Seen::new();
+    let mut names = UsedValues::new();
     for (index, placement) in placements.iter().enumerate() {
         let path = path.element(index, &placement.name);
         check_unique_label(&path.field("name"), &placement.name, &mut names, report);
@@ -39,57 +40,60 @@ pub(super) fn check(
 }
 
 fn check_cities(
-    placement: &Path<'_>,
-    values: &Placement<'_>,
-    cities: Option<&Cities<'_>>,
-    report: &mut Report<'_>,
+    placement: &FieldPath<'_>,
+    values: &PlacementView<'_>,
+    cities: Option<&AvailableCities<'_>>,
+    report: &mut ErrorSink<'_>,
 ) {
     let path = placement.field("cityCodes");
     if values.city_codes.is_empty() {
-        return report(&path, Problem::required("at least one"));
+        return report(&path, FieldError::required("at least one"));
     }
     for (index, code) in values.city_codes.iter().enumerate() {
         let (path, code) = (path.element(index, &code.0), code.0.as_ref());
         match cities {
-            Some(Cities { codes, supported }) if !codes.contains(code) => {
-                report(&path, Problem::not_supported(code, supported.as_str()));
+            Some(AvailableCities { codes, supported }) if !codes.contains(code) => {
+                report(&path, FieldError::not_supported(code, supported.as_str()));
             }
             _ => {
                 // Karmada finds the clusters of a city by their label.
                 if let Err(IdentityError::Invalid { rule, .. }) = CityCode::new(code) {
-                    report(&path, Problem::invalid(code, rule));
+                    report(&path, FieldError::invalid(code, rule));
                 }
             }
         }
     }
 }
 
-fn check_scale(path: &Path<'_>, values: &ScaleSettings<'_>, report: &mut Report<'_>) {
-    let ScaleSettings {
+fn check_scale(path: &FieldPath<'_>, values: &ScaleSettingsView<'_>, report: &mut ErrorSink<'_>) {
+    let ScaleSettingsView {
         min_replicas: min,
         max_replicas,
         ref metrics,
     } = *values;
     let min_path = path.field("minReplicas");
     if min <= 0 {
-        report(&min_path, Problem::invalid(min, "must be greater than 0"));
+        report(
+            &min_path,
+            FieldError::invalid(min, "must be greater than 0"),
+        );
     }
     if min > REPLICAS_MAX {
         let rule = format!("must be less than or equal to {REPLICAS_MAX}");
-        report(&min_path, Problem::invalid(min, rule));
+        report(&min_path, FieldError::invalid(min, rule));
     }
     let Some(max) = max_replicas else {
         return;
     };
     if max < min {
         let rule = format!("must be greater than or equal to minReplicas, which is {min}");
-        report(&path.field("maxReplicas"), Problem::invalid(max, rule));
+        report(&path.field("maxReplicas"), FieldError::invalid(max, rule));
     }
     let path = path.field("metrics");
     if metrics.is_empty() {
         report(
             &path,
-            Problem::required("scaling up to maxReplicas goes by a metric"),
+            FieldError::required("scaling up to maxReplicas goes by a metric"),
         );
     }
     for (index, metric) in metrics.iter().enumerate() {
@@ -97,7 +101,12 @@ fn check_scale(path: &Path<'_>, values: &ScaleSettings<'_>, report: &mut Report<
     }
 }
 
-fn check_metric(path: &Path<'_>, index: usize, metric: &Metric<'_>, report: &mut Report<'_>) {
+fn check_metric(
+    path: &FieldPath<'_>,
+    index: usize,
+    metric: &MetricView<'_>,
+    report: &mut ErrorSink<'_>,
+) {
     let name = metric
         .resource
         .as_ref()
@@ -107,21 +116,21 @@ fn check_metric(path: &Path<'_>, index: usize, metric: &Metric<'_>, report: &mut
     let Some(resource) = &metric.resource else {
         return report(
             &path,
-            Problem::required("the one source of metrics there is"),
+            FieldError::required("the one source of metrics there is"),
         );
     };
     if !METRICS.contains(&name) {
         report(
             &path.field("name"),
-            Problem::not_supported(name, supported(METRICS)),
+            FieldError::not_supported(name, supported(METRICS)),
         );
     }
     check_target(&path.field("target"), &resource.target, report);
 }
 
 /// One target is allowed; those after the first are forbidden, and not looked at.
-fn check_target(path: &Path<'_>, target: &MetricTarget, report: &mut Report<'_>) {
-    let MetricTarget {
+fn check_target(path: &FieldPath<'_>, target: &MetricTargetView, report: &mut ErrorSink<'_>) {
+    let MetricTargetView {
         value,
         average_value,
         average_utilization,
@@ -132,18 +141,18 @@ fn check_target(path: &Path<'_>, target: &MetricTarget, report: &mut Report<'_>)
         let path = path.field(name);
         targets += 1;
         if targets > 1 {
-            report(&path, Problem::forbidden(&quantity.0, ONE_TARGET));
+            report(&path, FieldError::forbidden(&quantity.0, ONE_TARGET));
             continue;
         }
         match quantity.amount() {
             Ok(amount) if amount.nanos() > 0 => {}
             Ok(_) => report(
                 &path,
-                Problem::invalid(quantity.0.as_str(), "must be positive"),
+                FieldError::invalid(quantity.0.as_str(), "must be positive"),
             ),
             Err(_) => report(
                 &path,
-                Problem::invalid(quantity.0.as_str(), "must be a quantity, such as 500m"),
+                FieldError::invalid(quantity.0.as_str(), "must be a quantity, such as 500m"),
             ),
         }
     }
@@ -151,26 +160,26 @@ fn check_target(path: &Path<'_>, target: &MetricTarget, report: &mut Report<'_>)
         let path = path.field("averageUtilization");
         targets += 1;
         if targets > 1 {
-            report(&path, Problem::forbidden(percent, ONE_TARGET));
+            report(&path, FieldError::forbidden(percent, ONE_TARGET));
         } else if percent < 1 {
             report(
                 &path,
-                Problem::invalid(percent, "must be greater than or equal to 1"),
+                FieldError::invalid(percent, "must be greater than or equal to 1"),
             );
         }
     }
     if targets == 0 {
         report(
             path,
-            Problem::required("one of value, averageValue, averageUtilization"),
+            FieldError::required("one of value, averageValue, averageUtilization"),
         );
     }
 }
 
 /// Whether the Workload is placed in a city in which it was not placed before.
 pub(crate) fn has_new_cities(
-    workload: &WorkloadSpec<'_>,
-    former: Option<&WorkloadSpec<'_>>,
+    workload: &WorkloadSpecView<'_>,
+    former: Option<&WorkloadSpecView<'_>>,
 ) -> bool {
     // A name is looked at once for each placement, not for each of its cities: it may be long.
     let mut known: HashMap<&str, HashSet<&str>> = HashMap::new();
@@ -180,13 +189,13 @@ pub(crate) fn has_new_cities(
             .or_default()
             .extend(codes(placement));
     }
-    let is_new = |placement: &Placement<'_>| {
+    let is_new = |placement: &PlacementView<'_>| {
         let known = known.get(placement.name.as_ref());
         codes(placement).any(|code| !known.is_some_and(|known| known.contains(code)))
     };
     workload.placements.iter().any(is_new)
 }
 
-fn codes<'w>(placement: &'w Placement<'_>) -> impl Iterator<Item = &'w str> {
+fn codes<'w>(placement: &'w PlacementView<'_>) -> impl Iterator<Item = &'w str> {
     placement.city_codes.iter().map(|code| code.0.as_ref())
 }

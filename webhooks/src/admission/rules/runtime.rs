@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::names::{Seen, check_port_name, check_unique, check_unique_label};
-use crate::admission::path::Path;
-use crate::admission::problem::{Problem, Report, supported};
-use crate::admission::workload::{
-    Container, InstanceSpec, Port, RuntimeResources, Sandbox, VirtualMachine, Volume,
-    VolumeAttachment,
+use super::names::{UsedValues, check_port_name, check_unique, check_unique_label};
+use crate::admission::field_error::{ErrorSink, FieldError, FieldPath, supported};
+use crate::admission::workload_view::{
+    ContainerView, InstanceSpecView, PortView, RuntimeResourcesView, SandboxView,
+    VirtualMachineView, VolumeAttachmentView, VolumeView,
 };
 
 const INSTANCE_TYPES: [&str; 1] = ["datumcloud/d1-standard-2"];
@@ -15,9 +14,13 @@ const BY_INSTANCE_TYPE: &str = "resources are those of the instance type";
 const PORTS: std::ops::RangeInclusive<i32> = 1..=65_535;
 
 /// The volumes of the instance by name; of several of one name, the first.
-type Volumes<'v> = HashMap<&'v str, &'v Volume<'v>>;
+type Volumes<'v> = HashMap<&'v str, &'v VolumeView<'v>>;
 
-pub(super) fn check(instance: &Path<'_>, values: &InstanceSpec<'_>, report: &mut Report<'_>) {
+pub(super) fn check(
+    instance: &FieldPath<'_>,
+    values: &InstanceSpecView<'_>,
+    report: &mut ErrorSink<'_>,
+) {
     let path = instance.field("runtime");
     let mut volumes = Volumes::new();
     for volume in &values.volumes {
@@ -32,24 +35,31 @@ pub(super) fn check(instance: &Path<'_>, values: &InstanceSpec<'_>, report: &mut
             if let Some(machine) = machine {
                 report(
                     &machine_path,
-                    Problem::forbidden(machine, "may not specify more than one runtime"),
+                    FieldError::forbidden(machine, "may not specify more than one runtime"),
                 );
             }
         }
         (None, Some(machine)) => check_machine(&machine_path, machine, &volumes, report),
-        (None, None) => report(&path, Problem::required("one of sandbox, virtualMachine")),
+        (None, None) => report(
+            &path,
+            FieldError::required("one of sandbox, virtualMachine"),
+        ),
     }
 }
 
-fn check_resources(path: &Path<'_>, values: &RuntimeResources<'_>, report: &mut Report<'_>) {
-    let RuntimeResources {
+fn check_resources(
+    path: &FieldPath<'_>,
+    values: &RuntimeResourcesView<'_>,
+    report: &mut ErrorSink<'_>,
+) {
+    let RuntimeResourcesView {
         instance_type,
         requests,
     } = values;
     if !INSTANCE_TYPES.contains(&instance_type.as_ref()) {
         report(
             path,
-            Problem::not_supported(instance_type, supported(INSTANCE_TYPES)),
+            FieldError::not_supported(instance_type, supported(INSTANCE_TYPES)),
         );
     }
     if let Some(requests) = requests
@@ -57,22 +67,22 @@ fn check_resources(path: &Path<'_>, values: &RuntimeResources<'_>, report: &mut 
     {
         report(
             &path.field("requests"),
-            Problem::forbidden(requests.get(), BY_INSTANCE_TYPE),
+            FieldError::forbidden(requests.get(), BY_INSTANCE_TYPE),
         );
     }
 }
 
 fn check_sandbox(
-    path: &Path<'_>,
-    values: &Sandbox<'_>,
+    path: &FieldPath<'_>,
+    values: &SandboxView<'_>,
     volumes: &Volumes<'_>,
-    report: &mut Report<'_>,
+    report: &mut ErrorSink<'_>,
 ) {
     let containers = path.field("containers");
     if values.containers.is_empty() {
-        report(&containers, Problem::required("at least one"));
+        report(&containers, FieldError::required("at least one"));
     }
-    let mut names = Seen::new();
+    let mut names = UsedValues::new();
     for (index, container) in values.containers.iter().enumerate() {
         let path = containers.element(index, &container.name);
         check_unique_label(&path.field("name"), &container.name, &mut names, report);
@@ -82,24 +92,24 @@ fn check_sandbox(
     for (index, secret) in values.image_pull_secrets.iter().enumerate() {
         if secret.name.is_empty() {
             let path = secrets.element(index, &secret.name);
-            report(&path.field("name"), Problem::required(""));
+            report(&path.field("name"), FieldError::required(""));
         }
     }
 }
 
 fn check_container(
-    path: &Path<'_>,
-    values: &Container<'_>,
+    path: &FieldPath<'_>,
+    values: &ContainerView<'_>,
     volumes: &Volumes<'_>,
-    report: &mut Report<'_>,
+    report: &mut ErrorSink<'_>,
 ) {
     if values.image.is_empty() {
-        report(&path.field("image"), Problem::required(""));
+        report(&path.field("image"), FieldError::required(""));
     }
     if let Some(resources) = values.resources {
         report(
             &path.field("resources"),
-            Problem::forbidden(resources.get(), BY_INSTANCE_TYPE),
+            FieldError::forbidden(resources.get(), BY_INSTANCE_TYPE),
         );
     }
     check_attachments(
@@ -112,10 +122,10 @@ fn check_container(
 }
 
 fn check_machine(
-    path: &Path<'_>,
-    values: &VirtualMachine<'_>,
+    path: &FieldPath<'_>,
+    values: &VirtualMachineView<'_>,
     volumes: &Volumes<'_>,
-    report: &mut Report<'_>,
+    report: &mut ErrorSink<'_>,
 ) {
     let attachments = path.field("volumeAttachments");
     match values.volume_attachments.first() {
@@ -125,31 +135,31 @@ fn check_machine(
                 let boot_path = attachments.element(0, &boot.name);
                 report(
                     &boot_path.field("name"),
-                    Problem::required(
+                    FieldError::required(
                         "the first volume must be a disk that is populated by an image",
                     ),
                 );
             }
         }
-        None => report(&attachments, Problem::required("at least the boot disk")),
+        None => report(&attachments, FieldError::required("at least the boot disk")),
     }
     check_attachments(&attachments, &values.volume_attachments, volumes, report);
     check_ports(&path.field("ports"), &values.ports, report);
 }
 
 fn check_attachments(
-    path: &Path<'_>,
-    attachments: &[VolumeAttachment<'_>],
+    path: &FieldPath<'_>,
+    attachments: &[VolumeAttachmentView<'_>],
     volumes: &Volumes<'_>,
-    report: &mut Report<'_>,
+    report: &mut ErrorSink<'_>,
 ) {
-    let mut mount_paths = Seen::new();
+    let mut mount_paths = UsedValues::new();
     for (index, attachment) in attachments.iter().enumerate() {
         let name = attachment.name.as_ref();
         let path = path.element(index, name);
         let volume = volumes.get(name);
         if volume.is_none() {
-            report(&path.field("name"), Problem::not_found(name));
+            report(&path.field("name"), FieldError::not_found(name));
         }
         let Some(mount_path) = &attachment.mount_path else {
             continue;
@@ -159,12 +169,12 @@ fn check_attachments(
             match &disk.template {
                 None => report(
                     &path,
-                    Problem::internal("nothing is known of a disk without a template")
+                    FieldError::internal("nothing is known of a disk without a template")
                         .about(&mount_path.0),
                 ),
                 // Without a populator there is no file system that could be mounted.
                 Some(template) if template.spec.populator.is_none() => {
-                    report(&path, Problem::not_found(&mount_path.0));
+                    report(&path, FieldError::not_found(&mount_path.0));
                 }
                 Some(_) => {}
             }
@@ -173,13 +183,13 @@ fn check_attachments(
     }
 }
 
-fn check_ports(path: &Path<'_>, ports: &[Port<'_>], report: &mut Report<'_>) {
-    let mut names = Seen::new();
-    for (index, Port { name, port }) in ports.iter().enumerate() {
+fn check_ports(path: &FieldPath<'_>, ports: &[PortView<'_>], report: &mut ErrorSink<'_>) {
+    let mut names = UsedValues::new();
+    for (index, PortView { name, port }) in ports.iter().enumerate() {
         let path = path.element(index, name);
         let name_path = path.field("name");
         if name.is_empty() {
-            report(&name_path, Problem::required(""));
+            report(&name_path, FieldError::required(""));
         } else {
             check_port_name(&name_path, name, report);
             check_unique(&name_path, name, name, &mut names, report);
@@ -187,7 +197,7 @@ fn check_ports(path: &Path<'_>, ports: &[Port<'_>], report: &mut Report<'_>) {
         if !PORTS.contains(port) {
             report(
                 &path.field("port"),
-                Problem::invalid(*port, "must be between 1 and 65535, inclusive"),
+                FieldError::invalid(*port, "must be between 1 and 65535, inclusive"),
             );
         }
     }

@@ -11,8 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::{Cities, NetworkRefusal, Verdicts, errors};
-use crate::admission::workload::WorkloadSpec;
+use super::errors;
+use crate::admission::external_facts::{AvailableCities, ExternalFacts, NetworkRefusal};
+use crate::admission::workload_view::WorkloadSpecView;
 
 /// A Workload of containers that breaks no rule.
 fn sandbox() -> Value {
@@ -96,16 +97,16 @@ fn lines(workload: &Value) -> Vec<String> {
 /// Those that the Workload did not have before.
 fn lines_since(former: Option<&Value>, workload: &Value, networks: Refusals) -> Vec<String> {
     let codes = cities();
-    let verdicts = Verdicts {
-        cities: Some(Cities::new(&codes)),
+    let facts = ExternalFacts {
+        cities: Some(AvailableCities::new(&codes)),
         networks,
     };
     let (text, former) = (workload.to_string(), former.map(Value::to_string));
-    let spec: WorkloadSpec<'_> = serde_json::from_str(&text).unwrap();
-    let former: Option<WorkloadSpec<'_>> = former
+    let spec: WorkloadSpecView<'_> = serde_json::from_str(&text).unwrap();
+    let former: Option<WorkloadSpecView<'_>> = former
         .as_deref()
         .map(|text| serde_json::from_str(text).unwrap());
-    let errors = errors(&spec, former.as_ref(), &verdicts);
+    let errors = errors(&spec, former.as_ref(), &facts);
     assert_eq!(errors.more, 0);
     let lines = errors.listed.into_iter();
     lines

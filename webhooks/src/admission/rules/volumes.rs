@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 use api::quantity::{Amount, NANOS};
 
-use super::names::{Seen, check_unique, check_unique_label};
-use crate::admission::path::Path;
-use crate::admission::problem::{Problem, Report, supported};
-use crate::admission::workload::{
-    ConfigMap, Disk, DiskSpec, InstanceSpec, Item, Populator, Secret, StorageRequest, Volume,
+use super::names::{UsedValues, check_unique, check_unique_label};
+use crate::admission::field_error::{ErrorSink, FieldError, FieldPath, supported};
+use crate::admission::workload_view::{
+    ConfigMapView, DiskSpecView, DiskView, InstanceSpecView, KeyToPathView, PopulatorView,
+    SecretView, StorageRequestView, VolumeView,
 };
 
 const DISK_TYPES: [&str; 1] = ["pd-standard"];
@@ -24,14 +24,18 @@ const DISK_MAX: i128 = 100;
 const IMAGE_MIN: i128 = 25;
 const ONE_SOURCE: &str = "may not specify more than one volume source";
 
-pub(super) fn check(instance: &Path<'_>, values: &InstanceSpec<'_>, report: &mut Report<'_>) {
+pub(super) fn check(
+    instance: &FieldPath<'_>,
+    values: &InstanceSpecView<'_>,
+    report: &mut ErrorSink<'_>,
+) {
     let path = instance.field("volumes");
     let attached = attached(values);
     let (mut names, mut devices) = (
-        Seen::new(),
+        UsedValues::new(),
         Devices {
             volumes: &values.volumes,
-            seen: Seen::new(),
+            seen: UsedValues::new(),
         },
     );
     for (index, volume) in values.volumes.iter().enumerate() {
@@ -42,7 +46,7 @@ pub(super) fn check(instance: &Path<'_>, values: &InstanceSpec<'_>, report: &mut
         if is_first && !name.is_empty() && !attached.contains(name) {
             report(
                 &path.field("name"),
-                Problem::required(
+                FieldError::required(
                     "the volume must be attached by a container or the virtual machine",
                 ),
             );
@@ -55,8 +59,8 @@ pub(super) fn check(instance: &Path<'_>, values: &InstanceSpec<'_>, report: &mut
 
 /// The devices of volumes. A volume of whatever kind that names none has `persistent-disk-` and its index.
 struct Devices<'a> {
-    volumes: &'a [Volume<'a>],
-    seen: Seen<'a>,
+    volumes: &'a [VolumeView<'a>],
+    seen: UsedValues<'a>,
 }
 
 impl<'a> Devices<'a> {
@@ -66,14 +70,14 @@ impl<'a> Devices<'a> {
     fn check(
         &mut self,
         index: usize,
-        path: &Path<'_>,
-        volume: &'a Volume<'a>,
-        report: &mut Report<'_>,
+        path: &FieldPath<'_>,
+        volume: &'a VolumeView<'a>,
+        report: &mut ErrorSink<'_>,
     ) {
         let Some(device) = volume.device() else {
             let device = format!("{}{index}", Self::DEFAULT);
             if let Some(first) = self.seen.get_mut(device.as_str()) {
-                report(path, Problem::duplicate(&device, first.take()));
+                report(path, FieldError::duplicate(&device, first.take()));
             }
             return;
         };
@@ -84,7 +88,7 @@ impl<'a> Devices<'a> {
     }
 
     /// The volume before this index that has the device by default.
-    fn with_default(&self, device: &str, index: usize) -> Option<&'a Volume<'a>> {
+    fn with_default(&self, device: &str, index: usize) -> Option<&'a VolumeView<'a>> {
         let digits = device.strip_prefix(Self::DEFAULT)?;
         let of: usize = digits.parse().ok()?;
         // A number is written in one way.
@@ -95,7 +99,7 @@ impl<'a> Devices<'a> {
 }
 
 /// The names of volumes that something attaches.
-fn attached<'a>(values: &'a InstanceSpec<'_>) -> HashSet<&'a str> {
+fn attached<'a>(values: &'a InstanceSpecView<'_>) -> HashSet<&'a str> {
     let runtime = &values.runtime;
     let containers = runtime
         .sandbox
@@ -111,8 +115,8 @@ fn attached<'a>(values: &'a InstanceSpec<'_>) -> HashSet<&'a str> {
 }
 
 /// One source is allowed; those after the first are forbidden, and not looked at.
-fn check_source(volume: &Path<'_>, values: &Volume<'_>, report: &mut Report<'_>) {
-    let Volume {
+fn check_source(volume: &FieldPath<'_>, values: &VolumeView<'_>, report: &mut ErrorSink<'_>) {
+    let VolumeView {
         disk,
         config_map,
         secret,
@@ -124,33 +128,36 @@ fn check_source(volume: &Path<'_>, values: &Volume<'_>, report: &mut Report<'_>)
         volume.field("secret"),
     );
     if disk.is_none() && config_map.is_none() && secret.is_none() {
-        report(volume, Problem::required("must specify a volume source"));
+        report(volume, FieldError::required("must specify a volume source"));
     }
     if let Some(disk) = disk {
         check_disk(&disk_path, disk, report);
     }
     match config_map {
         Some(source) if disk.is_some() => {
-            report(&config_map_path, Problem::forbidden(source, ONE_SOURCE));
+            report(&config_map_path, FieldError::forbidden(source, ONE_SOURCE));
         }
         Some(source) => check_config_map(&config_map_path, source, report),
         None => {}
     }
     match secret {
         Some(source) if disk.is_some() || config_map.is_some() => {
-            report(&secret_path, Problem::forbidden(source, ONE_SOURCE));
+            report(&secret_path, FieldError::forbidden(source, ONE_SOURCE));
         }
         Some(source) => check_secret(&secret_path, source, report),
         None => {}
     }
 }
 
-fn check_disk(disk: &Path<'_>, values: &Disk<'_>, report: &mut Report<'_>) {
+fn check_disk(disk: &FieldPath<'_>, values: &DiskView<'_>, report: &mut ErrorSink<'_>) {
     let template = disk.field("template");
     let Some(values) = &values.template else {
-        return report(&template, Problem::required("what the disk is made from"));
+        return report(
+            &template,
+            FieldError::required("what the disk is made from"),
+        );
     };
-    let DiskSpec {
+    let DiskSpecView {
         type_,
         populator,
         resources,
@@ -162,7 +169,7 @@ fn check_disk(disk: &Path<'_>, values: &Disk<'_>, report: &mut Report<'_>) {
     {
         report(
             &spec.field("type"),
-            Problem::not_supported(&type_.0, supported(DISK_TYPES)),
+            FieldError::not_supported(&type_.0, supported(DISK_TYPES)),
         );
     }
     // The baseline leaves `spec` out of this path.
@@ -175,7 +182,7 @@ fn check_disk(disk: &Path<'_>, values: &Disk<'_>, report: &mut Report<'_>) {
         if !has_image {
             report(
                 &path,
-                Problem::required("a disk that is not populated by an image needs a size"),
+                FieldError::required("a disk that is not populated by an image needs a size"),
             );
         }
         return;
@@ -183,19 +190,19 @@ fn check_disk(disk: &Path<'_>, values: &Disk<'_>, report: &mut Report<'_>) {
     let path = path.field("requests");
     match &resources.requests {
         Some(requests) => check_size(&path.key("storage"), requests, has_image, report),
-        None => report(&path, Problem::required("")),
+        None => report(&path, FieldError::required("")),
     }
 }
 
-fn check_populator(path: &Path<'_>, values: &Populator<'_>, report: &mut Report<'_>) {
-    let Populator { image, filesystem } = values;
+fn check_populator(path: &FieldPath<'_>, values: &PopulatorView<'_>, report: &mut ErrorSink<'_>) {
+    let PopulatorView { image, filesystem } = values;
     if let Some(image) = image
         && !IMAGES.contains(&image.name.as_ref())
     {
         let path = path.field("image");
         report(
             &path.field("name"),
-            Problem::not_supported(&image.name, supported(IMAGES)),
+            FieldError::not_supported(&image.name, supported(IMAGES)),
         );
     }
     let Some(filesystem) = filesystem else {
@@ -206,26 +213,26 @@ fn check_populator(path: &Path<'_>, values: &Populator<'_>, report: &mut Report<
     if image.is_some() {
         report(
             &path,
-            Problem::forbidden(type_, "may not specify more than one populator"),
+            FieldError::forbidden(type_, "may not specify more than one populator"),
         );
     } else if !FILESYSTEMS.contains(&type_) {
         report(
             &path.field("type"),
-            Problem::not_supported(type_, supported(FILESYSTEMS)),
+            FieldError::not_supported(type_, supported(FILESYSTEMS)),
         );
     }
 }
 
 fn check_size(
-    path: &Path<'_>,
-    requests: &StorageRequest,
+    path: &FieldPath<'_>,
+    requests: &StorageRequestView,
     has_image: bool,
-    report: &mut Report<'_>,
+    report: &mut ErrorSink<'_>,
 ) {
     let Some(size) = &requests.storage else {
-        return report(path, Problem::required(""));
+        return report(path, FieldError::required(""));
     };
-    let mut invalid = |rule: String| report(path, Problem::invalid(size.0.as_str(), rule));
+    let mut invalid = |rule: String| report(path, FieldError::invalid(size.0.as_str(), rule));
     let nanos = match size.amount().map(Amount::nanos) {
         Ok(nanos) if nanos > 0 => nanos,
         Ok(_) => return invalid("must be greater than 0".to_owned()),
@@ -253,39 +260,39 @@ fn check_size(
     }
 }
 
-fn check_config_map(path: &Path<'_>, values: &ConfigMap<'_>, report: &mut Report<'_>) {
+fn check_config_map(path: &FieldPath<'_>, values: &ConfigMapView<'_>, report: &mut ErrorSink<'_>) {
     if values.name.is_empty() {
-        report(&path.field("name"), Problem::required(""));
+        report(&path.field("name"), FieldError::required(""));
     }
     check_files(path, values.default_mode, &values.items, report);
 }
 
-fn check_secret(path: &Path<'_>, values: &Secret<'_>, report: &mut Report<'_>) {
+fn check_secret(path: &FieldPath<'_>, values: &SecretView<'_>, report: &mut ErrorSink<'_>) {
     if values.name.is_empty() {
-        report(&path.field("secretName"), Problem::required(""));
+        report(&path.field("secretName"), FieldError::required(""));
     }
     check_files(path, values.default_mode, &values.items, report);
 }
 
 /// The files that a ConfigMap or a Secret is made into: all keys, under their own names.
 fn check_files(
-    path: &Path<'_>,
+    path: &FieldPath<'_>,
     default_mode: Option<i32>,
-    items: &[Item<'_>],
-    report: &mut Report<'_>,
+    items: &[KeyToPathView<'_>],
+    report: &mut ErrorSink<'_>,
 ) {
     if let Some(mode) = default_mode
         && !MODES.contains(&mode)
     {
         report(
             &path.field("defaultMode"),
-            Problem::invalid(mode, "must be between 0 and 0777 (octal), inclusive"),
+            FieldError::invalid(mode, "must be between 0 and 0777 (octal), inclusive"),
         );
     }
     if !items.is_empty() {
         report(
             &path.field("items"),
-            Problem::forbidden(items, "every key becomes a file, under its own name"),
+            FieldError::forbidden(items, "every key becomes a file, under its own name"),
         );
     }
 }

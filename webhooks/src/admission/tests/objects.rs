@@ -3,15 +3,15 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Fake, allowed, create, review, server, workload};
+use super::{FakeProjects, allowed, create, review, server, workload};
 use crate::admission::{MUTATE_WORKLOAD, VALIDATE_WORKLOAD};
 
 #[tokio::test]
 async fn an_update_asks_only_for_what_is_new() {
     // Nothing is known of the project, and no one answers.
-    let unknown = Fake {
+    let unknown = FakeProjects {
         cities: None,
-        ..Fake::new()
+        ..FakeProjects::new()
     };
     let server = server(unknown);
     let old = workload("default", "nginx:1");
@@ -29,7 +29,7 @@ async fn an_update_asks_only_for_what_is_new() {
 
 #[tokio::test]
 async fn what_does_not_touch_the_spec_is_never_blocked() {
-    let server = server(Fake::new().answering("default", allowed()));
+    let server = server(FakeProjects::new().answering("default", allowed()));
     let mut invalid = workload("default", "");
     invalid["spec"]["placements"] = json!([]);
     let mut with_finalizer = invalid.clone();
@@ -60,7 +60,7 @@ async fn what_does_not_touch_the_spec_is_never_blocked() {
 
 #[tokio::test]
 async fn a_field_of_another_type_is_named() {
-    let server = server(Fake::new());
+    let server = server(FakeProjects::new());
     let mut review = create("default");
     review["request"]["object"]["spec"]["placements"][0]["name"] = json!(3);
     let status = server
@@ -79,7 +79,7 @@ async fn a_field_of_another_type_is_named() {
 
 #[tokio::test]
 async fn what_is_no_review_of_a_workload_is_refused() {
-    let server = server(Fake::new());
+    let server = server(FakeProjects::new());
     let mut review = create("default");
     review["request"]["kind"]["kind"] = json!("Instance");
     for path in [VALIDATE_WORKLOAD, MUTATE_WORKLOAD] {
@@ -105,7 +105,7 @@ async fn what_is_no_review_of_a_workload_is_refused() {
 
 #[tokio::test]
 async fn nothing_is_mutated() {
-    let server = server(Fake::new());
+    let server = server(FakeProjects::new());
     let (code, answer) = server.post(MUTATE_WORKLOAD, &create("default")).await;
     assert_eq!(code, StatusCode::OK);
     assert_eq!(answer["response"], json!({"uid": "u1", "allowed": true}));
@@ -113,7 +113,7 @@ async fn nothing_is_mutated() {
 
 #[tokio::test]
 async fn of_a_million_errors_the_first_are_listed() {
-    let server = server(Fake::new().answering("default", allowed()));
+    let server = server(FakeProjects::new().answering("default", allowed()));
     let mut review = create("default");
     let codes: Vec<_> = (0..1000).map(|code| format!("X{code}")).collect();
     let placement = |index: usize| json!({"name": format!("p{index}"), "cityCodes": codes, "scaleSettings": {"minReplicas": 1}});
@@ -131,9 +131,9 @@ async fn of_a_million_errors_the_first_are_listed() {
 async fn an_answer_is_short_whatever_the_object_and_however_many_cities_there_are() {
     const MOST: usize = 256 << 10;
     let codes = (0..1000).map(|code| format!("X{code}")).collect();
-    let many = Fake {
+    let many = FakeProjects {
         cities: Some(codes),
-        ..Fake::new()
+        ..FakeProjects::new()
     };
     let server = server(many.answering("default", allowed()));
     for c in ["\0", "\"", "\\", "\u{80}", "ä", "\u{10ffff}"] {
@@ -150,7 +150,7 @@ async fn an_answer_is_short_whatever_the_object_and_however_many_cities_there_ar
 
 #[tokio::test]
 async fn a_long_value_of_another_type_is_cut_off() {
-    let server = server(Fake::new());
+    let server = server(FakeProjects::new());
     let mut review = create("default");
     let long = ", expected x at line ".repeat(1000);
     review["request"]["object"]["spec"]["placements"][0]["scaleSettings"]["minReplicas"] =
@@ -172,7 +172,7 @@ async fn a_long_name_costs_no_more_because_there_are_many_errors_in_it() {
         workload["spec"]["placements"][0]["cityCodes"] = vec![city; 100_000].into();
         workload
     };
-    let server = server(Fake::new());
+    let server = server(FakeProjects::new());
     let response = server
         .validate(&review("UPDATE", &with("x"), &with("y")))
         .await;

@@ -5,12 +5,12 @@ use std::time::Duration;
 use api::ProjectName;
 use serde_json::{Value, json};
 
-use super::{Fake, allowed, create, server};
-use crate::admission::{AccessReview, Decision, ProjectError, VALIDATE_WORKLOAD};
+use super::{FakeProjects, allowed, create, server};
+use crate::admission::{AccessDecision, AccessReview, ProjectLookupError, VALIDATE_WORKLOAD};
 
 #[tokio::test]
 async fn a_valid_workload_is_allowed_and_the_review_has_every_claim() {
-    let server = server(Fake::new().answering("default", allowed()));
+    let server = server(FakeProjects::new().answering("default", allowed()));
     server.assert_allowed(&create("default")).await;
     let asked = server.projects.asked.lock().unwrap();
     let [
@@ -35,11 +35,11 @@ async fn a_valid_workload_is_allowed_and_the_review_has_every_claim() {
 
 #[tokio::test]
 async fn everything_that_is_wrong_is_one_status_with_a_cause_for_each() {
-    let denied = Decision {
+    let denied = AccessDecision {
         allowed: false,
         reason: "not registered".into(),
     };
-    let server = server(Fake::new().answering("default", Ok(denied)));
+    let server = server(FakeProjects::new().answering("default", Ok(denied)));
     let mut review = create("default");
     review["request"]["object"]["spec"]["placements"][0]["cityCodes"] = json!(["NYC"]);
     let status = server
@@ -81,8 +81,8 @@ async fn everything_that_is_wrong_is_one_status_with_a_cause_for_each() {
 
 #[tokio::test]
 async fn who_cannot_be_asked_is_an_error_and_no_refusal() {
-    let down = ProjectError("p1 is down".into());
-    let server = server(Fake::new().answering("default", Err(down)));
+    let down = ProjectLookupError("p1 is down".into());
+    let server = server(FakeProjects::new().answering("default", Err(down)));
     let problem = "it is not known whether the network may be used: p1 is down; try again";
     let status = server
         .assert_denied(
@@ -103,7 +103,7 @@ async fn who_cannot_be_asked_is_an_error_and_no_refusal() {
 
 #[tokio::test(start_paused = true)]
 async fn a_review_that_hangs_ends_before_the_callers_deadline() {
-    let server = server(Fake::new());
+    let server = server(FakeProjects::new());
     let begin = tokio::time::Instant::now();
     let path = format!("{VALIDATE_WORKLOAD}?timeout=3s");
     let (_, answer) = server.post(&path, &create("hangs")).await;
@@ -117,7 +117,7 @@ async fn a_review_that_hangs_ends_before_the_callers_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn who_does_not_answer_about_networks_denies_no_city_either() {
-    let causes = async |projects: Fake| -> Vec<String> {
+    let causes = async |projects: FakeProjects| -> Vec<String> {
         let mut review = create("default");
         review["request"]["object"]["spec"]["placements"][0]["cityCodes"] = json!(["NYC"]);
         let response = server(projects).validate(&review).await;
@@ -125,18 +125,18 @@ async fn who_does_not_answer_about_networks_denies_no_city_either() {
         let reason = |cause: &Value| cause["reason"].as_str().unwrap().to_owned();
         causes.iter().map(reason).collect()
     };
-    assert_eq!(causes(Fake::new()).await, ["InternalError"]);
-    let answers = Fake::new().answering("default", allowed());
+    assert_eq!(causes(FakeProjects::new()).await, ["InternalError"]);
+    let answers = FakeProjects::new().answering("default", allowed());
     assert_eq!(causes(answers).await, ["FieldValueNotSupported"]);
 }
 
 /// So many networks, which the requester may use or must not, and a Workload with all of them.
-fn with_networks(count: usize, allowed: bool) -> (Fake, Value) {
-    let decision = Decision {
+fn with_networks(count: usize, allowed: bool) -> (FakeProjects, Value) {
+    let decision = AccessDecision {
         allowed,
         reason: String::new(),
     };
-    let (mut projects, mut interfaces) = (Fake::new(), Vec::new());
+    let (mut projects, mut interfaces) = (FakeProjects::new(), Vec::new());
     for index in 0..count {
         let name: &'static str = Box::leak(format!("n{index}").into_boxed_str());
         projects = projects.answering(name, Ok(decision.clone()));
@@ -160,9 +160,9 @@ async fn so_many_denied_networks_hide_no_city() {
 
 #[tokio::test]
 async fn cities_that_are_not_known_are_an_error_after_which_clients_ask_again() {
-    let unknown = Fake {
+    let unknown = FakeProjects {
         cities: None,
-        ..Fake::new()
+        ..FakeProjects::new()
     };
     let server = server(unknown.answering("default", allowed()));
     let status = server
@@ -174,7 +174,7 @@ async fn cities_that_are_not_known_are_an_error_after_which_clients_ask_again() 
 
 #[tokio::test]
 async fn a_request_without_a_project_is_forbidden() {
-    let server = server(Fake::new().answering("default", allowed()));
+    let server = server(FakeProjects::new().answering("default", allowed()));
     let mut review = create("default");
     review["request"]["userInfo"]["extra"] = json!({});
     server
@@ -192,9 +192,9 @@ async fn a_request_without_a_project_is_forbidden() {
 
 #[tokio::test]
 async fn where_there_is_one_project_no_claims_are_needed() {
-    let single = Fake {
+    let single = FakeProjects {
         only: Some(ProjectName::new("single").unwrap()),
-        ..Fake::new()
+        ..FakeProjects::new()
     };
     let server = server(single.answering("default", allowed()));
     let mut review = create("default");

@@ -1,8 +1,8 @@
 use serde_json::{Value, json};
 
 use super::{Refusals, check, lines_since, sandbox, set};
-use crate::admission::rules::NetworkRefusal;
-use crate::admission::workload::WorkloadSpec;
+use crate::admission::external_facts::NetworkRefusal;
+use crate::admission::workload_view::WorkloadSpecView;
 
 const INTERFACES: &str = "/template/spec/networkInterfaces";
 
@@ -67,8 +67,8 @@ fn each_network_is_asked_for_once_and_none_that_was_used_before() {
             workload(networks).to_string(),
             former.map(|former| workload(former).to_string()),
         );
-        let spec: WorkloadSpec<'_> = serde_json::from_str(&text).unwrap();
-        let former: Option<WorkloadSpec<'_>> = former
+        let spec: WorkloadSpecView<'_> = serde_json::from_str(&text).unwrap();
+        let former: Option<WorkloadSpecView<'_>> = former
             .as_deref()
             .map(|text| serde_json::from_str(text).unwrap());
         let new = crate::admission::rules::new_networks(&spec, former.as_ref());

@@ -1,4 +1,4 @@
-//! What is counted of requests before they are answered, whatever their protocol.
+//! Metrics of requests that do not depend on their protocol.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -6,31 +6,31 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-/// Counters of the requests of one protocol.
+/// Metrics of the requests of one protocol.
 #[derive(Debug)]
-pub(crate) struct Intake {
-    /// The protocol, as metrics and the log name it.
+pub(crate) struct RequestMetrics {
+    /// The name of the protocol in metrics and in the log.
     pub(crate) protocol: &'static str,
-    refused: Family<RefusedLabels, Counter>,
+    refused: Family<RefusalLabels, Counter>,
     in_flight: Gauge,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RefusedLabels {
+struct RefusalLabels {
     reason: &'static str,
 }
 
-/// A request that is being read or answered.
-pub(crate) struct InFlight(Gauge);
+/// Counts a request as in flight until it is dropped.
+pub(crate) struct InFlightGuard(Gauge);
 
-impl Drop for InFlight {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
         self.0.dec();
     }
 }
 
-impl Intake {
-    /// Registers the counters; `requests` is how the protocol's requests are named in a sentence.
+impl RequestMetrics {
+    /// Registers the metrics. `requests` names the protocol's requests at the beginning of a HELP text.
     pub(super) fn register(
         protocol: &'static str,
         requests: &str,
@@ -39,7 +39,7 @@ impl Intake {
         let (refused, in_flight) = (Family::default(), Gauge::default());
         registry.register(
             format!("{protocol}_requests_refused"),
-            format!("{requests} that were answered as an HTTP error, by reason"),
+            format!("{requests} that were answered with an HTTP error, by reason"),
             refused.clone(),
         );
         registry.register(
@@ -55,11 +55,11 @@ impl Intake {
     }
 
     pub(crate) fn refused(&self, reason: &'static str) {
-        self.refused.get_or_create(&RefusedLabels { reason }).inc();
+        self.refused.get_or_create(&RefusalLabels { reason }).inc();
     }
 
-    pub(crate) fn in_flight(&self) -> InFlight {
+    pub(crate) fn in_flight(&self) -> InFlightGuard {
         self.in_flight.inc();
-        InFlight(self.in_flight.clone())
+        InFlightGuard(self.in_flight.clone())
     }
 }

@@ -1,82 +1,86 @@
-//! The fields of a Workload that the rules read, borrowed from the request (compute.md 1.1 and 1.4). Nothing is required
-//! here: what is missing is for the rules to say.
+//! Views of the fields of a Workload that the rules read, borrowed from the request (docs/concepts/api.md).
+//!
+//! Each type is a partial decode of one part of the Workload: unknown fields are ignored, and no field is required. The
+//! rules report fields that are missing.
 
 use std::borrow::Cow;
 
 use api::Quantity;
 use api::text::Text;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::value::RawValue;
+
+use super::nullable::or_default;
 
 /// `spec` of a Workload.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct WorkloadSpec<'a> {
+pub(crate) struct WorkloadSpecView<'a> {
     #[serde(borrow, default, deserialize_with = "or_default")]
-    pub(crate) placements: Vec<Placement<'a>>,
+    pub(crate) placements: Vec<PlacementView<'a>>,
     #[serde(borrow, default, deserialize_with = "or_default")]
-    pub(crate) template: Template<'a>,
+    pub(crate) template: TemplateView<'a>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Placement<'a> {
+pub(crate) struct PlacementView<'a> {
     #[serde(borrow, default)]
     pub(crate) name: Cow<'a, str>,
     #[serde(borrow, default, deserialize_with = "or_default")]
     pub(crate) city_codes: Vec<Text<'a>>,
     #[serde(borrow, default, deserialize_with = "or_default")]
-    pub(crate) scale_settings: ScaleSettings<'a>,
+    pub(crate) scale_settings: ScaleSettingsView<'a>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct ScaleSettings<'a> {
+pub(crate) struct ScaleSettingsView<'a> {
     #[serde(default)]
     pub(crate) min_replicas: i32,
     pub(crate) max_replicas: Option<i32>,
     #[serde(borrow, default, deserialize_with = "or_default")]
-    pub(crate) metrics: Vec<Metric<'a>>,
+    pub(crate) metrics: Vec<MetricView<'a>>,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Metric<'a> {
+pub(crate) struct MetricView<'a> {
     #[serde(borrow)]
-    pub(crate) resource: Option<Box<MetricResource<'a>>>,
+    pub(crate) resource: Option<Box<MetricResourceView<'a>>>,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct MetricResource<'a> {
+pub(crate) struct MetricResourceView<'a> {
     #[serde(borrow, default)]
     pub(crate) name: Cow<'a, str>,
     #[serde(default, deserialize_with = "or_default")]
-    pub(crate) target: MetricTarget,
+    pub(crate) target: MetricTargetView,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct MetricTarget {
+pub(crate) struct MetricTargetView {
     pub(crate) value: Option<Quantity>,
     pub(crate) average_value: Option<Quantity>,
     pub(crate) average_utilization: Option<i32>,
 }
 
 #[derive(Default, Deserialize)]
-pub(crate) struct Template<'a> {
+pub(crate) struct TemplateView<'a> {
     #[serde(borrow, default, deserialize_with = "or_default")]
-    pub(crate) metadata: TemplateMetadata<'a>,
+    pub(crate) metadata: TemplateMetadataView<'a>,
     #[serde(borrow, default, deserialize_with = "or_default")]
-    pub(crate) spec: InstanceSpec<'a>,
+    pub(crate) spec: InstanceSpecView<'a>,
 }
 
 #[derive(Default, Deserialize)]
-pub(crate) struct TemplateMetadata<'a> {
+pub(crate) struct TemplateMetadataView<'a> {
     #[serde(borrow, default, deserialize_with = "or_default")]
-    pub(crate) annotations: Annotations<'a>,
+    pub(crate) annotations: AnnotationsView<'a>,
 }
 
 #[derive(Default, Deserialize)]
-pub(crate) struct Annotations<'a> {
+pub(crate) struct AnnotationsView<'a> {
     /// The key is [`api::annotations::SSH_KEYS`].
     #[serde(rename = "compute.datumapis.com/ssh-keys", borrow)]
     pub(crate) ssh_keys: Option<Text<'a>>,
@@ -84,29 +88,29 @@ pub(crate) struct Annotations<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct InstanceSpec<'a> {
+pub(crate) struct InstanceSpecView<'a> {
     #[serde(borrow, default, deserialize_with = "or_default")]
-    pub(crate) runtime: Runtime<'a>,
+    pub(crate) runtime: RuntimeView<'a>,
     #[serde(borrow, default, deserialize_with = "or_default")]
-    pub(crate) network_interfaces: Vec<NetworkInterface<'a>>,
+    pub(crate) network_interfaces: Vec<NetworkInterfaceView<'a>>,
     #[serde(borrow, default, deserialize_with = "or_default")]
-    pub(crate) volumes: Vec<Volume<'a>>,
+    pub(crate) volumes: Vec<VolumeView<'a>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Runtime<'a> {
+pub(crate) struct RuntimeView<'a> {
     #[serde(borrow, default, deserialize_with = "or_default")]
-    pub(crate) resources: RuntimeResources<'a>,
+    pub(crate) resources: RuntimeResourcesView<'a>,
     #[serde(borrow)]
-    pub(crate) sandbox: Option<Sandbox<'a>>,
+    pub(crate) sandbox: Option<SandboxView<'a>>,
     #[serde(borrow)]
-    pub(crate) virtual_machine: Option<VirtualMachine<'a>>,
+    pub(crate) virtual_machine: Option<VirtualMachineView<'a>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct RuntimeResources<'a> {
+pub(crate) struct RuntimeResourcesView<'a> {
     #[serde(borrow, default)]
     pub(crate) instance_type: Cow<'a, str>,
     #[serde(borrow)]
@@ -115,16 +119,16 @@ pub(crate) struct RuntimeResources<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Sandbox<'a> {
+pub(crate) struct SandboxView<'a> {
     #[serde(borrow, default, deserialize_with = "or_default")]
-    pub(crate) containers: Vec<Container<'a>>,
+    pub(crate) containers: Vec<ContainerView<'a>>,
     #[serde(borrow, default, deserialize_with = "or_default")]
-    pub(crate) image_pull_secrets: Vec<Named<'a>>,
+    pub(crate) image_pull_secrets: Vec<ReferenceView<'a>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Container<'a> {
+pub(crate) struct ContainerView<'a> {
     #[serde(borrow, default)]
     pub(crate) name: Cow<'a, str>,
     #[serde(borrow, default)]
@@ -132,23 +136,23 @@ pub(crate) struct Container<'a> {
     #[serde(borrow)]
     pub(crate) resources: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "or_default")]
-    pub(crate) volume_attachments: Vec<VolumeAttachment<'a>>,
+    pub(crate) volume_attachments: Vec<VolumeAttachmentView<'a>>,
     #[serde(borrow, default, deserialize_with = "or_default")]
-    pub(crate) ports: Vec<Port<'a>>,
+    pub(crate) ports: Vec<PortView<'a>>,
 }
 
 #[derive(Deserialize, Hash)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct VirtualMachine<'a> {
+pub(crate) struct VirtualMachineView<'a> {
     #[serde(borrow, default, deserialize_with = "or_default")]
-    pub(crate) volume_attachments: Vec<VolumeAttachment<'a>>,
+    pub(crate) volume_attachments: Vec<VolumeAttachmentView<'a>>,
     #[serde(borrow, default, deserialize_with = "or_default")]
-    pub(crate) ports: Vec<Port<'a>>,
+    pub(crate) ports: Vec<PortView<'a>>,
 }
 
 #[derive(Deserialize, Hash)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct VolumeAttachment<'a> {
+pub(crate) struct VolumeAttachmentView<'a> {
     #[serde(borrow, default)]
     pub(crate) name: Cow<'a, str>,
     #[serde(borrow)]
@@ -156,7 +160,7 @@ pub(crate) struct VolumeAttachment<'a> {
 }
 
 #[derive(Deserialize, Hash)]
-pub(crate) struct Port<'a> {
+pub(crate) struct PortView<'a> {
     #[serde(borrow, default)]
     pub(crate) name: Cow<'a, str>,
     #[serde(default)]
@@ -164,97 +168,98 @@ pub(crate) struct Port<'a> {
 }
 
 #[derive(Deserialize)]
-pub(crate) struct NetworkInterface<'a> {
+pub(crate) struct NetworkInterfaceView<'a> {
     #[serde(borrow, default, deserialize_with = "or_default")]
-    pub(crate) network: Named<'a>,
+    pub(crate) network: ReferenceView<'a>,
 }
 
-/// A volume has one source, and a hostile object has many volumes without any: so the sources stand elsewhere.
+/// A volume. Its sources are boxed, because a hostile object can have many volumes without a source.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Volume<'a> {
+pub(crate) struct VolumeView<'a> {
     #[serde(borrow, default)]
     pub(crate) name: Cow<'a, str>,
     #[serde(borrow)]
-    pub(crate) disk: Option<Box<Disk<'a>>>,
+    pub(crate) disk: Option<Box<DiskView<'a>>>,
     #[serde(borrow)]
-    pub(crate) config_map: Option<Box<ConfigMap<'a>>>,
+    pub(crate) config_map: Option<Box<ConfigMapView<'a>>>,
     #[serde(borrow)]
-    pub(crate) secret: Option<Box<Secret<'a>>>,
+    pub(crate) secret: Option<Box<SecretView<'a>>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Disk<'a> {
+pub(crate) struct DiskView<'a> {
     #[serde(borrow)]
     pub(crate) device_name: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(crate) template: Option<DiskTemplate<'a>>,
+    pub(crate) template: Option<DiskTemplateView<'a>>,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct DiskTemplate<'a> {
+pub(crate) struct DiskTemplateView<'a> {
     #[serde(borrow, default, deserialize_with = "or_default")]
-    pub(crate) spec: DiskSpec<'a>,
+    pub(crate) spec: DiskSpecView<'a>,
 }
 
 #[derive(Default, Deserialize)]
-pub(crate) struct DiskSpec<'a> {
+pub(crate) struct DiskSpecView<'a> {
     #[serde(rename = "type", borrow)]
     pub(crate) type_: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(crate) populator: Option<Populator<'a>>,
-    pub(crate) resources: Option<DiskResources>,
+    pub(crate) populator: Option<PopulatorView<'a>>,
+    pub(crate) resources: Option<DiskResourcesView>,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Populator<'a> {
+pub(crate) struct PopulatorView<'a> {
     #[serde(borrow)]
-    pub(crate) image: Option<Named<'a>>,
+    pub(crate) image: Option<ReferenceView<'a>>,
     #[serde(borrow)]
-    pub(crate) filesystem: Option<Filesystem<'a>>,
+    pub(crate) filesystem: Option<FilesystemView<'a>>,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Filesystem<'a> {
+pub(crate) struct FilesystemView<'a> {
     #[serde(rename = "type", borrow, default)]
     pub(crate) type_: Cow<'a, str>,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct DiskResources {
-    pub(crate) requests: Option<StorageRequest>,
+pub(crate) struct DiskResourcesView {
+    pub(crate) requests: Option<StorageRequestView>,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct StorageRequest {
+pub(crate) struct StorageRequestView {
     pub(crate) storage: Option<Quantity>,
 }
 
 #[derive(Deserialize, Hash)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct ConfigMap<'a> {
+pub(crate) struct ConfigMapView<'a> {
     #[serde(borrow, default)]
     pub(crate) name: Cow<'a, str>,
     optional: Option<bool>,
     pub(crate) default_mode: Option<i32>,
     #[serde(borrow, default, deserialize_with = "or_default")]
-    pub(crate) items: Vec<Item<'a>>,
+    pub(crate) items: Vec<KeyToPathView<'a>>,
 }
 
 #[derive(Deserialize, Hash)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Secret<'a> {
+pub(crate) struct SecretView<'a> {
     #[serde(rename = "secretName", borrow, default)]
     pub(crate) name: Cow<'a, str>,
     optional: Option<bool>,
     pub(crate) default_mode: Option<i32>,
     #[serde(borrow, default, deserialize_with = "or_default")]
-    pub(crate) items: Vec<Item<'a>>,
+    pub(crate) items: Vec<KeyToPathView<'a>>,
 }
 
+/// One key of a ConfigMap or Secret, and the file that it becomes (Kubernetes' `KeyToPath`).
 #[derive(Deserialize, Hash)]
-pub(crate) struct Item<'a> {
+pub(crate) struct KeyToPathView<'a> {
     #[serde(borrow, default)]
     key: Cow<'a, str>,
     mode: Option<i32>,
@@ -262,37 +267,31 @@ pub(crate) struct Item<'a> {
     path: Cow<'a, str>,
 }
 
+/// A reference to another object, or to an image, by name.
 #[derive(Default, Deserialize)]
-pub(crate) struct Named<'a> {
+pub(crate) struct ReferenceView<'a> {
     #[serde(borrow, default)]
     pub(crate) name: Cow<'a, str>,
 }
 
-/// Null is the same as nothing, as it is for Kubernetes.
-pub(crate) fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
-    field: D,
-) -> Result<T, D::Error> {
-    Option::<T>::deserialize(field).map(Option::unwrap_or_default)
-}
-
-impl DiskTemplate<'_> {
-    /// Whether an operating system image is written to the disk.
+impl DiskTemplateView<'_> {
+    /// Returns whether an operating system image is written to the disk.
     pub(crate) fn has_image(&self) -> bool {
         let populator = self.spec.populator.as_ref();
         populator.is_some_and(|populator| populator.image.is_some())
     }
 }
 
-impl Volume<'_> {
-    /// The name of the device that the volume asks for.
+impl VolumeView<'_> {
+    /// Returns the device name that the volume asks for.
     pub(crate) fn device(&self) -> Option<&str> {
         let name = self.disk.as_ref()?.device_name.as_ref()?;
         Some(&name.0)
     }
 
-    /// Whether the volume is a disk that an operating system image is written to.
+    /// Returns whether the volume is a disk that an operating system image is written to.
     pub(crate) fn has_image(&self) -> bool {
         let template = self.disk.as_ref().and_then(|disk| disk.template.as_ref());
-        template.is_some_and(DiskTemplate::has_image)
+        template.is_some_and(DiskTemplateView::has_image)
     }
 }

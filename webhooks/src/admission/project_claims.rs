@@ -1,4 +1,4 @@
-//! Which project a request is for: Milo says so in the claims of the user (platform.md 2.1 and 2.2).
+//! Finds the project of a request in the claims that Milo adds to the requester (docs/concepts/milo.md).
 
 use api::ProjectName;
 use api::milo::{
@@ -6,19 +6,19 @@ use api::milo::{
 };
 use thiserror::Error;
 
-use super::review::UserInfo;
+use super::user_info::UserInfo;
 
-/// Why it is not known which project a request is for.
+/// Why the claims do not name a project.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub(crate) enum IdentityError {
+pub(crate) enum ClaimsError {
     #[error(
         "userInfo.extra has no {0}: the request did not come through the control plane of a project"
     )]
     Missing(&'static str),
     #[error("userInfo.extra has {count} values of {claim}, must have one")]
-    Contradictory { claim: &'static str, count: usize },
+    Ambiguous { claim: &'static str, count: usize },
     #[error("userInfo.extra says that {claim} is {value:?}, must be {expected:?}")]
-    NoProject {
+    Unexpected {
         claim: &'static str,
         value: String,
         expected: &'static str,
@@ -27,35 +27,35 @@ pub(crate) enum IdentityError {
     Invalid(#[from] api::identity::IdentityError),
 }
 
-/// The project that a request is for.
+/// Returns the project of a request.
 ///
 /// # Errors
 ///
-/// [`IdentityError`], which names the claim at fault.
-pub(crate) fn project(user: &UserInfo) -> Result<ProjectName, IdentityError> {
+/// [`ClaimsError`], which names the wrong claim.
+pub(crate) fn project(user: &UserInfo) -> Result<ProjectName, ClaimsError> {
     let expect = |claim, expected| match one(user, claim)? {
         value if value == expected => Ok(()),
-        value => Err(IdentityError::NoProject {
+        value => Err(ClaimsError::Unexpected {
             claim,
             value: value.to_owned(),
             expected,
         }),
     };
     expect(PARENT_TYPE, PARENT_TYPE_PROJECT)?;
-    // Milo's own webhooks do not look at it (platform.md 2.2): it may be absent, but must not contradict.
+    // Milo's own webhooks do not read this claim. It may be absent, but must not name another group.
     if user.extra.contains_key(PARENT_API_GROUP) {
         expect(PARENT_API_GROUP, RESOURCE_MANAGER_GROUP)?;
     }
     Ok(ProjectName::new(one(user, PARENT_NAME)?)?)
 }
 
-/// The one value of a claim.
-fn one<'u>(user: &'u UserInfo, claim: &'static str) -> Result<&'u str, IdentityError> {
+/// Returns the only value of a claim.
+fn one<'u>(user: &'u UserInfo, claim: &'static str) -> Result<&'u str, ClaimsError> {
     match user.extra.get(claim).map(Vec::as_slice) {
-        None | Some([]) => Err(IdentityError::Missing(claim)),
-        Some([value]) if value.is_empty() => Err(IdentityError::Missing(claim)),
+        None | Some([]) => Err(ClaimsError::Missing(claim)),
+        Some([value]) if value.is_empty() => Err(ClaimsError::Missing(claim)),
         Some([value]) => Ok(value),
-        Some(values) => Err(IdentityError::Contradictory {
+        Some(values) => Err(ClaimsError::Ambiguous {
             claim,
             count: values.len(),
         }),
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_claims_of_milo_name_the_project() {
+    fn the_claims_name_the_project() {
         let name = |claims: &[Claim<'_>]| project(&user(claims)).unwrap();
         let full: [Claim<'_>; 3] = [
             (PARENT_TYPE, &["Project"]),
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_the_claims_is_said() {
+    fn an_error_names_the_wrong_claim() {
         let type_: Claim<'_> = (PARENT_TYPE, &["Project"]);
         let name: Claim<'_> = (PARENT_NAME, &["p1"]);
         let came_otherwise = "the request did not come through the control plane of a project";

@@ -1,29 +1,30 @@
-//! The Workload that a request is about.
+//! The change of a Workload that an admission request asks for.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::field_errors::{FieldError, FieldErrors};
-use super::problem::shortened;
-use super::review::{Denial, Request};
-use super::rules::{self, Verdicts};
-use super::workload::WorkloadSpec;
+use super::denial::Denial;
+use super::external_facts::ExternalFacts;
+use super::field_error::{FieldErrorList, StatusCause, truncated};
+use super::review::AdmissionRequest;
+use super::rules;
+use super::workload_view::WorkloadSpecView;
 
-/// A Workload that someone wants to have, and what it is so far.
-pub(crate) struct Subject<'a> {
+/// The change of a Workload that a request asks for: the new Workload and, for an update, the former one.
+pub(crate) struct WorkloadChange<'a> {
     name: &'a str,
-    workload: WorkloadSpec<'a>,
-    former: Option<WorkloadSpec<'a>>,
+    workload: WorkloadSpecView<'a>,
+    former: Option<WorkloadSpecView<'a>>,
 }
 
-impl<'a> Subject<'a> {
-    /// Reads what is to be checked; there is nothing where a request does not change what is wanted.
+impl<'a> WorkloadChange<'a> {
+    /// Decodes the change. Returns `None` if the request does not change the spec.
     ///
     /// # Errors
     ///
-    /// When the object cannot be read.
-    pub(crate) fn read(request: &'a Request<'_>) -> Result<Option<Self>, Denial> {
+    /// A [`Denial`] if the object cannot be decoded.
+    pub(crate) fn decode(request: &'a AdmissionRequest<'_>) -> Result<Option<Self>, Denial> {
         expect_workload(request)?;
         let name = request.name.as_ref();
         let is_update = match request.operation.as_ref() {
@@ -38,12 +39,13 @@ impl<'a> Subject<'a> {
         if !request.sub_resource.is_empty() {
             return Ok(None);
         }
-        let object: Object<'_> = read(name, "", request.object)?;
-        let former: Object<'_> = match is_update {
-            true => read(name, "", request.old_object)?,
-            false => Object::default(),
+        let object: WorkloadEnvelope<'_> = decode(name, "", request.object)?;
+        let former: WorkloadEnvelope<'_> = match is_update {
+            true => decode(name, "", request.old_object)?,
+            false => WorkloadEnvelope::default(),
         };
-        // Finalizers must be able to go, whatever the object is like. What an object is created with says nothing of that.
+        // A terminating Workload must be able to lose its finalizers, even if it is invalid. Only the former object proves
+        // that the Workload is terminating: a requester can create an object with a deletionTimestamp.
         let is_terminating = former.metadata.deletion_timestamp.is_some();
         if is_update
             && (is_terminating || object.spec.map(RawValue::get) == former.spec.map(RawValue::get))
@@ -52,32 +54,33 @@ impl<'a> Subject<'a> {
         }
         Ok(Some(Self {
             name,
-            workload: read(name, "spec", object.spec)?,
-            // What could not be read before has no errors that are known.
+            workload: decode(name, "spec", object.spec)?,
+            // If the former spec cannot be decoded, its errors are unknown, and every error counts as new.
             former: match is_update {
-                true => read(name, "spec", former.spec).ok(),
+                true => decode(name, "spec", former.spec).ok(),
                 false => None,
             },
         }))
     }
 
-    /// Networks that the Workload uses and did not use before, each once, in the order of its interfaces.
+    /// Returns the networks that the new Workload uses and the former one did not, each once, in the order of the
+    /// interfaces.
     pub(crate) fn new_networks(&self) -> Vec<&str> {
         rules::new_networks(&self.workload, self.former.as_ref())
     }
 
-    /// Whether the Workload is placed in a city in which it was not placed before.
+    /// Returns whether a placement of the new Workload has a city that it did not have before.
     pub(crate) fn has_new_cities(&self) -> bool {
         rules::has_new_cities(&self.workload, self.former.as_ref())
     }
 
-    /// Whether the Workload is accepted.
+    /// Checks the rules.
     ///
     /// # Errors
     ///
-    /// With everything that is wrong anew.
-    pub(crate) fn check(&self, verdicts: &Verdicts<'_>) -> Result<(), Denial> {
-        let errors = rules::errors(&self.workload, self.former.as_ref(), verdicts);
+    /// A [`Denial`] with every error that the former Workload did not have.
+    pub(crate) fn check(&self, facts: &ExternalFacts<'_>) -> Result<(), Denial> {
+        let errors = rules::errors(&self.workload, self.former.as_ref(), facts);
         match errors.listed.is_empty() {
             true => Ok(()),
             false => Err(Denial::invalid(self.name, errors)),
@@ -85,8 +88,8 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// Refuses what is no Workload.
-pub(crate) fn expect_workload(request: &Request<'_>) -> Result<(), Denial> {
+/// Denies a request about an object that is not a Workload.
+pub(crate) fn expect_workload(request: &AdmissionRequest<'_>) -> Result<(), Denial> {
     let kind = &request.kind;
     let is_workload = kind.group == api::GROUP && kind.kind == "Workload";
     match is_workload && kind.version == api::VERSION {
@@ -104,23 +107,23 @@ pub(crate) fn expect_workload(request: &Request<'_>) -> Result<(), Denial> {
     }
 }
 
-/// The parts of an object by which it is decided whether it is looked at.
+/// The parts of a Workload that decide whether its spec is checked.
 #[derive(Default, Deserialize)]
-struct Object<'a> {
+struct WorkloadEnvelope<'a> {
     #[serde(default)]
-    metadata: Metadata,
+    metadata: EnvelopeMetadata,
     #[serde(borrow)]
     spec: Option<&'a RawValue>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Metadata {
+struct EnvelopeMetadata {
     deletion_timestamp: Option<IgnoredAny>,
 }
 
-/// Reads a part of the object; `path` is where it stands. What is absent is empty.
-fn read<'a, T: Deserialize<'a> + Default>(
+/// Decodes the part of the object at `path`. An absent part decodes to the default value.
+fn decode<'a, T: Deserialize<'a> + Default>(
     name: &str,
     path: &str,
     text: Option<&'a RawValue>,
@@ -129,7 +132,7 @@ fn read<'a, T: Deserialize<'a> + Default>(
         return Ok(T::default());
     };
     serde_json::from_str(text.get()).or_else(|_| {
-        // Once more, keeping track of the path: that costs time, which only an error is worth.
+        // Decodes again to find the path of the error. Tracking the path is slow, so only an error pays for it.
         let text = &mut serde_json::Deserializer::from_str(text.get());
         serde_path_to_error::deserialize(text).map_err(|error| {
             let field = match (path, error.path().to_string().as_str()) {
@@ -138,7 +141,7 @@ fn read<'a, T: Deserialize<'a> + Default>(
                 (path, field) => format!("{path}.{field}"),
             };
             let problem = error.inner().to_string();
-            // The place in a text that no one sees helps no one.
+            // Drops the line and the column: the requester does not see this text.
             let problem = problem
                 .rsplit_once(" at line ")
                 .map_or(problem.as_str(), |(problem, _)| problem);
@@ -146,13 +149,13 @@ fn read<'a, T: Deserialize<'a> + Default>(
                 Some(end) => problem.split_at(end),
                 None => (problem, ""),
             };
-            let error = FieldError {
+            let cause = StatusCause {
                 field,
                 reason: "FieldValueTypeInvalid",
-                message: format!("Invalid value: {}{expected}", shortened(found)),
+                message: format!("Invalid value: {}{expected}", truncated(found)),
             };
-            let errors = FieldErrors {
-                listed: vec![error],
+            let errors = FieldErrorList {
+                listed: vec![cause],
                 more: 0,
             };
             Denial::invalid(name, errors)

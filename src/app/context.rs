@@ -1,0 +1,42 @@
+//! What the parts of the process share while they are wired.
+
+use multicluster::Tasks;
+use multicluster::lease::Leadership;
+use prometheus_client::registry::Registry;
+
+use crate::args::Args;
+use crate::config::Config;
+use crate::leadership;
+use crate::serving::Servers;
+
+/// What the parts of the process share while they are wired.
+pub(super) struct AppContext {
+    pub(super) args: Args,
+    pub(super) registry: Registry,
+    pub(super) planes_metrics: multicluster::Metrics,
+    /// The controllers. They stop first.
+    pub(super) controllers: Tasks,
+    /// The servers. They stop last.
+    pub(super) servers: Servers,
+    pub(super) leadership: Leadership,
+}
+
+impl AppContext {
+    pub(super) fn new(args: Args) -> Self {
+        let mut registry = Registry::with_prefix("compute_federation");
+        let planes_metrics = multicluster::Metrics::register(&mut registry);
+        Self {
+            leadership: leadership::initial(&args),
+            args,
+            registry,
+            planes_metrics,
+            controllers: Tasks::default(),
+            servers: Servers::default(),
+        }
+    }
+
+    /// Returns whether the webhook server answers admission requests. A cell has no Workloads, so it does not.
+    pub(super) fn serves_admission(&self, config: &Config) -> bool {
+        config.webhooks.is_some() && !self.args.enable_cell_controllers
+    }
+}

@@ -1,0 +1,103 @@
+//! The projects of this process: one, or those that Milo knows.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use api::ProjectName;
+use controllers::management_controllers::Management;
+use kube::Client;
+use multicluster::projects::{DiscoveryKind, ProjectHandler, RegistryBuilder, RegistryContext};
+use multicluster::{ProjectRegistry, connect};
+
+use super::clusters;
+use super::context::AppContext;
+use crate::config::DiscoveryMode;
+use crate::user_agent::user_agent;
+
+/// Name of the only project in `discovery.mode: single` (docs/reference/config.md).
+const SINGLE: &str = "single";
+
+/// The project registry, before (`RegistryBuilder`) or after (`ProjectRegistry`) discovery has begun.
+pub(super) struct DiscoveredProjects<P> {
+    pub(super) projects: P,
+    /// The only project, in `discovery.mode: single`.
+    pub(super) only: Option<ProjectName>,
+    /// The API server with the registration of the admission webhooks, if it is known.
+    pub(super) registered: Option<Client>,
+}
+
+impl DiscoveredProjects<RegistryBuilder> {
+    /// Begins to discover projects. The management controllers, if enabled, handle each project.
+    pub(super) fn begin(
+        self,
+        management: Option<Management>,
+    ) -> DiscoveredProjects<ProjectRegistry> {
+        let handler = management.map(|management| Arc::new(management) as Arc<dyn ProjectHandler>);
+        DiscoveredProjects {
+            projects: self.projects.begin(handler),
+            only: self.only,
+            registered: self.registered,
+        }
+    }
+}
+
+/// Returns the registry. Returns `None` if the only project would be the own cluster and there is none.
+///
+/// # Errors
+///
+/// If a kubeconfig cannot be loaded.
+pub(super) async fn registry(
+    context: &AppContext,
+    discovery: &DiscoveryMode,
+    own: Option<Client>,
+) -> anyhow::Result<Option<DiscoveredProjects<RegistryBuilder>>> {
+    let role = match context.args.enable_management_controllers {
+        true => "management",
+        false => "admission",
+    };
+    let registry = RegistryContext {
+        // Admission reads the projects until the last request is answered, so their tasks stop with the servers.
+        tasks: &context.servers.tasks,
+        metrics: &context.planes_metrics,
+    };
+    let milo = match discovery {
+        DiscoveryMode::Single => {
+            let Some(client) = own else {
+                return Ok(None);
+            };
+            let name = ProjectName::new(SINGLE)?;
+            return Ok(Some(DiscoveredProjects {
+                projects: ProjectRegistry::single(&registry, name.clone(), client.clone()),
+                only: Some(name),
+                registered: Some(client),
+            }));
+        }
+        DiscoveryMode::Milo(milo) => milo,
+    };
+    let config = async |field, path: &Option<PathBuf>| {
+        let path = path.as_deref().or(context.args.kubeconfig.0.as_deref());
+        let config = connect::own_cluster(path).await;
+        config.with_context(|| format!("discovery.{field}"))
+    };
+    let root = config("discoveryKubeconfigPath", &milo.discovery_kubeconfig).await?;
+    let client = clusters::client(context, &root, "discovery")?;
+    let discovery = multicluster::projects::DiscoveryConfig {
+        client: client.clone(),
+        kind: match milo.internal_service_discovery {
+            true => DiscoveryKind::ProjectControlPlane,
+            false => DiscoveryKind::Project,
+        },
+        template: config("projectKubeconfigPath", &milo.project_kubeconfig).await?,
+        user_agent: user_agent(role),
+        leadership: context.leadership.clone(),
+    };
+    Ok(Some(DiscoveredProjects {
+        projects: ProjectRegistry::discover(&registry, discovery)
+            .context("discovery.projectKubeconfigPath")?,
+        only: None,
+        // Webhooks are registered in Milo's root API server. With internal service discovery, the discovery client
+        // reaches the infrastructure cluster instead.
+        registered: (!milo.internal_service_discovery).then_some(client),
+    }))
+}

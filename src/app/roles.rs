@@ -1,0 +1,79 @@
+//! The controllers that the flags enable.
+
+use anyhow::Context;
+use api::CellName;
+use controllers::cell_controllers;
+use controllers::management_controllers::{self, Management};
+use controllers::runtime::Synced;
+use kube::Client;
+use multicluster::{ProjectRegistry, clock};
+use tracing::warn;
+
+use super::clusters;
+use super::context::AppContext;
+use crate::args::Args;
+use crate::config::Config;
+
+/// The controllers that were started.
+#[derive(Default)]
+pub(super) struct StartedControllers {
+    /// Their caches, which readiness waits for.
+    pub(super) caches: Vec<Synced>,
+    /// The management controllers, if enabled. They start to work when discovery begins.
+    pub(super) management: Option<Management>,
+}
+
+/// Starts the enabled controllers.
+///
+/// # Errors
+///
+/// If a role lacks something that it needs. Names the flag or the field (I-28).
+pub(super) async fn start_controllers(
+    context: &AppContext,
+    config: &Config,
+    own: Option<&Client>,
+    projects: Option<ProjectRegistry>,
+) -> anyhow::Result<StartedControllers> {
+    let Args {
+        enable_management_controllers,
+        enable_cell_controllers,
+        ..
+    } = context.args;
+    if !(enable_management_controllers || enable_cell_controllers || config.webhooks.is_some()) {
+        warn!(
+            "nothing is enabled: set --enable-management-controllers, --enable-cell-controllers, or webhookServer \
+             in the file of --server-config"
+        );
+    }
+    let mut started = StartedControllers::default();
+    if enable_cell_controllers && let Some(own) = own {
+        let name: CellName = config.cluster_name.clone().context(
+            "--enable-cell-controllers needs discovery.clusterName in the file of --server-config: the name of \
+             this cell, which its copies on the hub carry",
+        )?;
+        let config = cell_controllers::Config {
+            name,
+            client: own.clone(),
+            hub: clusters::hub(context, "cell").await?,
+            metrics: context.planes_metrics.clone(),
+            may_write: context.leadership.gained(),
+            clock: clock::now,
+        };
+        started
+            .caches
+            .push(cell_controllers::start(&context.controllers, config));
+    }
+    if enable_management_controllers {
+        let config = management_controllers::Config {
+            hub: clusters::hub(context, "management").await?,
+            projects: projects.context("--enable-management-controllers needs projects")?,
+            metrics: context.planes_metrics.clone(),
+            may_write: context.leadership.gained(),
+            clock: clock::now,
+        };
+        let (synced, management) = management_controllers::start(&context.controllers, config);
+        started.caches.push(synced);
+        started.management = Some(management);
+    }
+    Ok(started)
+}

@@ -1,0 +1,62 @@
+//! The wired process: runs until something ends it, then drains.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use multicluster::Tasks;
+use tokio::time::Instant;
+use tracing::info;
+
+use crate::leadership::Lease;
+use crate::serving::Servers;
+use crate::signals::Signals;
+
+/// The wired process.
+pub(super) struct RunningApp {
+    pub(super) controllers: Tasks,
+    pub(super) servers: Servers,
+    pub(super) lease: Lease,
+    /// For how long new connections are still served after the process began to stop.
+    pub(super) shutdown_delay: Duration,
+}
+
+impl RunningApp {
+    /// Waits for a signal, or for the end of a task.
+    ///
+    /// # Errors
+    ///
+    /// If the lease is lost. The process must then end at once: another process may write from now on.
+    pub(super) async fn run(&mut self, signals: &mut Signals) -> anyhow::Result<()> {
+        let (controllers_stop, servers_stop) = (self.controllers.stop(), self.servers.tasks.stop());
+        tokio::select! {
+            name = signals.next() => info!(signal = name, "stopping"),
+            () = controllers_stop.cancelled() => {}
+            () = servers_stop.cancelled() => {}
+            error = self.lease.lost() => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Stops the controllers, gives the lease up, and stops the servers once requests in flight are answered.
+    ///
+    /// # Errors
+    ///
+    /// If a task failed, if the lease is lost while controllers still write, or if another signal comes first.
+    pub(super) async fn drain(mut self, signals: &mut Signals) -> anyhow::Result<()> {
+        self.servers.draining.cancel();
+        let delay_over = Instant::now() + self.shutdown_delay;
+        self.controllers.stop().cancel();
+        let controllers_failure = tokio::select! {
+            failure = self.controllers.ended() => failure,
+            error = self.lease.lost() => return Err(error),
+            name = signals.next() => bail!("a second {name} came before the controllers had stopped"),
+        };
+        self.lease.release().await;
+        let servers_failure = self.servers.end(delay_over, signals).await?;
+        if let Some(failure) = controllers_failure.or(servers_failure) {
+            bail!(failure);
+        }
+        info!("stopped");
+        Ok(())
+    }
+}

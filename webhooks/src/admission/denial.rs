@@ -1,0 +1,133 @@
+//! Why a request is denied, as the `metav1.Status` that the API server shows to the requester.
+
+use serde::Serialize;
+
+use super::field_error::{FieldErrorList, StatusCause};
+
+/// After this many seconds, clients send the request again by themselves.
+const RETRY_AFTER_SECONDS: u32 = 1;
+
+/// Why a request is denied, as a `metav1.Status`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Denial {
+    status: &'static str,
+    message: String,
+    reason: &'static str,
+    details: Box<StatusDetails>,
+    code: u16,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StatusDetails {
+    name: String,
+    group: &'static str,
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    causes: Vec<StatusCause>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_seconds: Option<u32>,
+}
+
+impl Denial {
+    /// The object is not valid (422).
+    pub(crate) fn invalid(name: &str, errors: FieldErrorList) -> Self {
+        let FieldErrorList { listed, more } = errors;
+        let texts: Vec<_> = listed
+            .iter()
+            .map(|StatusCause { field, message, .. }| format!("{field}: {message}"))
+            .collect();
+        let rest = (more > 0).then(|| format!("and {more} more errors"));
+        let message = match (texts.as_slice(), &rest) {
+            ([one], None) => one.clone(),
+            (several, None) => format!("[{}]", several.join(", ")),
+            (several, Some(rest)) => format!("[{}, {rest}]", several.join(", ")),
+        };
+        let rest = rest.map(|message| StatusCause {
+            reason: "FieldValueInvalid",
+            message,
+            field: String::new(),
+        });
+        Self {
+            status: "Failure",
+            message: format!("Workload.{} {name:?} is invalid: {message}", api::GROUP),
+            reason: "Invalid",
+            details: Box::new(StatusDetails {
+                causes: listed.into_iter().chain(rest).collect(),
+                kind: "Workload",
+                ..StatusDetails::of(name)
+            }),
+            code: 422,
+        }
+    }
+
+    /// The requester has no right to do this (403).
+    pub(crate) fn forbidden(name: &str, problem: &str) -> Self {
+        Self {
+            status: "Failure",
+            message: format!("workloads.{} {name:?} is forbidden: {problem}", api::GROUP),
+            reason: "Forbidden",
+            details: Box::new(StatusDetails::of(name)),
+            code: 403,
+        }
+    }
+
+    /// The server cannot decide now (503). The requester's client tries again by itself.
+    pub(crate) fn unavailable(name: &str, problem: &str) -> Self {
+        Self {
+            status: "Failure",
+            message: problem.to_owned(),
+            reason: "ServiceUnavailable",
+            details: Box::new(StatusDetails {
+                retry_after_seconds: Some(RETRY_AFTER_SECONDS),
+                ..StatusDetails::of(name)
+            }),
+            code: 503,
+        }
+    }
+
+    /// This webhook does not handle such requests (400).
+    pub(crate) fn bad_request(name: &str, problem: String) -> Self {
+        Self {
+            status: "Failure",
+            message: problem,
+            reason: "BadRequest",
+            details: Box::new(StatusDetails::of(name)),
+            code: 400,
+        }
+    }
+
+    /// Returns the message for the requester.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Returns the message for the operator: the first internal error, else the message for the requester.
+    pub(crate) fn operator_message(&self) -> &str {
+        let mut causes = self.details.causes.iter();
+        let internal = causes.find(|cause| is_internal(cause));
+        internal.map_or(&self.message, |cause| &cause.message)
+    }
+
+    /// Returns whether the requester can fix the cause. Otherwise only the operator can.
+    pub(crate) fn is_requester_error(&self) -> bool {
+        self.code < 500 && !self.details.causes.iter().any(is_internal)
+    }
+}
+
+fn is_internal(cause: &StatusCause) -> bool {
+    cause.reason == "InternalError"
+}
+
+impl StatusDetails {
+    fn of(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            group: api::GROUP,
+            kind: "workloads",
+            causes: Vec::new(),
+            retry_after_seconds: None,
+        }
+    }
+}

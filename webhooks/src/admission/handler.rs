@@ -1,0 +1,110 @@
+//! The HTTP handlers of the two webhooks of Workload (docs/reference/admission.md).
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use http::StatusCode;
+use tokio::time::Instant;
+use tracing::{debug, warn};
+
+use super::denial::Denial;
+use super::project_lookup::ProjectLookup;
+use super::review::{self, AdmissionRequest};
+use super::validate_workload::validate_workload;
+use super::workload_change::expect_workload;
+use crate::body;
+use crate::context::HandlerContext;
+use crate::http_error::HttpError;
+use crate::metrics::Webhook;
+use crate::status::json_response;
+
+/// What the handlers of admission share.
+#[derive(Clone)]
+pub(crate) struct AdmissionContext {
+    pub(crate) server: HandlerContext,
+    pub(crate) projects: Arc<dyn ProjectLookup>,
+}
+
+/// Answers the mutating webhook. It changes nothing, like the Go manager.
+pub(crate) async fn mutate(State(context): State<AdmissionContext>, request: Request) -> Response {
+    respond(&context, Webhook::Mutate, request).await
+}
+
+/// Answers the validating webhook with every error of the Workload.
+pub(crate) async fn validate(
+    State(context): State<AdmissionContext>,
+    request: Request,
+) -> Response {
+    respond(&context, Webhook::Validate, request).await
+}
+
+async fn respond(context: &AdmissionContext, webhook: Webhook, request: Request) -> Response {
+    match answer(context, webhook, request).await {
+        Ok(body) => json_response(StatusCode::OK, body.into()),
+        Err(error) => {
+            let server = &context.server;
+            server.refuse(&server.metrics.admission.requests, &error)
+        }
+    }
+}
+
+async fn answer(
+    context: &AdmissionContext,
+    webhook: Webhook,
+    request: Request,
+) -> Result<Vec<u8>, HttpError> {
+    let AdmissionContext { server, projects } = context;
+    let deadline = Instant::now() + server.limits.timeout_for(request.uri());
+    let metrics = &server.metrics.admission;
+    let _in_flight = metrics.requests.in_flight();
+    let mut permit = server.capacity.admit()?;
+    // Copies the body: a short body is a slice of the connection's read buffer, which would stay allocated while the access
+    // reviews are awaited.
+    let body: Box<[u8]> = body::read(&server.limits, &server.capacity, request, &mut permit)
+        .await?
+        .as_ref()
+        .into();
+    server.capacity.reserve_decoded(&mut permit, body.len())?;
+    // The wait for access reviews must not count as a request that needs the CPU. The bytes still count.
+    permit.release_slot();
+    let begin = Instant::now();
+    let request = review::decode(&body).map_err(|error| HttpError::Malformed(error.to_string()))?;
+    let outcome = match webhook {
+        Webhook::Mutate => expect_workload(&request),
+        Webhook::Validate => validate_workload(&**projects, &request, deadline).await,
+    };
+    let label = match &outcome {
+        Ok(()) => "allowed",
+        Err(denial) if denial.is_requester_error() => "denied",
+        Err(_) => "error",
+    };
+    metrics.answered(webhook, label, begin.elapsed());
+    log(server, &request, outcome.as_ref().err());
+    Ok(review::encode(&request.uid, &outcome))
+}
+
+/// Logs the outcome. A denial that only the operator can fix is a warning, once per message.
+fn log(server: &HandlerContext, request: &AdmissionRequest<'_>, denial: Option<&Denial>) {
+    let AdmissionRequest {
+        uid,
+        namespace,
+        name,
+        operation,
+        ..
+    } = request;
+    match denial {
+        Some(denial)
+            if !denial.is_requester_error()
+                && server.log_dedup.is_first(denial.operator_message()) =>
+        {
+            let problem = denial.operator_message();
+            warn!(%uid, %operation, %namespace, %name, problem, "not admitted");
+        }
+        Some(denial) => {
+            let problem = denial.message();
+            debug!(%uid, %operation, %namespace, %name, problem, "not admitted");
+        }
+        None => debug!(%uid, %operation, %namespace, %name, "admitted"),
+    }
+}

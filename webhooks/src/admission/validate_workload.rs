@@ -1,0 +1,135 @@
+//! Validates a change of a Workload: gathers the external facts that the change needs, then checks the rules.
+
+use std::collections::BTreeMap;
+use std::iter;
+use std::sync::Arc;
+
+use api::ProjectName;
+use futures::{StreamExt, stream};
+use tokio::time::{Instant, timeout_at};
+
+use super::denial::Denial;
+use super::external_facts::{AvailableCities, ExternalFacts, NetworkRefusal};
+use super::field_error::{LISTED_MAX, truncated};
+use super::project_claims;
+use super::project_lookup::{AccessDecision, AccessReview, ProjectLookup, ProjectLookupError};
+use super::review::AdmissionRequest;
+use super::user_info::UserInfo;
+use super::workload_change::WorkloadChange;
+
+/// Access reviews of one request that are in flight at a time.
+const CONCURRENT_REVIEWS: usize = 32;
+/// Access reviews of one request in total. No existing Workload has more networks, and each review costs the project's
+/// API server a request.
+const REVIEWS_MAX: usize = 256;
+
+/// Validates the Workload of a request. An update that needs no new facts succeeds without its project.
+///
+/// # Errors
+///
+/// A [`Denial`] with everything that is wrong, or with the reason why the facts are not known.
+pub(crate) async fn validate_workload(
+    projects: &dyn ProjectLookup,
+    request: &AdmissionRequest<'_>,
+    deadline: Instant,
+) -> Result<(), Denial> {
+    let Some(change) = WorkloadChange::decode(request)? else {
+        return Ok(());
+    };
+    let (has_new_cities, networks) = (change.has_new_cities(), change.new_networks());
+    if !has_new_cities && networks.is_empty() {
+        return change.check(&ExternalFacts::default());
+    }
+    let project = project_of(projects, request)?;
+    let codes;
+    let mut facts = ExternalFacts::default();
+    if has_new_cities {
+        codes = projects
+            .cities(&project)
+            .map_err(|ProjectLookupError(problem)| {
+                Denial::unavailable(&request.name, &truncated(&problem))
+            })?;
+        facts.cities = Some(AvailableCities::new(&codes));
+    }
+    facts.networks = review_networks(projects, &project, request, &networks, deadline).await;
+    let is_unknown = |refusal: &NetworkRefusal| matches!(refusal, NetworkRefusal::NotReviewed(_));
+    if facts.networks.values().any(is_unknown) {
+        // An API server that does not answer may not have sent its latest LocationBindings either. The request is denied
+        // anyway, so the answer does not blame a city.
+        facts.cities = None;
+    }
+    change.check(&facts)
+}
+
+fn project_of(
+    projects: &dyn ProjectLookup,
+    request: &AdmissionRequest<'_>,
+) -> Result<ProjectName, Denial> {
+    match projects.only() {
+        Some(project) => Ok(project.clone()),
+        None => project_claims::project(&request.user_info)
+            .map_err(|error| Denial::forbidden(&request.name, &error.to_string())),
+    }
+}
+
+/// Returns the networks that must not be used. Reviews run concurrently, until the deadline or until there are as many
+/// refusals as an answer lists. Networks beyond [`REVIEWS_MAX`] are refused without a review.
+async fn review_networks<'w>(
+    projects: &dyn ProjectLookup,
+    project: &ProjectName,
+    request: &AdmissionRequest<'_>,
+    networks: &[&'w str],
+    deadline: Instant,
+) -> BTreeMap<&'w str, NetworkRefusal> {
+    let user: Arc<UserInfo> = Arc::new(request.user_info.clone());
+    let mut unasked = networks.iter().take(REVIEWS_MAX);
+    let reviews = iter::from_fn(|| {
+        // Starts no review after the deadline.
+        if Instant::now() >= deadline {
+            return None;
+        }
+        let review = AccessReview {
+            user: Arc::clone(&user),
+            namespace: request.namespace.clone().into_owned(),
+            network: (*unasked.next()?).to_owned(),
+        };
+        Some(timeout_at(deadline, projects.review(project, review)))
+    });
+    // `buffered` yields the decisions in the order of the networks.
+    let mut decisions = stream::iter(reviews).buffered(CONCURRENT_REVIEWS);
+    let mut refusals = BTreeMap::new();
+    let mut undecided = networks.iter().copied();
+    while refusals.len() < LISTED_MAX
+        && let Some(decision) = decisions.next().await
+        && let Some(network) = undecided.next()
+    {
+        refusals.extend(refusal(project, decision.ok()).map(|refusal| (network, refusal)));
+    }
+    refusals.extend(undecided.map(|network| (network, NetworkRefusal::NotAsked)));
+    refusals
+}
+
+/// Translates a decision. `None` means that the deadline passed without one.
+fn refusal(
+    project: &ProjectName,
+    decision: Option<Result<AccessDecision, ProjectLookupError>>,
+) -> Option<NetworkRefusal> {
+    match decision {
+        Some(Ok(AccessDecision { allowed: true, .. })) => None,
+        Some(Ok(AccessDecision { reason, .. })) => {
+            let denied = "permission to use the network was denied";
+            Some(NetworkRefusal::Denied(match truncated(&reason).as_ref() {
+                "" => denied.to_owned(),
+                reason => format!("{denied}: {reason}"),
+            }))
+        }
+        Some(Err(ProjectLookupError(problem))) => Some(NetworkRefusal::NotReviewed(format!(
+            "it is not known whether the network may be used: {}; try again",
+            truncated(&problem)
+        ))),
+        None => Some(NetworkRefusal::NotReviewed(format!(
+            "it is not known whether the network may be used: the API server of project {project} did not answer in \
+             time; try again"
+        ))),
+    }
+}

@@ -1,0 +1,35 @@
+//! What all request handlers share.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use jiff::Timestamp;
+use tracing::warn;
+
+use crate::http_error::HttpError;
+use crate::limits::Limits;
+use crate::log_dedup::LogDedup;
+use crate::metrics::{Metrics, RequestMetrics};
+use crate::overload::Capacity;
+
+/// What all request handlers share.
+#[derive(Clone)]
+pub(crate) struct HandlerContext {
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) limits: Limits,
+    pub(crate) capacity: Arc<Capacity>,
+    pub(crate) log_dedup: Arc<LogDedup>,
+    pub(crate) clock: fn() -> Timestamp,
+}
+
+impl HandlerContext {
+    /// Counts and logs the error, and returns the HTTP answer. Logs each message once.
+    pub(crate) fn refuse(&self, metrics: &RequestMetrics, error: &HttpError) -> Response {
+        let (reason, problem) = (error.reason(), error.to_string());
+        metrics.refused(reason);
+        if self.log_dedup.is_first(&problem) {
+            warn!(reason, problem, "{} request refused", metrics.protocol);
+        }
+        error.response()
+    }
+}

@@ -1,0 +1,49 @@
+//! Requests that get an HTTP error instead of an answer in their webhook protocol.
+
+use std::time::Duration;
+
+use axum::response::Response;
+use http::StatusCode;
+use thiserror::Error;
+
+use crate::overload::Overloaded;
+use crate::status;
+
+/// Why a request gets an HTTP error.
+#[derive(Debug, Error)]
+pub(crate) enum HttpError {
+    #[error(transparent)]
+    Overloaded(#[from] Overloaded),
+    #[error("the body is larger than {0} bytes")]
+    TooLarge(usize),
+    #[error("the body did not arrive within {} ms", .0.as_millis())]
+    TooSlow(Duration),
+    #[error("the body could not be read: {0}")]
+    Unreadable(#[source] axum::Error),
+    /// The body is not a request of the protocol.
+    #[error("{0}")]
+    Malformed(String),
+}
+
+impl HttpError {
+    /// Returns the value of the metrics' `reason` label.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self {
+            Self::Overloaded(_) => "overloaded",
+            Self::TooLarge(_) => "too_large",
+            Self::TooSlow(_) => "too_slow",
+            Self::Unreadable(_) => "broken",
+            Self::Malformed(_) => "malformed",
+        }
+    }
+
+    pub(crate) fn response(&self) -> Response {
+        let (code, reason) = match self {
+            Self::Overloaded(overloaded) => return overloaded.response(),
+            Self::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
+            Self::TooSlow(_) => (StatusCode::REQUEST_TIMEOUT, "Timeout"),
+            Self::Unreadable(_) | Self::Malformed(_) => (StatusCode::BAD_REQUEST, "BadRequest"),
+        };
+        status::response(code, reason, &self.to_string())
+    }
+}

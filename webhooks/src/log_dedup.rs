@@ -1,0 +1,58 @@
+//! Logs each problem once: a bad object in a tenant's namespace makes one line in the log, not one per request.
+
+use std::collections::{HashSet, VecDeque};
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::sync::{Mutex, PoisonError};
+
+/// Problems that are remembered, at 8 bytes each. When there are more, the oldest is forgotten and may be logged again.
+const REMEMBERED_MAX: usize = 4096;
+
+/// Remembers which problems were logged.
+#[derive(Debug, Default)]
+pub(crate) struct LogDedup {
+    hasher: RandomState,
+    logged: Mutex<LoggedProblems>,
+}
+
+/// Hashes of logged problems.
+#[derive(Debug, Default)]
+struct LoggedProblems {
+    hashes: HashSet<u64>,
+    oldest_first: VecDeque<u64>,
+}
+
+impl LogDedup {
+    /// Returns whether the problem has not been logged yet, and remembers it.
+    pub(crate) fn is_first(&self, problem: impl Hash) -> bool {
+        let hash = self.hasher.hash_one(problem);
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if !logged.hashes.insert(hash) {
+            return false;
+        }
+        logged.oldest_first.push_back(hash);
+        if logged.oldest_first.len() > REMEMBERED_MAX
+            && let Some(oldest) = logged.oldest_first.pop_front()
+        {
+            logged.hashes.remove(&oldest);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_problem_is_first_once_and_the_memory_is_bounded() {
+        let dedup = LogDedup::default();
+        assert!(dedup.is_first(("ns", "name", "broken")));
+        assert!(!dedup.is_first(("ns", "name", "broken")));
+        assert!(dedup.is_first(("ns", "other", "broken")));
+        for index in 0..REMEMBERED_MAX {
+            dedup.is_first(index);
+        }
+        assert!(dedup.is_first(("ns", "name", "broken")));
+        assert!(dedup.logged.lock().unwrap().hashes.len() <= REMEMBERED_MAX);
+    }
+}
