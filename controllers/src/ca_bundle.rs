@@ -247,7 +247,7 @@ impl Keeper {
             .patch(name, &params, &Patch::<Value>::Json(patch))
             .await;
         patched.map_err(|error| ReconcileError::api(action(), error))?;
-        self.metrics.wrote(NAME, "patch", kind);
+        self.metrics.wrote(NAME, "patch", kind, None);
         info!(kind, authorities = bundle.len(), "caBundle written");
         Ok(())
     }

@@ -80,7 +80,7 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         deployments: deployments.cache(),
         instances: instances.cache(),
     });
-    let mut wiring = Wiring::new(tasks);
+    let mut wiring = Wiring::new(tasks, clock);
     wiring.follow(
         "WorkloadDeployments of the cell",
         deployments,
@@ -91,21 +91,18 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
     let deployment_controller = DeploymentController {
         cell: Arc::clone(&cell),
         writer: Writer::new(DeploymentController::NAME, &metrics),
-        clock,
         copies: writeback_queue,
     };
     wiring.run(deployment_workers, &ready, deployment_controller);
     let instance_controller = InstanceController {
         cell: Arc::clone(&cell),
         writer: Writer::new(InstanceController::NAME, &metrics),
-        clock,
     };
     wiring.run(instance_workers, &ready, instance_controller);
     let writeback = InstanceWriteback {
         cell,
         writer: Writer::new(InstanceWriteback::NAME, &metrics),
         events: Events::new(client, InstanceWriteback::NAME),
-        clock,
     };
     wiring.run(writeback_workers, &ready, writeback);
     wiring.synced()

@@ -12,10 +12,10 @@ use multicluster::cache::{Change, Reflector};
 use multicluster::{Cache, Metrics, Outcome, Queue};
 use tracing::{error, info};
 
-use crate::runtime::ReconcileError;
 use crate::runtime::events::Events;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::{Controller, Wiring};
+use crate::runtime::{ReconcileContext, ReconcileError};
 
 const REASON: &str = "ShadowsWebhook";
 
@@ -132,7 +132,11 @@ impl Controller for CustomizationController {
     const NAME: &'static str = "customizations";
     type Key = ObjectKey;
 
-    async fn reconcile(&self, key: ObjectKey) -> Result<Outcome, ReconcileError> {
+    async fn reconcile(
+        &self,
+        _: &ReconcileContext,
+        key: ObjectKey,
+    ) -> Result<Outcome, ReconcileError> {
         let customization = self.cache.get("", &key.name)?;
         if let Some(customization) = customization
             && let Some(kind) = shadowed(&customization)

@@ -16,13 +16,12 @@ use crate::runtime::error::FirstError;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
-use crate::runtime::{Clock, ReconcileError};
+use crate::runtime::{ReconcileContext, ReconcileError};
 use plan::{Observed, Step, instance_name, linking_labels, ordinal, plan, template_hash};
 
 pub(crate) struct DeploymentController {
     pub(crate) cell: Arc<CellCaches>,
     pub(crate) writer: Writer,
-    pub(crate) clock: Clock,
     /// Where copies of Instances are looked at.
     pub(crate) copies: Queue<ObjectKey>,
 }
@@ -31,7 +30,11 @@ impl Controller for DeploymentController {
     const NAME: &'static str = "deployment";
     type Key = ObjectKey;
 
-    async fn reconcile(&self, key: ObjectKey) -> Result<Outcome, ReconcileError> {
+    async fn reconcile(
+        &self,
+        context: &ReconcileContext,
+        key: ObjectKey,
+    ) -> Result<Outcome, ReconcileError> {
         let Some(deployment) = self.cell.deployments.get(&key.namespace, &key.name)? else {
             return Ok(Outcome::Gone);
         };
@@ -40,15 +43,19 @@ impl Controller for DeploymentController {
             deployment: &deployment,
             instances: &instances,
             refusal: None,
-            now: (self.clock)(),
+            now: context.now(),
         };
-        self.execute(&observed).await?;
+        self.execute(context, &observed).await?;
         Ok(Outcome::Settled)
     }
 }
 
 impl DeploymentController {
-    async fn execute(&self, observed: &Observed<'_>) -> Result<(), ReconcileError> {
+    async fn execute(
+        &self,
+        context: &ReconcileContext,
+        observed: &Observed<'_>,
+    ) -> Result<(), ReconcileError> {
         let deployment = observed.deployment;
         let mut plan = plan(observed);
         let namespace = deployment.namespace().unwrap_or_default();
@@ -58,7 +65,13 @@ impl DeploymentController {
         let finalizer = finalizers::WORKLOAD_CONTROLLER;
         if plan.add_finalizer {
             self.writer
-                .add_finalizer(&deployments, deployment, finalizer, &StringMap::new())
+                .add_finalizer(
+                    context,
+                    &deployments,
+                    deployment,
+                    finalizer,
+                    &StringMap::new(),
+                )
                 .await?;
         }
         let mut errors = FirstError::default();
@@ -67,19 +80,33 @@ impl DeploymentController {
                 continue;
             };
             let existing = Some(instance.as_ref());
-            errors.note(self.ensure(&instances, deployment, existing, ordinal).await);
+            errors.note(
+                self.ensure(context, &instances, deployment, existing, ordinal)
+                    .await,
+            );
         }
         match plan.steps.first() {
             Some(Step::Create(ordinal)) => {
-                errors.note(self.ensure(&instances, deployment, None, *ordinal).await);
+                errors.note(
+                    self.ensure(context, &instances, deployment, None, *ordinal)
+                        .await,
+                );
             }
             Some(Step::Replace(instance) | Step::Delete(instance)) => {
-                errors.note(self.writer.delete(&instances, instance.as_ref()).await);
+                errors.note(
+                    self.writer
+                        .delete(context, &instances, instance.as_ref())
+                        .await,
+                );
             }
             Some(Step::Wait(_)) | None => {}
         }
         for instance in &plan.delete {
-            errors.note(self.writer.delete(&instances, instance.as_ref()).await);
+            errors.note(
+                self.writer
+                    .delete(context, &instances, instance.as_ref())
+                    .await,
+            );
         }
         if let Some(refusal) = errors.refusal() {
             let observed = Observed {
@@ -91,7 +118,7 @@ impl DeploymentController {
         if let Some(status) = &plan.status {
             errors.note(
                 self.writer
-                    .apply_status(&deployments, deployment, json!(status))
+                    .apply_status(context, &deployments, deployment, json!(status))
                     .await,
             );
         }
@@ -113,7 +140,7 @@ impl DeploymentController {
                 });
             }
             self.writer
-                .remove_finalizer(&deployments, deployment, finalizer)
+                .remove_finalizer(context, &deployments, deployment, finalizer)
                 .await?;
         }
         Ok(())
@@ -121,6 +148,7 @@ impl DeploymentController {
 
     async fn ensure(
         &self,
+        context: &ReconcileContext,
         instances: &Collection<'_, Instance>,
         deployment: &WorkloadDeployment,
         existing: Option<&Instance>,
@@ -136,7 +164,7 @@ impl DeploymentController {
         let labels = linking_labels(deployment, ordinal);
         let as_wanted = |written: &Instance| crate::objects::covers(written.labels(), &labels);
         self.writer
-            .ensure(instances, existing, &body, &[], as_wanted)
+            .ensure(context, instances, existing, &body, &[], as_wanted)
             .await
             .map(drop)
     }

@@ -22,7 +22,7 @@ use crate::runtime::events::EventPublisher;
 use crate::runtime::keys::ProjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer, merge_patch};
-use crate::runtime::{Clock, ReconcileError};
+use crate::runtime::{ReconcileContext, ReconcileError};
 use plan::{DesiredNamespace, Observed, Plan, hub_namespace, plan, same_referenced_data};
 pub(crate) use reapply::stale_cells::StaleCells;
 
@@ -38,19 +38,22 @@ pub(crate) struct Federator {
     pub(crate) stale_cells: Arc<StaleCells>,
     pub(crate) writer: Writer,
     pub(crate) publisher: EventPublisher,
-    pub(crate) clock: Clock,
 }
 
 impl Controller for Federator {
     const NAME: &'static str = "federator";
     type Key = ProjectKey;
 
-    async fn reconcile(&self, key: ProjectKey) -> Result<Outcome, ReconcileError> {
+    async fn reconcile(
+        &self,
+        context: &ReconcileContext,
+        key: ProjectKey,
+    ) -> Result<Outcome, ReconcileError> {
         let project = self.projects.get(&key.project)?;
         let deployment = project.deployments.get(&key.namespace, &key.name)?;
         let Some(deployment) = deployment else {
             self.stale_cells.forget(&key);
-            self.delete_orphans(&project, &key, None).await?;
+            self.delete_orphans(context, &project, &key, None).await?;
             return Ok(Outcome::Gone);
         };
         let namespace = project.namespaces.get("", &key.namespace)?;
@@ -58,21 +61,27 @@ impl Controller for Federator {
         let own = hub_namespace(&deployment, derived.as_ref())?;
         let federated = match &own {
             Some(own) => {
-                self.federate(&project, &key, &deployment, own, derived.as_ref())
+                self.federate(context, &project, &key, &deployment, own, derived.as_ref())
                     .await
             }
             None => Ok(Outcome::Settled),
         };
         // A namespace of the same name may have been there before.
-        let orphans = self.delete_orphans(&project, &key, own.as_ref()).await;
-        let outcome = federated?;
-        orphans.map(|()| outcome)
+        let orphans = self
+            .delete_orphans(context, &project, &key, own.as_ref())
+            .await;
+        let mut errors = FirstError::default();
+        let outcome = errors.note(federated);
+        errors.note(orphans);
+        errors.result()?;
+        Ok(outcome.unwrap_or(Outcome::Settled))
     }
 }
 
 impl Federator {
     async fn federate(
         &self,
+        context: &ReconcileContext,
         project: &ProjectCaches,
         key: &ProjectKey,
         deployment: &WorkloadDeployment,
@@ -125,13 +134,19 @@ impl Federator {
                 binding: binding.as_deref(),
                 state: &|cell| self.hub.cells.state(cell),
             },
-            now: (self.clock)(),
+            now: context.now(),
         });
         let unapplied = plan.unapplied.clone();
-        let executed = self.execute(project, deployment, hub_namespace, plan).await;
+        let executed = self
+            .execute(context, project, deployment, hub_namespace, plan)
+            .await;
         // That the project refuses a status is nothing to the cells.
-        let outcome = self.reapply(key, hub_namespace, unapplied).await;
-        executed.and(outcome)
+        let outcome = self.reapply(context, key, hub_namespace, unapplied).await;
+        let mut errors = FirstError::default();
+        errors.note(executed);
+        let outcome = errors.note(outcome);
+        errors.result()?;
+        Ok(outcome.unwrap_or(Outcome::Settled))
     }
 
     fn policy_exists(&self, hub_namespace: &HubNamespace, city: &CityCode) -> bool {
@@ -141,6 +156,7 @@ impl Federator {
 
     async fn execute(
         &self,
+        context: &ReconcileContext,
         project: &ProjectCaches,
         mut deployment: &WorkloadDeployment,
         hub_namespace: &HubNamespace,
@@ -163,13 +179,19 @@ impl Federator {
             let finalizer = finalizers::FEDERATOR;
             recorded = self
                 .writer
-                .add_finalizer(&upstream, deployment, finalizer, &StringMap::from([record]))
+                .add_finalizer(
+                    context,
+                    &upstream,
+                    deployment,
+                    finalizer,
+                    &StringMap::from([record]),
+                )
                 .await?;
             deployment = &recorded;
         }
         let mut errors = FirstError::default();
         if let Some(desired) = plan.apply_namespace {
-            errors.note(self.apply_namespace(hub_namespace, &desired).await);
+            errors.note(self.apply_namespace(context, hub_namespace, &desired).await);
         }
         let copy = self.hub.deployments.get(hub_namespace.as_str(), &name)?;
         if let Some(desired) = plan.apply_copy {
@@ -178,18 +200,24 @@ impl Federator {
                 written.spec == deployment.spec && same_referenced_data(written, deployment)
             };
             let existing = copy.as_deref();
-            let ensured = self
-                .writer
-                .ensure(&downstream, existing, &body, &OWN, as_wanted);
+            let ensured =
+                self.writer
+                    .ensure(context, &downstream, existing, &body, &OWN, as_wanted);
             errors.note(ensured.await.map(drop));
         }
         if let (true, Some(copy)) = (plan.delete_copy, &copy) {
-            errors.note(self.writer.delete(&downstream, copy.as_ref()).await);
+            errors.note(
+                self.writer
+                    .delete(context, &downstream, copy.as_ref())
+                    .await,
+            );
         }
         if let Some(status) = plan.status {
             // Controllers of the project plane have conditions there too.
             let patch = merge_patch(deployment.status.as_ref(), &status);
-            let patched = self.writer.patch_status(&upstream, deployment, patch);
+            let patched = self
+                .writer
+                .patch_status(context, &upstream, deployment, patch);
             let patched = patched.await;
             if patched.is_ok() {
                 let former = deployment.status.as_ref();
@@ -210,7 +238,8 @@ impl Federator {
             return Err(ReconcileError::Contradiction { object, problem });
         }
         if plan.release {
-            self.release(&upstream, &downstream, deployment).await?;
+            self.release(context, &upstream, &downstream, deployment)
+                .await?;
         }
         Ok(())
     }
@@ -218,6 +247,7 @@ impl Federator {
     /// Only the federator makes hub namespaces: cells read from their labels whose they are.
     async fn apply_namespace(
         &self,
+        context: &ReconcileContext,
         name: &HubNamespace,
         desired: &DesiredNamespace,
     ) -> Result<(), ReconcileError> {
@@ -230,7 +260,14 @@ impl Federator {
         });
         let as_wanted = |written: &Namespace| desired.is(written);
         self.writer
-            .ensure(&namespaces, existing.as_deref(), &body, &[], as_wanted)
+            .ensure(
+                context,
+                &namespaces,
+                existing.as_deref(),
+                &body,
+                &[],
+                as_wanted,
+            )
             .await
             .map(drop)
     }
@@ -238,6 +275,7 @@ impl Federator {
     /// Removes the finalizer once the hub itself says that the copy is gone: a cache may not have heard of it yet.
     async fn release(
         &self,
+        context: &ReconcileContext,
         upstream: &Collection<'_, WorkloadDeployment>,
         downstream: &Collection<'_, WorkloadDeployment>,
         deployment: &WorkloadDeployment,
@@ -249,7 +287,7 @@ impl Federator {
             });
         }
         self.writer
-            .remove_finalizer(upstream, deployment, finalizers::FEDERATOR)
+            .remove_finalizer(context, upstream, deployment, finalizers::FEDERATOR)
             .await
     }
 }

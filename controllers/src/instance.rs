@@ -13,34 +13,40 @@ use crate::objects::is_terminating;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer, stays};
-use crate::runtime::{Clock, ReconcileError};
+use crate::runtime::{ReconcileContext, ReconcileError};
 use plan::readiness;
 
 pub(crate) struct InstanceController {
     pub(crate) cell: Arc<CellCaches>,
     pub(crate) writer: Writer,
-    pub(crate) clock: Clock,
 }
 
 impl Controller for InstanceController {
     const NAME: &'static str = "instance";
     type Key = ObjectKey;
 
-    async fn reconcile(&self, key: ObjectKey) -> Result<Outcome, ReconcileError> {
+    async fn reconcile(
+        &self,
+        context: &ReconcileContext,
+        key: ObjectKey,
+    ) -> Result<Outcome, ReconcileError> {
         let instances = &self.cell.instances;
         let Some(instance) = instances.get(&key.namespace, &key.name)? else {
             return Ok(Outcome::Gone);
         };
         let instance = instance.as_ref();
         if !is_terminating(instance)
-            && let Some(conditions) = readiness(instance, (self.clock)())
+            && let Some(conditions) = readiness(instance, context.now())
         {
             let to = Collection::new(&self.cell.client, &key.namespace, Some(instances));
             let status = json!({"conditions": conditions});
-            let written = self.writer.patch_status(&to, instance, status).await?;
+            let written = self
+                .writer
+                .patch_status(context, &to, instance, status)
+                .await?;
             // The copy waits for what is to be said here.
             stays(written, |written| {
-                readiness(written, (self.clock)()).is_none()
+                readiness(written, context.now()).is_none()
             })?;
         }
         Ok(Outcome::Settled)

@@ -22,14 +22,13 @@ use crate::runtime::events::Events;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
-use crate::runtime::{Clock, ReconcileError};
+use crate::runtime::{ReconcileContext, ReconcileError};
 use plan::{HubSide, Observed, Plan, Transition, plan};
 
 pub(crate) struct InstanceWriteback {
     pub(crate) cell: Arc<CellCaches>,
     pub(crate) writer: Writer,
     pub(crate) events: Events,
-    pub(crate) clock: Clock,
 }
 
 impl Controller for InstanceWriteback {
@@ -42,20 +41,29 @@ impl Controller for InstanceWriteback {
         ..Limits::DEFAULT
     };
 
-    async fn reconcile(&self, key: ObjectKey) -> Result<Outcome, ReconcileError> {
+    async fn reconcile(
+        &self,
+        context: &ReconcileContext,
+        key: ObjectKey,
+    ) -> Result<Outcome, ReconcileError> {
         let Some(instance) = self.cell.instances.get(&key.namespace, &key.name)? else {
-            self.delete_left(&key).await?;
+            self.delete_left(context, &key).await?;
             return Ok(Outcome::Gone);
         };
         let hub = self.observe_hub(&instance).await?;
         let instance = self.as_it_is_now(&key, instance)?;
-        let plan = self.plan(&instance, &hub);
-        self.write_instance(&instance, &plan).await?;
-        self.write_copy(&instance, &hub, &plan).await?;
+        let plan = self.plan(context, &instance, &hub);
+        self.write_instance(context, &instance, &plan).await?;
+        self.write_copy(context, &instance, &hub, &plan).await?;
         if plan.remove_finalizer {
             let finalizer = finalizers::INSTANCE_CONTROLLER;
             self.writer
-                .remove_finalizer(&self.in_cell(&instance), instance.as_ref(), finalizer)
+                .remove_finalizer(
+                    context,
+                    &self.in_cell(&instance),
+                    instance.as_ref(),
+                    finalizer,
+                )
                 .await?;
         }
         Ok(plan.look_again.map_or(Outcome::Settled, Outcome::Again))
@@ -63,12 +71,12 @@ impl Controller for InstanceWriteback {
 }
 
 impl InstanceWriteback {
-    fn plan(&self, instance: &Instance, hub: &HubSide) -> Plan {
+    fn plan(&self, context: &ReconcileContext, instance: &Instance, hub: &HubSide) -> Plan {
         plan(&Observed {
             cell: &self.cell.name,
             instance,
             hub,
-            now: (self.clock)(),
+            now: context.now(),
         })
     }
 
@@ -116,19 +124,29 @@ impl InstanceWriteback {
         Ok(now.filter(is_it).unwrap_or(instance))
     }
 
-    async fn write_instance(&self, instance: &Instance, plan: &Plan) -> Result<(), ReconcileError> {
+    async fn write_instance(
+        &self,
+        context: &ReconcileContext,
+        instance: &Instance,
+        plan: &Plan,
+    ) -> Result<(), ReconcileError> {
         let instances = self.in_cell(instance);
         if plan.add_finalizer {
             let finalizer = finalizers::INSTANCE_CONTROLLER;
             return self
                 .writer
-                .add_finalizer(&instances, instance, finalizer, &StringMap::new())
+                .add_finalizer(context, &instances, instance, finalizer, &StringMap::new())
                 .await
                 .map(drop);
         }
         if let Some(conditions) = &plan.conditions {
             self.writer
-                .patch_status(&instances, instance, json!({"conditions": conditions}))
+                .patch_status(
+                    context,
+                    &instances,
+                    instance,
+                    json!({"conditions": conditions}),
+                )
                 .await?;
         }
         match &plan.transition {
@@ -159,20 +177,28 @@ impl InstanceWriteback {
 
     async fn write_copy(
         &self,
+        context: &ReconcileContext,
         instance: &Instance,
         hub: &HubSide,
         plan: &Plan,
     ) -> Result<(), ReconcileError> {
         let copies = self.on_hub(instance);
         if let (true, Some(copy)) = (plan.delete_copy, &hub.copy) {
-            return self.writer.delete(&copies, copy).await;
+            return self.writer.delete(context, &copies, copy).await;
         }
         if let (Some(labels), Some(owner)) = (&plan.apply_copy, &hub.deployment) {
             let body = copy_body(instance, owner, labels);
             let as_wanted = |written: &Instance| written.spec == instance.spec;
             let copy = self
                 .writer
-                .ensure(&copies, hub.copy.as_ref(), &body, &["/spec"], as_wanted)
+                .ensure(
+                    context,
+                    &copies,
+                    hub.copy.as_ref(),
+                    &body,
+                    &["/spec"],
+                    as_wanted,
+                )
                 .await?;
             // The status follows in the same breath: the cell does not watch the hub and would not hear of the copy.
             let hub = HubSide {
@@ -180,22 +206,29 @@ impl InstanceWriteback {
                 deployment: hub.deployment.clone(),
                 copy: Some(copy),
             };
-            let status = self.plan(instance, &hub).copy_status;
-            return self.write_copy_status(&copies, hub.copy, status).await;
+            let status = self.plan(context, instance, &hub).copy_status;
+            return self
+                .write_copy_status(context, &copies, hub.copy, status)
+                .await;
         }
         let status = plan.copy_status.clone();
-        self.write_copy_status(&copies, hub.copy.clone(), status)
+        self.write_copy_status(context, &copies, hub.copy.clone(), status)
             .await
     }
 
     async fn write_copy_status(
         &self,
+        context: &ReconcileContext,
         copies: &Collection<'_, Instance>,
         copy: Option<Instance>,
         status: Option<InstanceStatus>,
     ) -> Result<(), ReconcileError> {
         match copy.zip(status) {
-            Some((copy, status)) => self.writer.apply_status(copies, &copy, json!(status)).await,
+            Some((copy, status)) => {
+                self.writer
+                    .apply_status(context, copies, &copy, json!(status))
+                    .await
+            }
             None => Ok(()),
         }
     }

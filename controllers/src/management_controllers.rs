@@ -84,7 +84,7 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
         customizations,
     };
 
-    let mut wiring = Wiring::new(tasks);
+    let mut wiring = Wiring::new(tasks, clock);
     let reflectors = HubReflectors::new(&metrics);
     let customizations = CustomizationController {
         cache: reflectors.customizations(),
@@ -102,7 +102,6 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
         projects: Arc::clone(&projects),
         writer: writer(WorkloadController::NAME),
         publisher: publisher.clone(),
-        clock,
     };
     wiring.run(workload_workers, &ready, controller);
     let stale_cells = Arc::new(StaleCells::default());
@@ -112,7 +111,6 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
         hub: Arc::clone(&hub),
         writer: writer(Federator::NAME),
         publisher,
-        clock,
     };
     wiring.run(federator_workers, &ready, controller);
     let controller = PolicyController {
@@ -132,7 +130,6 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
             events: Events::new(hub.client.clone(), Projector::NAME),
             quarantined,
         },
-        clock,
     };
     wiring.run(projector_workers, &ready, controller);
     let (of_projects, of_hub) = (Arc::clone(&projects), Arc::clone(&hub));

@@ -17,10 +17,10 @@ use crate::hub::HubCaches;
 use crate::hub::upstream::{self, Upstream};
 use crate::objects::{Namespace, is_terminating, recorded_hub_namespace};
 use crate::projects::{ProjectCaches, SyncedProjects};
-use crate::runtime::ReconcileError;
 use crate::runtime::keys::HubKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Object, Writer};
+use crate::runtime::{ReconcileContext, ReconcileError};
 use kept::Kept;
 use plan::{Left, Observed, Plan, Proof, Reason, plan};
 pub(crate) use plan::{UpstreamNamespace, answered, seen};
@@ -40,7 +40,11 @@ impl Controller for NamespaceController {
     const NAME: &'static str = "namespace";
     type Key = HubKey;
 
-    async fn reconcile(&self, key: HubKey) -> Result<Outcome, ReconcileError> {
+    async fn reconcile(
+        &self,
+        context: &ReconcileContext,
+        key: HubKey,
+    ) -> Result<Outcome, ReconcileError> {
         let name = &key.namespace;
         let cached = self.hub.namespaces.get("", name.as_str())?;
         // One without identity has been reported; whomever the labels name now has a key.
@@ -100,7 +104,7 @@ impl Controller for NamespaceController {
                 );
                 let namespaces = Collection::of_plane(&self.hub.client, Some(&self.hub.namespaces));
                 self.writer
-                    .delete_unchanged(&namespaces, namespace.as_ref())
+                    .delete_unchanged(context, &namespaces, namespace.as_ref())
                     .await?;
                 self.kept.settle(name);
                 Ok(Outcome::Settled)

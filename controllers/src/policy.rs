@@ -16,11 +16,11 @@ use crate::hub::HubCaches;
 use crate::hub::upstream::{self, Upstream};
 use crate::objects::{describe, is_terminating, label};
 use crate::projects::{ProjectCaches, SyncedProjects};
-use crate::runtime::ReconcileError;
 use crate::runtime::error::FirstError;
 use crate::runtime::keys::HubKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
+use crate::runtime::{ReconcileContext, ReconcileError};
 use plan::{Desired, Observed, Unneeded, plan};
 pub(crate) use plan::{claimed_for, kinds, of_copy, of_upstream, serves};
 
@@ -38,7 +38,11 @@ impl Controller for PolicyController {
     type Key = HubKey;
 
     /// Reconciles all policies of one hub namespace.
-    async fn reconcile(&self, key: HubKey) -> Result<Outcome, ReconcileError> {
+    async fn reconcile(
+        &self,
+        context: &ReconcileContext,
+        key: HubKey,
+    ) -> Result<Outcome, ReconcileError> {
         let hub_namespace = &key.namespace;
         let Some(namespace) = self.hub.namespaces.get("", hub_namespace.as_str())? else {
             return Ok(Outcome::Gone);
@@ -64,7 +68,7 @@ impl Controller for PolicyController {
         // What a project that is gone has left running goes by the policy that it has.
         if project.is_some() {
             for desired in &plan.apply {
-                errors.note(self.apply(hub_namespace, desired).await);
+                errors.note(self.apply(context, hub_namespace, desired).await);
             }
         }
         let mut holds = plan.holds;
@@ -78,7 +82,9 @@ impl Controller for PolicyController {
             };
             let project = projects.get_unless_gone(of, &namespace).await?;
             let observed = self.observe(hub_namespace, &upstream, project.as_deref());
-            let deleted = self.delete(hub_namespace, &observed, unneeded).await;
+            let deleted = self
+                .delete(context, hub_namespace, &observed, unneeded)
+                .await;
             holds |= matches!(deleted, Ok(false));
             errors.note(deleted);
         }
@@ -136,6 +142,7 @@ impl PolicyController {
 
     async fn apply(
         &self,
+        context: &ReconcileContext,
         namespace: &HubNamespace,
         desired: &Desired,
     ) -> Result<(), ReconcileError> {
@@ -149,7 +156,7 @@ impl PolicyController {
         let as_wanted = |written: &PropagationPolicy| written.spec == desired.spec;
         let (policies, existing) = (self.policies(namespace), desired.existing.as_deref());
         self.writer
-            .ensure(&policies, existing, &body, &own, as_wanted)
+            .ensure(context, &policies, existing, &body, &own, as_wanted)
             .await
             .map(drop)
     }
@@ -158,6 +165,7 @@ impl PolicyController {
     /// before this was observed; one may have been since the plan was made.
     async fn delete(
         &self,
+        context: &ReconcileContext,
         namespace: &HubNamespace,
         observed: &Observed,
         unneeded: &Unneeded,
@@ -168,7 +176,7 @@ impl PolicyController {
         }
         let policies = self.policies(namespace);
         let policy = unneeded.policy.as_ref();
-        self.writer.delete(&policies, policy).await?;
+        self.writer.delete(context, &policies, policy).await?;
         Ok(true)
     }
 

@@ -18,7 +18,7 @@ use crate::projects::{ProjectCaches, SyncedProjects};
 use crate::runtime::keys::InstanceKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
-use crate::runtime::{Clock, ReconcileError};
+use crate::runtime::{ReconcileContext, ReconcileError};
 use plan::verdict::{of_hub, without_deployment};
 use plan::{Desired, Observed, plan};
 pub(crate) use quarantine::{Quarantine, Quarantined};
@@ -28,7 +28,6 @@ pub(crate) struct Projector {
     pub(crate) hub: Arc<HubCaches>,
     pub(crate) writer: Writer,
     pub(crate) quarantine: Quarantine,
-    pub(crate) clock: Clock,
 }
 
 /// A hub Instance that says what it must, and the namespace that it is in.
@@ -41,7 +40,11 @@ impl Controller for Projector {
     const NAME: &'static str = "projector";
     type Key = InstanceKey;
 
-    async fn reconcile(&self, key: InstanceKey) -> Result<Outcome, ReconcileError> {
+    async fn reconcile(
+        &self,
+        context: &ReconcileContext,
+        key: InstanceKey,
+    ) -> Result<Outcome, ReconcileError> {
         let InstanceKey {
             project,
             namespace,
@@ -50,9 +53,12 @@ impl Controller for Projector {
         match project {
             Some(project) => {
                 let upstream = Upstream { project, namespace };
-                self.reconcile_projection(&upstream, &name).await
+                self.reconcile_projection(context, &upstream, &name).await
             }
-            None => self.reconcile_unidentified(&namespace, &name).await,
+            None => {
+                self.reconcile_unidentified(context, &namespace, &name)
+                    .await
+            }
         }
     }
 }
@@ -61,6 +67,7 @@ impl Projector {
     /// An Instance of the hub whose namespace does not say whose it is. Once it does, the Instance has another key.
     async fn reconcile_unidentified(
         &self,
+        context: &ReconcileContext,
         namespace: &str,
         name: &str,
     ) -> Result<Outcome, ReconcileError> {
@@ -72,16 +79,17 @@ impl Projector {
         if Upstream::of(namespace.meta()).is_ok() {
             return Ok(Outcome::Gone);
         }
-        self.is_sound(&namespace, &instance).await?;
+        self.is_sound(context, &namespace, &instance).await?;
         Ok(Outcome::Settled)
     }
 
     async fn reconcile_projection(
         &self,
+        context: &ReconcileContext,
         upstream: &Upstream,
         name: &str,
     ) -> Result<Outcome, ReconcileError> {
-        let on_hub = self.sound(upstream, name).await?;
+        let on_hub = self.sound(context, upstream, name).await?;
         let project = self.projects.get(&upstream.project)?;
         let namespace = project.namespaces.get("", &upstream.namespace)?;
         let hub_namespace = namespace
@@ -99,7 +107,7 @@ impl Projector {
                 Some(name) if is_its => project.deployments.get(&upstream.namespace, name)?,
                 _ => None,
             };
-            let wait = self.miss(sound, deployment.is_none()).await?;
+            let wait = self.miss(context, sound, deployment.is_none()).await?;
             rest = rest.into_iter().chain(wait).min();
             if is_its {
                 found = Some((&sound.instance, deployment));
@@ -118,7 +126,7 @@ impl Projector {
                     deployment: deployment.as_ref(),
                     projection: projection.as_ref(),
                 };
-                self.project(&project, name, &observed).await?
+                self.project(context, &project, name, &observed).await?
             }
             None => Outcome::Settled,
         };
@@ -126,11 +134,16 @@ impl Projector {
     }
 
     /// The Instances of this name on the hub that say what they must. The others are put into quarantine.
-    async fn sound(&self, upstream: &Upstream, name: &str) -> Result<Vec<Sound>, ReconcileError> {
+    async fn sound(
+        &self,
+        context: &ReconcileContext,
+        upstream: &Upstream,
+        name: &str,
+    ) -> Result<Vec<Sound>, ReconcileError> {
         let mut on_hub = Vec::new();
         for namespace in self.hub.namespaces_for.get(&upstream.to_string()) {
             if let Some(instance) = self.hub.instances.get(&namespace.name_any(), name)?
-                && self.is_sound(&namespace, &instance).await?
+                && self.is_sound(context, &namespace, &instance).await?
             {
                 on_hub.push(Sound {
                     namespace,
@@ -144,6 +157,7 @@ impl Projector {
     /// Whether the Instance says what it must. One that goes is looked at no more (compute.md 2.3).
     async fn is_sound(
         &self,
+        context: &ReconcileContext,
         namespace: &Namespace,
         instance: &Instance,
     ) -> Result<bool, ReconcileError> {
@@ -153,8 +167,7 @@ impl Projector {
         }
         match of_hub(namespace.meta(), instance.meta()) {
             Some(verdict) => {
-                let now = (self.clock)();
-                self.quarantine.hold(instance, &verdict, now).await?;
+                self.quarantine.hold(context, instance, &verdict).await?;
                 Ok(false)
             }
             None => Ok(true),
@@ -164,6 +177,7 @@ impl Projector {
     /// An Instance whose deployment is missing may wait for some time, which is returned; then it is put into quarantine.
     async fn miss(
         &self,
+        context: &ReconcileContext,
         sound: &Sound,
         is_missing: bool,
     ) -> Result<Option<Duration>, ReconcileError> {
@@ -172,19 +186,19 @@ impl Projector {
             instance,
         } = sound;
         if !is_missing {
-            self.quarantine.release(instance).await?;
+            self.quarantine.release(context, instance).await?;
             self.quarantine.forget(instance);
             return Ok(None);
         }
-        let now = (self.clock)();
+        let now = context.now();
         let since = self.quarantine.missed(instance, now);
         match without_deployment(namespace.meta(), instance.meta(), since, now) {
             Ok(verdict) => {
-                self.quarantine.hold(instance, &verdict, now).await?;
+                self.quarantine.hold(context, instance, &verdict).await?;
                 Ok(None)
             }
             Err(rest) => {
-                self.quarantine.release(instance).await?;
+                self.quarantine.release(context, instance).await?;
                 Ok(Some(rest))
             }
         }
@@ -192,6 +206,7 @@ impl Projector {
 
     async fn project(
         &self,
+        context: &ReconcileContext,
         project: &ProjectCaches,
         name: &str,
         observed: &Observed<'_>,
@@ -210,7 +225,7 @@ impl Projector {
         if plan.delete {
             self.prove_gone(namespace, name).await?;
         }
-        self.execute(project, name, observed, plan).await?;
+        self.execute(context, project, name, observed, plan).await?;
         Ok(Outcome::Settled)
     }
 
@@ -228,6 +243,7 @@ impl Projector {
 
     async fn execute(
         &self,
+        context: &ReconcileContext,
         project: &ProjectCaches,
         name: &str,
         observed: &Observed<'_>,
@@ -242,7 +258,14 @@ impl Projector {
             let body = body(namespace, name, instance, deployment, &desired);
             let as_wanted = |written: &Instance| written.spec == instance.spec;
             self.writer
-                .ensure(&instances, projection, &body, &["/spec"], as_wanted)
+                .ensure(
+                    context,
+                    &instances,
+                    projection,
+                    &body,
+                    &["/spec"],
+                    as_wanted,
+                )
                 .await?;
         }
         let Some(projection) = projection else {
@@ -250,11 +273,11 @@ impl Projector {
         };
         if let Some(status) = plan.status {
             self.writer
-                .apply_status(&instances, projection, json!(status))
+                .apply_status(context, &instances, projection, json!(status))
                 .await?;
         }
         if plan.delete {
-            self.writer.delete(&instances, projection).await?;
+            self.writer.delete(context, &instances, projection).await?;
         }
         Ok(())
     }

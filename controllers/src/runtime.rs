@@ -9,9 +9,6 @@ pub(crate) mod wiring;
 pub(crate) mod write;
 
 pub use error::ReconcileError;
+pub use multicluster::clock::Clock;
+pub use multicluster::queue::ReconcileContext;
 pub use wiring::Synced;
-
-use jiff::Timestamp;
-
-/// Tells the time.
-pub type Clock = fn() -> Timestamp;

@@ -19,7 +19,7 @@ use crate::runtime::events::EventPublisher;
 use crate::runtime::keys::ProjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer, merge_patch};
-use crate::runtime::{Clock, ReconcileError};
+use crate::runtime::{ReconcileContext, ReconcileError};
 use plan::{Desired, Known, Lookup, Observed, own_status, owner, plan};
 
 /// The parts of a deployment's spec that the Workload alone writes; `replicas` is an autoscaler's.
@@ -29,14 +29,17 @@ pub(crate) struct WorkloadController {
     pub(crate) projects: Arc<SyncedProjects>,
     pub(crate) writer: Writer,
     pub(crate) publisher: EventPublisher,
-    pub(crate) clock: Clock,
 }
 
 impl Controller for WorkloadController {
     const NAME: &'static str = "workload";
     type Key = ProjectKey;
 
-    async fn reconcile(&self, key: ProjectKey) -> Result<Outcome, ReconcileError> {
+    async fn reconcile(
+        &self,
+        context: &ReconcileContext,
+        key: ProjectKey,
+    ) -> Result<Outcome, ReconcileError> {
         let project = self.projects.get(&key.project)?;
         let Some(workload) = project.workloads.get(&key.namespace, &key.name)? else {
             return Ok(Outcome::Gone);
@@ -60,9 +63,9 @@ impl Controller for WorkloadController {
             cities: known(&cities, &offers),
             networks: known(&networks, &exists),
             refusals: &StringMap::new(),
-            now: (self.clock)(),
+            now: context.now(),
         };
-        self.execute(&project, &observed).await?;
+        self.execute(context, &project, &observed).await?;
         Ok(Outcome::Settled)
     }
 }
@@ -70,6 +73,7 @@ impl Controller for WorkloadController {
 impl WorkloadController {
     async fn execute(
         &self,
+        context: &ReconcileContext,
         project: &ProjectCaches,
         observed: &Observed<'_>,
     ) -> Result<(), ReconcileError> {
@@ -83,17 +87,21 @@ impl WorkloadController {
         if plan.add_finalizer {
             held = self
                 .writer
-                .add_finalizer(&workloads, workload, finalizer, &StringMap::new())
+                .add_finalizer(context, &workloads, workload, finalizer, &StringMap::new())
                 .await?;
             workload = &held;
         }
         let mut errors = FirstError::default();
         for deployment in &plan.delete {
-            errors.note(self.writer.delete(&deployments, deployment.as_ref()).await);
+            errors.note(
+                self.writer
+                    .delete(context, &deployments, deployment.as_ref())
+                    .await,
+            );
         }
         let mut refusals = StringMap::new();
         for desired in &plan.apply {
-            let ensured = self.ensure(&deployments, workload, desired).await;
+            let ensured = self.ensure(context, &deployments, workload, desired).await;
             if let Some(refusal) = ensured.as_ref().err().and_then(ReconcileError::refusal) {
                 refusals.insert(desired.spec.placement_name.clone(), refusal);
             }
@@ -109,7 +117,9 @@ impl WorkloadController {
         if let Some(status) = &plan.status {
             // Others can have conditions there too.
             let patch = merge_patch(own_status(workload).as_ref(), status);
-            let patched = self.writer.patch_status(&workloads, workload, patch);
+            let patched = self
+                .writer
+                .patch_status(context, &workloads, workload, patch);
             let patched = patched.await;
             if patched.is_ok() {
                 let former = workload.status.as_ref();
@@ -134,7 +144,7 @@ impl WorkloadController {
                 });
             }
             self.writer
-                .remove_finalizer(&workloads, workload, finalizer)
+                .remove_finalizer(context, &workloads, workload, finalizer)
                 .await?;
         }
         Ok(())
@@ -142,6 +152,7 @@ impl WorkloadController {
 
     async fn ensure(
         &self,
+        context: &ReconcileContext,
         deployments: &Collection<'_, WorkloadDeployment>,
         workload: &Workload,
         desired: &Desired,
@@ -155,7 +166,7 @@ impl WorkloadController {
         let body = body(workload, desired);
         let existing = desired.existing.as_deref();
         self.writer
-            .ensure(deployments, existing, &body, &OWN, as_wanted)
+            .ensure(context, deployments, existing, &body, &OWN, as_wanted)
             .await
             .map(drop)
     }

@@ -2,7 +2,10 @@
 
 use jiff::Timestamp;
 
-/// The current time. Everything else takes the time as an argument or a function like this one.
+/// Returns the current time. Tests use functions of their own.
+pub type Clock = fn() -> Timestamp;
+
+/// Returns the current time. All other code takes the time, or a [`Clock`], as an argument.
 #[expect(clippy::disallowed_methods, reason = "this is the one place")]
 pub fn now() -> Timestamp {
     Timestamp::now()

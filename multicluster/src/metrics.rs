@@ -1,6 +1,7 @@
 //! What watches, queues and controllers count.
 
 use std::hash::Hash;
+use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -8,8 +9,6 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-
-use crate::queue::attempt;
 
 /// Upper bounds of the time that a reconciliation takes, in seconds.
 const BUCKETS: [f64; 9] = [0.000_1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0];
@@ -219,16 +218,21 @@ impl Metrics {
         self.events.get_or_create(&EventLabels { outcome }).inc();
     }
 
-    /// Counts a write of a controller that has just been done. In a reconciliation of a work queue this is also how long it
-    /// came after the event which asked for it.
-    pub fn wrote(&self, controller: &'static str, verb: &'static str, kind: &str) {
+    /// Counts a write of a controller. `age` is how long before it an event told of the work, if one did.
+    pub fn wrote(
+        &self,
+        controller: &'static str,
+        verb: &'static str,
+        kind: &str,
+        age: Option<Duration>,
+    ) {
         let labels = WriteLabels {
             controller,
             verb,
             kind: kind.to_owned(),
         };
         self.writes.get_or_create(&labels).inc();
-        if let Some(age) = attempt::wrote() {
+        if let Some(age) = age {
             let propagation = self.propagation_seconds.get_or_create(&labels);
             propagation.observe(age.as_secs_f64());
         }

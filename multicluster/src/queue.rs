@@ -4,7 +4,7 @@
 //! tenants, such as the objects of one project, which take turns: one that has much to do, or whose API server is slow, does
 //! not delay the others.
 
-pub(crate) mod attempt;
+mod context;
 mod failures;
 mod state;
 mod tenant;
@@ -13,6 +13,7 @@ mod write_budget;
 
 use std::fmt::{Debug, Display};
 use std::hash::Hash;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -21,8 +22,9 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, info_span};
 
+use crate::clock::Clock;
 use crate::metrics::{ControllerLabels, Metrics, OutageLabels, ReconcileLabels, set};
-use attempt::attempt;
+pub use context::ReconcileContext;
 use state::{Counts, State};
 
 /// Messages that are taken in before keys are given out again.
@@ -72,6 +74,9 @@ impl Limits {
 pub trait Failure: Display {
     /// What the failure says of the whole tenant of its key, if it does.
     fn outage(&self) -> Option<Outage>;
+
+    /// Returns the longest time after which an API server asked to be tried again, if one did.
+    fn retry_after(&self) -> Option<Duration>;
 }
 
 /// Why no key of a tenant would fare better.
@@ -170,12 +175,13 @@ impl<K: Key> Workers<K> {
     pub async fn run<F, Fut, E>(
         mut self,
         limits: Limits,
+        clock: Clock,
         may_write: CancellationToken,
         stop: CancellationToken,
         reconcile: F,
     ) -> Result<(), JoinError>
     where
-        F: Fn(K) -> Fut,
+        F: Fn(K, Arc<ReconcileContext>) -> Fut,
         Fut: Future<Output = Result<Outcome, E>> + Send + 'static,
         E: Failure + Send + 'static,
     {
@@ -189,9 +195,10 @@ impl<K: Key> Workers<K> {
                     break;
                 };
                 let span = info_span!("reconcile", controller = self.controller, ?key);
-                let work = attempt(since, reconcile(K::clone(&key)));
+                let context = Arc::new(ReconcileContext::new(clock, since));
+                let work = reconcile(K::clone(&key), Arc::clone(&context));
                 let begin = Instant::now();
-                running.spawn(async move { (key, begin, work.await) }.instrument(span));
+                running.spawn(async move { (key, context, begin, work.await) }.instrument(span));
             }
             self.show(state.counts());
             let timer = state.next_timer();
@@ -209,11 +216,11 @@ impl<K: Key> Workers<K> {
                 }
                 () = sleep_until(timer.unwrap_or_else(Instant::now)), if timer.is_some() => {}
                 Some(finished) = running.join_next() => {
-                    let (key, begin, (result, done)) = finished?;
+                    let (key, context, begin, result) = finished?;
                     self.observe(begin, &result);
-                    state.finished(&key, done.wrote, &result);
-                    if let (Err(_), Some(time)) = (&result, done.peace) {
-                        state.defer(key.tenant(), time);
+                    state.finished(&key, context.has_written(), &result);
+                    if let Some(wait) = result.as_ref().err().and_then(Failure::retry_after) {
+                        state.defer(key.tenant(), wait);
                     }
                 }
             }

@@ -11,9 +11,9 @@ use crate::hub::upstream::Upstream;
 use crate::namespace::{UpstreamNamespace, seen};
 use crate::objects::{Namespace, is_terminating};
 use crate::projects::ProjectCaches;
-use crate::runtime::ReconcileError;
 use crate::runtime::keys::ProjectKey;
 use crate::runtime::write::Collection;
+use crate::runtime::{ReconcileContext, ReconcileError};
 
 impl Federator {
     /// Deletes what the hub has under a name of which the project has no deployment: in the hub namespaces that are labelled
@@ -21,6 +21,7 @@ impl Federator {
     /// project's API server itself.
     pub(super) async fn delete_orphans(
         &self,
+        context: &ReconcileContext,
         project: &ProjectCaches,
         key: &ProjectKey,
         own: Option<&HubNamespace>,
@@ -44,7 +45,7 @@ impl Federator {
             };
             // Who could not prove it is not asked.
             if may_prove(project, key, &hub_namespace, &on_hub)? {
-                self.delete_if_orphan(project, key, &hub_namespace, &on_hub, &copy)
+                self.delete_if_orphan(context, project, key, &hub_namespace, &on_hub, &copy)
                     .await?;
             }
         }
@@ -53,6 +54,7 @@ impl Federator {
 
     async fn delete_if_orphan(
         &self,
+        context: &ReconcileContext,
         project: &ProjectCaches,
         key: &ProjectKey,
         hub_namespace: &HubNamespace,
@@ -86,7 +88,9 @@ impl Federator {
         );
         let (client, cache) = (&self.hub.client, &self.hub.deployments);
         let copies = Collection::new(client, hub_namespace.as_str(), Some(cache));
-        self.writer.delete_unchanged(&copies, copy.as_ref()).await
+        self.writer
+            .delete_unchanged(context, &copies, copy.as_ref())
+            .await
     }
 }
 

@@ -18,10 +18,10 @@ use tracing::info;
 
 use super::Federator;
 use crate::objects::{describe, is_terminating};
-use crate::runtime::ReconcileError;
 use crate::runtime::error::FirstError;
 use crate::runtime::keys::ProjectKey;
 use crate::runtime::write::{Collection, Object};
+use crate::runtime::{ReconcileContext, ReconcileError};
 use stale_cells::{Observation, due};
 use unapplied::Unapplied;
 
@@ -39,13 +39,14 @@ impl Federator {
     /// Makes Karmada apply again what cells have been without for too long, and says when to look again.
     pub(super) async fn reapply(
         &self,
+        context: &ReconcileContext,
         key: &ProjectKey,
         hub_namespace: &HubNamespace,
         unapplied: Unapplied,
     ) -> Result<Outcome, ReconcileError> {
         let copies = &self.hub.deployments;
         let copy = copies.get(hub_namespace.as_str(), &key.name)?;
-        let now = (self.clock)();
+        let now = context.now();
         let observation = Observation {
             generation: copy.as_ref().and_then(|copy| copy.meta().generation),
             cells: unapplied.cells,
@@ -68,14 +69,17 @@ impl Federator {
         {
             // All that is in it waits for it, and needs it once.
             let namespaces = Collection::of_plane(&self.hub.client, Some(&self.hub.namespaces));
-            errors.note(self.touch(&namespaces, namespace.as_ref(), now).await);
+            errors.note(
+                self.touch(context, &namespaces, namespace.as_ref(), now)
+                    .await,
+            );
         }
         if let Some((due, copy)) = &copy
             && *due <= now
         {
             let (client, name) = (&self.hub.client, hub_namespace.as_str());
             let copies = Collection::new(client, name, Some(copies));
-            errors.note(self.touch(&copies, copy.as_ref(), now).await);
+            errors.note(self.touch(context, &copies, copy.as_ref(), now).await);
         }
         errors.result()?;
         let next = [namespace.map(|it| it.0), copy.map(|it| it.0)];
@@ -87,6 +91,7 @@ impl Federator {
     /// Changes an object so that Karmada applies it.
     async fn touch<K: Object>(
         &self,
+        context: &ReconcileContext,
         to: &Collection<'_, K>,
         object: &K,
         now: Timestamp,
@@ -96,7 +101,7 @@ impl Federator {
             "a cell has not got it, or what is in it, for too long; Karmada is made to apply it again"
         );
         let at = json!({"annotations": {annotations::REAPPLIED_AT: format!("{now:.0}")}});
-        let patched = self.writer.patch_metadata(to, object, at).await;
+        let patched = self.writer.patch_metadata(context, to, object, at).await;
         patched.map(drop)
     }
 }

@@ -4,14 +4,18 @@ use api::Instance;
 
 use super::InstanceWriteback;
 use super::plan::left::{is_of, next};
-use crate::runtime::ReconcileError;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::write::Collection;
+use crate::runtime::{ReconcileContext, ReconcileError};
 
 impl InstanceWriteback {
     /// Deletes the copy of an Instance that the cell does not have, if there is one, and then those of the ordinals after
     /// it. That an Instance is gone, the cell's API server itself says.
-    pub(super) async fn delete_left(&self, key: &ObjectKey) -> Result<(), ReconcileError> {
+    pub(super) async fn delete_left(
+        &self,
+        context: &ReconcileContext,
+        key: &ObjectKey,
+    ) -> Result<(), ReconcileError> {
         let copies = Collection::<Instance>::new(&self.cell.hub, &key.namespace, None);
         let instances = Collection::<Instance>::new(&self.cell.client, &key.namespace, None);
         let mut name = key.name.clone();
@@ -23,7 +27,9 @@ impl InstanceWriteback {
             if instances.read(&name).await?.is_some() {
                 return Ok(());
             }
-            self.writer.delete_unchanged(&copies, &copy).await?;
+            self.writer
+                .delete_unchanged(context, &copies, &copy)
+                .await?;
             match next(&name) {
                 Some(next) => name = next,
                 None => return Ok(()),

@@ -14,9 +14,9 @@ use tracing::{error, warn};
 
 use super::plan::verdict::{ANNOTATIONS, Verdict, is_marked};
 use crate::objects::StringMap;
-use crate::runtime::ReconcileError;
 use crate::runtime::events::Events;
 use crate::runtime::write::{Collection, Writer};
+use crate::runtime::{ReconcileContext, ReconcileError};
 
 /// The hub Instances that are in quarantine, or on the way there. Cheap to clone.
 #[derive(Clone)]
@@ -114,9 +114,9 @@ impl Quarantine {
     /// process.
     pub(super) async fn hold(
         &self,
+        context: &ReconcileContext,
         instance: &Instance,
         verdict: &Verdict,
-        now: Timestamp,
     ) -> Result<(), ReconcileError> {
         let uid = instance.uid().unwrap_or_default();
         let refused = self.quarantined.hold(&uid, verdict);
@@ -125,7 +125,10 @@ impl Quarantine {
         }
         let (namespace, name) = (instance.namespace(), instance.name_any());
         let (reason, message) = (verdict.reason.as_str(), verdict.message.as_str());
-        match self.annotate(instance, &verdict.annotations(now)).await {
+        match self
+            .annotate(context, instance, &verdict.annotations(context.now()))
+            .await
+        {
             Ok(()) => {
                 error!(
                     namespace,
@@ -146,13 +149,17 @@ impl Quarantine {
     }
 
     /// What was said of an Instance, if anything was, is so no more.
-    pub(super) async fn release(&self, instance: &Instance) -> Result<(), ReconcileError> {
+    pub(super) async fn release(
+        &self,
+        context: &ReconcileContext,
+        instance: &Instance,
+    ) -> Result<(), ReconcileError> {
         self.quarantined
             .release(&instance.uid().unwrap_or_default());
         if !is_marked(&instance.metadata) {
             return Ok(());
         }
-        match self.annotate(instance, &StringMap::new()).await {
+        match self.annotate(context, instance, &StringMap::new()).await {
             // It is tried again when the Instance is looked at again.
             Err(problem) if problem.refusal().is_some() => {
                 let (namespace, name) = (instance.namespace(), instance.name_any());
@@ -179,6 +186,7 @@ impl Quarantine {
     /// Makes the annotations of a verdict these.
     async fn annotate(
         &self,
+        context: &ReconcileContext,
         instance: &Instance,
         wanted: &StringMap,
     ) -> Result<(), ReconcileError> {
@@ -202,6 +210,7 @@ impl Quarantine {
         };
         self.writer
             .ensure(
+                context,
                 &instances,
                 Some(instance),
                 &body,

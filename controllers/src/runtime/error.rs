@@ -2,9 +2,12 @@
 
 mod outage;
 
+use std::time::Duration;
+
 use api::ProjectName;
 use api::identity::IdentityError;
 use multicluster::cache::Undecodable;
+use multicluster::queue::Failure;
 use thiserror::Error;
 
 /// HTTP codes of an object that is wrong, or that may not be: `BadRequest`, `Forbidden`, `Invalid`.
@@ -75,6 +78,14 @@ pub enum ReconcileError {
         /// What it waits for.
         missing: String,
     },
+    /// Several steps failed, and a later one was answered with a longer Retry-After than the first.
+    #[error("{first}")]
+    Deferred {
+        /// The error of the first step that failed. It stands for all of them.
+        first: Box<Self>,
+        /// The longest Retry-After of all steps.
+        retry_after: Duration,
+    },
 }
 
 impl ReconcileError {
@@ -101,6 +112,7 @@ impl ReconcileError {
                 }
                 _ => None,
             },
+            Self::Deferred { first, .. } => first.refusal(),
             _ => None,
         }
     }
@@ -111,26 +123,47 @@ impl ReconcileError {
     }
 }
 
-/// The first error of several steps, each of which is taken whatever became of the others.
+/// The first error of several steps, all of which are taken even if some of them fail.
 #[derive(Debug, Default)]
-pub(crate) struct FirstError(Option<ReconcileError>);
+pub(crate) struct FirstError {
+    first: Option<ReconcileError>,
+    /// The longest Retry-After of all errors.
+    retry_after: Option<Duration>,
+}
 
 impl FirstError {
-    /// Keeps the error of a step, if it is one and the first.
-    pub(crate) fn note<T>(&mut self, step: Result<T, ReconcileError>) {
-        if let Err(error) = step {
-            self.0.get_or_insert(error);
+    /// Returns the result of a step that succeeded. Keeps the error of one that failed if it is the first.
+    pub(crate) fn note<T>(&mut self, step: Result<T, ReconcileError>) -> Option<T> {
+        match step {
+            Ok(result) => Some(result),
+            Err(error) => {
+                self.retry_after = self.retry_after.max(error.retry_after());
+                self.first.get_or_insert(error);
+                None
+            }
         }
     }
 
-    /// What an API server will refuse again: then the object that asks for it must say so.
+    /// Returns the message of the first error if the API server would refuse the same request again. The object that asks for
+    /// it shows the message in a condition.
     pub(crate) fn refusal(&self) -> Option<String> {
-        self.0.as_ref().and_then(ReconcileError::refusal)
+        self.first.as_ref().and_then(ReconcileError::refusal)
     }
 
-    /// The error, if there was one.
+    /// Returns the first error, if there was one, with the longest Retry-After of all errors.
     pub(crate) fn result(self) -> Result<(), ReconcileError> {
-        self.0.map_or(Ok(()), Err)
+        let Some(first) = self.first else {
+            return Ok(());
+        };
+        match self.retry_after {
+            Some(retry_after) if first.retry_after() < Some(retry_after) => {
+                Err(ReconcileError::Deferred {
+                    first: Box::new(first),
+                    retry_after,
+                })
+            }
+            _ => Err(first),
+        }
     }
 }
 

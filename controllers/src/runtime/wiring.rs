@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::runtime::ReconcileError;
+use crate::runtime::{Clock, ReconcileContext, ReconcileError};
 
 /// When to look again at what a project may have, where it is not known whether there is one.
 const NOT_KNOWN: Duration = Duration::from_secs(10);
@@ -33,6 +33,7 @@ pub(crate) trait Controller: Send + Sync + 'static {
     /// Observes, plans and executes. What fails is tried again.
     fn reconcile(
         &self,
+        context: &ReconcileContext,
         key: Self::Key,
     ) -> impl Future<Output = Result<Outcome, ReconcileError>> + Send;
 }
@@ -153,14 +154,16 @@ async fn until_known(
 /// Starts what follows one plane and works on it.
 pub(crate) struct Wiring<'a> {
     tasks: &'a Tasks,
+    clock: Clock,
     synced: Synced,
     pace: ListLimiter,
 }
 
 impl<'a> Wiring<'a> {
-    pub(crate) fn new(tasks: &'a Tasks) -> Self {
+    pub(crate) fn new(tasks: &'a Tasks, clock: Clock) -> Self {
         Self {
             tasks,
+            clock,
             synced: Synced::default(),
             pace: ListLimiter::default(),
         }
@@ -259,12 +262,12 @@ impl<'a> Wiring<'a> {
         controller: C,
     ) {
         let controller = Arc::new(controller);
-        let (ready, stop) = (ready.clone(), self.tasks.stop());
+        let (ready, stop, clock) = (ready.clone(), self.tasks.stop(), self.clock);
         self.tasks.spawn(C::NAME, async move {
-            let reconcile = move |key| {
+            let reconcile = move |key, context: Arc<ReconcileContext>| {
                 let controller = Arc::clone(&controller);
                 async move {
-                    match controller.reconcile(key).await {
+                    match controller.reconcile(&context, key).await {
                         // When it is, everything of it is looked at.
                         Err(ReconcileError::NotEngaged(_)) => Ok(Outcome::Gone),
                         // Discovery has reported why.
@@ -273,7 +276,7 @@ impl<'a> Wiring<'a> {
                     }
                 }
             };
-            workers.run(C::LIMITS, ready, stop, reconcile).await
+            workers.run(C::LIMITS, clock, ready, stop, reconcile).await
         });
     }
 

@@ -12,8 +12,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::objects::{StringMap, controller_uid, describe};
-use crate::runtime::ReconcileError;
 use crate::runtime::absence;
+use crate::runtime::{ReconcileContext, ReconcileError};
 
 /// Writes as one controller.
 #[derive(Clone)]
@@ -135,6 +135,7 @@ impl Writer {
     /// they are not in `body`: `own` are their JSON pointers, `as_wanted` compares.
     pub(crate) async fn ensure<K: Object + Serialize>(
         &self,
+        context: &ReconcileContext,
         to: &Collection<'_, K>,
         existing: Option<&K>,
         body: &Value,
@@ -148,10 +149,10 @@ impl Writer {
                 ..PostParams::default()
             };
             let created = to.api.create(&params, &object).await;
-            let created = self.wrote(to, "create", &object.name_any(), created)?;
+            let created = self.wrote(context, to, "create", &object.name_any(), created)?;
             return stays(created, as_wanted);
         };
-        let applied = self.apply(to, existing, body).await?;
+        let applied = self.apply(context, to, existing, body).await?;
         if as_wanted(&applied) {
             return Ok(applied);
         }
@@ -172,13 +173,14 @@ impl Writer {
             .api
             .patch(&applied.name_any(), &self.patch_params(), &patch)
             .await;
-        let replaced = self.wrote(to, "patch", &applied.name_any(), replaced)?;
+        let replaced = self.wrote(context, to, "patch", &applied.name_any(), replaced)?;
         stays(replaced, as_wanted)
     }
 
     /// Applies to exactly this object, not to another one that has taken its name.
     async fn apply<K: Object>(
         &self,
+        context: &ReconcileContext,
         to: &Collection<'_, K>,
         existing: &K,
         body: &Value,
@@ -193,7 +195,7 @@ impl Writer {
             ..self.patch_params()
         };
         let applied = to.api.patch(&name, &params, &Patch::Apply(&body)).await;
-        self.wrote(to, "apply", &name, applied)
+        self.wrote(context, to, "apply", &name, applied)
     }
 
     fn patch_params(&self) -> PatchParams {
@@ -207,6 +209,7 @@ impl Writer {
     /// the name.
     pub(crate) async fn apply_status<K: Object>(
         &self,
+        context: &ReconcileContext,
         to: &Collection<'_, K>,
         object: &K,
         status: Value,
@@ -226,13 +229,15 @@ impl Writer {
             .api
             .patch_status(name, &params, &Patch::Apply(&body))
             .await;
-        self.wrote(to, "apply status", name, applied).map(drop)
+        self.wrote(context, to, "apply status", name, applied)
+            .map(drop)
     }
 
     /// Writes fields of a status that has several writers, and gives the object as it is then. Fails if it has changed since
     /// it was read.
     pub(crate) async fn patch_status<K: Object>(
         &self,
+        context: &ReconcileContext,
         to: &Collection<'_, K>,
         object: &K,
         status: Value,
@@ -244,13 +249,14 @@ impl Writer {
             .api
             .patch_status(&name, &self.patch_params(), &Patch::Merge(&body))
             .await;
-        self.wrote(to, "patch status", &name, patched)
+        self.wrote(context, to, "patch status", &name, patched)
     }
 
     /// Adds a finalizer, and annotations in the same write, and returns the object as it is then. Fails if it has changed
     /// since it was read.
     pub(crate) async fn add_finalizer<K: Object>(
         &self,
+        context: &ReconcileContext,
         to: &Collection<'_, K>,
         object: &K,
         finalizer: &str,
@@ -261,12 +267,13 @@ impl Writer {
             finalizers.push(finalizer.to_owned());
         }
         let metadata = json!({"finalizers": finalizers, "annotations": annotations});
-        self.patch_metadata(to, object, metadata).await
+        self.patch_metadata(context, to, object, metadata).await
     }
 
     /// Removes a finalizer whose work is done. Fails if the object has changed since it was read.
     pub(crate) async fn remove_finalizer<K: Object>(
         &self,
+        context: &ReconcileContext,
         to: &Collection<'_, K>,
         object: &K,
         finalizer: &str,
@@ -276,7 +283,7 @@ impl Writer {
             .iter()
             .filter(|existing| *existing != finalizer)
             .collect();
-        self.patch_metadata(to, object, json!({"finalizers": finalizers}))
+        self.patch_metadata(context, to, object, json!({"finalizers": finalizers}))
             .await
             .map(drop)
     }
@@ -284,6 +291,7 @@ impl Writer {
     /// Merges fields into the metadata, and gives the object as it is then. Fails if it has changed since it was read.
     pub(crate) async fn patch_metadata<K: Object>(
         &self,
+        context: &ReconcileContext,
         to: &Collection<'_, K>,
         object: &K,
         mut metadata: Value,
@@ -294,21 +302,27 @@ impl Writer {
         }
         let patch = Patch::Merge(json!({"metadata": metadata}));
         let patched = to.api.patch(&name, &self.patch_params(), &patch).await;
-        self.wrote(to, "patch", &name, patched)
+        self.wrote(context, to, "patch", &name, patched)
     }
 
     /// Deletes exactly this object, not another one that has taken its name. One that is gone is deleted.
-    pub(crate) async fn delete<K: Object>(&self, to: &Collection<'_, K>, object: &K) -> Result<()> {
+    pub(crate) async fn delete<K: Object>(
+        &self,
+        context: &ReconcileContext,
+        to: &Collection<'_, K>,
+        object: &K,
+    ) -> Result<()> {
         let preconditions = Preconditions {
             uid: object.uid(),
             resource_version: None,
         };
-        self.delete_if(to, object, preconditions).await
+        self.delete_if(context, to, object, preconditions).await
     }
 
     /// Deletes exactly this object as it is here. Fails if it has changed since it was read.
     pub(crate) async fn delete_unchanged<K: Object>(
         &self,
+        context: &ReconcileContext,
         to: &Collection<'_, K>,
         object: &K,
     ) -> Result<()> {
@@ -316,11 +330,12 @@ impl Writer {
             uid: object.uid(),
             resource_version: object.resource_version(),
         };
-        self.delete_if(to, object, preconditions).await
+        self.delete_if(context, to, object, preconditions).await
     }
 
     async fn delete_if<K: Object>(
         &self,
+        context: &ReconcileContext,
         to: &Collection<'_, K>,
         object: &K,
         preconditions: Preconditions,
@@ -332,11 +347,11 @@ impl Writer {
         };
         match to.api.delete(&name, &params).await {
             // It has finalizers, and goes when they have.
-            Ok(Either::Left(terminating)) => {
-                self.wrote(to, "delete", &name, Ok(terminating)).map(drop)
-            }
+            Ok(Either::Left(terminating)) => self
+                .wrote(context, to, "delete", &name, Ok(terminating))
+                .map(drop),
             Ok(Either::Right(_)) => {
-                self.count("delete", &K::kind(&()), &name);
+                self.count(context, "delete", &K::kind(&()), &name);
                 Ok(())
             }
             Err(error) => {
@@ -346,13 +361,15 @@ impl Writer {
         }
     }
 
-    fn count(&self, verb: &'static str, kind: &str, name: &str) {
-        self.metrics.wrote(self.controller, verb, kind);
+    fn count(&self, context: &ReconcileContext, verb: &'static str, kind: &str, name: &str) {
+        self.metrics
+            .wrote(self.controller, verb, kind, context.note_write());
         tracing::info!(verb, kind, name, "written");
     }
 
     fn wrote<K: Object>(
         &self,
+        context: &ReconcileContext,
         to: &Collection<'_, K>,
         verb: &'static str,
         name: &str,
@@ -361,7 +378,7 @@ impl Writer {
         let kind = K::kind(&());
         let written =
             result.map_err(|error| ReconcileError::api(format!("{verb} {kind} {name}"), error))?;
-        self.count(verb, &kind, name);
+        self.count(context, verb, &kind, name);
         if let Some(cache) = to.cache {
             cache.observe_write(written.clone());
         }

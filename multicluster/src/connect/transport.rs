@@ -1,6 +1,7 @@
 //! How requests reach an API server: over connections that many of them share, within bounded time.
 
 mod connections;
+mod retry_after;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use http::{Request, Response, StatusCode, header};
+use http::{Request, Response};
 use http_body::{Frame, SizeHint};
 use hyper::body::{Bytes, Incoming};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
@@ -21,8 +22,8 @@ use tokio::time::timeout;
 use tower::{BoxError, Service};
 use tower_http::timeout::TimeoutBody;
 
-use crate::queue::attempt::note_retry_after;
 use connections::{Connections, StreamPermit};
+use retry_after::{refusal, retry_after};
 
 /// Time to establish a connection.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -133,8 +134,8 @@ impl http_body::Body for Answer {
     }
 }
 
-/// Ends requests that are not answered in time, and answers that stop in the middle: an API server can vanish without a
-/// word. Notes for how long one that does answer asks to be left in peace.
+/// Ends requests that are not answered in time, and answers that stop in the middle: an API server can vanish without closing
+/// its connections. A refusal with a Retry-After becomes an error that carries it.
 #[derive(Clone)]
 pub(super) struct TimeLimited<S>(pub(super) S);
 
@@ -143,6 +144,7 @@ where
     S: Service<Request<B>, Response = Response<R>>,
     S::Error: Into<BoxError>,
     S::Future: Send + 'static,
+    R: http_body::Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
 {
     type Response = Response<TimeoutBody<R>>;
     type Error = BoxError;
@@ -160,26 +162,13 @@ where
         let response = self.0.call(request);
         async move {
             let response = timeout(REQUEST, response).await?.map_err(Into::into)?;
-            if let Some(time) = retry_after(&response) {
-                note_retry_after(time);
+            match retry_after(&response) {
+                Some(wait) => Err(timeout(REQUEST, refusal(response, wait)).await?.into()),
+                None => Ok(response.map(|body| TimeoutBody::new(silence, body))),
             }
-            Ok(response.map(|body| TimeoutBody::new(silence, body)))
         }
         .boxed()
     }
-}
-
-/// For how long an API server that refuses a request asks to be left in peace. It says it in seconds.
-fn retry_after<B>(response: &Response<B>) -> Option<Duration> {
-    let refusals = [
-        StatusCode::TOO_MANY_REQUESTS,
-        StatusCode::SERVICE_UNAVAILABLE,
-    ];
-    if !refusals.contains(&response.status()) {
-        return None;
-    }
-    let seconds = response.headers().get(header::RETRY_AFTER)?.to_str().ok()?;
-    seconds.parse().ok().map(Duration::from_secs)
 }
 
 fn is_watch<B>(request: &Request<B>) -> bool {
@@ -190,25 +179,6 @@ fn is_watch<B>(request: &Request<B>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_refusal_may_ask_for_peace() {
-        for (code, header, expected) in [
-            (429, "1", Some(1)),
-            (503, "30", Some(30)),
-            (200, "1", None),
-            (301, "1", None),
-            (429, "-1", None),
-            (429, "Fri, 31 Dec 1999 23:59:59 GMT", None),
-        ] {
-            let response = Response::builder().status(code);
-            let response = response.header("retry-after", header).body(()).unwrap();
-            let expected = expected.map(Duration::from_secs);
-            assert_eq!(retry_after(&response), expected, "{code} {header}");
-        }
-        let silent = Response::builder().status(429).body(()).unwrap();
-        assert_eq!(retry_after(&silent), None);
-    }
 
     #[test]
     fn watches_are_told_by_their_parameter() {

@@ -1,8 +1,9 @@
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use tokio::time::sleep;
 
 use super::*;
+use crate::clock;
 
 mod anything;
 mod outage;
@@ -32,14 +33,19 @@ impl Key for Object {
     }
 }
 
-/// A failure is named after the trouble that it tells of.
+/// A failure is named after its outage, such as `unreachable`, and after its Retry-After in seconds: `unreachable 7`.
 impl Failure for String {
     fn outage(&self) -> Option<Outage> {
-        match self.as_str() {
+        match self.split(' ').next()? {
             "unreachable" => Some(Outage::Unreachable),
             "suspended" => Some(Outage::Suspended),
             _ => None,
         }
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        let seconds = self.split(' ').nth(1)?.parse().ok()?;
+        Some(Duration::from_secs(seconds))
     }
 }
 
@@ -61,16 +67,27 @@ fn bench<Fut>(
 where
     Fut: Future<Output = Answer> + Send + 'static,
 {
+    bench_in_context(concurrency, move |name, attempt, _| answer(name, attempt))
+}
+
+/// A queue whose reconciliations use their context.
+fn bench_in_context<Fut>(
+    concurrency: usize,
+    answer: impl Fn(&'static str, usize, Arc<ReconcileContext>) -> Fut + Send + Sync + 'static,
+) -> Bench
+where
+    Fut: Future<Output = Answer> + Send + 'static,
+{
     let (queue, workers) = Queue::new("test", &Metrics::default());
     let (stop, may_write) = (CancellationToken::new(), CancellationToken::new());
     let log = Arc::new(Mutex::new(Vec::new()));
     let begin = Instant::now();
     let reconcile = {
         let log = Arc::clone(&log);
-        move |Object { name: key, .. }| {
+        move |Object { name: key, .. }, context| {
             let mut log = log.lock().unwrap();
             log.push((key, begin.elapsed()));
-            answer(key, log.len())
+            answer(key, log.len(), context)
         }
     };
     let worker = tokio::spawn({
@@ -79,7 +96,11 @@ where
             concurrency,
             ..Limits::DEFAULT
         };
-        async move { workers.run(limits, may_write, stop, reconcile).await }
+        async move {
+            workers
+                .run(limits, clock::now, may_write, stop, reconcile)
+                .await
+        }
     });
     Bench {
         queue,

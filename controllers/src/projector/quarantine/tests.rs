@@ -11,6 +11,10 @@ use crate::projector::plan::verdict::of_hub;
 
 type Asked = Arc<Mutex<Vec<String>>>;
 
+fn context() -> ReconcileContext {
+    ReconcileContext::new(now, None)
+}
+
 /// A quarantine on a hub that gives this answer to everything, and what it has been asked.
 fn on_hub(code: StatusCode, answer: Value) -> (Quarantine, Asked) {
     let asked = Asked::default();
@@ -58,7 +62,10 @@ async fn a_hub_that_refuses_is_not_asked_again_until_it_is_another_case() {
     let mut instance = instance("ns-1", "web-0");
     for _ in 0..3 {
         let verdict = verdict(&instance);
-        quarantine.hold(&instance, &verdict, now()).await.unwrap();
+        quarantine
+            .hold(&context(), &instance, &verdict)
+            .await
+            .unwrap();
     }
     let patch = "PATCH /apis/compute.datumapis.com/v1alpha/namespaces/ns-1/instances/web-0";
     assert_eq!(*asked.lock().unwrap(), [patch]);
@@ -68,9 +75,12 @@ async fn a_hub_that_refuses_is_not_asked_again_until_it_is_another_case() {
         .labels_mut()
         .insert(api::labels::UPSTREAM_NAMESPACE.into(), "other".into());
     let verdict = verdict(&instance);
-    quarantine.hold(&instance, &verdict, now()).await.unwrap();
+    quarantine
+        .hold(&context(), &instance, &verdict)
+        .await
+        .unwrap();
     assert_eq!(count(&asked), 2);
-    quarantine.release(&instance).await.unwrap();
+    quarantine.release(&context(), &instance).await.unwrap();
     assert_eq!(count(&asked), 2, "nothing of it is said there");
     assert!(quarantine.quarantined.known()["web-0-uid"].held.is_none());
 }
@@ -81,7 +91,10 @@ async fn what_an_instance_says_already_is_counted_and_not_written() {
     let mut instance = instance("ns-1", "web-0");
     let verdict = verdict(&instance);
     instance.metadata.annotations = Some(verdict.annotations(now()));
-    quarantine.hold(&instance, &verdict, now()).await.unwrap();
+    quarantine
+        .hold(&context(), &instance, &verdict)
+        .await
+        .unwrap();
     assert_eq!(count(&asked), 0);
     assert!(quarantine.quarantined.known()["web-0-uid"].held.is_some());
     quarantine.forget(&instance);
@@ -94,7 +107,7 @@ async fn a_hub_that_does_not_answer_is_asked_again() {
     let instance = instance("ns-1", "web-0");
     let verdict = verdict(&instance);
     for _ in 0..2 {
-        let held = quarantine.hold(&instance, &verdict, now()).await;
+        let held = quarantine.hold(&context(), &instance, &verdict).await;
         assert!(held.is_err());
     }
     assert_eq!(count(&asked), 2);

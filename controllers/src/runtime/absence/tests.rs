@@ -10,7 +10,8 @@ use multicluster::Metrics;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixtures::deployment;
+use crate::fixtures::{deployment, now};
+use crate::runtime::ReconcileContext;
 use crate::runtime::write::{Collection, Object, Writer};
 
 /// An API server that answers 404 with this body to everything.
@@ -120,11 +121,12 @@ fn collection<K: Object<Scope = NamespaceResourceScope>>(client: &Client) -> Col
 async fn an_object_is_absent_only_where_an_api_server_says_so_of_it() {
     let object = deployment("ns-1", "web", "DFW", 1);
     let writer = Writer::new("test", &Metrics::default());
+    let context = ReconcileContext::new(now, None);
     for (what, body, absent) in answers() {
         let client = answering(&body);
         let deployments = collection::<WorkloadDeployment>(&client);
         let read = deployments.read("web").await;
-        let deleted = writer.delete(&deployments, &object).await;
+        let deleted = writer.delete(&context, &deployments, &object).await;
         if absent {
             assert!(read.unwrap().is_none(), "{what}");
             deleted.unwrap();

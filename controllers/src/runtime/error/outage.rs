@@ -1,5 +1,7 @@
 //! What an error says of the whole API server.
 
+use std::time::Duration;
+
 use kube::core::Status;
 use multicluster::queue::{Failure, Outage};
 
@@ -8,19 +10,39 @@ use super::ReconcileError;
 /// What Milo gives as the cause where it refuses to write to a project that is suspended (platform.md 1.8).
 const PROJECT_SUSPENDED: &str = "ProjectSuspended";
 
+/// The codes of answers that may have a Retry-After: `Too Many Requests` and `Service Unavailable`.
+const DEFERRALS: [u16; 2] = [429, 503];
+
 impl Failure for ReconcileError {
     fn outage(&self) -> Option<Outage> {
-        let Self::Api { source, .. } = self else {
-            return None;
+        let source = match self {
+            Self::Api { source, .. } => source.as_ref(),
+            Self::Deferred { first, .. } => return first.outage(),
+            _ => return None,
         };
-        match source.as_ref() {
+        match source {
             kube::Error::Api(status) => of_answer(status),
-            // There was no answer, or not all of it.
+            // There was no answer, or it was not complete.
             kube::Error::Service(_) | kube::Error::HyperError(_) | kube::Error::Auth(_) => {
                 Some(Outage::Unreachable)
             }
             _ => None,
         }
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        let source = match self {
+            Self::Api { source, .. } | Self::NotServed { source, .. } => source.as_ref(),
+            Self::Deferred { retry_after, .. } => return Some(*retry_after),
+            _ => return None,
+        };
+        let kube::Error::Api(status) = source else {
+            return None;
+        };
+        // The transport puts the header into the details.
+        let details = status.details.as_ref()?;
+        let seconds = u64::from(details.retry_after_seconds);
+        (DEFERRALS.contains(&status.code) && seconds > 0).then(|| Duration::from_secs(seconds))
     }
 }
 
@@ -42,6 +64,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::runtime::error::FirstError;
 
     fn outage(source: kube::Error) -> Option<Outage> {
         ReconcileError::api("get Pod a", source).outage()
@@ -99,5 +122,54 @@ mod tests {
             missing: "its Namespace".into(),
         };
         assert_eq!(missing.outage(), None);
+    }
+
+    fn refused(code: u16, seconds: u32) -> ReconcileError {
+        let details = json!({"retryAfterSeconds": seconds});
+        let status = json!({"code": code, "message": "busy", "details": details});
+        ReconcileError::api("get Pod a", answer(status))
+    }
+
+    #[test]
+    fn retry_after_counts_for_429_and_503_only() {
+        for (code, seconds, expected) in [
+            (429, 7, Some(7)),
+            (503, 1, Some(1)),
+            (429, 0, None),
+            (500, 7, None),
+            (403, 7, None),
+        ] {
+            let expected = expected.map(Duration::from_secs);
+            assert_eq!(refused(code, seconds).retry_after(), expected, "{code}");
+        }
+        let unreachable = ReconcileError::api("get Pod a", kube::Error::Service("EOF".into()));
+        assert_eq!(unreachable.retry_after(), None);
+    }
+
+    #[test]
+    fn the_first_error_of_several_steps_has_the_longest_retry_after() {
+        let unreachable = || ReconcileError::api("get Pod a", kube::Error::Service("EOF".into()));
+        let invalid = || ReconcileError::api("get Pod a", answer(json!({"code": 422})));
+        for (steps, expected) in [
+            (vec![unreachable()], None),
+            (
+                vec![unreachable(), refused(429, 7), refused(503, 3)],
+                Some(7),
+            ),
+            (vec![refused(429, 3), refused(429, 7)], Some(7)),
+            (vec![refused(429, 7), refused(429, 3)], Some(7)),
+            (vec![invalid(), refused(429, 7)], Some(7)),
+        ] {
+            let first = &steps[0];
+            let (text, outage, refusal) = (first.to_string(), first.outage(), first.refusal());
+            let mut errors = FirstError::default();
+            for step in steps {
+                errors.note::<()>(Err(step));
+            }
+            let error = errors.result().unwrap_err();
+            assert_eq!(error.retry_after(), expected.map(Duration::from_secs));
+            let same = (error.to_string(), error.outage(), error.refusal());
+            assert_eq!(same, (text, outage, refusal));
+        }
     }
 }

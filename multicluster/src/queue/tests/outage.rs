@@ -2,7 +2,6 @@
 
 use super::turns::{Numbered, SETTLED, add, state, take};
 use super::*;
-use crate::queue::attempt::note_retry_after;
 use crate::queue::state::Counts;
 use crate::queue::tenant::RESYNC;
 
@@ -83,8 +82,7 @@ async fn an_api_server_is_left_in_peace_for_as_long_as_it_asks() {
             if attempt > 2 {
                 return Ok(Outcome::Gone);
             }
-            note_retry_after(Duration::from_secs(seconds));
-            Err(UNREACHABLE.to_owned())
+            Err(format!("{UNREACHABLE} {seconds}"))
         };
         bench(1, answer).open()
     };
@@ -97,19 +95,29 @@ async fn an_api_server_is_left_in_peace_for_as_long_as_it_asks() {
         bench.add("a");
         assert_eq!(bench.after(Duration::from_mins(2)).await, expected);
     }
-    // It asks no one else, and nothing of what was not refused in the end.
-    let bench = bench(1, |name, _| async move {
-        note_retry_after(Duration::from_secs(7));
-        match name {
-            "x/a" => Ok(Outcome::Again(Duration::from_secs(1))),
+    // Other tenants are not deferred, nor a key whose failure says nothing of the API server.
+    let bench = bench(1, |name, attempt| async move {
+        match (name, attempt) {
+            ("x/a", 1) => Err(format!("{UNREACHABLE} 7")),
+            ("x/a", _) => Ok(Outcome::Again(Duration::from_secs(1))),
+            ("y/c", 3) => Err("no 7".to_owned()),
             _ => Ok(Outcome::Gone),
         }
     });
     let bench = bench.open();
-    bench.add("x/a");
-    bench.add("b");
-    let log = bench.after(Duration::from_millis(1_500)).await;
-    assert_eq!(log, [("x/a", 0), ("b", 0), ("x/a", 1_000)]);
+    for name in ["x/a", "b", "y/c"] {
+        bench.add(name);
+    }
+    let log = bench.after(Duration::from_millis(8_500)).await;
+    let expected = [
+        ("x/a", 0),
+        ("b", 0),
+        ("y/c", 0),
+        ("y/c", 50),
+        ("x/a", 7_000),
+        ("x/a", 8_000),
+    ];
+    assert_eq!(log, expected);
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,11 +9,11 @@ use super::*;
 async fn observed(answer: fn(usize) -> Answer, add: impl AsyncFnOnce(&Bench)) -> (String, String) {
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let bench = bench(1, move |_, attempt| {
+    let bench = bench_in_context(1, move |_, attempt, context| {
         let metrics = metrics.clone();
         async move {
             sleep(Duration::from_secs(2)).await;
-            metrics.wrote("test", "apply", "Pod");
+            metrics.wrote("test", "apply", "Pod", context.note_write());
             answer(attempt)
         }
     });

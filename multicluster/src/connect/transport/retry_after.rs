@@ -1,0 +1,186 @@
+//! API servers that refuse a request and say when to try again.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::time::Duration;
+
+use http::{Response, StatusCode, header};
+use http_body::Body;
+use hyper::body::Buf;
+use kube::core::Status;
+use kube::core::response::StatusDetails;
+use tower::BoxError;
+
+/// Largest part of a refusal's body that is read, in bytes. API servers send less than 1 KiB; a proxy may send a page.
+const BODY_MAX: usize = 64 * 1024;
+/// The reason that kube gives where a body is not a `Status` (`handle_api_errors` in kube-client 5.0).
+const NO_STATUS: &str = "Failed to parse error data";
+
+/// Returns the Retry-After of a 429 or 503. API servers send it in seconds; a date is ignored.
+pub(super) fn retry_after<B>(response: &Response<B>) -> Option<Duration> {
+    let refusals = [
+        StatusCode::TOO_MANY_REQUESTS,
+        StatusCode::SERVICE_UNAVAILABLE,
+    ];
+    if !refusals.contains(&response.status()) {
+        return None;
+    }
+    let seconds = response.headers().get(header::RETRY_AFTER)?.to_str().ok()?;
+    seconds.parse().ok().map(Duration::from_secs)
+}
+
+/// Returns the error that kube would make of a refusal, with its Retry-After as `details.retryAfterSeconds` of the `Status`.
+///
+/// kube drops the headers of answers. API priority and fairness gives Retry-After only as a header, and its body is plain
+/// text. client-go keeps the header in the same field (`NewGenericServerResponse`). A [`kube::Error`] that a layer below a
+/// client returns reaches the caller of the client as it is.
+pub(super) async fn refusal<B>(response: Response<B>, wait: Duration) -> kube::Error
+where
+    B: Body<Error: Into<BoxError>>,
+{
+    let code = response.status().as_u16();
+    let body = match read(response.into_body()).await {
+        Ok(body) => body,
+        Err(error) => return kube::Error::Service(error),
+    };
+    let text = match String::from_utf8(body) {
+        Ok(text) => text,
+        Err(error) => return kube::Error::FromUtf8(error),
+    };
+    let mut status = serde_json::from_str(&text)
+        .unwrap_or_else(|_| Status::failure(text.trim(), NO_STATUS).with_code(code));
+    let details = status.details.get_or_insert_with(|| StatusDetails {
+        name: String::new(),
+        group: String::new(),
+        kind: String::new(),
+        uid: String::new(),
+        causes: Vec::new(),
+        retry_after_seconds: 0,
+    });
+    details.retry_after_seconds = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX);
+    kube::Error::Api(status.boxed())
+}
+
+/// Reads the beginning of a body.
+async fn read<B>(body: B) -> Result<Vec<u8>, BoxError>
+where
+    B: Body<Error: Into<BoxError>>,
+{
+    let mut body = pin!(body);
+    let mut bytes = Vec::new();
+    while bytes.len() < BODY_MAX
+        && let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await
+    {
+        let Ok(mut data) = frame.map_err(Into::into)?.into_data() else {
+            continue;
+        };
+        while data.has_remaining() && bytes.len() < BODY_MAX {
+            let chunk = data.chunk();
+            let part = chunk.len().min(BODY_MAX - bytes.len());
+            bytes.extend_from_slice(chunk.get(..part).unwrap_or_default());
+            data.advance(part);
+        }
+    }
+    // The bound may have cut a character.
+    if bytes.len() >= BODY_MAX {
+        let valid = String::from_utf8_lossy(&bytes).into_owned();
+        bytes = valid.into_bytes();
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http::Request;
+    use kube::Client;
+    use serde_json::json;
+    use tower::ServiceExt;
+
+    use super::super::TimeLimited;
+    use super::*;
+
+    type ClientRequest = Request<kube::client::Body>;
+
+    #[test]
+    fn retry_after_is_read_from_429_and_503_in_seconds() {
+        for (code, header, expected) in [
+            (429, "1", Some(1)),
+            (503, "30", Some(30)),
+            (200, "1", None),
+            (301, "1", None),
+            (429, "-1", None),
+            (429, "Fri, 31 Dec 1999 23:59:59 GMT", None),
+        ] {
+            let response = Response::builder().status(code);
+            let response = response.header("retry-after", header).body(()).unwrap();
+            let expected = expected.map(Duration::from_secs);
+            assert_eq!(retry_after(&response), expected, "{code} {header}");
+        }
+        let silent = Response::builder().status(429).body(()).unwrap();
+        assert_eq!(retry_after(&silent), None);
+    }
+
+    /// The error of a request that is answered like this.
+    async fn error(code: u16, header: Option<&'static str>, body: &[u8]) -> kube::Error {
+        let body = body.to_owned();
+        let service = tower::service_fn(move |_: ClientRequest| {
+            let mut response = Response::builder().status(code);
+            if let Some(header) = header {
+                response = response.header("retry-after", header);
+            }
+            let response = response.body(kube::client::Body::from(body.clone()));
+            async move { Ok::<_, Infallible>(response.unwrap()) }
+        });
+        let service = TimeLimited(service).boxed();
+        let request = Request::get("/api").body(Vec::new()).unwrap();
+        Client::new(service, "default")
+            .request_text(request)
+            .await
+            .unwrap_err()
+    }
+
+    #[tokio::test]
+    async fn a_refusal_is_the_error_that_kube_makes_with_its_retry_after() {
+        let throttled = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "slow down",
+            "reason": "TooManyRequests", "details": {"name": "x", "retryAfterSeconds": 3}, "code": 429,
+        });
+        for body in [
+            throttled.to_string().as_bytes(),
+            b"Too many requests, please try again later.\n",
+            b"{\"code\": 503}",
+            b"{}",
+            b"",
+        ] {
+            for code in [429, 503] {
+                let kube::Error::Api(mut expected) = error(code, None, body).await else {
+                    panic!("not an answer");
+                };
+                let kube::Error::Api(mut refused) = error(code, Some("7"), body).await else {
+                    panic!("not an answer");
+                };
+                let details = refused.details.take().unwrap();
+                assert_eq!(details.retry_after_seconds, 7);
+                if let Some(expected) = expected.details.take() {
+                    let seconds = details.retry_after_seconds;
+                    let expected = StatusDetails {
+                        retry_after_seconds: seconds,
+                        ..expected
+                    };
+                    assert_eq!(details, expected);
+                }
+                assert_eq!(refused, expected);
+            }
+        }
+        let binary = error(503, Some("7"), &[0xff]).await;
+        assert!(matches!(binary, kube::Error::FromUtf8(_)), "{binary}");
+        let huge = error(503, Some("7"), "ä".repeat(BODY_MAX).as_bytes()).await;
+        let kube::Error::Api(status) = huge else {
+            panic!("not an answer");
+        };
+        assert_eq!((status.code, status.reason.as_str()), (503, NO_STATUS));
+        assert_eq!(status.message.len(), BODY_MAX);
+    }
+}
