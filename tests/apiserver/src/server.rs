@@ -160,6 +160,11 @@ impl ApiServer {
         self.inner.counts.of(verb)
     }
 
+    /// How many requests clients have made since [`Self::clear_log`].
+    pub fn requests(&self) -> usize {
+        lock(&self.inner.log).len()
+    }
+
     /// The requests of clients since [`Self::clear_log`], the oldest first.
     pub fn log(&self) -> Vec<Logged> {
         lock(&self.inner.log).clone()
