@@ -1,10 +1,7 @@
-use std::convert::Infallible;
-
 use api::WorkloadDeployment;
-use http::{Request, Response, StatusCode};
+use apiserver::{ApiServer, Fault};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
-use kube::client::Body;
 use kube::core::NamespaceResourceScope;
 use multicluster::Metrics;
 use serde_json::{Value, json};
@@ -16,13 +13,9 @@ use crate::runtime::write::{Collection, Object, Writer};
 
 /// An API server that answers 404 with this body to everything.
 fn answering(body: &str) -> Client {
-    let body = body.to_owned();
-    let service = tower::service_fn(move |_: Request<Body>| {
-        let mut response = Response::new(Body::from(body.clone().into_bytes()));
-        *response.status_mut() = StatusCode::NOT_FOUND;
-        async move { Ok::<_, Infallible>(response) }
-    });
-    Client::new(service, "default")
+    let server = ApiServer::new();
+    server.fail(Fault::answer(404, body));
+    server.client()
 }
 
 /// A `Status` as an API server writes it.
@@ -36,19 +29,19 @@ fn status(reason: &str, message: &str, details: &Value) -> String {
 
 const RESOURCE: &str = "workloaddeployments";
 
-/// What is answered to a request for the WorkloadDeployment `web`, and whether that proves its absence.
+/// Answers to a request for the WorkloadDeployment `web`, and whether each proves that it is absent.
 fn answers() -> Vec<(&'static str, String, bool)> {
     let group = "compute.datumapis.com";
     let of = |name: &str, resource: &str| json!({"name": name, "group": group, "kind": resource});
     let message = "workloaddeployments.compute.datumapis.com \"web\" not found";
     vec![
         (
-            "absent; so is all in a namespace that does not exist",
+            "the object is absent, as in a namespace that does not exist",
             status("NotFound", message, &of("web", RESOURCE)),
             true,
         ),
         (
-            "absent, without the resource",
+            "the object is absent, and the answer does not name the resource",
             status("NotFound", message, &json!({"name": "web"})),
             true,
         ),
@@ -58,7 +51,7 @@ fn answers() -> Vec<(&'static str, String, bool)> {
             false,
         ),
         (
-            "a built-in group is served, this resource of it is not",
+            "a built-in group is served without this resource",
             status(
                 "NotFound",
                 "the server could not find the requested resource",
@@ -105,11 +98,11 @@ fn answers() -> Vec<(&'static str, String, bool)> {
             false,
         ),
         (
-            "a load balancer's page",
+            "a page of a load balancer",
             "<html><body>Not Found</body></html>".to_owned(),
             false,
         ),
-        ("nothing", String::new(), false),
+        ("an empty body", String::new(), false),
     ]
 }
 
@@ -118,7 +111,7 @@ fn collection<K: Object<Scope = NamespaceResourceScope>>(client: &Client) -> Col
 }
 
 #[tokio::test]
-async fn an_object_is_absent_only_where_an_api_server_says_so_of_it() {
+async fn only_a_404_that_names_the_object_proves_that_it_is_absent() {
     let object = deployment("ns-1", "web", "DFW", 1);
     let writer = Writer::new("test", &Metrics::default());
     let context = ReconcileContext::new(now, None);
@@ -142,7 +135,7 @@ async fn an_object_is_absent_only_where_an_api_server_says_so_of_it() {
 }
 
 #[tokio::test]
-async fn cluster_scoped_objects_are_named_by_their_resource_too() {
+async fn a_404_of_a_cluster_scoped_object_must_name_it_too() {
     let details = json!({"name": "ns-1", "kind": "namespaces"});
     let client = answering(&status(
         "NotFound",
