@@ -19,8 +19,6 @@ pub(crate) fn object<K: DeserializeOwned>(value: Value) -> K {
     serde_json::from_value(value).unwrap()
 }
 
-pub(crate) use apiserver::objects::template;
-
 /// A Workload `web` with these placements: name and cities.
 pub(crate) fn workload(placements: &[(&str, &[&str])]) -> Workload {
     let mut body = objects::workload("default", "web", placements);

@@ -18,6 +18,9 @@ use crate::state::{Event, EventType};
 /// Time between bookmarks, as a kube-apiserver has it.
 const BOOKMARKS: Duration = Duration::from_mins(1);
 
+/// Time from the last bookmark to the end of a watch, as a kube-apiserver has it.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+
 /// A watch that goes on.
 struct Watch {
     server: ApiServer,
@@ -51,7 +54,7 @@ pub(crate) fn watch(
         version,
         bookmark: request
             .is_set("allowWatchBookmarks")
-            .then_some(now + BOOKMARKS),
+            .then(|| now + BOOKMARKS.min(request.timeout().saturating_sub(LAST_BOOKMARK))),
         end: now + request.timeout(),
         open: Some(server.open_watch()),
         server: server.clone(),
@@ -102,10 +105,19 @@ impl Watch {
                     if Instant::now() >= self.end {
                         return None;
                     }
-                    self.bookmark = self.bookmark.map(|due| due + BOOKMARKS);
+                    self.bookmark = self.bookmark.map(|due| self.next_bookmark(due));
                     return Some(Ok(self.bookmark_event().into()));
                 }
             }
+        }
+    }
+
+    /// When the bookmark after this one is due.
+    fn next_bookmark(&self, former: Instant) -> Instant {
+        let last = self.end - LAST_BOOKMARK.min(self.end.duration_since(former));
+        match former < last {
+            true => last.min(former + BOOKMARKS),
+            false => self.end,
         }
     }
 
