@@ -9,7 +9,7 @@ use axum::routing::get;
 use certs::{Authorities, reload};
 use controllers::runtime::Synced;
 use http::StatusCode;
-use multicluster::Projects;
+use multicluster::ProjectRegistry;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -21,7 +21,7 @@ pub(crate) struct Readiness {
     /// The caches of the controllers.
     pub(crate) caches: Vec<Synced>,
     /// The projects that admission serves, if it is on.
-    pub(crate) projects: Option<Projects>,
+    pub(crate) projects: Option<ProjectRegistry>,
     /// What the webhook server serves with, if it is on.
     pub(crate) certificate: Option<Certificate>,
 }
@@ -70,7 +70,7 @@ impl Readiness {
         }
         let pending = self.caches.iter().flat_map(Synced::pending);
         missing.extend(pending.map(|cache| format!("not listed yet: {cache}")));
-        missing.extend(self.projects.iter().flat_map(Projects::pending));
+        missing.extend(self.projects.iter().flat_map(ProjectRegistry::pending));
         missing.extend(self.certificate.as_ref().and_then(Certificate::missing));
         missing
     }

@@ -13,20 +13,20 @@ use k8s_openapi::api::authorization::v1::{
 use kube::Client;
 use kube::api::PostParams;
 use kube::core::Request;
-use multicluster::Projects;
-use multicluster::projects::Project;
+use multicluster::ProjectRegistry;
+use multicluster::projects::EngagedProject;
 use serde::Deserialize;
 use webhooks::admission::{self, AccessReview, Decision, ProjectError, UserInfo};
 
 /// The projects that this process serves, and how a request says which one it is for.
 pub(crate) struct Admission {
-    pub(crate) projects: Projects,
+    pub(crate) projects: ProjectRegistry,
     /// The project of every request, where there is one only.
     pub(crate) only: Option<ProjectName>,
 }
 
 impl Admission {
-    fn project(&self, name: &ProjectName) -> Result<Arc<Project>, ProjectError> {
+    fn project(&self, name: &ProjectName) -> Result<Arc<EngagedProject>, ProjectError> {
         // Milo has said that there is the project: one that is not known here is one that has not been heard of yet.
         let project = self.projects.get(name);
         project.map_err(|error| ProjectError(error.to_string()))
@@ -53,7 +53,7 @@ impl admission::Projects for Admission {
             .and_then(|project| Ok((project, post(review)?)));
         async move {
             let (project, request) = prepared?;
-            let _place = project.place().await;
+            let _permit = project.request_permit().await;
             ask(project.client(), request).await
         }
         .boxed()

@@ -17,7 +17,7 @@ use kube::Client;
 use multicluster::connect;
 use multicluster::lease::Leadership;
 use multicluster::projects::{DiscoveryKind, ProjectHandler, RegistryBuilder, RegistryContext};
-use multicluster::{Projects, Tasks, clock};
+use multicluster::{ProjectRegistry, Tasks, clock};
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 use tracing::{info, warn};
@@ -73,7 +73,7 @@ struct Engaged<P> {
 
 impl Engaged<RegistryBuilder> {
     /// Begins to find projects. These controllers work on them, if they are enabled.
-    fn begin(self, management: Option<Management>) -> Engaged<Projects> {
+    fn begin(self, management: Option<Management>) -> Engaged<ProjectRegistry> {
         let attendant =
             management.map(|management| Arc::new(management) as Arc<dyn ProjectHandler>);
         Engaged {
@@ -171,7 +171,7 @@ impl App {
         &mut self,
         config: &Config,
         own: Option<&Client>,
-        projects: Option<Projects>,
+        projects: Option<ProjectRegistry>,
     ) -> anyhow::Result<Option<Management>> {
         let Args {
             enable_management_controllers,
@@ -243,7 +243,7 @@ impl App {
                 };
                 let name = ProjectName::new(SINGLE)?;
                 return Ok(Some(Engaged {
-                    projects: Projects::single(&engagement, name.clone(), client.clone()),
+                    projects: ProjectRegistry::single(&engagement, name.clone(), client.clone()),
                     only: Some(name),
                     registered: Some(client),
                 }));
@@ -257,7 +257,7 @@ impl App {
         };
         let root = config("discoveryKubeconfigPath", &milo.discovery_kubeconfig).await?;
         let client = self.client(&root, "discovery")?;
-        let discovery = multicluster::projects::Discovery {
+        let discovery = multicluster::projects::DiscoveryConfig {
             client: client.clone(),
             kind: match milo.internal_service_discovery {
                 true => DiscoveryKind::ProjectControlPlane,
@@ -268,7 +268,7 @@ impl App {
             leadership: self.leadership.clone(),
         };
         Ok(Some(Engaged {
-            projects: Projects::discover(&engagement, discovery)
+            projects: ProjectRegistry::discover(&engagement, discovery)
                 .context("discovery.projectKubeconfigPath")?,
             only: None,
             // Webhooks are registered in the Milo root, which is not the infrastructure cluster.
@@ -279,7 +279,7 @@ impl App {
     async fn start_webhooks(
         &mut self,
         server: Option<WebhookServer>,
-        admission: Option<Engaged<Projects>>,
+        admission: Option<Engaged<ProjectRegistry>>,
     ) -> anyhow::Result<Option<Certificate>> {
         let Some(WebhookServer { address, files }) = server else {
             return Ok(None);

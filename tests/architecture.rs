@@ -122,6 +122,21 @@ fn plans_do_no_io_and_tell_no_time() {
 }
 
 #[test]
+fn triggers_do_no_io_and_tell_no_time() {
+    let mut triggers = 0;
+    for (file, text) in sources("controllers/src") {
+        // `runtime/triggers.rs` adds the keys to the queues and logs.
+        let is_runtime = file.ends_with("/runtime/triggers.rs");
+        if is_runtime || !(file.ends_with("/triggers.rs") || file.contains("/triggers/")) {
+            continue;
+        }
+        triggers += usize::from(file.ends_with("/triggers.rs"));
+        assert_pure(&file, &text);
+    }
+    assert_eq!(triggers, 9, "a controller that watches has a triggers.rs");
+}
+
+#[test]
 fn rules_of_admission_do_no_io_and_tell_no_time() {
     let io = [
         "/handle.rs",

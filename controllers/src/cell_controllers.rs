@@ -1,23 +1,26 @@
-//! The controllers of a cell, and what each of them hears of.
+//! Starts the controllers of a cell: registers the watches and passes each change to the triggers of the controllers.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use api::{CellName, Instance, WorkloadDeployment};
-use kube::Client;
-use multicluster::cache::Reflector;
+use kube::{Client, Resource};
+use multicluster::cache::{Change, Reflector};
 use multicluster::{Metrics, Queue, Tasks};
+use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use crate::cell::CellCaches;
 use crate::deployment::DeploymentController;
 use crate::instance::InstanceController;
 use crate::instance_writeback::InstanceWriteback;
-use crate::objects::controller_name;
 use crate::runtime::Clock;
 use crate::runtime::events::Events;
 use crate::runtime::keys::ObjectKey;
-use crate::runtime::wiring::{Controller, Synced, Wiring, for_each_version};
+use crate::runtime::triggers::{CellSource, wake};
+use crate::runtime::wiring::{Controller, Synced, Wiring};
 use crate::runtime::write::Writer;
+use crate::{deployment, instance, instance_writeback};
 
 /// What the controllers of a cell need.
 pub struct Config {
@@ -33,6 +36,35 @@ pub struct Config {
     pub may_write: CancellationToken,
     /// Tells the time.
     pub clock: Clock,
+}
+
+/// The work queue of each controller.
+#[derive(Clone)]
+struct Queues {
+    deployment: Queue<ObjectKey>,
+    instance: Queue<ObjectKey>,
+    writeback: Queue<ObjectKey>,
+}
+
+impl Queues {
+    /// Passes a change to the triggers of each controller.
+    fn wake(&self, source: CellSource, change: Change<'_>) {
+        let on_cell = deployment::triggers::ON_CELL;
+        wake(&self.deployment, on_cell, source, change, &());
+        let on_cell = instance::triggers::ON_CELL;
+        wake(&self.instance, on_cell, source, change, &());
+        let on_cell = instance_writeback::triggers::ON_CELL;
+        wake(&self.writeback, on_cell, source, change, &());
+    }
+}
+
+/// Passes each change of a kind to the triggers of its source.
+fn for_each_change<K>(reflector: &mut Reflector<K>, source: CellSource, queues: &Queues)
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    let queues = queues.clone();
+    reflector.on_change(move |change| queues.wake(source, change));
 }
 
 /// Starts the caches and the controllers of a cell.
@@ -51,27 +83,13 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
 
     let mut deployments = Reflector::<WorkloadDeployment>::new("cell", &metrics);
     let mut instances = Reflector::<Instance>::new("cell", &metrics);
-    instances.on_change({
-        let writeback_queue = writeback_queue.clone();
-        for_each_version(move |metadata| {
-            instance_queue.add(ObjectKey::of(metadata));
-            writeback_queue.add(ObjectKey::of(metadata));
-        })
-    });
-    instances.on_change({
-        let queue = deployment_queue.clone();
-        for_each_version(move |metadata| {
-            if let Some(name) = controller_name::<WorkloadDeployment>(metadata) {
-                queue.add(ObjectKey {
-                    name: name.to_owned(),
-                    ..ObjectKey::of(metadata)
-                });
-            }
-        })
-    });
-    deployments.on_change(for_each_version(move |metadata| {
-        deployment_queue.add(ObjectKey::of(metadata));
-    }));
+    let queues = Queues {
+        deployment: deployment_queue,
+        instance: instance_queue,
+        writeback: writeback_queue,
+    };
+    for_each_change(&mut deployments, CellSource::Deployments, &queues);
+    for_each_change(&mut instances, CellSource::Instances, &queues);
 
     let cell = Arc::new(CellCaches {
         name,
@@ -81,17 +99,23 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         instances: instances.cache(),
     });
     let mut wiring = Wiring::new(tasks, clock);
-    wiring.follow(
+    wiring.watch(
         "WorkloadDeployments of the cell",
         deployments,
         client.clone(),
     );
-    wiring.follow("Instances of the cell", instances, client.clone());
+    wiring.watch("Instances of the cell", instances, client.clone());
     let ready = wiring.ready_to_write(may_write);
     let deployment_controller = DeploymentController {
         cell: Arc::clone(&cell),
         writer: Writer::new(DeploymentController::NAME, &metrics),
-        copies: writeback_queue,
+        after_last_instance: Box::new(move |instance| {
+            let change = Change {
+                former: None,
+                current: Some(instance),
+            };
+            queues.wake(CellSource::AfterLastInstance, change);
+        }),
     };
     wiring.run(deployment_workers, &ready, deployment_controller);
     let instance_controller = InstanceController {

@@ -1,6 +1,8 @@
 //! ResourceInterpreterCustomizations that shadow our webhook: Karmada runs their scripts and does not ask us, without a
 //! word (karmada.md 5).
 
+pub(crate) mod triggers;
+
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -14,12 +16,13 @@ use tracing::{error, info};
 
 use crate::runtime::events::Events;
 use crate::runtime::keys::ObjectKey;
+use crate::runtime::triggers::{HubSource, wake};
 use crate::runtime::wiring::{Controller, Wiring};
 use crate::runtime::{ReconcileContext, ReconcileError};
 
 const REASON: &str = "ShadowsWebhook";
 
-/// What follows them.
+/// Watches them.
 pub(crate) struct CustomizationReflector {
     customizations: Reflector<ResourceInterpreterCustomization>,
     shadowing: Shadowing,
@@ -38,14 +41,15 @@ impl CustomizationReflector {
         self.customizations.cache()
     }
 
-    pub(crate) fn follow(self, wiring: &mut Wiring<'_>, client: &Client, queue: &Queue<ObjectKey>) {
+    pub(crate) fn watch(self, wiring: &mut Wiring<'_>, client: &Client, queue: &Queue<ObjectKey>) {
         let (mut customizations, queue) = (self.customizations, queue.clone());
         customizations.on_change(move |change| {
-            if let Some(key) = self.shadowing.look_at(change) {
-                queue.add(key);
+            if self.shadowing.observe(change) {
+                let source = HubSource::ShadowingCustomizations;
+                wake(&queue, triggers::ON_HUB, source, change, &());
             }
         });
-        wiring.follow_beside(
+        wiring.watch_in_background(
             "ResourceInterpreterCustomizations of the hub",
             "one that shadows the webhook is not reported",
             customizations,
@@ -71,15 +75,16 @@ impl Shadowing {
         }
     }
 
-    /// Looks at a customization that has changed. Says whose Event is to be published: one that is reported for the first
-    /// time.
-    fn look_at(&self, change: Change<'_>) -> Option<ObjectKey> {
-        let metadata = change.current.or(change.former)?;
-        let name = metadata.name.as_deref()?;
-        // One that cannot be read has been reported by the cache, and Karmada cannot read it either.
+    /// Observes a changed customization. Returns whether it is reported for the first time, so that its Event is due.
+    fn observe(&self, change: Change<'_>) -> bool {
+        let metadata = change.current.or(change.former);
+        let Some(name) = metadata.and_then(|metadata| metadata.name.as_deref()) else {
+            return false;
+        };
+        // The cache has reported an undecodable customization, and Karmada cannot read it either.
         let current = self.cache.get("", name).ok().flatten();
         let kind = current.as_deref().and_then(shadowed);
-        self.note(name, kind).then(|| ObjectKey::of(metadata))
+        self.note(name, kind)
     }
 
     /// Notes which kind a customization takes. Says whether that is news.

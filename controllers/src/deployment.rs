@@ -1,13 +1,15 @@
 //! WorkloadDeployment → Instances, in a cell (compute.md 2.4).
 
 mod plan;
+pub(crate) mod triggers;
 
 use std::sync::Arc;
 
 use api::instance::InstanceController;
 use api::{Instance, InstanceSpec, WorkloadDeployment, finalizers, labels};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
-use multicluster::{Outcome, Queue};
+use multicluster::Outcome;
 use serde_json::{Value, json};
 
 use crate::cell::CellCaches;
@@ -22,8 +24,8 @@ use plan::{Observed, Step, instance_name, linking_labels, ordinal, plan, templat
 pub(crate) struct DeploymentController {
     pub(crate) cell: Arc<CellCaches>,
     pub(crate) writer: Writer,
-    /// Where copies of Instances are looked at.
-    pub(crate) copies: Queue<ObjectKey>,
+    /// Called with the Instance after the last one of a WorkloadDeployment that has all its Instances.
+    pub(crate) after_last_instance: Box<dyn Fn(&ObjectMeta) + Send + Sync>,
 }
 
 impl Controller for DeploymentController {
@@ -124,9 +126,12 @@ impl DeploymentController {
         }
         errors.result()?;
         if plan.steps.is_empty() && !is_terminating(deployment) {
-            // The hub may have a copy of one that was there before.
             let name = instance_name(deployment, deployment.spec.desired_replicas());
-            self.copies.add(ObjectKey { namespace, name });
+            (self.after_last_instance)(&ObjectMeta {
+                namespace: Some(namespace),
+                name: Some(name),
+                ..ObjectMeta::default()
+            });
         }
         if plan.remove_finalizer {
             let uid = deployment.uid().unwrap_or_default();

@@ -3,6 +3,7 @@
 mod orphans;
 mod plan;
 mod reapply;
+pub(crate) mod triggers;
 
 use std::sync::Arc;
 

@@ -2,6 +2,7 @@
 //! while it hangs, what happens in the cell is told there at once.
 
 pub(crate) mod plan;
+pub(crate) mod triggers;
 
 use std::sync::Arc;
 

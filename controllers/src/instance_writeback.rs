@@ -5,6 +5,7 @@
 
 mod left;
 mod plan;
+pub(crate) mod triggers;
 
 use std::sync::Arc;
 

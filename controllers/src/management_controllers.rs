@@ -1,8 +1,10 @@
-//! The controllers of the management plane, and what each of them hears of.
+//! Starts the controllers of the management plane: registers the watches of the hub and of each project, and passes each
+//! change to the triggers of the controllers.
 
-mod cells;
 mod hub;
+mod lookups;
 mod project;
+mod queues;
 
 use std::sync::Arc;
 
@@ -12,25 +14,25 @@ use tokio_util::sync::CancellationToken;
 
 use crate::customizations::CustomizationController;
 use crate::federator::{Federator, StaleCells};
-use crate::hub::HubCaches;
 use crate::namespace::NamespaceController;
 use crate::policy::PolicyController;
 use crate::projector::{Projector, Quarantine, Quarantined};
 use crate::projects::SyncedProjects;
 use crate::runtime::Clock;
 use crate::runtime::events::{EventPublisher, Events};
-use crate::runtime::keys::{HubKey, InstanceKey, ObjectKey, ProjectKey};
 use crate::runtime::wiring::{Controller, Synced, Wiring};
 use crate::runtime::write::Writer;
 use crate::workload::WorkloadController;
 use hub::HubReflectors;
+use lookups::HubView;
+use queues::Queues;
 
 /// What the controllers of the management plane need.
 pub struct Config {
     /// The hub.
     pub hub: Client,
     /// Which projects there are.
-    pub projects: multicluster::Projects,
+    pub projects: multicluster::ProjectRegistry,
     /// Where writes and reconciliations are counted.
     pub metrics: Metrics,
     /// Cancelled once this process may write.
@@ -39,21 +41,10 @@ pub struct Config {
     pub clock: Clock,
 }
 
-/// Where each controller's work is added.
-#[derive(Clone)]
-struct Queues {
-    workload: Queue<ProjectKey>,
-    federator: Queue<ProjectKey>,
-    policy: Queue<HubKey>,
-    projector: Queue<InstanceKey>,
-    namespace: Queue<HubKey>,
-    customizations: Queue<ObjectKey>,
-}
-
 /// The controllers of the management plane, which work on projects as they come and go.
 pub struct Management {
     projects: Arc<SyncedProjects>,
-    hub: Arc<HubCaches>,
+    hub: HubView,
     queues: Queues,
     stale_cells: Arc<StaleCells>,
     metrics: Metrics,
@@ -93,7 +84,11 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
     let hub = Arc::new(reflectors.hub(hub_client));
     let projects = Arc::new(SyncedProjects::new(projects));
     let quarantined = Quarantined::new(&metrics);
-    reflectors.follow(&mut wiring, &hub, &projects, &queues, &quarantined);
+    let view = HubView {
+        hub: Arc::clone(&hub),
+        projects: Arc::clone(&projects),
+    };
+    reflectors.watch(&mut wiring, &view, &queues, &metrics, &quarantined);
 
     let ready = wiring.ready_to_write(may_write);
     let publisher = EventPublisher::start(tasks, &metrics);
@@ -139,7 +134,7 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
     wiring.run(customizations_workers, &ready, customizations);
     let management = Management {
         projects,
-        hub,
+        hub: view,
         queues,
         stale_cells,
         metrics,

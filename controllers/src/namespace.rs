@@ -3,6 +3,7 @@
 
 mod kept;
 mod plan;
+pub(crate) mod triggers;
 
 use std::sync::Arc;
 

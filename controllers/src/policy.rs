@@ -1,6 +1,7 @@
 //! The lifecycle of PropagationPolicies on the hub (compute.md 2.2).
 
 pub(crate) mod plan;
+pub(crate) mod triggers;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 use plan::{Desired, Observed, Unneeded, plan};
-pub(crate) use plan::{claimed_for, kinds, of_copy, of_upstream, serves};
+pub(crate) use plan::{kinds, serves};
 
 /// When to look again at a policy that may not be deleted yet, for a reason of which no watch tells.
 const HELD: Duration = Duration::from_secs(10);

@@ -2,6 +2,7 @@
 
 mod plan;
 mod quarantine;
+pub(crate) mod triggers;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -15,7 +15,7 @@ use crate::runtime::ReconcileError;
 pub(crate) struct ProjectCaches {
     pub(crate) client: Client,
     /// Knows the cities in which the project may run.
-    pub(crate) locations: Arc<multicluster::projects::Project>,
+    pub(crate) locations: Arc<multicluster::projects::EngagedProject>,
     pub(crate) namespaces: Cache<Namespace>,
     /// Not every project serves them.
     pub(crate) networks: Cache<Network>,
@@ -30,12 +30,12 @@ pub(crate) struct ProjectCaches {
 
 /// The projects that are served: those of which everything has been listed.
 pub(crate) struct SyncedProjects {
-    registry: multicluster::Projects,
+    registry: multicluster::ProjectRegistry,
     served: RwLock<BTreeMap<ProjectName, Arc<ProjectCaches>>>,
 }
 
 impl SyncedProjects {
-    pub(crate) fn new(registry: multicluster::Projects) -> Self {
+    pub(crate) fn new(registry: multicluster::ProjectRegistry) -> Self {
         Self {
             registry,
             served: RwLock::default(),

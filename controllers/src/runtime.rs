@@ -1,10 +1,11 @@
-//! Runs controllers: wires watches to work queues, names keys, writes to API servers, publishes events, and says why a
-//! reconciliation failed. Knows no controller.
+//! Runs controllers: connects watches with work queues, names keys, writes to API servers, publishes events, and names the
+//! errors of reconciliations. Depends on no controller.
 
 pub(crate) mod absence;
 pub(crate) mod error;
 pub(crate) mod events;
 pub(crate) mod keys;
+pub(crate) mod triggers;
 pub(crate) mod wiring;
 pub(crate) mod write;
 

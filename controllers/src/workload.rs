@@ -1,6 +1,7 @@
 //! Workload → WorkloadDeployments, on the project plane (compute.md 2.1).
 
 mod plan;
+pub(crate) mod triggers;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

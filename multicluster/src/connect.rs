@@ -20,7 +20,7 @@ use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Layer, ServiceBuilder};
 use tower_http::timeout::TimeoutBody;
 pub(crate) use transport::WATCH_SILENCE;
-use transport::{Answer, TimeLimited, Transport};
+use transport::{ResponseBody, TimeLimited, Transport, connector};
 
 use crate::lease::Leadership;
 
@@ -120,7 +120,7 @@ pub fn leaders_client(
     Ok(Connector::new(config, user_agent, leadership)?.client(url))
 }
 
-type Sending = BoxCloneSyncService<Request<Body>, Response<TimeoutBody<Answer>>, BoxError>;
+type Sending = BoxCloneSyncService<Request<Body>, Response<TimeoutBody<ResponseBody>>, BoxError>;
 
 /// Makes clients of API servers that are reached in one way: all share credentials and, where they are on the host of the
 /// configuration, connections. Those of another host go with its client.
@@ -173,7 +173,7 @@ impl Connector {
                 .service(transport);
             BoxCloneSyncService::new(service)
         };
-        let https = Transport::connector(&config)?;
+        let https = connector(&config)?;
         Ok(Self {
             host: config.cluster_url.authority().cloned(),
             shared: layers(Transport::new(&https)),

@@ -13,8 +13,8 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::Metrics;
 use crate::clock;
+use crate::metrics::Metrics;
 
 /// How long a lease lasts without being renewed.
 const DURATION: Duration = Duration::from_secs(15);
@@ -87,11 +87,11 @@ pub struct LeaderElector {
     name: String,
     identity: String,
     metrics: Metrics,
-    observed: Option<Observed>,
+    observed: Option<ObservedLease>,
 }
 
 /// The lease as it was last seen to change, and when that was on this process's own clock.
-struct Observed {
+struct ObservedLease {
     spec: LeaseSpec,
     at: Instant,
 }
@@ -206,7 +206,7 @@ impl LeaderElector {
             .as_ref()
             .is_none_or(|observed| observed.spec != spec)
         {
-            self.observed = Some(Observed {
+            self.observed = Some(ObservedLease {
                 spec,
                 at: Instant::now(),
             });

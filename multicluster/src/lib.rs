@@ -16,6 +16,6 @@ pub mod tasks;
 
 pub use cache::Cache;
 pub use metrics::Metrics;
-pub use projects::Projects;
+pub use projects::ProjectRegistry;
 pub use queue::{Outcome, Queue};
 pub use tasks::Tasks;

@@ -4,8 +4,8 @@
 //! slow, or never answers, delays no other.
 
 mod discovery;
+mod engaged_project;
 mod handler;
-mod project;
 mod registry;
 mod root;
 
@@ -23,22 +23,22 @@ use tokio::sync::watch;
 use crate::cache::{ListLimiter, Reflector, SyncState};
 use crate::connect::ConnectError;
 use discovery::{Connect, Discovered};
-pub use discovery::{Discovery, DiscoveryKind};
+pub use discovery::{DiscoveryConfig, DiscoveryKind};
+pub use engaged_project::{EngagedProject, NotCurrent};
 pub use handler::{ProjectHandler, RegistryContext};
-pub use project::{NotCurrent, Project};
-use registry::{Known, Registry};
+use registry::{ProjectEntry, Registry};
 use root::Root;
 
 /// The projects that there are. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Projects {
+pub struct ProjectRegistry {
     registry: Arc<Registry>,
 }
 
 /// A registry that knows no project yet.
 #[must_use = "no project is known before it begins"]
 pub struct RegistryBuilder {
-    projects: Projects,
+    projects: ProjectRegistry,
     begin: Begin,
 }
 
@@ -46,12 +46,12 @@ type Begin = Box<dyn FnOnce(Option<Arc<dyn ProjectHandler>>) + Send>;
 
 impl RegistryBuilder {
     /// The projects that there will be.
-    pub fn projects(&self) -> Projects {
+    pub fn projects(&self) -> ProjectRegistry {
         self.projects.clone()
     }
 
     /// Begins to find projects. The handler works on each of them, if there is one.
-    pub fn begin(self, handler: Option<Arc<dyn ProjectHandler>>) -> Projects {
+    pub fn begin(self, handler: Option<Arc<dyn ProjectHandler>>) -> ProjectRegistry {
         (self.begin)(handler);
         self.projects
     }
@@ -84,7 +84,7 @@ pub enum NotEngaged {
     },
 }
 
-impl Projects {
+impl ProjectRegistry {
     /// The own cluster is the one project (`discovery.mode: single`, compute.md 5.1).
     pub fn single(
         context: &RegistryContext<'_>,
@@ -121,9 +121,9 @@ impl Projects {
     /// [`ConnectError::Client`] when the template makes no client: its certificates or credentials are not usable.
     pub fn discover(
         context: &RegistryContext<'_>,
-        discovery: Discovery,
+        discovery: DiscoveryConfig,
     ) -> Result<RegistryBuilder, ConnectError> {
-        let Discovery {
+        let DiscoveryConfig {
             client,
             kind,
             template,
@@ -208,12 +208,12 @@ impl Projects {
     /// # Errors
     ///
     /// [`NotEngaged`] when there is none, or none that can be used.
-    pub fn get(&self, name: &ProjectName) -> Result<Arc<Project>, NotEngaged> {
+    pub fn get(&self, name: &ProjectName) -> Result<Arc<EngagedProject>, NotEngaged> {
         // Before the projects are looked at: what has been listed by then is found.
         let sync_state = self.registry.sync_state();
         let problem = match self.registry.known().get(name) {
-            Some(Known::Engaged(engaged)) => return Ok(engaged.project()),
-            Some(Known::NotReady(not_ready)) => Some(not_ready.problem.clone()),
+            Some(ProjectEntry::Engaged(engaged)) => return Ok(engaged.project()),
+            Some(ProjectEntry::NotReady(not_ready)) => Some(not_ready.problem.clone()),
             None => None,
         };
         let name = name.clone();

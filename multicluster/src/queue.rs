@@ -6,15 +6,15 @@
 
 mod context;
 mod failures;
-mod state;
+mod key;
+mod limits;
+mod outcome;
+mod scheduler;
 mod tenant;
 mod timers;
 mod write_budget;
 
-use std::fmt::{Debug, Display};
-use std::hash::Hash;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::task::{JoinError, JoinSet};
@@ -25,80 +25,13 @@ use tracing::{Instrument, info_span};
 use crate::clock::Clock;
 use crate::metrics::{ControllerLabels, Metrics, OutageLabels, ReconcileLabels, set};
 pub use context::ReconcileContext;
-use state::{Counts, State};
+pub use key::Key;
+pub use limits::Limits;
+pub use outcome::{Failure, Outage, Outcome};
+use scheduler::{QueueCounts, Scheduler};
 
 /// Messages that are taken in before keys are given out again.
 const MESSAGES: usize = 256;
-
-/// What is reconciled, as a rule the name of an object.
-pub trait Key: Clone + Debug + Eq + Hash + Send + Sync + 'static {
-    /// Names what the key has in common with others that may be slow, or fail, together with it.
-    type Tenant: Clone + Debug + Eq + Hash + Send + Sync + 'static;
-
-    /// The tenant of the key. It is always the same.
-    fn tenant(&self) -> &Self::Tenant;
-}
-
-/// How many reconciliations of one controller may be under way.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Of all tenants together.
-    pub concurrency: usize,
-    /// Of one tenant.
-    pub per_tenant: usize,
-    /// Of all tenants whose API servers cannot be reached.
-    pub probing: usize,
-    /// How many of one tenant may write in a second, on and on.
-    pub writing_per_second: u32,
-    /// How many of one tenant may write at once, after it has not for a while.
-    pub writing_at_once: u32,
-}
-
-impl Limits {
-    /// A reconciliation mostly waits for answers, so that 64 are no load for this process. Four at a time are no load for
-    /// one API server either, and a small part of the places, should it hang. However many hang, they have an eighth of the
-    /// places once that is known.
-    ///
-    /// Reconciliations that write cost most: ours and the API server's processor time. A tenant that has thousands of them to
-    /// do would take all there is, and all others be late.
-    pub const DEFAULT: Self = Self {
-        concurrency: 64,
-        per_tenant: 4,
-        probing: 8,
-        writing_per_second: 200,
-        writing_at_once: 500,
-    };
-}
-
-/// Why a reconciliation failed.
-pub trait Failure: Display {
-    /// What the failure says of the whole tenant of its key, if it does.
-    fn outage(&self) -> Option<Outage>;
-
-    /// Returns the longest time after which an API server asked to be tried again, if one did.
-    fn retry_after(&self) -> Option<Duration>;
-}
-
-/// Why no key of a tenant would fare better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outage {
-    /// The API server cannot be reached, or cannot answer. One key at a time is tried, with growing waits, until one finds it.
-    Unreachable,
-    /// The API server refuses writes of this kind until someone allows them again. Other keys may have other writes to do and
-    /// go on; this one is tried again by the resync, by an event, or by [`Queue::release`].
-    Suspended,
-}
-
-/// How a reconciliation ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// There is nothing to do until something changes.
-    Settled,
-    /// Something is pending that no watch may tell of: look again after this time.
-    Again(Duration),
-    /// The object does not exist, or is not ours to work on: the key is forgotten, and not looked at again by itself.
-    Gone,
-}
 
 /// Where watches add keys. Cheap to clone.
 #[derive(Debug)]
@@ -185,13 +118,13 @@ impl<K: Key> Workers<K> {
         Fut: Future<Output = Result<Outcome, E>> + Send + 'static,
         E: Failure + Send + 'static,
     {
-        let mut state = State::<K>::new(self.controller, limits);
+        let mut scheduler = Scheduler::<K>::new(self.controller, limits);
         let mut running = JoinSet::new();
         let mut messages = Vec::new();
         loop {
-            state.expire(Instant::now());
+            scheduler.expire(Instant::now());
             while may_write.is_cancelled() && running.len() < limits.concurrency {
-                let Some((key, since)) = state.take() else {
+                let Some((key, since)) = scheduler.take() else {
                     break;
                 };
                 let span = info_span!("reconcile", controller = self.controller, ?key);
@@ -200,17 +133,17 @@ impl<K: Key> Workers<K> {
                 let begin = Instant::now();
                 running.spawn(async move { (key, context, begin, work.await) }.instrument(span));
             }
-            self.show(state.counts());
-            let timer = state.next_timer();
+            self.show(scheduler.counts());
+            let timer = scheduler.next_timer();
             tokio::select! {
                 () = stop.cancelled() => break,
                 () = may_write.cancelled(), if !may_write.is_cancelled() => {}
                 1.. = self.receiver.recv_many(&mut messages, MESSAGES) => {
                     for message in messages.drain(..) {
                         match message {
-                            Message::Add(key, at) => state.add(key, at),
-                            Message::Forget(tenant) => state.forget(&tenant),
-                            Message::Release(tenant) => state.release(&tenant),
+                            Message::Add(key, at) => scheduler.add(key, at),
+                            Message::Forget(tenant) => scheduler.forget(&tenant),
+                            Message::Release(tenant) => scheduler.release(&tenant),
                         }
                     }
                 }
@@ -218,9 +151,9 @@ impl<K: Key> Workers<K> {
                 Some(finished) = running.join_next() => {
                     let (key, context, begin, result) = finished?;
                     self.observe(begin, &result);
-                    state.finished(&key, context.has_written(), &result);
+                    scheduler.finished(&key, context.has_written(), &result);
                     if let Some(wait) = result.as_ref().err().and_then(Failure::retry_after) {
-                        state.defer(key.tenant(), wait);
+                        scheduler.defer(key.tenant(), wait);
                     }
                 }
             }
@@ -229,7 +162,7 @@ impl<K: Key> Workers<K> {
         Ok(())
     }
 
-    fn show(&self, counts: Counts) {
+    fn show(&self, counts: QueueCounts) {
         let controller = self.controller;
         let depth = &self.metrics.queue_depth;
         set(depth, &ControllerLabels { controller }, counts.ready);

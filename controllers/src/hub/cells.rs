@@ -31,8 +31,8 @@ pub(crate) enum CellState {
 pub(crate) struct Cells {
     clusters: Cache<Cluster>,
     listed: watch::Receiver<bool>,
-    /// What was told of each Cluster last: it is updated every 10 s, and hardly ever says anything else than before.
-    told: Mutex<BTreeMap<String, CellState>>,
+    /// The state of each cell at its last event. A Cluster is updated every 10 s and its state hardly ever changes.
+    observed: Mutex<BTreeMap<String, CellState>>,
     /// Bindings of WorkloadDeployments by the UID of these.
     binding_of: Index<ResourceBinding>,
     /// Bindings of WorkloadDeployments by the cells that these go to.
@@ -49,7 +49,7 @@ impl Cells {
         Self {
             listed: clusters.synced(),
             clusters,
-            told: Mutex::default(),
+            observed: Mutex::default(),
             binding_of: bindings.index(deployment_of),
             by_cell: bindings.index(cells_of),
         }
@@ -74,16 +74,17 @@ impl Cells {
         }
     }
 
-    /// The bindings of what goes to a cell, if its state is another than when it was asked for last.
-    pub(crate) fn changed(&self, cell: &str) -> Vec<Arc<ResourceBinding>> {
+    /// Observes the state of a cell. Returns whether it differs from the state that was observed last. A cell that was
+    /// never observed counts as reachable.
+    pub(crate) fn reachability_changed(&self, cell: &str) -> bool {
         let state = self.state(cell);
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nothing that was not told of is known to be unreachable.
-        let former = told.insert(cell.to_owned(), state.clone());
-        if former.unwrap_or(CellState::Reachable) == state {
-            return Vec::new();
-        }
-        drop(told);
+        let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
+        let former = observed.insert(cell.to_owned(), state.clone());
+        former.unwrap_or(CellState::Reachable) != state
+    }
+
+    /// Returns the bindings that schedule a WorkloadDeployment to this cell.
+    pub(crate) fn bindings_of(&self, cell: &str) -> Vec<Arc<ResourceBinding>> {
         self.by_cell.get(cell)
     }
 }
@@ -225,7 +226,9 @@ mod tests {
         }
         let changed = |cluster: Cluster| {
             cells.clusters.observe_write(cluster);
-            let bindings = cells.changed("dfw1").into_iter();
+            let changed = cells.reachability_changed("dfw1");
+            let bindings = changed.then(|| cells.bindings_of("dfw1"));
+            let bindings = bindings.into_iter().flatten();
             let names: Vec<_> = bindings.filter_map(|it| it.metadata.name.clone()).collect();
             names.join(" ")
         };

@@ -31,29 +31,29 @@ impl UnidentifiedNamespaces {
         }
     }
 
-    /// Looks at a hub namespace that has changed, or is gone, or was made anew.
-    pub(crate) fn look_at(&self, hub: &HubCaches, namespace: &ObjectMeta) {
+    /// Checks a hub namespace that changed, was deleted, or was replaced by another one of its name.
+    pub(crate) fn namespace_changed(&self, hub: &HubCaches, namespace: &ObjectMeta) {
         let name = namespace.name.as_deref().unwrap_or_default();
         let current = hub.namespaces.get("", name).ok().flatten();
         if current.and_then(|current| current.uid()) != namespace.uid {
             self.settle(namespace);
         }
-        self.upstream_of(hub, name);
+        self.check(hub, name);
     }
 
-    /// Whose a hub namespace is. One that is to hold what is ours and does not say so is reported.
-    pub(crate) fn upstream_of(&self, hub: &HubCaches, namespace: &str) -> Option<Upstream> {
-        // Of one that is not known yet its own event comes; one that cannot be read has been reported by the cache.
-        let namespace = hub.namespaces.get("", namespace).ok()??;
+    /// Reports a hub namespace that holds our objects, or has one of our labels, but has no identity. Settles any other.
+    pub(crate) fn check(&self, hub: &HubCaches, namespace: &str) {
+        // The event of a namespace that is not in the cache follows; the cache has reported an undecodable one.
+        let Ok(Some(namespace)) = hub.namespaces.get("", namespace) else {
+            return;
+        };
         let namespace = namespace.meta();
-        let upstream = Upstream::of(namespace);
-        match &upstream {
+        match Upstream::of(namespace) {
             Err(problem) if says_something(namespace) || holds_ours(hub, namespace) => {
-                self.report(namespace, problem);
+                self.report(namespace, &problem);
             }
             _ => self.settle(namespace),
         }
-        upstream.ok()
     }
 
     /// Reports the namespace, unless that has been done. Says whether it was.

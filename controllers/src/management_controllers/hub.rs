@@ -1,44 +1,46 @@
-//! What the controllers of the management plane hear of on the hub.
+//! The watches of the hub. Each change is passed to the triggers of the controllers.
 
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use api::karmada::{PropagationPolicy, ResourceBinding, ResourceInterpreterCustomization};
-use api::{HubNamespace, Instance, ProjectName, WorkloadDeployment};
+use api::karmada::{Cluster, PropagationPolicy, ResourceBinding, ResourceInterpreterCustomization};
+use api::{HubNamespace, Instance, WorkloadDeployment};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, Resource};
-use multicluster::cache::Reflector;
+use multicluster::cache::{Change, Reflector};
 use multicluster::{Cache, Metrics};
 use serde::de::DeserializeOwned;
 
-use super::Queues;
-use super::cells::CellReflectors;
+use super::lookups::HubView;
+use super::queues::Queues;
 use crate::customizations::CustomizationReflector;
 use crate::hub::HubCaches;
+use crate::hub::cells::Cells;
 use crate::hub::policy_locks::PolicyLocks;
 use crate::hub::unidentified::UnidentifiedNamespaces;
 use crate::hub::upstream::{self, Upstream};
 use crate::objects::{Namespace, deployment_name};
-use crate::policy::{claimed_for, kinds, of_copy};
+use crate::policy::kinds;
 use crate::projector::Quarantined;
-use crate::projects::SyncedProjects;
-use crate::runtime::keys::{HubKey, InstanceKey, ProjectKey};
+use crate::runtime::triggers::HubSource;
 use crate::runtime::wiring::{Wiring, for_each_version};
 
-/// What is not done where ResourceBindings cannot be watched.
+/// What the log says where Clusters cannot be watched.
+const WITHOUT_CLUSTERS: &str =
+    "a WorkloadDeployment whose cell cannot be reached, or that has none, does not say so";
+/// What the log says where ResourceBindings cannot be watched.
 const WITHOUT_BINDINGS: &str = "a WorkloadDeployment whose cell cannot be reached, or that has none, does not say so, and \
     no PropagationPolicy is removed";
 
-/// What follows the hub.
+/// The reflectors of the hub.
 pub(super) struct HubReflectors {
     namespaces: Reflector<Namespace>,
     deployments: Reflector<WorkloadDeployment>,
     policies: Reflector<PropagationPolicy>,
     bindings: Reflector<ResourceBinding>,
     instances: Reflector<Instance>,
-    cells: CellReflectors,
+    clusters: Reflector<Cluster>,
     customizations: CustomizationReflector,
-    unidentified: Arc<UnidentifiedNamespaces>,
 }
 
 impl HubReflectors {
@@ -49,12 +51,12 @@ impl HubReflectors {
             policies: Reflector::new("hub", metrics),
             bindings: Reflector::new("hub", metrics),
             instances: Reflector::new("hub", metrics),
-            cells: CellReflectors::new(metrics),
+            clusters: Reflector::new("hub", metrics),
             customizations: CustomizationReflector::new(metrics),
-            unidentified: Arc::new(UnidentifiedNamespaces::new(metrics)),
         }
     }
 
+    /// Returns the caches that the reflectors fill.
     pub(super) fn hub(&self, client: Client) -> HubCaches {
         HubCaches {
             client,
@@ -74,7 +76,7 @@ impl HubReflectors {
             ),
             instances: self.instances.cache(),
             instances_of: self.instances.index(deployment_of),
-            cells: self.cells.cells(&self.bindings),
+            cells: Cells::new(&self.clusters, &self.bindings),
         }
     }
 
@@ -82,230 +84,121 @@ impl HubReflectors {
         self.customizations.cache()
     }
 
-    pub(super) fn follow(
+    /// Registers all watches.
+    pub(super) fn watch(
         mut self,
         wiring: &mut Wiring<'_>,
-        hub: &Arc<HubCaches>,
-        projects: &Arc<SyncedProjects>,
+        view: &HubView,
         queues: &Queues,
+        metrics: &Metrics,
         quarantined: &Quarantined,
     ) {
-        let unidentified = &self.unidentified;
-        self.namespaces.on_change({
-            let (projects, queues) = (Arc::clone(projects), queues.clone());
-            let (hub, unidentified) = (Arc::clone(hub), Arc::clone(unidentified));
-            for_each_version(move |metadata| {
-                let Some(namespace) = metadata
-                    .name
-                    .as_deref()
-                    .and_then(|name| HubNamespace::new(name).ok())
-                else {
-                    return;
-                };
-                unidentified.look_at(&hub, metadata);
-                let project = upstream::project(metadata);
-                let key = HubKey { project, namespace };
-                queues.policy.add(key.clone());
-                queues.namespace.add(key);
-                // Also for whom it was before, who has to know that it is so no more.
-                if let Ok(upstream) = Upstream::of(metadata) {
-                    add_deployments_of(&projects, &queues, &upstream);
-                    add_copies_in(&hub, &queues, &upstream, metadata);
-                }
-            })
-        });
-        self.deployments.on_change({
-            let (hub, queues) = (Arc::clone(hub), queues.clone());
-            let unidentified = Arc::clone(unidentified);
-            move |change| {
-                let matters_to_policies = change.former.map(of_copy) != change.current.map(of_copy);
-                for metadata in change.versions() {
-                    let namespace = metadata.namespace.as_deref().unwrap_or_default();
-                    // Of a namespace that is not known yet, the Namespace's own event comes.
-                    if matters_to_policies {
-                        add_policies_of(&hub, &queues, namespace);
-                    }
-                    let upstream = unidentified.upstream_of(&hub, namespace);
-                    if let Some(Upstream { project, namespace }) = upstream {
-                        let name = metadata.name.as_deref().unwrap_or_default();
-                        let key = ProjectKey::new(&project, &namespace, name);
-                        queues.federator.add(key);
-                    }
-                }
-            }
-        });
-        self.policies.on_change({
-            let (hub, projects, queues) = (Arc::clone(hub), Arc::clone(projects), queues.clone());
-            let unidentified = Arc::clone(unidentified);
-            for_each_version(move |metadata| {
-                let namespace = metadata.namespace.as_deref().unwrap_or_default();
-                add_policies_of(&hub, &queues, namespace);
-                // New deployments wait for their policy.
-                if let Some(upstream) = unidentified.upstream_of(&hub, namespace) {
-                    add_deployments_of(&projects, &queues, &upstream);
-                }
-            })
-        });
-        self.bindings.on_change({
-            let (hub, queues) = (Arc::clone(hub), queues.clone());
-            move |change| {
-                if change.former.and_then(claimed_for) != change.current.and_then(claimed_for) {
-                    let namespace = change.versions().find_map(|it| it.namespace.as_deref());
-                    add_policies_of(&hub, &queues, namespace.unwrap_or_default());
-                }
-            }
-        });
-        self.namespaces.on_change({
-            let (hub, queues) = (Arc::clone(hub), queues.clone());
-            move |change| {
-                let whose = |it: &ObjectMeta| Upstream::of(it).ok();
-                if change.former.and_then(whose) != change.current.and_then(whose) {
-                    // Also as those of whom they were before.
-                    for metadata in change.versions() {
-                        add_instances_in(&hub, &queues, metadata);
-                    }
-                }
-            }
-        });
-        watch_instances(&mut self.instances, hub, queues, quarantined);
-        let (bindings, federator) = (&mut self.bindings, &queues.federator);
-        self.cells
-            .follow(wiring, bindings, hub, unidentified, federator);
-        add_namespaces_of(&mut self.bindings, hub, queues);
-        add_namespaces_of(&mut self.deployments, hub, queues);
-        add_namespaces_of(&mut self.policies, hub, queues);
-        add_namespaces_of(&mut self.instances, hub, queues);
+        let hub = &view.hub;
+        self.report_unidentified(hub, metrics);
+        forget_quarantined(&mut self.instances, quarantined);
+        wake_on_changes(&mut self.namespaces, HubSource::Namespaces, view, queues);
+        wake_on_changes(&mut self.deployments, HubSource::Deployments, view, queues);
+        wake_on_changes(&mut self.policies, HubSource::Policies, view, queues);
+        wake_on_changes(&mut self.bindings, HubSource::Bindings, view, queues);
+        wake_on_changes(&mut self.instances, HubSource::Instances, view, queues);
+        wake_on_reachability(&mut self.clusters, view, queues);
+
         let client = &hub.client;
-        wiring.follow("Namespaces of the hub", self.namespaces, client.clone());
+        let what = "Clusters of the hub";
+        wiring.watch_if_served(what, WITHOUT_CLUSTERS, self.clusters, client.clone());
+        wiring.watch("Namespaces of the hub", self.namespaces, client.clone());
         let what = "WorkloadDeployments of the hub";
-        wiring.follow(what, self.deployments, client.clone());
+        wiring.watch(what, self.deployments, client.clone());
         let what = "PropagationPolicies of the hub";
-        wiring.follow(what, self.policies, client.clone());
+        wiring.watch(what, self.policies, client.clone());
         let what = "ResourceBindings of the hub";
-        wiring.follow_if_served(what, WITHOUT_BINDINGS, self.bindings, client.clone());
-        wiring.follow("Instances of the hub", self.instances, client.clone());
+        wiring.watch_if_served(what, WITHOUT_BINDINGS, self.bindings, client.clone());
+        wiring.watch("Instances of the hub", self.instances, client.clone());
         self.customizations
-            .follow(wiring, client, &queues.customizations);
+            .watch(wiring, client, &queues.customizations);
+    }
+
+    /// Reports hub namespaces that hold our objects without an identity. Their labels, or the presence of our objects in
+    /// them, decide; so each change of one of these is a reason to check.
+    fn report_unidentified(&mut self, hub: &Arc<HubCaches>, metrics: &Metrics) {
+        let unidentified = Arc::new(UnidentifiedNamespaces::new(metrics));
+        self.namespaces.on_change({
+            let (hub, unidentified) = (Arc::clone(hub), Arc::clone(&unidentified));
+            for_each_version(move |metadata| {
+                let name = metadata.name.as_deref().unwrap_or_default();
+                if HubNamespace::new(name).is_ok() {
+                    unidentified.namespace_changed(&hub, metadata);
+                }
+            })
+        });
+        let check = {
+            let hub = Arc::clone(hub);
+            Arc::new(move |metadata: &ObjectMeta| {
+                let namespace = metadata.namespace.as_deref().unwrap_or_default();
+                unidentified.check(&hub, namespace);
+            })
+        };
+        self.deployments.on_change({
+            let check = Arc::clone(&check);
+            for_each_version(move |metadata| check(metadata))
+        });
+        self.policies
+            .on_change(for_each_version(move |metadata| check(metadata)));
     }
 }
 
-fn watch_instances(
-    instances: &mut Reflector<Instance>,
-    hub: &Arc<HubCaches>,
-    queues: &Queues,
-    quarantined: &Quarantined,
-) {
-    instances.on_change({
-        let (hub, queue) = (Arc::clone(hub), queues.projector.clone());
-        let quarantined = quarantined.clone();
-        move |change| {
-            let uid = |it: &'_ ObjectMeta| it.uid.clone();
-            let (former, current) = (change.former.and_then(uid), change.current.and_then(uid));
-            if let Some(gone) = former.filter(|former| current.as_ref() != Some(former)) {
-                quarantined.forget(&gone);
-            }
-            for metadata in change.versions() {
-                queue.add(instance_key(&hub, metadata));
-            }
+/// Forgets the quarantine of an Instance that is gone, or was replaced by another one of its name.
+fn forget_quarantined(instances: &mut Reflector<Instance>, quarantined: &Quarantined) {
+    let quarantined = quarantined.clone();
+    instances.on_change(move |change| {
+        let uid = |metadata: &ObjectMeta| metadata.uid.clone();
+        let (former, current) = (change.former.and_then(uid), change.current.and_then(uid));
+        if let Some(gone) = former.filter(|former| current.as_ref() != Some(former)) {
+            quarantined.forget(&gone);
         }
     });
 }
 
-fn add_policies_of(hub: &HubCaches, queues: &Queues, namespace: &str) {
-    if let Some(key) = hub_key(hub, namespace) {
-        queues.policy.add(key);
-    }
-}
-
-/// The key of a hub namespace that is known.
-fn hub_key(hub: &HubCaches, namespace: &str) -> Option<HubKey> {
-    let known = hub.namespaces.get("", namespace).ok()??;
-    let namespace = HubNamespace::new(namespace).ok()?;
-    let project = upstream::project(known.meta());
-    Some(HubKey { project, namespace })
-}
-
-/// Adds the namespace of each object of a kind that goes: it may be the last thing in it.
-fn add_namespaces_of<K>(reflector: &mut Reflector<K>, hub: &Arc<HubCaches>, queues: &Queues)
-where
+/// Passes each change of a kind to the triggers of its source.
+fn wake_on_changes<K>(
+    reflector: &mut Reflector<K>,
+    source: HubSource,
+    view: &HubView,
+    queues: &Queues,
+) where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    let (hub, queue) = (Arc::clone(hub), queues.namespace.clone());
-    reflector.on_change(move |change| {
-        if let (Some(former), None) = (change.former, change.current)
-            && let Some(key) = hub_key(&hub, former.namespace.as_deref().unwrap_or_default())
-        {
-            queue.add(key);
+    let (view, queues) = (view.clone(), queues.clone());
+    reflector.on_change(move |change| queues.wake_on_hub(source, change, &view));
+}
+
+/// Passes each change of a Cluster whose reachability changed to the triggers.
+fn wake_on_reachability(clusters: &mut Reflector<Cluster>, view: &HubView, queues: &Queues) {
+    let (view, queues) = (view.clone(), queues.clone());
+    clusters.on_change(move |change: Change<'_>| {
+        let metadata = change.current.or(change.former);
+        let name = metadata.and_then(|metadata| metadata.name.as_deref());
+        if name.is_some_and(|name| view.hub.cells.reachability_changed(name)) {
+            queues.wake_on_hub(HubSource::CellReachability, change, &view);
         }
     });
 }
 
-fn add_deployments_of(projects: &SyncedProjects, queues: &Queues, upstream: &Upstream) {
-    let Upstream { project, namespace } = upstream;
-    if let Ok(plane) = projects.get(project) {
-        for metadata in plane.deployments.metadata(namespace) {
-            queues.federator.add(ProjectKey::of(project, &metadata));
-        }
-    }
-}
-
-pub(super) fn add_instances_of(
-    hub: &HubCaches,
-    queues: &Queues,
-    namespace: &HubNamespace,
-    deployment: &str,
-) {
-    let instances = hub.instances_of.get(&of(namespace.as_str(), deployment));
-    for instance in instances {
-        queues.projector.add(instance_key(hub, instance.meta()));
-    }
-}
-
-/// Adds the Instances of the hub that are those of a namespace of a project.
-pub(super) fn add_instances_for(hub: &HubCaches, queues: &Queues, upstream: &Upstream) {
-    for namespace in hub.namespaces_for.get(&upstream.to_string()) {
-        add_instances_in(hub, queues, namespace.meta());
-    }
-}
-
-/// Adds the Instances of a hub namespace, as those of whom its labels name.
-fn add_instances_in(hub: &HubCaches, queues: &Queues, namespace: &ObjectMeta) {
-    for instance in hub
-        .instances
-        .metadata(namespace.name.as_deref().unwrap_or_default())
-    {
-        queues.projector.add(key_in(Some(namespace), &instance));
-    }
-}
-
-/// The key of an Instance of the hub.
-fn instance_key(hub: &HubCaches, instance: &ObjectMeta) -> InstanceKey {
-    // Of a namespace that is not known yet, the Namespace's own event comes.
-    let namespace = instance.namespace.as_deref().unwrap_or_default();
-    let namespace = hub.namespaces.get("", namespace).ok().flatten();
-    key_in(namespace.as_deref().map(Resource::meta), instance)
-}
-
-fn key_in(namespace: Option<&ObjectMeta>, instance: &ObjectMeta) -> InstanceKey {
-    let name = instance.name.as_deref().unwrap_or_default();
-    match namespace.map(Upstream::of) {
-        Some(Ok(upstream)) => InstanceKey::of(&upstream, name),
-        _ => InstanceKey::on_hub(instance.namespace.as_deref().unwrap_or_default(), name),
-    }
-}
-
-/// The deployment of an Instance, as `Hub::instances_of` has it.
+/// Returns the values of [`HubCaches::instances_of`] for an Instance.
 fn deployment_of(instance: &Instance) -> Vec<String> {
     let namespace = instance.meta().namespace.as_deref().unwrap_or_default();
     let name = deployment_name(instance.meta());
-    name.map(|name| of(namespace, name)).into_iter().collect()
+    name.map(|name| deployment_index_value(namespace, name))
+        .into_iter()
+        .collect()
 }
 
-fn of(namespace: &str, deployment: &str) -> String {
+/// Returns the value of [`HubCaches::instances_of`] for the Instances of a WorkloadDeployment.
+pub(super) fn deployment_index_value(namespace: &str, deployment: &str) -> String {
     format!("{namespace}/{deployment}")
 }
 
-/// The project of a namespace, as `Hub::namespaces_of` has it.
+/// Returns the values of [`HubCaches::namespaces_of`] for a namespace.
 fn project_of(namespace: &Namespace) -> Vec<String> {
     let project = upstream::project(namespace.meta());
     project
@@ -314,45 +207,10 @@ fn project_of(namespace: &Namespace) -> Vec<String> {
         .collect()
 }
 
-/// The namespace of a project that a namespace is for, as `Hub::namespaces_for` has it.
+/// Returns the values of [`HubCaches::namespaces_for`] for a namespace.
 fn upstream_of(namespace: &Namespace) -> Vec<String> {
     let upstream = Upstream::of(namespace.meta());
     upstream.map(|it| it.to_string()).into_iter().collect()
-}
-
-/// Adds the deployments of a hub namespace, as those of whom its labels name: the project may not have them.
-fn add_copies_in(hub: &HubCaches, queues: &Queues, upstream: &Upstream, namespace: &ObjectMeta) {
-    for copy in hub
-        .deployments
-        .metadata(namespace.name.as_deref().unwrap_or_default())
-    {
-        let name = copy.name.as_deref().unwrap_or_default();
-        let key = ProjectKey::new(&upstream.project, &upstream.namespace, name);
-        queues.federator.add(key);
-    }
-}
-
-/// Adds the hub namespaces of a project, and the policies in them.
-pub(super) fn add_namespaces_of_project(hub: &HubCaches, queues: &Queues, project: &ProjectName) {
-    for namespace in hub.namespaces_of.get(project.as_str()) {
-        let name = namespace.meta().name.as_deref().unwrap_or_default();
-        if let Some(key) = hub_key(hub, name) {
-            queues.policy.add(key.clone());
-            queues.namespace.add(key);
-        }
-    }
-}
-
-/// Adds what is on the hub for a project.
-pub(super) fn add_all_of(hub: &HubCaches, queues: &Queues, project: &ProjectName) {
-    add_namespaces_of_project(hub, queues, project);
-    for namespace in hub.namespaces_of.get(project.as_str()) {
-        let metadata = namespace.meta();
-        if let Ok(upstream) = Upstream::of(metadata) {
-            add_copies_in(hub, queues, &upstream, metadata);
-        }
-        add_instances_in(hub, queues, metadata);
-    }
 }
 
 #[cfg(test)]

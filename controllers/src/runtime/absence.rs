@@ -1,15 +1,15 @@
-//! What an error says of an object that was asked for: only [`is_definitive_not_found`] proves that it is absent (I-8, I-12).
+//! Reads answers to requests for one object. Only [`is_definitive_not_found`] proves that the object is absent (I-8, I-12).
 
 use kube::Resource;
 use multicluster::absence::{NOT_FOUND, is_definitive_not_found};
 
 use crate::runtime::ReconcileError;
 
-/// `Ok` if this answer to a request for one object says that just this object is absent.
+/// Returns `Ok` if this answer to a request for one object proves that the object is absent.
 ///
 /// # Errors
 ///
-/// [`ReconcileError::NotServed`] for every other 404, [`ReconcileError::Api`] for what is none.
+/// [`ReconcileError::NotServed`] for every other 404, [`ReconcileError::Api`] for every other error.
 pub(crate) fn require_not_found<K: Resource<DynamicType = ()>>(
     name: &str,
     action: impl Into<String>,

@@ -1,4 +1,4 @@
-//! Why a reconciliation did not finish. Each is tried again with backoff; the variants say what would help.
+//! Errors of reconciliations. The queue tries each again with backoff; the variants differ in their remedy.
 
 mod outage;
 
@@ -10,67 +10,69 @@ use multicluster::cache::Undecodable;
 use multicluster::queue::Failure;
 use thiserror::Error;
 
-/// HTTP codes of an object that is wrong, or that may not be: `BadRequest`, `Forbidden`, `Invalid`.
+/// HTTP codes of writes that the API server will refuse again: `BadRequest`, `Forbidden`, `Invalid`.
 const REFUSALS: [u16; 3] = [400, 403, 422];
-/// Most of what an API server said that is repeated in a condition, in characters.
+/// Longest message of an API server that is copied into a condition, in characters: a condition holds 32,768
+/// (`metav1.Condition`), and a reader needs the beginning only.
 const REFUSAL_MAX: usize = 1024;
 
-/// Why a reconciliation did not finish.
+/// Why a reconciliation failed.
 #[derive(Debug, Error)]
 pub enum ReconcileError {
     /// An API server refused a request or could not be reached.
     #[error("{action}: {}", brief(source))]
     Api {
-        /// What was tried, with the object.
+        /// The verb and the object of the request.
         action: String,
-        /// What came back.
+        /// The answer, or why there was none.
         source: Box<kube::Error>,
     },
-    /// The answer is 404 and does not say that the object is absent: nothing is known of it, and nothing is released.
+    /// The answer is a 404 that does not prove that the object is absent. Nothing may be released because of it.
     #[error(
-        "{action}: is this the right API server, with the CRDs? It does not say that the object is absent: {}",
+        "{action}: the 404 does not prove that the object is absent; is this the right API server, with the CRDs? {}",
         brief(source)
     )]
     NotServed {
-        /// What was tried, with the object.
+        /// The verb and the object of the request.
         action: String,
-        /// What came back.
+        /// The answer, or why there was none.
         source: Box<kube::Error>,
     },
-    /// An API server took a write and keeps something else: its CRD, an admission webhook or another writer changes it.
+    /// An API server accepted a write and stored something else: its CRD, an admission webhook or another writer changes
+    /// the object.
     #[error(
-        "{object} does not stay as it is written; compare the versions of the CRDs on both planes"
+        "{object} is not stored as it was written; compare the versions of the CRDs on both planes"
     )]
     DoesNotStay {
         /// Kind, namespace and name of the object.
         object: String,
     },
-    /// An object that matters here exists and cannot be read.
+    /// An object that the decision needs exists and cannot be decoded.
     #[error(transparent)]
     Undecodable(#[from] Undecodable),
-    /// An identity is missing or not valid. It is never guessed.
+    /// An identity is missing or invalid. It is never guessed.
     #[error("{object}: {source}")]
     Identity {
         /// The object that should carry the identity.
         object: String,
-        /// What is wrong with it.
+        /// What is wrong with the identity.
         source: IdentityError,
     },
-    /// What the objects say contradicts itself; nothing is done until someone has resolved it.
+    /// Objects contradict each other. Nothing is done until an administrator has resolved it.
     #[error("{object}: {problem}")]
     Contradiction {
         /// The object that is held.
         object: String,
-        /// What contradicts what.
+        /// The contradiction.
         problem: String,
     },
-    /// A project is not served here, or not yet.
+    /// This process does not serve the project, or not yet.
     #[error("project {0} is not served here")]
     NotEngaged(ProjectName),
-    /// It cannot be told at present whether there is a project.
+    /// It is not known at present whether the project exists.
     #[error(transparent)]
     NotKnown(multicluster::projects::NotEngaged),
-    /// Something that others provide is not there yet.
+    /// Another controller, or Karmada, has not provided a prerequisite yet.
     #[error("{object}: waiting for {missing}")]
     NotYet {
         /// The object that waits.
@@ -103,7 +105,7 @@ impl ReconcileError {
         }
     }
 
-    /// What an API server said to a write that it will refuse again.
+    /// Returns the answer to a write that the API server would refuse again, for a condition.
     pub(crate) fn refusal(&self) -> Option<String> {
         match self {
             Self::Api { source, .. } => match source.as_ref() {
@@ -167,7 +169,7 @@ impl FirstError {
     }
 }
 
-/// What an API server said, without the rest of its `Status`.
+/// Returns the message of an API server, without the rest of its `Status`.
 fn brief(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => {

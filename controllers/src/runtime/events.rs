@@ -12,7 +12,7 @@ use futures::stream::FuturesUnordered;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
-use multicluster::projects::Project;
+use multicluster::projects::EngagedProject;
 use multicluster::{Metrics, Tasks};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -105,7 +105,7 @@ impl EventPublisher {
     /// Publishes what these conditions of an object of the project say now and did not say before.
     pub(crate) fn publish<K>(
         &self,
-        project: &Project,
+        project: &EngagedProject,
         controller: &'static str,
         object: &K,
         types: &[&str],

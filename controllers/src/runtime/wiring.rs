@@ -1,4 +1,4 @@
-//! How caches, queues and controllers are put together.
+//! Connects caches, queues and controllers, and starts their tasks.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use tracing::warn;
 
 use crate::runtime::{Clock, ReconcileContext, ReconcileError};
 
-/// When to look again at what a project may have, where it is not known whether there is one.
+/// When to try a key again while it is not known whether its project exists. The registry of projects logs the reason.
 const NOT_KNOWN: Duration = Duration::from_secs(10);
 
-/// Brings one key to what is wanted of it.
+/// Brings the objects of one key to their desired state.
 pub(crate) trait Controller: Send + Sync + 'static {
-    /// Names the controller in field managers, logs and metrics.
+    /// The name of the controller in field managers, logs and metrics.
     const NAME: &'static str;
-    /// What the controller's queue holds.
+    /// The keys of the controller's queue.
     type Key: Key;
-    /// How much of it may be under way.
+    /// How many reconciliations may run at a time.
     const LIMITS: Limits = Limits::DEFAULT;
 
-    /// Observes, plans and executes. What fails is tried again.
+    /// Observes, plans and executes. The queue tries a key that failed again, with backoff.
     fn reconcile(
         &self,
         context: &ReconcileContext,
@@ -38,17 +38,17 @@ pub(crate) trait Controller: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Outcome, ReconcileError>> + Send;
 }
 
-/// A handler that hears of each version of an object by itself: of one that changes, of the former one and the current one.
+/// Makes a handler of changes that calls `handler` with each version of an object, the former one first.
 pub(crate) fn for_each_version(handler: impl Fn(&ObjectMeta)) -> impl Fn(Change<'_>) {
     move |change| change.versions().for_each(&handler)
 }
 
-/// The caches that must be filled before anything is decided.
+/// The caches that must be filled before controllers decide anything.
 #[derive(Clone, Debug, Default)]
 pub struct Synced(Vec<(String, watch::Receiver<bool>)>);
 
 impl Synced {
-    /// The caches that are not filled yet.
+    /// Returns the names of the caches that are not filled yet.
     pub fn pending(&self) -> Vec<&str> {
         self.0
             .iter()
@@ -65,28 +65,28 @@ impl Synced {
     }
 }
 
-/// What is watched of a plane that comes and goes. It ends with the future.
+/// The watches of a project's plane. They end when the future of [`Watches::run`] is dropped.
 pub(crate) struct Watches {
     client: Client,
-    pace: ListLimiter,
-    following: Vec<BoxFuture<'static, ()>>,
-    /// Each ends when what it waits for has been listed, or cannot be.
+    lists: ListLimiter,
+    watches: Vec<BoxFuture<'static, ()>>,
+    /// Each future ends when a kind has been listed, or cannot be listed.
     listed: Vec<BoxFuture<'static, ()>>,
 }
 
 impl Watches {
-    /// Of the plane of this client.
-    pub(crate) fn new(client: &Client, pace: &ListLimiter) -> Self {
+    /// Makes an empty set of watches on the plane of this client.
+    pub(crate) fn new(client: &Client, lists: &ListLimiter) -> Self {
         Self {
             client: client.clone(),
-            pace: pace.clone(),
-            following: Vec::new(),
+            lists: lists.clone(),
+            watches: Vec::new(),
             listed: Vec::new(),
         }
     }
 
     /// Watches all objects of a kind.
-    pub(crate) fn follow<K>(&mut self, reflector: Reflector<K>)
+    pub(crate) fn watch<K>(&mut self, reflector: Reflector<K>)
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
@@ -94,14 +94,14 @@ impl Watches {
         self.begin(reflector, wait_for(synced, |synced| *synced));
     }
 
-    /// Watches all objects of a kind without which much can be done: where it cannot be listed nothing waits for it.
-    pub(crate) fn follow_if_served<K>(&mut self, reflector: Reflector<K>)
+    /// Watches all objects of an optional kind. If it cannot be listed, nothing waits for it.
+    pub(crate) fn watch_if_served<K>(&mut self, reflector: Reflector<K>)
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
-        let freshness = reflector.cache().sync_state();
-        let answered = |freshness: &SyncState| *freshness != SyncState::Listing;
-        self.begin(reflector, wait_for(freshness, answered));
+        let sync_state = reflector.cache().sync_state();
+        let answered = |sync_state: &SyncState| *sync_state != SyncState::Listing;
+        self.begin(reflector, wait_for(sync_state, answered));
     }
 
     fn begin<K>(
@@ -111,52 +111,53 @@ impl Watches {
     ) where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
-        let (client, pace) = (self.client.clone(), self.pace.beside());
-        self.following.push(reflector.run(client, pace).boxed());
+        let (client, lists) = (self.client.clone(), self.lists.beside());
+        self.watches.push(reflector.run(client, lists).boxed());
         self.listed.push(listed.boxed());
     }
 
-    /// Watches for ever. Once everything has been listed that can be, `enter` is called; what it gives is kept to the end.
+    /// Watches until the future is dropped. Calls `enter` once every kind has been listed or cannot be listed, and keeps its
+    /// result until the end.
     pub(crate) async fn run<T>(self, enter: impl FnOnce() -> T) {
         let entered = async {
             join_all(self.listed).await;
             let _entered = enter();
             pending::<()>().await;
         };
-        tokio::join!(join_all(self.following), entered);
+        tokio::join!(join_all(self.watches), entered);
     }
 }
 
-/// Waits until this is so. A reflector that has ended tells nothing any more; the process, or the project, ends then.
-async fn wait_for<T>(mut told: watch::Receiver<T>, is_so: impl FnMut(&T) -> bool) {
-    if told.wait_for(is_so).await.is_err() {
+/// Waits until the condition holds. Never returns if the reflector has ended: then the process, or the project, ends too.
+async fn wait_for<T>(mut receiver: watch::Receiver<T>, condition: impl FnMut(&T) -> bool) {
+    if receiver.wait_for(condition).await.is_err() {
         pending::<()>().await;
     }
 }
 
-/// Waits until everything has been listed, or the API server has refused to.
+/// Waits until a kind has been listed, or the API server has refused to list it. Then sets `known`.
 async fn until_known(
     what: &str,
     without: &str,
-    mut freshness: watch::Receiver<SyncState>,
+    mut sync_state: watch::Receiver<SyncState>,
     known: watch::Sender<bool>,
 ) {
-    let is_known = |freshness: &SyncState| freshness.is_current() || freshness.is_refused();
-    let Ok(freshness) = freshness.wait_for(is_known).await else {
+    let is_known = |sync_state: &SyncState| sync_state.is_current() || sync_state.is_refused();
+    let Ok(sync_state) = sync_state.wait_for(is_known).await else {
         return;
     };
-    if let Some(problem) = freshness.problem() {
+    if let Some(problem) = sync_state.problem() {
         warn!(problem, "{what} cannot be watched: {without}");
     }
     known.send_replace(true);
 }
 
-/// Starts what follows one plane and works on it.
+/// Starts the watches and the controllers of one plane.
 pub(crate) struct Wiring<'a> {
     tasks: &'a Tasks,
     clock: Clock,
     synced: Synced,
-    pace: ListLimiter,
+    lists: ListLimiter,
 }
 
 impl<'a> Wiring<'a> {
@@ -165,24 +166,25 @@ impl<'a> Wiring<'a> {
             tasks,
             clock,
             synced: Synced::default(),
-            pace: ListLimiter::default(),
+            lists: ListLimiter::default(),
         }
     }
 
-    /// Watches all objects of a kind, without which nothing is decided. `what` names them in readiness and logs.
-    pub(crate) fn follow<K>(&mut self, what: &'static str, reflector: Reflector<K>, client: Client)
+    /// Watches all objects of a required kind: controllers start when it has been listed. `what` names it in readiness and
+    /// logs.
+    pub(crate) fn watch<K>(&mut self, what: &'static str, reflector: Reflector<K>, client: Client)
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
         let cache: Cache<K> = reflector.cache();
         self.synced.0.push((what.to_owned(), cache.synced()));
-        let pace = self.pace.beside();
-        self.spawn(what, reflector.run(client, pace));
+        let lists = self.lists.beside();
+        self.spawn(what, reflector.run(client, lists));
     }
 
-    /// The same of a kind that controllers can do without, where the API server does not serve it or forbids to watch it:
-    /// then they begin without it, and the log says once what that means.
-    pub(crate) fn follow_if_served<K>(
+    /// Watches all objects of an optional kind. If the API server does not serve the kind or forbids the watch, controllers
+    /// start without it, and the log says once what that means (`without`).
+    pub(crate) fn watch_if_served<K>(
         &mut self,
         what: &'static str,
         without: &'static str,
@@ -193,11 +195,11 @@ impl<'a> Wiring<'a> {
     {
         let (known, receiver) = watch::channel(false);
         self.synced.0.push((what.to_owned(), receiver));
-        self.follow_until_known(what, without, reflector, client, known);
+        self.watch_until_known(what, without, reflector, client, known);
     }
 
-    /// The same of a kind that is only reported on: nothing waits until it is listed.
-    pub(crate) fn follow_beside<K>(
+    /// Watches all objects of a kind that is only reported on. Nothing waits until it has been listed.
+    pub(crate) fn watch_in_background<K>(
         &mut self,
         what: &'static str,
         without: &'static str,
@@ -207,10 +209,10 @@ impl<'a> Wiring<'a> {
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
         let known = watch::Sender::new(false);
-        self.follow_until_known(what, without, reflector, client, known);
+        self.watch_until_known(what, without, reflector, client, known);
     }
 
-    fn follow_until_known<K>(
+    fn watch_until_known<K>(
         &mut self,
         what: &'static str,
         without: &'static str,
@@ -220,23 +222,23 @@ impl<'a> Wiring<'a> {
     ) where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
-        let freshness = reflector.cache().sync_state();
-        let pace = self.pace.beside();
+        let sync_state = reflector.cache().sync_state();
+        let lists = self.lists.beside();
         self.spawn(what, async move {
-            let known = until_known(what, without, freshness, known);
-            tokio::join!(reflector.run(client, pace), known);
+            let known = until_known(what, without, sync_state, known);
+            tokio::join!(reflector.run(client, lists), known);
         });
     }
 
-    fn spawn(&self, what: &'static str, following: impl Future<Output = ()> + Send + 'static) {
+    fn spawn(&self, what: &'static str, watches: impl Future<Output = ()> + Send + 'static) {
         let stop = self.tasks.stop();
         self.tasks.spawn(what, async move {
-            stop.run_until_cancelled(following).await;
+            stop.run_until_cancelled(watches).await;
             Ok::<_, std::convert::Infallible>(())
         });
     }
 
-    /// When to begin to write: once all caches are filled and the process may.
+    /// Returns a token that is cancelled once all caches are filled and the process may write.
     pub(crate) fn ready_to_write(&self, may_write: CancellationToken) -> CancellationToken {
         let ready = CancellationToken::new();
         let (synced, stop) = (self.synced.clone(), self.tasks.stop());
@@ -254,7 +256,7 @@ impl<'a> Wiring<'a> {
         ready
     }
 
-    /// Works off a queue.
+    /// Runs a controller on the keys of its queue.
     pub(crate) fn run<C: Controller>(
         &self,
         workers: Workers<C::Key>,
@@ -268,9 +270,9 @@ impl<'a> Wiring<'a> {
                 let controller = Arc::clone(&controller);
                 async move {
                     match controller.reconcile(&context, key).await {
-                        // When it is, everything of it is looked at.
+                        // When the project is engaged, all its objects are reconciled.
                         Err(ReconcileError::NotEngaged(_)) => Ok(Outcome::Gone),
-                        // Discovery has reported why.
+                        // The registry of projects has logged the reason.
                         Err(ReconcileError::NotKnown(_)) => Ok(Outcome::Again(NOT_KNOWN)),
                         result => result,
                     }
@@ -280,7 +282,7 @@ impl<'a> Wiring<'a> {
         });
     }
 
-    /// The caches that are followed.
+    /// Returns the caches that are watched.
     pub(crate) fn synced(self) -> Synced {
         self.synced
     }
@@ -291,21 +293,21 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_controllers_can_do_without_is_waited_for_until_it_is_listed_or_refused() {
+    async fn an_optional_kind_is_known_once_it_is_listed_or_refused() {
         let problem = String::new;
-        for (freshness, is_enough) in [
+        for (sync_state, is_enough) in [
             (SyncState::Listing, false),
             (SyncState::Failing { problem: problem() }, false),
             (SyncState::Forbidden { problem: problem() }, true),
             (SyncState::NotServed { problem: problem() }, true),
             (SyncState::Current, true),
         ] {
-            let (_plane, watched) = watch::channel(freshness.clone());
+            let (_plane, watched) = watch::channel(sync_state.clone());
             let (known, is_known) = watch::channel(false);
             let waiting = until_known("Clusters", "nothing", watched, known);
             let none_left = tokio::time::timeout(Duration::from_millis(20), waiting);
-            assert_eq!(none_left.await.is_ok(), is_enough, "{freshness:?}");
-            assert_eq!(*is_known.borrow(), is_enough, "{freshness:?}");
+            assert_eq!(none_left.await.is_ok(), is_enough, "{sync_state:?}");
+            assert_eq!(*is_known.borrow(), is_enough, "{sync_state:?}");
         }
     }
 }

@@ -1,19 +1,18 @@
 //! Writes to API servers: server-side apply by one field manager per controller, deletes with preconditions.
 
-use std::fmt::Debug;
+mod collection;
 
 use either::Either;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::core::{ClusterResourceScope, NamespaceResourceScope};
-use kube::{Api, Client, Resource, ResourceExt};
-use multicluster::{Cache, Metrics};
+use kube::ResourceExt;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use multicluster::Metrics;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::objects::{StringMap, controller_uid, describe};
-use crate::runtime::absence;
-use crate::runtime::{ReconcileContext, ReconcileError};
+use crate::objects::{StringMap, describe};
+use crate::runtime::{ReconcileContext, ReconcileError, absence};
+pub(crate) use collection::{Collection, Object};
 
 /// Writes as one controller.
 #[derive(Clone)]
@@ -25,98 +24,6 @@ pub(crate) struct Writer {
 
 type Result<T> = std::result::Result<T, ReconcileError>;
 
-/// The bounds of every kind that is written.
-pub(crate) trait Object:
-    Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned
-{
-}
-impl<K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned> Object for K {}
-
-/// The objects of one kind in one namespace of one plane, and the cache that shall know of writes at once, if there is
-/// one.
-pub(crate) struct Collection<'c, K> {
-    api: Api<K>,
-    cache: Option<&'c Cache<K>>,
-}
-
-impl<'c, K: Object<Scope = NamespaceResourceScope>> Collection<'c, K> {
-    /// The objects of a namespace.
-    pub(crate) fn new(client: &Client, namespace: &str, cache: Option<&'c Cache<K>>) -> Self {
-        Self {
-            api: Api::namespaced(client.clone(), namespace),
-            cache,
-        }
-    }
-}
-
-impl<'c, K: Object<Scope = ClusterResourceScope>> Collection<'c, K> {
-    /// The objects of a plane.
-    pub(crate) fn of_plane(client: &Client, cache: Option<&'c Cache<K>>) -> Self {
-        Self {
-            api: Api::all(client.clone()),
-            cache,
-        }
-    }
-}
-
-impl<K: Object> Collection<'_, K> {
-    /// Asks the API server itself for an object. `None` only where it says that just this object is absent.
-    pub(crate) async fn read(&self, name: &str) -> Result<Option<K>> {
-        match self.api.get(name).await {
-            Ok(object) => Ok(Some(object)),
-            Err(error) => {
-                let action = format!("get {} {name}", K::kind(&()));
-                absence::require_not_found::<K>(name, action, error).map(|()| None)
-            }
-        }
-    }
-
-    /// Asks the API server itself whether there is an object with this label.
-    pub(crate) async fn has_any(&self, label: &str, value: &str) -> Result<bool> {
-        let params = ListParams::default()
-            .labels(&format!("{label}={value}"))
-            .limit(1);
-        let listed = self.api.list_metadata(&params).await;
-        let listed = listed
-            .map_err(|error| ReconcileError::api(format!("list {}", K::plural(&())), error))?;
-        Ok(!listed.items.is_empty())
-    }
-
-    /// Asks the API server itself whether an object with this label has this controller.
-    pub(crate) async fn has_child(&self, label: &str, controller: &str) -> Result<bool> {
-        let params = ListParams::default().labels(&format!("{label}={controller}"));
-        let listed = self.api.list_metadata(&params).await;
-        let listed = listed
-            .map_err(|error| ReconcileError::api(format!("list {}", K::plural(&())), error))?;
-        Ok(listed
-            .items
-            .iter()
-            .any(|child| controller_uid(child) == Some(controller)))
-    }
-}
-
-impl<K: Object> Collection<'_, K> {
-    /// Asks the API server itself for one object, of which there is any but the one of this name. Says which it is.
-    pub(crate) async fn first_but(&self, name: Option<&str>) -> Result<Option<String>> {
-        let mut params = ListParams::default().limit(1);
-        if let Some(name) = name {
-            params = params.fields(&format!("metadata.name!={name}"));
-        }
-        let (kind, plural) = (K::kind(&()), K::plural(&()));
-        let listed = self.api.list_metadata(&params).await;
-        let listed =
-            listed.map_err(|error| ReconcileError::api(format!("list {plural}"), error))?;
-        if let Some(object) = listed.items.first() {
-            return Ok(Some(format!("{kind} {}", object.name_any())));
-        }
-        // What is empty must be the whole list of an API server.
-        let is_whole = listed.metadata.continue_.is_none_or(|more| more.is_empty());
-        let version = listed.metadata.resource_version.unwrap_or_default();
-        let is_list = is_whole && !version.is_empty();
-        Ok((!is_list).then(|| format!("perhaps {plural}: the answer is not their whole list")))
-    }
-}
-
 impl Writer {
     pub(crate) fn new(controller: &'static str, metrics: &Metrics) -> Self {
         let field_manager = format!("compute-federation-{controller}");
@@ -127,12 +34,17 @@ impl Writer {
         }
     }
 
-    /// Makes an object as `body` says, which holds exactly the fields that this controller owns, and gives it as it is then.
+    /// Creates or applies an object, and returns it as the API server stored it. `body` holds exactly the fields that this
+    /// controller owns.
     ///
-    /// An object that does not exist is created, and never taken over if someone was faster. An existing one is applied
-    /// to: a field that another writer has taken is taken back, fields that are not in `body` stay as they are. Parts that
-    /// belong to this controller alone, such as a mirrored spec, are replaced where someone added to them, or removed where
-    /// they are not in `body`: `own` are their JSON pointers, `as_wanted` compares.
+    /// Creates the object if `existing` is `None`; fails if another writer created it meanwhile. Otherwise applies `body`:
+    /// takes back fields that another writer took, and leaves fields alone that are not in `body`. `own` are the JSON pointers
+    /// of parts that only this controller may write, such as a mirrored spec. If `as_wanted` is false after the apply, these
+    /// parts are replaced as a whole, or removed if `body` does not have them.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::Api`] if a write failed, [`ReconcileError::DoesNotStay`] if `as_wanted` is false in the end.
     pub(crate) async fn ensure<K: Object + Serialize>(
         &self,
         context: &ReconcileContext,
@@ -161,7 +73,7 @@ impl Writer {
             vec![json!({"op": "test", "path": "/metadata/resourceVersion", "value": version})];
         let kept = json!(applied);
         patch.extend(own.iter().filter_map(|part| {
-            // What is not in `body` is to be absent.
+            // A part that `body` does not have is removed.
             match (body.pointer(part), kept.pointer(part)) {
                 (Some(value), _) => Some(json!({"op": "replace", "path": part, "value": value})),
                 (None, Some(_)) => Some(json!({"op": "remove", "path": part})),
@@ -177,7 +89,7 @@ impl Writer {
         stays(replaced, as_wanted)
     }
 
-    /// Applies to exactly this object, not to another one that has taken its name.
+    /// Applies to exactly this object, not to a later object of the same name.
     async fn apply<K: Object>(
         &self,
         context: &ReconcileContext,
@@ -205,8 +117,11 @@ impl Writer {
         }
     }
 
-    /// Applies a whole status, for kinds whose status has this one writer on this plane. Fails if another object has taken
-    /// the name.
+    /// Applies a whole status, for kinds whose status this controller alone writes on this plane.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::Api`], also if another object has taken the name.
     pub(crate) async fn apply_status<K: Object>(
         &self,
         context: &ReconcileContext,
@@ -233,8 +148,11 @@ impl Writer {
             .map(drop)
     }
 
-    /// Writes fields of a status that has several writers, and gives the object as it is then. Fails if it has changed since
-    /// it was read.
+    /// Merges fields into a status that has several writers, and returns the object as the API server stored it.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::Api`], also if the object has changed since it was read.
     pub(crate) async fn patch_status<K: Object>(
         &self,
         context: &ReconcileContext,
@@ -252,8 +170,11 @@ impl Writer {
         self.wrote(context, to, "patch status", &name, patched)
     }
 
-    /// Adds a finalizer, and annotations in the same write, and returns the object as it is then. Fails if it has changed
-    /// since it was read.
+    /// Adds a finalizer and annotations in one write, and returns the object as the API server stored it.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::Api`], also if the object has changed since it was read.
     pub(crate) async fn add_finalizer<K: Object>(
         &self,
         context: &ReconcileContext,
@@ -270,7 +191,11 @@ impl Writer {
         self.patch_metadata(context, to, object, metadata).await
     }
 
-    /// Removes a finalizer whose work is done. Fails if the object has changed since it was read.
+    /// Removes a finalizer.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::Api`], also if the object has changed since it was read.
     pub(crate) async fn remove_finalizer<K: Object>(
         &self,
         context: &ReconcileContext,
@@ -288,7 +213,11 @@ impl Writer {
             .map(drop)
     }
 
-    /// Merges fields into the metadata, and gives the object as it is then. Fails if it has changed since it was read.
+    /// Merges fields into the metadata, and returns the object as the API server stored it.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::Api`], also if the object has changed since it was read.
     pub(crate) async fn patch_metadata<K: Object>(
         &self,
         context: &ReconcileContext,
@@ -305,7 +234,11 @@ impl Writer {
         self.wrote(context, to, "patch", &name, patched)
     }
 
-    /// Deletes exactly this object, not another one that has taken its name. One that is gone is deleted.
+    /// Deletes exactly this object, not a later object of the same name. Succeeds if the object is absent.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::Api`] and [`ReconcileError::NotServed`].
     pub(crate) async fn delete<K: Object>(
         &self,
         context: &ReconcileContext,
@@ -319,7 +252,11 @@ impl Writer {
         self.delete_if(context, to, object, preconditions).await
     }
 
-    /// Deletes exactly this object as it is here. Fails if it has changed since it was read.
+    /// Deletes exactly this version of this object.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::Api`], also if the object has changed since it was read; [`ReconcileError::NotServed`].
     pub(crate) async fn delete_unchanged<K: Object>(
         &self,
         context: &ReconcileContext,
@@ -346,7 +283,7 @@ impl Writer {
             ..DeleteParams::background()
         };
         match to.api.delete(&name, &params).await {
-            // It has finalizers, and goes when they have.
+            // The object has finalizers, and is deleted when they are removed.
             Ok(Either::Left(terminating)) => self
                 .wrote(context, to, "delete", &name, Ok(terminating))
                 .map(drop),
@@ -386,7 +323,8 @@ impl Writer {
     }
 }
 
-/// The merge patch that makes `former` what is wanted. It names what goes: what it does not name would stay.
+/// Returns the merge patch that turns `former` into `wanted`. It sets fields to null that `wanted` does not have, because a
+/// merge patch leaves alone what it does not name.
 pub(crate) fn merge_patch<T: Serialize>(former: Option<&T>, wanted: &T) -> Value {
     let mut patch = json!(wanted);
     if let (Some(patch), Value::Object(former)) = (patch.as_object_mut(), json!(former)) {
@@ -397,13 +335,17 @@ pub(crate) fn merge_patch<T: Serialize>(former: Option<&T>, wanted: &T) -> Value
     patch
 }
 
-/// What was written, read as what it is. The bodies are made here, so this fails only for an identity that is no text.
+/// Decodes a body that this process made. This fails only if an identity in it is not text.
 fn decode<T: DeserializeOwned>(body: Value) -> Result<T> {
     serde_json::from_value(body)
         .map_err(|error| ReconcileError::api("encode a write", kube::Error::SerdeError(error)))
 }
 
-/// What was written, if the API server keeps it as it is wanted.
+/// Returns the written object if the API server stored it as wanted.
+///
+/// # Errors
+///
+/// [`ReconcileError::DoesNotStay`] if not.
 pub(crate) fn stays<K: Object>(written: K, as_wanted: impl Fn(&K) -> bool) -> Result<K> {
     if as_wanted(&written) {
         Ok(written)

@@ -5,18 +5,18 @@ use std::mem;
 
 use kube::Resource;
 
-use super::entry::{Entry, ObjectKey};
-use super::index::Values;
+use super::entry::{CacheEntry, NamespacedName};
 use super::tombstones::Tombstones;
+use super::values::Values;
 
 #[derive(Debug)]
 pub(super) struct Contents<K> {
-    pub(super) objects: BTreeMap<ObjectKey, Entry<K>>,
+    pub(super) objects: BTreeMap<NamespacedName, CacheEntry<K>>,
     /// How many of the objects cannot be decoded.
     pub(super) undecodable: usize,
     gone: Tombstones,
     /// Objects as writes have returned them, of which the watch has not told yet.
-    learned: HashMap<ObjectKey, Learned<K>>,
+    learned: HashMap<NamespacedName, Written<K>>,
     /// How many lists have begun.
     lists: u64,
     indexes: Vec<Values<K>>,
@@ -24,9 +24,9 @@ pub(super) struct Contents<K> {
 
 /// An object as a write has returned it, of which the watch has not told yet.
 #[derive(Debug)]
-struct Learned<K> {
+struct Written<K> {
     /// The version that the watch has told of last, if there was one.
-    told: Option<Entry<K>>,
+    told: Option<CacheEntry<K>>,
     /// How many lists had begun when it was learned.
     lists: u64,
 }
@@ -46,7 +46,7 @@ impl<K> Default for Contents<K> {
 
 impl<K: Resource> Contents<K> {
     /// The objects of a namespace, by name.
-    pub(super) fn of_namespace(&self, namespace: &str) -> impl Iterator<Item = &Entry<K>> {
+    pub(super) fn of_namespace(&self, namespace: &str) -> impl Iterator<Item = &CacheEntry<K>> {
         let first = (namespace.to_owned(), String::new());
         self.objects
             .range(first..)
@@ -55,7 +55,7 @@ impl<K: Resource> Contents<K> {
     }
 
     /// Takes in an object as a write has returned it, unless a later version is known already, or its end.
-    pub(super) fn observe_write(&mut self, entry: Entry<K>) {
+    pub(super) fn observe_write(&mut self, entry: CacheEntry<K>) {
         let uid = entry.metadata().uid.as_ref();
         if uid.is_some_and(|uid| self.gone.contains(uid)) {
             return;
@@ -69,12 +69,12 @@ impl<K: Resource> Contents<K> {
             let lists = self.lists;
             let learned = self.learned.entry(key);
             let told = former;
-            learned.or_insert(Learned { told, lists }).lists = lists;
+            learned.or_insert(Written { told, lists }).lists = lists;
         }
     }
 
     /// Takes in a version that the watch tells of, unless a later one is known. Gives back the one that it told of before.
-    pub(super) fn insert(&mut self, entry: Entry<K>) -> Option<Entry<K>> {
+    pub(super) fn insert(&mut self, entry: CacheEntry<K>) -> Option<CacheEntry<K>> {
         let key = entry.key();
         // It has not gone: a list was only older than the object.
         if let Some(uid) = &entry.metadata().uid {
@@ -93,7 +93,11 @@ impl<K: Resource> Contents<K> {
     }
 
     /// Puts an entry in the place of an older one, which it gives back; a newer one stays.
-    fn put(&mut self, key: ObjectKey, entry: Entry<K>) -> Result<Option<Entry<K>>, Entry<K>> {
+    fn put(
+        &mut self,
+        key: NamespacedName,
+        entry: CacheEntry<K>,
+    ) -> Result<Option<CacheEntry<K>>, CacheEntry<K>> {
         let existing = self.objects.get(&key);
         if existing.is_some_and(|existing| existing.is_newer(&entry)) {
             return Err(entry);
@@ -106,7 +110,7 @@ impl<K: Resource> Contents<K> {
         Ok(former)
     }
 
-    fn take_out(&mut self, key: &ObjectKey) -> Option<Entry<K>> {
+    fn take_out(&mut self, key: &NamespacedName) -> Option<CacheEntry<K>> {
         let entry = self.objects.remove(key)?;
         self.undecodable -= usize::from(entry.is_undecodable());
         let indexes = self.indexes.iter_mut();
@@ -115,7 +119,7 @@ impl<K: Resource> Contents<K> {
     }
 
     /// Removes an object that the watch says is gone, but not a successor of the same name.
-    pub(super) fn remove(&mut self, entry: &Entry<K>) {
+    pub(super) fn remove(&mut self, entry: &CacheEntry<K>) {
         let key = entry.key();
         let existing = self.objects.get(&key);
         if existing.is_some_and(|existing| existing.metadata().uid == entry.metadata().uid) {
@@ -141,8 +145,8 @@ impl<K: Resource> Contents<K> {
     /// before it was made; if not, the watch brings it back.
     pub(super) fn replace(
         &mut self,
-        listed: BTreeMap<ObjectKey, Entry<K>>,
-    ) -> BTreeMap<ObjectKey, Entry<K>> {
+        listed: BTreeMap<NamespacedName, CacheEntry<K>>,
+    ) -> BTreeMap<NamespacedName, CacheEntry<K>> {
         let mut former = mem::replace(&mut self.objects, listed);
         let mut written = Vec::new();
         for (key, learned) in mem::take(&mut self.learned) {
@@ -171,7 +175,7 @@ impl<K: Resource> Contents<K> {
                 && entry.is_newer(listed)
             {
                 let told = Some(mem::replace(listed, entry));
-                self.learned.insert(key, Learned { told, lists });
+                self.learned.insert(key, Written { told, lists });
             }
         }
         let entries = self.objects.values();
@@ -194,13 +198,17 @@ impl<K: Resource> Contents<K> {
         &self,
         index: usize,
         prefix: &str,
-    ) -> impl Iterator<Item = &ObjectKey> {
+    ) -> impl Iterator<Item = &NamespacedName> {
         let index = self.indexes.get(index).into_iter();
         index.flat_map(move |index| index.first_of_each(prefix))
     }
 
     /// The objects that have a value in an index.
-    pub(super) fn indexed(&self, index: usize, value: &str) -> impl Iterator<Item = &ObjectKey> {
+    pub(super) fn indexed(
+        &self,
+        index: usize,
+        value: &str,
+    ) -> impl Iterator<Item = &NamespacedName> {
         let index = self.indexes.get(index).into_iter();
         index.flat_map(move |index| index.get(value))
     }

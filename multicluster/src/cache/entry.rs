@@ -1,22 +1,33 @@
-//! One object of a cache: itself, or what is known of it.
+//! One object of a cache.
 
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::core::error_boundary::InvalidObject;
+use thiserror::Error;
 
-/// Namespace and name; the namespace of a cluster-scoped object is empty.
-pub type ObjectKey = (String, String);
+/// Namespace and name of an object. The namespace of a cluster-scoped object is empty.
+pub type NamespacedName = (String, String);
 
-/// An object, or what is known of one that cannot be decoded. Cheap to clone.
+/// An object exists and cannot be decoded. No decision may treat it as absent.
+#[derive(Clone, Debug, Error)]
+#[error("{kind} {namespace}/{name} cannot be decoded: {problem}")]
+pub struct Undecodable {
+    kind: String,
+    namespace: String,
+    name: String,
+    problem: String,
+}
+
+/// An object, or the metadata of one that cannot be decoded. Cheap to clone.
 #[derive(Debug)]
-pub(super) enum Entry<K> {
+pub(super) enum CacheEntry<K> {
     Decoded(Arc<K>),
     Undecodable(Arc<InvalidObject>),
 }
 
-impl<K> Clone for Entry<K> {
+impl<K> Clone for CacheEntry<K> {
     fn clone(&self) -> Self {
         match self {
             Self::Decoded(object) => Self::Decoded(Arc::clone(object)),
@@ -25,8 +36,8 @@ impl<K> Clone for Entry<K> {
     }
 }
 
-impl<K> Entry<K> {
-    /// The object, if it can be decoded.
+impl<K> CacheEntry<K> {
+    /// Returns the object, if it can be decoded.
     pub(super) fn readable(&self) -> Option<Arc<K>> {
         match self {
             Self::Decoded(object) => Some(Arc::clone(object)),
@@ -39,7 +50,7 @@ impl<K> Entry<K> {
     }
 }
 
-impl<K: Resource> Entry<K> {
+impl<K: Resource> CacheEntry<K> {
     pub(super) fn metadata(&self) -> &ObjectMeta {
         match self {
             Self::Decoded(object) => object.meta(),
@@ -47,7 +58,7 @@ impl<K: Resource> Entry<K> {
         }
     }
 
-    pub(super) fn key(&self) -> ObjectKey {
+    pub(super) fn key(&self) -> NamespacedName {
         let ObjectMeta {
             namespace, name, ..
         } = self.metadata();
@@ -57,18 +68,38 @@ impl<K: Resource> Entry<K> {
         )
     }
 
-    /// Whether this is the same version of the same object as `other`.
+    /// Returns whether this is the same version of the same object as `other`.
     pub(super) fn is_same_as(&self, other: &Self) -> bool {
         let (this, other) = (self.metadata(), other.metadata());
         this.uid == other.uid && this.resource_version == other.resource_version
     }
 
-    /// Whether this is a later version than `other`. Resource versions are comparable numbers (Kubernetes 1.35, KEP-5504).
+    /// Returns whether this is a later version than `other`. Resource versions are comparable numbers (Kubernetes 1.35,
+    /// KEP-5504).
     pub(super) fn is_newer(&self, other: &Self) -> bool {
         let version = |entry: &Self| {
             let version = entry.metadata().resource_version.as_ref()?;
             version.parse::<u128>().ok()
         };
         version(self).is_some_and(|this| version(other).is_some_and(|other| this > other))
+    }
+}
+
+impl<K: Resource<DynamicType = ()>> CacheEntry<K> {
+    /// Returns the object.
+    ///
+    /// # Errors
+    ///
+    /// [`Undecodable`] if it cannot be decoded.
+    pub(super) fn decoded(&self) -> Result<Arc<K>, Undecodable> {
+        match self {
+            Self::Decoded(object) => Ok(Arc::clone(object)),
+            Self::Undecodable(invalid) => Err(Undecodable {
+                kind: K::kind(&()).into_owned(),
+                namespace: invalid.metadata.namespace.clone().unwrap_or_default(),
+                name: invalid.metadata.name.clone().unwrap_or_default(),
+                problem: invalid.error.clone(),
+            }),
+        }
     }
 }

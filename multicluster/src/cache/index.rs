@@ -1,14 +1,13 @@
 //! Which objects of a cache have a value in common.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 
-use super::entry::{Entry, ObjectKey};
-use super::{Cache, Undecodable};
+use super::entry::{CacheEntry, NamespacedName, Undecodable};
+use super::handle::Cache;
+use super::values::Values;
 
 /// Finds the objects of a cache by a value that they have. It is kept with the objects themselves: what is in the cache is
 /// in its index. Cheap to clone.
@@ -42,7 +41,7 @@ impl<K: Resource> Index<K> {
         let contents = self.cache.inner.read();
         let keys = contents.indexed(self.position, value);
         let entries = keys.filter_map(|key| contents.objects.get(key));
-        entries.filter_map(Entry::readable).collect()
+        entries.filter_map(CacheEntry::readable).collect()
     }
 
     /// All objects that have this value, by namespace and name.
@@ -57,7 +56,7 @@ impl<K: Resource> Index<K> {
         let contents = self.cache.inner.read();
         let keys = contents.indexed(self.position, value);
         let entries = keys.filter_map(|key| contents.objects.get(key));
-        entries.map(Entry::decoded).collect()
+        entries.map(CacheEntry::decoded).collect()
     }
 
     /// Shows one object of each value that begins like this: its metadata, and itself where it can be read. The cache waits
@@ -66,106 +65,42 @@ impl<K: Resource> Index<K> {
         let contents = self.cache.inner.read();
         for key in contents.first_of_values(self.position, prefix) {
             match contents.objects.get(key) {
-                Some(Entry::Decoded(object)) => visit(object.meta(), Some(object)),
-                Some(Entry::Undecodable(invalid)) => visit(&invalid.metadata, None),
+                Some(CacheEntry::Decoded(object)) => visit(object.meta(), Some(object)),
+                Some(CacheEntry::Undecodable(invalid)) => visit(&invalid.metadata, None),
                 None => {}
             }
         }
     }
 
     /// Namespaces and names of the objects that have this value, in this order.
-    pub fn keys(&self, value: &str) -> Vec<ObjectKey> {
+    pub fn keys(&self, value: &str) -> Vec<NamespacedName> {
         let contents = self.cache.inner.read();
         contents.indexed(self.position, value).cloned().collect()
     }
 }
 
-/// The objects that have a value, by value.
-#[derive(Debug)]
-pub(super) struct Values<K> {
-    of: fn(&K) -> Vec<String>,
-    of_undecodable: fn(&ObjectMeta) -> Vec<String>,
-    keys: BTreeMap<String, BTreeSet<ObjectKey>>,
-}
-
-impl<K> Values<K> {
-    pub(super) fn new(
-        of: fn(&K) -> Vec<String>,
-        of_undecodable: fn(&ObjectMeta) -> Vec<String>,
-    ) -> Self {
-        Self {
-            of,
-            of_undecodable,
-            keys: BTreeMap::new(),
-        }
-    }
-
-    pub(super) fn get(&self, value: &str) -> impl Iterator<Item = &ObjectKey> {
-        self.keys.get(value).into_iter().flatten()
-    }
-
-    /// The first object of each value that begins like this.
-    pub(super) fn first_of_each(&self, prefix: &str) -> impl Iterator<Item = &ObjectKey> {
-        let values = self
-            .keys
-            .range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
-        let values = values.take_while(move |(value, _)| value.starts_with(prefix));
-        values.filter_map(|(_, keys)| keys.first())
-    }
-
-    pub(super) fn insert(&mut self, key: &ObjectKey, entry: &Entry<K>) {
-        for value in self.values(entry) {
-            self.keys.entry(value).or_default().insert(key.clone());
-        }
-    }
-
-    pub(super) fn remove(&mut self, key: &ObjectKey, entry: &Entry<K>) {
-        for value in self.values(entry) {
-            if let Some(keys) = self.keys.get_mut(&value) {
-                keys.remove(key);
-                if keys.is_empty() {
-                    self.keys.remove(&value);
-                }
-            }
-        }
-    }
-
-    fn values(&self, entry: &Entry<K>) -> Vec<String> {
-        match entry {
-            Entry::Decoded(object) => (self.of)(object),
-            Entry::Undecodable(invalid) => (self.of_undecodable)(&invalid.metadata),
-        }
-    }
-
-    /// Begins anew with these objects.
-    pub(super) fn replace(&mut self, objects: &BTreeMap<ObjectKey, Entry<K>>) {
-        self.keys.clear();
-        for (key, entry) in objects {
-            self.insert(key, entry);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use k8s_openapi::api::core::v1::ConfigMap;
     use serde_json::{Value, json};
 
     use super::*;
 
-    fn entry(name: &str, version: u32, colours: &Value) -> Entry<ConfigMap> {
+    fn entry(name: &str, version: u32, colours: &Value) -> CacheEntry<ConfigMap> {
         let metadata = json!({"name": name, "uid": name, "resourceVersion": version.to_string()});
         let object = json!({"metadata": metadata, "data": colours});
-        Entry::Decoded(Arc::new(serde_json::from_value(object).unwrap()))
+        CacheEntry::Decoded(Arc::new(serde_json::from_value(object).unwrap()))
     }
 
-    fn undecodable(name: &str, version: u32) -> Entry<ConfigMap> {
-        let Entry::Decoded(object) = entry(name, version, &json!({})) else {
+    fn undecodable(name: &str, version: u32) -> CacheEntry<ConfigMap> {
+        let CacheEntry::Decoded(object) = entry(name, version, &json!({})) else {
             unreachable!()
         };
         let (metadata, error) = (object.metadata.clone(), "broken".to_owned());
         let invalid = kube::core::error_boundary::InvalidObject { error, metadata };
-        Entry::Undecodable(Arc::new(invalid))
+        CacheEntry::Undecodable(Arc::new(invalid))
     }
 
     fn colours(object: &ConfigMap) -> Vec<String> {
@@ -205,7 +140,7 @@ mod tests {
     #[test]
     fn an_index_has_what_the_cache_has() {
         let cache = Cache::<ConfigMap>::default();
-        let Entry::Decoded(written) = entry("a", 1, &json!({"x": "red"})) else {
+        let CacheEntry::Decoded(written) = entry("a", 1, &json!({"x": "red"})) else {
             unreachable!()
         };
         cache.observe_write(Arc::unwrap_or_clone(written));

@@ -17,12 +17,14 @@ use prometheus_client::metrics::gauge::Gauge;
 use serde::de::DeserializeOwned;
 use tracing::warn;
 
-use super::entry::{Entry, ObjectKey};
-use super::index::Values;
+use super::change::Change;
+use super::entry::{CacheEntry, NamespacedName};
+use super::handle::Cache;
+use super::index::Index;
 use super::list_limiter::{ListLimiter, ListPermit};
 use super::sync_state::{self, Retry, SyncState};
 use super::tolerant::Tolerant;
-use super::{Cache, Change, Index};
+use super::values::Values;
 use crate::connect::WATCH_SILENCE;
 use crate::metrics::{CacheLabels, Metrics};
 
@@ -38,7 +40,7 @@ const _: () = assert!(WATCH_SILENCE.as_secs() < (LONGEST_WATCH - SPREAD) as u64)
 /// twice in a row is listed.
 const RESUMED_FOR: Duration = Duration::from_secs(2);
 
-type Events<K> = BoxStream<'static, watcher::Result<Event<Tolerant<K>>>>;
+type WatchEvents<K> = BoxStream<'static, watcher::Result<Event<Tolerant<K>>>>;
 
 type Handler = Box<dyn Fn(Change<'_>) + Send + Sync>;
 
@@ -50,7 +52,7 @@ pub struct Reflector<K> {
     handlers: Vec<Handler>,
     undecodable: Undecodables,
     /// The objects of a list that is not complete yet.
-    listed: BTreeMap<ObjectKey, Entry<K>>,
+    listed: BTreeMap<NamespacedName, CacheEntry<K>>,
     /// The last error, so that it is reported once.
     problem: Option<String>,
 }
@@ -140,7 +142,7 @@ where
     /// Takes in what the API server tells, until an error.
     async fn follow(
         &mut self,
-        events: &mut Events<K>,
+        events: &mut WatchEvents<K>,
         permit: &mut ListPermit,
         retry: &mut Retry,
         lists: &ListLimiter,
@@ -166,10 +168,10 @@ where
     /// Waits for the next list. A watch that is resumed meanwhile and tells of something is given back, to go on.
     async fn wait(
         &mut self,
-        mut events: Events<K>,
+        mut events: WatchEvents<K>,
         is_resumed: bool,
         wait: impl Future<Output = ()>,
-    ) -> Option<Events<K>> {
+    ) -> Option<WatchEvents<K>> {
         let mut wait = pin!(wait);
         if is_resumed {
             let event = tokio::select! {
@@ -235,7 +237,7 @@ where
 
     /// Takes a complete list in the place of what was known. Handlers hear of objects that differ, and of those that went
     /// while no one watched.
-    fn replace(&mut self, listed: BTreeMap<ObjectKey, Entry<K>>) {
+    fn replace(&mut self, listed: BTreeMap<NamespacedName, CacheEntry<K>>) {
         let new = listed.clone();
         let mut former = self.cache.inner.write().replace(listed);
         for (key, entry) in &new {
@@ -253,22 +255,22 @@ where
         self.count_undecodable();
     }
 
-    fn tell(&self, former: Option<&Entry<K>>, current: Option<&Entry<K>>) {
+    fn tell(&self, former: Option<&CacheEntry<K>>, current: Option<&CacheEntry<K>>) {
         let change = Change {
-            former: former.map(Entry::metadata),
-            current: current.map(Entry::metadata),
+            former: former.map(CacheEntry::metadata),
+            current: current.map(CacheEntry::metadata),
         };
         for handler in &self.handlers {
             handler(change);
         }
     }
 
-    fn entry(&self, object: Tolerant<K>) -> Entry<K> {
+    fn entry(&self, object: Tolerant<K>) -> CacheEntry<K> {
         match object.0.0 {
             Ok(mut object) => {
                 // Nobody reads who manages which field, and it is the larger half of many objects.
                 object.meta_mut().managed_fields = None;
-                Entry::Decoded(Arc::new(object))
+                CacheEntry::Decoded(Arc::new(object))
             }
             Err(mut invalid) => {
                 invalid.metadata.managed_fields = None;
@@ -276,7 +278,7 @@ where
                     namespace, name, ..
                 } = &invalid.metadata;
                 warn!(plane = %self.plane, kind = %K::kind(&()), namespace, name, problem = invalid.error, "object cannot be decoded");
-                Entry::Undecodable(Arc::new(invalid))
+                CacheEntry::Undecodable(Arc::new(invalid))
             }
         }
     }

@@ -3,16 +3,18 @@
 mod following;
 
 use std::mem;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::Metrics;
+use crate::metrics::Metrics;
 
-type Tolerant = tolerant::Tolerant<ConfigMap>;
+type TolerantMap = tolerant::Tolerant<ConfigMap>;
 
 /// A cache, what follows into it, and whom its handlers have heard of.
 struct Bench {
@@ -40,11 +42,11 @@ fn bench() -> Bench {
 }
 
 impl Bench {
-    fn apply(&mut self, event: Event<Tolerant>) {
+    fn apply(&mut self, event: Event<TolerantMap>) {
         self.reflector.apply(event);
     }
 
-    fn list(&mut self, objects: Vec<Tolerant>) {
+    fn list(&mut self, objects: Vec<TolerantMap>) {
         self.apply(Event::Init);
         for object in objects {
             self.apply(Event::InitApply(object));
@@ -74,7 +76,7 @@ fn describe(metadata: &ObjectMeta) -> String {
     )
 }
 
-fn raw(name: &str, uid: &str, version: u32, more: &Value) -> Tolerant {
+fn raw(name: &str, uid: &str, version: u32, more: &Value) -> TolerantMap {
     let mut object = json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -87,7 +89,7 @@ fn raw(name: &str, uid: &str, version: u32, more: &Value) -> Tolerant {
     serde_json::from_value(object).unwrap()
 }
 
-fn guarded(name: &str, version: u32) -> Tolerant {
+fn guarded(name: &str, version: u32) -> TolerantMap {
     raw(name, name, version, &json!({}))
 }
 

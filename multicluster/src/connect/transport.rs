@@ -1,6 +1,7 @@
 //! How requests reach an API server: over connections that many of them share, within bounded time.
 
 mod connections;
+mod connector;
 mod retry_after;
 
 use std::pin::Pin;
@@ -13,28 +14,22 @@ use futures::future::BoxFuture;
 use http::{Request, Response};
 use http_body::{Frame, SizeHint};
 use hyper::body::{Bytes, Incoming};
-use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
-use kube::Config;
-use kube::client::{Body, ConfigExt};
+use kube::client::Body;
 use tokio::time::timeout;
 use tower::{BoxError, Service};
 use tower_http::timeout::TimeoutBody;
 
 use connections::{Connections, StreamPermit};
+pub(super) use connector::connector;
 use retry_after::{refusal, retry_after};
 
-/// Time to establish a connection.
-const CONNECT: Duration = Duration::from_secs(10);
 /// Time for the beginning of an answer, and between its parts.
 const REQUEST: Duration = Duration::from_secs(30);
 /// Time between the events of a watch: API servers send a bookmark every minute.
 pub(crate) const WATCH_SILENCE: Duration = Duration::from_secs(150);
-/// After how long a connection that is silent is pinged, and how long the answer may take: an API server can vanish without
-/// a word.
-const PING: Duration = Duration::from_secs(15);
-
 /// Sends requests over connections that they share where the API server speaks HTTP/2. Those of watches, which never end,
 /// are others than those of short requests, so that neither is in the other's way. Cheap to clone.
 #[derive(Clone)]
@@ -52,37 +47,10 @@ impl Transport {
             requests: connections(),
         }
     }
-
-    /// What connects with the TLS settings of the configuration.
-    ///
-    /// # Errors
-    ///
-    /// What is not usable of them.
-    pub(super) fn connector(config: &Config) -> Result<HttpsConnector<HttpConnector>, String> {
-        let tls = config.rustls_client_config().map_err(|e| e.to_string())?;
-        let mut connector = HttpConnector::new();
-        connector.enforce_http(false);
-        // Frames of several requests go out one by one.
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(CONNECT));
-        // For those who do not speak HTTP/2.
-        connector.set_keepalive(Some(PING));
-        connector.set_keepalive_interval(Some(PING / 3));
-        connector.set_keepalive_retries(Some(3));
-        let mut builder = HttpsConnectorBuilder::new()
-            .with_tls_config(tls)
-            .https_or_http();
-        if let Some(name) = &config.tls_server_name {
-            let name = name.clone().try_into();
-            let name = name.map_err(|e| format!("tls-server-name: {e}"))?;
-            builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
-        }
-        Ok(builder.enable_all_versions().wrap_connector(connector))
-    }
 }
 
 impl Service<Request<Body>> for Transport {
-    type Response = Response<Answer>;
+    type Response = Response<ResponseBody>;
     type Error = legacy::Error;
     type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
 
@@ -99,7 +67,7 @@ impl Service<Request<Body>> for Transport {
         let response = http.request(request);
         async move {
             let response = response.await?;
-            Ok(response.map(|body| Answer {
+            Ok(response.map(|body| ResponseBody {
                 body,
                 _permit: place,
             }))
@@ -109,12 +77,12 @@ impl Service<Request<Body>> for Transport {
 }
 
 /// The body of an answer; it has the place of its request until it ends.
-pub(super) struct Answer {
+pub(super) struct ResponseBody {
     body: Incoming,
     _permit: StreamPermit,
 }
 
-impl http_body::Body for Answer {
+impl http_body::Body for ResponseBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -178,6 +146,14 @@ fn is_watch<B>(request: &Request<B>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
+    use kube::Client;
+    use kube::core::response::StatusDetails;
+    use serde_json::json;
+    use tower::ServiceExt;
+
+    use super::retry_after::{BODY_MAX, NO_STATUS};
     use super::*;
 
     #[test]
@@ -192,5 +168,67 @@ mod tests {
             let request = Request::get(uri).body(()).unwrap();
             assert_eq!(is_watch(&request), expected, "{uri}");
         }
+    }
+
+    /// The error of a request that is answered like this.
+    async fn error(code: u16, header: Option<&'static str>, body: &[u8]) -> kube::Error {
+        let body = body.to_owned();
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let mut response = Response::builder().status(code);
+            if let Some(header) = header {
+                response = response.header("retry-after", header);
+            }
+            let response = response.body(Body::from(body.clone()));
+            async move { Ok::<_, Infallible>(response.unwrap()) }
+        });
+        let service = TimeLimited(service).boxed();
+        let request = Request::get("/api").body(Vec::new()).unwrap();
+        Client::new(service, "default")
+            .request_text(request)
+            .await
+            .unwrap_err()
+    }
+
+    #[tokio::test]
+    async fn a_refusal_is_the_error_that_kube_makes_with_its_retry_after() {
+        let throttled = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "slow down",
+            "reason": "TooManyRequests", "details": {"name": "x", "retryAfterSeconds": 3}, "code": 429,
+        });
+        for body in [
+            throttled.to_string().as_bytes(),
+            b"Too many requests, please try again later.\n",
+            b"{\"code\": 503}",
+            b"{}",
+            b"",
+        ] {
+            for code in [429, 503] {
+                let kube::Error::Api(mut expected) = error(code, None, body).await else {
+                    panic!("not an answer");
+                };
+                let kube::Error::Api(mut refused) = error(code, Some("7"), body).await else {
+                    panic!("not an answer");
+                };
+                let details = refused.details.take().unwrap();
+                assert_eq!(details.retry_after_seconds, 7);
+                if let Some(expected) = expected.details.take() {
+                    let seconds = details.retry_after_seconds;
+                    let expected = StatusDetails {
+                        retry_after_seconds: seconds,
+                        ..expected
+                    };
+                    assert_eq!(details, expected);
+                }
+                assert_eq!(refused, expected);
+            }
+        }
+        let binary = error(503, Some("7"), &[0xff]).await;
+        assert!(matches!(binary, kube::Error::FromUtf8(_)), "{binary}");
+        let huge = error(503, Some("7"), "ä".repeat(BODY_MAX).as_bytes()).await;
+        let kube::Error::Api(status) = huge else {
+            panic!("not an answer");
+        };
+        assert_eq!((status.code, status.reason.as_str()), (503, NO_STATUS));
+        assert_eq!(status.message.len(), BODY_MAX);
     }
 }

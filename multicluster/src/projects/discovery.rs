@@ -10,7 +10,7 @@ use crate::connect::{ConnectError, Connector};
 use crate::lease::Leadership;
 
 /// How projects are found, and how their API servers are reached.
-pub struct Discovery {
+pub struct DiscoveryConfig {
     /// A client of the API server that has the objects which say which projects there are.
     pub client: Client,
     /// The kind of those objects.

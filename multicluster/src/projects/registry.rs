@@ -13,12 +13,12 @@ use tokio_util::sync::DropGuard;
 use tracing::{info, warn};
 
 use super::discovery::{self, Connect, Discovered};
+use super::engaged_project::EngagedProject;
 use super::handler::{ProjectHandler, RegistryContext};
-use super::project::Project;
 use super::root::Root;
-use crate::cache::{ListLimiter, SyncState};
-use crate::metrics::Counted;
-use crate::{Cache, Metrics, Tasks};
+use crate::cache::{Cache, ListLimiter, SyncState};
+use crate::metrics::{Counted, Metrics};
+use crate::tasks::Tasks;
 
 /// How long a project may keep the process from being ready.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -30,7 +30,7 @@ pub(super) struct Registry {
     /// Where projects can be proved to be gone.
     pub(super) root: Option<Arc<Root>>,
     lists: ListLimiter,
-    known: RwLock<BTreeMap<ProjectName, Known>>,
+    known: RwLock<BTreeMap<ProjectName, ProjectEntry>>,
     /// Whether all projects have been listed once.
     listed: watch::Receiver<bool>,
     /// Whether `known` is what there is.
@@ -41,16 +41,16 @@ pub(super) struct Registry {
 
 /// A project of which there is an object.
 #[derive(Debug)]
-pub(super) enum Known {
+pub(super) enum ProjectEntry {
     /// It is used.
-    Engaged(Engaged),
+    Engaged(EngagedEntry),
     /// It cannot be used.
-    NotReady(NotReady),
+    NotReady(NotReadyEntry),
 }
 
 /// A project that cannot be used.
 #[derive(Debug)]
-pub(super) struct NotReady {
+pub(super) struct NotReadyEntry {
     /// What it lacks.
     pub(super) problem: String,
     _counted: Counted,
@@ -58,8 +58,8 @@ pub(super) struct NotReady {
 
 /// A project that is used; its task goes with this.
 #[derive(Debug)]
-pub(super) struct Engaged {
-    project: Arc<Project>,
+pub(super) struct EngagedEntry {
+    project: Arc<EngagedProject>,
     /// UID of the object: another one of the same name is another project.
     uid: Option<String>,
     /// Until when the process waits for the project before it is ready, if it does.
@@ -70,8 +70,8 @@ pub(super) struct Engaged {
     _counted: Counted,
 }
 
-impl Engaged {
-    pub(super) fn project(&self) -> Arc<Project> {
+impl EngagedEntry {
+    pub(super) fn project(&self) -> Arc<EngagedProject> {
         Arc::clone(&self.project)
     }
 
@@ -85,8 +85,8 @@ impl Engaged {
     }
 }
 
-impl Known {
-    fn engaged(&self) -> Option<&Engaged> {
+impl ProjectEntry {
+    fn engaged(&self) -> Option<&EngagedEntry> {
         match self {
             Self::Engaged(engaged) => Some(engaged),
             Self::NotReady(_) => None,
@@ -116,11 +116,11 @@ impl Registry {
         }
     }
 
-    pub(super) fn known(&self) -> RwLockReadGuard<'_, BTreeMap<ProjectName, Known>> {
+    pub(super) fn known(&self) -> RwLockReadGuard<'_, BTreeMap<ProjectName, ProjectEntry>> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn known_mut(&self) -> RwLockWriteGuard<'_, BTreeMap<ProjectName, Known>> {
+    fn known_mut(&self) -> RwLockWriteGuard<'_, BTreeMap<ProjectName, ProjectEntry>> {
         self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -165,7 +165,7 @@ impl Registry {
 
     fn is_engaged(&self, name: &ProjectName) -> bool {
         let known = self.known();
-        known.get(name).and_then(Known::engaged).is_some()
+        known.get(name).and_then(ProjectEntry::engaged).is_some()
     }
 
     /// Uses a project, if it is not used already: makes its client and starts its task.
@@ -175,11 +175,11 @@ impl Registry {
         uid: Option<String>,
         handler: Option<&Arc<dyn ProjectHandler>>,
     ) {
-        let same = |engaged: &Engaged| engaged.uid == uid;
+        let same = |engaged: &EngagedEntry| engaged.uid == uid;
         let is_same = self
             .known()
             .get(&name)
-            .and_then(Known::engaged)
+            .and_then(ProjectEntry::engaged)
             .is_some_and(same);
         if is_same {
             return;
@@ -187,15 +187,19 @@ impl Registry {
         // No lock is held meanwhile: to read certificates takes time.
         match (self.connect)(&name) {
             Ok(client) => {
-                let (project, follow) =
-                    Project::new(name.clone(), client, self.lists.elsewhere(), &self.metrics);
+                let (project, follow) = EngagedProject::new(
+                    name.clone(),
+                    client,
+                    self.lists.elsewhere(),
+                    &self.metrics,
+                );
                 let project = Arc::new(project);
                 let attend = run(handler.cloned(), Arc::clone(&project));
                 let task = async {
                     tokio::join!(follow, attend);
                 };
                 info!(project = %name, "project engaged");
-                let engaged = Engaged {
+                let engaged = EngagedEntry {
                     project,
                     uid,
                     awaited_until: (!*self.listed.borrow()).then(|| Instant::now() + PATIENCE),
@@ -203,7 +207,9 @@ impl Registry {
                     _task: self.tasks.spawn_cancellable("project", task),
                     _counted: Counted::new(&self.metrics.projects_engaged),
                 };
-                let former = self.known_mut().insert(name, Known::Engaged(engaged));
+                let former = self
+                    .known_mut()
+                    .insert(name, ProjectEntry::Engaged(engaged));
                 drop(former);
             }
             Err(error) => {
@@ -218,18 +224,20 @@ impl Registry {
         if self.is_engaged(&name) {
             info!(project = %name, problem, "project disengaged");
         }
-        let not_ready = NotReady {
+        let not_ready = NotReadyEntry {
             problem,
             _counted: Counted::new(&self.metrics.projects_not_ready),
         };
-        let former = self.known_mut().insert(name, Known::NotReady(not_ready));
+        let former = self
+            .known_mut()
+            .insert(name, ProjectEntry::NotReady(not_ready));
         drop(former);
     }
 
     /// Notes whether a project that is used refuses to create and to update.
     fn suspend(&self, name: &ProjectName, is_suspended: bool) {
         let mut known = self.known_mut();
-        let Some(Known::Engaged(engaged)) = known.get_mut(name) else {
+        let Some(ProjectEntry::Engaged(engaged)) = known.get_mut(name) else {
             return;
         };
         if engaged.suspended.is_some() == is_suspended {
@@ -243,7 +251,7 @@ impl Registry {
     /// Forgets a project that does not exist any more.
     fn forget(&self, name: &ProjectName) {
         let former = self.known_mut().remove(name);
-        if former.as_ref().and_then(Known::engaged).is_some() {
+        if former.as_ref().and_then(ProjectEntry::engaged).is_some() {
             info!(project = %name, "project disengaged: it is gone");
         }
     }
@@ -260,8 +268,8 @@ impl Registry {
             }];
         }
         let known = self.known();
-        let engaged = known.values().filter_map(Known::engaged);
-        let pending: Vec<_> = engaged.filter_map(Engaged::pending).collect();
+        let engaged = known.values().filter_map(ProjectEntry::engaged);
+        let pending: Vec<_> = engaged.filter_map(EngagedEntry::pending).collect();
         if pending.is_empty() {
             self.ready.get_or_init(|| ());
         }
@@ -270,7 +278,7 @@ impl Registry {
 }
 
 /// Whatever is done for a project.
-async fn run(handler: Option<Arc<dyn ProjectHandler>>, project: Arc<Project>) {
+async fn run(handler: Option<Arc<dyn ProjectHandler>>, project: Arc<EngagedProject>) {
     if let Some(handler) = handler {
         project.answered().await;
         handler.run(project).await;

@@ -22,11 +22,11 @@ const PEACE: Duration = Duration::from_mins(1);
 pub(super) struct Root {
     projects: Api<Project>,
     namespaces: Api<Namespace>,
-    seen: Mutex<Seen>,
+    state: Mutex<RootState>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct RootState {
     /// What it is known by.
     uid: Option<String>,
     /// Since when it has not answered, and how.
@@ -38,17 +38,17 @@ impl Root {
         Self {
             projects: Api::all(client.clone()),
             namespaces: Api::all(client.clone()),
-            seen: Mutex::default(),
+            state: Mutex::default(),
         }
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, RootState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What it is known by: the UID of its Namespace `default`. Nothing before it has been asked.
     pub(super) fn uid(&self) -> Option<String> {
-        self.seen().uid.clone()
+        self.state().uid.clone()
     }
 
     /// Asks for what it is known by until it says so.
@@ -76,7 +76,7 @@ impl Root {
         let uid = default.map_err(|error| error.to_string())?.metadata.uid;
         let uid = uid.filter(|uid| !uid.is_empty());
         let uid = uid.ok_or("its namespace default has no UID")?;
-        self.seen().uid = Some(uid.clone());
+        self.state().uid = Some(uid.clone());
         Ok(uid)
     }
 
@@ -94,7 +94,7 @@ impl Root {
 
     /// Asks, unless there was no answer a moment ago.
     async fn ask<T>(&self, question: impl Future<Output = Result<T, String>>) -> Result<T, String> {
-        let unanswered = self.seen().unanswered.clone();
+        let unanswered = self.state().unanswered.clone();
         if let Some((since, problem)) = &unanswered
             && since.elapsed() < PEACE
         {
@@ -109,7 +109,7 @@ impl Root {
             );
         }
         let problem = answer.as_ref().err();
-        self.seen().unanswered = problem.map(|problem| (Instant::now(), problem.clone()));
+        self.state().unanswered = problem.map(|problem| (Instant::now(), problem.clone()));
         answer
     }
 }

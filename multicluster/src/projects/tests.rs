@@ -25,7 +25,7 @@ struct Bench {
     metrics: Metrics,
     discovery: ApiServer,
     planes: HashMap<&'static str, ApiServer>,
-    projects: Projects,
+    projects: ProjectRegistry,
 }
 
 /// Starts a registry with what has been prepared.
@@ -50,7 +50,7 @@ fn start_with(
         tasks: &tasks,
         metrics: &metrics,
     };
-    let beginning = Projects::of_kind(kind, &context, client, Box::new(connect));
+    let beginning = ProjectRegistry::of_kind(kind, &context, client, Box::new(connect));
     let projects = beginning.begin(handler);
     Bench {
         tasks,

@@ -10,17 +10,17 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::failures::Failures;
+use super::outcome::{Failure, Outage, Outcome};
 use super::timers::Timer;
 use super::write_budget::WriteBudget;
-use super::{Failure, Outage, Outcome};
 
 /// How long a settled key rests at most before it is looked at again without an event: the net below the watches.
 pub(super) const RESYNC: Duration = Duration::from_mins(10);
 
 /// The keys of one tenant.
 #[derive(Debug)]
-pub(super) struct Tenant<K> {
-    pub(super) entries: HashMap<Arc<K>, Entry>,
+pub(super) struct TenantState<K> {
+    pub(super) entries: HashMap<Arc<K>, KeyEntry>,
     /// The keys that may be worked off, the next one first.
     pub(super) ready: VecDeque<Arc<K>>,
     /// How many of the keys are being worked off.
@@ -33,11 +33,11 @@ pub(super) struct Tenant<K> {
     /// How often a key has reached its API server.
     pub(super) reached: u64,
     /// While its API server cannot be reached.
-    pub(super) pause: Option<CircuitBreaker>,
+    pub(super) breaker: Option<CircuitBreaker>,
     /// Whether a write was refused because it is suspended.
     pub(super) suspended: bool,
     /// The keys that wait because of that.
-    pub(super) parked: HashSet<Arc<K>>,
+    pub(super) refused_keys: HashSet<Arc<K>>,
 }
 
 /// A place in one of the lines.
@@ -59,7 +59,7 @@ pub(super) struct CircuitBreaker {
 
 /// What is known of one key.
 #[derive(Debug, Default)]
-pub(super) struct Entry {
+pub(super) struct KeyEntry {
     pub(super) state: KeyState,
     /// When an event first told of it, since it last succeeded.
     pub(super) since: Option<Instant>,
@@ -87,7 +87,7 @@ pub(super) enum KeyState {
 
 /// What the end of a reconciliation says of the tenant.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Report {
+pub(super) struct TenantReport {
     pub(super) outage: Option<Outage>,
     /// Whether its API server has answered.
     pub(super) reached: bool,
@@ -106,7 +106,7 @@ pub(super) enum Next {
     Never,
 }
 
-impl<K> Tenant<K> {
+impl<K> TenantState<K> {
     pub(super) fn new() -> Self {
         Self {
             entries: HashMap::new(),
@@ -116,32 +116,32 @@ impl<K> Tenant<K> {
             write_budget: WriteBudget::default(),
             rest: None,
             reached: 0,
-            pause: None,
+            breaker: None,
             suspended: false,
-            parked: HashSet::new(),
+            refused_keys: HashSet::new(),
         }
     }
 
     /// Whether the next key may be taken. An API server that cannot be reached is tried with one key at a time.
     pub(super) fn may_run(&self, per_tenant: usize) -> bool {
         !self.ready.is_empty()
-            && match &self.pause {
+            && match &self.breaker {
                 None => self.running < per_tenant,
-                Some(pause) => pause.timer.is_none() && self.running == 0,
+                Some(breaker) => breaker.timer.is_none() && self.running == 0,
             }
     }
 
     /// The next key. Of those that did not reach the API server, which are in front, each waits until all others have been
     /// tried: if only these cannot be written, they are not in the way of the others.
     pub(super) fn next(&mut self) -> Option<Arc<K>> {
-        match &self.pause {
+        match &self.breaker {
             None => self.ready.pop_front(),
             Some(_) => self.ready.pop_back(),
         }
     }
 }
 
-impl Entry {
+impl KeyEntry {
     pub(super) fn new(since: Instant) -> Self {
         Self {
             since: Some(since),
@@ -149,7 +149,7 @@ impl Entry {
         }
     }
 
-    /// What the end of a reconciliation says of the tenant, which is paused or not, and in which this many keys have reached
+    /// What the end of a reconciliation says of the tenant, which is unreachable or not, and in which this many keys have reached
     /// the API server.
     ///
     /// Where nothing had to be written, no one may have asked the API server, unless it was for this key that it was not
@@ -158,14 +158,14 @@ impl Entry {
         &mut self,
         failure: Option<&impl Failure>,
         wrote: bool,
-        paused: bool,
+        unreachable: bool,
         reached: u64,
-    ) -> Report {
+    ) -> TenantReport {
         let outage = failure.and_then(Failure::outage);
         if outage == Some(Outage::Unreachable) {
             let before = *self.unreached.get_or_insert(reached);
-            return Report {
-                outage: outage.filter(|_| paused || before == reached),
+            return TenantReport {
+                outage: outage.filter(|_| unreachable || before == reached),
                 reached: false,
                 allowed: false,
             };
@@ -173,7 +173,7 @@ impl Entry {
         let is_suspended = outage == Some(Outage::Suspended);
         let was_suspended = mem::replace(&mut self.suspended, is_suspended);
         let was_unreached = self.unreached.take().is_some();
-        Report {
+        TenantReport {
             outage,
             reached: wrote || was_unreached || is_suspended,
             allowed: was_suspended && !is_suspended,

@@ -1,4 +1,5 @@
 use std::sync::Mutex;
+use std::time::Duration;
 
 use tokio::time::sleep;
 
@@ -13,19 +14,19 @@ mod turns;
 
 /// An object `a`, or `x/a` of the project `x`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Object {
+struct TestKey {
     name: &'static str,
     project: &'static str,
 }
 
-impl From<&'static str> for Object {
+impl From<&'static str> for TestKey {
     fn from(name: &'static str) -> Self {
         let project = name.split_once('/').map_or("", |(project, _)| project);
         Self { name, project }
     }
 }
 
-impl Key for Object {
+impl Key for TestKey {
     type Tenant = &'static str;
 
     fn tenant(&self) -> &&'static str {
@@ -50,33 +51,33 @@ impl Failure for String {
 }
 
 /// A queue whose reconciliations answer what the test says.
-struct Bench {
-    queue: Queue<Object>,
+struct TestQueue {
+    queue: Queue<TestKey>,
     may_write: CancellationToken,
     stop: CancellationToken,
     log: Arc<Mutex<Vec<(&'static str, Duration)>>>,
     worker: tokio::task::JoinHandle<Result<(), JoinError>>,
 }
 
-type Answer = Result<Outcome, String>;
+type Reconciled = Result<Outcome, String>;
 
-fn bench<Fut>(
+fn test_queue<Fut>(
     concurrency: usize,
     answer: impl Fn(&'static str, usize) -> Fut + Send + Sync + 'static,
-) -> Bench
+) -> TestQueue
 where
-    Fut: Future<Output = Answer> + Send + 'static,
+    Fut: Future<Output = Reconciled> + Send + 'static,
 {
-    bench_in_context(concurrency, move |name, attempt, _| answer(name, attempt))
+    queue_with_context(concurrency, move |name, attempt, _| answer(name, attempt))
 }
 
 /// A queue whose reconciliations use their context.
-fn bench_in_context<Fut>(
+fn queue_with_context<Fut>(
     concurrency: usize,
     answer: impl Fn(&'static str, usize, Arc<ReconcileContext>) -> Fut + Send + Sync + 'static,
-) -> Bench
+) -> TestQueue
 where
-    Fut: Future<Output = Answer> + Send + 'static,
+    Fut: Future<Output = Reconciled> + Send + 'static,
 {
     let (queue, workers) = Queue::new("test", &Metrics::default());
     let (stop, may_write) = (CancellationToken::new(), CancellationToken::new());
@@ -84,7 +85,7 @@ where
     let begin = Instant::now();
     let reconcile = {
         let log = Arc::clone(&log);
-        move |Object { name: key, .. }, context| {
+        move |TestKey { name: key, .. }, context| {
             let mut log = log.lock().unwrap();
             log.push((key, begin.elapsed()));
             answer(key, log.len(), context)
@@ -102,7 +103,7 @@ where
                 .await
         }
     });
-    Bench {
+    TestQueue {
         queue,
         may_write,
         stop,
@@ -111,7 +112,7 @@ where
     }
 }
 
-impl Bench {
+impl TestQueue {
     fn add(&self, name: &'static str) {
         self.queue.add(name.into());
     }
@@ -133,14 +134,14 @@ impl Bench {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_waits_at_most_once() {
-    let bench = bench(1, |_, _| async { Answer::Ok(Outcome::Gone) });
+    let queue = test_queue(1, |_, _| async { Reconciled::Ok(Outcome::Gone) });
     for key in ["a", "b", "a", "a"] {
-        bench.add(key);
+        queue.add(key);
     }
     sleep(Duration::from_secs(1)).await;
-    bench.may_write.cancel();
+    queue.may_write.cancel();
     assert_eq!(
-        bench.after(Duration::from_secs(1)).await,
+        queue.after(Duration::from_secs(1)).await,
         [("a", 1000), ("b", 1000)]
     );
 }
@@ -149,22 +150,22 @@ async fn a_key_waits_at_most_once() {
 async fn a_key_that_is_added_while_it_is_worked_off_follows_itself() {
     let slow = |_, _| async {
         sleep(Duration::from_millis(100)).await;
-        Answer::Ok(Outcome::Gone)
+        Reconciled::Ok(Outcome::Gone)
     };
-    let bench = bench(2, slow).open();
-    bench.add("a");
+    let queue = test_queue(2, slow).open();
+    queue.add("a");
     sleep(Duration::from_millis(50)).await;
-    bench.add("a");
-    bench.add("b");
+    queue.add("a");
+    queue.add("b");
     assert_eq!(
-        bench.after(Duration::from_secs(1)).await,
+        queue.after(Duration::from_secs(1)).await,
         [("a", 0), ("b", 50), ("a", 100)]
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn failures_back_off_by_key_and_an_event_cuts_the_wait_short() {
-    let bench = bench(1, |key, _| async move {
+    let queue = test_queue(1, |key, _| async move {
         if key == "bad" {
             Err("no".to_owned())
         } else {
@@ -172,11 +173,11 @@ async fn failures_back_off_by_key_and_an_event_cuts_the_wait_short() {
         }
     })
     .open();
-    bench.add("bad");
-    bench.add("good");
+    queue.add("bad");
+    queue.add("good");
     sleep(Duration::from_millis(200)).await;
-    bench.add("bad");
-    let log = bench.after(Duration::from_millis(700)).await;
+    queue.add("bad");
+    let log = queue.after(Duration::from_millis(700)).await;
     // 50 ms after the first, 100 ms after the second; the event at 200 ms is the fourth, 400 ms follow it.
     assert_eq!(
         log,
@@ -194,33 +195,33 @@ async fn failures_back_off_by_key_and_an_event_cuts_the_wait_short() {
 /// I-21: pending work has a timer.
 #[tokio::test(start_paused = true)]
 async fn pending_work_has_a_timer_and_settled_work_is_looked_at_again() {
-    let bench = bench(1, |key, _| async move {
-        Answer::Ok(if key == "pending" {
+    let queue = test_queue(1, |key, _| async move {
+        Reconciled::Ok(if key == "pending" {
             Outcome::Again(Duration::from_secs(5))
         } else {
             Outcome::Settled
         })
     })
     .open();
-    bench.add("pending");
-    bench.add("settled");
-    let log = bench.after(Duration::from_secs(601)).await;
+    queue.add("pending");
+    queue.add("settled");
+    let log = queue.after(Duration::from_secs(601)).await;
     assert_eq!(log.iter().filter(|(key, _)| *key == "pending").count(), 121);
     assert_eq!(log.iter().filter(|(key, _)| *key == "settled").count(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_worked_off_before_the_process_may_write() {
-    let bench = bench(1, |_, _| async { Answer::Ok(Outcome::Gone) });
-    bench.add("a");
+    let queue = test_queue(1, |_, _| async { Reconciled::Ok(Outcome::Gone) });
+    queue.add("a");
     sleep(Duration::from_mins(1)).await;
-    bench.may_write.cancel();
-    assert_eq!(bench.after(Duration::from_secs(1)).await, [("a", 60_000)]);
+    queue.may_write.cancel();
+    assert_eq!(queue.after(Duration::from_secs(1)).await, [("a", 60_000)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_is_not_swallowed() {
-    let bench = bench(1, |_, _| async { panic!("oh") }).open();
-    bench.add("a");
-    assert!(bench.worker.await.unwrap().is_err());
+    let queue = test_queue(1, |_, _| async { panic!("oh") }).open();
+    queue.add("a");
+    assert!(queue.worker.await.unwrap().is_err());
 }

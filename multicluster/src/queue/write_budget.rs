@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Limits;
+use super::limits::Limits;
 
 const SECOND: Duration = Duration::from_secs(1);
 

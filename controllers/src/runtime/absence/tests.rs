@@ -29,14 +29,14 @@ fn status(reason: &str, message: &str, details: &Value) -> String {
 
 const RESOURCE: &str = "workloaddeployments";
 
-/// Answers to a request for the WorkloadDeployment `web`, and whether each proves that it is absent.
+/// Answers to a request for the WorkloadDeployment `web`, and whether each proves its absence.
 fn answers() -> Vec<(&'static str, String, bool)> {
     let group = "compute.datumapis.com";
     let of = |name: &str, resource: &str| json!({"name": name, "group": group, "kind": resource});
     let message = "workloaddeployments.compute.datumapis.com \"web\" not found";
     vec![
         (
-            "the object is absent, as in a namespace that does not exist",
+            "absent, also if its namespace does not exist",
             status("NotFound", message, &of("web", RESOURCE)),
             true,
         ),
@@ -60,7 +60,7 @@ fn answers() -> Vec<(&'static str, String, bool)> {
             false,
         ),
         (
-            "Milo's front does not know the project",
+            "Milo's front proxy does not know the project",
             status("NotFound", "there is no project \"p\"", &json!({})),
             false,
         ),
@@ -111,7 +111,7 @@ fn collection<K: Object<Scope = NamespaceResourceScope>>(client: &Client) -> Col
 }
 
 #[tokio::test]
-async fn only_a_404_that_names_the_object_proves_that_it_is_absent() {
+async fn only_a_404_that_names_the_object_proves_its_absence() {
     let object = deployment("ns-1", "web", "DFW", 1);
     let writer = Writer::new("test", &Metrics::default());
     let context = ReconcileContext::new(now, None);
@@ -135,7 +135,7 @@ async fn only_a_404_that_names_the_object_proves_that_it_is_absent() {
 }
 
 #[tokio::test]
-async fn a_404_of_a_cluster_scoped_object_must_name_it_too() {
+async fn a_404_of_a_cluster_scoped_object_names_its_resource() {
     let details = json!({"name": "ns-1", "kind": "namespaces"});
     let client = answering(&status(
         "NotFound",

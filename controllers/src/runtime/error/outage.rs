@@ -1,4 +1,4 @@
-//! What an error says of the whole API server.
+//! What an error shows about the whole API server.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use multicluster::queue::{Failure, Outage};
 
 use super::ReconcileError;
 
-/// What Milo gives as the cause where it refuses to write to a project that is suspended (platform.md 1.8).
+/// The reason of the cause with which Milo refuses writes to a suspended project (docs/concepts/milo.md).
 const PROJECT_SUSPENDED: &str = "ProjectSuspended";
 
 /// The codes of answers that may have a Retry-After: `Too Many Requests` and `Service Unavailable`.
@@ -52,7 +52,7 @@ fn of_answer(status: &Status) -> Option<Outage> {
         403 => causes
             .any(|cause| cause.reason == PROJECT_SUSPENDED)
             .then_some(Outage::Suspended),
-        // A webhook that someone has registered speaks for its objects only.
+        // An admission webhook failed. Other objects do not pass through it.
         500.. if status.message.contains("webhook") => None,
         429 | 500.. => Some(Outage::Unreachable),
         _ => None,
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn an_api_server_that_does_not_answer_is_in_trouble() {
+    fn an_api_server_that_does_not_answer_is_unreachable() {
         for problem in ["deadline has elapsed", "tcp connect error"] {
             let error = kube::Error::Service(problem.into());
             assert_eq!(outage(error), Some(Outage::Unreachable));
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_say_whether_others_would_be_the_same() {
+    fn answers_are_classified_by_code_and_cause() {
         let webhook = r#"Internal error occurred: failed calling webhook "a.example": failed to call webhook: EOF"#;
         let suspended = json!({"causes": [{"reason": "ProjectSuspended", "message": "project \"x\" is suspended"}]});
         for (status, expected) in [
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_decided_here_says_nothing_of_an_api_server() {
+    fn an_error_of_this_process_is_no_outage() {
         let missing = ReconcileError::NotYet {
             object: "Pod a".into(),
             missing: "its Namespace".into(),

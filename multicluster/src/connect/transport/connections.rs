@@ -11,7 +11,7 @@ use kube::client::Body;
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
-use super::PING;
+use super::connector::PING;
 
 /// Requests on one connection. API servers allow 100 and more (`--http2-max-streams-per-connection`), others do not allow
 /// less; beyond it they wait, and behind watches they would wait for ever.
@@ -29,18 +29,18 @@ pub(super) type Http = legacy::Client<HttpsConnector<HttpConnector>, Body>;
 /// The connections of one kind of request.
 pub(super) struct Connections {
     connector: HttpsConnector<HttpConnector>,
-    open: Mutex<Open>,
+    open: Mutex<OpenConnections>,
 }
 
 #[derive(Default)]
-struct Open {
-    connections: Vec<Connection>,
+struct OpenConnections {
+    connections: Vec<SharedConnection>,
     /// How many there have been.
     opened: u64,
 }
 
 /// One connection, where the API server speaks HTTP/2; else one for each request that is under way.
-struct Connection {
+struct SharedConnection {
     number: u64,
     http: Http,
     under_way: usize,
@@ -64,7 +64,7 @@ impl Connections {
         }
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, OpenConnections> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -83,7 +83,7 @@ impl Connections {
                 return (connection.http.clone(), place);
             }
             open.opened += 1;
-            let connection = Connection::new(open.opened, self.connector.clone());
+            let connection = SharedConnection::new(open.opened, self.connector.clone());
             open.connections.push(connection);
         }
     }
@@ -132,13 +132,13 @@ impl Connections {
     }
 }
 
-impl Open {
-    fn of(&mut self, number: u64) -> Option<&mut Connection> {
+impl OpenConnections {
+    fn of(&mut self, number: u64) -> Option<&mut SharedConnection> {
         self.connections.iter_mut().find(|it| it.number == number)
     }
 }
 
-impl Connection {
+impl SharedConnection {
     fn new(number: u64, connector: HttpsConnector<HttpConnector>) -> Self {
         let window = u32::try_from(PER_CONNECTION).map_or(WINDOW, |places| WINDOW * places);
         let http = legacy::Client::builder(TokioExecutor::new())
@@ -177,12 +177,12 @@ impl Drop for StreamPermit {
 mod tests {
     use kube::Config;
 
-    use super::super::Transport;
+    use super::super::connector::connector;
     use super::*;
 
     fn connections() -> Arc<Connections> {
         let config = Config::new("https://localhost".parse().unwrap());
-        Arc::new(Connections::new(Transport::connector(&config).unwrap()))
+        Arc::new(Connections::new(connector(&config).unwrap()))
     }
 
     /// How many requests each connection has.

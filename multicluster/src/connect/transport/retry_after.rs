@@ -12,9 +12,9 @@ use kube::core::response::StatusDetails;
 use tower::BoxError;
 
 /// Largest part of a refusal's body that is read, in bytes. API servers send less than 1 KiB; a proxy may send a page.
-const BODY_MAX: usize = 64 * 1024;
+pub(super) const BODY_MAX: usize = 64 * 1024;
 /// The reason that kube gives where a body is not a `Status` (`handle_api_errors` in kube-client 5.0).
-const NO_STATUS: &str = "Failed to parse error data";
+pub(super) const NO_STATUS: &str = "Failed to parse error data";
 
 /// Returns the Retry-After of a 429 or 503. API servers send it in seconds; a date is ignored.
 pub(super) fn retry_after<B>(response: &Response<B>) -> Option<Duration> {
@@ -91,17 +91,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
-
-    use http::Request;
-    use kube::Client;
-    use serde_json::json;
-    use tower::ServiceExt;
-
-    use super::super::TimeLimited;
     use super::*;
-
-    type ClientRequest = Request<kube::client::Body>;
 
     #[test]
     fn retry_after_is_read_from_429_and_503_in_seconds() {
@@ -120,67 +110,5 @@ mod tests {
         }
         let silent = Response::builder().status(429).body(()).unwrap();
         assert_eq!(retry_after(&silent), None);
-    }
-
-    /// The error of a request that is answered like this.
-    async fn error(code: u16, header: Option<&'static str>, body: &[u8]) -> kube::Error {
-        let body = body.to_owned();
-        let service = tower::service_fn(move |_: ClientRequest| {
-            let mut response = Response::builder().status(code);
-            if let Some(header) = header {
-                response = response.header("retry-after", header);
-            }
-            let response = response.body(kube::client::Body::from(body.clone()));
-            async move { Ok::<_, Infallible>(response.unwrap()) }
-        });
-        let service = TimeLimited(service).boxed();
-        let request = Request::get("/api").body(Vec::new()).unwrap();
-        Client::new(service, "default")
-            .request_text(request)
-            .await
-            .unwrap_err()
-    }
-
-    #[tokio::test]
-    async fn a_refusal_is_the_error_that_kube_makes_with_its_retry_after() {
-        let throttled = json!({
-            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "slow down",
-            "reason": "TooManyRequests", "details": {"name": "x", "retryAfterSeconds": 3}, "code": 429,
-        });
-        for body in [
-            throttled.to_string().as_bytes(),
-            b"Too many requests, please try again later.\n",
-            b"{\"code\": 503}",
-            b"{}",
-            b"",
-        ] {
-            for code in [429, 503] {
-                let kube::Error::Api(mut expected) = error(code, None, body).await else {
-                    panic!("not an answer");
-                };
-                let kube::Error::Api(mut refused) = error(code, Some("7"), body).await else {
-                    panic!("not an answer");
-                };
-                let details = refused.details.take().unwrap();
-                assert_eq!(details.retry_after_seconds, 7);
-                if let Some(expected) = expected.details.take() {
-                    let seconds = details.retry_after_seconds;
-                    let expected = StatusDetails {
-                        retry_after_seconds: seconds,
-                        ..expected
-                    };
-                    assert_eq!(details, expected);
-                }
-                assert_eq!(refused, expected);
-            }
-        }
-        let binary = error(503, Some("7"), &[0xff]).await;
-        assert!(matches!(binary, kube::Error::FromUtf8(_)), "{binary}");
-        let huge = error(503, Some("7"), "ä".repeat(BODY_MAX).as_bytes()).await;
-        let kube::Error::Api(status) = huge else {
-            panic!("not an answer");
-        };
-        assert_eq!((status.code, status.reason.as_str()), (503, NO_STATUS));
-        assert_eq!(status.message.len(), BODY_MAX);
     }
 }

@@ -25,7 +25,7 @@ impl Noting {
 }
 
 /// Ends when it is dropped.
-struct Attending(Noting, Arc<Project>);
+struct Attending(Noting, Arc<EngagedProject>);
 
 impl Drop for Attending {
     fn drop(&mut self) {
@@ -34,7 +34,7 @@ impl Drop for Attending {
 }
 
 impl ProjectHandler for Noting {
-    fn run(&self, project: Arc<Project>) -> BoxFuture<'static, ()> {
+    fn run(&self, project: Arc<EngagedProject>) -> BoxFuture<'static, ()> {
         let noting = self.clone();
         async move {
             noting.note("is attended", project.name());

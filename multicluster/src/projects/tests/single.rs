@@ -12,7 +12,7 @@ async fn the_own_cluster_can_be_the_one_project() {
         tasks: &tasks,
         metrics: &metrics,
     };
-    let projects = Projects::single(&context, name, own.client()).begin(None);
+    let projects = ProjectRegistry::single(&context, name, own.client()).begin(None);
     let bench = Bench {
         tasks,
         metrics,

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::turns::{GONE, Numbered, SETTLED, state};
+use super::turns::{GONE, Numbered, SETTLED, scheduler};
 use super::*;
 use crate::queue::tenant::RESYNC;
 
@@ -22,7 +22,7 @@ impl Numbers {
 
 async fn anything_happens(seed: u64) {
     let mut numbers = Numbers(seed);
-    let mut state = state();
+    let mut scheduler = scheduler();
     let mut running: Vec<Arc<Numbered>> = Vec::new();
     let results = [
         SETTLED,
@@ -37,24 +37,24 @@ async fn anything_happens(seed: u64) {
             0..30 => {
                 let project = numbers.below(20);
                 let object = numbers.below(10);
-                state.add(Numbered { project, object }, Instant::now());
+                scheduler.add(Numbered { project, object }, Instant::now());
             }
-            30..60 if running.len() < 64 => running.extend(state.take().map(|(key, _)| key)),
+            30..60 if running.len() < 64 => running.extend(scheduler.take().map(|(key, _)| key)),
             60..90 if !running.is_empty() => {
                 let next = numbers.below(u32::try_from(running.len()).unwrap());
                 let key = running.swap_remove(next as usize);
                 let result = &results[numbers.below(6) as usize];
-                state.finished(&key, numbers.below(2) == 0, result);
+                scheduler.finished(&key, numbers.below(2) == 0, result);
             }
-            90 => state.forget(&numbers.below(20)),
-            91 => state.release(&numbers.below(20)),
+            90 => scheduler.forget(&numbers.below(20)),
+            91 => scheduler.release(&numbers.below(20)),
             _ => {
                 let time = Duration::from_millis(u64::from(numbers.below(100_000)));
                 tokio::time::advance(time).await;
-                state.expire(Instant::now());
+                scheduler.expire(Instant::now());
             }
         }
-        assert_eq!(state.counts(), state.recount());
+        assert_eq!(scheduler.counts(), scheduler.recount());
         let once: HashSet<_> = running.iter().collect();
         assert_eq!(once.len(), running.len(), "a key runs twice");
         let mut of_group = HashMap::<u32, usize>::new();
@@ -65,14 +65,17 @@ async fn anything_happens(seed: u64) {
     }
     // Nothing is stuck.
     for key in running {
-        state.finished(&key, false, &GONE);
+        scheduler.finished(&key, false, &GONE);
     }
     tokio::time::advance(RESYNC).await;
-    state.expire(Instant::now());
-    while let Some((key, _)) = state.take() {
-        state.finished(&key, false, &GONE);
+    scheduler.expire(Instant::now());
+    while let Some((key, _)) = scheduler.take() {
+        scheduler.finished(&key, false, &GONE);
     }
-    assert_eq!((state.counts(), state.sizes()), (Counts::default(), [0; 3]));
+    assert_eq!(
+        (scheduler.counts(), scheduler.sizes()),
+        (QueueCounts::default(), [0; 3])
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,10 +6,13 @@ use prometheus_client::registry::Registry;
 use super::*;
 
 /// Runs a queue whose reconciliations last 2 s and write at their end, and gives the number of observations and their sum.
-async fn observed(answer: fn(usize) -> Answer, add: impl AsyncFnOnce(&Bench)) -> (String, String) {
+async fn observed(
+    answer: fn(usize) -> Reconciled,
+    add: impl AsyncFnOnce(&TestQueue),
+) -> (String, String) {
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let bench = bench_in_context(1, move |_, attempt, context| {
+    let queue = queue_with_context(1, move |_, attempt, context| {
         let metrics = metrics.clone();
         async move {
             sleep(Duration::from_secs(2)).await;
@@ -17,9 +20,9 @@ async fn observed(answer: fn(usize) -> Answer, add: impl AsyncFnOnce(&Bench)) ->
             answer(attempt)
         }
     });
-    let bench = bench.open();
-    add(&bench).await;
-    bench.after(Duration::from_mins(1)).await;
+    let queue = queue.open();
+    add(&queue).await;
+    queue.after(Duration::from_mins(1)).await;
     let mut text = String::new();
     encode(&mut text, &registry).unwrap();
     let value = |name: &str| {
@@ -40,11 +43,11 @@ async fn a_write_is_as_late_as_the_event_is_old() {
     // The second waits for the first, and the third is added while the second runs.
     let late = observed(
         |_| Ok(Outcome::Gone),
-        async |bench| {
-            bench.add("a");
-            bench.add("b");
+        async |queue| {
+            queue.add("a");
+            queue.add("b");
             sleep(Duration::from_secs(3)).await;
-            bench.add("b");
+            queue.add("b");
         },
     );
     assert_eq!(late.await, ("3".into(), "9.0".into()));
@@ -57,6 +60,6 @@ async fn a_failure_makes_the_event_older_and_what_no_event_asked_for_is_not_late
         2 => Ok(Outcome::Again(Duration::from_secs(10))),
         _ => Ok(Outcome::Gone),
     };
-    let late = observed(answer, async |bench| bench.add("a"));
+    let late = observed(answer, async |queue| queue.add("a"));
     assert_eq!(late.await, ("2".into(), "6.05".into()));
 }

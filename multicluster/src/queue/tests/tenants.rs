@@ -3,27 +3,27 @@
 use super::*;
 
 /// Reconciliations of `slow` last an hour, others no time.
-fn slow_project() -> Bench {
+fn slow_project() -> TestQueue {
     let answer = |name: &'static str, _| async move {
         if name.starts_with("slow/") {
             sleep(Duration::from_hours(1)).await;
         }
-        Answer::Ok(Outcome::Gone)
+        Reconciled::Ok(Outcome::Gone)
     };
-    bench(Limits::DEFAULT.concurrency, answer).open()
+    test_queue(Limits::DEFAULT.concurrency, answer).open()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_group_that_hangs_holds_four_places() {
-    let bench = slow_project();
+    let queue = slow_project();
     for name in ["slow/1", "slow/2", "slow/3", "slow/4", "slow/5", "slow/6"] {
-        bench.add(name);
+        queue.add(name);
     }
     sleep(Duration::from_secs(1)).await;
-    bench.add("quick/1");
+    queue.add("quick/1");
     sleep(Duration::from_secs(3598)).await;
     assert_eq!(
-        *bench.log.lock().unwrap(),
+        *queue.log.lock().unwrap(),
         [
             ("slow/1", Duration::ZERO),
             ("slow/2", Duration::ZERO),
@@ -32,42 +32,42 @@ async fn a_group_that_hangs_holds_four_places() {
             ("quick/1", Duration::from_secs(1)),
         ]
     );
-    let log = bench.after(Duration::from_secs(2)).await;
+    let log = queue.after(Duration::from_secs(2)).await;
     assert_eq!(log[5..], [("slow/5", 3_600_000), ("slow/6", 3_600_000)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_forgotten_is_not_worked_off_any_more() {
     let fails = |_, _| async { Err("no".to_owned()) };
-    let bench = bench(1, fails).open();
-    bench.add("x/waits");
-    bench.add("y/waits");
+    let queue = test_queue(1, fails).open();
+    queue.add("x/waits");
+    queue.add("y/waits");
     sleep(Duration::from_millis(10)).await;
-    bench.add("x/is ready");
-    bench.queue.forget(&"x");
-    let log = bench.after(Duration::from_millis(60)).await;
+    queue.add("x/is ready");
+    queue.queue.forget(&"x");
+    let log = queue.after(Duration::from_millis(60)).await;
     assert_eq!(log, [("x/waits", 0), ("y/waits", 0), ("y/waits", 50)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_runs_while_it_is_forgotten_has_no_consequences() {
-    let bench = slow_project();
-    bench.add("slow/1");
+    let queue = slow_project();
+    queue.add("slow/1");
     sleep(Duration::from_millis(10)).await;
-    bench.add("slow/1");
-    bench.queue.forget(&"slow");
-    let log = bench.after(Duration::from_hours(2)).await;
+    queue.add("slow/1");
+    queue.queue.forget(&"slow");
+    let log = queue.after(Duration::from_hours(2)).await;
     assert_eq!(log, [("slow/1", 0)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_added_after_it_was_forgotten_waits_for_what_still_runs() {
-    let bench = slow_project();
-    bench.add("slow/1");
+    let queue = slow_project();
+    queue.add("slow/1");
     sleep(Duration::from_millis(10)).await;
-    bench.queue.forget(&"slow");
-    bench.add("slow/1");
-    bench.add("slow/2");
-    let log = bench.after(Duration::from_hours(3)).await;
+    queue.queue.forget(&"slow");
+    queue.add("slow/1");
+    queue.add("slow/2");
+    let log = queue.after(Duration::from_hours(3)).await;
     assert_eq!(log, [("slow/1", 0), ("slow/2", 10), ("slow/1", 3_600_000)]);
 }

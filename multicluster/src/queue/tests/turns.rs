@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::*;
-use crate::queue::state::State;
+use crate::queue::scheduler::Scheduler;
 use crate::queue::tenant::{RESYNC, rest};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,58 +23,58 @@ impl Key for Numbered {
 pub(super) const SETTLED: Result<Outcome, String> = Ok(Outcome::Settled);
 pub(super) const GONE: Result<Outcome, String> = Ok(Outcome::Gone);
 
-pub(super) fn state() -> State<Numbered> {
-    State::new("test", Limits::DEFAULT)
+pub(super) fn scheduler() -> Scheduler<Numbered> {
+    Scheduler::new("test", Limits::DEFAULT)
 }
 
-pub(super) fn add(state: &mut State<Numbered>, project: u32, objects: u32) {
+pub(super) fn add(scheduler: &mut Scheduler<Numbered>, project: u32, objects: u32) {
     for object in 0..objects {
-        state.add(Numbered { project, object }, Instant::now());
+        scheduler.add(Numbered { project, object }, Instant::now());
     }
 }
 
-pub(super) fn take(state: &mut State<Numbered>) -> Option<Arc<Numbered>> {
-    state.take().map(|(key, _)| key)
+pub(super) fn take(scheduler: &mut Scheduler<Numbered>) -> Option<Arc<Numbered>> {
+    scheduler.take().map(|(key, _)| key)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_group_with_much_to_do_does_not_delay_the_key_of_another() {
-    let mut state = state();
-    add(&mut state, 1, 10_000);
+    let mut scheduler = scheduler();
+    add(&mut scheduler, 1, 10_000);
     for _ in 0..100 {
-        let key = take(&mut state).unwrap();
-        state.finished(&key, false, &SETTLED);
+        let key = take(&mut scheduler).unwrap();
+        scheduler.finished(&key, false, &SETTLED);
     }
-    add(&mut state, 2, 1);
-    let round = [take(&mut state).unwrap(), take(&mut state).unwrap()];
+    add(&mut scheduler, 2, 1);
+    let round = [take(&mut scheduler).unwrap(), take(&mut scheduler).unwrap()];
     assert_eq!(round.map(|key| key.project), [1, 2]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn groups_take_turns() {
-    let mut state = state();
+    let mut scheduler = scheduler();
     for project in 1..=3 {
-        add(&mut state, project, 6);
+        add(&mut scheduler, project, 6);
     }
-    let taken: Vec<_> = std::iter::from_fn(|| take(&mut state)).collect();
+    let taken: Vec<_> = std::iter::from_fn(|| take(&mut scheduler)).collect();
     let projects: Vec<_> = taken.iter().map(|key| key.project).collect();
     assert_eq!(projects, [1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3]);
     let objects: Vec<_> = taken.iter().map(|key| key.object).collect();
     assert_eq!(objects, [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]);
     // A place becomes free.
-    state.finished(&taken[1], false, &SETTLED);
+    scheduler.finished(&taken[1], false, &SETTLED);
     let next = Numbered {
         project: 2,
         object: 4,
     };
-    assert_eq!(take(&mut state).as_deref(), Some(&next));
-    assert_eq!(take(&mut state), None);
-    assert_eq!(state.counts().ready, 5);
+    assert_eq!(take(&mut scheduler).as_deref(), Some(&next));
+    assert_eq!(take(&mut scheduler), None);
+    assert_eq!(scheduler.counts().ready, 5);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_group_that_writes_much_rests_between_and_others_do_not() {
-    let mut state = State::new(
+    let mut scheduler = Scheduler::new(
         "test",
         Limits {
             writing_per_second: 500,
@@ -82,87 +82,104 @@ async fn a_group_that_writes_much_rests_between_and_others_do_not() {
             ..Limits::DEFAULT
         },
     );
-    let work_off = |state: &mut State<Numbered>, wrote| {
+    let work_off = |scheduler: &mut Scheduler<Numbered>, wrote| {
         let mut count = 0;
-        while let Some(key) = take(state) {
-            state.finished(&key, wrote, &SETTLED);
+        while let Some(key) = take(scheduler) {
+            scheduler.finished(&key, wrote, &SETTLED);
             count += 1;
         }
         count
     };
-    add(&mut state, 1, 10_000);
-    assert_eq!(work_off(&mut state, true), 200);
-    assert_eq!((state.counts().busy, state.counts()), (1, state.recount()));
-    add(&mut state, 2, 200);
-    assert_eq!(work_off(&mut state, true), 200);
+    add(&mut scheduler, 1, 10_000);
+    assert_eq!(work_off(&mut scheduler, true), 200);
+    assert_eq!(
+        (scheduler.counts().busy, scheduler.counts()),
+        (1, scheduler.recount())
+    );
+    add(&mut scheduler, 2, 200);
+    assert_eq!(work_off(&mut scheduler, true), 200);
     for _ in 0..100 {
         tokio::time::advance(Duration::from_millis(20)).await;
-        state.expire(Instant::now());
-        assert_eq!(work_off(&mut state, true), 10);
+        scheduler.expire(Instant::now());
+        assert_eq!(work_off(&mut scheduler, true), 10);
     }
     // What it need not write it may look at.
     tokio::time::advance(Duration::from_millis(2)).await;
-    state.expire(Instant::now());
-    assert_eq!(work_off(&mut state, false), 10_000 - 200 - 1_000);
-    assert_eq!((state.counts().busy, state.counts()), (0, state.recount()));
+    scheduler.expire(Instant::now());
+    assert_eq!(work_off(&mut scheduler, false), 10_000 - 200 - 1_000);
+    assert_eq!(
+        (scheduler.counts().busy, scheduler.counts()),
+        (0, scheduler.recount())
+    );
     // A rest leaves no timer with a tenant that goes.
-    add(&mut state, 3, 1_000);
-    assert_eq!(work_off(&mut state, true), 200);
-    state.forget(&3);
-    assert_eq!((state.counts().busy, state.counts()), (0, state.recount()));
+    add(&mut scheduler, 3, 1_000);
+    assert_eq!(work_off(&mut scheduler, true), 200);
+    scheduler.forget(&3);
+    assert_eq!(
+        (scheduler.counts().busy, scheduler.counts()),
+        (0, scheduler.recount())
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_hundred_thousand_keys_are_each_taken_once_and_leave_nothing() {
     const PROJECTS: u32 = 3_000;
     const OBJECTS: u32 = 34;
-    let mut state = state();
+    let mut scheduler = scheduler();
     for _ in 0..2 {
         for project in 0..PROJECTS {
-            add(&mut state, project, OBJECTS);
+            add(&mut scheduler, project, OBJECTS);
         }
     }
     let all = (PROJECTS * OBJECTS) as usize;
-    assert_eq!(state.counts().ready, all);
+    assert_eq!(scheduler.counts().ready, all);
     let (mut taken, mut begun) = (HashSet::new(), HashMap::<u32, usize>::new());
-    while let Some(key) = take(&mut state) {
+    while let Some(key) = take(&mut scheduler) {
         assert!(taken.insert(*key));
         // Of no tenant two more are taken than of another.
         *begun.entry(key.project).or_default() += 1;
         assert!(begun[&key.project] <= taken.len().div_ceil(PROJECTS as usize));
-        state.finished(&key, false, &SETTLED);
+        scheduler.finished(&key, false, &SETTLED);
     }
     assert_eq!(taken.len(), all);
-    assert_eq!(state.sizes(), [PROJECTS as usize, all, all]);
+    assert_eq!(scheduler.sizes(), [PROJECTS as usize, all, all]);
 
     tokio::time::advance(RESYNC).await;
-    state.expire(Instant::now());
-    assert_eq!(state.counts().ready, all);
-    while let Some(key) = take(&mut state) {
-        state.finished(&key, false, &GONE);
+    scheduler.expire(Instant::now());
+    assert_eq!(scheduler.counts().ready, all);
+    while let Some(key) = take(&mut scheduler) {
+        scheduler.finished(&key, false, &GONE);
     }
-    assert_eq!(state.sizes(), [0, 0, 0]);
+    assert_eq!(scheduler.sizes(), [0, 0, 0]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_left_of_groups_that_are_forgotten() {
-    let mut state = state();
+    let mut scheduler = scheduler();
     for project in 0..100 {
-        add(&mut state, project, 10);
+        add(&mut scheduler, project, 10);
     }
-    let running: Vec<_> = std::iter::from_fn(|| take(&mut state)).take(300).collect();
+    let running: Vec<_> = std::iter::from_fn(|| take(&mut scheduler))
+        .take(300)
+        .collect();
     for key in &running[..200] {
-        state.finished(key, false, &SETTLED);
+        scheduler.finished(key, false, &SETTLED);
     }
     for project in 0..100 {
-        state.forget(&project);
+        scheduler.forget(&project);
     }
-    assert_eq!((state.counts().ready, state.sizes()), (0, [100, 100, 0]));
-    assert!(take(&mut state).is_none());
+    assert_eq!(
+        (scheduler.counts().ready, scheduler.sizes()),
+        (0, [100, 100, 0])
+    );
+    assert!(take(&mut scheduler).is_none());
     for key in &running[200..] {
-        state.finished(key, false, &SETTLED);
+        scheduler.finished(key, false, &SETTLED);
     }
-    assert_eq!((state.counts().ready, state.sizes()), (0, [0, 0, 0]));
+    assert_eq!(
+        (scheduler.counts().ready, scheduler.sizes()),
+        (0, [0, 0, 0])
+    );
 }
 
 #[test]

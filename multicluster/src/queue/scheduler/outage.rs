@@ -6,43 +6,49 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use super::{Due, State};
+use super::{Due, Scheduler};
 use crate::queue::failures::backoff;
-use crate::queue::tenant::{CircuitBreaker, KeyState, Report};
-use crate::queue::{Failure, Key, Outage};
+use crate::queue::key::Key;
+use crate::queue::outcome::{Failure, Outage};
+use crate::queue::tenant::{CircuitBreaker, KeyState, TenantReport};
 
 /// Longest wait until an API server that could not be reached is tried again: as long as lists are not tried again.
-const PAUSE_MAX: Duration = Duration::from_secs(30);
+const PROBE_WAIT_MAX: Duration = Duration::from_secs(30);
 
-impl<K: Key> State<K> {
+impl<K: Key> Scheduler<K> {
     /// Notes what the end of a reconciliation says of the tenant.
-    pub(super) fn note<E: Failure>(&mut self, id: &K::Tenant, report: Report, failure: Option<&E>) {
+    pub(super) fn note<E: Failure>(
+        &mut self,
+        id: &K::Tenant,
+        report: TenantReport,
+        failure: Option<&E>,
+    ) {
         match (report.outage, failure) {
-            (Some(Outage::Unreachable), Some(error)) => self.pause(id, error),
+            (Some(Outage::Unreachable), Some(error)) => self.open_breaker(id, error),
             (Some(Outage::Suspended), Some(error)) => self.suspend(id, error),
             _ => {}
         }
         let Some(tenant) = self.tenants.get_mut(id) else {
             return;
         };
-        let none_parked = tenant.parked.is_empty();
+        let none_refused = tenant.refused_keys.is_empty();
         if report.reached {
             tenant.reached += 1;
-            self.resume(id);
+            self.close_breaker(id);
         }
-        if report.allowed && none_parked {
+        if report.allowed && none_refused {
             self.unsuspend(id);
         }
     }
 
     /// Tries a tenant again in which something may have changed.
     pub(crate) fn release(&mut self, id: &K::Tenant) {
-        self.resume(id);
+        self.close_breaker(id);
         self.unsuspend(id);
         let Some(tenant) = self.tenants.get_mut(id) else {
             return;
         };
-        for key in mem::take(&mut tenant.parked) {
+        for key in mem::take(&mut tenant.refused_keys) {
             let Some(tenant) = self.tenants.get(id) else {
                 return;
             };
@@ -59,27 +65,27 @@ impl<K: Key> State<K> {
     /// Lets the next key of a tenant be tried.
     pub(super) fn probe(&mut self, id: &K::Tenant) {
         if let Some(tenant) = self.tenants.get_mut(id)
-            && let Some(pause) = &mut tenant.pause
+            && let Some(breaker) = &mut tenant.breaker
         {
-            pause.timer = None;
+            breaker.timer = None;
             self.line_up(id);
         }
     }
 
     /// Leaves a tenant in peace for a while, which is longer each time.
-    fn pause(&mut self, id: &K::Tenant, error: &impl Failure) {
+    fn open_breaker(&mut self, id: &K::Tenant, error: &impl Failure) {
         let Some(tenant) = self.tenants.get_mut(id) else {
             return;
         };
-        let failures = match &tenant.pause {
+        let failures = match &tenant.breaker {
             None => {
                 self.counts.unreachable += 1;
                 self.counts.probing += tenant.running;
                 1
             }
             // It had begun before the tenant was left in peace.
-            Some(pause) if pause.timer.is_some() => return,
-            Some(pause) => pause.failures.saturating_add(1),
+            Some(breaker) if breaker.timer.is_some() => return,
+            Some(breaker) => breaker.failures.saturating_add(1),
         };
         let controller = self.controller;
         // Once, for the tenant: a first failure is often the only one.
@@ -90,8 +96,8 @@ impl<K: Key> State<K> {
         }
         let timer = self
             .timers
-            .add(backoff(failures, PAUSE_MAX), Due::Probe(id.clone()));
-        tenant.pause = Some(CircuitBreaker {
+            .add(backoff(failures, PROBE_WAIT_MAX), Due::Probe(id.clone()));
+        tenant.breaker = Some(CircuitBreaker {
             failures,
             timer: Some(timer),
         });
@@ -99,10 +105,10 @@ impl<K: Key> State<K> {
 
     /// Leaves a tenant that was not reached in peace for at least as long as its API server has asked for.
     pub(crate) fn defer(&mut self, id: &K::Tenant, time: Duration) {
-        let time = time.min(PAUSE_MAX);
+        let time = time.min(PROBE_WAIT_MAX);
         if let Some(tenant) = self.tenants.get_mut(id)
-            && let Some(pause) = &mut tenant.pause
-            && let Some(timer) = &mut pause.timer
+            && let Some(breaker) = &mut tenant.breaker
+            && let Some(timer) = &mut breaker.timer
             && timer.at() < Instant::now() + time
         {
             self.timers.cancel(*timer);
@@ -110,17 +116,17 @@ impl<K: Key> State<K> {
         }
     }
 
-    /// Ends the pause of a tenant.
-    pub(super) fn resume(&mut self, id: &K::Tenant) {
+    /// Ends the breaker of a tenant.
+    pub(super) fn close_breaker(&mut self, id: &K::Tenant) {
         if let Some(tenant) = self.tenants.get_mut(id)
-            && let Some(pause) = tenant.pause.take()
+            && let Some(breaker) = tenant.breaker.take()
         {
             self.counts.unreachable -= 1;
             self.counts.probing -= tenant.running;
-            if let Some(timer) = pause.timer {
+            if let Some(timer) = breaker.timer {
                 self.timers.cancel(timer);
             }
-            if pause.failures > 1 {
+            if breaker.failures > 1 {
                 info!(controller = self.controller, tenant = ?id, "reached again");
             }
         }

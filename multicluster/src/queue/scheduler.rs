@@ -8,23 +8,25 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::tenant::{Entry, KeyState, Next, Tenant, Ticket};
+use super::key::Key;
+use super::limits::Limits;
+use super::outcome::{Failure, Outage, Outcome};
+use super::tenant::{KeyEntry, KeyState, Next, TenantState, Ticket};
 use super::timers::Timers;
-use super::{Failure, Key, Limits, Outage, Outcome};
 
 /// All keys by tenant, and the tenants that wait for their turn.
 #[derive(Debug)]
-pub(super) struct State<K: Key> {
+pub(super) struct Scheduler<K: Key> {
     controller: &'static str,
     limits: Limits,
-    tenants: HashMap<K::Tenant, Tenant<K>>,
+    tenants: HashMap<K::Tenant, TenantState<K>>,
     /// The line of the tenants of which a key may be taken, the next one first.
     turns: BTreeMap<u64, K::Tenant>,
     /// The line of those among them whose API servers could not be reached.
     probes: BTreeMap<u64, K::Tenant>,
     tickets: u64,
     timers: Timers<Due<K>>,
-    counts: Counts,
+    counts: QueueCounts,
 }
 
 /// What is due at a time.
@@ -40,7 +42,7 @@ enum Due<K: Key> {
 
 /// How many there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct QueueCounts {
     /// Keys that wait for a state.
     pub(super) ready: usize,
     /// Groups whose API servers cannot be reached.
@@ -53,7 +55,7 @@ pub(super) struct Counts {
     pub(super) busy: usize,
 }
 
-impl<K: Key> State<K> {
+impl<K: Key> Scheduler<K> {
     pub(super) fn new(controller: &'static str, limits: Limits) -> Self {
         Self {
             controller,
@@ -63,11 +65,11 @@ impl<K: Key> State<K> {
             probes: BTreeMap::new(),
             tickets: 0,
             timers: Timers::new(),
-            counts: Counts::default(),
+            counts: QueueCounts::default(),
         }
     }
 
-    pub(super) fn counts(&self) -> Counts {
+    pub(super) fn counts(&self) -> QueueCounts {
         self.counts
     }
 
@@ -83,11 +85,11 @@ impl<K: Key> State<K> {
             None => self
                 .tenants
                 .entry(key.tenant().clone())
-                .or_insert_with(Tenant::new),
+                .or_insert_with(TenantState::new),
         };
         let Some(entry) = tenant.entries.get_mut(&key) else {
             let key = Arc::new(key);
-            tenant.entries.insert(Arc::clone(&key), Entry::new(at));
+            tenant.entries.insert(Arc::clone(&key), KeyEntry::new(at));
             tenant.ready.push_back(Arc::clone(&key));
             self.counts.ready += 1;
             self.line_up(key.tenant());
@@ -131,7 +133,7 @@ impl<K: Key> State<K> {
         let key = tenant.next()?;
         tenant.running += 1;
         self.counts.ready -= 1;
-        self.counts.probing += usize::from(tenant.pause.is_some());
+        self.counts.probing += usize::from(tenant.breaker.is_some());
         let entry = tenant.entries.get_mut(&key)?;
         let since = entry.since;
         entry.state = KeyState::Running {
@@ -159,12 +161,12 @@ impl<K: Key> State<K> {
             return;
         };
         tenant.running -= 1;
-        self.counts.probing -= usize::from(tenant.pause.is_some());
+        self.counts.probing -= usize::from(tenant.breaker.is_some());
         if wrote {
             tenant.write_budget.wrote(&self.limits, Instant::now());
         }
         let failure = result.as_ref().err().filter(|_| !forgotten);
-        let report = entry.report(failure, wrote, tenant.pause.is_some(), tenant.reached);
+        let report = entry.report(failure, wrote, tenant.breaker.is_some(), tenant.reached);
         let next = match result {
             _ if forgotten => Next::Never,
             Ok(outcome) => entry.succeeded(key, *outcome),
@@ -183,7 +185,7 @@ impl<K: Key> State<K> {
             (Next::After(wait), None) => {
                 entry.state = KeyState::Waiting(self.timers.add(wait, Due::Key(Arc::clone(key))));
                 if report.outage == Some(Outage::Suspended) {
-                    tenant.parked.insert(Arc::clone(key));
+                    tenant.refused_keys.insert(Arc::clone(key));
                 }
             }
             (Next::Never, None) => {
@@ -199,21 +201,21 @@ impl<K: Key> State<K> {
     /// Forgets all keys of a tenant. Those that are being worked off are forgotten when they have ended: a key that is added
     /// anew waits until then.
     pub(super) fn forget(&mut self, id: &K::Tenant) {
-        self.resume(id);
+        self.close_breaker(id);
         self.unsuspend(id);
         let Some(tenant) = self.tenants.get_mut(id) else {
             return;
         };
         self.counts.ready -= mem::take(&mut tenant.ready).len();
-        tenant.parked = HashSet::new();
+        tenant.refused_keys = HashSet::new();
         tenant.entries.retain(|_, entry| match entry.state {
             KeyState::Running { .. } => {
-                *entry = Entry {
+                *entry = KeyEntry {
                     state: KeyState::Running {
                         again: None,
                         forgotten: true,
                     },
-                    ..Entry::default()
+                    ..KeyEntry::default()
                 };
                 true
             }
@@ -234,7 +236,7 @@ impl<K: Key> State<K> {
         };
         if let Some(entry) = tenant.entries.get_mut(key) {
             entry.state = KeyState::Ready;
-            tenant.parked.remove(key);
+            tenant.refused_keys.remove(key);
             tenant.ready.push_back(Arc::clone(key));
             self.counts.ready += 1;
             self.line_up(key.tenant());
@@ -265,7 +267,7 @@ impl<K: Key> State<K> {
             }
         }
         may_run &= tenant.rest.is_none();
-        let probe = may_run.then_some(tenant.pause.is_some());
+        let probe = may_run.then_some(tenant.breaker.is_some());
         if probe != tenant.ticket.map(|ticket| ticket.probe) {
             if let Some(Ticket { number, probe }) = tenant.ticket.take() {
                 let line = if probe {
@@ -301,13 +303,13 @@ impl<K: Key> State<K> {
 
     /// The counts as the tenants say.
     #[cfg(test)]
-    pub(super) fn recount(&self) -> Counts {
+    pub(super) fn recount(&self) -> QueueCounts {
         let tenants = || self.tenants.values();
-        let paused = || tenants().filter(|tenant| tenant.pause.is_some());
-        Counts {
+        let unreachable = || tenants().filter(|tenant| tenant.breaker.is_some());
+        QueueCounts {
             ready: tenants().map(|tenant| tenant.ready.len()).sum(),
-            unreachable: paused().count(),
-            probing: paused().map(|tenant| tenant.running).sum(),
+            unreachable: unreachable().count(),
+            probing: unreachable().map(|tenant| tenant.running).sum(),
             suspended: tenants().filter(|tenant| tenant.suspended).count(),
             busy: tenants().filter(|tenant| tenant.rest.is_some()).count(),
         }

@@ -14,9 +14,8 @@ use thiserror::Error;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::timeout;
 
-use crate::cache::{ListLimiter, Reflector, SyncState};
-use crate::metrics::Counted;
-use crate::{Cache, Metrics};
+use crate::cache::{Cache, ListLimiter, Reflector, SyncState};
+use crate::metrics::{Counted, Metrics};
 
 /// How all projects together are named in metrics: there may be thousands.
 const PROJECTS: &str = "projects";
@@ -26,16 +25,16 @@ const REQUESTS: usize = 256;
 const UNANSWERED: Duration = Duration::from_mins(1);
 
 /// A project that is used: how its API server is reached, and what is known of it.
-pub struct Project {
+pub struct EngagedProject {
     name: ProjectName,
     client: Client,
     bindings: Cache<LocationBinding>,
     sync_state: watch::Receiver<SyncState>,
     lists: ListLimiter,
-    cities: Arc<Cities>,
+    cities: Arc<CityCache>,
     bindings_changed: watch::Sender<()>,
     suspended: watch::Sender<bool>,
-    places: Semaphore,
+    requests: Semaphore,
 }
 
 /// The LocationBindings of a project are not known as they are now. Each message is one that a user can be shown.
@@ -54,7 +53,7 @@ pub enum NotCurrent {
     },
 }
 
-impl Project {
+impl EngagedProject {
     /// The project, and the task that keeps what is known of it current, for ever.
     pub(super) fn new(
         name: ProjectName,
@@ -64,7 +63,7 @@ impl Project {
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let plane = format!("project/{name}");
         let mut reflector = Reflector::<LocationBinding>::of_many(&plane, PROJECTS, metrics);
-        let cities = Arc::new(Cities::default());
+        let cities = Arc::new(CityCache::default());
         let bindings_changed = watch::Sender::new(());
         reflector.on_change({
             let (cities, changed) = (Arc::clone(&cities), bindings_changed.clone());
@@ -84,7 +83,7 @@ impl Project {
             cities,
             bindings_changed,
             suspended: watch::Sender::new(false),
-            places: Semaphore::new(REQUESTS),
+            requests: Semaphore::new(REQUESTS),
         };
         let task = async move {
             tokio::join!(reflector.run(client, lists), failing);
@@ -104,8 +103,8 @@ impl Project {
 
     /// A place for a request to the project's API server, among as many as one project may have under way: they take up
     /// memory for as long as it does not answer.
-    pub async fn place(&self) -> Option<SemaphorePermit<'_>> {
-        self.places.acquire().await.ok()
+    pub async fn request_permit(&self) -> Option<SemaphorePermit<'_>> {
+        self.requests.acquire().await.ok()
     }
 
     /// The codes of the cities in which the project may run, sorted: those of all LocationBindings that do not say that
@@ -119,7 +118,7 @@ impl Project {
         Ok(self.cities.of(&self.bindings))
     }
 
-    /// The cities, as [`Project::cities`] has them, for a user who waits: where they are not known, the LocationBindings are
+    /// The cities, as [`EngagedProject::cities`] has them, for a user who waits: where they are not known, the LocationBindings are
     /// listed again soon.
     ///
     /// # Errors
@@ -129,7 +128,7 @@ impl Project {
         self.cities().inspect_err(|_| self.lists.want())
     }
 
-    /// Waits until [`Project::cities`] may say something else than when this was called.
+    /// Waits until [`EngagedProject::cities`] may say something else than when this was called.
     pub fn cities_change(&self) -> impl Future<Output = ()> + Send + 'static {
         let (mut bindings, mut sync_state) =
             (self.bindings_changed.subscribe(), self.sync_state.clone());
@@ -186,9 +185,9 @@ impl Project {
     }
 }
 
-impl fmt::Debug for Project {
+impl fmt::Debug for EngagedProject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Project")
+        f.debug_struct("EngagedProject")
             .field("name", &self.name)
             .field("sync_state", &*self.sync_state.borrow())
             .finish_non_exhaustive()
@@ -197,9 +196,9 @@ impl fmt::Debug for Project {
 
 /// The cities of a cache, computed when they are asked for after a change.
 #[derive(Debug, Default)]
-struct Cities(Mutex<Option<Arc<BTreeSet<String>>>>);
+struct CityCache(Mutex<Option<Arc<BTreeSet<String>>>>);
 
-impl Cities {
+impl CityCache {
     fn known(&self) -> MutexGuard<'_, Option<Arc<BTreeSet<String>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,0 +1,40 @@
+//! What wakes the instance controller.
+
+use crate::runtime::keys::ObjectKey;
+use crate::runtime::triggers::{CellSource, Trigger};
+
+pub(crate) const ON_CELL: &[Trigger<CellSource, (), ObjectKey>] = &[Trigger {
+    source: CellSource::Instances,
+    reason: "the Instance changed",
+    keys: |change, ()| change.versions().map(ObjectKey::of).collect(),
+}];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::triggers::cases::{Case, assert_cases};
+    use crate::runtime::triggers::fakes::named;
+
+    #[test]
+    fn a_change_of_an_instance_wakes_it() {
+        let instance = named("ns-1", "web-0");
+        let own = || vec![ObjectKey::of(&instance)];
+        let case = |name, source, former, current, keys| Case {
+            name,
+            source,
+            former,
+            current,
+            keys,
+        };
+        let (instances, it) = (CellSource::Instances, Some(&instance));
+        #[rustfmt::skip]
+        let cases = [
+            case("new", instances, None, it, own()),
+            case("changed", instances, it, it, own()),
+            case("deleted", instances, it, None, own()),
+            case("deployment", CellSource::Deployments, None, it, vec![]),
+            case("after the last", CellSource::AfterLastInstance, None, it, vec![]),
+        ];
+        assert_cases(ON_CELL, &cases, &());
+    }
+}

@@ -1,0 +1,152 @@
+//! The caches that triggers look things up in.
+
+use std::sync::Arc;
+
+use api::karmada::ResourceBinding;
+use api::{Instance, ProjectName, Workload, WorkloadDeployment};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use multicluster::Cache;
+use multicluster::cache::Index;
+
+use super::hub::deployment_index_value;
+use crate::hub::HubCaches;
+use crate::hub::upstream::Upstream;
+use crate::objects::Namespace;
+use crate::projects::SyncedProjects;
+use crate::runtime::triggers::lookups::{HubLookups, NamespacedName, ProjectLookups};
+use crate::workload::network_key;
+
+/// The hub and the projects that are served. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct HubView {
+    pub(super) hub: Arc<HubCaches>,
+    pub(super) projects: Arc<SyncedProjects>,
+}
+
+impl HubLookups for HubView {
+    fn namespace(&self, name: &str) -> Option<Arc<Namespace>> {
+        self.hub.namespaces.get("", name).ok().flatten()
+    }
+
+    fn namespaces_of_project(&self, project: &ProjectName) -> Vec<Arc<Namespace>> {
+        self.hub.namespaces_of.get(project.as_str())
+    }
+
+    fn namespaces_of(&self, upstream: &Upstream) -> Vec<Arc<Namespace>> {
+        self.hub.namespaces_for.get(&upstream.to_string())
+    }
+
+    fn copies_in(&self, hub_namespace: &str) -> Vec<ObjectMeta> {
+        self.hub.deployments.metadata(hub_namespace)
+    }
+
+    fn instances_in(&self, hub_namespace: &str) -> Vec<ObjectMeta> {
+        self.hub.instances.metadata(hub_namespace)
+    }
+
+    fn instances_of(&self, hub_namespace: &str, deployment: &str) -> Vec<NamespacedName> {
+        let value = deployment_index_value(hub_namespace, deployment);
+        self.hub.instances_of.keys(&value)
+    }
+
+    fn binding(&self, hub_namespace: &str, name: &str) -> Option<Arc<ResourceBinding>> {
+        self.hub.bindings.get(hub_namespace, name).ok().flatten()
+    }
+
+    fn bindings_of_cell(&self, cell: &str) -> Vec<Arc<ResourceBinding>> {
+        self.hub.cells.bindings_of(cell)
+    }
+
+    fn deployments_in(&self, upstream: &Upstream) -> Vec<ObjectMeta> {
+        let project = self.projects.get(&upstream.project);
+        project.map_or_else(
+            |_| Vec::new(),
+            |project| project.deployments.metadata(&upstream.namespace),
+        )
+    }
+}
+
+/// The caches of one project, also before it is served.
+pub(super) struct ProjectView {
+    pub(super) name: ProjectName,
+    pub(super) hub: HubView,
+    pub(super) workloads: Cache<Workload>,
+    /// By the Networks that they use.
+    pub(super) workloads_on: Index<Workload>,
+    pub(super) deployments: Cache<WorkloadDeployment>,
+    pub(super) instances: Cache<Instance>,
+}
+
+impl ProjectLookups for ProjectView {
+    fn project(&self) -> &ProjectName {
+        &self.name
+    }
+
+    fn hub(&self) -> &dyn HubLookups {
+        &self.hub
+    }
+
+    fn workloads(&self) -> Vec<NamespacedName> {
+        self.workloads.keys()
+    }
+
+    fn deployments(&self) -> Vec<NamespacedName> {
+        self.deployments.keys()
+    }
+
+    fn instances(&self) -> Vec<NamespacedName> {
+        self.instances.keys()
+    }
+
+    fn deployments_in(&self, namespace: &str) -> Vec<ObjectMeta> {
+        self.deployments.metadata(namespace)
+    }
+
+    fn instances_in(&self, namespace: &str) -> Vec<ObjectMeta> {
+        self.instances.metadata(namespace)
+    }
+
+    fn workloads_on(&self, network: &ObjectMeta) -> Vec<NamespacedName> {
+        self.workloads_on.keys(&network_key(network))
+    }
+}
+
+/// A project that has no caches: discovery no longer lists it.
+pub(super) struct RemovedProject {
+    pub(super) name: ProjectName,
+    pub(super) hub: HubView,
+}
+
+impl ProjectLookups for RemovedProject {
+    fn project(&self) -> &ProjectName {
+        &self.name
+    }
+
+    fn hub(&self) -> &dyn HubLookups {
+        &self.hub
+    }
+
+    fn workloads(&self) -> Vec<NamespacedName> {
+        Vec::new()
+    }
+
+    fn deployments(&self) -> Vec<NamespacedName> {
+        Vec::new()
+    }
+
+    fn instances(&self) -> Vec<NamespacedName> {
+        Vec::new()
+    }
+
+    fn deployments_in(&self, _namespace: &str) -> Vec<ObjectMeta> {
+        Vec::new()
+    }
+
+    fn instances_in(&self, _namespace: &str) -> Vec<ObjectMeta> {
+        Vec::new()
+    }
+
+    fn workloads_on(&self, _network: &ObjectMeta) -> Vec<NamespacedName> {
+        Vec::new()
+    }
+}

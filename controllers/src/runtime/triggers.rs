@@ -1,0 +1,115 @@
+//! Triggers: the rows that turn a change into keys of a work queue.
+//!
+//! Each controller lists its rows in its own `triggers.rs`. The wiring of the management plane and of a cell registers
+//! watches and passes each change to all rows of its source. No other code adds keys to a work queue.
+
+#[cfg(test)]
+pub(crate) mod cases;
+#[cfg(test)]
+pub(crate) mod fakes;
+pub(crate) mod lookups;
+
+use std::fmt::Debug;
+
+use multicluster::Queue;
+use multicluster::cache::Change;
+use multicluster::queue::Key;
+use tracing::trace;
+
+/// One reason to reconcile: a change at `source` asks for a reconciliation of these keys.
+///
+/// `S` is the kind of source, `L` gives access to caches, `K` is the key of the controller's queue.
+pub(crate) struct Trigger<S, L: ?Sized, K> {
+    /// Where the change happens.
+    pub(crate) source: S,
+    /// Why the controller must reconcile.
+    pub(crate) reason: &'static str,
+    /// Returns the keys to reconcile. Runs on every watch event and must not block.
+    pub(crate) keys: fn(Change<'_>, &L) -> Vec<K>,
+}
+
+/// A source of changes in one project.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProjectSource {
+    /// Namespaces of the project.
+    Namespaces,
+    /// Networks of the project.
+    Networks,
+    /// Workloads of the project.
+    Workloads,
+    /// WorkloadDeployments of the project.
+    Deployments,
+    /// Instances of the project.
+    Instances,
+    /// The caches of the project are filled and this process serves it. The change has no object.
+    Served,
+    /// The offered cities, the state of the Network cache or the suspension of the project changed. The change has no
+    /// object.
+    NeedsChanged,
+    /// This process no longer serves the project. The change has no object.
+    Unserved,
+    /// Discovery no longer lists the project. The change has no object.
+    Removed,
+}
+
+/// A source of changes on the hub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HubSource {
+    /// Namespaces of the hub.
+    Namespaces,
+    /// Copies of WorkloadDeployments.
+    Deployments,
+    /// PropagationPolicies.
+    Policies,
+    /// ResourceBindings.
+    Bindings,
+    /// Copies of Instances.
+    Instances,
+    /// Clusters whose reachability differs from what it was at their last event.
+    CellReachability,
+    /// ResourceInterpreterCustomizations that were found to shadow the webhook.
+    ShadowingCustomizations,
+}
+
+/// A source of changes in a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CellSource {
+    /// WorkloadDeployments of the cell.
+    Deployments,
+    /// Instances of the cell.
+    Instances,
+    /// The Instance after the last one of a WorkloadDeployment that has all its Instances. The cell does not have this
+    /// Instance, but the hub may still have a copy of it.
+    AfterLastInstance,
+}
+
+/// Adds to `queue` the keys of every row of this source.
+pub(crate) fn wake<S, L, K>(
+    queue: &Queue<K>,
+    rows: &[Trigger<S, L, K>],
+    source: S,
+    change: Change<'_>,
+    lookups: &L,
+) where
+    S: Copy + Debug + PartialEq,
+    L: ?Sized,
+    K: Key,
+{
+    for row in rows.iter().filter(|row| row.source == source) {
+        for key in (row.keys)(change, lookups) {
+            trace!(
+                ?source,
+                reason = row.reason,
+                ?key,
+                "reconciliation requested"
+            );
+            queue.add(key);
+        }
+    }
+}
+
+/// A change of something that is no watched object.
+pub(crate) const NO_OBJECT: Change<'static> = Change {
+    former: None,
+    current: None,
+};

@@ -1,0 +1,240 @@
+//! Caches for tests of triggers, filled by hand.
+
+use std::sync::Arc;
+
+use api::ProjectName;
+use api::karmada::ResourceBinding;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use serde_json::{Value, json};
+
+use super::lookups::{HubLookups, NamespacedName, ProjectLookups};
+use crate::fixtures::object;
+use crate::hub::upstream::{self, Upstream};
+use crate::objects::{Namespace, deployment_name};
+
+/// The project of the fakes.
+pub(crate) fn acme() -> ProjectName {
+    ProjectName::new("acme").unwrap()
+}
+
+/// Metadata from their JSON.
+pub(crate) fn metadata(value: Value) -> ObjectMeta {
+    object(value)
+}
+
+/// Metadata of an object with this name alone.
+pub(crate) fn named(namespace: &str, name: &str) -> ObjectMeta {
+    metadata(json!({"namespace": namespace, "name": name}))
+}
+
+/// Metadata of a hub namespace that belongs to a namespace of a project, or to none.
+pub(crate) fn hub_namespace(name: &str, upstream: Option<(&str, &str)>) -> ObjectMeta {
+    let labels = upstream.map(|(project, namespace)| {
+        let project = ProjectName::new(project).unwrap();
+        let namespace = namespace.to_owned();
+        Upstream { project, namespace }.labels()
+    });
+    metadata(json!({"name": name, "uid": format!("{name}-uid"), "labels": labels}))
+}
+
+/// A hub. `namespaces` and the contents of `deployments` are matched as the indexes of the caches match them.
+#[derive(Default)]
+pub(crate) struct FakeHub {
+    pub(crate) namespaces: Vec<ObjectMeta>,
+    pub(crate) copies: Vec<ObjectMeta>,
+    pub(crate) instances: Vec<ObjectMeta>,
+    pub(crate) bindings: Vec<Arc<ResourceBinding>>,
+    /// Metadata of WorkloadDeployments of project `acme`.
+    pub(crate) deployments: Vec<ObjectMeta>,
+}
+
+impl FakeHub {
+    /// A hub with these namespaces:
+    /// - `ns-1` of namespace `default` in project `acme`, with the copies `web` and `api`, one Instance of each, and a
+    ///   binding of `web` to cell `dfw1`;
+    /// - `ns-2` of namespace `other` in the same project, with the copy `far` and its Instance;
+    /// - `ns-3` of namespace `default` in project `umbrella`, with a copy and an Instance;
+    /// - `plain`, which has no labels, with the Instance `stray`.
+    pub(crate) fn new() -> Self {
+        let namespaces = [
+            hub_namespace("ns-1", Some(("acme", "default"))),
+            hub_namespace("ns-2", Some(("acme", "other"))),
+            hub_namespace("ns-3", Some(("umbrella", "default"))),
+            hub_namespace("plain", None),
+        ];
+        let copies = [
+            ("ns-1", "web"),
+            ("ns-1", "api"),
+            ("ns-2", "far"),
+            ("ns-3", "foreign"),
+        ];
+        let instance = |(namespace, deployment): &(&str, &str)| {
+            let labels = json!({api::labels::WORKLOAD_DEPLOYMENT_NAME: deployment});
+            let name = format!("{deployment}-0");
+            metadata(json!({"namespace": namespace, "name": name, "labels": labels}))
+        };
+        let mut instances: Vec<_> = copies.iter().map(instance).collect();
+        instances.push(named("plain", "stray"));
+        let copies = copies.map(|(namespace, name)| named(namespace, name));
+        Self {
+            namespaces: namespaces.into(),
+            copies: copies.into(),
+            instances,
+            bindings: vec![
+                Arc::new(binding("ns-1", "web", "WorkloadDeployment", "dfw1")),
+                Arc::new(binding("ns-1", "settings", "ConfigMap", "dfw1")),
+                Arc::new(binding("plain", "stray", "WorkloadDeployment", "dfw1")),
+            ],
+            deployments: vec![
+                named("default", "web"),
+                named("default", "new"),
+                named("other", "far"),
+            ],
+        }
+    }
+}
+
+/// A ResourceBinding that has the name of the object that it binds.
+pub(crate) fn binding(namespace: &str, name: &str, kind: &str, cell: &str) -> ResourceBinding {
+    object(json!({
+        "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+        "metadata": {"namespace": namespace, "name": name},
+        "spec": {
+            "clusters": [{"name": cell}],
+            "resource": {"apiVersion": api::API_VERSION, "kind": kind, "name": name, "uid": "u"},
+        },
+    }))
+}
+
+fn in_namespace(objects: &[ObjectMeta], namespace: &str) -> Vec<ObjectMeta> {
+    let objects = objects.iter();
+    let objects = objects.filter(|it| it.namespace.as_deref() == Some(namespace));
+    objects.cloned().collect()
+}
+
+fn as_namespace(metadata: &ObjectMeta) -> Arc<Namespace> {
+    Arc::new(object(json!({"metadata": metadata})))
+}
+
+fn names(objects: impl IntoIterator<Item = ObjectMeta>) -> Vec<NamespacedName> {
+    let name = |it: ObjectMeta| Some((it.namespace?, it.name?));
+    objects.into_iter().filter_map(name).collect()
+}
+
+impl HubLookups for FakeHub {
+    fn namespace(&self, name: &str) -> Option<Arc<Namespace>> {
+        let mut namespaces = self.namespaces.iter();
+        let namespace = namespaces.find(|it| it.name.as_deref() == Some(name));
+        namespace.map(as_namespace)
+    }
+
+    fn namespaces_of_project(&self, project: &ProjectName) -> Vec<Arc<Namespace>> {
+        let namespaces = self.namespaces.iter();
+        let namespaces = namespaces.filter(|it| upstream::project(it).as_ref() == Some(project));
+        namespaces.map(as_namespace).collect()
+    }
+
+    fn namespaces_of(&self, upstream: &Upstream) -> Vec<Arc<Namespace>> {
+        let namespaces = self.namespaces.iter();
+        let namespaces = namespaces.filter(|it| Upstream::of(it).as_ref() == Ok(upstream));
+        namespaces.map(as_namespace).collect()
+    }
+
+    fn copies_in(&self, hub_namespace: &str) -> Vec<ObjectMeta> {
+        in_namespace(&self.copies, hub_namespace)
+    }
+
+    fn instances_in(&self, hub_namespace: &str) -> Vec<ObjectMeta> {
+        in_namespace(&self.instances, hub_namespace)
+    }
+
+    fn instances_of(&self, hub_namespace: &str, deployment: &str) -> Vec<NamespacedName> {
+        let mut instances = self.instances_in(hub_namespace);
+        instances.retain(|it| deployment_name(it) == Some(deployment));
+        names(instances)
+    }
+
+    fn binding(&self, hub_namespace: &str, name: &str) -> Option<Arc<ResourceBinding>> {
+        let mut bindings = self.bindings.iter();
+        let is_it = |it: &&Arc<ResourceBinding>| {
+            it.meta().namespace.as_deref() == Some(hub_namespace)
+                && it.meta().name.as_deref() == Some(name)
+        };
+        bindings.find(is_it).cloned()
+    }
+
+    fn bindings_of_cell(&self, cell: &str) -> Vec<Arc<ResourceBinding>> {
+        let goes_there =
+            |it: &&Arc<ResourceBinding>| it.spec.clusters.iter().any(|target| target.name == cell);
+        self.bindings.iter().filter(goes_there).cloned().collect()
+    }
+
+    fn deployments_in(&self, upstream: &Upstream) -> Vec<ObjectMeta> {
+        if upstream.project == acme() {
+            in_namespace(&self.deployments, &upstream.namespace)
+        } else {
+            Vec::new()
+        }
+    }
+}
+
+/// The project `acme` of a [`FakeHub`].
+pub(crate) struct FakeProject {
+    name: ProjectName,
+    hub: FakeHub,
+    workloads: Vec<ObjectMeta>,
+    instances: Vec<ObjectMeta>,
+}
+
+impl FakeProject {
+    /// The project with the WorkloadDeployments `default/web`, `default/new` and `other/far`, the Workloads
+    /// `default/shop`, which uses Network `default/blue`, and `other/shop`, and the Instances `default/web-0` and
+    /// `other/old-0`.
+    pub(crate) fn new() -> Self {
+        Self {
+            name: acme(),
+            hub: FakeHub::new(),
+            workloads: vec![named("default", "shop"), named("other", "shop")],
+            instances: vec![named("default", "web-0"), named("other", "old-0")],
+        }
+    }
+}
+
+impl ProjectLookups for FakeProject {
+    fn project(&self) -> &ProjectName {
+        &self.name
+    }
+
+    fn hub(&self) -> &dyn HubLookups {
+        &self.hub
+    }
+
+    fn workloads(&self) -> Vec<NamespacedName> {
+        names(self.workloads.clone())
+    }
+
+    fn deployments(&self) -> Vec<NamespacedName> {
+        names(self.hub.deployments.clone())
+    }
+
+    fn instances(&self) -> Vec<NamespacedName> {
+        names(self.instances.clone())
+    }
+
+    fn deployments_in(&self, namespace: &str) -> Vec<ObjectMeta> {
+        in_namespace(&self.hub.deployments, namespace)
+    }
+
+    fn instances_in(&self, namespace: &str) -> Vec<ObjectMeta> {
+        in_namespace(&self.instances, namespace)
+    }
+
+    fn workloads_on(&self, network: &ObjectMeta) -> Vec<NamespacedName> {
+        if *network == named("default", "blue") {
+            names([named("default", "shop")])
+        } else {
+            Vec::new()
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What triggers look up in caches. Traits, so that tests of triggers need no API server.
+
+use std::sync::Arc;
+
+use api::karmada::ResourceBinding;
+use api::{HubNamespace, ProjectName};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+
+use crate::hub::upstream::{self, Upstream};
+use crate::objects::Namespace;
+use crate::runtime::keys::HubKey;
+
+/// Namespace and name of an object.
+pub(crate) type NamespacedName = (String, String);
+
+/// Lookups in the caches of the hub, and of the projects that this process serves.
+pub(crate) trait HubLookups {
+    /// Returns the hub namespace of this name.
+    fn namespace(&self, name: &str) -> Option<Arc<Namespace>>;
+
+    /// Returns the hub namespaces whose labels name this project.
+    fn namespaces_of_project(&self, project: &ProjectName) -> Vec<Arc<Namespace>>;
+
+    /// Returns the hub namespaces whose labels name this namespace of a project.
+    fn namespaces_of(&self, upstream: &Upstream) -> Vec<Arc<Namespace>>;
+
+    /// Returns the metadata of the WorkloadDeployments in a hub namespace.
+    fn copies_in(&self, hub_namespace: &str) -> Vec<ObjectMeta>;
+
+    /// Returns the metadata of the Instances in a hub namespace.
+    fn instances_in(&self, hub_namespace: &str) -> Vec<ObjectMeta>;
+
+    /// Returns the Instances of a WorkloadDeployment in a hub namespace.
+    fn instances_of(&self, hub_namespace: &str, deployment: &str) -> Vec<NamespacedName>;
+
+    /// Returns the ResourceBinding of this name, if it can be decoded.
+    fn binding(&self, hub_namespace: &str, name: &str) -> Option<Arc<ResourceBinding>>;
+
+    /// Returns the ResourceBindings that schedule a WorkloadDeployment to this cell.
+    fn bindings_of_cell(&self, cell: &str) -> Vec<Arc<ResourceBinding>>;
+
+    /// Returns the metadata of the WorkloadDeployments in a namespace of a project. Returns none for a project that this
+    /// process does not serve.
+    fn deployments_in(&self, upstream: &Upstream) -> Vec<ObjectMeta>;
+
+    /// Returns the namespace of a project that a hub namespace belongs to, as its labels say.
+    fn upstream_of(&self, hub_namespace: &str) -> Option<Upstream> {
+        let namespace = self.namespace(hub_namespace)?;
+        Upstream::of(namespace.meta()).ok()
+    }
+
+    /// Returns the key of a hub namespace that the cache has. For another one, the event of the Namespace follows.
+    fn hub_key(&self, hub_namespace: &str) -> Option<HubKey> {
+        let namespace = self.namespace(hub_namespace)?;
+        hub_key(namespace.meta())
+    }
+
+    /// Returns the keys of the hub namespaces of a project.
+    fn hub_keys_of_project(&self, project: &ProjectName) -> Vec<HubKey> {
+        let namespaces = self.namespaces_of_project(project);
+        let keys = namespaces.iter().map(|namespace| hub_key(namespace.meta()));
+        keys.flatten().collect()
+    }
+}
+
+/// Lookups in the caches of one project.
+pub(crate) trait ProjectLookups {
+    /// Returns the name of the project.
+    fn project(&self) -> &ProjectName;
+
+    /// Returns the lookups of the hub.
+    fn hub(&self) -> &dyn HubLookups;
+
+    /// Returns all Workloads.
+    fn workloads(&self) -> Vec<NamespacedName>;
+
+    /// Returns all WorkloadDeployments.
+    fn deployments(&self) -> Vec<NamespacedName>;
+
+    /// Returns all Instances.
+    fn instances(&self) -> Vec<NamespacedName>;
+
+    /// Returns the metadata of the WorkloadDeployments in a namespace.
+    fn deployments_in(&self, namespace: &str) -> Vec<ObjectMeta>;
+
+    /// Returns the metadata of the Instances in a namespace.
+    fn instances_in(&self, namespace: &str) -> Vec<ObjectMeta>;
+
+    /// Returns the Workloads that use this Network.
+    fn workloads_on(&self, network: &ObjectMeta) -> Vec<NamespacedName>;
+
+    /// Returns what hub namespaces name as theirs when they belong to a namespace of this project.
+    fn upstream(&self, namespace: &str) -> Upstream {
+        Upstream {
+            project: self.project().clone(),
+            namespace: namespace.to_owned(),
+        }
+    }
+}
+
+/// Returns the key of the hub namespace with this metadata.
+pub(crate) fn hub_key(namespace: &ObjectMeta) -> Option<HubKey> {
+    Some(HubKey {
+        project: upstream::project(namespace),
+        namespace: HubNamespace::new(namespace.name.as_deref()?).ok()?,
+    })
+}

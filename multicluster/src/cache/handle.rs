@@ -1,0 +1,127 @@
+//! A handle of a cache.
+
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use tokio::sync::watch;
+
+use super::contents::Contents;
+use super::entry::{CacheEntry, NamespacedName, Undecodable};
+use super::sync_state::SyncState;
+
+/// The objects of one kind on one plane, as its watch last reported them. Cheap to clone.
+#[derive(Debug)]
+pub struct Cache<K> {
+    pub(super) inner: Arc<Inner<K>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Inner<K> {
+    contents: RwLock<Contents<K>>,
+    pub(super) synced: watch::Sender<bool>,
+    pub(super) sync_state: watch::Sender<SyncState>,
+}
+
+impl<K> Clone for Cache<K> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+        }
+    }
+}
+
+impl<K> Default for Cache<K> {
+    fn default() -> Self {
+        let inner = Inner {
+            contents: RwLock::default(),
+            synced: watch::Sender::new(false),
+            sync_state: watch::Sender::new(SyncState::Listing),
+        };
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+}
+
+impl<K: Resource<DynamicType = ()>> Cache<K> {
+    /// Returns the object of this name, if it exists. The namespace of a cluster-scoped object is empty.
+    ///
+    /// # Errors
+    ///
+    /// [`Undecodable`] if the object exists and cannot be decoded.
+    pub fn get(&self, namespace: &str, name: &str) -> Result<Option<Arc<K>>, Undecodable> {
+        let objects = &self.inner.read().objects;
+        let entry = objects.get(&(namespace.to_owned(), name.to_owned()));
+        entry.map(CacheEntry::decoded).transpose()
+    }
+
+    /// Returns all objects of a namespace, sorted by name.
+    ///
+    /// # Errors
+    ///
+    /// [`Undecodable`] if one of them cannot be decoded.
+    pub fn list(&self, namespace: &str) -> Result<Vec<Arc<K>>, Undecodable> {
+        let contents = self.inner.read();
+        contents
+            .of_namespace(namespace)
+            .map(CacheEntry::decoded)
+            .collect()
+    }
+
+    /// Returns the objects of a namespace that can be decoded, sorted by name. Use it only where a missing object does no harm.
+    pub fn readable(&self, namespace: &str) -> Vec<Arc<K>> {
+        let contents = self.inner.read();
+        let entries = contents.of_namespace(namespace);
+        entries.filter_map(CacheEntry::readable).collect()
+    }
+
+    /// Returns the metadata of all objects of a namespace, including those that cannot be decoded.
+    pub fn metadata(&self, namespace: &str) -> Vec<ObjectMeta> {
+        let contents = self.inner.read();
+        let entries = contents.of_namespace(namespace);
+        entries.map(|entry| entry.metadata().clone()).collect()
+    }
+
+    /// Returns namespace and name of every object, including those that cannot be decoded.
+    pub fn keys(&self) -> Vec<NamespacedName> {
+        self.inner.read().objects.keys().cloned().collect()
+    }
+
+    /// Stores an object as the API server returned it from a write, unless a later version or the deletion of the object is
+    /// known. The next reconciliation then sees the write before the watch reports it. Handlers are called when the watch
+    /// reports it.
+    pub fn observe_write(&self, mut object: K) {
+        object.meta_mut().managed_fields = None;
+        let metadata = object.meta();
+        let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
+        // A terminating object without finalizers is deleted by the write.
+        let is_deleted = metadata.deletion_timestamp.is_some() && finalizers.is_empty();
+        if !is_deleted {
+            let entry = CacheEntry::Decoded(Arc::new(object));
+            self.inner.write().observe_write(entry);
+        }
+    }
+
+    /// Returns a receiver of whether everything has been listed once.
+    pub fn synced(&self) -> watch::Receiver<bool> {
+        self.inner.synced.subscribe()
+    }
+
+    /// Returns a receiver of whether the cache holds what the API server has.
+    pub fn sync_state(&self) -> watch::Receiver<SyncState> {
+        self.inner.sync_state.subscribe()
+    }
+}
+
+impl<K> Inner<K> {
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, Contents<K>> {
+        self.contents.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn write(&self) -> RwLockWriteGuard<'_, Contents<K>> {
+        self.contents
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
