@@ -16,9 +16,10 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The crates of the workspace and which of them each may use. What is not listed must not be used.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     ("api", &[]),
-    ("benches", &["interpreters"]),
+    ("apiserver", &[]),
+    ("benches", &["apiserver", "interpreters"]),
     ("certs", &[]),
     (
         "compute-federation",

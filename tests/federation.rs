@@ -18,6 +18,8 @@
 mod admission;
 #[path = "federation/certificates.rs"]
 mod certificates;
+#[path = "federation/conformance.rs"]
+mod conformance;
 #[path = "federation/connections.rs"]
 mod connections;
 #[path = "federation/crds.rs"]
@@ -284,6 +286,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared connections::watches_beyond_what_a_connection_takes;
         Shared own_cluster::one_candidate_leads_at_a_time;
         Shared own_cluster::metrics_are_for_who_may_get_them;
+        Milo conformance::the_api_server_in_memory_answers_as_a_real_one;
         Milo milo::projects_are_apart;
         Milo milo::a_user_arrives_as_it_is;
         Milo milo::the_authorizer_decides_on_what_it_is_told;

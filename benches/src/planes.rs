@@ -1,42 +1,35 @@
-//! Milo, thousands of its projects and a Karmada hub in one process: API servers that list, watch and write by the rules of
-//! the real ones, as far as compute-federation asks. They authorize nothing, validate nothing, and default nothing. Karmada
-//! places what arrives on the hub; what cells report is told to it from outside.
+//! Milo, thousands of its projects and a Karmada hub in one process, on API servers in memory. Karmada's part is simulated: it
+//! places the copies that arrive on the hub. The benchmark itself writes the statuses that cells would report.
 
 #![allow(
     clippy::indexing_slicing,
-    reason = "what is indexed is JSON of our own making, which is null where there is nothing"
+    reason = "a JSON value that is indexed gives null where a field is missing"
 )]
 
-mod apply;
 mod control;
-mod discovery;
-mod http;
 mod karmada;
-mod kinds;
 mod latency;
-mod plane;
-mod refusal;
-mod watch;
-mod write;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use ::http::StatusCode;
+use apiserver::{Answer, ApiServer, KindId, Refusal, objects, time_now};
 use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::serve;
-use kinds::KindId;
 use latency::Latencies;
-use plane::{Plane, Stored};
 
-/// Where the projects are, under the path of the Milo root.
+/// The path of the projects on the Milo root.
 const PROJECTS: &str = "/apis/resourcemanager.miloapis.com/v1alpha1/projects/";
-/// What follows the name of a project.
+/// The rest of a project's path, after its name.
 const CONTROL_PLANE: &str = "/control-plane";
 /// The path of the hub.
 const HUB: &str = "/hub";
@@ -45,39 +38,33 @@ const DEFAULT: &str = "default";
 /// The network that every project has there.
 const NETWORK: &str = "default";
 
+/// One API server of the simulation.
+struct Plane {
+    name: String,
+    server: ApiServer,
+}
+
+impl Plane {
+    fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            server: ApiServer::new().with_garbage_collection(),
+        }
+    }
+}
+
 /// The API servers.
 pub(crate) struct Planes {
     root: Arc<Plane>,
     hub: Arc<Plane>,
     projects: RwLock<BTreeMap<String, Arc<Plane>>>,
-    counts: Counts,
+    writes: AtomicU64,
     latencies: Latencies,
 }
 
-/// What has been asked.
-#[derive(Default)]
-struct Counts {
-    writes: AtomicU64,
-    lists: AtomicU64,
-    watches: AtomicU64,
-}
-
-impl Counts {
-    fn wrote(&self) {
-        self.writes.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn listed(&self) {
-        self.lists.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn watched(&self) {
-        self.watches.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// Serves the API servers on loopback with the certificate in this directory, for ever: the Milo root at `/`, its projects
-/// below, the hub at `/hub`; and what drives them, at `/control`. There are so many projects at first.
+/// Serves the API servers on loopback with the certificate in this directory, until the process ends: the Milo root at `/`, its
+/// projects below, the hub at `/hub`, and the commands of the benchmark at `/control`. `projects` is the number of projects
+/// at first.
 ///
 /// # Errors
 ///
@@ -87,35 +74,59 @@ pub async fn serve_planes(port: u16, cert_dir: &Path, projects: usize) -> anyhow
     planes.add_projects(projects);
     let router = Router::new()
         .route("/control/{what}", post(control::answer))
-        .fallback(http::answer)
+        .fallback(answer)
         .with_state(planes);
     serve(port, cert_dir, router).await
+}
+
+/// Answers a request to one of the planes.
+async fn answer(State(planes): State<Arc<Planes>>, request: Request) -> Response {
+    let Some((plane, prefix)) = planes.route(request.uri().path()) else {
+        return Refusal::no_path().response().map(Body::new);
+    };
+    let (parts, body) = request.into_parts();
+    let answered = match to_bytes(body, usize::MAX).await {
+        Ok(body) => {
+            let request = http::Request::from_parts(parts, body);
+            let answered = plane.server.answer(request, &prefix).await;
+            answered.map_err(|error| error.to_string())
+        }
+        Err(error) => Err(error.to_string()),
+    };
+    match answered {
+        Ok(answer) => {
+            planes.note(&plane, &answer);
+            answer.response.map(Body::new)
+        }
+        Err(problem) => (StatusCode::INTERNAL_SERVER_ERROR, problem).into_response(),
+    }
 }
 
 impl Planes {
     fn new() -> Self {
         let hub = Plane::new("hub");
-        karmada::join_cells(&hub);
+        karmada::join_cells(&hub.server);
         Self {
             root: Arc::new(Plane::new("root")),
             hub: Arc::new(hub),
             projects: RwLock::default(),
-            counts: Counts::default(),
+            writes: AtomicU64::new(0),
             latencies: Latencies::default(),
         }
     }
 
-    /// The plane that a path leads to, and the path there.
-    fn route<'p>(&self, path: &'p str) -> Option<(Arc<Plane>, &'p str)> {
-        if let Some((name, rest)) = path
+    /// The plane that a path leads to, and the part of the path that leads there.
+    fn route(&self, path: &str) -> Option<(Arc<Plane>, String)> {
+        if let Some((name, _)) = path
             .strip_prefix(PROJECTS)
             .and_then(|rest| rest.split_once(CONTROL_PLANE))
         {
-            return Some((self.project(name)?, rest));
+            let prefix = format!("{PROJECTS}{name}{CONTROL_PLANE}");
+            return Some((self.project(name)?, prefix));
         }
-        Some(match path.strip_prefix(HUB) {
-            Some(rest) => (Arc::clone(&self.hub), rest),
-            None => (Arc::clone(&self.root), path),
+        Some(match path.starts_with(HUB) {
+            true => (Arc::clone(&self.hub), HUB.to_owned()),
+            false => (Arc::clone(&self.root), String::new()),
         })
     }
 
@@ -129,21 +140,21 @@ impl Planes {
         projects.values().cloned().collect()
     }
 
-    /// Makes projects until there are so many.
+    /// Adds projects until there are `count`.
     fn add_projects(&self, count: usize) {
         for index in self.projects().len()..count {
             let plane = Plane::new(format!("p{index:05}"));
             let name = plane.name.clone();
-            plane.seed(KindId::named("Namespace"), "", DEFAULT, json!({}));
-            let network = json!({"spec": {"ipam": {"mode": "Auto"}}});
-            plane.seed(KindId::named("Network"), DEFAULT, NETWORK, network);
+            let server = &plane.server;
+            server.seed(KindId::named("Namespace"), "", DEFAULT, json!({}));
+            server.put(objects::network(DEFAULT, NETWORK));
             for city in ["DFW", "ORD"] {
                 let location = city.to_lowercase();
                 let binding = json!({"spec": {
                     "locationRef": {"name": location},
                     "topology": {"topology.datum.net/city-code": city},
                 }});
-                plane.seed(KindId::named("LocationBinding"), "", &location, binding);
+                server.seed(KindId::named("LocationBinding"), "", &location, binding);
             }
             let mut projects = self
                 .projects
@@ -151,45 +162,48 @@ impl Planes {
                 .unwrap_or_else(PoisonError::into_inner);
             projects.insert(name.clone(), Arc::new(plane));
             drop(projects);
-            let project = json!({"status": is_ready(true)});
-            self.root.seed(KindId::named("Project"), "", &name, project);
+            let project = json!({"status": ready_status(true)});
+            let projects = KindId::named("Project");
+            self.root.server.seed(projects, "", &name, project);
         }
     }
 
-    /// Lets all projects say that they are ready, or none.
+    /// Makes all projects ready, or none.
     fn set_ready(&self, ready: bool) {
+        let root = &self.root.server;
         let kind = KindId::named("Project");
-        for key in self.root.keys(kind) {
-            let mut state = self.root.state();
-            let Some(stored) = state.get(kind, &key) else {
-                continue;
-            };
-            let (mut project, applied) = (stored.value(), stored.applied.clone());
-            if let Some(fields) = project.as_object_mut() {
-                fields.insert("status".into(), is_ready(ready));
+        for key in root.keys(kind) {
+            if let Some(stored) = root.stored(kind, &key) {
+                let mut project = stored.value();
+                project["status"] = ready_status(ready);
+                root.put(project);
             }
-            state.update(kind, &key, project, applied);
         }
     }
 
-    /// What others do once a client has written something.
-    fn wrote(&self, plane: &Plane, kind: KindId, stored: &Stored, code: StatusCode) {
-        self.counts.wrote();
-        if kind != KindId::named("WorkloadDeployment") {
+    /// Counts a write, and does what Karmada does after it.
+    fn note(&self, plane: &Plane, answer: &Answer) {
+        if answer.deleted || answer.written.is_some() {
+            self.writes.fetch_add(1, Ordering::Relaxed);
+        }
+        let Some((kind, stored)) = &answer.written else {
+            return;
+        };
+        if *kind != KindId::named("WorkloadDeployment") {
             return;
         }
         let is_on_hub = std::ptr::eq(plane, Arc::as_ptr(&self.hub));
         self.latencies.wrote(is_on_hub, plane, stored);
-        if is_on_hub && code == StatusCode::CREATED {
-            karmada::place(plane, &stored.key, &stored.value());
+        if is_on_hub && answer.response.status() == StatusCode::CREATED {
+            karmada::place(&plane.server, &stored.key, &stored.value());
         }
     }
 }
 
 /// The status of a Project.
-fn is_ready(ready: bool) -> Value {
+fn ready_status(ready: bool) -> Value {
     let status = if ready { "True" } else { "False" };
     json!({"conditions": [{
-        "type": "Ready", "status": status, "reason": "Asked", "message": "", "lastTransitionTime": plane::now(),
+        "type": "Ready", "status": status, "reason": "Asked", "message": "", "lastTransitionTime": time_now(),
     }]})
 }

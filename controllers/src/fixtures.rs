@@ -1,14 +1,15 @@
-//! Objects for the tests of plans.
+//! Objects for the tests of controllers.
 
 use std::sync::Arc;
 
 use api::condition::{Condition, ConditionStatus};
-use api::{Instance, Workload, WorkloadDeployment};
+use api::{Instance, Workload, WorkloadDeployment, finalizers};
+use apiserver::objects;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// A time at which plans are made.
+/// The time at which controllers reconcile in tests.
 pub(crate) fn now() -> Timestamp {
     "2026-11-21T10:00:00Z".parse().unwrap()
 }
@@ -18,34 +19,13 @@ pub(crate) fn object<K: DeserializeOwned>(value: Value) -> K {
     serde_json::from_value(value).unwrap()
 }
 
-pub(crate) fn template(image: &str) -> Value {
-    json!({"spec": {
-        "networkInterfaces": [{"network": {"name": "default"}}],
-        "runtime": {
-            "resources": {"instanceType": "datumcloud/d1-standard-2"},
-            "sandbox": {"containers": [{"name": "app", "image": image}]},
-        },
-    }})
-}
-
 /// A Workload `web` with these placements: name and cities.
 pub(crate) fn workload(placements: &[(&str, &[&str])]) -> Workload {
-    let placements: Vec<_> = placements
-        .iter()
-        .map(|(name, cities)| json!({"name": name, "cityCodes": cities, "scaleSettings": scale(2)}))
-        .collect();
-    object(json!({
-        "apiVersion": api::API_VERSION,
-        "kind": "Workload",
-        "metadata": {
-            "name": "web",
-            "namespace": "default",
-            "uid": "workload-uid",
-            "generation": 3,
-            "finalizers": ["compute.datumapis.com/workload-controller"],
-        },
-        "spec": {"placements": placements, "template": template("app:1")},
-    }))
+    let mut body = objects::workload("default", "web", placements);
+    body["metadata"]["uid"] = json!("workload-uid");
+    body["metadata"]["generation"] = json!(3);
+    body["metadata"]["finalizers"] = json!([finalizers::WORKLOAD_CONTROLLER]);
+    object(body)
 }
 
 /// A deployment of the Workload `web` in this namespace.
@@ -55,41 +35,27 @@ pub(crate) fn deployment(
     city: &str,
     replicas: i32,
 ) -> WorkloadDeployment {
-    object(json!({
-        "apiVersion": api::API_VERSION,
-        "kind": "WorkloadDeployment",
-        "metadata": {"name": name, "namespace": namespace, "uid": format!("{name}-uid"), "generation": 5},
-        "spec": {
-            "cityCode": city,
-            "placementName": "us",
-            "scaleSettings": scale(replicas),
-            "template": template("app:1"),
-            "workloadRef": {"name": "web", "uid": "workload-uid"},
-        },
-    }))
+    let mut body = objects::deployment(namespace, name, city, replicas);
+    body["metadata"]["uid"] = json!(format!("{name}-uid"));
+    body["metadata"]["generation"] = json!(5);
+    object(body)
 }
 
 /// An Instance without an owner.
 pub(crate) fn instance(namespace: &str, name: &str) -> Instance {
-    object(json!({
-        "apiVersion": api::API_VERSION,
-        "kind": "Instance",
-        "metadata": {"name": name, "namespace": namespace, "uid": format!("{name}-uid"), "generation": 2},
-        "spec": template("app:1")["spec"],
-    }))
+    let mut body = objects::instance(namespace, name);
+    body["metadata"]["uid"] = json!(format!("{name}-uid"));
+    body["metadata"]["generation"] = json!(2);
+    object(body)
 }
 
-fn scale(replicas: i32) -> Value {
-    json!({"minReplicas": replicas, "instanceManagementPolicy": "OrderedReady"})
-}
-
-/// A condition with a time of its own.
+/// A condition that changed at the Unix epoch.
 pub(crate) fn condition(type_: &str, holds: bool, observed: Option<i64>) -> Condition {
     let status = ConditionStatus::from_bool(holds);
     Condition::new(type_, status, "Because", "m", Timestamp::UNIX_EPOCH).observed(observed)
 }
 
-/// Begins the deletion of an object.
+/// Returns the object with its deletion begun.
 pub(crate) fn terminating<K: kube::Resource>(mut object: K) -> K {
     object.meta_mut().deletion_timestamp = Some(
         k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Timestamp::UNIX_EPOCH),
@@ -97,7 +63,7 @@ pub(crate) fn terminating<K: kube::Resource>(mut object: K) -> K {
     object
 }
 
-/// An object as caches give it.
+/// Returns objects as caches hold them.
 pub(crate) fn shared<K>(objects: impl IntoIterator<Item = K>) -> Vec<Arc<K>> {
     objects.into_iter().map(Arc::new).collect()
 }

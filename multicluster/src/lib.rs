@@ -8,8 +8,6 @@ pub mod absence;
 pub mod cache;
 pub mod clock;
 pub mod connect;
-#[cfg(test)]
-mod fake;
 pub mod lease;
 pub mod metrics;
 pub mod projects;

@@ -1,59 +1,56 @@
-//! What drives the planes: each is a request with a JSON body, answered when it is done.
+//! The commands of the benchmark. Each is a request with a JSON body, and is answered when it is done.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use ::http::StatusCode;
+use apiserver::{ApiServer, Change, KindId, Part, Refusal, Verb, json_response, objects, text};
+use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use bytes::Bytes;
+use http::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::http::json_response;
-use super::kinds::KindId;
-use super::plane::{Plane, text};
-use super::refusal::Refusal;
-use super::write::{Change, Part};
-use super::{DEFAULT, NETWORK, Planes, karmada};
+use super::{DEFAULT, NETWORK, Plane, Planes, karmada};
 
-/// For how long what has not come is waited for.
+/// How long a command waits for changes that have not arrived.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// Objects that are created between two pauses in which requests are answered.
+/// Number of objects that are created before the task yields, so that requests are answered.
 const AT_ONCE: usize = 50;
-/// Time between two lots of changes.
+/// Time between two batches of changes.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Make projects until there are so many.
+/// Adds projects until there are `count`.
 #[derive(Deserialize)]
 struct Projects {
     count: usize,
 }
 
-/// Let all projects be ready, or none.
+/// Makes all projects ready, or none.
 #[derive(Deserialize)]
 struct Ready {
     ready: bool,
 }
 
-/// Create so many WorkloadDeployments of no Workload, spread over the projects.
+/// Creates WorkloadDeployments without a Workload, spread over the projects.
 #[derive(Deserialize)]
 struct Deployments {
     count: usize,
 }
 
-/// Change statuses on the hub at a rate per second.
+/// Changes statuses on the hub at a rate per second.
 #[derive(Deserialize)]
 struct Statuses {
     rate: f64,
     seconds: f64,
 }
 
-/// Create so many Workloads in one project.
+/// Creates Workloads in one project at a rate per second.
 #[derive(Deserialize)]
 struct Storm {
     project: String,
@@ -61,7 +58,7 @@ struct Storm {
     rate: f64,
 }
 
-/// Create a Workload in one project now and then.
+/// Creates Workloads in one project with a pause after each.
 #[derive(Deserialize)]
 struct Probe {
     project: String,
@@ -70,7 +67,7 @@ struct Probe {
     every_milliseconds: u64,
 }
 
-/// Does what is asked and says what came of it.
+/// Runs a command and answers with its result.
 pub(super) async fn answer(
     State(planes): State<Arc<Planes>>,
     Path(what): Path<String>,
@@ -106,8 +103,9 @@ pub(super) async fn answer(
     };
     match done {
         Ok(answer) => json_response(StatusCode::OK, answer.to_string()),
-        Err(refusal) => json_response(refusal.code, refusal.status().to_string()),
+        Err(refusal) => refusal.response(),
     }
+    .map(Body::new)
 }
 
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
@@ -115,21 +113,28 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
 }
 
 impl Planes {
-    /// What there is and what has been asked.
+    /// Counts of objects and requests.
     fn summary(&self) -> Value {
         let projects = self.projects();
         let deployments = KindId::named("WorkloadDeployment");
         let bindings = KindId::named("ResourceBinding");
-        let in_projects = projects.iter().map(|plane| plane.count(deployments));
+        let in_projects = projects.iter().map(|plane| plane.server.count(deployments));
         json!({
             "projects": projects.len(),
             "deployments": in_projects.sum::<usize>(),
-            "copies": self.hub.count(deployments),
-            "bindings": self.hub.count(bindings),
-            "writes": self.counts.writes.load(Ordering::Relaxed),
-            "lists": self.counts.lists.load(Ordering::Relaxed),
-            "watches": self.counts.watches.load(Ordering::Relaxed),
+            "copies": self.hub.server.count(deployments),
+            "bindings": self.hub.server.count(bindings),
+            "writes": self.writes.load(Ordering::Relaxed),
+            "lists": self.count_requests(Verb::List),
+            "watches": self.count_requests(Verb::Watch),
         })
+    }
+
+    /// The requests with a verb, of all planes.
+    fn count_requests(&self, verb: Verb) -> usize {
+        let projects = self.projects();
+        let planes = [&self.root, &self.hub].into_iter().chain(&projects);
+        planes.map(|plane| plane.server.count_requests(verb)).sum()
     }
 
     async fn create_deployments(&self, count: usize) -> Result<Value, Refusal> {
@@ -138,7 +143,7 @@ impl Planes {
         for (index, plane) in projects.iter().cycle().take(count).enumerate() {
             let name = format!("web-{:05}", index / projects.len());
             let object = json!({"metadata": {"name": name}, "spec": deployment()});
-            plane.create(deployments, DEFAULT, object)?;
+            plane.server.create(deployments, DEFAULT, object)?;
             if index % AT_ONCE == 0 {
                 tokio::task::yield_now().await;
             }
@@ -146,10 +151,10 @@ impl Planes {
         Ok(self.summary())
     }
 
-    /// Changes a status after the other, on the hub, and waits until the projects say the same.
+    /// Changes one status after another on the hub, and waits until the projects have them.
     async fn change_statuses(&self, asked: &Statuses) -> Value {
         let deployments = KindId::named("WorkloadDeployment");
-        let copies = self.hub.keys(deployments);
+        let copies = self.hub.server.keys(deployments);
         let namespaces = self.upstreams();
         let begin = Instant::now();
         let end = begin + Duration::from_secs_f64(asked.seconds);
@@ -164,17 +169,21 @@ impl Planes {
                     return json!({});
                 };
                 changed += 1;
-                let (Some(copy), Some(project)) =
-                    (self.hub.get(deployments, key), namespaces.get(&key.0))
-                else {
+                let (Some(copy), Some(project)) = (
+                    self.hub.server.stored(deployments, key),
+                    namespaces.get(&key.0),
+                ) else {
                     continue;
                 };
                 let replicas = 1 + changed;
                 let status = Change::Merge(karmada::report(&copy.value(), replicas));
                 let in_project = (DEFAULT.to_owned(), key.1.clone());
                 self.latencies.await_status(project, in_project, replicas);
-                // One that has gone is missing in the end.
-                let _ = self.hub.change(deployments, key, Part::Status, status);
+                // The status of a copy that was deleted counts as missing in the end.
+                let _ = self
+                    .hub
+                    .server
+                    .change(deployments, key, Part::Status, status);
             }
             sleep_until(tick).await;
         }
@@ -189,7 +198,7 @@ impl Planes {
         found
     }
 
-    /// The hub namespaces and the projects whose default namespace each is for.
+    /// By hub namespace: the project whose default namespace it is for.
     fn upstreams(&self) -> HashMap<String, String> {
         let of = |plane: &Arc<Plane>| Some((hub_namespace(plane)?, plane.name.clone()));
         self.projects().iter().filter_map(of).collect()
@@ -200,7 +209,7 @@ impl Planes {
         let plane = plane.ok_or_else(Refusal::no_path)?;
         let begin = Instant::now();
         for index in 0..asked.count {
-            create_workload(&plane, &format!("storm-{index:05}"))?;
+            create_workload(&plane.server, &format!("storm-{index:05}"))?;
             let created = f64::from(u32::try_from(index).unwrap_or(u32::MAX));
             sleep_until(begin + Duration::from_secs_f64(created / asked.rate)).await;
         }
@@ -214,7 +223,7 @@ impl Planes {
         for index in 0..asked.count {
             let name = format!("{}-{index:05}", asked.label);
             self.latencies.await_arrival(&namespace, &name);
-            create_workload(&plane, &name)?;
+            create_workload(&plane.server, &name)?;
             sleep(Duration::from_millis(asked.every_milliseconds)).await;
         }
         let over = Instant::now() + PATIENCE;
@@ -228,7 +237,7 @@ impl Planes {
 /// The hub namespace of a project's default namespace.
 fn hub_namespace(plane: &Plane) -> Option<String> {
     let key = (String::new(), DEFAULT.to_owned());
-    let namespace = plane.get(KindId::named("Namespace"), &key)?;
+    let namespace = plane.server.stored(KindId::named("Namespace"), &key)?;
     Some(format!("ns-{}", text(&namespace.value(), "/metadata/uid")))
 }
 
@@ -247,28 +256,24 @@ fn template() -> Value {
     }})
 }
 
-fn scale() -> Value {
-    json!({"minReplicas": 1, "instanceManagementPolicy": "OrderedReady"})
-}
-
 /// The spec of a WorkloadDeployment that belongs to no Workload.
 fn deployment() -> Value {
     json!({
         "cityCode": "DFW",
         "placementName": "us",
-        "scaleSettings": scale(),
+        "scaleSettings": objects::scale(1),
         "template": template(),
         "workloadRef": {"name": "web", "uid": "00000000-0000-0000-0000-000000000001"},
     })
 }
 
 /// Creates a Workload with one deployment.
-fn create_workload(plane: &Plane, name: &str) -> Result<(), Refusal> {
-    let placement = json!({"name": "us", "cityCodes": ["DFW"], "scaleSettings": scale()});
+fn create_workload(server: &ApiServer, name: &str) -> Result<(), Refusal> {
+    let placement = json!({"name": "us", "cityCodes": ["DFW"], "scaleSettings": objects::scale(1)});
     let workload = json!({
         "metadata": {"name": name},
         "spec": {"placements": [placement], "template": template()},
     });
     let workloads = KindId::named("Workload");
-    plane.create(workloads, DEFAULT, workload).map(drop)
+    server.create(workloads, DEFAULT, workload).map(drop)
 }

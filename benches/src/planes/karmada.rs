@@ -1,23 +1,20 @@
-//! Karmada's part on the hub: cells, and bindings that place what is to go to them.
+//! Karmada's part on the hub: the cells, and a ResourceBinding for each copy.
 
+use apiserver::{ApiServer, Change, Key, KindId, Part, text, time_now};
 use serde_json::{Value, json};
-
-use super::kinds::{COMPUTE, KindId};
-use super::plane::{Key, Plane, now, text};
-use super::write::{Change, Part};
 
 const CITY_CODE: &str = "topology.datum.net/city-code";
 const POLICY: &str = "propagationpolicy.karmada.io";
 
-/// The cells, each with its city.
+/// The cells with their cities.
 const CELLS: [(&str, &str); 2] = [("dfw1", "DFW"), ("ord1", "ORD")];
 
 fn condition(type_: &str, status: &str, reason: &str) -> Value {
-    json!({"type": type_, "status": status, "reason": reason, "message": reason, "lastTransitionTime": now()})
+    json!({"type": type_, "status": status, "reason": reason, "message": reason, "lastTransitionTime": time_now()})
 }
 
 /// Joins the cells to a hub.
-pub(super) fn join_cells(hub: &Plane) {
+pub(super) fn join_cells(hub: &ApiServer) {
     for (name, city) in CELLS {
         let cluster = json!({
             "metadata": {"labels": {CITY_CODE: city}},
@@ -28,23 +25,21 @@ pub(super) fn join_cells(hub: &Plane) {
     }
 }
 
-/// Places a new WorkloadDeployment: by the policy of its city, in the cell of its city.
-pub(super) fn place(hub: &Plane, key: &Key, copy: &Value) {
+/// Places a new WorkloadDeployment in the cell of its city, if its city has a policy.
+pub(super) fn place(hub: &ApiServer, key: &Key, copy: &Value) {
     let (namespace, name) = key;
     let labels = &copy["metadata"]["labels"];
     let city = labels[CITY_CODE].as_str().unwrap_or_default();
     let policy = format!("city-{}", city.to_lowercase());
     let by_policy = (namespace.clone(), policy.clone());
-    if hub
-        .get(KindId::named("PropagationPolicy"), &by_policy)
-        .is_none()
-    {
+    let policies = KindId::named("PropagationPolicy");
+    if hub.stored(policies, &by_policy).is_none() {
         return;
     }
     let claim = json!({format!("{POLICY}/name"): policy, format!("{POLICY}/namespace"): namespace});
     let deployments = KindId::named("WorkloadDeployment");
     let claimed = Change::Merge(json!({"metadata": {"annotations": claim}}));
-    // One that has gone meanwhile is not placed.
+    // A copy that was deleted meanwhile is not placed.
     if hub.change(deployments, key, Part::Main, claimed).is_err() {
         return;
     }
@@ -52,7 +47,7 @@ pub(super) fn place(hub: &Plane, key: &Key, copy: &Value) {
         .iter()
         .find(|(_, of)| *of == city)
         .map(|(cell, _)| cell);
-    let (api_version, kind) = (format!("{COMPUTE}/v1alpha"), "WorkloadDeployment");
+    let (api_version, kind) = ("compute.datumapis.com/v1alpha", "WorkloadDeployment");
     let uid = text(copy, "/metadata/uid");
     let (scheduled, status) = match cell {
         Some(cell) => (
@@ -92,7 +87,7 @@ pub(super) fn place(hub: &Plane, key: &Key, copy: &Value) {
     hub.seed(KindId::named("ResourceBinding"), namespace, &name, binding);
 }
 
-/// The status of a copy whose cell has so many instances, all of them ready.
+/// The status of a copy whose cell has this number of instances, all of them ready.
 pub(super) fn report(copy: &Value, instances: u64) -> Value {
     let generation = &copy["metadata"]["generation"];
     let conditions = ["Available", "ReplicasReady"].map(|type_| {

@@ -1,20 +1,21 @@
-//! How long what was done takes to come to where it goes.
+//! Measures how long a change takes from one plane to another.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use apiserver::{Key, Stored};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::plane::{Key, Plane, Stored};
+use super::Plane;
 
-/// What is waited for, and how long it took where it has come.
+/// The changes that are expected, and how long the others took to arrive.
 #[derive(Default)]
 pub(super) struct Latencies {
-    /// The replicas that the status of a project's deployment is to have.
+    /// By project and deployment: the number of replicas that its status will have.
     statuses: Mutex<Waiting<(String, Key), u64>>,
-    /// The hub namespace of a Workload of which a deployment is to arrive there, by its name.
+    /// By name of a Workload: the hub namespace that will get a deployment of it.
     arrivals: Mutex<Waiting<String, String>>,
 }
 
@@ -37,7 +38,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Latencies {
-    /// The status of a deployment of a project is to have so many replicas from now on.
+    /// Expects the status of a project's deployment to have this number of replicas. Measures from now on.
     pub(super) fn await_status(&self, project: &str, key: Key, replicas: u64) {
         let mut statuses = lock(&self.statuses);
         let place = (project.to_owned(), key);
@@ -46,14 +47,14 @@ impl Latencies {
             .insert(place, (replicas, Instant::now()));
     }
 
-    /// A deployment of this Workload is to arrive in a namespace of the hub from now on.
+    /// Expects a deployment of this Workload in a namespace of the hub. Measures from now on.
     pub(super) fn await_arrival(&self, hub_namespace: &str, workload: &str) {
         let mut arrivals = lock(&self.arrivals);
         let since = (hub_namespace.to_owned(), Instant::now());
         arrivals.waited_for.insert(workload.to_owned(), since);
     }
 
-    /// A deployment has been written.
+    /// Takes note of a deployment that was written.
     pub(super) fn wrote(&self, is_on_hub: bool, plane: &Plane, stored: &Stored) {
         if is_on_hub {
             let mut arrivals = lock(&self.arrivals);
@@ -91,28 +92,28 @@ impl Latencies {
         }
     }
 
-    /// How many statuses are still to come.
+    /// The number of statuses that have not arrived.
     pub(super) fn missing_statuses(&self) -> usize {
         lock(&self.statuses).waited_for.len()
     }
 
-    /// How many Workloads have no deployment on the hub yet.
+    /// The number of Workloads that have no deployment on the hub yet.
     pub(super) fn missing_arrivals(&self) -> usize {
         lock(&self.arrivals).waited_for.len()
     }
 
-    /// What was found of statuses, which is forgotten with that.
+    /// Takes the latencies of statuses out and summarizes them.
     pub(super) fn statuses(&self) -> Value {
         summary(&mut lock(&self.statuses))
     }
 
-    /// What was found of arrivals, which is forgotten with that.
+    /// Takes the latencies of arrivals out and summarizes them.
     pub(super) fn arrivals(&self) -> Value {
         summary(&mut lock(&self.arrivals))
     }
 }
 
-/// Percentiles in milliseconds.
+/// Counts, and percentiles in milliseconds.
 fn summary<K, V>(waiting: &mut Waiting<K, V>) -> Value {
     let Waiting { waited_for, took } = std::mem::take(waiting);
     let mut took: Vec<_> = took.iter().map(|it| it.as_secs_f64() * 1000.0).collect();

@@ -6,13 +6,14 @@ mod single;
 use std::collections::HashMap;
 use std::time::Duration;
 
+use apiserver::objects::{self, location_binding, project};
+use apiserver::{ApiServer, Fault};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::*;
-use crate::fake::{Fake, Mood, binding, project};
 use crate::{Metrics, Tasks};
 
 /// What is awaited comes within this time, if it comes; the clock is paused, so it costs nothing.
@@ -22,19 +23,19 @@ const WITHIN: Duration = Duration::from_mins(5);
 struct Bench {
     tasks: Tasks,
     metrics: Metrics,
-    discovery: Fake,
-    planes: HashMap<&'static str, Fake>,
+    discovery: ApiServer,
+    planes: HashMap<&'static str, ApiServer>,
     projects: ProjectRegistry,
 }
 
 /// Starts a registry with what has been prepared.
-fn start(discovery: Fake, planes: HashMap<&'static str, Fake>) -> Bench {
+fn start(discovery: ApiServer, planes: HashMap<&'static str, ApiServer>) -> Bench {
     start_with(discovery, planes, Metrics::default(), None)
 }
 
 fn start_with(
-    discovery: Fake,
-    planes: HashMap<&'static str, Fake>,
+    discovery: ApiServer,
+    planes: HashMap<&'static str, ApiServer>,
     metrics: Metrics,
     handler: Option<Arc<dyn ProjectHandler>>,
 ) -> Bench {
@@ -65,14 +66,22 @@ fn unheard_of(name: &str) -> String {
     format!("there is no project {name}, or it has not been heard of yet")
 }
 
+/// A LocationBinding that cannot be decoded.
+fn broken_binding() -> Value {
+    let mut binding = location_binding("broken", "DFW", "True");
+    binding["spec"]["topology"] = json!(3);
+    binding
+}
+
 /// Two ready projects: `a` in DFW, `b` in LHR.
-fn prepared() -> (Fake, HashMap<&'static str, Fake>) {
-    let discovery = Fake::default();
+fn prepared() -> (ApiServer, HashMap<&'static str, ApiServer>) {
+    let discovery = ApiServer::new();
+    discovery.put(objects::namespace("default", "of-default"));
     let mut planes = HashMap::new();
     for (name, city) in [("a", "DFW"), ("b", "LHR")] {
         discovery.put(project(name, "1", "True"));
-        let plane = Fake::default();
-        plane.put(binding("here", city, "True"));
+        let plane = ApiServer::new();
+        plane.put(location_binding("here", city, "True"));
         planes.insert(name, plane);
     }
     (discovery, planes)
@@ -127,7 +136,7 @@ impl std::fmt::Display for Bench {
 #[tokio::test(start_paused = true)]
 async fn a_project_that_never_answers_delays_no_other() {
     let (discovery, planes) = prepared();
-    planes["a"].set(Mood::Hangs);
+    planes["a"].fail(Fault::hang());
     let bench = start(discovery, planes);
     let begin = Instant::now();
     bench.until(|bench| bench.cities("b") == "LHR").await;
@@ -142,11 +151,11 @@ async fn a_project_that_never_answers_delays_no_other() {
 #[tokio::test(start_paused = true)]
 async fn a_project_of_the_first_list_holds_readiness_back_for_a_while() {
     let (discovery, planes) = prepared();
-    planes["a"].set(Mood::Hangs);
+    planes["a"].fail(Fault::hang());
     let bench = start(discovery, planes);
     let begin = Instant::now();
     bench.until(|bench| bench.cities("b") == "LHR").await;
-    bench.planes["b"].set(Mood::Hangs);
+    bench.planes["b"].fail(Fault::hang());
     bench.discovery.put(project("b", "2", "True"));
     bench.until(|bench| bench.cities("b") != "LHR").await;
     let waits = "projects: LocationBindings of project a have not been listed yet";
@@ -169,7 +178,7 @@ async fn a_process_that_was_ready_stays_so() {
 #[tokio::test(start_paused = true)]
 async fn a_project_that_forbids_to_list_is_left_in_peace_unless_someone_asks_for_it() {
     let (discovery, planes) = prepared();
-    planes["a"].set(Mood::Refuses(403));
+    planes["a"].fail(Fault::refuse(403));
     let bench = start(discovery, planes);
     let refused = "LocationBindings of project a cannot be listed: 403 Forbidden: not now";
     bench.until(|bench| bench.cities("a") == refused).await;
@@ -180,7 +189,7 @@ async fn a_project_that_forbids_to_list_is_left_in_peace_unless_someone_asks_for
     sleep(Duration::from_mins(10)).await;
     let requests = bench.planes["a"].requests();
     assert!((10..=22).contains(&requests), "{requests}");
-    bench.planes["a"].set(Mood::Serves);
+    bench.planes["a"].heal();
     let begin = Instant::now();
     bench.until(|bench| bench.cities("a") == "DFW").await;
     assert!(begin.elapsed() < Duration::from_secs(2));
@@ -191,7 +200,7 @@ async fn a_project_that_forbids_to_list_is_left_in_peace_unless_someone_asks_for
 async fn after_an_error_nothing_is_known_until_all_is_listed_again() {
     let bench = bench().await;
     let lists = bench.planes["a"].requests();
-    bench.planes["a"].set(Mood::Refuses(500));
+    bench.planes["a"].fail(Fault::refuse(500));
     bench.planes["a"].interrupt();
     let problem = |bench: &Bench, text: &str| bench.cities("a").contains(text);
     bench
@@ -204,9 +213,9 @@ async fn after_an_error_nothing_is_known_until_all_is_listed_again() {
         (bench.cities("b"), bench.counts()),
         ("LHR".to_owned(), (2, 1))
     );
-    bench.planes["a"].delete("here");
-    bench.planes["a"].put(binding("there", "ORD", "True"));
-    bench.planes["a"].set(Mood::Serves);
+    bench.planes["a"].remove::<api::networking::LocationBinding>("", "here");
+    bench.planes["a"].put(location_binding("there", "ORD", "True"));
+    bench.planes["a"].heal();
     bench.until(|bench| bench.cities("a") == "ORD").await;
     assert_eq!(bench.counts(), (2, 0));
     assert!(bench.planes["a"].requests() > lists);
@@ -219,7 +228,7 @@ async fn a_watch_that_ends_in_order_is_begun_again_without_a_list() {
     bench.until(|bench| bench.planes["a"].watches() == 1).await;
     let requests = plane.requests();
     plane.end_watches();
-    plane.put(binding("there", "AMS", "True"));
+    plane.put(location_binding("there", "AMS", "True"));
     bench
         .until(|bench| {
             let cities = bench.cities("a");
@@ -233,7 +242,7 @@ async fn a_watch_that_ends_in_order_is_begun_again_without_a_list() {
 #[tokio::test(start_paused = true)]
 async fn no_metric_names_a_project() {
     let (discovery, planes) = prepared();
-    planes["a"].put(json!({"metadata": {"name": "broken"}, "spec": {"topology": 3}}));
+    planes["a"].put(broken_binding());
     let mut registry = Registry::default();
     let bench = start_with(discovery, planes, Metrics::register(&mut registry), None);
     bench.until(|bench| bench.cities("a") == "DFW").await;
@@ -250,7 +259,7 @@ async fn no_metric_names_a_project() {
     );
     assert!(!metrics().contains("project/"), "{}", metrics());
     // What a project has counted goes with it.
-    bench.discovery.delete("a");
+    bench.discovery.remove::<milo::Project>("", "a");
     let gone = format!("{undecodable} 0\n");
     bench.until(|_| metrics().contains(&gone)).await;
 }
@@ -259,14 +268,14 @@ async fn no_metric_names_a_project() {
 async fn the_cities_follow_the_bindings() {
     let bench = bench().await;
     let plane = &bench.planes["a"];
-    plane.put(binding("there", "AMS", "Unknown"));
+    plane.put(location_binding("there", "AMS", "Unknown"));
     bench.until(|bench| bench.cities("a") == "AMS DFW").await;
-    plane.put(binding("here", "DFW", "False"));
+    plane.put(location_binding("here", "DFW", "False"));
     bench.until(|bench| bench.cities("a") == "AMS").await;
-    plane.put(json!({"metadata": {"name": "broken"}, "spec": {"topology": 3}}));
-    plane.put(binding("here", "DFW", "True"));
+    plane.put(broken_binding());
+    plane.put(location_binding("here", "DFW", "True"));
     bench.until(|bench| bench.cities("a") == "AMS DFW").await;
-    plane.delete("there");
+    plane.remove::<api::networking::LocationBinding>("", "there");
     bench.until(|bench| bench.cities("a") == "DFW").await;
     let project = bench.projects.get(&ProjectName::new("a").unwrap()).unwrap();
     let (one, other) = (project.cities().unwrap(), project.cities().unwrap());
@@ -289,7 +298,7 @@ async fn a_project_that_is_not_ready_is_disengaged_and_comes_back() {
 #[tokio::test(start_paused = true)]
 async fn a_project_that_is_gone_is_disengaged() {
     let bench = bench().await;
-    bench.discovery.delete("a");
+    bench.discovery.remove::<milo::Project>("", "a");
     let gone = unheard_of("a");
     bench.until(|bench| bench.cities("a") == gone).await;
     bench.until(|bench| bench.planes["a"].watches() == 0).await;
@@ -305,14 +314,14 @@ async fn a_project_that_is_gone_is_disengaged() {
 #[tokio::test(start_paused = true)]
 async fn a_project_that_goes_while_no_one_watches_is_disengaged() {
     let bench = bench().await;
-    bench.discovery.set(Mood::Refuses(500));
+    bench.discovery.fail(Fault::refuse(500));
     bench.discovery.interrupt();
-    bench.discovery.delete("a");
+    bench.discovery.remove::<milo::Project>("", "a");
     let unknown =
         "project c is not known, and projects cannot be listed: 500 InternalError: not now";
     bench.until(|bench| bench.cities("c") == unknown).await;
     assert_eq!(bench.cities("a"), "DFW", "what is known goes on");
-    bench.discovery.set(Mood::Serves);
+    bench.discovery.heal();
     bench
         .until(|bench| bench.cities("a") == unheard_of("a"))
         .await;
@@ -326,12 +335,12 @@ async fn a_terminating_project_stays_engaged_until_it_is_gone() {
     terminating["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     bench.discovery.put(terminating);
     // What comes after it has been heard of, so it has been heard of, too.
-    bench.discovery.delete("b");
+    bench.discovery.remove::<milo::Project>("", "b");
     bench
         .until(|bench| bench.cities("b") == unheard_of("b"))
         .await;
     assert_eq!(bench.cities("a"), "DFW");
-    bench.discovery.delete("a");
+    bench.discovery.remove::<milo::Project>("", "a");
     bench
         .until(|bench| bench.cities("a") == unheard_of("a"))
         .await;
@@ -360,7 +369,7 @@ async fn another_project_of_the_same_name_is_another_project() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_known_before_projects_have_been_listed() {
     let (discovery, planes) = prepared();
-    discovery.set(Mood::Hangs);
+    discovery.fail(Fault::hang());
     let bench = start(discovery, planes);
     sleep(Duration::from_mins(1)).await;
     let error = "projects have not been listed yet";
@@ -384,7 +393,7 @@ async fn a_name_that_no_project_can_have_and_an_object_that_cannot_be_read_harm_
     let mut broken = project("a", "1", "True");
     broken["status"]["conditions"] = json!(3);
     bench.discovery.put(broken);
-    bench.discovery.delete("b");
+    bench.discovery.remove::<milo::Project>("", "b");
     bench
         .until(|bench| bench.cities("b") == unheard_of("b"))
         .await;

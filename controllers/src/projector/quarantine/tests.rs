@@ -1,34 +1,20 @@
-use std::convert::Infallible;
-
-use http::{Request, Response, StatusCode};
+use apiserver::{ApiServer, Fault};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::client::Body;
 use multicluster::cache::Reflector;
 
 use super::*;
 use crate::fixtures::{instance, now};
 use crate::projector::plan::verdict::of_hub;
 
-type Asked = Arc<Mutex<Vec<String>>>;
-
 fn context() -> ReconcileContext {
     ReconcileContext::new(now, None)
 }
 
-/// A quarantine on a hub that gives this answer to everything, and what it has been asked.
-fn on_hub(code: StatusCode, answer: Value) -> (Quarantine, Asked) {
-    let asked = Asked::default();
-    let service = tower::service_fn({
-        let asked = Arc::clone(&asked);
-        move |request: Request<Body>| {
-            let asks = format!("{} {}", request.method(), request.uri().path());
-            asked.lock().unwrap().push(asks);
-            let mut response = Response::new(Body::from(answer.to_string().into_bytes()));
-            *response.status_mut() = code;
-            async move { Ok::<_, Infallible>(response) }
-        }
-    });
-    let (client, metrics) = (Client::new(service, "default"), Metrics::default());
+/// A quarantine on a hub where every request fails like this.
+fn on_hub(fault: Fault) -> (Quarantine, ApiServer) {
+    let hub = ApiServer::new();
+    hub.fail(fault);
+    let (client, metrics) = (hub.client(), Metrics::default());
     let quarantine = Quarantine {
         events: Events::new(client.clone(), "projector"),
         client,
@@ -36,29 +22,17 @@ fn on_hub(code: StatusCode, answer: Value) -> (Quarantine, Asked) {
         writer: Writer::new("projector", &metrics),
         quarantined: Quarantined::new(&metrics),
     };
-    (quarantine, asked)
+    (quarantine, hub)
 }
 
-fn refusing() -> (Quarantine, Asked) {
-    let status = json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "message": "instances is forbidden", "reason": "Forbidden", "code": 403,
-    });
-    on_hub(StatusCode::FORBIDDEN, status)
-}
-
-/// In a namespace without labels.
+/// The verdict on an Instance in a namespace without labels.
 fn verdict(instance: &Instance) -> Verdict {
     of_hub(&ObjectMeta::default(), &instance.metadata).unwrap()
 }
 
-fn count(asked: &Asked) -> usize {
-    asked.lock().unwrap().len()
-}
-
 #[tokio::test]
-async fn a_hub_that_refuses_is_not_asked_again_until_it_is_another_case() {
-    let (quarantine, asked) = refusing();
+async fn a_hub_that_refuses_is_asked_again_only_for_another_verdict() {
+    let (quarantine, hub) = on_hub(Fault::refuse(403));
     let mut instance = instance("ns-1", "web-0");
     for _ in 0..3 {
         let verdict = verdict(&instance);
@@ -67,10 +41,10 @@ async fn a_hub_that_refuses_is_not_asked_again_until_it_is_another_case() {
             .await
             .unwrap();
     }
-    let patch = "PATCH /apis/compute.datumapis.com/v1alpha/namespaces/ns-1/instances/web-0";
-    assert_eq!(*asked.lock().unwrap(), [patch]);
+    let requests: Vec<_> = hub.log().iter().map(ToString::to_string).collect();
+    assert_eq!(requests, ["apply instances ns-1/web-0"]);
     let held = quarantine.quarantined.known()["web-0-uid"].held.is_some();
-    assert!(held, "it is counted all the same");
+    assert!(held, "the metric counts it");
     instance
         .labels_mut()
         .insert(api::labels::UPSTREAM_NAMESPACE.into(), "other".into());
@@ -79,15 +53,15 @@ async fn a_hub_that_refuses_is_not_asked_again_until_it_is_another_case() {
         .hold(&context(), &instance, &verdict)
         .await
         .unwrap();
-    assert_eq!(count(&asked), 2);
+    assert_eq!(hub.requests(), 2);
     quarantine.release(&context(), &instance).await.unwrap();
-    assert_eq!(count(&asked), 2, "nothing of it is said there");
+    assert_eq!(hub.requests(), 2, "the hub has no verdict to remove");
     assert!(quarantine.quarantined.known()["web-0-uid"].held.is_none());
 }
 
 #[tokio::test]
-async fn what_an_instance_says_already_is_counted_and_not_written() {
-    let (quarantine, asked) = refusing();
+async fn a_recorded_verdict_is_counted_and_not_written_again() {
+    let (quarantine, hub) = on_hub(Fault::refuse(403));
     let mut instance = instance("ns-1", "web-0");
     let verdict = verdict(&instance);
     instance.metadata.annotations = Some(verdict.annotations(now()));
@@ -95,26 +69,26 @@ async fn what_an_instance_says_already_is_counted_and_not_written() {
         .hold(&context(), &instance, &verdict)
         .await
         .unwrap();
-    assert_eq!(count(&asked), 0);
+    assert_eq!(hub.requests(), 0);
     assert!(quarantine.quarantined.known()["web-0-uid"].held.is_some());
     quarantine.forget(&instance);
     assert!(quarantine.quarantined.known().is_empty());
 }
 
 #[tokio::test]
-async fn a_hub_that_does_not_answer_is_asked_again() {
-    let (quarantine, asked) = on_hub(StatusCode::SERVICE_UNAVAILABLE, json!({}));
+async fn a_hub_that_fails_is_asked_again() {
+    let (quarantine, hub) = on_hub(Fault::answer(503, "{}"));
     let instance = instance("ns-1", "web-0");
     let verdict = verdict(&instance);
     for _ in 0..2 {
         let held = quarantine.hold(&context(), &instance, &verdict).await;
         assert!(held.is_err());
     }
-    assert_eq!(count(&asked), 2);
+    assert_eq!(hub.requests(), 2);
 }
 
 #[test]
-fn a_deployment_is_missed_since_it_was_first() {
+fn a_missing_deployment_is_missed_since_the_first_look() {
     let (first, later) = (Timestamp::UNIX_EPOCH, now());
     let quarantined = Quarantined::new(&Metrics::default());
     assert_eq!(quarantined.missed("1", first), first);

@@ -1,10 +1,7 @@
-use std::convert::Infallible;
-
 use api::WorkloadDeployment;
-use http::{Request, Response, StatusCode};
+use apiserver::{ApiServer, Fault};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
-use kube::client::Body;
 use kube::core::NamespaceResourceScope;
 use multicluster::Metrics;
 use serde_json::{Value, json};
@@ -16,13 +13,9 @@ use crate::runtime::write::{Collection, Object, Writer};
 
 /// An API server that answers 404 with this body to everything.
 fn answering(body: &str) -> Client {
-    let body = body.to_owned();
-    let service = tower::service_fn(move |_: Request<Body>| {
-        let mut response = Response::new(Body::from(body.clone().into_bytes()));
-        *response.status_mut() = StatusCode::NOT_FOUND;
-        async move { Ok::<_, Infallible>(response) }
-    });
-    Client::new(service, "default")
+    let server = ApiServer::new();
+    server.fail(Fault::answer(404, body));
+    server.client()
 }
 
 /// A `Status` as an API server writes it.
@@ -48,7 +41,7 @@ fn answers() -> Vec<(&'static str, String, bool)> {
             true,
         ),
         (
-            "absent, without the resource",
+            "the object is absent, and the answer does not name the resource",
             status("NotFound", message, &json!({"name": "web"})),
             true,
         ),
@@ -58,7 +51,7 @@ fn answers() -> Vec<(&'static str, String, bool)> {
             false,
         ),
         (
-            "a built-in group is served, this resource of it is not",
+            "a built-in group is served without this resource",
             status(
                 "NotFound",
                 "the server could not find the requested resource",
@@ -105,11 +98,11 @@ fn answers() -> Vec<(&'static str, String, bool)> {
             false,
         ),
         (
-            "a load balancer's page",
+            "a page of a load balancer",
             "<html><body>Not Found</body></html>".to_owned(),
             false,
         ),
-        ("nothing", String::new(), false),
+        ("an empty body", String::new(), false),
     ]
 }
 

@@ -2,44 +2,49 @@
 
 use std::time::Duration;
 
+use apiserver::{ApiServer, Fault};
 use kube::core::PartialObjectMeta;
 use tokio::time::{Instant, sleep};
 
 use super::*;
-use crate::fake::{Fake, Mood};
 
 /// What is awaited comes within this time, if it comes; the clock is paused, so it costs nothing.
 const WITHIN: Duration = Duration::from_mins(5);
 
 struct Following {
-    fake: Fake,
+    server: ApiServer,
     cache: Cache<ConfigMap>,
     lists: ListLimiter,
 }
 
 /// Follows an API server that has ConfigMap `a`, until `a` is known.
 async fn following() -> Following {
-    let fake = Fake::default();
-    fake.put(config_map("a"));
-    let following = follow(fake);
-    following.until(|it| it.state() == "a@1").await;
-    following.until(|it| it.fake.watches() == 1).await;
+    let server = ApiServer::new();
+    server.put(config_map("a"));
+    let following = follow(server);
+    following.until(|it| it.state() == "a@2").await;
+    following.until(|it| it.server.watches() == 1).await;
     following
 }
 
-fn follow(fake: Fake) -> Following {
-    follow_at(fake, ListLimiter::default())
+fn follow(server: ApiServer) -> Following {
+    follow_at(server, ListLimiter::default())
 }
 
-fn follow_at(fake: Fake, lists: ListLimiter) -> Following {
+fn follow_at(server: ApiServer, lists: ListLimiter) -> Following {
     let reflector = Reflector::new("test", &Metrics::default());
     let cache = reflector.cache();
-    tokio::spawn(reflector.run(fake.client(), lists.clone()));
-    Following { fake, cache, lists }
+    tokio::spawn(reflector.run(server.client(), lists.clone()));
+    Following {
+        server,
+        cache,
+        lists,
+    }
 }
 
 fn config_map(name: &str) -> Value {
-    json!({"metadata": {"namespace": "ns", "name": name, "uid": name}})
+    let metadata = json!({"namespace": "ns", "name": name, "uid": name});
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
 }
 
 impl Following {
@@ -69,38 +74,38 @@ impl Following {
 #[tokio::test(start_paused = true)]
 async fn a_restored_api_server_is_listed_though_it_takes_the_version_of_the_former_one() {
     let following = following().await;
-    let backup = following.fake.backup();
+    let backup = following.server.backup();
     for name in ["b", "c", "a"] {
-        following.fake.put(config_map(name));
+        following.server.put(config_map(name));
     }
-    following.until(|it| it.state() == "a@4 b@2 c@3").await;
-    following.fake.restore(&backup);
-    following.fake.put(config_map("d"));
-    following.until(|it| it.state() == "a@1 d@2").await;
-    following.fake.put(config_map("e"));
-    following.until(|it| it.state() == "a@1 d@2 e@3").await;
+    following.until(|it| it.state() == "a@5 b@3 c@4").await;
+    following.server.restore(&backup);
+    following.server.put(config_map("d"));
+    following.until(|it| it.state() == "a@2 d@3").await;
+    following.server.put(config_map("e"));
+    following.until(|it| it.state() == "a@2 d@3 e@4").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_whose_connection_broke_goes_on_once_it_tells_of_something() {
     let following = following().await;
-    let requests = following.fake.requests();
-    following.fake.interrupt();
+    let requests = following.server.requests();
+    following.server.interrupt();
     following.until(|it| it.state().contains("reset")).await;
     sleep(Duration::from_millis(500)).await;
     assert!(following.state().contains("reset"), "nothing proves it");
-    following.fake.put(config_map("b"));
-    following.until(|it| it.state() == "a@1 b@2").await;
-    assert_eq!(following.fake.requests(), requests + 1);
+    following.server.put(config_map("b"));
+    following.until(|it| it.state() == "a@2 b@3").await;
+    assert_eq!(following.server.requests(), requests + 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_whose_connection_broke_and_that_tells_of_nothing_is_listed_soon() {
     let following = following().await;
     let begin = Instant::now();
-    following.fake.interrupt();
+    following.server.interrupt();
     following.until(|it| it.state().contains("reset")).await;
-    following.until(|it| it.state() == "a@1").await;
+    following.until(|it| it.state() == "a@2").await;
     assert!(begin.elapsed() < Duration::from_secs(2));
 }
 
@@ -108,36 +113,37 @@ async fn a_watch_whose_connection_broke_and_that_tells_of_nothing_is_listed_soon
 async fn a_watch_whose_connection_breaks_again_and_again_is_not_resumed() {
     let following = following().await;
     for _ in 0..5 {
-        following.fake.interrupt();
+        following.server.interrupt();
         following.until(|it| it.state().contains("reset")).await;
-        following.until(|it| it.state() == "a@1").await;
-        following.until(|it| it.fake.watches() == 1).await;
+        following.until(|it| it.state() == "a@2").await;
+        following.until(|it| it.server.watches() == 1).await;
     }
-    following.fake.interrupt();
+    following.server.interrupt();
     following.until(|it| it.state().contains("reset")).await;
-    following.fake.put(config_map("b"));
-    assert_eq!(following.fake.watches(), 0);
+    following.server.put(config_map("b"));
+    assert_eq!(following.server.watches(), 0);
     sleep(Duration::from_secs(1)).await;
     assert!(following.state().contains("reset"));
-    following.until(|it| it.state() == "a@1 b@2").await;
+    following.until(|it| it.state() == "a@2 b@3").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn of_a_cache_of_metadata_only_metadata_are_asked_for() {
-    let fake = Fake::default();
-    fake.put(config_map("a"));
+    let server = ApiServer::new();
+    server.put(config_map("a"));
     let reflector = Reflector::<PartialObjectMeta<ConfigMap>>::new("test", &Metrics::default());
     let cache = reflector.cache();
-    tokio::spawn(reflector.run(fake.client(), ListLimiter::default()));
+    tokio::spawn(reflector.run(server.client(), ListLimiter::default()));
     let mut sync_state = cache.sync_state();
     sync_state.wait_for(SyncState::is_current).await.unwrap();
     assert_eq!(
         describe(cache.get("ns", "a").unwrap().unwrap().meta()),
-        "a@1"
+        "a@2"
     );
-    let other = follow(fake.clone());
-    other.until(|it| it.fake.watches() == 2).await;
-    let asked: Vec<_> = fake.asked().into_iter().map(|(_, accept)| accept).collect();
+    let other = follow(server.clone());
+    other.until(|it| it.server.watches() == 2).await;
+    let log = server.log().into_iter();
+    let asked: Vec<_> = log.map(|request| request.accept).collect();
     let of_metadata = |accept: &&String| accept.contains("as=PartialObjectMetadata");
     assert_eq!(
         (asked.len(), asked.iter().filter(of_metadata).count()),
@@ -151,19 +157,20 @@ async fn of_a_cache_of_metadata_only_metadata_are_asked_for() {
 
 #[tokio::test(start_paused = true)]
 async fn watches_that_begin_together_end_at_different_times() {
-    let fake = Fake::default();
+    let server = ApiServer::new();
     for plane in 0..400 {
         let reflector =
             Reflector::<ConfigMap>::new(&format!("project/{plane}"), &Metrics::default());
-        tokio::spawn(reflector.run(fake.client(), ListLimiter::default()));
+        tokio::spawn(reflector.run(server.client(), ListLimiter::default()));
     }
     let begin = Instant::now();
-    while fake.watches() < 400 {
+    while server.watches() < 400 {
         assert!(begin.elapsed() < WITHIN);
         sleep(Duration::from_millis(10)).await;
     }
     let mut ends = [0; 291];
-    for (uri, _) in fake.asked() {
+    for request in server.log() {
+        let uri = request.uri.to_string();
         if let Some((_, timeout)) = uri.split_once("timeoutSeconds=") {
             let timeout = timeout.split('&').next().unwrap();
             ends[timeout.parse::<usize>().unwrap()] += 1;
@@ -180,46 +187,46 @@ async fn watches_that_begin_together_end_at_different_times() {
 async fn a_kind_that_is_not_served_is_no_kind_without_objects_and_is_looked_for_every_minute() {
     let following = following().await;
     let not_served = "NotServed { problem: \"the API server does not serve configmaps yet\" }";
-    following.fake.set(Mood::Refuses(404));
-    following.fake.end_watches();
+    following.server.fail(Fault::refuse(404));
+    following.server.end_watches();
     following.until(|it| it.state() == not_served).await;
-    assert_eq!(following.known(), "a@1");
-    let requests = following.fake.requests();
+    assert_eq!(following.known(), "a@2");
+    let requests = following.server.requests();
     sleep(Duration::from_mins(10)).await;
-    let requests = following.fake.requests() - requests;
+    let requests = following.server.requests() - requests;
     assert!((9..=20).contains(&requests), "{requests}");
-    following.fake.put(config_map("b"));
-    following.fake.set(Mood::Serves);
+    following.server.put(config_map("b"));
+    following.server.heal();
     let begin = Instant::now();
-    following.until(|it| it.state() == "a@1 b@2").await;
+    following.until(|it| it.state() == "a@2 b@3").await;
     assert!(begin.elapsed() <= Duration::from_secs(61));
     // Who wants it does not wait for so long.
-    following.fake.set(Mood::Refuses(404));
-    following.fake.end_watches();
+    following.server.fail(Fault::refuse(404));
+    following.server.end_watches();
     following.until(|it| it.state() == not_served).await;
-    following.fake.set(Mood::Serves);
+    following.server.heal();
     let begin = Instant::now();
     following.lists.want();
-    following.until(|it| it.state() == "a@1 b@2").await;
+    following.until(|it| it.state() == "a@2 b@3").await;
     assert!(begin.elapsed() < Duration::from_secs(2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_first_cache_that_reaches_an_api_server_again_takes_the_others_with_it() {
     let first = following().await;
-    let others = [(); 4].map(|()| follow_at(first.fake.clone(), first.lists.beside()));
-    first.until(|it| it.fake.watches() == 5).await;
-    first.fake.set(Mood::Refuses(503));
-    first.fake.end_watches();
+    let others = [(); 4].map(|()| follow_at(first.server.clone(), first.lists.beside()));
+    first.until(|it| it.server.watches() == 5).await;
+    first.server.fail(Fault::refuse(503));
+    first.server.end_watches();
     // Long enough for all of them to wait long.
     sleep(Duration::from_mins(5)).await;
     let unavailable = |it: &Following| it.state().contains("503");
     assert!(others.iter().all(unavailable) && unavailable(&first));
-    first.fake.set(Mood::Serves);
+    first.server.heal();
     let begin = Instant::now();
     first.lists.want();
     for following in others.iter().chain([&first]) {
-        following.until(|it| it.state() == "a@1").await;
+        following.until(|it| it.state() == "a@2").await;
     }
     let elapsed = begin.elapsed();
     assert!(elapsed < Duration::from_secs(2), "{elapsed:?}");

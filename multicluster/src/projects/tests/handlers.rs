@@ -49,9 +49,11 @@ impl ProjectHandler for Noting {
     }
 }
 
-fn bench(noting: &Noting, mood: Mood) -> Bench {
+fn bench(noting: &Noting, fault: Option<Fault>) -> Bench {
     let (discovery, planes) = prepared();
-    planes["a"].set(mood);
+    if let Some(fault) = fault {
+        planes["a"].fail(fault);
+    }
     let handler = Arc::new(noting.clone());
     start_with(discovery, planes, Metrics::default(), Some(handler))
 }
@@ -60,7 +62,7 @@ fn bench(noting: &Noting, mood: Mood) -> Bench {
 #[tokio::test(start_paused = true)]
 async fn a_project_is_attended_while_it_is_engaged() {
     let noting = Noting::default();
-    let bench = bench(&noting, Mood::Serves);
+    let bench = bench(&noting, None);
     let attended = ["a is attended", "b is attended"];
     bench.until(|_| noting.noted() == attended).await;
     let former = bench.projects.get(&ProjectName::new("a").unwrap()).unwrap();
@@ -73,7 +75,7 @@ async fn a_project_is_attended_while_it_is_engaged() {
 #[tokio::test(start_paused = true)]
 async fn a_project_is_gone_when_its_object_is_and_the_very_root_says_so() {
     let noting = Noting::default();
-    let bench = bench(&noting, Mood::Serves);
+    let bench = bench(&noting, None);
     let is_gone_by = |name, root| {
         let (projects, name) = (bench.projects.clone(), ProjectName::new(name).unwrap());
         async move {
@@ -91,7 +93,7 @@ async fn a_project_is_gone_when_its_object_is_and_the_very_root_says_so() {
     bench.discovery.put(project("a", "1", "False"));
     bench.until(|_| noting.noted().len() == 3).await;
     assert_eq!(is_gone("a").await, Ok(false));
-    bench.discovery.delete("a");
+    bench.discovery.remove::<milo::Project>("", "a");
     let left = ["a has left", "a is attended", "a is left", "b is attended"];
     bench.until(|_| noting.noted() == left).await;
     assert_eq!(is_gone("a").await, Ok(true));
@@ -104,14 +106,14 @@ async fn a_project_is_gone_when_its_object_is_and_the_very_root_says_so() {
 #[tokio::test(start_paused = true)]
 async fn a_root_that_does_not_answer_is_left_in_peace_for_a_while() {
     let noting = Noting::default();
-    let bench = bench(&noting, Mood::Serves);
+    let bench = bench(&noting, None);
     bench.until(|_| noting.noted().len() == 2).await;
     let name = ProjectName::new("c").unwrap();
-    for (mood, problem) in [
-        (Mood::Refuses(403), "not now"),
-        (Mood::Hangs, "it does not answer"),
+    for (fault, problem) in [
+        (Fault::refuse(403), "not now"),
+        (Fault::hang(), "it does not answer"),
     ] {
-        bench.discovery.set(mood);
+        bench.discovery.fail(fault);
         for _ in 0..10 {
             let before = bench.discovery.requests();
             let error = bench.projects.is_gone(&name, "of-default").await;
@@ -124,7 +126,7 @@ async fn a_root_that_does_not_answer_is_left_in_peace_for_a_while() {
         let again = bench.projects.is_gone(&name, "of-default").await;
         assert!(again.is_err());
         assert_eq!(bench.discovery.requests(), before, "it is asked again");
-        bench.discovery.set(Mood::Serves);
+        bench.discovery.heal();
         sleep(Duration::from_secs(61)).await;
         assert_eq!(bench.projects.is_gone(&name, "of-default").await, Ok(true));
     }
@@ -133,7 +135,7 @@ async fn a_root_that_does_not_answer_is_left_in_peace_for_a_while() {
 #[tokio::test(start_paused = true)]
 async fn of_a_project_that_does_not_answer_nothing_else_is_asked_for_a_while() {
     let noting = Noting::default();
-    let bench = bench(&noting, Mood::Hangs);
+    let bench = bench(&noting, Some(Fault::hang()));
     let begin = Instant::now();
     bench.until(|_| noting.noted() == ["b is attended"]).await;
     assert!(begin.elapsed() < Duration::from_secs(1));
@@ -143,15 +145,15 @@ async fn of_a_project_that_does_not_answer_nothing_else_is_asked_for_a_while() {
 
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_other_cities_hears_of_them_and_of_their_loss() {
-    let bench = bench(&Noting::default(), Mood::Serves);
+    let bench = bench(&Noting::default(), None);
     bench.until(|bench| bench.cities("a") == "DFW").await;
     let project = bench.projects.get(&ProjectName::new("a").unwrap()).unwrap();
     let change = project.cities_change();
-    bench.planes["a"].put(binding("there", "ORD", "True"));
+    bench.planes["a"].put(location_binding("there", "ORD", "True"));
     change.await;
     assert_eq!(bench.cities("a"), "DFW ORD");
     let change = project.cities_change();
-    bench.planes["a"].set(Mood::Refuses(500));
+    bench.planes["a"].fail(Fault::refuse(500));
     bench.planes["a"].interrupt();
     change.await;
     assert!(project.cities().is_err());
@@ -161,7 +163,7 @@ async fn who_waits_for_other_cities_hears_of_them_and_of_their_loss() {
 async fn who_only_reads_has_nothing_to_ask_the_root() {
     let bench = super::bench().await;
     sleep(Duration::from_mins(5)).await;
-    let asked = bench.discovery.asked();
-    assert!(!asked.iter().any(|(uri, _)| uri.contains("namespaces")));
+    let mut requests = bench.discovery.log().into_iter();
+    assert!(!requests.any(|request| request.target.contains("namespaces")));
     assert_eq!(bench.projects.root_uid(), None);
 }

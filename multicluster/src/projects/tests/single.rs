@@ -4,8 +4,8 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn the_own_cluster_can_be_the_one_project() {
-    let own = Fake::default();
-    own.put(binding("here", "DFW", "True"));
+    let own = ApiServer::new();
+    own.put(location_binding("here", "DFW", "True"));
     let (tasks, metrics) = (Tasks::default(), Metrics::default());
     let name = ProjectName::new("single").unwrap();
     let context = RegistryContext {
@@ -16,7 +16,7 @@ async fn the_own_cluster_can_be_the_one_project() {
     let bench = Bench {
         tasks,
         metrics,
-        discovery: Fake::default(),
+        discovery: ApiServer::new(),
         planes: HashMap::new(),
         projects,
     };

@@ -1,0 +1,271 @@
+//! Server-side apply: merges what a manager applies, and keeps account of the fields that each manager owns.
+//!
+//! A manager owns the fields that it has applied last, until another manager changes their value. Creates, updates and
+//! patches own the fields that they set, together. Applying removes the fields that only this manager owned and that it does
+//! not apply any more.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+/// The owners of the fields of one object. A field is represented by its value.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Owners {
+    /// What each manager owns by applying.
+    applied: BTreeMap<String, Value>,
+    /// What creates, updates and patches own, as JSON. An object that was created shares this text with its first version.
+    updated: Bytes,
+}
+
+impl Owners {
+    /// The owners of an object that was created by a POST.
+    pub(crate) fn of_created(object: Bytes) -> Self {
+        Self {
+            applied: BTreeMap::new(),
+            updated: object,
+        }
+    }
+
+    /// The owners of an object that was created by applying it.
+    pub(crate) fn of_applied(manager: &str, body: &Value) -> Self {
+        Self {
+            applied: BTreeMap::from([(manager.to_owned(), body.clone())]),
+            updated: Bytes::new(),
+        }
+    }
+
+    fn updated(&self) -> Value {
+        serde_json::from_slice(&self.updated).unwrap_or_default()
+    }
+
+    /// Takes account of an update: it owns what it has changed.
+    pub(crate) fn update(&mut self, before: &Value, after: &Value) {
+        self.prune(after);
+        let Some(changed) = changed("", Some(before), after) else {
+            return;
+        };
+        let updated = merge("", &self.updated(), &changed);
+        self.updated = updated.to_string().into();
+    }
+
+    /// Applies `body` to `object` for `manager`, by force.
+    pub(crate) fn apply(&mut self, object: &mut Value, body: &Value, manager: &str) {
+        let updated = self.updated();
+        if let Some(former) = self.applied.remove(manager) {
+            let others = self.applied.values().chain([&updated]).collect::<Vec<_>>();
+            *object = remove("", object, &former, Some(body), &others).unwrap_or_default();
+        }
+        *object = merge("", object, body);
+        self.prune(object);
+        self.applied.insert(manager.to_owned(), body.clone());
+    }
+
+    /// The fields that `manager` would take from others by applying `body`, with the manager that has each.
+    pub(crate) fn conflicts(&self, body: &Value, manager: &str) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        for (other, owned) in self.applied.iter().filter(|(other, _)| *other != manager) {
+            conflicts("", owned, body, "", &mut |path| {
+                found.push((path.to_owned(), other.clone()));
+            });
+        }
+        conflicts("", &self.updated(), body, "", &mut |path| {
+            found.push((path.to_owned(), "update".to_owned()));
+        });
+        found
+    }
+
+    /// Takes from their owners the fields that have another value now.
+    fn prune(&mut self, object: &Value) {
+        let kept = |owned: &Value| kept("", owned, Some(object));
+        self.applied = std::mem::take(&mut self.applied)
+            .into_iter()
+            .filter_map(|(manager, owned)| Some((manager, kept(&owned)?)))
+            .collect();
+        let updated = self.updated();
+        let kept = kept(&updated).unwrap_or_default();
+        if kept != updated {
+            self.updated = kept.to_string().into();
+        }
+    }
+}
+
+/// How the items of a list are told apart.
+#[derive(Clone, Copy)]
+enum Items {
+    /// By their value.
+    Set,
+    /// By this field.
+    Map(&'static str),
+}
+
+/// How the items of a list in a field of this name are told apart, as in our CRDs. `None` of a list that is replaced as a
+/// whole.
+fn items(field: &str, list: &[Value]) -> Option<Items> {
+    let items = match field {
+        "finalizers" => Items::Set,
+        "ownerReferences" => Items::Map("uid"),
+        "cells" | "containers" | "env" | "ports" | "schedulingGates" | "volumes" => {
+            Items::Map("name")
+        }
+        _ => return None,
+    };
+    let has_key = |item: &Value| match items {
+        Items::Set => item.is_string(),
+        Items::Map(key) => item[key].is_string(),
+    };
+    list.iter().all(has_key).then_some(items)
+}
+
+/// The parts of a value that have owners of their own, by name. `None` of a value that is owned as a whole.
+fn parts<'v>(field: &str, value: &'v Value) -> Option<Vec<(&'v str, &'v Value)>> {
+    match value {
+        Value::Object(fields) => Some(
+            fields
+                .iter()
+                .map(|(name, value)| (name.as_str(), value))
+                .collect(),
+        ),
+        Value::Array(list) => {
+            let items = items(field, list)?;
+            let name = |item: &'v Value| match items {
+                Items::Set => item.as_str(),
+                Items::Map(key) => item[key].as_str(),
+            };
+            let named = list.iter().map(|item| (name(item), item));
+            Some(
+                named
+                    .map(|(name, item)| (name.unwrap_or_default(), item))
+                    .collect(),
+            )
+        }
+        _ => None,
+    }
+}
+
+/// Both values by their parts, if both have such.
+type Both<'a, 'b> = (Vec<(&'a str, &'a Value)>, Vec<(&'b str, &'b Value)>);
+
+fn both<'a, 'b>(field: &str, one: &'a Value, other: &'b Value) -> Option<Both<'a, 'b>> {
+    let is_same_form = one.is_object() == other.is_object();
+    is_same_form
+        .then(|| Some((parts(field, one)?, parts(field, other)?)))
+        .flatten()
+}
+
+fn find<'v>(parts: &[(&str, &'v Value)], name: &str) -> Option<&'v Value> {
+    let found = parts.iter().find(|(of, _)| *of == name);
+    found.map(|(_, value)| *value)
+}
+
+/// A value of the same form as `like`, of these parts.
+fn build<'p>(like: &Value, parts: impl IntoIterator<Item = (&'p str, Value)>) -> Value {
+    let parts = parts.into_iter();
+    match like {
+        Value::Array(_) => Value::Array(parts.map(|(_, value)| value).collect()),
+        _ => Value::Object(
+            parts
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect::<Map<_, _>>(),
+        ),
+    }
+}
+
+/// `old` with all that is in `new`.
+fn merge(field: &str, old: &Value, new: &Value) -> Value {
+    let Some((olds, news)) = both(field, old, new) else {
+        return new.clone();
+    };
+    let mut merged: Vec<_> = olds
+        .iter()
+        .map(|(name, value)| match find(&news, name) {
+            Some(new) => (*name, merge(name, value, new)),
+            None => (*name, (*value).clone()),
+        })
+        .collect();
+    for (name, value) in news {
+        if find(&olds, name).is_none() {
+            merged.push((name, value.clone()));
+        }
+    }
+    build(new, merged)
+}
+
+/// What of `owned` has the same value in the object still.
+fn kept(field: &str, owned: &Value, object: Option<&Value>) -> Option<Value> {
+    let object = object?;
+    let Some((owneds, parts)) = both(field, owned, object) else {
+        return (owned == object).then(|| owned.clone());
+    };
+    let is_empty = owneds.is_empty();
+    let keeps: Vec<_> = owneds
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, kept(name, value, find(&parts, name))?)))
+        .collect();
+    (is_empty || !keeps.is_empty()).then(|| build(owned, keeps))
+}
+
+/// What of `after` is not as it was before.
+fn changed(field: &str, before: Option<&Value>, after: &Value) -> Option<Value> {
+    let Some((befores, afters)) = before.and_then(|before| both(field, before, after)) else {
+        return (before != Some(after)).then(|| after.clone());
+    };
+    let changes: Vec<_> = afters
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, changed(name, find(&befores, name), value)?)))
+        .collect();
+    (!changes.is_empty()).then(|| build(after, changes))
+}
+
+/// The object without what is in `former` and not in `body`, unless one of the others owns it too.
+fn remove(
+    field: &str,
+    object: &Value,
+    former: &Value,
+    body: Option<&Value>,
+    others: &[&Value],
+) -> Option<Value> {
+    let Some((values, formers)) = both(field, object, former) else {
+        let stays = body.is_some() || !others.is_empty();
+        return stays.then(|| object.clone());
+    };
+    let bodies = body.and_then(|body| parts(field, body)).unwrap_or_default();
+    let others: Vec<_> = others
+        .iter()
+        .filter_map(|other| parts(field, other))
+        .collect();
+    let left: Vec<_> = values
+        .into_iter()
+        .filter_map(|(name, value)| {
+            let Some(former) = find(&formers, name) else {
+                return Some((name, value.clone()));
+            };
+            let others: Vec<_> = others
+                .iter()
+                .filter_map(|other| find(other, name))
+                .collect();
+            let body = find(&bodies, name);
+            Some((name, remove(name, value, former, body, &others)?))
+        })
+        .collect();
+    let stays = !left.is_empty() || body.is_some() || !others.is_empty();
+    stays.then(|| build(object, left))
+}
+
+/// Finds the fields that both have with different values.
+fn conflicts(field: &str, owned: &Value, body: &Value, path: &str, found: &mut impl FnMut(&str)) {
+    let Some((owneds, bodies)) = both(field, owned, body) else {
+        if owned != body && !owned.is_null() {
+            found(path);
+        }
+        return;
+    };
+    for (name, value) in bodies {
+        if let Some(owned) = find(&owneds, name) {
+            conflicts(name, owned, value, &format!("{path}.{name}"), found);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

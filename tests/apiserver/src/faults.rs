@@ -1,0 +1,210 @@
+//! Faults that a test gives to an API server.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use http::StatusCode;
+
+use crate::kinds::KindId;
+use crate::log::Verb;
+use crate::refusal::Refusal;
+use crate::request::{Part, Request};
+
+/// What goes wrong with the requests that it is for. Without further conditions it is for all of them, until
+/// [`ApiServer::heal`](crate::ApiServer::heal).
+#[derive(Clone, Debug)]
+pub struct Fault {
+    pub(crate) effect: Effect,
+    verbs: Vec<Verb>,
+    kind: Option<KindId>,
+    part: Option<Part>,
+    namespace: Option<String>,
+    name: Option<String>,
+    /// How often it may happen still.
+    times: Option<usize>,
+}
+
+/// What a fault does.
+#[derive(Clone, Debug)]
+pub(crate) enum Effect {
+    Hang,
+    Delay(Duration),
+    Answer {
+        code: StatusCode,
+        body: String,
+        retry_after: Option<Duration>,
+    },
+    Disconnect,
+    LoseAnswer,
+    CutBody,
+}
+
+impl Fault {
+    fn new(effect: Effect) -> Self {
+        Self {
+            effect,
+            verbs: Vec::new(),
+            kind: None,
+            part: None,
+            namespace: None,
+            name: None,
+            times: None,
+        }
+    }
+
+    /// Requests are never answered.
+    pub fn hang() -> Self {
+        Self::new(Effect::Hang)
+    }
+
+    /// Requests are answered after this time.
+    pub fn delay(time: Duration) -> Self {
+        Self::new(Effect::Delay(time))
+    }
+
+    /// Requests are refused by a `Status` with this code, the usual reason for it, and the message `not now`.
+    pub fn refuse(code: u16) -> Self {
+        let code = StatusCode::from_u16(code).unwrap();
+        let reason = match code.as_u16() {
+            400 => "BadRequest",
+            401 => "Unauthorized",
+            403 => "Forbidden",
+            404 => "NotFound",
+            409 => "Conflict",
+            410 => "Expired",
+            422 => "Invalid",
+            429 => "TooManyRequests",
+            503 => "ServiceUnavailable",
+            504 => "Timeout",
+            _ => "InternalError",
+        };
+        let status = Refusal::new(code, reason, "not now").status();
+        Self::answer(code.as_u16(), status.to_string())
+    }
+
+    /// Requests are answered with this code and this body.
+    pub fn answer(code: u16, body: impl Into<String>) -> Self {
+        Self::new(Effect::Answer {
+            code: StatusCode::from_u16(code).unwrap(),
+            body: body.into(),
+            retry_after: None,
+        })
+    }
+
+    /// The connection breaks before the request is carried out.
+    pub fn disconnect() -> Self {
+        Self::new(Effect::Disconnect)
+    }
+
+    /// The request is carried out, then the connection breaks before the answer.
+    pub fn lose_answer() -> Self {
+        Self::new(Effect::LoseAnswer)
+    }
+
+    /// The request is carried out, then the connection breaks in the middle of the answer.
+    pub fn cut_body() -> Self {
+        Self::new(Effect::CutBody)
+    }
+
+    /// Adds the header `Retry-After` to an answer, in whole seconds.
+    #[must_use]
+    pub fn retry_after(mut self, time: Duration) -> Self {
+        if let Effect::Answer { retry_after, .. } = &mut self.effect {
+            *retry_after = Some(time);
+        }
+        self
+    }
+
+    /// Only for requests with one of these verbs.
+    #[must_use]
+    pub fn on(mut self, verbs: &[Verb]) -> Self {
+        self.verbs = verbs.to_vec();
+        self
+    }
+
+    /// Only for requests that change objects.
+    #[must_use]
+    pub fn on_writes(self) -> Self {
+        use Verb::{Apply, Create, Delete, Patch, Update};
+        self.on(&[Create, Update, Patch, Apply, Delete])
+    }
+
+    /// Only for objects of this kind.
+    #[must_use]
+    pub fn of<K: kube::Resource<DynamicType = ()>>(mut self) -> Self {
+        self.kind = Some(KindId::of::<K>());
+        self
+    }
+
+    /// Only for this part of objects.
+    #[must_use]
+    pub fn part(mut self, part: Part) -> Self {
+        self.part = Some(part);
+        self
+    }
+
+    /// Only for requests in this namespace.
+    #[must_use]
+    pub fn namespace(mut self, namespace: &str) -> Self {
+        self.namespace = Some(namespace.to_owned());
+        self
+    }
+
+    /// Only for objects of this name.
+    #[must_use]
+    pub fn name(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// Only so many times.
+    #[must_use]
+    pub fn times(mut self, times: usize) -> Self {
+        self.times = Some(times);
+        self
+    }
+
+    fn is_for(&self, request: &Request) -> bool {
+        let is = |wanted: &Option<String>, found: Option<&str>| {
+            wanted.is_none() || wanted.as_deref() == found
+        };
+        (self.verbs.is_empty() || self.verbs.contains(&request.verb))
+            && (self.kind.is_none() || self.kind == request.kind())
+            && (self.part.is_none() || self.part == request.part())
+            && is(&self.namespace, request.namespace())
+            && is(&self.name, request.name())
+            && self.times != Some(0)
+    }
+}
+
+/// The faults of an API server.
+#[derive(Debug, Default)]
+pub(crate) struct Faults(Mutex<Vec<Fault>>);
+
+impl Faults {
+    pub(crate) fn add(&self, fault: Fault) {
+        self.lock().push(fault);
+    }
+
+    pub(crate) fn clear(&self) {
+        self.lock().clear();
+    }
+
+    /// What happens to a request: the effects of the faults that are for it, the oldest first.
+    pub(crate) fn effects(&self, request: &Request) -> Vec<Effect> {
+        let mut faults = self.lock();
+        let mut effects = Vec::new();
+        for fault in faults.iter_mut().filter(|fault| fault.is_for(request)) {
+            fault.times = fault.times.map(|times| times - 1);
+            effects.push(fault.effect.clone());
+            if !matches!(fault.effect, Effect::Delay(_)) {
+                break;
+            }
+        }
+        effects
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Fault>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,331 @@
+//! One API server.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use jiff::Timestamp;
+use kube::Client;
+use kube::client::Body;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::sync::watch;
+use tower::{BoxError, service_fn};
+
+use crate::answer::{Answer, Disconnected};
+use crate::faults::{Fault, Faults};
+use crate::kinds::KindId;
+use crate::log::{Counts, Logged, Verb};
+use crate::refusal::Refusal;
+use crate::request::Request;
+use crate::selector::Query;
+use crate::state::{Backup, Event, Key, State, Stored};
+use crate::text;
+
+/// An API server in memory. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct ApiServer {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    state: Mutex<State>,
+    unserved: Mutex<BTreeSet<KindId>>,
+    faults: Faults,
+    counts: Counts,
+    log: Mutex<Vec<Logged>>,
+    interruptions: watch::Sender<Interruption>,
+    watches: AtomicUsize,
+}
+
+/// How watches are interrupted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Interruption {
+    /// Their connections break.
+    #[default]
+    Break,
+    /// They end in order, as at the end of their time.
+    End,
+}
+
+/// Counts a watch as long as a client reads it.
+#[derive(Debug)]
+pub(crate) struct OpenWatch(Arc<Inner>);
+
+impl Drop for OpenWatch {
+    fn drop(&mut self) {
+        self.0.watches.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ApiServer {
+    /// An API server without objects.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Deletes what an object owns together with it, as kube-controller-manager does after a while. An object goes with any of
+    /// its owners.
+    #[must_use]
+    pub fn with_garbage_collection(self) -> Self {
+        lock(&self.inner.state).collects_garbage = true;
+        self
+    }
+
+    /// Takes the times of objects from this clock.
+    #[must_use]
+    pub fn with_clock(self, clock: fn() -> Timestamp) -> Self {
+        lock(&self.inner.state).clock = clock;
+        self
+    }
+
+    /// A client of this API server that uses no socket. Its requests are logged.
+    pub fn client(&self) -> Client {
+        let server = self.clone();
+        let service = service_fn(move |request: http::Request<Body>| {
+            let server = server.clone();
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = body.collect().await?.to_bytes();
+                let request = Request::new(http::Request::from_parts(parts, body), "");
+                server.inner.counts.add(request.verb);
+                lock(&server.inner.log).push(request.logged());
+                let answer = server.answer_with_faults(request).await?;
+                Ok::<_, BoxError>(answer.response)
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    /// Answers a request whose path leads to this API server by this prefix.
+    ///
+    /// # Errors
+    ///
+    /// [`Disconnected`] when a fault breaks the connection.
+    pub async fn answer(
+        &self,
+        request: http::Request<Bytes>,
+        prefix: &str,
+    ) -> Result<Answer, Disconnected> {
+        let request = Request::new(request, prefix);
+        self.inner.counts.add(request.verb);
+        self.answer_with_faults(request).await
+    }
+
+    /// Lets requests fail from now on. Faults that were added before come first.
+    pub fn fail(&self, fault: Fault) {
+        self.inner.faults.add(fault);
+    }
+
+    /// Removes all faults. Requests that hang stay so.
+    pub fn heal(&self) {
+        self.inner.faults.clear();
+    }
+
+    /// Stops serving a kind: its path is unknown, and its watches end.
+    pub fn stop_serving<K: kube::Resource<DynamicType = ()>>(&self) {
+        lock(&self.inner.unserved).insert(KindId::of::<K>());
+        self.end_watches();
+    }
+
+    /// Serves a kind again.
+    pub fn serve_again<K: kube::Resource<DynamicType = ()>>(&self) {
+        lock(&self.inner.unserved).remove(&KindId::of::<K>());
+    }
+
+    /// Breaks the connections of all watches.
+    pub fn interrupt(&self) {
+        self.inner.interruptions.send_replace(Interruption::Break);
+    }
+
+    /// Ends all watches in order, as API servers do from time to time.
+    pub fn end_watches(&self) {
+        self.inner.interruptions.send_replace(Interruption::End);
+    }
+
+    /// How many watches a client reads.
+    pub fn watches(&self) -> usize {
+        self.inner.watches.load(Ordering::Relaxed)
+    }
+
+    /// How many requests there have been of a verb.
+    pub fn count_requests(&self, verb: Verb) -> usize {
+        self.inner.counts.of(verb)
+    }
+
+    /// How many requests clients have made since [`Self::clear_log`].
+    pub fn requests(&self) -> usize {
+        lock(&self.inner.log).len()
+    }
+
+    /// The requests of clients since [`Self::clear_log`], the oldest first.
+    pub fn log(&self) -> Vec<Logged> {
+        lock(&self.inner.log).clone()
+    }
+
+    /// Forgets the requests.
+    pub fn clear_log(&self) {
+        lock(&self.inner.log).clear();
+    }
+
+    /// The writes of clients since [`Self::clear_log`] in short, also those that were refused.
+    pub fn writes(&self) -> Vec<String> {
+        let log = lock(&self.inner.log);
+        let writes = log.iter().filter(|request| request.verb.is_write());
+        writes.map(ToString::to_string).collect()
+    }
+
+    /// Creates an object as it is, or puts it in the place of another one. What is missing of UID and time of creation is
+    /// added.
+    ///
+    /// # Panics
+    ///
+    /// When the API server does not know its kind, or it has no name.
+    pub fn put(&self, object: Value) {
+        let kind = KindId::named(text(&object, "/kind"));
+        let namespace = text(&object, "/metadata/namespace");
+        let name = text(&object, "/metadata/name");
+        assert!(!name.is_empty(), "an object needs a name: {object}");
+        let key = (namespace.to_owned(), name.to_owned());
+        self.state().put(kind, &key, object);
+    }
+
+    /// Puts an object there under this name, unless there is one.
+    pub fn seed(&self, kind: KindId, namespace: &str, name: &str, object: Value) {
+        let key = (namespace.to_owned(), name.to_owned());
+        let mut state = self.state();
+        if state.get(kind, &key).is_none() {
+            state.put(kind, &key, object);
+        }
+    }
+
+    /// Changes an object as someone else would, past all checks.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such object.
+    pub fn modify<K: kube::Resource<DynamicType = ()>>(
+        &self,
+        namespace: &str,
+        name: &str,
+        change: impl FnOnce(&mut Value),
+    ) {
+        let key = (namespace.to_owned(), name.to_owned());
+        let kind = KindId::of::<K>();
+        let mut object = self.stored(kind, &key).unwrap().value();
+        change(&mut object);
+        self.state().put(kind, &key, object);
+    }
+
+    /// Removes an object at once, whatever its finalizers.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such object.
+    pub fn remove<K: kube::Resource<DynamicType = ()>>(&self, namespace: &str, name: &str) {
+        let key = (namespace.to_owned(), name.to_owned());
+        let kind = KindId::of::<K>();
+        let mut state = self.state();
+        let object = state.get(kind, &key).unwrap().value();
+        state.remove(kind, &key, object);
+    }
+
+    /// An object, if there is one of this name.
+    ///
+    /// # Panics
+    ///
+    /// When the object cannot be decoded.
+    pub fn get<K>(&self, namespace: &str, name: &str) -> Option<K>
+    where
+        K: kube::Resource<DynamicType = ()> + DeserializeOwned,
+    {
+        let key = (namespace.to_owned(), name.to_owned());
+        let stored = self.stored(KindId::of::<K>(), &key)?;
+        Some(serde_json::from_slice(&stored.body).unwrap())
+    }
+
+    /// The object of this kind and name as it is stored.
+    pub fn stored(&self, kind: KindId, key: &Key) -> Option<Arc<Stored>> {
+        self.state().get(kind, key).cloned()
+    }
+
+    /// How many objects of a kind there are.
+    pub fn count(&self, kind: KindId) -> usize {
+        self.state().collection(kind).objects.len()
+    }
+
+    /// Namespaces and names of the objects of a kind.
+    pub fn keys(&self, kind: KindId) -> Vec<Key> {
+        let state = self.state();
+        state.collection(kind).objects.keys().cloned().collect()
+    }
+
+    /// What there is now.
+    pub fn backup(&self) -> Backup {
+        self.state().backup()
+    }
+
+    /// Goes back to what there was, as after etcd is restored from an older snapshot, and breaks all connections.
+    pub fn restore(&self, backup: &Backup) {
+        self.interrupt();
+        self.state().restore(backup);
+    }
+
+    /// Forgets all events. Watches and lists that would go on from an older version have expired.
+    pub fn compact(&self) {
+        self.state().compact();
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.inner.state)
+    }
+
+    pub(crate) fn faults(&self) -> &Faults {
+        &self.inner.faults
+    }
+
+    pub(crate) fn serves(&self, kind: KindId) -> bool {
+        !lock(&self.inner.unserved).contains(&kind)
+    }
+
+    pub(crate) fn interruptions(&self) -> watch::Receiver<Interruption> {
+        self.inner.interruptions.subscribe()
+    }
+
+    pub(crate) fn open_watch(&self) -> OpenWatch {
+        self.inner.watches.fetch_add(1, Ordering::Relaxed);
+        OpenWatch(Arc::clone(&self.inner))
+    }
+
+    pub(crate) fn changes(&self, kind: KindId) -> watch::Receiver<u64> {
+        self.state().collection(kind).changed.subscribe()
+    }
+
+    pub(crate) fn since(&self, kind: KindId, version: u64) -> Result<(Vec<Event>, u64), Refusal> {
+        self.state().since(kind, version)
+    }
+
+    pub(crate) fn check_token(&self, kind: KindId, version: u64) -> Result<(), Refusal> {
+        let state = self.state();
+        match version < state.collection(kind).forgotten {
+            true => Err(Refusal::expired_list()),
+            false => Ok(()),
+        }
+    }
+
+    pub(crate) fn page(
+        &self,
+        query: &Query,
+        after: Option<Key>,
+        limit: usize,
+    ) -> (Vec<Arc<Stored>>, bool, u64) {
+        self.state().page(query, after, limit)
+    }
+}

@@ -1,0 +1,392 @@
+//! The objects of one API server, and their history.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::apply::Owners;
+use crate::kinds::KindId;
+use crate::refusal::Refusal;
+use crate::selector::Query;
+use crate::text;
+
+/// Namespace, empty where there is none, and name.
+pub type Key = (String, String);
+
+/// Events of a kind that are kept for watches.
+const LOG: usize = 200_000;
+
+static UIDS: AtomicU64 = AtomicU64::new(1);
+
+/// What there was at some time.
+#[derive(Clone, Debug)]
+pub struct Backup {
+    version: u64,
+    objects: Vec<BTreeMap<Key, Arc<Stored>>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    version: u64,
+    collections: Vec<Collection>,
+    pub(crate) collects_garbage: bool,
+    pub(crate) clock: fn() -> Timestamp,
+    /// What goes with an object, by its UID, where garbage is collected.
+    owned: HashMap<String, BTreeSet<(KindId, Key)>>,
+}
+
+/// The objects of one kind.
+#[derive(Debug)]
+pub(crate) struct Collection {
+    pub(crate) objects: BTreeMap<Key, Arc<Stored>>,
+    log: VecDeque<Event>,
+    /// The version of the last event that is not in the log any more.
+    pub(crate) forgotten: u64,
+    pub(crate) changed: watch::Sender<u64>,
+}
+
+/// One version of an object.
+#[derive(Debug)]
+pub struct Stored {
+    /// Namespace and name.
+    pub key: Key,
+    /// All of it, as JSON.
+    pub body: Bytes,
+    /// Its metadata alone.
+    pub(crate) metadata: Bytes,
+    pub(crate) owners: Owners,
+}
+
+/// What has happened to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EventType {
+    Added,
+    Modified,
+    Deleted,
+}
+
+/// A change of an object.
+#[derive(Clone, Debug)]
+pub(crate) struct Event {
+    pub(crate) version: u64,
+    pub(crate) type_: EventType,
+    /// The version before, if there was one.
+    pub(crate) former: Option<Arc<Stored>>,
+    pub(crate) object: Arc<Stored>,
+}
+
+impl Stored {
+    /// The object.
+    pub fn value(&self) -> Value {
+        // The body was made from a value.
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+}
+
+impl Default for State {
+    fn default() -> Self {
+        let collection = |_| Collection {
+            objects: BTreeMap::new(),
+            log: VecDeque::new(),
+            forgotten: 0,
+            changed: watch::Sender::new(1),
+        };
+        Self {
+            version: 1,
+            collections: KindId::all().map(collection).collect(),
+            collects_garbage: false,
+            clock: now,
+            owned: HashMap::new(),
+        }
+    }
+}
+
+impl State {
+    /// The collection of a kind.
+    pub(crate) fn collection(&self, kind: KindId) -> &Collection {
+        &self.collections[kind.index()]
+    }
+
+    pub(crate) fn get(&self, kind: KindId, key: &Key) -> Option<&Arc<Stored>> {
+        self.collection(kind).objects.get(key)
+    }
+
+    /// The events of a kind after a version, and the version that they lead to.
+    pub(crate) fn since(&self, kind: KindId, version: u64) -> Result<(Vec<Event>, u64), Refusal> {
+        let collection = self.collection(kind);
+        if version < collection.forgotten {
+            return Err(Refusal::expired(version, collection.forgotten));
+        }
+        let first = collection
+            .log
+            .partition_point(|event| event.version <= version);
+        let events = collection.log.range(first..).cloned().collect();
+        Ok((events, self.version))
+    }
+
+    /// At most `limit` objects after a key, whether there are more, and the version of the API server.
+    pub(crate) fn page(
+        &self,
+        query: &Query,
+        after: Option<Key>,
+        limit: usize,
+    ) -> (Vec<Arc<Stored>>, bool, u64) {
+        let collection = self.collection(query.kind);
+        let namespace = query.namespace.as_deref();
+        let first = match (after, namespace) {
+            (Some(after), _) => Bound::Excluded(after),
+            (None, Some(namespace)) => Bound::Included((namespace.to_owned(), String::new())),
+            (None, None) => Bound::Unbounded,
+        };
+        let mut objects = collection
+            .objects
+            .range((first, Bound::Unbounded))
+            .take_while(|((of, _), _)| namespace.is_none_or(|namespace| of == namespace))
+            .map(|(_, object)| object)
+            .filter(|object| query.selects(object));
+        let page = objects.by_ref().take(limit).cloned().collect();
+        (page, objects.next().is_some(), self.version)
+    }
+
+    pub(crate) fn backup(&self) -> Backup {
+        let objects = self.collections.iter().map(|it| it.objects.clone());
+        Backup {
+            version: self.version,
+            objects: objects.collect(),
+        }
+    }
+
+    pub(crate) fn restore(&mut self, backup: &Backup) {
+        self.version = backup.version;
+        for (collection, objects) in self.collections.iter_mut().zip(&backup.objects) {
+            collection.objects = objects.clone();
+            collection
+                .log
+                .retain(|event| event.version <= backup.version);
+            collection.changed.send_replace(backup.version);
+        }
+    }
+
+    pub(crate) fn compact(&mut self) {
+        for collection in &mut self.collections {
+            collection.log.clear();
+            collection.forgotten = self.version;
+        }
+    }
+
+    /// Creates an object as it is, or puts it in the place of another one.
+    pub(crate) fn put(&mut self, kind: KindId, key: &Key, object: Value) -> Arc<Stored> {
+        let existing = self
+            .get(kind, key)
+            .map(|it| (it.value(), it.owners.clone()));
+        match existing {
+            None => self.insert(kind, key, object, Owners::of_created),
+            Some((former, mut owners)) => {
+                let mut object = self.complete(kind, key, object, Some(&former));
+                owners.update(&former, &object);
+                set(&mut object, "resourceVersion", Value::Null);
+                self.update(kind, key, object, owners)
+            }
+        }
+    }
+
+    /// Adds a new object. Its owners are made of its first version.
+    pub(crate) fn insert(
+        &mut self,
+        kind: KindId,
+        key: &Key,
+        object: Value,
+        owners: impl FnOnce(Bytes) -> Owners,
+    ) -> Arc<Stored> {
+        let object = self.complete(kind, key, object, None);
+        self.store(kind, key, object, EventType::Added, owners)
+    }
+
+    /// Adds what every object has, as far as it is missing.
+    fn complete(
+        &self,
+        kind: KindId,
+        key: &Key,
+        mut object: Value,
+        former: Option<&Value>,
+    ) -> Value {
+        let of = kind.kind();
+        object["apiVersion"] = of.api_version().into();
+        object["kind"] = of.name.into();
+        set(&mut object, "name", key.1.as_str().into());
+        if of.is_namespaced {
+            set(&mut object, "namespace", key.0.as_str().into());
+        }
+        for field in ["uid", "creationTimestamp", "generation"] {
+            if !object["metadata"][field].is_null() || (field == "generation" && !of.has_status) {
+                continue;
+            }
+            let former = former.map(|former| former["metadata"][field].clone());
+            let value = former.unwrap_or_else(|| match field {
+                "uid" => {
+                    let uid = UIDS.fetch_add(1, Ordering::Relaxed);
+                    format!("{uid:08x}-0000-4000-8000-000000000000").into()
+                }
+                "creationTimestamp" => self.time(),
+                _ => 1.into(),
+            });
+            set(&mut object, field, value);
+        }
+        object
+    }
+
+    /// Puts a version of an object in the place of the one before.
+    pub(crate) fn update(
+        &mut self,
+        kind: KindId,
+        key: &Key,
+        object: Value,
+        owners: Owners,
+    ) -> Arc<Stored> {
+        self.store(kind, key, object, EventType::Modified, |_| owners)
+    }
+
+    /// Keeps account of who owns fields of an object that has not changed otherwise.
+    pub(crate) fn note_owners_of(
+        &mut self,
+        kind: KindId,
+        key: &Key,
+        stored: &Stored,
+        owners: Owners,
+    ) -> Arc<Stored> {
+        let noted = Arc::new(Stored {
+            key: stored.key.clone(),
+            body: stored.body.clone(),
+            metadata: stored.metadata.clone(),
+            owners,
+        });
+        let objects = &mut self.collections[kind.index()].objects;
+        objects.insert(key.clone(), Arc::clone(&noted));
+        noted
+    }
+
+    /// Removes an object, and what it owns where garbage is collected.
+    pub(crate) fn remove(&mut self, kind: KindId, key: &Key, object: Value) -> Arc<Stored> {
+        let uid = text(&object, "/metadata/uid").to_owned();
+        let stored = self.store(kind, key, object, EventType::Deleted, |_| Owners::default());
+        for (kind, key) in self.owned.remove(&uid).unwrap_or_default() {
+            if let Some(object) = self.get(kind, &key).map(|stored| stored.value()) {
+                self.delete(kind, &key, object);
+            }
+        }
+        stored
+    }
+
+    /// Deletes an object, or marks it as terminating while it has finalizers.
+    pub(crate) fn delete(&mut self, kind: KindId, key: &Key, mut object: Value) -> Arc<Stored> {
+        let finalizers = object.pointer("/metadata/finalizers");
+        let finalizers = finalizers.and_then(Value::as_array);
+        if finalizers.is_none_or(Vec::is_empty) {
+            return self.remove(kind, key, object);
+        }
+        let existing = self.get(kind, key).cloned();
+        if let (Some(existing), true) = (&existing, is_terminating(&object)) {
+            return Arc::clone(existing);
+        }
+        let time = self.time();
+        set(&mut object, "deletionTimestamp", time);
+        set(&mut object, "deletionGracePeriodSeconds", 0.into());
+        if let Some(generation) = object["metadata"]["generation"].as_u64() {
+            set(&mut object, "generation", (generation + 1).into());
+        }
+        let owners = existing.map(|stored| stored.owners.clone());
+        self.update(kind, key, object, owners.unwrap_or_default())
+    }
+
+    /// The time as API servers write it.
+    fn time(&self) -> Value {
+        format_time((self.clock)()).into()
+    }
+
+    fn store(
+        &mut self,
+        kind: KindId,
+        key: &Key,
+        mut object: Value,
+        type_: EventType,
+        owners: impl FnOnce(Bytes) -> Owners,
+    ) -> Arc<Stored> {
+        self.version += 1;
+        let version = self.version;
+        set(&mut object, "resourceVersion", version.to_string().into());
+        if self.collects_garbage {
+            self.note_owners(kind, key, &object, type_);
+        }
+        let body = Bytes::from(object.to_string());
+        let stored = Arc::new(Stored {
+            key: key.clone(),
+            metadata: object["metadata"].to_string().into(),
+            owners: owners(body.clone()),
+            body,
+        });
+        let collection = &mut self.collections[kind.index()];
+        let former = match type_ {
+            EventType::Deleted => collection.objects.remove(key),
+            _ => collection.objects.insert(key.clone(), Arc::clone(&stored)),
+        };
+        collection.log.push_back(Event {
+            version,
+            type_,
+            former,
+            object: Arc::clone(&stored),
+        });
+        if collection.log.len() > LOG
+            && let Some(event) = collection.log.pop_front()
+        {
+            collection.forgotten = event.version;
+        }
+        collection.changed.send_replace(version);
+        stored
+    }
+
+    /// Keeps account of the objects that own this one.
+    fn note_owners(&mut self, kind: KindId, key: &Key, object: &Value, type_: EventType) {
+        let owners = object.pointer("/metadata/ownerReferences");
+        for owner in owners.and_then(Value::as_array).into_iter().flatten() {
+            let uid = text(owner, "/uid").to_owned();
+            let owned = self.owned.entry(uid).or_default();
+            match type_ {
+                EventType::Deleted => owned.remove(&(kind, key.clone())),
+                _ => owned.insert((kind, key.clone())),
+            };
+        }
+    }
+}
+
+/// Whether deletion of an object has begun.
+pub(crate) fn is_terminating(object: &Value) -> bool {
+    object.pointer("/metadata/deletionTimestamp").is_some()
+}
+
+/// Sets a field of the metadata.
+fn set(object: &mut Value, field: &str, value: Value) {
+    if !object["metadata"].is_object() {
+        object["metadata"] = json!({});
+    }
+    object["metadata"][field] = value;
+}
+
+fn format_time(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// The current time as API servers write it, in whole seconds.
+pub fn time_now() -> String {
+    format_time(now())
+}
+
+#[expect(clippy::disallowed_methods, reason = "an API server has its own time")]
+fn now() -> Timestamp {
+    Timestamp::now()
+}

@@ -1,0 +1,168 @@
+//! The answer to a watch.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{Stream, stream};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use crate::answer::Disconnected;
+use crate::refusal::Refusal;
+use crate::request::Request;
+use crate::selector::Query;
+use crate::server::{ApiServer, Interruption, OpenWatch};
+use crate::state::{Event, EventType};
+
+/// Time between bookmarks, as a kube-apiserver has it.
+const BOOKMARKS: Duration = Duration::from_mins(1);
+
+/// Time from the last bookmark to the end of a watch, as a kube-apiserver has it.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+
+/// A watch that goes on.
+struct Watch {
+    server: ApiServer,
+    query: Query,
+    /// The version after which the next event is.
+    version: u64,
+    changed: watch::Receiver<u64>,
+    interrupted: watch::Receiver<Interruption>,
+    /// When the next bookmark is due, if the client allows them.
+    bookmark: Option<Instant>,
+    end: Instant,
+    open: Option<OpenWatch>,
+}
+
+/// Sends the events of the objects that are asked for after a version, until the time of the watch is over.
+pub(crate) fn watch(
+    server: &ApiServer,
+    query: Query,
+    request: &Request,
+) -> Result<impl Stream<Item = Result<Bytes, Disconnected>> + Send + use<>, Refusal> {
+    let version = match request.parameter("resourceVersion") {
+        None => 0,
+        Some(version) => version
+            .parse()
+            .map_err(|_| Refusal::bad(format!("invalid resource version {version:?}")))?,
+    };
+    let now = Instant::now();
+    let watch = Watch {
+        changed: server.changes(query.kind),
+        interrupted: server.interruptions(),
+        version,
+        bookmark: request
+            .is_set("allowWatchBookmarks")
+            .then(|| now + BOOKMARKS.min(request.timeout().saturating_sub(LAST_BOOKMARK))),
+        end: now + request.timeout(),
+        open: Some(server.open_watch()),
+        server: server.clone(),
+        query,
+    };
+    Ok(stream::unfold(watch, |mut watch| async {
+        watch.open.as_ref()?;
+        let chunk = watch.next().await;
+        if !matches!(chunk, Some(Ok(_))) {
+            watch.open = None;
+        }
+        Some((chunk?, watch))
+    }))
+}
+
+impl Watch {
+    /// The next lines. `None` once the watch is over.
+    async fn next(&mut self) -> Option<Result<Bytes, Disconnected>> {
+        loop {
+            if self.interrupted.has_changed().ok()? {
+                return match *self.interrupted.borrow_and_update() {
+                    Interruption::Break => Some(Err(Disconnected)),
+                    Interruption::End => None,
+                };
+            }
+            self.changed.mark_unchanged();
+            let (events, version) = match self.server.since(self.query.kind, self.version) {
+                Ok(found) => found,
+                Err(refusal) => {
+                    self.end = Instant::now();
+                    self.version = u64::MAX;
+                    return Some(Ok(error_event(&refusal)));
+                }
+            };
+            self.version = self.version.max(version);
+            let lines = self.lines(&events);
+            if !lines.is_empty() {
+                return Some(Ok(lines.into()));
+            }
+            let wake = self.bookmark.map_or(self.end, |due| due.min(self.end));
+            tokio::select! {
+                changed = self.changed.changed() => changed.ok()?,
+                changed = self.interrupted.changed() => {
+                    changed.ok()?;
+                    self.interrupted.mark_changed();
+                }
+                () = sleep_until(wake) => {
+                    if Instant::now() >= self.end {
+                        return None;
+                    }
+                    self.bookmark = self.bookmark.map(|due| self.next_bookmark(due));
+                    return Some(Ok(self.bookmark_event().into()));
+                }
+            }
+        }
+    }
+
+    /// When the bookmark after this one is due.
+    fn next_bookmark(&self, former: Instant) -> Instant {
+        let last = self.end - LAST_BOOKMARK.min(self.end.duration_since(former));
+        match former < last {
+            true => last.min(former + BOOKMARKS),
+            false => self.end,
+        }
+    }
+
+    fn lines(&self, events: &[Event]) -> String {
+        let mut lines = String::new();
+        for event in events {
+            let Some((type_, object)) = self.visible(event) else {
+                continue;
+            };
+            let object = self.query.show(object);
+            let object = String::from_utf8_lossy(&object);
+            // Writing to a String cannot fail.
+            let _ = writeln!(lines, r#"{{"type":"{type_}","object":{object}}}"#);
+        }
+        lines
+    }
+
+    /// How the event looks through the selectors: an object that begins to match appears, and one that ceases to goes.
+    fn visible<'e>(&self, event: &'e Event) -> Option<(&'static str, &'e crate::state::Stored)> {
+        let selects = |stored: &crate::state::Stored| self.query.selects(stored);
+        let was = event.former.as_deref().is_some_and(selects);
+        let is = event.type_ != EventType::Deleted && selects(&event.object);
+        let type_ = match (was, is) {
+            (false, true) => "ADDED",
+            (true, true) => "MODIFIED",
+            (true, false) => "DELETED",
+            (false, false) => return None,
+        };
+        Some((type_, &event.object))
+    }
+
+    fn bookmark_event(&self) -> String {
+        let (name, api_version) = self.query.form();
+        let version = self.version;
+        let metadata = format!(r#"{{"resourceVersion":"{version}","creationTimestamp":null}}"#);
+        format!(
+            r#"{{"type":"BOOKMARK","object":{{"kind":"{name}","apiVersion":"{api_version}","metadata":{metadata}}}}}"#
+        ) + "\n"
+    }
+}
+
+fn error_event(refusal: &Refusal) -> Bytes {
+    format!(
+        "{}\n",
+        serde_json::json!({"type": "ERROR", "object": refusal.status()})
+    )
+    .into()
+}

@@ -1,0 +1,323 @@
+//! Creates, changes and deletes objects by the rules of API servers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::apply::Owners;
+use crate::kinds::{Kind, KindId};
+use crate::refusal::Refusal;
+use crate::request::Part;
+use crate::server::ApiServer;
+use crate::state::{Key, Stored, is_terminating};
+use crate::text;
+
+/// How an object is changed.
+#[derive(Debug)]
+pub enum Change {
+    /// By another version of it.
+    Put(Value),
+    /// By a merge patch.
+    Merge(Value),
+    /// By a JSON patch.
+    Json(json_patch::Patch),
+    /// By a server-side apply.
+    Apply {
+        /// The fields that are applied.
+        body: Value,
+        /// The field manager.
+        manager: String,
+        /// Whether fields of other managers are taken.
+        force: bool,
+    },
+}
+
+/// Fields of the metadata that clients cannot change.
+const KEPT: [&str; 9] = [
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "name",
+    "namespace",
+    "resourceVersion",
+    "uid",
+];
+
+/// Code of the answer, and the object.
+pub(crate) type Written = Result<(StatusCode, Arc<Stored>), Refusal>;
+
+impl ApiServer {
+    /// Creates an object as a client does, without its status if that is a subresource.
+    ///
+    /// # Errors
+    ///
+    /// When the name is taken or missing, or the namespace does not exist.
+    pub fn create(&self, kind: KindId, namespace: &str, object: Value) -> Written {
+        let name = match text(&object, "/metadata/name") {
+            "" => match text(&object, "/metadata/generateName") {
+                "" => return Err(Refusal::invalid("name or generateName is required")),
+                prefix => format!("{prefix}{:05x}", unique()),
+            },
+            name => name.to_owned(),
+        };
+        let key = (namespace.to_owned(), name);
+        self.create_as(kind, &key, object, Owners::of_created)
+    }
+
+    fn create_as(
+        &self,
+        kind: KindId,
+        key: &Key,
+        object: Value,
+        owners: impl FnOnce(bytes::Bytes) -> Owners,
+    ) -> Written {
+        let of = kind.kind();
+        let mut object = tidy(object);
+        if let (true, Some(fields)) = (of.has_status, object.as_object_mut()) {
+            fields.remove("status");
+        }
+        for field in KEPT {
+            if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+                metadata.remove(field);
+            }
+        }
+        let mut state = self.state();
+        if state.get(kind, key).is_some() {
+            return Err(Refusal::already_exists(of, &key.1));
+        }
+        let namespaces = KindId::named("Namespace");
+        let in_nothing = (String::new(), key.0.clone());
+        if of.is_namespaced && state.get(namespaces, &in_nothing).is_none() {
+            return Err(Refusal::not_found(namespaces.kind(), &key.0));
+        }
+        let stored = state.insert(kind, key, object, owners);
+        Ok((StatusCode::CREATED, stored))
+    }
+
+    /// Changes an object, or a part of it, as a client does.
+    ///
+    /// # Errors
+    ///
+    /// When the object does not exist, is another one or another version than the change is for, or the change is not valid.
+    pub fn change(&self, kind: KindId, key: &Key, part: Part, change: Change) -> Written {
+        let of = kind.kind();
+        let mut state = self.state();
+        let Some(stored) = state.get(kind, key).cloned() else {
+            drop(state);
+            return self.apply_to_nothing(kind, key, part, change);
+        };
+        let existing = stored.value();
+        let mut owners = stored.owners.clone();
+        let is_apply = matches!(change, Change::Apply { .. });
+        let changed = changed(&existing, part, change, &mut owners)?;
+        check(of, key, &existing, &changed)?;
+        let mut next = merged(of, part, &existing, changed);
+        if next == existing {
+            let is_to_note = is_apply && part == Part::Main;
+            let stored = match is_to_note {
+                true => state.note_owners_of(kind, key, &stored, owners),
+                false => stored,
+            };
+            return Ok((StatusCode::OK, stored));
+        }
+        if !is_apply {
+            owners.update(&existing, &next);
+        }
+        let is_spec_new =
+            without_metadata_and_status(&next) != without_metadata_and_status(&existing);
+        if of.has_status && is_spec_new {
+            let generation = existing.pointer("/metadata/generation");
+            let generation = generation.and_then(Value::as_u64).unwrap_or_default();
+            next["metadata"]["generation"] = (generation + 1).into();
+        }
+        let is_held = next.pointer("/metadata/finalizers").is_some();
+        let stored = match is_terminating(&next) && !is_held {
+            true => state.remove(kind, key, next),
+            false => state.update(kind, key, next, owners),
+        };
+        Ok((StatusCode::OK, stored))
+    }
+
+    /// Applying creates an object that does not exist. Other changes need one.
+    fn apply_to_nothing(&self, kind: KindId, key: &Key, part: Part, change: Change) -> Written {
+        let of = kind.kind();
+        match (change, part) {
+            (Change::Apply { body, manager, .. }, Part::Main) => {
+                let uid = text(&body, "/metadata/uid");
+                if !uid.is_empty() {
+                    let problem = format!(
+                        "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                    );
+                    return Err(Refusal::conflict(of, &key.1, &problem));
+                }
+                let owners = Owners::of_applied(&of_part(&manager, part), &body);
+                self.create_as(kind, key, body, |_| owners)
+            }
+            _ => Err(Refusal::not_found(of, &key.1)),
+        }
+    }
+
+    /// Deletes an object with these preconditions, as a client does. Gives whether it is gone, and its last version.
+    ///
+    /// # Errors
+    ///
+    /// When the object does not exist, or a precondition does not hold.
+    pub fn delete(
+        &self,
+        kind: KindId,
+        key: &Key,
+        options: &Value,
+    ) -> Result<(bool, Arc<Stored>), Refusal> {
+        let mut state = self.state();
+        let Some(stored) = state.get(kind, key).cloned() else {
+            return Err(Refusal::not_found(kind.kind(), &key.1));
+        };
+        let existing = stored.value();
+        for (field, name) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
+            let asked = text(options, &format!("/preconditions/{field}"));
+            let found = text(&existing, &format!("/metadata/{field}"));
+            if !asked.is_empty() && asked != found {
+                let problem = format!(
+                    "Precondition failed: {name} in precondition: {asked}, {name} in object meta: {found}"
+                );
+                return Err(Refusal::conflict(kind.kind(), &key.1, &problem));
+            }
+        }
+        let deleted = state.delete(kind, key, existing);
+        Ok((state.get(kind, key).is_none(), deleted))
+    }
+}
+
+/// The name under which a manager owns fields. A manager of the status is another one.
+fn of_part(manager: &str, part: Part) -> String {
+    format!("{manager} {part:?}")
+}
+
+fn changed(
+    existing: &Value,
+    part: Part,
+    change: Change,
+    owners: &mut Owners,
+) -> Result<Value, Refusal> {
+    let mut next = existing.clone();
+    match change {
+        Change::Put(body) => next = body,
+        Change::Merge(body) => json_patch::merge(&mut next, &body),
+        Change::Json(patch) => json_patch::patch(&mut next, &patch)
+            .map_err(|error| Refusal::invalid(format!("the patch fails: {error}")))?,
+        Change::Apply {
+            body,
+            manager,
+            force,
+        } => {
+            let manager = of_part(&manager, part);
+            let body = applicable(body, part);
+            let conflicts = owners.conflicts(&body, &manager);
+            if !force && !conflicts.is_empty() {
+                return Err(Refusal::apply_conflict(&conflicts));
+            }
+            let identity = body["metadata"].clone();
+            owners.apply(&mut next, &body, &manager);
+            for field in ["uid", "resourceVersion"] {
+                if let Some(asked) = identity.get(field) {
+                    next["metadata"][field] = asked.clone();
+                }
+            }
+        }
+    }
+    Ok(tidy(next))
+}
+
+/// What of an applied body has an effect on this part of an object.
+fn applicable(mut body: Value, part: Part) -> Value {
+    if let Some(fields) = body.as_object_mut() {
+        match part {
+            Part::Main => fields.remove("status"),
+            Part::Status => fields.remove("spec"),
+        };
+    }
+    body
+}
+
+/// Whether the change is for this version of this object.
+fn check(kind: &Kind, key: &Key, existing: &Value, changed: &Value) -> Result<(), Refusal> {
+    for field in ["uid", "resourceVersion"] {
+        let pointer = format!("/metadata/{field}");
+        let (asked, found) = (text(changed, &pointer), text(existing, &pointer));
+        if !asked.is_empty() && asked != found {
+            let problem = match field {
+                "uid" => format!(
+                    "Precondition failed: UID in precondition: {asked}, UID in object meta: {found}"
+                ),
+                _ => "the object has been modified; please apply your changes to the latest version and try again".to_owned(),
+            };
+            return Err(Refusal::conflict(kind, &key.1, &problem));
+        }
+    }
+    Ok(())
+}
+
+/// The existing object with the fields of the changed one that may be written.
+fn merged(kind: &Kind, part: Part, existing: &Value, mut changed: Value) -> Value {
+    if part == Part::Status {
+        let mut next = existing.clone();
+        set(&mut next, "status", changed.get("status"));
+        return next;
+    }
+    if kind.has_status {
+        set(&mut changed, "status", existing.get("status"));
+    }
+    for field in ["apiVersion", "kind"] {
+        set(&mut changed, field, existing.get(field));
+    }
+    if !changed.get("metadata").is_some_and(Value::is_object) {
+        set(&mut changed, "metadata", Some(&json!({})));
+    }
+    for field in KEPT {
+        let kept = existing.pointer(&format!("/metadata/{field}"));
+        set(&mut changed["metadata"], field, kept);
+    }
+    changed
+}
+
+fn set(object: &mut Value, field: &str, value: Option<&Value>) {
+    if let Some(fields) = object.as_object_mut() {
+        match value {
+            Some(value) => fields.insert(field.to_owned(), value.clone()),
+            None => fields.remove(field),
+        };
+    }
+}
+
+fn without_metadata_and_status(object: &Value) -> Vec<(&String, &Value)> {
+    let fields = object.as_object().into_iter().flatten();
+    fields
+        .filter(|(field, _)| !["metadata", "status"].contains(&field.as_str()))
+        .collect()
+}
+
+/// Without the empty fields that API servers drop from metadata.
+fn tidy(mut object: Value) -> Value {
+    let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
+    if let Some(metadata) = metadata {
+        metadata.retain(|_, value| match value {
+            Value::Null => false,
+            Value::Array(items) => !items.is_empty(),
+            Value::Object(fields) => !fields.is_empty(),
+            _ => true,
+        });
+    }
+    object
+}
+
+fn unique() -> u64 {
+    static COUNT: AtomicU64 = AtomicU64::new(1);
+    COUNT.fetch_add(1, Ordering::Relaxed)
+}
+
+#[cfg(test)]
+mod tests;

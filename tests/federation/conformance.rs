@@ -1,0 +1,110 @@
+//! The API server in memory (crate `apiserver`) answers as a kube-apiserver does: the same requests go to both, and what a
+//! client sees is compared.
+
+#[path = "conformance/normal.rs"]
+mod normal;
+#[path = "conformance/scenario.rs"]
+mod scenario;
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, ensure};
+use api::DEFAULT_NAMESPACE;
+use apiserver::{ApiServer, objects};
+use harness::Milo;
+use http::{Method, Request};
+use http_body_util::BodyExt;
+use kube::Client;
+use kube::client::Body;
+use serde_json::Value;
+
+use normal::Normalizer;
+use scenario::{Step, steps};
+
+/// The project of the shared Milo whose kube-apiserver is compared.
+const PROJECT: &str = "a";
+
+pub(crate) async fn the_api_server_in_memory_answers_as_a_real_one(
+    milo: &Milo,
+) -> anyhow::Result<()> {
+    let real = milo.project(PROJECT)?.client();
+    let server = ApiServer::new();
+    server.put(objects::namespace(DEFAULT_NAMESPACE, "of-default"));
+    // A kube-apiserver that has just started remembers no events either.
+    server.compact();
+    let memory = server.client();
+    let (real, memory) = tokio::try_join!(run(&real), run(&memory))?;
+    let differences: Vec<_> = real
+        .iter()
+        .zip(&memory)
+        .filter(|((_, real), (_, memory))| real != memory)
+        .map(|((step, real), (_, memory))| {
+            let mut lines = vec![format!("{step}: a real one, and the one in memory")];
+            differ("", real, memory, &mut lines);
+            lines.join("\n  ")
+        })
+        .collect();
+    ensure!(
+        differences.is_empty(),
+        "{} of {} answers differ:\n{}",
+        differences.len(),
+        real.len(),
+        differences.join("\n")
+    );
+    Ok(())
+}
+
+/// The answers to all steps, in a form that can be compared.
+async fn run(client: &Client) -> anyhow::Result<Vec<(&'static str, Value)>> {
+    let mut normalizer = Normalizer::default();
+    let mut answers = Vec::new();
+    for step in steps() {
+        let (code, text) = send(client, &step, &normalizer).await.context(step.name)?;
+        let answer = normalizer.answer(step.saves, code, &text);
+        answers.push((step.name, answer));
+    }
+    Ok(answers)
+}
+
+async fn send(
+    client: &Client,
+    step: &Step,
+    normalizer: &Normalizer,
+) -> anyhow::Result<(u16, String)> {
+    let body = match step.body.is_null() {
+        true => String::new(),
+        false => normalizer.fill(&step.body.to_string()),
+    };
+    let mut request = Request::builder()
+        .method(step.method.clone())
+        .uri(normalizer.fill(&step.path))
+        .header("accept", step.accept);
+    if step.method != Method::GET {
+        request = request.header("content-type", step.content_type);
+    }
+    let request = request.body(Body::from(body.into_bytes()))?;
+    let response = client.send(request).await?;
+    let code = response.status().as_u16();
+    let body = response.into_body().collect().await?.to_bytes();
+    Ok((code, String::from_utf8(body.to_vec())?))
+}
+
+/// Adds the parts that differ.
+fn differ(path: &str, real: &Value, memory: &Value, lines: &mut Vec<String>) {
+    match (real, memory) {
+        (Value::Object(real), Value::Object(memory)) => {
+            let fields: BTreeSet<_> = real.keys().chain(memory.keys()).collect();
+            for field in fields {
+                let [real, memory] = [real, memory].map(|it| it.get(field).unwrap_or(&Value::Null));
+                differ(&format!("{path}/{field}"), real, memory, lines);
+            }
+        }
+        (Value::Array(real), Value::Array(memory)) if real.len() == memory.len() => {
+            for (index, (real, memory)) in real.iter().zip(memory).enumerate() {
+                differ(&format!("{path}/{index}"), real, memory, lines);
+            }
+        }
+        _ if real == memory => {}
+        _ => lines.push(format!("{path}: {real} | {memory}")),
+    }
+}

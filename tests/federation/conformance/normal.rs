@@ -1,0 +1,121 @@
+//! Brings the answers of two API servers into one form.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+/// Fields of metadata that an API server in memory does not keep, or that count what is on the way.
+const DROPPED: [&str; 3] = ["managedFields", "remainingItemCount", "selfLink"];
+
+/// Names UIDs and resource versions by the order in which they appear, and keeps answers for later requests.
+#[derive(Default)]
+pub(super) struct Normalizer {
+    names: BTreeMap<String, String>,
+    /// Metadata of answers by the name of the step that saves them.
+    saved: BTreeMap<&'static str, Value>,
+}
+
+impl Normalizer {
+    /// A request with `$<saved>.<field of its metadata>` replaced.
+    pub(super) fn fill(&self, request: &str) -> String {
+        let mut request = request.to_owned();
+        for (name, metadata) in &self.saved {
+            for field in ["uid", "resourceVersion", "continue"] {
+                let value = metadata[field].as_str().unwrap_or_default();
+                request = request.replace(&format!("${name}.{field}"), value);
+            }
+        }
+        request
+    }
+
+    /// Code and body of an answer. The body of a watch is the list of its events.
+    pub(super) fn answer(&mut self, saves: &'static str, code: u16, text: &str) -> Value {
+        let lines: Vec<Result<Value, _>> = text.lines().map(serde_json::from_str).collect();
+        let body = match lines.into_iter().collect::<Result<Vec<Value>, _>>() {
+            Ok(mut values) if values.len() == 1 && values[0].get("object").is_none() => {
+                values.remove(0)
+            }
+            Ok(events) => Value::Array(events),
+            Err(_) => json!(text),
+        };
+        if !saves.is_empty() {
+            self.saved.insert(saves, body["metadata"].clone());
+        }
+        json!({"code": code, "body": self.value(body)})
+    }
+
+    fn value(&mut self, value: Value) -> Value {
+        match value {
+            Value::Array(items) => {
+                Value::Array(items.into_iter().map(|item| self.value(item)).collect())
+            }
+            Value::Object(fields) => {
+                let is_list = fields.contains_key("items");
+                let is_bookmark = fields.get("type") == Some(&json!("BOOKMARK"));
+                let mut normal = serde_json::Map::new();
+                for (field, value) in fields {
+                    let value = match field.as_str() {
+                        "metadata" if is_list => list_metadata(&value),
+                        "metadata" => self.metadata(value),
+                        "object" if is_bookmark => json!({"kind": value["kind"]}),
+                        "message" => json!(message(value.as_str().unwrap_or_default())),
+                        "uid" => self.named("uid", &value),
+                        _ => self.value(value),
+                    };
+                    normal.insert(field, value);
+                }
+                Value::Object(normal)
+            }
+            value => value,
+        }
+    }
+
+    fn metadata(&mut self, metadata: Value) -> Value {
+        let mut metadata = self.value(metadata);
+        if let Some(fields) = metadata.as_object_mut() {
+            for field in DROPPED {
+                fields.remove(field);
+            }
+            for field in ["creationTimestamp", "deletionTimestamp"] {
+                if let Some(time) = fields.get_mut(field) {
+                    *time = json!(time.is_string());
+                }
+            }
+            if let Some(version) = fields.get("resourceVersion").cloned() {
+                let version = self.named("version", &version);
+                fields.insert("resourceVersion".to_owned(), version);
+            }
+        }
+        metadata
+    }
+
+    fn named(&mut self, prefix: &str, value: &Value) -> Value {
+        let known = format!("{prefix} {value}");
+        let next = format!("{prefix}-{}", self.names.len());
+        json!(self.names.entry(known).or_insert(next))
+    }
+}
+
+/// The version of a list depends on everything else that the API server does.
+fn list_metadata(metadata: &Value) -> Value {
+    let is_there = |field: &str| metadata[field].as_str().is_some_and(|it| !it.is_empty());
+    json!({"continue": is_there("continue"), "resourceVersion": is_there("resourceVersion")})
+}
+
+/// A message without the numbers and UIDs in it.
+fn message(text: &str) -> String {
+    let is_of_uid = |it: char| it.is_ascii_hexdigit() || it == '-';
+    let words = text.split_inclusive(|it: char| !is_of_uid(it));
+    words
+        .map(|word| {
+            let core = word.trim_end_matches(|it: char| !is_of_uid(it));
+            let rest = &word[core.len()..];
+            let is_uid = core.len() == 36 && core.matches('-').count() == 4;
+            let is_number = !core.is_empty() && core.bytes().all(|it| it.is_ascii_digit());
+            match is_uid || is_number {
+                true => format!("#{rest}"),
+                false => word.to_owned(),
+            }
+        })
+        .collect()
+}
