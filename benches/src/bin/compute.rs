@@ -1,5 +1,5 @@
-//! Times interpretation alone, from the bytes of a request to those of its answer, and beside it `scan`: reading those
-//! bytes as JSON without keeping any of it, which is the least that a request costs.
+//! Times interpretation alone, from request bytes to answer bytes. Also times `scan`, which reads the same bytes as
+//! JSON without keeping anything: the lower bound for a request.
 
 use std::hint::black_box;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Calls that a percentile needs.
+/// Minimum number of calls for a percentile.
 const AT_LEAST: usize = 20;
 
 /// Times interpretation alone.
@@ -47,7 +47,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Nanoseconds of each call, sorted, after a tenth of the time to warm up.
+/// Returns the nanoseconds of each call, sorted. The first tenth of the time is warm-up and not measured.
 fn measure(
     budget: Duration,
     mut call: impl FnMut() -> anyhow::Result<()>,

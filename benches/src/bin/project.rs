@@ -1,6 +1,5 @@
-//! In the place of a project's API server: the LocationBindings of a project, and reviews of access, which take a while.
-//! It allows what is asked about the one user that it knows, as that user was in the request, so that a review which
-//! leaves anything out is denied.
+//! A fake API server of a project: LocationBindings, and access reviews with a delay. It allows a review only if it
+//! repeats the one known user exactly as in the request. A review that leaves anything out is denied.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -26,7 +25,7 @@ use tokio::time::sleep;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Serves what admission asks of a project.
+/// Serves the LocationBindings and access reviews of a project.
 #[derive(Parser)]
 struct Args {
     /// Port on loopback.
@@ -35,13 +34,13 @@ struct Args {
     /// Directory with tls.crt and tls.key.
     #[arg(long)]
     cert_dir: PathBuf,
-    /// File with the user that reviews are about: `userInfo` of a request.
+    /// File with the expected user: `userInfo` of a request.
     #[arg(long)]
     user: PathBuf,
-    /// The one network that this user may not use.
+    /// The network that this user may not use.
     #[arg(long)]
     denied_network: String,
-    /// Time that a review takes.
+    /// Delay of a review, in milliseconds.
     #[arg(long, default_value_t = 10)]
     review_milliseconds: u64,
 }
@@ -53,7 +52,7 @@ const CITIES: [&str; 30] = [
     "SIN", "SJC", "SYD", "YYZ",
 ];
 
-/// Whom reviews are about, and how they end.
+/// Decides access reviews.
 struct Authorizer {
     user: User,
     denied_network: String,
@@ -117,7 +116,7 @@ async fn main() -> anyhow::Result<()> {
     benches::serve(args.port, &args.cert_dir, router).await
 }
 
-/// Lists the LocationBindings, or watches them, which never change.
+/// Lists or watches the LocationBindings, which never change.
 async fn locations(RawQuery(query): RawQuery) -> Response {
     let asks = |parameter: &str| {
         let parameters = query.as_deref().unwrap_or_default().split('&');
@@ -126,7 +125,8 @@ async fn locations(RawQuery(query): RawQuery) -> Response {
             .any(|(name, value)| name == parameter && matches!(value, "true" | "1"))
     };
     if asks("sendInitialEvents") {
-        // As an API server does that cannot: clients then list, and watch from there.
+        // Refuses streaming lists, like an API server without that feature. Clients then list first, and watch from
+        // there.
         return status(StatusCode::UNPROCESSABLE_ENTITY, "Invalid");
     }
     if asks("watch") {

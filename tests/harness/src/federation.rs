@@ -1,4 +1,4 @@
-//! The whole federation: what is started, in which order, and how it ends.
+//! The whole federation: its processes, their start order, and shutdown.
 
 mod admission;
 mod config;
@@ -37,7 +37,7 @@ use parts::{
 };
 pub use proxies::Proxies;
 
-/// What every part is started with.
+/// Inputs shared by the start functions of all parts.
 pub(crate) struct Setup<'a> {
     pub(crate) binary: &'a Path,
     pub(crate) directory: &'a Path,
@@ -48,7 +48,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) webhook_certificates: &'a Path,
 }
 
-/// A running federation. Its processes end when it is dropped, or with the process that holds it.
+/// A running federation. Its processes end when it is dropped, or when the process that holds it ends.
 pub struct Federation {
     directory: PathBuf,
     pki: Pki,
@@ -68,7 +68,7 @@ struct Cell {
     provider: Option<Process>,
 }
 
-/// A manager for tests, and whether it runs, for all.
+/// A manager that tests can lock, and a channel that shows whether it runs.
 struct Managed {
     manager: Mutex<Manager>,
     life: watch::Receiver<Option<Life>>,
@@ -176,7 +176,7 @@ impl Federation {
             }))
             .await
         };
-        // Karmada loads interpreters when it starts and does not look back at objects that came before them.
+        // Karmada loads interpreters at start and does not re-interpret objects that were created before.
         let management = management.await?;
         let runners = try_join_all(cells.iter().zip(&cell_ports).map(
             |(cell, (cell_config, _, ports))| async {
@@ -217,27 +217,27 @@ impl Federation {
         })
     }
 
-    /// How long it took until everything was ready.
+    /// Returns the time from start until everything was ready.
     pub fn ready_after(&self) -> Duration {
         self.ready_after
     }
 
-    /// Where logs, kubeconfigs and certificates are.
+    /// Returns the directory of logs, kubeconfigs and certificates.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The project's API server.
+    /// Returns the project's API server.
     pub fn project(&self) -> &Plane {
         &self.project
     }
 
-    /// Karmada's API server.
+    /// Returns Karmada's API server.
     pub fn hub(&self) -> &Plane {
         &self.hub
     }
 
-    /// A cell's API server.
+    /// Returns a cell's API server.
     ///
     /// # Errors
     ///
@@ -249,7 +249,7 @@ impl Federation {
             .with_context(|| format!("there is no cell {name}"))
     }
 
-    /// A cell's API server, to end it and to start it again.
+    /// Returns a cell's API server, to stop and restart it.
     ///
     /// # Errors
     ///
@@ -261,17 +261,17 @@ impl Federation {
             .with_context(|| format!("there is no cell {name}"))
     }
 
-    /// All cells, by name.
+    /// Returns all cells, sorted by name.
     pub fn cells(&self) -> impl Iterator<Item = &Plane> {
         self.cells.values().map(|cell| &cell.plane)
     }
 
-    /// All API servers: project, hub, cells.
+    /// Returns all API servers in this order: project, hub, cells.
     pub fn planes(&self) -> impl Iterator<Item = &Plane> {
         [&self.project, &self.hub].into_iter().chain(self.cells())
     }
 
-    /// compute-federation in the management plane.
+    /// Returns the compute-federation process of the management plane.
     ///
     /// # Errors
     ///
@@ -283,16 +283,16 @@ impl Federation {
             .context("the federation runs without managers")
     }
 
-    /// The certificate that compute-federation serves webhooks with in the management plane.
+    /// Returns the certificate of the webhook server in the management plane.
     pub fn webhook_certificate(&self) -> &Mutex<WebhookCertificate> {
         &self.webhook_certificate
     }
 
-    /// compute-federation in a cell.
+    /// Returns the compute-federation process of a cell.
     ///
     /// # Errors
     ///
-    /// When there is no such cell, or none runs there.
+    /// When there is no such cell, or it runs without a manager.
     pub fn cell_manager(&self, name: &str) -> anyhow::Result<&Mutex<Manager>> {
         let cell = self
             .cells
@@ -304,7 +304,7 @@ impl Federation {
             .with_context(|| format!("{name} runs without a manager"))
     }
 
-    /// The ids of all processes, tethers included, while no manager is locked.
+    /// Returns the ids of all processes, including tethers. Skips managers that are locked.
     pub fn pids(&self) -> Vec<i32> {
         let mut pids: Vec<_> = self
             .processes()
@@ -324,7 +324,7 @@ impl Federation {
         pids
     }
 
-    /// Waits until a process ends that no one asked to, and says what it wrote last.
+    /// Waits until a process ends unexpectedly, and returns an error with the end of its log.
     pub async fn death(&self) -> anyhow::Error {
         let processes = self.processes().map(|process| {
             let life = process.life();
@@ -336,7 +336,7 @@ impl Federation {
         select_all(processes.chain(managers)).await.0
     }
 
-    /// All processes but the managers.
+    /// Returns all processes except the managers.
     fn processes(&self) -> impl Iterator<Item = &Process> {
         let providers = self
             .cells
@@ -373,18 +373,19 @@ impl Federation {
         (first, others)
     }
 
-    /// Ends all processes and waits until they are gone. Logs are kept.
+    /// Ends all processes and waits until they have exited. Logs stay on disk.
     pub async fn stop(self) {
         let (managers, others) = self.into_processes();
         join_all(managers.into_iter().map(Process::terminate)).await;
         join_all(others.into_iter().map(Process::kill)).await;
     }
 
-    /// Lets the federation go on without this process; parts that have ended stay so. [`stop_kept`] ends it.
+    /// Detaches the federation from this process, so that it keeps running. [`stop_kept`] ends it. Parts that have
+    /// already ended are not restarted.
     ///
     /// # Errors
     ///
-    /// When it cannot be written down what is left running. Nothing is, then.
+    /// When the list of processes cannot be written. In that case nothing is left running.
     pub async fn keep(self) -> anyhow::Result<()> {
         let state = self.directory.join(KEPT_STATE);
         let (managers, others) = self.into_processes();

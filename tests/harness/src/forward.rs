@@ -1,4 +1,4 @@
-//! Requests that are sent on to an API server as they came.
+//! Forwards requests unchanged to an API server.
 
 use anyhow::Context;
 use http::request::Parts;
@@ -9,7 +9,7 @@ use kube::Client;
 
 use crate::refusal::Refusal;
 
-/// Headers that belong to one connection, or that a client sets anew.
+/// Hop-by-hop headers, and headers that the client sets itself.
 const NOT_FORWARDED: [HeaderName; 7] = [
     header::AUTHORIZATION,
     header::CONNECTION,
@@ -20,18 +20,18 @@ const NOT_FORWARDED: [HeaderName; 7] = [
     header::UPGRADE,
 ];
 
-/// A client that sends on what others ask: each request once, and without limits in time.
+/// Returns a client for forwarding: it sends each request once, without a timeout.
 pub(crate) fn client(mut config: kube::Config) -> anyhow::Result<Client> {
     config.default_retry = false;
     config.read_timeout = None;
     Client::try_from(config).context("a client for the requests of others")
 }
 
-/// Sends a request on in the name of whom the client is, and gives the beginning of its answer.
+/// Forwards a request with the client's own identity. The body of the returned answer is a stream.
 ///
 /// # Errors
 ///
-/// What is to be answered if there is no answer.
+/// The error response for the caller, when the API server gives none.
 pub(crate) async fn forward(
     client: &Client,
     mut parts: Parts,
@@ -39,7 +39,7 @@ pub(crate) async fn forward(
 ) -> Result<http::Response<kube::client::Body>, Refusal> {
     parts.version = http::Version::HTTP_11;
     strip(&mut parts.headers);
-    // Only answers are streams: what API servers are sent is small.
+    // Only response bodies are streamed: request bodies are small.
     let body = body
         .collect()
         .await

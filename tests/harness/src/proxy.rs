@@ -1,5 +1,5 @@
-//! A server before an API server, which sends everything on and can do what networks and API servers do: answer with
-//! errors, lose requests and answers, break off, and end watches. It counts writes too, and can stop after any of them.
+//! A proxy before an API server that can inject faults: error responses, lost requests and answers, truncated
+//! answers, and closed watches. It also counts writes, and can stop after any write.
 
 mod asked;
 mod injection;
@@ -30,25 +30,25 @@ use link::Link;
 pub use link::{Cut, Direction};
 pub use writes::Writes;
 
-/// A server before an API server. It ends when it is dropped.
+/// A proxy before an API server. It ends when it is dropped.
 pub struct Proxy {
     kubeconfig: PathBuf,
     behind: Arc<Behind>,
     _server: Server,
 }
 
-/// What requests go through.
+/// State shared by all requests of a proxy.
 struct Behind {
     upstream: Client,
     injections: Arc<Injections>,
     link: Arc<Link>,
     writes: Arc<Writes>,
-    /// Changes whenever watches are to end.
+    /// Every change of this value closes all watches.
     watches: watch::Sender<()>,
 }
 
 impl Proxy {
-    /// Starts a proxy before an API server, with all rights there, and writes a kubeconfig that leads to it.
+    /// Starts a proxy with all rights before an API server, and writes a kubeconfig that leads to the proxy.
     pub(crate) async fn start(
         pki: &Pki,
         plane: &Plane,
@@ -78,29 +78,30 @@ impl Proxy {
         })
     }
 
-    /// A kubeconfig with all rights that leads through the proxy.
+    /// Returns a kubeconfig with all rights that leads through the proxy.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
-    /// Does this to requests, until what is returned is dropped. Of several rules the first counts.
+    /// Applies a fault rule until the returned value is dropped. If several rules match a request, the first one
+    /// applies.
     pub fn inject(&self, rule: Rule) -> Injected {
         self.behind.injections.add(rule)
     }
 
-    /// Loses all requests, or all answers, until what is returned is dropped. Whatever was lost breaks off then.
+    /// Loses all requests, or all answers, until the returned value is dropped. Lost connections break off then.
     pub fn cut(&self, direction: Direction) -> Cut {
         self.behind.link.cut(direction)
     }
 
-    /// Ends all watches, as API servers do from time to time.
+    /// Closes all watches, as API servers do from time to time.
     pub fn close_watches(&self) {
         self.behind.watches.send_replace(());
     }
 }
 
 impl Behind {
-    /// Answers a request, if it is not lost.
+    /// Answers a request. Returns `None` if the request or its answer is lost.
     async fn handle(&self, request: Request<Incoming>) -> Option<Response<Body>> {
         let asked = Asked::of(&request);
         self.link.pass(Direction::Requests).await?;
@@ -130,14 +131,14 @@ impl Behind {
         Some(Response::from_parts(parts, body))
     }
 
-    /// The events of a watch, until watches are closed. Those that are lost break it off.
+    /// Streams the events of a watch until watches are closed. A lost event breaks the stream off.
     fn stream(&self, body: kube::client::Body) -> Body {
         let state = (body, Arc::clone(&self.link), self.watches.subscribe());
         let frames = stream::unfold(Some(state), |state| async {
             let (mut body, link, mut closed) = state?;
             let frame = tokio::select! {
                 frame = body.frame() => frame?,
-                // Also where the proxy is gone.
+                // An error means that the proxy has ended, which also ends the watch.
                 _ = closed.changed() => return None,
             };
             match link.pass(Direction::Answers).await {
@@ -149,7 +150,7 @@ impl Behind {
     }
 }
 
-/// The first half of an answer, as if that were all.
+/// Returns the first half of an answer as if it were complete.
 fn half(bytes: &Bytes) -> Body {
     whole(bytes.slice(..bytes.len() / 2))
 }
@@ -159,7 +160,7 @@ fn whole(bytes: impl Into<Bytes>) -> Body {
     body.boxed_unsync()
 }
 
-/// What API servers say to a resource version, or a place in a list, that they do not know any more.
+/// Returns the answer to an expired resource version or continue token.
 fn expired(asked: &Asked) -> Response<Body> {
     let refusal = Refusal::expired();
     if !asked.is_watch() {

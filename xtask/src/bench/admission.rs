@@ -15,10 +15,10 @@ use super::workloads::{
 };
 use super::{Bench, Row, Service, Target, agreement};
 
-/// Requests per second at which what one network costs is compared with what many cost: so few that none waits for
-/// another.
+/// Requests per second for comparing a Workload with one network to one with many. The rate is so low that requests
+/// do not wait for each other.
 const CALM: f64 = 50.0;
-/// Time for which they are sent.
+/// Duration of the requests at that rate.
 const CALM_SECONDS: f64 = 6.0;
 
 pub(crate) async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
@@ -45,7 +45,7 @@ pub(crate) async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Starts what stands in the place of the project's API server.
+/// Starts the simulated API server of the project.
 async fn start_project(bench: &Bench) -> anyhow::Result<Process> {
     let Service::Admission { kubeconfig } = &bench.service else {
         bail!("admission is measured");
@@ -76,18 +76,19 @@ async fn start_project(bench: &Bench) -> anyhow::Result<Process> {
     start_beside(bench, "project", args, port).await
 }
 
-/// The answer of ours to a body.
+/// Returns our answer to a body.
 fn answer(bench: &Bench, body: &Body) -> anyhow::Result<Value> {
     let answer = fs::read(measure::answer(bench, body))?;
     Ok(serde_json::from_slice(&answer)?)
 }
 
-/// Latencies of a Workload with many networks over those of one with one. The best of each counts.
+/// Compares the latencies of a Workload with many networks to one with a single network. The best turn of each
+/// counts.
 async fn networks(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let mut best: BTreeMap<(Kind, &str), Latencies> = BTreeMap::new();
     for kind in [Kind::Ours, Kind::Go].repeat(bench.rounds) {
         let server = Server::start(bench, kind, &bench.ca()).await?;
-        // The first reviews make the connections to the project, which is not what is measured.
+        // The first reviews open the connections to the project. They are not measured.
         let many = bench.body(CONNECTED)?;
         server.at_rate(bench, many, CALM, CALM_SECONDS).await?;
         for name in [SMALL, CONNECTED] {

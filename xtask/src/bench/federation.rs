@@ -1,4 +1,4 @@
-//! `cargo xtask bench federation`: how long each hop of a Workload takes on a real federation that has nothing else to do.
+//! `cargo xtask bench federation`: the time of each hop of a Workload on a real federation that is otherwise idle.
 
 use std::time::Duration;
 
@@ -18,32 +18,32 @@ use crate::observe::{Observer, State};
 
 /// The namespace of the Workloads.
 const NAMESPACE: &str = "bench";
-/// Names of planes.
+/// Names of the planes.
 const PROJECT: &str = "project";
 const HUB: &str = "hub";
 const CELL: &str = "dfw1";
-/// The first ones warm up what is made once: the hub namespace, the policy, connections.
+/// Number of Workloads that are not measured. They create what later ones share: hub namespace, policy, connections.
 const WARM_UP: usize = 5;
-/// Time for one Workload to be up.
+/// Time for one Workload to become available.
 const WITHIN: Duration = Duration::from_mins(1);
-/// What a hop of ours may take, in milliseconds.
+/// Upper bound for a hop of ours, in milliseconds.
 const OURS: f64 = 50.0;
 
-/// Something that is seen of a Workload on its way.
+/// A state of a Workload that the benchmark observes on its way.
 struct Milestone {
     is_reached: fn(&State, &Names) -> bool,
-    /// Who has done it after which other milestone; none for the first one and for what someone else's machine does.
+    /// The hop that leads to it. `None` for the first milestone and for the work of external machines.
     hop: Option<Hop>,
 }
 
 struct Hop {
     title: &'static str,
-    /// The index of the milestone that it follows from.
+    /// Index of the milestone where the hop starts.
     from: usize,
     is_ours: bool,
 }
 
-/// The names of a Workload and of what becomes of it.
+/// The names of a Workload and of the objects that follow from it.
 struct Names {
     workload: String,
     deployment: String,
@@ -62,7 +62,7 @@ impl Names {
     }
 }
 
-/// All milestones, each after those that it follows from.
+/// Returns all milestones. Each comes after the milestone it starts from.
 fn milestones() -> Vec<Milestone> {
     let hop = |title, from, is_ours| {
         Some(Hop {
@@ -164,7 +164,7 @@ fn is_available(workload: Option<&Workload>) -> bool {
     status.is_some_and(|status| condition::is_true(&status.conditions, "Available"))
 }
 
-/// Builds what is needed, and measures.
+/// Builds the programs and measures.
 pub(crate) async fn run(workloads: usize) -> anyhow::Result<Vec<Row>> {
     eprintln!("building in release");
     build::cargo(&[
@@ -218,7 +218,7 @@ async fn measure(federation: &Federation, workloads: usize) -> anyhow::Result<Ve
     Ok(rows.flat_map(|(hop, taken)| of_hop(hop, taken)).collect())
 }
 
-/// Waits until all milestones are reached, and says when each was seen to be.
+/// Waits until all milestones are reached, and returns when each was observed.
 async fn follow(
     observer: &mut Observer,
     milestones: &[Milestone],

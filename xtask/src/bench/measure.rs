@@ -1,4 +1,4 @@
-//! What is measured of servers, side by side: throughput, latency, memory.
+//! Measures servers side by side: throughput, latency, memory.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,11 +12,11 @@ use super::bodies::{Body, HEALTH, STATUS};
 use super::servers::{Kind, Load, Rate, Server, output};
 use super::{Bench, Row, Target};
 
-/// Connections under which memory is measured.
+/// Number of connections for the memory measurement.
 const MANY_CONNECTIONS: u16 = 1000;
-/// Times that latency is measured in one turn. Another process on the same CPU spoils a time, but seldom all.
+/// Latency measurements per turn. Another process on the same CPU can spoil one of them, but seldom all.
 const TIMES: usize = 3;
-/// Requests that a 99th percentile needs, and the bounds of the time that they may take.
+/// Requests needed for a 99th percentile, and the bounds of the time to send them, in seconds.
 const REQUESTS: f64 = 1000.0;
 const SECONDS: [f64; 2] = [2.0, 12.0];
 
@@ -26,13 +26,13 @@ impl Load {
     }
 }
 
-/// The answer of ours to a body.
+/// Returns the file with our answer to a body.
 pub(crate) fn answer(bench: &Bench, body: &Body) -> PathBuf {
     let name = format!("{}.{}.json", body.name, Kind::Ours.as_str());
     bench.directory.join("answers").join(name)
 }
 
-/// Throughput of each server, and latencies at half of Go's.
+/// Measures the throughput of each server, and latencies at half of Go's throughput.
 pub(crate) async fn compare(bench: &Bench, body: &Body) -> anyhow::Result<Vec<Row>> {
     let best = saturate(bench, body).await?;
     let mut rows = throughput(&body.name, &best);
@@ -41,7 +41,7 @@ pub(crate) async fn compare(bench: &Bench, body: &Body) -> anyhow::Result<Vec<Ro
     Ok(rows)
 }
 
-/// Keeps each server busy, in turns, and gives the best turn of each.
+/// Keeps each server busy, in turns, and returns the best turn of each.
 async fn saturate(bench: &Bench, body: &Body) -> anyhow::Result<BTreeMap<Kind, Load>> {
     let mut best: BTreeMap<Kind, Load> = BTreeMap::new();
     for round in 1..=bench.rounds {
@@ -106,12 +106,12 @@ fn throughput(name: &str, best: &BTreeMap<Kind, Load>) -> Vec<Row> {
     rows
 }
 
-/// What sends requests at a constant rate.
+/// A load generator with a constant rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Client {
-    /// The client of `benches`, which needs about as much CPU time as the floor.
+    /// The `load` program of `benches`. It needs about as much CPU time as the floor.
     Load,
-    /// Where the rate is high, it needs a whole CPU and measures itself.
+    /// Vegeta. At a high rate it needs a whole CPU, so that its own work distorts the latencies.
     Vegeta,
 }
 
@@ -139,7 +139,8 @@ impl Client {
     }
 }
 
-/// Latencies at a constant rate, the best of each server by each client. Those of the floor are the machine's.
+/// Measures latencies at a constant rate. The best turn counts, per server and load generator. The latencies of the
+/// floor are those of the machine.
 async fn latency(bench: &Bench, body: &Body, rate: f64) -> anyhow::Result<Vec<Row>> {
     let kinds = [Kind::Ours, Kind::Go, Kind::Floor];
     let clients = [Client::Load, Client::Vegeta];
@@ -193,7 +194,7 @@ async fn latency(bench: &Bench, body: &Body, rate: f64) -> anyhow::Result<Vec<Ro
 pub(crate) struct Latencies {
     pub(crate) p50: f64,
     pub(crate) p99: f64,
-    /// The part of the requests that got no answer: then the machine had no time for the rate.
+    /// Fraction of the requests without an answer. It is above 0 when the machine could not keep the rate.
     lost: f64,
 }
 
@@ -213,7 +214,7 @@ impl Latencies {
     }
 }
 
-/// What vegeta reports, in nanoseconds.
+/// Vegeta's report. Times are in nanoseconds.
 #[derive(Deserialize)]
 struct Report {
     latencies: Percentiles,
@@ -268,7 +269,7 @@ async fn attack(
     })
 }
 
-/// Resident memory of a server that has done nothing, and the most with many connections that are all busy.
+/// Measures a server's resident memory, idle and at most with many busy connections.
 pub(crate) async fn memory(bench: &Bench, body: &Body) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (kind, targets) in [

@@ -17,36 +17,36 @@ use super::{Row, Target};
 use crate::build;
 use subjects::{Built, Planes, Watcher};
 
-/// Time for everything to be listed, written or told.
+/// Time limit of every wait.
 const WITHIN: Duration = Duration::from_mins(30);
-/// How often it is looked whether it has.
+/// Poll interval of every wait.
 const POLL: Duration = Duration::from_millis(250);
-/// Kinds that are watched of each project.
+/// Number of kinds that are watched in each project.
 const KINDS: u64 = 6;
-/// Without a write for so long, nothing more is to be written.
+/// After this time without a write, no more writes are expected.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// How large it is.
+/// Sizes of the benchmark.
 #[derive(clap::Args)]
 pub(crate) struct Sizes {
-    /// Of planes: projects; what memory grows by is also measured with three times as many.
+    /// For `planes`: number of projects. Memory growth is also measured with three times as many.
     #[arg(long, default_value_t = 1000)]
     projects: usize,
-    /// Of planes: WorkloadDeployments on the hub.
+    /// For `planes`: number of WorkloadDeployments on the hub.
     #[arg(long, default_value_t = 100_000)]
     objects: usize,
-    /// Of planes: changes of statuses per second.
+    /// For `planes`: status changes per second.
     #[arg(long, default_value_t = 1000.0)]
     rate: f64,
-    /// Of planes: Workloads that one project creates at once.
+    /// For `planes`: number of Workloads that one project creates at once.
     #[arg(long, default_value_t = 10_000)]
     storm: usize,
-    /// Of planes: seconds for which processor time at rest and latencies of statuses are measured.
+    /// For `planes`: seconds of each measurement of idle CPU time and of status latencies.
     #[arg(long, default_value_t = 60.0)]
     seconds: f64,
 }
 
-/// Latencies in milliseconds, as the planes tell them.
+/// Latencies in milliseconds, as the simulated planes report them.
 #[derive(Debug, Deserialize)]
 struct Latencies {
     arrived: f64,
@@ -54,12 +54,12 @@ struct Latencies {
     p50: Option<f64>,
     p99: Option<f64>,
     max: Option<f64>,
-    /// By how many seconds the last change was late.
+    /// Seconds by which the last change was sent late.
     #[serde(default)]
     late: f64,
 }
 
-/// Builds what is needed, and measures.
+/// Builds the programs and measures.
 pub(crate) async fn run(sizes: &Sizes, directory: &Path) -> anyhow::Result<Vec<Row>> {
     let built = prepare(directory)?;
     let mut rows = at_rest::run(sizes, &built).await?;
@@ -82,7 +82,7 @@ fn prepare(directory: &Path) -> anyhow::Result<Built> {
     })
 }
 
-/// With everything on the hub: a restart, statuses that change, and a storm in one project.
+/// Measures with all objects on the hub: a restart, changing statuses, and a storm in one project.
 async fn restart(sizes: &Sizes, built: &Built, planes: &Planes) -> anyhow::Result<Vec<Row>> {
     let objects = sizes.objects;
     let ours = Watcher::ours(built, planes).await?;
@@ -150,7 +150,7 @@ async fn restart(sizes: &Sizes, built: &Built, planes: &Planes) -> anyhow::Resul
     Ok(rows)
 }
 
-/// Statuses that change on the hub.
+/// Measures changing statuses on the hub.
 async fn statuses(sizes: &Sizes, planes: &Planes, ours: &Watcher) -> anyhow::Result<Vec<Row>> {
     let (before, _) = ours.memory()?;
     let (cpu, planes_cpu) = (ours.cpu()?, subjects::cpu(planes.pid())?);
@@ -207,10 +207,10 @@ impl Latencies {
     }
 }
 
-/// Whether every project is engaged, everything has been looked at, and nothing waits.
+/// Whether every project is engaged, every object is reconciled, and the queue is empty.
 async fn is_settled(sizes: &Sizes, ours: &Watcher) -> anyhow::Result<bool> {
     let engaged = ours.metric("compute_federation_projects_engaged", "").await;
-    // It does not listen at first.
+    // The metrics endpoint does not listen at first.
     let Ok(engaged) = engaged else {
         return Ok(false);
     };
@@ -224,7 +224,7 @@ async fn is_settled(sizes: &Sizes, ours: &Watcher) -> anyhow::Result<bool> {
     Ok(engaged >= number(sizes.projects) && done >= number(sizes.objects) && depth < 1.0)
 }
 
-/// Waits until nothing has been written for a while.
+/// Waits until nothing is written any more.
 async fn until_quiet(planes: &Planes) -> anyhow::Result<()> {
     let mut writes = planes.state().await?.writes;
     loop {
@@ -237,7 +237,7 @@ async fn until_quiet(planes: &Planes) -> anyhow::Result<()> {
     }
 }
 
-/// Runs `work`, and meanwhile what tells the most of something.
+/// Runs `work` and, at the same time, `most`, which records a maximum.
 async fn beside<T>(
     work: impl Future<Output = anyhow::Result<T>>,
     most: impl AsyncFn(&mut f64) -> anyhow::Error,
@@ -250,7 +250,7 @@ async fn beside<T>(
     Ok((done, found))
 }
 
-/// The most keys that have been found to wait.
+/// Records the longest queue.
 fn deepest_queue(ours: &Watcher) -> impl AsyncFn(&mut f64) -> anyhow::Error {
     async move |most| loop {
         match ours.metric("compute_federation_queue_depth", "").await {
@@ -285,7 +285,7 @@ fn number(count: usize) -> f64 {
     u32::try_from(count).map_or(f64::INFINITY, f64::from)
 }
 
-/// What has been found so far: the whole takes many minutes.
+/// Prints the rows as soon as they are known: the whole benchmark takes many minutes.
 fn progress(rows: &[Row]) {
     for row in rows {
         eprintln!("{}: {:.2} {}", row.measure, row.value, row.unit);

@@ -1,4 +1,4 @@
-//! The servers that are measured, one process each, and the client that keeps them busy.
+//! The measured servers, one process each, and the client that keeps them busy.
 
 use std::ffi::OsString;
 use std::fs;
@@ -28,7 +28,7 @@ pub(crate) enum Kind {
     Ours,
     /// The Go webhook.
     Go,
-    /// The server that answers a constant.
+    /// The floor: a server with a constant answer.
     Floor,
 }
 
@@ -42,13 +42,13 @@ impl Kind {
     }
 }
 
-/// A running server. It has the last CPU for itself, where there is more than one; clients have the others.
+/// A running server. It runs alone on the last CPU if there are several; clients run on the others.
 pub(crate) struct Server {
     pub(crate) port: u16,
     process: Process,
 }
 
-/// What [`Server::load`] measures.
+/// The result of [`Server::load`].
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) struct Load {
     pub(crate) requests: f64,
@@ -58,7 +58,7 @@ pub(crate) struct Load {
     pub(crate) client_cpu: f64,
 }
 
-/// What [`Server::at_rate`] measures, in nanoseconds.
+/// The result of [`Server::at_rate`], in nanoseconds.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) struct Rate {
     pub(crate) p50: f64,
@@ -66,7 +66,7 @@ pub(crate) struct Rate {
 }
 
 impl Server {
-    /// Starts a server and waits until it listens. The floor answers what stands in `answer`.
+    /// Starts a server and waits until it listens. The floor answers with the content of `answer`.
     pub(crate) async fn start(bench: &Bench, kind: Kind, answer: &Path) -> anyhow::Result<Self> {
         let port = free_port()?;
         let certificates = bench.certificates.as_path();
@@ -85,7 +85,7 @@ impl Server {
             ),
         };
         let process = listening(bench, kind.as_str(), on_cpus(&cpus().0, path, args), port).await?;
-        // Until it has certificates, and is at rest.
+        // Gives the server time to load its certificates and become idle.
         sleep(Duration::from_secs(1)).await;
         Ok(Self { port, process })
     }
@@ -95,7 +95,7 @@ impl Server {
         self.process.terminate().await;
     }
 
-    /// Sends one request and writes its answer to `answer`.
+    /// Sends one request and writes the answer to `answer`.
     pub(crate) async fn ask(
         &self,
         bench: &Bench,
@@ -107,7 +107,7 @@ impl Server {
         output(bench.programs.join("load"), args).await.map(drop)
     }
 
-    /// Keeps so many connections busy with one body.
+    /// Keeps this many connections busy with one body.
     pub(crate) async fn load(
         &self,
         bench: &Bench,
@@ -119,7 +119,7 @@ impl Server {
         line(bench.programs.join("load"), args).await
     }
 
-    /// Sends so many requests per second.
+    /// Sends this many requests per second.
     pub(crate) async fn at_rate(
         &self,
         bench: &Bench,
@@ -129,7 +129,8 @@ impl Server {
     ) -> anyhow::Result<Rate> {
         let mut args = self.client(bench, &body.file);
         args.push(format!("--rate={rate}").into());
-        // So many that a request of 100 ms keeps none waiting. One that is not used for 5 s is closed by ours.
+        // Enough connections that a request of 100 ms delays no other one. Ours closes a connection that is unused
+        // for 5 s.
         let connections = (rate / 10.0).clamp(32.0, bench.service.connections().into());
         args.push(format!("--connections={connections:.0}").into());
         args.push(format!("--seconds={seconds}").into());
@@ -148,13 +149,13 @@ impl Server {
         ]
     }
 
-    /// MiB of resident memory: now, and the most so far.
+    /// Returns the resident memory in MiB: now, and the maximum so far.
     pub(crate) fn memory(&self) -> anyhow::Result<(f64, f64)> {
         memory(self.process.pid())
     }
 }
 
-/// MiB of resident memory of a process: now, and the most so far.
+/// Returns the resident memory of a process in MiB: now, and the maximum so far.
 pub(crate) fn memory(pid: i32) -> anyhow::Result<(f64, f64)> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let field = |name: &str| -> anyhow::Result<f64> {
@@ -166,7 +167,7 @@ pub(crate) fn memory(pid: i32) -> anyhow::Result<(f64, f64)> {
     Ok((field("VmRSS:")?, field("VmHWM:")?))
 }
 
-/// The interpreter alone; or a manager with a webhook server and no controllers.
+/// Returns our command: the interpreter alone, or a manager with a webhook server and no controllers.
 fn ours(bench: &Bench, port: u16) -> anyhow::Result<(PathBuf, Vec<OsString>)> {
     let certificates = bench.certificates.display();
     let args = match &bench.service {
@@ -198,7 +199,7 @@ fn ours(bench: &Bench, port: u16) -> anyhow::Result<(PathBuf, Vec<OsString>)> {
     Ok((bench.binary.clone(), args))
 }
 
-/// The Go webhook of the same semantics.
+/// Returns the command of the Go webhook of the same semantics.
 fn go(bench: &Bench, port: u16) -> (PathBuf, Vec<OsString>) {
     let mut args: Vec<OsString> = vec![
         format!("--port={port}").into(),
@@ -214,7 +215,7 @@ fn go(bench: &Bench, port: u16) -> (PathBuf, Vec<OsString>) {
     }
 }
 
-/// Starts what servers ask, on the CPUs of the clients.
+/// Starts a program that servers call, on the CPUs of the clients.
 pub(crate) async fn start_beside(
     bench: &Bench,
     name: &str,
@@ -225,7 +226,7 @@ pub(crate) async fn start_beside(
     listening(bench, name, program, port).await
 }
 
-/// A port that is free.
+/// Returns a free port.
 pub(crate) fn free_port() -> anyhow::Result<u16> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
     Ok(listener.local_addr()?.port())
@@ -258,7 +259,7 @@ async fn listening(
     Ok(process)
 }
 
-/// The CPUs of the server and those of its clients, as `taskset` names them.
+/// Returns the CPUs of the server and those of its clients, in the syntax of `taskset`.
 pub(crate) fn cpus() -> (String, String) {
     match available_parallelism().map_or(1, usize::from) {
         1 => ("0".to_owned(), "0".to_owned()),
@@ -272,7 +273,7 @@ pub(crate) fn on_cpus(cpus: &str, path: PathBuf, args: Vec<OsString>) -> (PathBu
     ("taskset".into(), all)
 }
 
-/// Runs a client and gives what it prints.
+/// Runs a client and returns its standard output.
 pub(crate) async fn output(path: PathBuf, args: Vec<OsString>) -> anyhow::Result<Vec<u8>> {
     let (path, args) = on_cpus(&cpus().1, path, args);
     let output = Command::new(&path)
@@ -289,7 +290,7 @@ pub(crate) async fn output(path: PathBuf, args: Vec<OsString>) -> anyhow::Result
     Ok(output.stdout)
 }
 
-/// The same, for a client that prints one JSON object per line.
+/// Runs a client that prints one JSON object per line, and returns the parsed objects.
 pub(crate) async fn lines<T: DeserializeOwned>(
     path: PathBuf,
     args: Vec<OsString>,

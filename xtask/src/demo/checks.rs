@@ -1,4 +1,4 @@
-//! What must be seen on the planes for a hop to have happened.
+//! The states that each hop must reach, as checks on the observed objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,18 +9,18 @@ use serde_json::json;
 use super::WORKLOAD;
 use crate::observe::{Objects, State};
 
-/// Names of the planes, as the harness has them.
+/// Names of the planes in the harness.
 pub(super) const PROJECT: &str = "project";
 pub(super) const HUB: &str = "hub";
 const CELLS: [&str; 2] = ["dfw1", "ord1"];
 
-/// Deployments with their cell and number of Instances.
+/// Name, cell and number of Instances of each deployment.
 pub(super) type Layout = &'static [(&'static str, &'static str, i32)];
 
-/// What must be seen; the error says what is seen instead.
+/// Checks the observed state. The error describes the difference.
 pub(super) type Check = Box<dyn Fn(&State) -> Result<(), String> + Send + Sync>;
 
-/// The deployments of a layout with their number of Instances; in one cell, or everywhere.
+/// Returns the deployments of a layout with their number of Instances, in one cell or in all cells.
 fn wanted(layout: Layout, cell: Option<&str>) -> BTreeMap<&'static str, i32> {
     let here = layout
         .iter()
@@ -188,7 +188,7 @@ pub(super) fn workload_gone(state: &State) -> Result<(), String> {
     workload(state).map_or(Ok(()), |workload| Err(status(workload)))
 }
 
-/// Metadata that matters and status of an object, as evidence.
+/// Returns status and relevant metadata of an object, for error messages.
 fn status<K: Resource + serde::Serialize>(object: &K) -> String {
     let value = json!(object);
     let meta = object.meta();

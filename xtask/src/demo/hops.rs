@@ -1,4 +1,4 @@
-//! The phases of the demo, and the hops of each: what must be seen where.
+//! The phases of the demo. Each phase is a sequence of hops.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::checks::{
 };
 use crate::observe::State;
 
-/// One change of the Workload and what must follow.
+/// One change of the Workload and the hops that must follow.
 pub(crate) struct Phase {
     pub(crate) title: &'static str,
     /// The Workload's spec; `None` deletes it.
@@ -19,15 +19,15 @@ pub(crate) struct Phase {
     pub(crate) hops: Vec<Hop>,
 }
 
-/// One step of the way.
+/// One step from a plane to the next.
 pub(crate) struct Hop {
     pub(crate) title: &'static str,
-    /// The process whose work it is.
+    /// The process that is responsible for the hop.
     process: &'static str,
     pub(crate) check: Check,
 }
 
-/// All phases, in order.
+/// Returns all phases, in order.
 pub(crate) fn phases() -> Vec<Phase> {
     vec![
         creation("create: two placements in two cities"),
@@ -49,7 +49,7 @@ pub(crate) fn phases() -> Vec<Phase> {
     ]
 }
 
-/// The phase that brings the Workload up.
+/// Returns the phase that creates the Workload.
 pub(crate) fn creation(title: &'static str) -> Phase {
     Phase::new(
         title,
@@ -58,7 +58,7 @@ pub(crate) fn creation(title: &'static str) -> Phase {
     )
 }
 
-/// A spec of placements, each in one city.
+/// Returns a Workload spec with placements: name, city code and replicas.
 pub(crate) fn spec(placements: &[(&str, &str, i32)]) -> Value {
     let placements: Vec<_> = placements
         .iter()
@@ -84,14 +84,14 @@ impl Phase {
         }
     }
 
-    /// The first hop that does not hold, and why.
+    /// Returns the first hop whose check fails, and the error of the check.
     pub(crate) fn missing(&self, state: &State) -> Option<(&Hop, String)> {
         self.hops
             .iter()
             .find_map(|hop| Some((hop, (hop.check)(state).err()?)))
     }
 
-    /// Says which hop did not happen, with the evidence.
+    /// Returns an error that names the missing hop, with the check's error and the log of the responsible process.
     pub(crate) fn failure(
         &self,
         state: &State,
@@ -120,7 +120,7 @@ impl Phase {
     }
 }
 
-/// The network that instances are on.
+/// The network of the Instances.
 pub(crate) const NETWORK: &str = "default";
 
 const MANAGER: &str = "project-manager";
@@ -137,7 +137,7 @@ impl Hop {
     }
 }
 
-/// The way of a Workload that runs.
+/// Returns the hops of a running Workload.
 fn hops(layout: Layout) -> Vec<Hop> {
     vec![
         Hop::new(
@@ -198,7 +198,7 @@ fn hops(layout: Layout) -> Vec<Hop> {
     ]
 }
 
-/// The way of a Workload that ends.
+/// Returns the hops of a deleted Workload.
 fn last_hops() -> Vec<Hop> {
     vec![
         Hop::new(

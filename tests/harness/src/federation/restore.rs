@@ -1,4 +1,4 @@
-//! The hub's own etcd: copied while it runs, and brought back to an older state.
+//! Copies the data of the hub's own etcd while it runs, and restores an older copy.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,26 +12,26 @@ use super::parts::HUB_ETCD;
 use crate::karmada;
 use crate::process::{Again, Process};
 
-/// The data of the hub's etcd, as they were at one moment.
+/// A copy of the data of the hub's etcd.
 #[must_use]
 pub struct Snapshot {
     data: PathBuf,
     copy: PathBuf,
 }
 
-/// Karmada's controllers and its scheduler, which do not run.
+/// The stopped controllers and scheduler of Karmada.
 #[must_use]
 pub struct KarmadaStopped {
     controllers: Again,
     scheduler: Again,
 }
 
-/// Karmada's controllers, of which those do not run that write to cells.
+/// Karmada's controllers, running without those that write to cells.
 #[must_use]
 pub struct KarmadaHeld(Again);
 
 impl Federation {
-    /// Copies the data of the hub's etcd, which goes on.
+    /// Copies the data of the hub's etcd, which keeps running.
     ///
     /// # Errors
     ///
@@ -41,7 +41,7 @@ impl Federation {
         let etcd = etcd.context("the hub has no etcd of its own")?;
         let data = self.directory.join(HUB_ETCD);
         let copy = self.directory.join("hub-snapshot");
-        // It writes nothing meanwhile: what is copied is what a crash would leave.
+        // etcd is suspended meanwhile, so the copy is what a crash would leave.
         etcd.signal(Signal::STOP)?;
         let copied = copy_directory(&data, &copy);
         etcd.signal(Signal::CONT)?;
@@ -49,8 +49,8 @@ impl Federation {
         Ok(Snapshot { data, copy })
     }
 
-    /// Brings the hub back to an older state: every process of it ends, also Karmada's, because what they have cached is of
-    /// a future that is lost. All are started again but for Karmada's controllers.
+    /// Restores the hub from a snapshot. Ends every process of the hub, including Karmada's, because their caches
+    /// hold objects that the snapshot does not know. Restarts all of them except Karmada's controllers and scheduler.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl Federation {
         })
     }
 
-    /// Starts Karmada's scheduler and its controllers again, but nothing is written to cells.
+    /// Restarts Karmada's scheduler and its controllers, without the controllers that write to cells.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ impl Federation {
         Ok(KarmadaHeld(stopped.controllers))
     }
 
-    /// Lets Karmada write to cells again.
+    /// Restarts Karmada's controllers, including those that write to cells.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The double of Milo's authorizer, which the projects' API servers ask.
+//! A fake of Milo's authorizer, called by the projects' API servers.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -17,20 +17,20 @@ use super::user::{PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE};
 use crate::refusal::{Refusal, json_response};
 use crate::serve::Body;
 
-/// Group and resource that rights are kept for. All else is allowed.
+/// API group and resource that need rights. Everything else is allowed.
 const GROUP: &str = "networking.datumapis.com";
 const RESOURCE: &str = "networks";
 
-/// What the authorizer was asked.
+/// One access review that the authorizer received.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Review {
-    /// The project whose API server asked.
+    /// The project of the API server that asked.
     pub project: String,
     /// `spec` of the SubjectAccessReview, verbatim.
     pub spec: Value,
 }
 
-/// What an API server sends.
+/// The request body from an API server.
 #[derive(Deserialize)]
 struct Question {
     spec: Value,
@@ -42,13 +42,13 @@ impl Review {
         value.unwrap_or_default()
     }
 
-    /// Whether rights are kept for what is asked.
+    /// Whether the review is about a resource that needs rights.
     fn is_of_network(&self) -> bool {
         self.text("/resourceAttributes/group") == GROUP
             && self.text("/resourceAttributes/resource") == RESOURCE
     }
 
-    /// The only value of an Extra key.
+    /// Returns the value of an Extra key that has exactly one value.
     fn single(&self, key: &str) -> Option<&str> {
         let values = self.spec.get("extra")?.get(key)?.as_array()?;
         match values.as_slice() {
@@ -57,7 +57,7 @@ impl Review {
         }
     }
 
-    /// The project that the request is in: all three keys, each with one value, say so.
+    /// Returns the project of the request. All three parent keys must have exactly one value.
     fn parent(&self) -> Option<&str> {
         let is_project = self.single(PARENT_TYPE)? == "Project"
             && self.single(PARENT_API_GROUP)? == RESOURCE_MANAGER_GROUP;
@@ -65,16 +65,16 @@ impl Review {
     }
 }
 
-/// What is answered.
+/// The answer to an access review.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Yes.
+    /// Access is allowed.
     Allowed,
-    /// No, and why; whom RBAC allows it may still.
+    /// No permission, with the reason. RBAC may still allow the request.
     Denied(String),
-    /// No, because the question cannot be decided.
+    /// An evaluation error.
     Failed(String),
-    /// An HTTP error, after which API servers ask again for some seconds.
+    /// An HTTP error. API servers retry after it for some seconds.
     Broken,
 }
 
@@ -94,23 +94,23 @@ enum Scope {
 
 type Decide = dyn Fn(&Review) -> Option<Decision> + Send + Sync;
 
-/// Decides as Milo's authorizer does, by rights that tests give, and remembers what it was asked about networks.
+/// Decides like Milo's authorizer, by rights that tests grant. Records reviews about networks.
 #[derive(Default)]
 pub struct Authorizer {
     rights: Mutex<HashSet<Right>>,
-    /// Who decides for a project, instead of the rights.
+    /// Overrides the rights, by project.
     deciders: Mutex<HashMap<String, Arc<Decide>>>,
     delays: Mutex<HashMap<String, Duration>>,
     reviews: Mutex<Vec<Review>>,
 }
 
 impl Authorizer {
-    /// Gives a right in all of a project.
+    /// Grants a right to all objects of a project.
     pub fn allow(&self, uid: &str, project: &str, permission: &str) {
         self.grant(uid, permission, Scope::Project(project.to_owned()));
     }
 
-    /// Gives a right to the object of this name, which needs no parent in Extra.
+    /// Grants a right to the object of this name. It needs no parent in Extra.
     pub fn allow_named(&self, uid: &str, name: &str, permission: &str) {
         self.grant(uid, permission, Scope::Named(name.to_owned()));
     }
@@ -124,13 +124,13 @@ impl Authorizer {
         });
     }
 
-    /// Takes all rights of a user.
+    /// Revokes all rights of a user.
     pub fn forbid(&self, uid: &str) {
         lock(&self.rights).retain(|right| right.uid != uid);
     }
 
-    /// Lets `decide` answer whatever a project's API server asks, of networks or not; where it gives nothing, the rights
-    /// do.
+    /// Answers all reviews from a project's API server with `decide`, including those about other resources. Where
+    /// `decide` returns `None`, the rights decide.
     pub fn decide_by(
         &self,
         project: &str,
@@ -144,19 +144,19 @@ impl Authorizer {
         lock(&self.deciders).remove(project);
     }
 
-    /// Lets every answer about networks wait that a project's API server asks for.
+    /// Delays every answer about networks to a project's API server.
     pub fn set_delay(&self, project: &str, delay: Duration) {
         lock(&self.delays).insert(project.to_owned(), delay);
     }
 
-    /// What a project's API server asked about networks, in order.
+    /// Returns the reviews about networks from a project's API server, in order.
     pub fn reviews(&self, project: &str) -> Vec<Review> {
         let reviews = lock(&self.reviews);
         let of_project = reviews.iter().filter(|review| review.project == project);
         of_project.cloned().collect()
     }
 
-    /// Forgets what a project's API server asked.
+    /// Forgets the recorded reviews of a project's API server.
     pub fn clear(&self, project: &str) {
         lock(&self.reviews).retain(|review| review.project != project);
     }
@@ -199,7 +199,7 @@ impl Authorizer {
         }
     }
 
-    /// Answers an API server, whose project is the last part of the path.
+    /// Answers an API server. The last segment of the path is its project.
     pub(super) async fn handle(self: Arc<Self>, request: Request<Incoming>) -> Response<Body> {
         let path = request.uri().path();
         let project = path.rsplit('/').next().unwrap_or_default().to_owned();
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_network_is_allowed_and_a_network_needs_a_uid() {
+    fn other_resources_are_allowed_and_a_network_needs_a_uid() {
         let authorizer = Authorizer::default();
         let other = |spec: &mut Value| spec["resourceAttributes"]["resource"] = json!("pods");
         assert_eq!(authorizer.decide(&review(other)), Decision::Allowed);

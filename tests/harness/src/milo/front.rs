@@ -1,4 +1,5 @@
-//! The one address of Milo: knows its callers, and leads each request to the API server of a project or to the root.
+//! The single address of Milo. It authenticates callers and routes each request to a project's API server or the
+//! root.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -15,18 +16,18 @@ use crate::forward::forward;
 use crate::refusal::Refusal;
 use crate::serve::Body;
 
-/// How the headers begin by which a request is made in someone else's name.
+/// Prefix of the impersonation headers.
 const IMPERSONATION: &str = "impersonate-";
 
 /// An API server behind the front.
 #[derive(Clone)]
 pub(super) struct Upstream {
-    /// With all rights, and without limits in time.
+    /// Has all rights and no timeouts.
     pub(super) client: Client,
     pub(super) gate: Arc<Gate>,
 }
 
-/// What the front knows.
+/// The front: its routes and users.
 pub(super) struct Front {
     root: Upstream,
     projects: Mutex<HashMap<String, Upstream>>,
@@ -50,7 +51,7 @@ impl Front {
         lock(&self.projects).remove(name);
     }
 
-    /// Gives a user a token.
+    /// Adds a user and returns the user's token.
     pub(super) fn add_user(&self, user: User) -> String {
         let mut users = lock(&self.users);
         let token = format!("token-{}", users.len());
@@ -85,7 +86,7 @@ impl Front {
         parts.uri = Uri::try_from(uri).map_err(|error| broken(&error))?;
         parts.headers.extend(impersonation);
         let answer = forward(&upstream.client, parts, body).await?;
-        // A request that was on its way hangs too.
+        // Also holds requests that were already being forwarded.
         let _ = upstream.gate.pass(&Method::GET).await;
         Ok(answer.map(|body| upstream.gate.hold(body)))
     }

@@ -1,4 +1,4 @@
-//! What lies between the front and an API server, and can be shut.
+//! A gate between the front and an API server. Closing it holds or refuses requests.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use crate::refusal::Refusal;
 use crate::serve::Body;
 
-/// How the front treats what is for an API server.
+/// What the gate does with requests.
 #[derive(Clone, Debug, Default)]
 enum Behaviour {
     #[default]
@@ -37,12 +37,16 @@ impl Gate {
         self.0.send_replace(Behaviour::Refuses(refusal));
     }
 
-    /// Refuses to create and to update, and lets everything else pass.
+    /// Refuses creates and updates, and passes all other requests.
     pub(super) fn refuse_writes(&self, refusal: Refusal) {
         self.0.send_replace(Behaviour::RefusesWrites(refusal));
     }
 
-    /// Waits for as long as the gate hangs, and says then whether a request is refused.
+    /// Waits while the gate hangs.
+    ///
+    /// # Errors
+    ///
+    /// The error response, when the gate refuses the request.
     pub(super) async fn pass(&self, method: &Method) -> Result<(), Refusal> {
         let mut behaviour = self.0.subscribe();
         let current = behaviour
@@ -59,7 +63,7 @@ impl Gate {
         }
     }
 
-    /// The same body, which does not go on while the gate hangs. What is refused is new requests: it ends no answer.
+    /// Pauses the stream of a body while the gate hangs. Refusing affects only new requests.
     pub(super) fn hold(self: &Arc<Self>, body: kube::client::Body) -> Body {
         let frames = stream::unfold((body, Arc::clone(self)), |(mut body, gate)| async move {
             let frame = body.frame().await?;

@@ -1,4 +1,4 @@
-//! What is done to requests, by rule.
+//! Fault injection by rule.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,19 +8,19 @@ use tokio::sync::watch;
 use super::Asked;
 use crate::refusal::Refusal;
 
-/// What is done to a request.
+/// A fault to inject.
 #[derive(Clone, Debug)]
 pub enum Fault {
-    /// It is answered so, and does not reach the API server.
+    /// Answers with this error. The request does not reach the API server.
     Answer(Refusal),
-    /// It is answered as if its resource version were too old, and does not reach the API server.
+    /// Answers that the resource version is too old. The request does not reach the API server.
     Expire,
-    /// It reaches the API server, and of the answer only the first half comes back, as if that were all. Watches are left
-    /// alone.
+    /// Forwards the request, and returns the first half of the answer as if it were complete. Does not affect
+    /// watches.
     Truncate,
 }
 
-/// To which requests something is done.
+/// A fault, and the requests it applies to.
 pub struct Rule {
     fault: Fault,
     matches: Box<dyn Fn(&Asked) -> bool + Send + Sync>,
@@ -40,7 +40,7 @@ impl fmt::Debug for Rule {
 }
 
 impl Rule {
-    /// To every request of those that match.
+    /// Injects the fault into every request that matches.
     pub fn new(fault: Fault, matches: impl Fn(&Asked) -> bool + Send + Sync + 'static) -> Self {
         Self {
             fault,
@@ -51,14 +51,14 @@ impl Rule {
         }
     }
 
-    /// Only to every so-manieth of them, beginning with the first.
+    /// Limits the rule to every n-th matching request, starting with the first.
     #[must_use]
     pub fn every(self, every: usize) -> Self {
         let every = every.max(1);
         Self { every, ..self }
     }
 
-    /// Only so many times.
+    /// Limits the rule to this number of faults.
     #[must_use]
     pub fn times(self, times: usize) -> Self {
         Self { times, ..self }
@@ -105,7 +105,7 @@ impl Injections {
     }
 }
 
-/// A rule that is in force until this is dropped.
+/// Keeps a rule in force until it is dropped.
 #[derive(Debug)]
 pub struct Injected {
     rule: Arc<Rule>,
@@ -113,16 +113,16 @@ pub struct Injected {
 }
 
 impl Injected {
-    /// To how many requests it has been done so far.
+    /// Returns how many requests got the fault so far.
     pub fn hits(&self) -> usize {
         self.rule.hits(*self.rule.matched.borrow())
     }
 
-    /// Waits until it has been done to so many.
+    /// Waits until this many requests got the fault.
     pub async fn reached(&self, hits: usize) {
         let mut matched = self.rule.matched.subscribe();
         let reached = |matched: &usize| self.rule.hits(*matched) >= hits;
-        // The rule lives as long as this.
+        // The rule cannot end before this value is dropped.
         let _ = matched.wait_for(reached).await;
     }
 }
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_holds_for_every_so_manieth_and_so_many_times() {
+    fn a_rule_applies_to_every_nth_request_and_a_limited_number_of_times() {
         let injections = Arc::new(Injections::default());
         let rule = Rule::new(Fault::Truncate, Asked::is_watch)
             .every(2)

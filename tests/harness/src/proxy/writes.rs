@@ -1,4 +1,4 @@
-//! How many writes were made, and after which of them nothing goes on.
+//! Counts writes, and can stop all traffic of writes after any of them.
 
 use hyper::Response;
 use kube::client::Body;
@@ -18,8 +18,8 @@ impl State {
     }
 }
 
-/// Counts the writes that API servers have taken, of all proxies that share it. One is made after the other, so that it is
-/// known which were made when they are stopped.
+/// Counts successful writes through all proxies that share it. Writes are serialized, so that it is known which of
+/// them were made before a stop.
 #[derive(Debug, Default)]
 pub struct Writes {
     turn: Mutex<()>,
@@ -27,37 +27,38 @@ pub struct Writes {
 }
 
 impl Writes {
-    /// How many were made.
+    /// Returns the number of writes so far.
     pub fn made(&self) -> usize {
         self.state.borrow().made
     }
 
-    /// Makes so many more writes, and then none: neither is the last of them answered, nor does any other reach an API
+    /// Lets this many more writes pass, then stops. The last of them gets no answer, and no later write reaches an
+    /// API
     /// server.
     pub fn stop_after(&self, more: usize) {
         self.state
             .send_modify(|state| state.stop_at = Some(state.made + more));
     }
 
-    /// Waits until writes are stopped.
+    /// Waits until the writes are stopped.
     pub async fn stopped(&self) {
-        // The sender is part of this.
+        // The sender is part of this value.
         let _ = self.state.subscribe().wait_for(State::is_stopped).await;
     }
 
-    /// Waits until so many writes were made, counted as [`made`](Self::made) does.
+    /// Waits until the count of [`made`](Self::made) reaches this value.
     pub async fn reached(&self, count: usize) {
-        // The sender is part of this.
+        // The sender is part of this value.
         let made = |state: &State| state.made >= count;
         let _ = self.state.subscribe().wait_for(made).await;
     }
 
-    /// Lets writes be made again. Those that were held until now are not: they break off.
+    /// Lets new writes pass again. Writes held until now break off.
     pub fn go_on(&self) {
         self.state.send_modify(|state| state.stop_at = None);
     }
 
-    /// Makes a write, in its turn, and gives the answer, if there is to be one.
+    /// Makes one write at a time. Returns its answer, or `None` if the writes are stopped.
     pub(super) async fn count(
         &self,
         write: impl Future<Output = Result<Response<Body>, Refusal>>,
@@ -79,9 +80,9 @@ impl Writes {
         Some(answer)
     }
 
-    /// Waits until writes are made again, and gives nothing.
+    /// Waits until writes pass again, and returns `None`.
     async fn hold<T>(&self) -> Option<T> {
-        // The sender is part of this.
+        // The sender is part of this value.
         let goes_on = |state: &State| !state.is_stopped();
         let _ = self.state.subscribe().wait_for(goes_on).await;
         None
@@ -102,12 +103,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_goes_on_after_the_last_write() {
+    async fn no_write_passes_after_the_last_one() {
         let writes = Writes::default();
         assert!(writes.count(taken()).await.is_some());
         writes.stop_after(2);
         assert!(writes.count(taken()).await.is_some());
-        // What is refused changes nothing.
+        // A refused write changes nothing, so it is not counted.
         let refused = async { Err(Refusal::conflict()) };
         assert!(writes.count(refused).await.is_some());
         let mut last = pin!(writes.count(taken()));

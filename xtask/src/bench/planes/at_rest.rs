@@ -1,4 +1,4 @@
-//! What projects cost in which nothing happens, and what is left of them.
+//! The cost of idle projects, and what remains after they are disengaged.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use super::subjects::{Built, Planes, Watcher};
 use super::{KINDS, QUIET, Row, Sizes, Target, WITHIN, number, progress, target_if, until};
 
-/// Memory and processor time with projects in which nothing happens.
+/// Measures memory and CPU time with idle projects.
 pub(super) async fn run(sizes: &Sizes, built: &Built) -> anyhow::Result<Vec<Row>> {
     let most = sizes.projects;
     let mut counts = vec![10, 100, most, 3 * most];
@@ -65,7 +65,7 @@ pub(super) async fn run(sizes: &Sizes, built: &Built) -> anyhow::Result<Vec<Row>
         if let Some((tasks_left, resident_left)) = left {
             let what = format!("{count} projects, not ready any more");
             rows.push(Row::new(format!("{what}: tasks before"), tasks, ""));
-            // No more than with a few projects.
+            // The bound is the number of tasks with few projects.
             let row = Row::new(format!("{what}: tasks"), tasks_left, "");
             rows.push(row.target(Target::AtMost(first_tasks)));
             let row = Row::new(format!("{what}: memory"), resident_left, "MiB");
@@ -80,10 +80,10 @@ pub(super) async fn run(sizes: &Sizes, built: &Built) -> anyhow::Result<Vec<Row>
     Ok(rows)
 }
 
-/// Time for connections that no one needs to be closed, and for memory to be given back.
+/// Time until unused connections are closed and memory is returned to the kernel.
 const LEFT: Duration = Duration::from_secs(90);
 
-/// Lets no project be ready any more, and then all again. Tasks while none was, and resident memory.
+/// Makes all projects unready and then ready again. Returns the number of tasks and the resident memory in between.
 async fn leave(planes: &Planes, ours: &Watcher, count: usize) -> anyhow::Result<(f64, f64)> {
     let engaged = async || ours.metric("compute_federation_projects_engaged", "").await;
     planes
@@ -103,7 +103,7 @@ async fn leave(planes: &Planes, ours: &Watcher, count: usize) -> anyhow::Result<
     Ok((tasks, resident))
 }
 
-/// The same with informers written in Go.
+/// Measures the same with informers written in Go.
 async fn go_at_rest(sizes: &Sizes, built: &Built, planes: &Planes) -> anyhow::Result<Vec<Row>> {
     let count = sizes.projects;
     let go = Watcher::go(built, planes).await?;

@@ -1,4 +1,4 @@
-//! A project that creates many Workloads, and what that costs another.
+//! One project creates many Workloads; the benchmark measures how much that delays another project.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use super::subjects::{self, Planes, Watcher};
 use super::{Latencies, Sizes, beside, deepest_queue, number, progress, target_if, until};
 use crate::bench::{Row, Target};
 
-/// Workloads that tell how long others take meanwhile, at most, and the time between two of them.
+/// Maximum number of Workloads in the other project, whose latencies are measured, and the time between two of them.
 const PROBES: usize = 400;
 const PROBE_MILLISECONDS: u64 = 25;
-/// Answers that a Workload waits for on its way to the hub, one after the other.
+/// Sequential API calls that a Workload needs on its way to the hub.
 const ANSWERS: usize = 4;
-/// The project in which they are asked for and made.
+/// The other project.
 const PROBED: &str = "p00001";
-/// From the beginning of a storm to the first Workload of another project.
+/// Time between the begin of the storm and the first Workload of the other project.
 const STORM_BEGINS: Duration = Duration::from_secs(1);
 
-/// One project creates Workloads, another one a few meanwhile.
+/// Creates many Workloads in one project, and meanwhile a few in another.
 pub(super) async fn run(
     sizes: &Sizes,
     planes: &Planes,
@@ -32,7 +32,7 @@ pub(super) async fn run(
         });
         planes.ask::<Latencies>("probe", asked)
     };
-    // Beside the same questions as the storm.
+    // The calm run makes the same calls as the storm run.
     let calm = beside(probe("calm", PROBES), deepest_queue(ours));
     let ((calm, _), calm_answers) = tokio::try_join!(calm, answers(planes, PROBES))?;
     let before = planes.state().await?.copies;
@@ -48,7 +48,7 @@ pub(super) async fn run(
         anyhow::Ok(begin.elapsed().as_secs_f64())
     };
     let probes = async {
-        // Not before the storm has come, and not when it is over.
+        // Starts after the storm has begun and ends before it is over.
         sleep(STORM_BEGINS).await;
         let lasts = Duration::from_secs_f64(number(sizes.storm) / sizes.rate);
         let meanwhile = lasts.saturating_sub(STORM_BEGINS).as_millis();
@@ -101,7 +101,7 @@ pub(super) async fn run(
     Ok(rows)
 }
 
-/// How long the API servers and the machine take by themselves: of a Workload's latency, the part that is not ours.
+/// Measures the latency of the API servers and the machine: the part of a Workload's latency that is not ours.
 async fn answers(planes: &Planes, count: usize) -> anyhow::Result<Latencies> {
     let mut took = Vec::new();
     for _ in 0..count {
