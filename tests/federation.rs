@@ -1,10 +1,10 @@
 //! End-to-end tests on a real federation.
 //!
-//! Most tests share one federation, each in namespaces of its own. Those that need it for themselves, because they count
-//! writes or end processes, wait until they have it alone. Tests of interpretation share another one, in whose cells
-//! compute-federation does not run; the burst has it alone, since it leaves Karmada no time for others. Those of Milo share
-//! one, which has projects and no federation, and those of admission another one, for which compute-federation runs. Each is
-//! started when the first test needs it, and ends with the run, however that ends.
+//! Most tests share one federation and use namespaces of their own. Tests that count writes or end processes wait until
+//! they have it exclusively. Tests of interpretation share a second federation, in whose cells compute-federation does
+//! not run; the burst test has it exclusively, because it keeps Karmada busy. Tests of Milo share a Milo with projects
+//! and without a federation. Tests of admission share another Milo, served by compute-federation. Each of these starts
+//! when the first test needs it, and ends with the test run, however that ends.
 
 #![allow(
     clippy::expect_used,
@@ -89,30 +89,30 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{OnceCell, RwLock};
 
-/// Tests at a time: they mostly wait.
+/// Number of concurrent tests. They mostly wait.
 const THREADS: usize = 6;
 
 /// How a test uses the federation.
 enum Test {
-    /// Beside other tests.
+    /// Concurrently with other tests.
     Shared(for<'f> fn(&'f Federation) -> BoxFuture<'f, anyhow::Result<()>>),
-    /// While no other test does.
+    /// Exclusively.
     Alone(for<'f> fn(&'f Federation) -> BoxFuture<'f, anyhow::Result<()>>),
-    /// On the federation without controllers in its cells, beside other tests that use it.
+    /// Concurrently, on the federation without controllers in its cells.
     Interpreted(for<'f> fn(&'f Federation) -> BoxFuture<'f, anyhow::Result<()>>),
-    /// There, while no other test uses it.
+    /// Exclusively, on the federation without controllers in its cells.
     InterpretedAlone(for<'f> fn(&'f Federation) -> BoxFuture<'f, anyhow::Result<()>>),
-    /// On Milo without a federation, beside other tests that use it.
+    /// Concurrently, on Milo without a federation.
     Milo(for<'m> fn(&'m Milo) -> BoxFuture<'m, anyhow::Result<()>>),
-    /// On Milo with replicas that serve admission, beside other tests that use it.
+    /// Concurrently, on Milo with replicas that serve admission.
     Admission(for<'p> fn(&'p Platform) -> BoxFuture<'p, anyhow::Result<()>>),
-    /// Not at all.
+    /// Not at all: the test starts what it needs.
     Apart(fn() -> BoxFuture<'static, anyhow::Result<()>>),
 }
 
-/// The federations that tests share.
+/// The federations that tests share, and the locks for exclusive use.
 #[derive(Default)]
-struct Shared {
+struct SharedFederations {
     whole: OnDemand<Federation>,
     interpreted: OnDemand<Federation>,
     milo: OnDemand<Milo>,
@@ -121,7 +121,7 @@ struct Shared {
     interpreted_alone: RwLock<()>,
 }
 
-/// What tests share, once one has needed it.
+/// A shared fixture that the first use starts.
 struct OnDemand<T>(OnceCell<Result<T, String>>);
 
 impl<T> Default for OnDemand<T> {
@@ -138,7 +138,7 @@ impl<T> OnDemand<T> {
     }
 }
 
-impl Shared {
+impl SharedFederations {
     async fn run(&self, test: &Test) -> anyhow::Result<()> {
         let (run, _shared, _alone) = match test {
             Test::Apart(run) => return run().await,
@@ -332,7 +332,7 @@ fn all() -> Vec<(&'static str, Test)> {
     ]
 }
 
-/// What takes many minutes, or both processors: these are ignored unless they are asked for.
+/// Tests that take many minutes or all CPUs. They are ignored unless requested.
 fn soak() -> Vec<(&'static str, Test)> {
     tests![
         Apart certificates::rotations;
@@ -353,7 +353,7 @@ fn main() -> ExitCode {
     }
     let mut args = Arguments::from_args();
     args.test_threads.get_or_insert(THREADS);
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(SharedFederations::default());
     let trial = |(name, test)| trial(name, test, &shared, runtime.handle());
     let ordinary = all().into_iter().map(trial);
     let soak = soak().into_iter().map(trial);
@@ -361,7 +361,7 @@ fn main() -> ExitCode {
         .chain(soak.map(|trial| trial.with_ignored_flag(true)))
         .collect();
 
-    // The run is blocking; meanwhile Ctrl-C ends what runs.
+    // The test run blocks this thread, so a task handles Ctrl-C.
     runtime.spawn(async {
         if tokio::signal::ctrl_c().await.is_ok() {
             // Every process of a federation ends with this one.
@@ -375,7 +375,7 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-fn trial(name: &str, test: Test, shared: &Arc<Shared>, runtime: &Handle) -> Trial {
+fn trial(name: &str, test: Test, shared: &Arc<SharedFederations>, runtime: &Handle) -> Trial {
     let (shared, runtime) = (Arc::clone(shared), runtime.clone());
     Trial::test(name, move || {
         runtime

@@ -1,4 +1,4 @@
-//! Admission as users meet it: through `kubectl`, Milo's front and the API servers of projects.
+//! Admission as users see it: through `kubectl`, Milo's front and the API servers of projects.
 
 #[path = "admission/locations.rs"]
 mod locations;

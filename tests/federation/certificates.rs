@@ -1,5 +1,5 @@
-//! The certificate of the webhook server is renewed while it is called, and so is its authority: Karmada's callers trust
-//! nothing but the `caBundle` on the hub, and no call fails.
+//! Renews the certificate of the webhook server and its CA while the server is called. Karmada's callers trust only
+//! the `caBundle` on the hub, and no call may fail.
 
 #[path = "certificates/admission.rs"]
 mod admission;
@@ -25,17 +25,17 @@ use crate::fixture::Space;
 use callers::Callers;
 use subject::{Authorities, Subject};
 
-/// Rotation in seconds: longer than callers need to hear of a bundle, and than a watch may be late.
+/// Rotation time in seconds. It is longer than callers need to learn of a bundle, and than a watch may be late.
 const FLAGS: [&str; 4] = [
     "--ca-bundle-delay=3s",
     "--ca-bundle-retirement=3s",
     "--certificate-poll=100ms",
-    // A connection that ends is one that was dropped.
+    // A connection that is closed shows up as a failed call.
     "--max-connection-age=1h",
 ];
-/// How long a bundle must stay as it is: some looks at it.
+/// How long a bundle must stay unchanged: several times the polling interval.
 const SILENCE: Duration = Duration::from_secs(11);
-/// Name of the lease that managers hold.
+/// Name of the managers' Lease.
 const LEASE: &str = "e98b06c6.datumapis.com";
 
 pub(crate) async fn rotation_without_a_failed_call() -> anyhow::Result<()> {
@@ -83,7 +83,7 @@ pub(crate) async fn rotation_without_a_failed_call() -> anyhow::Result<()> {
     }
     subject.until_karmada_asks().await?;
     let mark = Mark::now([federation.hub()])?;
-    // This is not a wait for something to happen, but the span in which nothing may.
+    // Not a wait for an event: nothing may happen during this time.
     sleep(SILENCE).await;
     let writes = ours(&mark)?;
     ensure!(writes.is_empty(), "{writes:#?}");
@@ -119,7 +119,7 @@ pub(crate) async fn a_replica_that_does_not_lead_waits_for_who_does() -> anyhow:
     subject
         .until_metric("certificate_waits_for_trust 1")
         .await?;
-    // This is not a wait for something to happen, but the span in which nothing may.
+    // Not a wait for an event: nothing may happen during this time.
     sleep(SILENCE).await;
     let writes = ours(&mark)?;
     ensure!(writes.is_empty(), "{writes:#?}");
@@ -134,7 +134,7 @@ pub(crate) async fn a_replica_that_does_not_lead_waits_for_who_does() -> anyhow:
         .await?;
     subject.until_bundle(&subject.authority().await).await?;
 
-    // A process that starts with an authority which is not known yet is ready once it is.
+    // A process that starts with a CA that callers do not trust yet becomes ready once they do.
     federation.management()?.lock().await.terminate().await;
     subject.renew_authority().await?;
     federation.management()?.lock().await.restart().await?;
@@ -147,7 +147,7 @@ pub(crate) async fn a_replica_that_does_not_lead_waits_for_who_does() -> anyhow:
     Ok(())
 }
 
-/// Our writes to the registration on the hub.
+/// Returns our writes to the registration on the hub.
 fn ours(mark: &Mark) -> anyhow::Result<Vec<Write>> {
     let writes = mark.writes()?.into_iter();
     let resource = "resourceinterpreterwebhookconfigurations";

@@ -1,4 +1,4 @@
-//! The events on a user's objects.
+//! The Events on a user's objects.
 
 use anyhow::ensure;
 use api::Workload;
@@ -10,7 +10,8 @@ use serde_json::json;
 
 use crate::fixture::{Space, WITHIN, create, patch, workload};
 
-/// Type, reason and how often, of the events of controllers on an object of this kind and name, in the order of their coming.
+/// Returns type, reason and count of the controllers' Events on an object of this kind and name, in order of
+/// occurrence.
 pub(crate) async fn of(
     events: &Api<Event>,
     kind: &str,
@@ -37,7 +38,7 @@ pub(crate) async fn of(
     Ok(said.collect())
 }
 
-/// Waits for these events on an object, and fails if there are others.
+/// Waits until an object has exactly these Events.
 pub(crate) async fn until(
     events: &Api<Event>,
     kind: &str,
@@ -74,7 +75,7 @@ pub(crate) async fn transitions_are_told_once(federation: &Federation) -> anyhow
     let stable = ("Normal", "StableInstanceFound");
     until(&events, "WorkloadDeployment", "web-us-dfw", &[stable]).await?;
 
-    // A change that is no transition says nothing.
+    // A change without a transition emits no Event.
     let labels = json!({"metadata": {"labels": {"changed": "true"}}});
     patch::<Workload>(&space.in_project(), "web", labels).await?;
     let more = workload("web", &[("us", &["DFW"], 2)]);

@@ -1,5 +1,5 @@
-//! compute-federation in the management plane ends, or is told errors, or hears nothing, in the midst of its work. Each
-//! time it comes to what it comes to undisturbed, and deletes nothing on the way that is wanted.
+//! Injects faults while compute-federation in the management plane works: kills, errors, lost messages. Each time the
+//! final state must equal that of an undisturbed run, and no object that is still wanted may be deleted on the way.
 
 #[path = "faults/answers.rs"]
 mod answers;

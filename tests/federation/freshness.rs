@@ -1,4 +1,4 @@
-//! What a project is told of cells that cannot be reached, and where there is none.
+//! The status that a project shows for unreachable cells, and for a city without a cell.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -23,23 +23,23 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::events;
 use crate::fixture::{self, ORD, Space, WITHIN, create, deployment, is_settled};
 
-/// From a cut to what the project reads, with Karmada's default thresholds: where connections are refused, and where they
+/// Time from a cut to the project's status with Karmada's default thresholds: if connections are refused, and if they
 /// hang.
 const REFUSED: Duration = Duration::from_secs(45);
 const HANGING: Duration = Duration::from_secs(90);
-/// From our first sight of the Cluster's change to what the project reads.
+/// Time from the observed change of the Cluster to the project's status.
 const OURS: Duration = Duration::from_secs(2);
-/// From the return of a cell to the Cluster that says so: its API server starts, and Karmada wants to see it for 30 s.
+/// Time from a cell's return to its Cluster being Ready: its API server starts, and Karmada then waits 30 s.
 const HEALED: Duration = Duration::from_mins(2);
-/// For how long nothing may differ once it has healed.
+/// Time without any further change after the cell has returned.
 const CALM: Duration = Duration::from_secs(5);
-/// Deployments of a cell that hangs.
+/// Number of deployments in the cell that hangs.
 const DEPLOYMENTS: usize = 200;
 
 /// The deployment of `web` in the cell.
 const WEB: &str = "web-west-ord";
 
-/// `Available` and `CellsReporting`, each with its reason.
+/// Status and reason of `Available` and of `CellsReporting`.
 type Said = [Option<(ConditionStatus, String)>; 2];
 
 fn said(deployment: &WorkloadDeployment) -> Said {
@@ -62,7 +62,7 @@ fn unreachable() -> Said {
     [Unknown, False].map(|status| Some((status, "CellUnreachable".to_owned())))
 }
 
-/// What an object has come to say, and when that was seen.
+/// A value of an object, and when it was observed.
 #[derive(Clone)]
 struct Saying<T> {
     at: Instant,
@@ -70,7 +70,7 @@ struct Saying<T> {
     said: T,
 }
 
-/// All that the objects of a kind have come to say.
+/// All values observed of the objects of a kind.
 struct Sayings<T> {
     begin: Instant,
     all: watch::Receiver<Vec<Saying<T>>>,
@@ -89,12 +89,12 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Sayings<T> {
         K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
     {
         let (sender, all) = watch::channel(Vec::<Saying<T>>::new());
-        // Every version is told of, not only the last.
+        // Applied objects include every version, not only the last one.
         let versions = watcher(api, watcher::Config::default());
         let mut versions = versions.backoff(SteadyBackoff).applied_objects().boxed();
         let task = tokio::spawn(async move {
             while let Some(version) = versions.next().await {
-                // A watch that breaks is begun again.
+                // The watcher restarts a broken watch.
                 let Ok(object) = version else { continue };
                 let (name, said) = (object.name_any(), says(&object));
                 sender.send_if_modified(|all| {
@@ -112,7 +112,8 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Sayings<T> {
         Self { begin, all, task }
     }
 
-    /// When the last of these objects said this, each for the first time after that moment.
+    /// Waits until each of these objects has had such a value after `after`. Returns when the last of them first had
+    /// it.
     async fn at(
         &self,
         names: &[String],
@@ -136,7 +137,7 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Sayings<T> {
         at.with_context(|| format!("not all of it was said within {} s", within.as_secs()))
     }
 
-    /// What this object has said, in this order.
+    /// Returns the values of this object, in order.
     fn of(&self, name: &str) -> Vec<T> {
         let all = self.all.borrow();
         let own = all.iter().filter(|one| one.name == name);
@@ -144,7 +145,7 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Sayings<T> {
     }
 }
 
-/// Whether each Cluster is Ready.
+/// Observes whether each Cluster is Ready.
 fn clusters(federation: &Federation) -> Sayings<bool> {
     let kind = GroupVersionKind::gvk("cluster.karmada.io", "v1alpha1", "Cluster");
     let clusters: Api<DynamicObject> =
@@ -158,7 +159,7 @@ fn clusters(federation: &Federation) -> Sayings<bool> {
     })
 }
 
-/// What is seen of a cell and of the deployments that go there.
+/// Observes a cell and the deployments that are placed there.
 struct Subject {
     names: Vec<String>,
     deployments: Sayings<Said>,
@@ -166,7 +167,7 @@ struct Subject {
 }
 
 impl Subject {
-    /// The deployments of these names, which are available.
+    /// Observes the deployments of these names, which must be available.
     async fn new(
         federation: &Federation,
         deployments: &Api<WorkloadDeployment>,
@@ -186,7 +187,8 @@ impl Subject {
         })
     }
 
-    /// Checks when the project is told, counted from a change of the cell, and from the Cluster that says so.
+    /// Checks the time until the project shows a state, counted from a change of the cell, and from the Cluster's
+    /// change.
     async fn until(
         &self,
         since: Instant,
@@ -213,9 +215,9 @@ impl Subject {
         Ok(())
     }
 
-    /// Checks that each has said the same before and after the cut, and nothing else than this between.
+    /// Checks that each deployment has the same state before and after the cut, and had only this state in between.
     async fn check_calm(&self, between: &Said) -> anyhow::Result<()> {
-        // The span in which nothing may change any more.
+        // Nothing may change during this time.
         sleep(CALM).await;
         for name in &self.names {
             let all = self.deployments.of(name);
@@ -226,7 +228,7 @@ impl Subject {
     }
 }
 
-/// Starts a federation whose Karmada has its default thresholds.
+/// Starts a federation whose Karmada uses its default thresholds.
 async fn start(label: &str) -> anyhow::Result<Federation> {
     let config = Config {
         default_thresholds: true,
@@ -261,7 +263,7 @@ pub(crate) async fn a_cell_that_dies() -> anyhow::Result<()> {
     wait::until(&workloads, "web", "told", REFUSED, told).await?;
     eprintln!("Workload after {:.1} s", cut.elapsed().as_secs_f64());
     ensure!(cut.elapsed() <= REFUSED);
-    // The last known counters stay, and nothing of it is written to the hub.
+    // The last counters stay, and the hub copy is not changed.
     let status = deployments.get(WEB).await?.status.unwrap_or_default();
     assert_eq!((status.replicas, status.ready_replicas), (1, 1));
     assert_eq!(status.cells, []);
@@ -284,7 +286,7 @@ pub(crate) async fn a_cell_that_dies() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether `Available` of the Workload gives this reason, by itself or as that of a deployment.
+/// Whether `Available` of the Workload has this reason, its own or a deployment's.
 fn is_told_of(workload: &Workload, reason: &str, holds: impl Fn(&Condition) -> bool) -> bool {
     let status = workload.status.as_ref();
     let available = status.and_then(|it| condition::find(&it.conditions, "Available"));
@@ -308,7 +310,7 @@ pub(crate) async fn a_city_without_a_cell(federation: &Federation) -> anyhow::Re
     Ok(())
 }
 
-/// A cell with many deployments whose API server takes connections and does not answer.
+/// The cell has many deployments. Its API server accepts connections and does not answer.
 pub(crate) async fn a_cell_that_hangs() -> anyhow::Result<()> {
     let federation = start("hanging").await?;
     let space = Space::create(&federation, "hanging").await?;

@@ -1,7 +1,7 @@
-//! What the interpreter makes of a deployment in several cells, by the real Karmada.
+//! The interpreter's results for a deployment in several cells, called by the real Karmada.
 //!
-//! There are two cells in one city and a third in another. compute-federation does not run in them: the tests write what
-//! the cells say, and the object on the hub is the witness. See [`witness`] for what is asked of every version of it.
+//! Two cells are in one city and a third is in another. compute-federation does not run in the cells: the tests write
+//! the status of the cells' objects. [`witness`] checks every version of the object on the hub.
 
 #[path = "interpretation/burst.rs"]
 mod burst;
@@ -41,7 +41,7 @@ const DFW1: &str = "dfw1";
 const DFW2: &str = "dfw2";
 const ORD1: &str = "ord1";
 
-/// Starts a federation whose cells say what the tests write.
+/// Starts a federation with cells whose statuses the tests write.
 pub(crate) async fn start(label: &str) -> anyhow::Result<Federation> {
     let cells = [(DFW1, "DFW"), (DFW2, "DFW"), (ORD1, "ORD")];
     let cells = cells.map(|(name, city)| CellConfig::new(name, city).without_controllers());
@@ -52,12 +52,12 @@ pub(crate) async fn start(label: &str) -> anyhow::Result<Federation> {
     fixture::start_from(&config).await
 }
 
-/// A placement in both cells of the city, each with all replicas.
+/// Returns a placement in both cells of the city, each with all replicas.
 fn in_dfw() -> Value {
     json!({"clusterAffinity": {"labelSelector": {"matchLabels": {api::labels::CITY_CODE: "DFW"}}}})
 }
 
-/// A placement in both cells of the city that divides the replicas by these weights.
+/// Returns a placement in both cells of the city that divides the replicas by these weights.
 fn divided_in_dfw(first: u32, second: u32) -> Value {
     let weight = |cell: &str, weight: u32| json!({"targetCluster": {"clusterNames": [cell]}, "weight": weight});
     let mut placement = in_dfw();
@@ -69,7 +69,7 @@ fn divided_in_dfw(first: u32, second: u32) -> Value {
     placement
 }
 
-/// The same for both cells of the city.
+/// Returns the same share for both cells of the city.
 fn each(replicas: i32) -> [(&'static str, i32); 2] {
     [(DFW1, replicas), (DFW2, replicas)]
 }

@@ -1,4 +1,4 @@
-//! Invariants of the whole that no other test shows: who writes what, and how often.
+//! Invariants of the whole system that no other test checks: which writer writes what, and how often.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -17,17 +17,17 @@ use serde_json::json;
 use crate::fixture::{DFW, Space, patch, workload};
 use crate::settled::quiet;
 
-/// How many writes there were, by plane, verb and resource.
+/// Numbers of writes, by plane, verb and resource.
 type Writes = BTreeMap<String, usize>;
 
-/// What has been written in a namespace.
+/// The writes in a namespace.
 #[derive(Default)]
 struct Written {
-    /// By management.
+    /// By the management.
     ours: Writes,
-    /// Statuses of deployments on the hub, which Karmada writes.
+    /// Statuses of deployments on the hub, written by Karmada.
     of_deployments: usize,
-    /// Statuses of Instances on the hub, which a cell writes.
+    /// Statuses of Instances on the hub, written by a cell.
     of_instances: usize,
     /// Statuses of Instances in cells.
     in_cells: usize,
@@ -39,13 +39,13 @@ fn written(mark: &Mark, space: &Space<'_>) -> anyhow::Result<Written> {
         let (plane, resource) = (write.plane.as_str(), write.resource.as_str());
         let mut names = [&space.name, &space.hub_name].into_iter();
         let is_here = names.any(|name| write.object.contains(name.as_str()));
-        // What is refused, as when someone else was faster, is not written.
+        // Skips failed writes, such as conflicts.
         if !is_here || write.code >= 300 {
             continue;
         }
         match (write.is_ours(), plane, resource) {
             (true, "hub", "instances/status") => written.of_instances += 1,
-            // A cell's.
+            // Written by a cell.
             (true, "hub", "instances") => {}
             (true, "project" | "hub", _) => {
                 let what = format!("{plane} {} {resource}", write.verb);
@@ -60,7 +60,7 @@ fn written(mark: &Mark, space: &Space<'_>) -> anyhow::Result<Written> {
     Ok(written)
 }
 
-/// What one change is allowed to write: this, and a status for each status that came.
+/// Checks the number of writes for one change: `fixed`, and one status write for each status that arrived.
 async fn writes_no_more_than(
     what: &str,
     mark: &Mark,
@@ -79,7 +79,7 @@ async fn writes_no_more_than(
         .map(|(what, count)| ((*what).to_owned(), *count))
         .collect();
     if of_deployments > 0 {
-        // One before the first came, of the deployment and of its Workload; the Workload's follows from the deployment's.
+        // The deployment and its Workload have one more status write, before the first status from the hub.
         for resource in ["workloaddeployments", "workloads"] {
             let what = format!("project patch {resource}/status");
             needed.insert(what, of_deployments + 1);
@@ -93,7 +93,7 @@ async fn writes_no_more_than(
     let total = |writes: &Writes| writes.values().sum::<usize>();
     let (count, least) = (total(&written), total(&needed));
     eprintln!("{what}: {count} writes, {least} are needed");
-    // At most 1.05 times as many, of each kind: what is small is exact.
+    // At most 5 % more writes of each kind are allowed. Small numbers must match exactly.
     let is_superfluous = |(key, count): &(&String, &usize)| {
         let needed = needed.get(*key).copied().unwrap_or_default();
         **count * 100 > needed * 105
@@ -106,7 +106,7 @@ async fn writes_no_more_than(
     Ok(())
 }
 
-/// I-2: each change is written once on its way, and each status that comes once on its way back.
+/// I-2: each change is written once on its way out, and each status once on its way back.
 pub(crate) async fn a_change_takes_the_writes_that_it_needs(
     federation: &Federation,
 ) -> anyhow::Result<()> {
@@ -115,17 +115,17 @@ pub(crate) async fn a_change_takes_the_writes_that_it_needs(
     let mark = Mark::now(federation.planes())?;
     space.create_workload("web", &[("us", &["DFW"], 1)]).await?;
     space.until_settled("web", 1).await?;
-    // Events come later.
+    // Events are written later.
     quiet(federation).await?;
     let created = [
         ("hub create namespaces", 1),
         ("hub create propagationpolicies", 1),
         ("hub create workloaddeployments", 1),
-        // Each has become available.
+        // One event each for the Workload and the deployment becoming available.
         ("project create events", 2),
         ("project create instances", 1),
         ("project create workloaddeployments", 1),
-        // Finalizers, and with one of them the name of the hub namespace.
+        // Finalizers, and the annotation with the name of the hub namespace.
         ("project patch workloaddeployments", 1),
         ("project patch workloads", 1),
     ];
@@ -157,7 +157,7 @@ pub(crate) async fn a_change_takes_the_writes_that_it_needs(
     writes_no_more_than("delete", &mark, &space, &deleted).await
 }
 
-/// Gives an object a label and an annotation as someone else.
+/// Sets a label and an annotation on an object as a foreign writer.
 async fn mark_as_theirs<K>(api: &Api<K>, name: &str) -> anyhow::Result<()>
 where
     K: Clone + Debug + DeserializeOwned,
@@ -188,7 +188,7 @@ where
     Ok(())
 }
 
-/// I-1: labels and annotations that others have put on any object stay, whatever changes.
+/// I-1: labels and annotations of foreign writers stay on every object after any change.
 pub(crate) async fn what_others_write_stays(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "theirs").await?;
     space.create_workload("web", &[("us", &["DFW"], 1)]).await?;
@@ -233,7 +233,7 @@ pub(crate) async fn what_others_write_stays(federation: &Federation) -> anyhow::
     space.until_empty().await
 }
 
-/// Who of us has fields of an object, each as in `workload` or, of its status, `workload status`.
+/// Returns our field managers of an object, such as `workload`, or `workload status` for fields of its status.
 async fn writers<K>(api: Api<K>, name: &str) -> anyhow::Result<String>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
@@ -249,13 +249,13 @@ where
             None => manager.to_owned(),
         })
     });
-    // Who made the Workload is none of us.
+    // The creator of the Workload is not one of our field managers.
     let ours: BTreeSet<_> = ours.filter(|manager| manager != "harness").collect();
     let ours: Vec<_> = ours.into_iter().collect();
     Ok(ours.join(", "))
 }
 
-/// I-29: of each object, those of us write who are said to in the README.
+/// I-29: each object is written by the controllers that the README names.
 pub(crate) async fn each_part_has_its_writer(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "writers").await?;
     space.create_workload("web", &[("us", &["DFW"], 1)]).await?;

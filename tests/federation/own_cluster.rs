@@ -1,4 +1,4 @@
-//! What the own cluster of a process decides: who leads, and who may read metrics.
+//! What depends on a process's own cluster: leader election, and access to metrics.
 
 use std::fs;
 use std::net::TcpListener;
@@ -23,10 +23,10 @@ use tokio_util::sync::CancellationToken;
 use crate::fixture::{Space, WITHIN, create};
 
 const LEASE: &str = "test";
-/// A lease that is not renewed lasts this long.
+/// Lease duration of the elector.
 const LEASE_DURATION: Duration = Duration::from_secs(15);
 
-/// A candidate that runs.
+/// A running candidate.
 struct Running {
     leading: Leadership,
     release: CancellationToken,
@@ -76,13 +76,13 @@ pub(crate) async fn one_candidate_leads_at_a_time(federation: &Federation) -> an
     wait::until(&space.in_project(), LEASE, "renewed", WITHIN, renewed).await?;
     ensure!(second.leading.deadline().is_err(), "two candidates lead");
 
-    // Who gives up is followed at once.
+    // After a release, the next candidate leads at once.
     first.release.cancel();
     first.task.await??;
     second.until_leading().await?;
     assert_eq!(lease(&space).await?, ("second".to_owned(), 1));
 
-    // Who dies is followed when his lease has expired.
+    // After a crash, the next candidate leads when the lease has expired.
     let died = Instant::now();
     second.task.abort();
     let third = Running::start(&space, "third");
@@ -93,7 +93,7 @@ pub(crate) async fn one_candidate_leads_at_a_time(federation: &Federation) -> an
     );
     assert_eq!(lease(&space).await?, ("third".to_owned(), 2));
 
-    // Whose lease another has taken does not go on.
+    // A candidate stops when another one has taken its lease.
     let leases: Api<Lease> = space.in_project();
     wait::eventually("the lease is taken", WITHIN, || async {
         let mut lease = leases.get(LEASE).await?;
@@ -174,7 +174,7 @@ pub(crate) async fn metrics_are_for_who_may_get_them(
     Ok(())
 }
 
-/// A token of a new service account.
+/// Returns a token of a new service account.
 async fn token(space: &Space<'_>, name: &str) -> anyhow::Result<String> {
     let accounts: Api<ServiceAccount> = space.in_project();
     let account = create(&accounts, json!({"metadata": {"name": name}})).await?;
@@ -191,7 +191,7 @@ async fn token(space: &Space<'_>, name: &str) -> anyhow::Result<String> {
         .context("a token")
 }
 
-/// Reads metrics as a scraper does that does not know the certificate.
+/// Reads metrics like a scraper that does not verify the certificate.
 async fn get(port: u16, token: Option<&str>) -> kube::Result<String> {
     let url = format!("https://127.0.0.1:{port}");
     let mut config = Config::new(url.parse().expect("a URL"));

@@ -1,4 +1,4 @@
-//! What nothing is deleted, released or overwritten without.
+//! Deleting, releasing and overwriting need positive proof.
 
 use anyhow::{Context, bail};
 use api::{WorkloadDeployment, annotations, condition, labels};
@@ -13,10 +13,9 @@ use crate::fixture::{Space, WITHIN, create, deployment, is_settled, patch, patch
 
 const CONTRADICTED: &str = "HubNamespaceContradicted";
 
-/// The controllers take a 404 for the absence of an object only if it is of the first of these forms
-/// (`controllers/src/absence.rs`).
+/// The controllers accept a 404 as proof of absence only in the first of these forms.
 ///
-/// I-8: a finalizer stays while what is asked for proof is misconfigured.
+/// I-8: a finalizer stays while the API server to ask is misconfigured.
 pub(crate) async fn what_a_404_says(federation: &Federation) -> anyhow::Result<()> {
     let compute = "/apis/compute.datumapis.com/v1alpha";
     let absent = [
@@ -103,13 +102,13 @@ pub(crate) async fn a_record_that_leads_to_anothers_namespace_is_held(
         (before, None)
     );
 
-    // Put right, it goes, and what it has on the hub.
+    // With a correct record, the deletion completes, also on the hub.
     patch(&deployments, "wd", record(&own.hub_name)).await?;
     wait::gone(&deployments, "wd", WITHIN).await?;
     wait::gone(&own.on_hub::<WorkloadDeployment>(), "wd", WITHIN).await
 }
 
-/// I-16: no identity is guessed or overwritten.
+/// I-16: identities are neither guessed nor overwritten.
 pub(crate) async fn a_hub_namespace_that_is_labelled_as_anothers_is_held(
     federation: &Federation,
 ) -> anyhow::Result<()> {
@@ -142,7 +141,7 @@ pub(crate) async fn a_hub_namespace_that_is_labelled_as_anothers_is_held(
         &namespaces.get(&space.hub_name).await?
     ));
 
-    // A form of the baseline is the same identity, and rewritten; so is a label that names no one.
+    // A legacy form of the same identity is rewritten. So is a label without a value.
     for form in ["cluster-_single", "single"] {
         patch(&namespaces, &space.hub_name, label(form)).await?;
         let rewritten = is_labelled("cluster-single");
@@ -181,7 +180,7 @@ pub(crate) async fn a_condition_of_someone_else_stays(
             now,
         ));
     }
-    // One that comes from the hub, which says nothing of it.
+    // A condition with the type of a hub condition that the hub does not have.
     let stale = conditions
         .iter()
         .find(|condition| condition.type_ == others[1])
@@ -212,7 +211,7 @@ pub(crate) async fn a_condition_of_someone_else_stays(
         kept,
     )
     .await?;
-    // What the hub says goes on to arrive beside them.
+    // Conditions from the hub still arrive beside foreign ones.
     let scaled = json!({"spec": {"placements": [{"name": "us", "cityCodes": ["DFW"], "scaleSettings": {"minReplicas": 2, "instanceManagementPolicy": "OrderedReady"}}]}});
     patch::<api::Workload>(&space.in_project(), "web", scaled).await?;
     space.until_settled("web", 2).await?;
@@ -220,7 +219,7 @@ pub(crate) async fn a_condition_of_someone_else_stays(
     Ok(())
 }
 
-/// I-19: an annotation that goes in the project goes on the hub.
+/// I-19: an annotation that is removed in the project is removed on the hub.
 pub(crate) async fn referenced_data_is_told_to_the_hub_with_its_absence(
     federation: &Federation,
 ) -> anyhow::Result<()> {
@@ -233,7 +232,7 @@ pub(crate) async fn referenced_data_is_told_to_the_hub_with_its_absence(
         true
     })
     .await?;
-    // Set by hand on the hub, it goes: the project says nothing.
+    // A value set by hand on the hub is removed, because the project has none.
     patch(&copies, "wd", annotate(Some(r#"["Secret/s"]"#))).await?;
     let is = |value: Option<&'static str>| {
         move |copy: &WorkloadDeployment| {
@@ -250,7 +249,7 @@ pub(crate) async fn referenced_data_is_told_to_the_hub_with_its_absence(
     Ok(())
 }
 
-/// I-6: what cannot be led back to a project is an error that is seen.
+/// I-6: an object without a project is an error that metrics show.
 pub(crate) async fn a_hub_namespace_without_identity_is_counted(
     federation: &Federation,
 ) -> anyhow::Result<()> {

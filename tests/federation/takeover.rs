@@ -1,4 +1,4 @@
-//! What the Go baseline leaves is taken over without a customer noticing.
+//! compute-federation takes over the objects of the Go baseline without a visible disturbance.
 
 #[path = "takeover/baseline.rs"]
 mod baseline;
@@ -19,7 +19,7 @@ use crate::fixture::{self, DFW, ORD, Space, WITHIN, create, patch, policies, wor
 use customer::{Customer, Shown};
 
 const WEB: &str = "web";
-/// How Karmada knows our webhook.
+/// Name of our webhook's registration with Karmada.
 const REGISTRATION: &str = "compute-federation";
 
 /// A deployment of the Workload.
@@ -56,7 +56,7 @@ impl Deployment {
     }
 }
 
-/// I-7: every legacy form of a label says the same.
+/// I-7: every legacy form of a label is accepted.
 pub(crate) async fn what_the_baseline_leaves_is_adopted() -> anyhow::Result<()> {
     let federation = fixture::start("takeover").await?;
     tokio::select! {
@@ -89,7 +89,7 @@ async fn take_over(federation: &Federation) -> anyhow::Result<()> {
     let inside = uids_of_others(&space).await?;
     let customer = Customer::watch(&space);
 
-    // In any order: here a cell's manager comes last.
+    // The order of the managers does not matter. Here a cell's manager starts last.
     registration.restore().await?;
     for manager in managers {
         manager.lock().await.restart().await?;
@@ -100,10 +100,10 @@ async fn take_over(federation: &Federation) -> anyhow::Result<()> {
         let after = Shown::to_the_customer(&space).await?;
         before.is_kept_in(&after)
     };
-    wait::eventually("everything is as before", WITHIN, same).await?;
+    wait::eventually("the project is as before", WITHIN, same).await?;
     assert_eq!(uids_of_others(&space).await?, inside);
 
-    // The last step is an operator's (README): from then on the webhook is asked.
+    // The last step is an operator's: registering the webhook makes Karmada call it.
     customizations
         .delete(customizations::NAME, &DeleteParams::default())
         .await?;
@@ -114,14 +114,14 @@ async fn take_over(federation: &Federation) -> anyhow::Result<()> {
         patch(&copies, &it.name(), asked.clone()).await?;
     }
     space.until_settled(WEB, 2).await?;
-    wait::eventually("everything is as before", WITHIN, same).await?;
+    wait::eventually("the project is as before", WITHIN, same).await?;
     assert_eq!(uids_of_others(&space).await?, inside);
     customer.was_never_disturbed(&space).await?;
 
     update_and_delete(&space).await
 }
 
-/// The registration of our webhook, which the baseline does not have.
+/// The registration of our webhook, which the baseline lacks.
 struct Registration {
     all: Api<DynamicObject>,
     former: DynamicObject,
@@ -149,7 +149,7 @@ impl Registration {
     }
 }
 
-/// Waits until everything has what the baseline did not give it.
+/// Waits until every object has the fields that the baseline did not set.
 async fn until_adopted(space: &Space<'_>) -> anyhow::Result<()> {
     let namespaces: Api<Namespace> = Api::all(space.federation.hub().client());
     let is_rewritten = |namespace: &Namespace| {
@@ -201,7 +201,7 @@ async fn until_adopted(space: &Space<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The UIDs of everything that the customer does not see.
+/// Returns the UIDs of all objects that the customer does not see.
 async fn uids_of_others(space: &Space<'_>) -> anyhow::Result<Vec<String>> {
     async fn uid<K>(api: Api<K>, name: &str) -> anyhow::Result<String>
     where
@@ -228,7 +228,7 @@ async fn uids_of_others(space: &Space<'_>) -> anyhow::Result<Vec<String>> {
     Ok(uids)
 }
 
-/// Scales one city up, and deletes the Workload: nothing is left.
+/// Scales one city up, then deletes the Workload and checks that nothing is left.
 async fn update_and_delete(space: &Space<'_>) -> anyhow::Result<()> {
     let wanted = workload(WEB, &[("us", &["DFW"], 2), ("west", &["ORD"], 1)]);
     let scaled = json!({"spec": {"placements": wanted["spec"]["placements"]}});

@@ -1,4 +1,4 @@
-//! Who may use a network is decided by the project's authorizer, on what Milo says of the requester.
+//! The project's authorizer decides who may use a network, by the claims that Milo adds to the request.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::subject::{A, B, Platform, review, workload};
 
-/// A user with whatever claims can have, and more than a handful of them.
+/// Returns a user with many claims of all kinds.
 fn rich(platform: &Platform, uid: &str, projects: &[&str]) -> User {
     let mut user = platform
         .user(uid, projects)
@@ -24,7 +24,7 @@ fn rich(platform: &Platform, uid: &str, projects: &[&str]) -> User {
     user
 }
 
-/// What the authorizer of a project was asked about a network.
+/// Returns the access reviews about a network that the authorizer of a project received.
 fn asked(platform: &Platform, project: &str, network: &str) -> Vec<Value> {
     let reviews = platform.milo.authorizer().reviews(project).into_iter();
     reviews
@@ -62,7 +62,7 @@ pub(crate) async fn who_may_use_a_network_is_let_in(platform: &Platform) -> anyh
                 rights-ada has no";
     ensure!(error.contains(line), "{error}");
 
-    // A dry run asks, and does nothing else; an update that uses no other network asks no more.
+    // A dry run sends a review and has no other effect. An update that uses no further network sends no review.
     web["metadata"]["name"] = json!("rights-dry");
     let dry_run = ["apply", "--dry-run=server", "--filename=-"];
     let output = platform.kubectl(&ada, A, &dry_run, Some(&web)).await?;
@@ -80,7 +80,7 @@ pub(crate) async fn who_may_use_a_network_is_let_in(platform: &Platform) -> anyh
     Ok(())
 }
 
-/// In project `b`, whose authorizer is made to care for each claim.
+/// Uses project `b`, whose authorizer checks each claim.
 pub(crate) async fn a_changed_claim_is_another_requester(
     platform: &Platform,
 ) -> anyhow::Result<()> {
@@ -112,7 +112,7 @@ pub(crate) async fn a_changed_claim_is_another_requester(
     let teams = order.extra.get_mut("example.com/teams/in.order");
     teams.context("a claim of several values")?.swap(0, 1);
     others.insert("in another order".to_owned(), order);
-    // Each by a review of its own, posted as the API server posts it: `kubectl` for each would take a minute.
+    // Posts each review to the webhook as the API server does: with `kubectl` this would take a minute.
     let replica = platform.replica(1)?;
     for (which, user) in &others {
         let response = platform.post(replica, &review(user, B, &web)).await?;
@@ -129,7 +129,7 @@ pub(crate) async fn a_changed_claim_is_another_requester(
     Ok(())
 }
 
-/// Also those that no request through the front can carry.
+/// Includes claims that no request through the front can carry.
 pub(crate) async fn every_claim_reaches_the_authorizer(platform: &Platform) -> anyhow::Result<()> {
     let network = "of-every-claim";
     let user = platform
@@ -148,7 +148,7 @@ pub(crate) async fn every_claim_reaches_the_authorizer(platform: &Platform) -> a
     assert_eq!(asked.len(), 2);
     for spec in asked {
         let mut extra = review["request"]["userInfo"]["extra"].clone();
-        // What has no values is kept by us, and dropped by the API server when it asks the authorizer.
+        // We keep a claim without values, but the API server drops it when it calls the authorizer.
         if spec["extra"].get("nothing").is_none_or(Value::is_null) {
             extra.as_object_mut().context("claims")?.remove("nothing");
         }

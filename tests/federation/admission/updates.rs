@@ -1,4 +1,4 @@
-//! What is there already is never in anyone's way.
+//! Mistakes that an object already has do not block changes of other fields.
 
 use anyhow::{Context, ensure};
 use api::Workload;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::subject::{NAMESPACE, Platform, workload};
 use crate::fixture::{WITHIN, create};
 
-/// With a project of its own, in which a Workload was made before there were rules.
+/// Uses a project of its own, with a Workload that was created before admission was registered.
 pub(crate) async fn what_was_accepted_once_is_never_in_the_way(
     platform: &Platform,
 ) -> anyhow::Result<()> {
@@ -65,7 +65,7 @@ pub(crate) async fn what_was_accepted_once_is_never_in_the_way(
         "an old one is in the way: {error}"
     );
 
-    // What says of itself that it is terminating is looked at like any other.
+    // A deletionTimestamp in the request does not exempt an object from validation.
     let mut forged = workload("forged", "Not_A_Label", &["GONE"]);
     forged["metadata"]["deletionTimestamp"] = json!("2020-01-01T00:00:00Z");
     forged["metadata"]["finalizers"] = json!(["example.com/waits"]);
@@ -76,7 +76,7 @@ pub(crate) async fn what_was_accepted_once_is_never_in_the_way(
     let error = refused.err().context("a forged end is let in")?.to_string();
     ensure!(error.contains("Not_A_Label"), "{error}");
 
-    // It can go, whatever it is like, and whoever is asked.
+    // Deletion must work for every object, and without any webhook.
     workloads.delete("legacy", &DeleteParams::default()).await?;
     let terminating = workloads.get("legacy").await?;
     ensure!(

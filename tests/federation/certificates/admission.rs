@@ -1,4 +1,4 @@
-//! API servers of projects trust what the registrations of admission say, and those are renewed like the hub's.
+//! API servers of projects trust the `caBundle` in the admission registrations. It is renewed like the hub's.
 
 use anyhow::ensure;
 use api::Workload;
@@ -14,7 +14,7 @@ use super::FLAGS;
 use super::subject::{self, Authorities, Subject};
 use crate::fixture::{WITHIN, create};
 
-/// The registrations with the project.
+/// Returns the API and the name of each admission registration in the project.
 fn registrations(client: &Client) -> [(Api<DynamicObject>, &'static str); 2] {
     [
         ("MutatingWebhookConfiguration", "compute-mutating"),
@@ -38,7 +38,7 @@ async fn until_bundles(client: &Client, expected: &Authorities) -> anyhow::Resul
     .await
 }
 
-/// Creates a Workload again and again, as a dry run, and counts how often the API server has asked.
+/// Creates a Workload as a dry run until it is cancelled, and returns how often the webhook was called.
 async fn ask(client: Client, enough: CancellationToken) -> anyhow::Result<usize> {
     let api: Api<Workload> = Api::namespaced(client, "default");
     let workload = crate::admission::workload("asked", "default", &["DFW"]);
@@ -90,7 +90,7 @@ pub(crate) async fn an_authority_is_renewed_for_admission_too() -> anyhow::Resul
         "an authority was renewed during {asked} requests of an API server, none of which failed"
     );
 
-    // By a registration of nothing no one calls, so who starts waits for no one's trust.
+    // Without registered webhooks there are no callers, so a starting process waits for no one to trust its CA.
     let [(mutating, name), _] = registrations(&client);
     let nothing = Patch::Merge(json!({"webhooks": []}));
     mutating

@@ -1,4 +1,4 @@
-//! Rotations for minutes.
+//! Rotates certificates for several minutes.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use tokio::time::Instant;
 use super::callers::Callers;
 use super::subject::{self, Subject, failed_calls};
 
-/// How often an authority is renewed, and a leaf of each.
+/// Number of CA renewals, and number of leaf renewals per CA.
 const AUTHORITIES: usize = 100;
 const LEAVES_OF_EACH: usize = 10;
-/// As short as callers bear whose bundle is a second old.
+/// The shortest rotation time that callers with a bundle of one second's age can follow.
 const FLAGS: [&str; 4] = [
     "--ca-bundle-delay=1500ms",
     "--ca-bundle-retirement=1500ms",
     "--certificate-poll=50ms",
     "--max-connection-age=24h",
 ];
-/// From one report to the next.
+/// Interval of progress reports.
 const REPORT: Duration = Duration::from_secs(30);
 
 pub(crate) async fn rotations() -> anyhow::Result<()> {

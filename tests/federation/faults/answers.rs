@@ -1,4 +1,4 @@
-//! API servers answer with errors, or not in full, and end watches.
+//! API servers answer with errors or truncated answers, and close watches.
 
 use harness::Federation;
 use harness::milo::Refusal;
@@ -7,11 +7,11 @@ use harness::proxy::{Asked, Fault, Injected, Proxy, Rule};
 use super::subject::{Phase, Step, Subject};
 use crate::fixture::Space;
 
-/// Every so-manieth request is answered so, and in each phase so many of each API server.
+/// Every n-th request gets the error, and in each phase this many requests per API server.
 const EVERY: usize = 3;
 const TIMES: usize = 6;
-/// In each phase watches end so often, after this many writes each; once if that is too old where they were, because
-/// then they are not begun again at once.
+/// In each phase, watches are closed this often, each time after this many writes. With expired resource versions
+/// they are closed only once, because the new watches are not opened at once.
 const ENDS: usize = 4;
 const WRITES: usize = 3;
 
@@ -56,7 +56,7 @@ async fn errors(subject: &Subject<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Watches end, and are begun again: where they were, or anew because that is too old.
+/// Closes watches. They resume at their resource version, or start anew because it has expired.
 async fn ends(subject: &Subject<'_>) -> anyhow::Result<()> {
     let undisturbed = subject.undisturbed().await?;
     for expired in [false, true] {
@@ -87,7 +87,7 @@ async fn end_watches(
             () = proxies.writes.reached(before + end * WRITES) => {}
             over = step.as_undisturbed() => over?,
         }
-        // Half of them can go on where they were.
+        // Every second watch may resume at its resource version.
         let rule = || Rule::new(Fault::Expire, Asked::is_watch).every(2);
         let injected = expired.then(|| proxies.all().map(|proxy| proxy.inject(rule())));
         proxies.all().into_iter().for_each(Proxy::close_watches);

@@ -1,4 +1,4 @@
-//! Requests, or answers, are lost for a while.
+//! Requests or answers are lost for a while.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use tokio::time::sleep;
 use super::subject::{Phase, Step, Subject, Undisturbed};
 use crate::fixture::Space;
 
-/// Long enough for everything that is under way to be lost: nothing that follows must make up for it.
+/// Long enough to lose everything under way, and no longer: the retries after the cut must suffice.
 const SHORT: Duration = Duration::from_secs(1);
-/// Longer than a request may take: compute-federation gives up by itself.
+/// Longer than the request timeout, so that compute-federation gives up its requests.
 const LONG: Duration = Duration::from_secs(40);
 
 pub(crate) async fn short_cuts(federation: &Federation) -> anyhow::Result<()> {
@@ -47,8 +47,8 @@ async fn cuts(subject: &Subject<'_>, within: Duration) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Cuts in the midst of a phase, until something is lost, and for as long as this. Says whether anything was: after its
-/// last write a phase may want nothing more of an API server.
+/// Cuts a direction in the middle of a phase until something is lost, and then for this long. Returns whether
+/// anything was lost: after its last write a phase may need no more requests to an API server.
 async fn cut(
     subject: &Subject<'_>,
     step: &Step<'_>,
@@ -58,14 +58,14 @@ async fn cut(
     within: Duration,
 ) -> anyhow::Result<bool> {
     let writes = &subject.proxies.writes;
-    // The hub is written to first.
+    // The hub is written first.
     let midst = writes.made() + undisturbed.writes(step.phase) / 4;
     step.begin().await?;
     let cut = async {
         writes.reached(midst).await;
         let cut = proxy.cut(direction);
         cut.lost(1).await;
-        // The span of the cut.
+        // The duration of the cut.
         sleep(within).await;
     };
     tokio::select! {

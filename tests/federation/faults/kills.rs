@@ -1,12 +1,12 @@
-//! kill -9 after a write that was made and not answered.
+//! Kills the manager after a write that was made but not answered.
 
 use harness::Federation;
 
 use super::subject::{Phase, Step, Subject};
 use crate::fixture::Space;
 
-/// After how many of the writes of each phase in the ordinary tests; they are spread evenly. It takes no more to delete a
-/// Workload.
+/// Number of kills per phase in the ordinary tests, spread evenly over the writes. The deletion of a Workload makes
+/// no more writes than this.
 const SOME: usize = 8;
 
 pub(crate) async fn a_kill_after_some_writes(federation: &Federation) -> anyhow::Result<()> {
@@ -21,8 +21,8 @@ pub(crate) async fn a_kill_after_each_write(federation: &Federation) -> anyhow::
     subject.end(result).await
 }
 
-/// One Workload has a kill in each phase. Another one is deleted while no one runs, killed on the way up. After so many of
-/// the writes of each phase, or after all.
+/// Kills the manager in each phase of one Workload, and during the creation of a second Workload, which is then
+/// deleted while no manager runs. `some` limits the number of kills per phase; `None` kills after every write.
 async fn kills(subject: &Subject<'_>, some: Option<usize>) -> anyhow::Result<()> {
     let undisturbed = subject.undisturbed().await?;
     let most = Phase::ALL.map(|phase| undisturbed.writes(phase));
@@ -53,8 +53,8 @@ async fn kills(subject: &Subject<'_>, some: Option<usize>) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Begins a step and kills the manager after a write, if there are so many: they differ in number, because one status may
-/// say what otherwise two say one after the other.
+/// Begins a step and kills the manager after write `n`. Returns whether there were so many writes: their number
+/// varies, because two status changes may be merged into one write.
 async fn kill_after(subject: &Subject<'_>, step: &Step<'_>, n: usize) -> anyhow::Result<bool> {
     let writes = &subject.proxies.writes;
     writes.stop_after(n);

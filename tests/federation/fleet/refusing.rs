@@ -1,4 +1,4 @@
-//! Projects that refuse, beside one that does not.
+//! A project that refuses requests does not affect another project.
 
 use std::time::Duration;
 
@@ -13,10 +13,11 @@ use super::{Fleet, Tenant, until_shown};
 use crate::fixture::{NETWORK, WITHIN, create, workload};
 use crate::needs;
 
-/// Time for a kind to be noticed that a project did not serve: it is asked for every half minute to minute.
+/// Time to detect that a project serves a new kind. It is checked every 30 to 60 seconds.
 const NOTICED: Duration = Duration::from_secs(90);
 
-/// What a suspended project refuses is not tried again and again, is done when it is reinstated, and delays no one.
+/// Writes that a suspended project refuses are not retried, happen after its reinstatement, and delay no other
+/// project.
 pub(crate) async fn a_suspended_project_is_left_in_peace(
     federation: &Federation,
 ) -> anyhow::Result<()> {
@@ -29,7 +30,7 @@ pub(crate) async fn a_suspended_project_is_left_in_peace(
 
     fleet.milo.set_suspended("held", true).await?;
     until_shown(&fleet.management, "projects_suspended 1").await?;
-    // Past the front, as the one who may.
+    // Bypasses the front, which would refuse the change.
     a.scale(2).await?;
     let parked = "queue_groups_in_trouble{controller=\"workload\",trouble=\"suspended\"} 1";
     until_shown(&fleet.management, parked).await?;
@@ -57,7 +58,8 @@ pub(crate) async fn a_suspended_project_is_left_in_peace(
     Ok(())
 }
 
-/// I-20: a kind that a project does not serve is in no one's way but that of what needs it, and is noticed when it appears.
+/// I-20: a kind that a project does not serve blocks only objects that need the kind. The kind is detected when it
+/// appears.
 pub(crate) async fn what_a_project_does_not_serve(federation: &Federation) -> anyhow::Result<()> {
     let fleet = Fleet::start(federation, "unserved", &["bare", "full"]).await?;
     let (a, b) = (fleet.tenant("bare").await?, fleet.tenant("full").await?);
@@ -89,7 +91,7 @@ pub(crate) async fn what_a_project_does_not_serve(federation: &Federation) -> an
     Ok(())
 }
 
-/// Lets a project serve a kind no longer.
+/// Makes a project stop serving a kind.
 async fn serve_no_more(
     tenant: &Tenant<'_>,
     kind: &str,
@@ -102,7 +104,7 @@ async fn serve_no_more(
     Ok(definition)
 }
 
-/// Lets a project serve a kind again, with the object that a Workload needs.
+/// Makes a project serve a kind again, and creates the object that a Workload needs.
 async fn serve_again(
     tenant: &Tenant<'_>,
     kind: &str,

@@ -1,4 +1,4 @@
-//! What changes while the cells go on.
+//! Changes while the cells are at different stages.
 
 use anyhow::ensure;
 use api::WorkloadDeployment;
@@ -13,7 +13,7 @@ use super::{DFW1, DFW2, in_dfw};
 use crate::fixture::{WITHIN, patch, patch_status};
 
 const BOTH: [(&str, i32); 2] = [(DFW1, 2), (DFW2, 2)];
-/// Annotation that Karmada gives an object in a cell: the UID of the one on the hub.
+/// Annotation that Karmada sets on an object in a cell: the UID of the object on the hub.
 const TEMPLATE_UID: &str = "resourcetemplate.karmada.io/uid";
 const FINALIZER: &str = "test.datumapis.com/hold";
 
@@ -21,7 +21,7 @@ pub(crate) async fn a_new_image(federation: &Federation) -> anyhow::Result<()> {
     let mut subject = Subject::create(federation, "image", &in_dfw(), 2, &BOTH).await?;
     subject.all_act().await?;
 
-    // One cell has the new image, the other has not.
+    // One cell has the new image, the other has the old one.
     subject.set_image("app:2").await?;
     subject.until_all_assigned().await?;
     subject.act(DFW1, 1).await?;
@@ -33,14 +33,14 @@ pub(crate) async fn a_new_image(federation: &Federation) -> anyhow::Result<()> {
     assert_eq!(status.observed_generation, object.metadata.generation);
     subject.all_act().await?;
 
-    // Both have the new image, but one goes on with the old one.
+    // Both have the new image, but one still reports for the old one.
     subject.set_image("app:3").await?;
     subject.until_all_assigned().await?;
     let former = json!({"readyReplicas": 1});
     patch_status(&subject.cells[DFW1], NAME, former).await?;
     subject.act(DFW2, 2).await?;
     until_ready_at(&subject, 3, 2).await?;
-    // It comes to the new one, but has not judged its condition by it.
+    // It reports for the new one, but its condition is still for the old one.
     let generation = subject.cells[DFW1].get(NAME).await?.metadata.generation;
     let observed = json!({"observedGeneration": generation, "readyReplicas": 2});
     patch_status(&subject.cells[DFW1], NAME, observed).await?;
@@ -55,7 +55,7 @@ pub(crate) async fn a_new_image(federation: &Federation) -> anyhow::Result<()> {
     subject.check().await
 }
 
-/// Waits until the hub counts so many ready instances, and looks whether it says so of this generation still.
+/// Waits until the hub shows this many ready instances, and checks that its observedGeneration is unchanged.
 async fn until_ready_at(subject: &Subject, ready: i32, generation: i64) -> anyhow::Result<()> {
     let known = |object: &WorkloadDeployment| counters(object)[3] == ready;
     let object = subject.until_hub(&format!("at {ready}"), known).await?;
@@ -73,8 +73,8 @@ pub(crate) async fn an_autoscaler_in_a_cell(federation: &Federation) -> anyhow::
     subject.act(DFW1, 5).await?;
     let scaled = |object: &WorkloadDeployment| counters(object) == [7; 4];
     subject.until_hub("scaled by the cell", scaled).await?;
-    // Karmada writes to the cell: something of the hub's that is no change of the template, something of the cell's that
-    // is not the cell's, a new template, a new number.
+    // Karmada writes to the cell after each of these changes: an annotation on the hub, an
+    // edit by hand in the cell, a new template, and a new number of replicas.
     let annotation = json!({"metadata": {"annotations": {"test.datumapis.com/sync": "1"}}});
     patch(&subject.hub, NAME, annotation).await?;
     let annotated =
@@ -99,7 +99,7 @@ pub(crate) async fn an_autoscaler_in_a_cell(federation: &Federation) -> anyhow::
     subject.check().await
 }
 
-/// Waits until the object is like this in a cell, and looks whether it has the number that the cell has set.
+/// Waits until the cell's object satisfies `predicate`, and checks that it keeps the replicas that the cell has set.
 async fn until_scaled_by_cell(
     cell: &Api<WorkloadDeployment>,
     what: &str,
@@ -121,7 +121,7 @@ pub(crate) async fn a_successor_of_what_is_dying(federation: &Federation) -> any
     wait::gone(&subject.hub, NAME, WITHIN).await?;
     wait::gone(&subject.cells[DFW2], NAME, WITHIN).await?;
 
-    // Karmada takes what is dying for the successor's.
+    // Karmada adopts the terminating object for its successor.
     let shares = [(DFW1, 3), (DFW2, 3)];
     subject.create_again(3, &shares).await?;
     let uid = subject.hub.get(NAME).await?.uid();
@@ -130,7 +130,7 @@ pub(crate) async fn a_successor_of_what_is_dying(federation: &Federation) -> any
             && object.metadata.deletion_timestamp.is_some()
     };
     wait::until(&in_dfw1, NAME, "adopted", WITHIN, adopted).await?;
-    // Its cell goes on with it.
+    // The cell finishes the deletion.
     for ready in [1, 2] {
         subject.act(DFW1, ready).await?;
     }

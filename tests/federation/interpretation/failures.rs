@@ -1,4 +1,4 @@
-//! Cells that cannot be reached, or that refuse.
+//! Cells that cannot be reached or that refuse writes.
 
 use api::WorkloadDeployment;
 use api::workload_deployment::CELLS_REPORTING;
@@ -15,7 +15,7 @@ use crate::fixture::WITHIN;
 
 const NO_NEW_IMAGE: &str =
     "object.spec.template.spec.runtime.sandbox.containers.all(c, c.image != 'app:2')";
-/// What the cell says when it refuses.
+/// Error message of the cell.
 const REFUSAL: &str = "app:2 is not for this cell";
 
 pub(crate) async fn a_cell_that_dies_and_returns() -> anyhow::Result<()> {
@@ -25,11 +25,11 @@ pub(crate) async fn a_cell_that_dies_and_returns() -> anyhow::Result<()> {
     let mut subject = Subject::create(&federation, "dying", &everywhere, 2, &shares).await?;
     subject.all_act().await?;
 
-    // Karmada does not know yet.
+    // Karmada has not noticed yet.
     federation.cell_mut(ORD1)?.kill_apiserver().await;
     subject.act(DFW1, 1).await?;
     until_ready(&subject, 5).await?;
-    // Now it does, and asks the interpreter nothing about it.
+    // Now Karmada has noticed. It does not call the interpreter for that.
     until_cluster(&federation, "False").await?;
     subject.act(DFW2, 1).await?;
     until_ready(&subject, 4).await?;
@@ -61,7 +61,7 @@ async fn until_ready(subject: &Subject, ready: i32) -> anyhow::Result<WorkloadDe
     Ok(object)
 }
 
-/// Waits until Karmada says this of the readiness of the cell.
+/// Waits until the Cluster's condition Ready has this status.
 async fn until_cluster(federation: &Federation, ready: &str) -> anyhow::Result<()> {
     let kind = GroupVersionKind::gvk("cluster.karmada.io", "v1alpha1", "Cluster");
     let clusters: Api<DynamicObject> =
@@ -104,7 +104,7 @@ pub(crate) async fn a_work_that_is_refused(federation: &Federation) -> anyhow::R
     subject.until_assigned(DFW1).await?;
     let refused = |ready: i32| {
         move |object: &WorkloadDeployment| {
-            // What the cell said last stays.
+            // The cell's last status stays.
             counters(object) == [4, 4, 4, ready]
                 && condition_of(object, CELLS_REPORTING).is_some_and(|reporting| {
                     !reporting.is_true()
@@ -120,7 +120,7 @@ pub(crate) async fn a_work_that_is_refused(federation: &Federation) -> anyhow::R
         let object = subject.until_hub("refused", refused(2 + ready)).await?;
         assert_eq!(object.status.unwrap().observed_generation, Some(1));
     }
-    // What the cell says meanwhile does not arrive: Karmada drops it with the refusal.
+    // A status that the cell writes now does not arrive: Karmada drops it while the Work is not applied.
     subject.act(DFW2, 1).await?;
 
     refusal.end().await?;

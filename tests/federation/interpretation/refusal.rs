@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 
 use crate::fixture::WITHIN;
 
-/// Writes of a namespace that an API server refuses.
+/// Makes an API server refuse some writes in a namespace.
 pub(super) struct Refusal {
     client: Client,
     name: String,
 }
 
 impl Refusal {
-    /// Begins to refuse updates of `group/resource` in a namespace that are not as the CEL expression says, with this
-    /// message, and waits until `update`, which tries one, is refused.
+    /// Refuses updates of `group/resource` in a namespace, with this message, unless they satisfy the CEL expression.
+    /// Waits until `update`, which tries such an update, is refused.
     pub(super) async fn begin<T, F>(
         client: Client,
         namespace: &str,
@@ -50,7 +50,7 @@ impl Refusal {
                 Err(kube::Error::Api(error)) if error.message.contains(message) => Ok(()),
                 Err(error) => Err(error.into()),
                 Ok(_) => {
-                    ensure!(false, "it does not");
+                    ensure!(false, "the update is not refused");
                     Ok(())
                 }
             }
@@ -59,7 +59,7 @@ impl Refusal {
         Ok(refusal)
     }
 
-    /// Refuses no more.
+    /// Stops refusing.
     pub(super) async fn end(self) -> anyhow::Result<()> {
         self.act("Audit").await
     }

@@ -1,5 +1,5 @@
-//! Karmada sends a new total out with the shares of the former one first (karmada.md 12, 2). Here the second step is held
-//! back until the hub knows of the first.
+//! After a change of the total, Karmada first sends the new template with the old shares
+//! (docs/concepts/karmada-behaviour.md). These tests delay the new shares until the hub has seen the first step.
 
 use api::WorkloadDeployment;
 use harness::Federation;
@@ -12,7 +12,7 @@ use super::subject::{Subject, counters};
 use super::{DFW1, DFW2, divided_in_dfw, each, in_dfw};
 use crate::fixture::dynamic;
 
-/// Each cell has its former share, and together they are the new total.
+/// The cells still have their old shares, whose sum is the new total.
 pub(crate) async fn a_total_that_is_the_sum_of_the_former_shares(
     federation: &Federation,
 ) -> anyhow::Result<()> {
@@ -26,7 +26,7 @@ pub(crate) async fn a_total_that_is_the_sum_of_the_former_shares(
     subject.check().await
 }
 
-/// Each cell has its former share, which is the new total.
+/// The cells still have their old shares, each of which equals the new total.
 pub(crate) async fn a_total_that_each_former_share_equals(
     federation: &Federation,
 ) -> anyhow::Result<()> {
@@ -41,7 +41,7 @@ pub(crate) async fn a_total_that_each_former_share_equals(
     subject.check().await
 }
 
-/// One cell has its new share, the other still has nothing, and together that is the new total.
+/// One cell has its new share, which is the new total. The other cell still has its old share of 0.
 pub(crate) async fn a_total_of_nothing_and_back(federation: &Federation) -> anyhow::Result<()> {
     let mut subject = Subject::create(federation, "nothing", &in_dfw(), 1, &each(1)).await?;
     subject.all_act().await?;
@@ -64,7 +64,7 @@ pub(crate) async fn a_total_of_nothing_and_back(federation: &Federation) -> anyh
     subject.check().await
 }
 
-/// Keeps Karmada from changing which cells get how much.
+/// Keeps Karmada from changing the shares.
 async fn hold(federation: &Federation, subject: &Subject) -> anyhow::Result<Refusal> {
     let (hub, namespace) = (federation.hub().client(), &subject.namespace);
     let (group, version) = ("work.karmada.io", "v1alpha2");
@@ -90,7 +90,7 @@ async fn hold(federation: &Federation, subject: &Subject) -> anyhow::Result<Refu
     .await
 }
 
-/// Waits until the hub knows that every cell has its current template.
+/// Waits until the hub has seen that every cell has the current template.
 async fn until_all_have_the_template(subject: &Subject) -> anyhow::Result<()> {
     let known = |object: &WorkloadDeployment| {
         let cells = object.status.clone().unwrap_or_default().cells;

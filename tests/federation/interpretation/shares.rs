@@ -1,4 +1,4 @@
-//! What each cell gets, and what the hub makes of what they say.
+//! The shares of the cells, and the aggregation of the cells' statuses on the hub.
 
 use api::WorkloadDeployment;
 use api::workload_deployment::{AVAILABLE, CELLS_REPORTING, REPLICAS_READY};
@@ -13,7 +13,7 @@ pub(crate) async fn duplicated(federation: &Federation) -> anyhow::Result<()> {
     let mut subject = Subject::create(federation, "duplicated", &in_dfw(), 2, &each(2)).await?;
     subject.until_all_assigned().await?;
 
-    // What one cell says counts, and the other is named.
+    // The status of the reporting cell counts, and the condition names the other cell.
     subject.act(DFW1, 2).await?;
     let of_one = |object: &WorkloadDeployment| {
         counters(object) == [2; 4]
@@ -26,7 +26,7 @@ pub(crate) async fn duplicated(federation: &Federation) -> anyhow::Result<()> {
     let object = subject.until_hub("that of one cell", of_one).await?;
     assert_eq!(object.status.unwrap().observed_generation, None);
 
-    // Sums; one cell that is available is enough, but all must have all that they want.
+    // Counters are summed. One available cell is enough, but ReplicasReady needs all cells.
     subject.act(DFW2, 0).await?;
     let of_both = |object: &WorkloadDeployment| counters(object) == [4, 4, 4, 2];
     let object = subject.until_hub("that of both cells", of_both).await?;
@@ -57,7 +57,7 @@ pub(crate) async fn divided(federation: &Federation) -> anyhow::Result<()> {
     subject.scale(9, &[(DFW1, 3), (DFW2, 6)]).await?;
     subject.all_act().await?;
 
-    // A cell that gets nothing is left, and comes back.
+    // A cell with a share of 0 is removed and later added again.
     subject.scale(1, &[(DFW2, 1)]).await?;
     subject.all_act().await?;
     wait::gone(&subject.cells[DFW1], NAME, WITHIN).await?;

@@ -1,12 +1,13 @@
-//! Checks every version of an object on the hub against what its cells had said by then.
+//! Checks every version of an object on the hub against the versions in its cells.
 //!
-//! All planes keep their objects in one etcd, and a resource version is a revision of that: which of two versions came
-//! first is known across planes. A version on the hub is explained when for each cell a version can be chosen
+//! All planes keep their objects in one etcd, and a resource version is a revision of etcd. So the order of versions
+//! is known across planes. A version on the hub is explained if a version can be chosen for each cell such that
 //!
-//! - that is older than the one on the hub, and no older than what was chosen for the former version on the hub;
-//! - so that the counters on the hub are the sums of the cells' counters;
-//! - and, if the hub claims its current generation, so that by then each cell that this generation is meant for had
-//!   acted on this template with its share, and no other cell counts.
+//! - it is older than the version on the hub, and not older than the version chosen for the previous version on the
+//!   hub;
+//! - the counters on the hub are the sums of the chosen versions' counters;
+//! - if the hub's status is for its current generation, each cell that this generation is meant for has acted on this
+//!   template with its share, and no other cell counts.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +27,7 @@ use tokio::time::timeout;
 
 use crate::fixture::WITHIN;
 
-/// The replicas of each cell that an object is meant for.
+/// The expected replicas of each cell.
 pub(super) type Shares = BTreeMap<&'static str, i32>;
 
 /// A version of an object.
@@ -56,7 +57,7 @@ impl Drop for History {
 }
 
 impl History {
-    /// Begins with the object as it is, if it exists.
+    /// Starts with the current object, if it exists.
     async fn begin(api: Api<WorkloadDeployment>, name: &str) -> anyhow::Result<Self> {
         let (sender, mut seen) = watch::channel(Seen::default());
         let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
@@ -70,7 +71,7 @@ impl History {
                     }
                     Ok(Event::InitApply(object) | Event::Apply(object)) => seen.add(object, false),
                     Ok(Event::Delete(object)) => seen.add(object, true),
-                    // A watch that breaks is begun again.
+                    // The watcher restarts a broken watch.
                     Ok(Event::Init) | Err(_) => false,
                 });
             }
@@ -80,7 +81,7 @@ impl History {
         Ok(Self { seen, task })
     }
 
-    /// Everything until the object is as it is now.
+    /// Returns everything up to the current version of the object.
     async fn until_now(&self, api: &Api<WorkloadDeployment>, name: &str) -> anyhow::Result<Seen> {
         let now = api.get_opt(name).await?;
         let now = now.as_ref().map(revision).transpose()?;
@@ -102,7 +103,7 @@ impl Seen {
         let Ok(revision) = revision(&object) else {
             return false;
         };
-        // A list repeats what has been seen.
+        // A restarted watch lists versions that are known already.
         let last = self.versions.last();
         let is_new = last.is_none_or(|last| last.revision < revision);
         if is_new {
@@ -121,17 +122,18 @@ fn revision(object: &WorkloadDeployment) -> anyhow::Result<u64> {
     Ok(version.parse()?)
 }
 
-/// Sees every version of an object on the hub and in its cells.
+/// Records every version of an object on the hub and in its cells.
 pub(super) struct Witness {
     name: String,
     hub: (Api<WorkloadDeployment>, History),
     cells: BTreeMap<&'static str, (Api<WorkloadDeployment>, History)>,
-    /// What is meant for whom, by generation on the hub. A change of the policy means another for the same generation.
+    /// The expected shares, by generation on the hub. A change of the policy adds other shares for the same
+    /// generation.
     shares: BTreeMap<i64, Vec<Shares>>,
 }
 
 impl Witness {
-    /// Begins before the object is created on the hub.
+    /// Starts before the object is created on the hub.
     pub(super) async fn begin(
         name: &str,
         hub: &Api<WorkloadDeployment>,
@@ -150,13 +152,13 @@ impl Witness {
         })
     }
 
-    /// Says who is meant by a generation.
+    /// Records the expected shares of a generation.
     pub(super) fn meant(&mut self, generation: i64, shares: &[(&'static str, i32)]) {
         let shares = shares.iter().copied().collect();
         self.shares.entry(generation).or_default().push(shares);
     }
 
-    /// Who is meant by the last generation.
+    /// Returns the expected shares of the last generation.
     pub(super) fn shares(&self) -> Shares {
         let last = self.shares.values().next_back();
         last.and_then(|shares| shares.last())
@@ -164,7 +166,7 @@ impl Witness {
             .unwrap_or_default()
     }
 
-    /// Checks all versions on the hub until now.
+    /// Checks all versions on the hub so far.
     pub(super) async fn check(&self) -> anyhow::Result<()> {
         let (api, history) = &self.hub;
         let Seen { lists, versions } = history.until_now(api, &self.name).await?;
@@ -194,8 +196,8 @@ impl Witness {
         Ok(())
     }
 
-    /// The choices that explain a version, each at or after one that was reached before. A choice is for each cell the
-    /// number of its versions that count, of which the last is what the cell says.
+    /// Returns the choices that explain a version, each at or after a choice in `before`. A choice holds for each
+    /// cell the number of its versions that count. The last of them is the cell's current status.
     fn explanations(
         &self,
         said: &Said,
@@ -231,7 +233,7 @@ fn is_at_or_after(choice: &[usize], before: &[usize]) -> bool {
         .all(|(count, before)| count >= before)
 }
 
-/// The choices that no other one comes before.
+/// Returns the choices that are not at or after another one.
 fn minimal(choices: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let first = |choice: &&Vec<usize>| {
         !choices
@@ -241,7 +243,7 @@ fn minimal(choices: &[Vec<usize>]) -> Vec<Vec<usize>> {
     choices.iter().filter(first).cloned().collect()
 }
 
-/// What the cells have said, version by version.
+/// The versions in the cells.
 #[derive(Default)]
 struct Said {
     cells: Vec<(&'static str, Vec<Version>)>,
@@ -252,7 +254,7 @@ impl Said {
         let Some(status) = &hub.status else {
             return true;
         };
-        // Cells that this generation is not meant for leave at some time.
+        // Cells without a share in this generation may still report or not.
         let leaving: Vec<_> = self
             .cells
             .iter()
@@ -281,7 +283,7 @@ impl Said {
         })
     }
 
-    /// Whether each cell has acted, with its share.
+    /// Whether each cell has acted with its share.
     fn all_acted(
         &self,
         choice: &[usize],
@@ -308,11 +310,11 @@ impl Said {
     }
 }
 
-/// Whether a version in a cell bears out what the hub claims, for a cell with this share.
+/// Checks whether a version in a cell supports the hub's status, for a cell with this share.
 type Acted = fn(&Version, &WorkloadDeployment, i32) -> bool;
 
-/// What must have been said in every cell for what the object on the hub says of its current generation: that it is
-/// observed, that it is available.
+/// Returns the checks that every cell must pass for the hub's claims about its current generation: observed, and
+/// available.
 fn claims(hub: &WorkloadDeployment) -> Vec<Acted> {
     let status = hub.status.clone().unwrap_or_default();
     let generation = hub.metadata.generation;
@@ -329,7 +331,7 @@ fn claims(hub: &WorkloadDeployment) -> Vec<Acted> {
     claims
 }
 
-/// Whether the hub says what these cells say together.
+/// Whether the hub's status is the sum of these cells' statuses.
 fn adds_up(hub: &WorkloadDeploymentStatus, cells: &[(&str, &WorkloadDeploymentStatus)]) -> bool {
     let sums = |counter: fn(&WorkloadDeploymentStatus) -> i32| {
         cells.iter().map(|(_, status)| counter(status)).sum::<i32>() == counter(hub)
@@ -344,13 +346,13 @@ fn adds_up(hub: &WorkloadDeploymentStatus, cells: &[(&str, &WorkloadDeploymentSt
 }
 
 impl Version {
-    /// The status, unless the object is on its way out.
+    /// Returns the status, unless the object is being deleted.
     fn says(&self) -> Option<&WorkloadDeploymentStatus> {
         let stays = !self.gone && self.object.metadata.deletion_timestamp.is_none();
         self.object.status.as_ref().filter(|_| stays)
     }
 
-    /// Whether the cell has acted on the object as it is on the hub, with this share.
+    /// Whether the cell has acted on the hub's current template with this share.
     fn acted(&self, hub: &WorkloadDeployment, share: i32) -> bool {
         let of_template = self.object.annotations().get(RESOURCE_TEMPLATE_GENERATION);
         let of_template = of_template.and_then(|generation| generation.parse().ok());
@@ -362,7 +364,7 @@ impl Version {
         })
     }
 
-    /// Whether it has also judged by that whether the deployment is available.
+    /// Whether the cell's condition `Available` is also for that template.
     fn judged(&self, hub: &WorkloadDeployment, share: i32) -> bool {
         let available = self
             .says()

@@ -1,4 +1,4 @@
-//! What the Go baseline leaves for a Workload in two cities (compute.md 2), written by its field manager.
+//! Creates the objects of the Go baseline for a Workload in two cities, with the baseline's field manager.
 
 use std::fmt::Debug;
 
@@ -15,16 +15,16 @@ use serde_json::{Value, json};
 use super::{Deployment, WEB};
 use crate::fixture::{Space, WITHIN, create, patch, policies, template, workload};
 
-/// The baseline's processes, as their API servers know them.
+/// Field manager of the baseline's processes.
 const MANAGER: &str = "manager";
-/// A hash of the baseline's: no one else can compute it.
+/// A template hash of the baseline. Only the baseline can compute it.
 const HASH: &str = "59c7fdb4c8";
 /// Finalizer of the baseline's quota on Instances.
 pub(super) const QUOTA: &str = "quota.compute.datumapis.com/claim-cleanup";
-/// What the customer has written on the Workload beside its spec.
+/// Labels and annotations that the customer has set on the Workload.
 pub(super) const CUSTOMERS: (&str, &str) = ("example.com/team", "storefront");
 
-/// Makes everything, and waits until Karmada has carried it to the cells, where it runs.
+/// Creates all objects, and waits until Karmada has propagated them to the cells, where Instances run.
 pub(super) async fn leave(space: &Space<'_>, all: &[Deployment]) -> anyhow::Result<()> {
     let placements: Vec<_> = all.iter().map(|it| (it.placement, [it.city], 1)).collect();
     let placements: Vec<_> = placements
@@ -68,7 +68,7 @@ pub(super) async fn leave(space: &Space<'_>, all: &[Deployment]) -> anyhow::Resu
     write_status(&workloads, WEB, status).await
 }
 
-/// A deployment of the Workload on every plane.
+/// Creates a deployment of the Workload on every plane.
 async fn of_city(space: &Space<'_>, web: &Workload, it: &Deployment) -> anyhow::Result<()> {
     let name = &it.name();
     let spec = json!({
@@ -107,7 +107,7 @@ async fn of_city(space: &Space<'_>, web: &Workload, it: &Deployment) -> anyhow::
     });
     write_status(&in_cell, name, counters).await?;
 
-    // All labels of a copy were replaced by these, and the projection got them.
+    // The baseline replaces all labels of a copy by these, and copies them to the projection.
     let identity = json!({
         labels::UPSTREAM_CLUSTER_NAME: "cluster-single",
         labels::UPSTREAM_NAMESPACE: space.name,
@@ -126,7 +126,7 @@ async fn of_city(space: &Space<'_>, web: &Workload, it: &Deployment) -> anyhow::
     write_status(&deployments, name, json!(copy.status)).await
 }
 
-/// The Instance of a deployment in its cell, once it runs.
+/// Creates the Instance of a deployment in its cell, and waits until it runs.
 async fn of_cell(
     space: &Space<'_>,
     web: &Workload,
@@ -179,7 +179,7 @@ fn deployment(metadata: &Value, spec: &Value) -> Value {
     })
 }
 
-/// It has no labels, and does not propagate what its deployments refer to.
+/// Returns the baseline's policy. It has no labels, and does not propagate dependencies.
 fn policy(it: &Deployment) -> Value {
     let city = json!({"matchLabels": {labels::CITY_CODE: it.city}});
     let (version, kind) = (api::API_VERSION, "WorkloadDeployment");
@@ -194,7 +194,7 @@ fn policy(it: &Deployment) -> Value {
     })
 }
 
-/// A condition that is True, without the generation that it speaks of.
+/// Returns a condition that is True, without observedGeneration.
 fn said(type_: &str, reason: &str) -> Value {
     json!({
         "type": type_,
@@ -255,7 +255,8 @@ where
     Ok(())
 }
 
-/// What the baseline's quota would do with an Instance that goes: it gives the claim back. Quota is not of this project.
+/// Removes the quota finalizer from terminating Instances, as the baseline's quota does. Quota is not part of this
+/// project.
 pub(super) async fn give_claims_back(space: &Space<'_>, all: &[Deployment]) -> anyhow::Result<()> {
     for it in all {
         let instances: Api<Instance> = space.in_cell(it.cell);
