@@ -14,7 +14,7 @@ use crate::fixture::{Space, WITHIN, create};
 const WATCHES: usize = 300;
 
 /// A watch never ends, so a request that is queued behind watches would wait for ever.
-pub(crate) async fn watches_beyond_what_a_connection_takes(
+pub(crate) async fn more_watches_than_one_connection_allows(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let space = Space::create(federation, "watches").await?;

@@ -57,7 +57,7 @@ pub(crate) async fn until_counted(federation: &Federation, count: u32) -> anyhow
     .await
 }
 
-pub(crate) async fn one_that_shadows_the_webhook_is_reported(
+pub(crate) async fn a_customization_that_shadows_the_webhook_is_reported(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let hub = federation.hub().client();

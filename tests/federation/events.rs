@@ -58,7 +58,7 @@ pub(crate) async fn until(
     .await
 }
 
-pub(crate) async fn transitions_are_told_once(federation: &Federation) -> anyhow::Result<()> {
+pub(crate) async fn each_transition_emits_one_event(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "events").await?;
     let events: Api<Event> = space.in_project();
     let mut web = workload("web", &[("us", &["DFW"], 1)]);

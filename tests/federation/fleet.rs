@@ -25,8 +25,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::fixture::{NETWORK, Space, WITHIN, create, patch, workload};
 use crate::milo;
-pub(crate) use gone::what_a_deleted_project_leaves;
-pub(crate) use refusing::{a_suspended_project_is_left_in_peace, what_a_project_does_not_serve};
+pub(crate) use gone::a_deleted_project_is_cleaned_up;
+pub(crate) use refusing::{
+    a_kind_that_a_project_does_not_serve, a_suspended_project_is_not_retried,
+};
 
 /// Milo with projects whose Workloads run in the cells of a federation.
 pub(crate) struct Fleet<'f> {
@@ -36,7 +38,7 @@ pub(crate) struct Fleet<'f> {
 }
 
 /// A project with a Workload named `web`.
-pub(crate) struct Tenant<'f> {
+pub(crate) struct FleetProject<'f> {
     federation: &'f Federation,
     pub(crate) plane: Arc<ControlPlane>,
     hub_namespace: String,
@@ -85,12 +87,12 @@ impl<'f> Fleet<'f> {
     }
 
     /// Returns a project with everything that a Workload needs.
-    pub(crate) async fn tenant(&self, name: &str) -> anyhow::Result<Tenant<'f>> {
+    pub(crate) async fn tenant(&self, name: &str) -> anyhow::Result<FleetProject<'f>> {
         let plane = self.milo.project(name)?;
         networking::create_network(&plane.client(), DEFAULT_NAMESPACE, NETWORK).await?;
         let namespaces: Api<Namespace> = Api::all(plane.client());
         let uid = namespaces.get(DEFAULT_NAMESPACE).await?.uid();
-        let tenant = Tenant {
+        let tenant = FleetProject {
             federation: self.federation,
             plane,
             hub_namespace: format!("ns-{}", uid.context("a namespace has a UID")?),
@@ -105,7 +107,7 @@ impl<'f> Fleet<'f> {
     }
 }
 
-impl Tenant<'_> {
+impl FleetProject<'_> {
     fn api<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(&self) -> Api<K> {
         Api::namespaced(self.plane.client(), DEFAULT_NAMESPACE)
     }
@@ -275,7 +277,7 @@ pub(crate) async fn a_paused_leader_writes_nothing(federation: &Federation) -> a
     tenant.scale(3).await?;
     until_leading(&other).await?;
     let before = writes(&fleet.management)?;
-    ensure!(before > 0, "the leader has written nothing");
+    ensure!(before > 0, "the leader has made no writes");
     tenant.until_settled(3).await?;
     // The suspended leader knows neither that it lost the lease nor of this change.
     tenant.scale(2).await?;

@@ -40,9 +40,9 @@ const DEPLOYMENTS: usize = 200;
 const WEB: &str = "web-west-ord";
 
 /// Status and reason of `Available` and of `CellsReporting`.
-type Said = [Option<(ConditionStatus, String)>; 2];
+type ReportedConditions = [Option<(ConditionStatus, String)>; 2];
 
-fn said(deployment: &WorkloadDeployment) -> Said {
+fn said(deployment: &WorkloadDeployment) -> ReportedConditions {
     let status = deployment.status.as_ref();
     let conditions = status.map_or(&[][..], |status| &status.conditions);
     ["Available", "CellsReporting"].map(|type_| {
@@ -51,44 +51,44 @@ fn said(deployment: &WorkloadDeployment) -> Said {
     })
 }
 
-fn is_available(said: &Said) -> bool {
+fn is_available(said: &ReportedConditions) -> bool {
     let [available, _] = said;
     available
         .as_ref()
         .is_some_and(|(status, _)| *status == True)
 }
 
-fn unreachable() -> Said {
+fn unreachable() -> ReportedConditions {
     [Unknown, False].map(|status| Some((status, "CellUnreachable".to_owned())))
 }
 
 /// A value of an object, and when it was observed.
 #[derive(Clone)]
-struct Saying<T> {
+struct LoggedValue<T> {
     at: Instant,
     name: String,
     said: T,
 }
 
 /// All values observed of the objects of a kind.
-struct Sayings<T> {
+struct ValueLog<T> {
     begin: Instant,
-    all: watch::Receiver<Vec<Saying<T>>>,
+    all: watch::Receiver<Vec<LoggedValue<T>>>,
     task: JoinHandle<()>,
 }
 
-impl<T> Drop for Sayings<T> {
+impl<T> Drop for ValueLog<T> {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl<T: Clone + PartialEq + Send + Sync + 'static> Sayings<T> {
+impl<T: Clone + PartialEq + Send + Sync + 'static> ValueLog<T> {
     fn follow<K>(api: Api<K>, says: fn(&K) -> T) -> Self
     where
         K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
     {
-        let (sender, all) = watch::channel(Vec::<Saying<T>>::new());
+        let (sender, all) = watch::channel(Vec::<LoggedValue<T>>::new());
         // Applied objects include every version, not only the last one.
         let versions = watcher(api, watcher::Config::default());
         let mut versions = versions.backoff(SteadyBackoff).applied_objects().boxed();
@@ -102,7 +102,7 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Sayings<T> {
                     let is_new = last.is_none_or(|last| last.said != said);
                     if is_new {
                         let at = Instant::now();
-                        all.push(Saying { at, name, said });
+                        all.push(LoggedValue { at, name, said });
                     }
                     is_new
                 });
@@ -121,7 +121,7 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Sayings<T> {
         within: Duration,
         is_meant: impl Fn(&T) -> bool,
     ) -> anyhow::Result<Instant> {
-        let last = |all: &Vec<Saying<T>>| {
+        let last = |all: &Vec<LoggedValue<T>>| {
             let when = |name: &String| {
                 let mut later = all
                     .iter()
@@ -134,7 +134,7 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Sayings<T> {
         let mut all = self.all.clone();
         let found = timeout(within, all.wait_for(|all| last(all).is_some())).await;
         let at = found.ok().and_then(Result::ok).and_then(|all| last(&all));
-        at.with_context(|| format!("not all of it was said within {} s", within.as_secs()))
+        at.with_context(|| format!("not all values were observed within {} s", within.as_secs()))
     }
 
     /// Returns the values of this object, in order.
@@ -146,11 +146,11 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Sayings<T> {
 }
 
 /// Observes whether each Cluster is Ready.
-fn clusters(federation: &Federation) -> Sayings<bool> {
+fn clusters(federation: &Federation) -> ValueLog<bool> {
     let kind = GroupVersionKind::gvk("cluster.karmada.io", "v1alpha1", "Cluster");
     let clusters: Api<DynamicObject> =
         Api::all_with(federation.hub().client(), &ApiResource::from_gvk(&kind));
-    Sayings::follow(clusters, |cluster| {
+    ValueLog::follow(clusters, |cluster| {
         let conditions = cluster.data["status"]["conditions"].as_array();
         conditions.is_some_and(|all| {
             all.iter()
@@ -160,20 +160,20 @@ fn clusters(federation: &Federation) -> Sayings<bool> {
 }
 
 /// Observes a cell and the deployments that are placed there.
-struct Subject {
+struct CellObserver {
     names: Vec<String>,
-    deployments: Sayings<Said>,
-    clusters: Sayings<bool>,
+    deployments: ValueLog<ReportedConditions>,
+    clusters: ValueLog<bool>,
 }
 
-impl Subject {
+impl CellObserver {
     /// Observes the deployments of these names, which must be available.
     async fn new(
         federation: &Federation,
         deployments: &Api<WorkloadDeployment>,
         names: Vec<String>,
     ) -> anyhow::Result<Self> {
-        let deployments = Sayings::follow(deployments.clone(), said);
+        let deployments = ValueLog::follow(deployments.clone(), said);
         let clusters = clusters(federation);
         let begin = deployments.begin;
         deployments.at(&names, begin, WITHIN, is_available).await?;
@@ -194,7 +194,7 @@ impl Subject {
         since: Instant,
         within: Duration,
         ready: bool,
-        says: impl Fn(&Said) -> bool,
+        says: impl Fn(&ReportedConditions) -> bool,
     ) -> anyhow::Result<()> {
         let cluster = [ORD.to_owned()];
         let is_meant = |said: &bool| *said == ready;
@@ -216,7 +216,7 @@ impl Subject {
     }
 
     /// Checks that each deployment has the same state before and after the cut, and had only this state in between.
-    async fn check_calm(&self, between: &Said) -> anyhow::Result<()> {
+    async fn check_calm(&self, between: &ReportedConditions) -> anyhow::Result<()> {
         // Nothing may change during this time.
         sleep(CALM).await;
         for name in &self.names {
@@ -249,12 +249,12 @@ pub(crate) async fn a_cell_that_dies() -> anyhow::Result<()> {
     let workloads: Api<Workload> = space.in_project();
     let events = space.in_project();
     let before = on_hub.get(WEB).await?.resource_version();
-    let subject = Subject::new(&federation, &deployments, vec![WEB.to_owned()]).await?;
+    let observer = CellObserver::new(&federation, &deployments, vec![WEB.to_owned()]).await?;
 
     let cut = Instant::now();
     federation.cell_mut(ORD)?.kill_apiserver().await;
-    let is_told = |said: &Said| *said == unreachable();
-    subject.until(cut, REFUSED, false, is_told).await?;
+    let is_told = |said: &ReportedConditions| *said == unreachable();
+    observer.until(cut, REFUSED, false, is_told).await?;
     let told = |workload: &Workload| {
         is_told_of(workload, "CellUnreachable", |available| {
             !available.is_true()
@@ -271,8 +271,8 @@ pub(crate) async fn a_cell_that_dies() -> anyhow::Result<()> {
 
     let back = Instant::now();
     federation.cell_mut(ORD)?.restart_apiserver().await?;
-    subject.until(back, HEALED, true, is_available).await?;
-    subject.check_calm(&unreachable()).await?;
+    observer.until(back, HEALED, true, is_available).await?;
+    observer.check_calm(&unreachable()).await?;
     assert!(is_settled(&deployments.get(WEB).await?, 1));
     let told = [
         ("Normal", "StableInstanceFound"),
@@ -325,17 +325,17 @@ pub(crate) async fn a_cell_that_hangs() -> anyhow::Result<()> {
     for name in &names {
         wait::until(&deployments, name, "settled", 5 * WITHIN, settled).await?;
     }
-    let subject = Subject::new(&federation, &deployments, names).await?;
+    let observer = CellObserver::new(&federation, &deployments, names).await?;
 
     let cut = Instant::now();
     federation.cell(ORD)?.pause_apiserver()?;
-    let is_told = |said: &Said| *said == unreachable();
-    subject.until(cut, HANGING, false, is_told).await?;
+    let is_told = |said: &ReportedConditions| *said == unreachable();
+    observer.until(cut, HANGING, false, is_told).await?;
 
     let back = Instant::now();
     federation.cell(ORD)?.resume_apiserver()?;
-    subject.until(back, HEALED, true, is_available).await?;
-    subject.check_calm(&unreachable()).await?;
+    observer.until(back, HEALED, true, is_available).await?;
+    observer.check_calm(&unreachable()).await?;
     federation.stop().await;
     Ok(())
 }

@@ -9,16 +9,16 @@ mod burst;
 mod changes;
 #[path = "interpretation/dependencies.rs"]
 mod dependencies;
+#[path = "interpretation/deployment_fixture.rs"]
+mod deployment_fixture;
 #[path = "interpretation/failures.rs"]
 mod failures;
-#[path = "interpretation/refusal.rs"]
-mod refusal;
+#[path = "interpretation/refused_updates.rs"]
+mod refused_updates;
 #[path = "interpretation/rescheduling.rs"]
 mod rescheduling;
 #[path = "interpretation/shares.rs"]
 mod shares;
-#[path = "interpretation/subject.rs"]
-mod subject;
 #[path = "interpretation/witness.rs"]
 mod witness;
 
@@ -26,12 +26,14 @@ use harness::{CellConfig, Config, Federation};
 use serde_json::{Value, json};
 
 pub(crate) use burst::{a_burst, a_burst_of_a_thousand};
-pub(crate) use changes::{a_new_image, a_successor_of_what_is_dying, an_autoscaler_in_a_cell};
-pub(crate) use dependencies::what_the_template_uses;
-pub(crate) use failures::{a_cell_that_dies_and_returns, a_work_that_is_refused};
+pub(crate) use changes::{
+    a_new_image, an_autoscaler_in_a_cell, recreated_while_the_old_object_terminates,
+};
+pub(crate) use dependencies::dependencies_follow_the_deployment;
+pub(crate) use failures::{a_cell_that_dies_and_returns, a_refused_work};
 pub(crate) use rescheduling::{
-    a_total_of_nothing_and_back, a_total_that_each_former_share_equals,
-    a_total_that_is_the_sum_of_the_former_shares,
+    a_total_that_each_former_share_equals, a_total_that_is_the_sum_of_the_former_shares,
+    scaled_to_zero_and_back,
 };
 pub(crate) use shares::{divided, duplicated};
 

@@ -7,7 +7,7 @@ use anyhow::ensure;
 use api::karmada::PropagationPolicy;
 use api::{Instance, Workload, WorkloadDeployment};
 use harness::Federation;
-use harness::audit::Mark;
+use harness::audit::AuditPosition;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
@@ -18,13 +18,13 @@ use crate::fixture::{DFW, Space, patch, workload};
 use crate::settled::quiet;
 
 /// Numbers of writes, by plane, verb and resource.
-type Writes = BTreeMap<String, usize>;
+type WriteCounts = BTreeMap<String, usize>;
 
 /// The writes in a namespace.
 #[derive(Default)]
-struct Written {
+struct NamespaceWrites {
     /// By the management.
-    ours: Writes,
+    ours: WriteCounts,
     /// Statuses of deployments on the hub, written by Karmada.
     of_deployments: usize,
     /// Statuses of Instances on the hub, written by a cell.
@@ -33,8 +33,8 @@ struct Written {
     in_cells: usize,
 }
 
-fn written(mark: &Mark, space: &Space<'_>) -> anyhow::Result<Written> {
-    let mut written = Written::default();
+fn written(mark: &AuditPosition, space: &Space<'_>) -> anyhow::Result<NamespaceWrites> {
+    let mut written = NamespaceWrites::default();
     for write in mark.writes()? {
         let (plane, resource) = (write.plane.as_str(), write.resource.as_str());
         let mut names = [&space.name, &space.hub_name].into_iter();
@@ -63,18 +63,18 @@ fn written(mark: &Mark, space: &Space<'_>) -> anyhow::Result<Written> {
 /// Checks the number of writes for one change: `fixed`, and one status write for each status that arrived.
 async fn writes_no_more_than(
     what: &str,
-    mark: &Mark,
+    mark: &AuditPosition,
     space: &Space<'_>,
     fixed: &[(&str, usize)],
 ) -> anyhow::Result<()> {
     quiet(space.federation).await?;
-    let Written {
+    let NamespaceWrites {
         ours: written,
         of_deployments,
         of_instances,
         in_cells,
     } = written(mark, space)?;
-    let mut needed: Writes = fixed
+    let mut needed: WriteCounts = fixed
         .iter()
         .map(|(what, count)| ((*what).to_owned(), *count))
         .collect();
@@ -90,7 +90,7 @@ async fn writes_no_more_than(
         of_instances <= in_cells,
         "{what}: {of_instances} statuses of Instances on the hub, {in_cells} in cells"
     );
-    let total = |writes: &Writes| writes.values().sum::<usize>();
+    let total = |writes: &WriteCounts| writes.values().sum::<usize>();
     let (count, least) = (total(&written), total(&needed));
     eprintln!("{what}: {count} writes, {least} are needed");
     // At most 5 % more writes of each kind are allowed. Small numbers must match exactly.
@@ -101,18 +101,18 @@ async fn writes_no_more_than(
     let superfluous: BTreeMap<_, _> = written.iter().filter(is_superfluous).collect();
     ensure!(
         superfluous.is_empty(),
-        "{what}: of {superfluous:?} not all are needed, but {needed:#?}"
+        "{what}: superfluous writes {superfluous:?}; needed are {needed:#?}"
     );
     Ok(())
 }
 
 /// I-2: each change is written once on its way out, and each status once on its way back.
-pub(crate) async fn a_change_takes_the_writes_that_it_needs(
+pub(crate) async fn a_change_makes_only_the_necessary_writes(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let space = Space::create(federation, "writes").await?;
     quiet(federation).await?;
-    let mark = Mark::now(federation.planes())?;
+    let mark = AuditPosition::now(federation.planes())?;
     space.create_workload("web", &[("us", &["DFW"], 1)]).await?;
     space.until_settled("web", 1).await?;
     // Events are written later.
@@ -131,7 +131,7 @@ pub(crate) async fn a_change_takes_the_writes_that_it_needs(
     ];
     writes_no_more_than("create", &mark, &space, &created).await?;
 
-    let mark = Mark::now(federation.planes())?;
+    let mark = AuditPosition::now(federation.planes())?;
     let more = workload("web", &[("us", &["DFW"], 2)]);
     patch::<Workload>(&space.in_project(), "web", json!({"spec": more["spec"]})).await?;
     space.until_settled("web", 2).await?;
@@ -143,7 +143,7 @@ pub(crate) async fn a_change_takes_the_writes_that_it_needs(
     ];
     writes_no_more_than("scale", &mark, &space, &scaled).await?;
 
-    let mark = Mark::now(federation.planes())?;
+    let mark = AuditPosition::now(federation.planes())?;
     space.delete_workload("web").await?;
     space.until_empty().await?;
     let deleted = [
@@ -189,7 +189,9 @@ where
 }
 
 /// I-1: labels and annotations of foreign writers stay on every object after any change.
-pub(crate) async fn what_others_write_stays(federation: &Federation) -> anyhow::Result<()> {
+pub(crate) async fn foreign_labels_and_annotations_stay(
+    federation: &Federation,
+) -> anyhow::Result<()> {
     let space = Space::create(federation, "theirs").await?;
     space.create_workload("web", &[("us", &["DFW"], 1)]).await?;
     space.until_settled("web", 1).await?;
@@ -256,7 +258,9 @@ where
 }
 
 /// I-29: each object is written by the controllers that the README names.
-pub(crate) async fn each_part_has_its_writer(federation: &Federation) -> anyhow::Result<()> {
+pub(crate) async fn each_object_has_the_documented_writers(
+    federation: &Federation,
+) -> anyhow::Result<()> {
     let space = Space::create(federation, "writers").await?;
     space.create_workload("web", &[("us", &["DFW"], 1)]).await?;
     space.until_settled("web", 1).await?;

@@ -28,7 +28,7 @@ const END: Duration = Duration::from_secs(15);
 
 /// Description of the federation, printed by the process that holds it.
 #[derive(Deserialize, Serialize)]
-struct Held {
+struct HeldFederation {
     pids: Vec<i32>,
     directory: PathBuf,
 }
@@ -42,7 +42,7 @@ pub(crate) fn hold(runtime: &Runtime) -> Option<ExitCode> {
     let panics = args.next().as_deref() == Some(PANIC);
     let held: anyhow::Result<()> = runtime.block_on(async {
         let federation = Federation::start(&bare("held")?).await?;
-        let held = Held {
+        let held = HeldFederation {
             pids: federation.pids(),
             directory: federation.directory().to_owned(),
         };
@@ -70,7 +70,7 @@ fn bare(label: &str) -> anyhow::Result<Config> {
     })
 }
 
-async fn start(panics: bool) -> anyhow::Result<(Child, Held)> {
+async fn start(panics: bool) -> anyhow::Result<(Child, HeldFederation)> {
     let mut process = Command::new(std::env::current_exe()?)
         .arg(HOLD)
         .args(panics.then_some(PANIC))
@@ -88,12 +88,12 @@ async fn start(panics: bool) -> anyhow::Result<(Child, Held)> {
         .next_line()
         .await?
         .context("the federation did not start")?;
-    let held: Held = serde_json::from_str(&line)?;
+    let held: HeldFederation = serde_json::from_str(&line)?;
     ensure!(held.pids.len() > 16, "{} processes", held.pids.len());
     Ok((process, held))
 }
 
-async fn until_gone(held: &Held) -> anyhow::Result<()> {
+async fn until_gone(held: &HeldFederation) -> anyhow::Result<()> {
     wait::eventually("every process has ended", END, || async {
         let left: Vec<_> = held.pids.iter().filter(|pid| runs(**pid)).collect();
         ensure!(left.is_empty(), "left: {left:?}");
@@ -148,7 +148,7 @@ pub(crate) async fn nothing_outlives_a_panic() -> anyhow::Result<()> {
     until_gone(&held).await
 }
 
-pub(crate) async fn a_federation_that_has_lost_a_part_is_kept_and_ended() -> anyhow::Result<()> {
+pub(crate) async fn a_damaged_federation_can_be_kept_and_stopped() -> anyhow::Result<()> {
     // A separate target directory: `stop_kept` must not end other federations.
     let target = tempfile::tempdir()?;
     let federation = Federation::start(&Config {
@@ -156,7 +156,7 @@ pub(crate) async fn a_federation_that_has_lost_a_part_is_kept_and_ended() -> any
         ..bare("kept")?
     })
     .await?;
-    let held = Held {
+    let held = HeldFederation {
         pids: federation.pids(),
         directory: federation.directory().to_owned(),
     };
@@ -177,7 +177,9 @@ pub(crate) async fn a_federation_that_has_lost_a_part_is_kept_and_ended() -> any
     let hub = federation.hub().client();
     let parts = held.pids.len();
     federation.keep().await?;
-    hub.apiserver_version().await.context("the hub goes on")?;
+    hub.apiserver_version()
+        .await
+        .context("the hub does not answer")?;
     let left = held.pids.iter().filter(|pid| runs(**pid)).count();
     ensure!(left == parts - 2, "{left} of {parts} go on");
     let stopped = stop_kept(target.path())?;
@@ -185,7 +187,7 @@ pub(crate) async fn a_federation_that_has_lost_a_part_is_kept_and_ended() -> any
     until_gone(&held).await
 }
 
-pub(crate) async fn a_manager_that_dies_by_itself_is_named() -> anyhow::Result<()> {
+pub(crate) async fn the_error_for_a_dead_manager_names_it() -> anyhow::Result<()> {
     let federation = Federation::start(&Config {
         managers: true,
         ..bare("crashed")?
@@ -211,7 +213,7 @@ async fn crash(federation: &Federation) -> anyhow::Result<anyhow::Error> {
     Ok(death.await)
 }
 
-pub(crate) async fn a_part_that_dies_is_named_with_its_log() -> anyhow::Result<()> {
+pub(crate) async fn the_error_for_a_dead_part_shows_its_log() -> anyhow::Result<()> {
     let mut config = bare("dying")?;
     let peers = tempfile::tempdir()?;
     for entry in fs::read_dir(config.peers.directory())? {

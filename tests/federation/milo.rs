@@ -5,7 +5,9 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use api::{DEFAULT_NAMESPACE, Workload};
 use futures::{AsyncBufReadExt, StreamExt, TryStreamExt};
-use harness::milo::{Decision, PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE, Refusal, User};
+use harness::milo::{
+    AuthorizerAnswer, MiloUser, PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE, StatusError,
+};
 use harness::peers::Peers;
 use harness::wait::SteadyBackoff;
 use harness::{Milo, MiloConfig, wait};
@@ -48,8 +50,8 @@ pub(crate) async fn start(label: &str, projects: &[&str]) -> anyhow::Result<Milo
 }
 
 /// Returns a user with groups and many Extra keys.
-fn ada() -> User {
-    let mut user = User::new("Áda@example.com", "5f0c-ada")
+fn ada() -> MiloUser {
+    let mut user = MiloUser::new("Áda@example.com", "5f0c-ada")
         .with_extra("authentication.kubernetes.io/credential-id", &["X509=1"])
         .with_extra("example.com/teams/in.order", &["z", "a", "m", "a"])
         .with_extra("example.com/Case-And %2F", &["Kept As It Is, %41"])
@@ -84,7 +86,7 @@ async fn config_maps(milo: &Milo, project: &str) -> anyhow::Result<Api<ConfigMap
     ))
 }
 
-pub(crate) async fn projects_are_apart(milo: &Milo) -> anyhow::Result<()> {
+pub(crate) async fn projects_are_isolated(milo: &Milo) -> anyhow::Result<()> {
     let in_a = milo.kubeconfig(&ada(), Some(A))?;
     let create_map = ["create", "configmap", "apart", "--from-literal=k=v"];
     let output = kubectl(&in_a, &create_map, None).await?;
@@ -108,14 +110,14 @@ pub(crate) async fn projects_are_apart(milo: &Milo) -> anyhow::Result<()> {
     let output = kubectl(&root, &["get", "projects"], None).await?;
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(error.contains("Forbidden"), "{error}");
-    let root = milo.kubeconfig(&User::operator(), None)?;
+    let root = milo.kubeconfig(&MiloUser::operator(), None)?;
     let project = kubectl_json(&root, &["get", "project", A]).await?;
     assert_eq!(project["status"]["conditions"][0]["type"], "Ready");
     assert_eq!(project["status"]["conditions"][0]["status"], "True");
     Ok(())
 }
 
-pub(crate) async fn a_user_arrives_as_it_is(milo: &Milo) -> anyhow::Result<()> {
+pub(crate) async fn the_front_forwards_all_claims_of_a_user(milo: &Milo) -> anyhow::Result<()> {
     for project in [A, B] {
         let kubeconfig = milo.kubeconfig(&ada(), Some(project))?;
         let answer = kubectl_json(&kubeconfig, &["auth", "whoami"]).await?;
@@ -127,7 +129,7 @@ pub(crate) async fn a_user_arrives_as_it_is(milo: &Milo) -> anyhow::Result<()> {
         assert_eq!(user["extra"], ada_extra_in(project));
     }
     // The front adds only the parent to the operator's Extra. The operator keeps its rights.
-    let kubeconfig = milo.kubeconfig(&User::operator(), Some(A))?;
+    let kubeconfig = milo.kubeconfig(&MiloUser::operator(), Some(A))?;
     let answer = kubectl_json(&kubeconfig, &["auth", "whoami"]).await?;
     assert_eq!(
         answer["status"]["userInfo"]["extra"][PARENT_NAME],
@@ -169,9 +171,9 @@ async fn ask(client: &Client, review: &Value) -> anyhow::Result<Value> {
     Ok(serde_json::to_value(answer.status)?)
 }
 
-pub(crate) async fn the_authorizer_decides_on_what_it_is_told(milo: &Milo) -> anyhow::Result<()> {
+pub(crate) async fn the_authorizer_decides_by_the_review(milo: &Milo) -> anyhow::Result<()> {
     let direct = milo.project(A)?.client();
-    let through = milo.client(&User::operator(), Some(A)).await?;
+    let through = milo.client(&MiloUser::operator(), Some(A)).await?;
     let extra = json!({
         PARENT_TYPE: ["Project"],
         PARENT_NAME: [A],
@@ -202,7 +204,7 @@ pub(crate) async fn the_authorizer_decides_on_what_it_is_told(milo: &Milo) -> an
         // The API server does not cache the earlier answer.
         assert_eq!(ask(client, &question).await?["allowed"], true);
         let asked = about_it(milo);
-        let last = asked.last().context("nothing was asked")?;
+        let last = asked.last().context("no review was sent")?;
         assert_eq!(last.project, A);
         assert_eq!(last.spec, question["spec"]);
     }
@@ -219,7 +221,7 @@ pub(crate) async fn the_authorizer_decides_on_what_it_is_told(milo: &Milo) -> an
 }
 
 /// No other test may override the authorizer for this project.
-pub(crate) async fn the_authorizer_decides_as_it_is_made_to(milo: &Milo) -> anyhow::Result<()> {
+pub(crate) async fn tests_can_override_the_authorizer(milo: &Milo) -> anyhow::Result<()> {
     let project = milo.project(B)?;
     let name = "as-it-is-made-to";
     let authorizer = milo.authorizer();
@@ -229,8 +231,8 @@ pub(crate) async fn the_authorizer_decides_as_it_is_made_to(milo: &Milo) -> anyh
             return None;
         }
         let decision = match spec["extra"]["order"] == json!(["first", "second"]) {
-            true => Decision::Allowed,
-            false => Decision::Denied("in another order".to_owned()),
+            true => AuthorizerAnswer::Allowed,
+            false => AuthorizerAnswer::Denied("in another order".to_owned()),
         };
         Some(decision)
     });
@@ -306,8 +308,8 @@ pub(crate) async fn a_project_that_hangs_or_refuses(milo: &Milo) -> anyhow::Resu
     assert_eq!(seen.context("the watch has ended")?.name_any(), "meanwhile");
 
     for (refusal, code) in [
-        (Refusal::suspended(name), 403),
-        (Refusal::unavailable(), 503),
+        (StatusError::suspended(name), 403),
+        (StatusError::unavailable(), 503),
     ] {
         project.refuse(refusal);
         let map = serde_json::from_value(map("refused"))?;
@@ -342,7 +344,7 @@ pub(crate) async fn a_project_that_hangs_or_refuses(milo: &Milo) -> anyhow::Resu
 }
 
 /// A webhook without an answer blocks only changes that its rules and matchConditions select.
-async fn what_goes_without_an_answer(workloads: &Api<Workload>) -> anyhow::Result<()> {
+async fn only_selected_changes_need_the_webhook(workloads: &Api<Workload>) -> anyhow::Result<()> {
     let patch = async |patch: Value| {
         let params = PatchParams::default();
         workloads
@@ -354,7 +356,7 @@ async fn what_goes_without_an_answer(workloads: &Api<Workload>) -> anyhow::Resul
         {"name": "here", "cityCodes": ["DFW"], "scaleSettings": {"minReplicas": 2, "instanceManagementPolicy": "OrderedReady"}},
     ]}});
     let refused = patch(placements.clone()).await.err();
-    let error = refused.context("no webhook was asked")?.to_string();
+    let error = refused.context("no webhook was called")?.to_string();
     ensure!(error.contains("failed calling webhook"), "{error}");
     workloads.delete("before", &DeleteParams::default()).await?;
     patch(placements).await?;
@@ -363,7 +365,7 @@ async fn what_goes_without_an_answer(workloads: &Api<Workload>) -> anyhow::Resul
 }
 
 /// Uses a Milo of its own: in the shared one no Workload could be created afterwards.
-pub(crate) async fn admission_is_registered_and_nothing_is_left() -> anyhow::Result<()> {
+pub(crate) async fn admission_is_registered_and_all_processes_end() -> anyhow::Result<()> {
     let milo = start("registered", &PROJECTS).await?;
     let topology = json!({"topology.datum.net/city-code": "DFW"});
     milo.project(A)?
@@ -378,13 +380,13 @@ pub(crate) async fn admission_is_registered_and_nothing_is_left() -> anyhow::Res
     for project in [A, B] {
         let api: Api<Workload> = Api::namespaced(client(&milo, project).await?, DEFAULT_NAMESPACE);
         let created = create(&api, workload("web", &[("here", &["DFW"], 1)])).await;
-        let error = format!("{:#}", created.err().context("no webhook was asked")?);
+        let error = format!("{:#}", created.err().context("no webhook was called")?);
         // Nothing listens at the webhook's port yet.
         ensure!(error.contains("failed calling webhook"), "{error}");
         let path = "/mutate-compute-datumapis-com-v1alpha-workload";
         ensure!(error.contains(path), "{error}");
     }
-    what_goes_without_an_answer(&in_a).await?;
+    only_selected_changes_need_the_webhook(&in_a).await?;
     let pids = milo.pids().await;
     ensure!(pids.len() == 8, "{pids:?}");
     milo.stop().await;

@@ -30,7 +30,7 @@ async fn until_gone_on_hub(space: &Space<'_>) -> anyhow::Result<()> {
 }
 
 /// I-9: deployments are finalized while their Namespace terminates.
-pub(crate) async fn a_namespace_of_the_project_ends_on_every_plane(
+pub(crate) async fn a_deleted_project_namespace_is_deleted_on_every_plane(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let space = Space::create(federation, "ends").await?;
@@ -42,7 +42,7 @@ pub(crate) async fn a_namespace_of_the_project_ends_on_every_plane(
     wait::gone(&cell, &space.hub_name, WITHIN).await
 }
 
-pub(crate) async fn what_others_have_on_the_hub_keeps_a_namespace(
+pub(crate) async fn foreign_objects_keep_a_hub_namespace(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let kept = Space::create(federation, "kept").await?;
@@ -71,7 +71,7 @@ pub(crate) async fn what_others_have_on_the_hub_keeps_a_namespace(
     until_gone_on_hub(&kept).await
 }
 
-pub(crate) async fn a_namespace_that_is_made_anew_has_another_one_on_the_hub(
+pub(crate) async fn a_recreated_namespace_gets_a_new_hub_namespace(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let former = Space::create(federation, "anew").await?;

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::fixture::{DFW, Space, WITHIN, create, patch, patch_status, workload};
 
-pub(crate) async fn a_city_is_named_while_it_is_not_offered_and_then_taken_up(
+pub(crate) async fn a_missing_city_is_reported_and_used_once_offered(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let space = Space::create(federation, "offer").await?;
@@ -37,7 +37,7 @@ pub(crate) async fn a_city_is_named_while_it_is_not_offered_and_then_taken_up(
     networking::unbind_location(&project, "offered-late").await
 }
 
-pub(crate) async fn what_runs_stays_where_its_city_is_offered_no_more(
+pub(crate) async fn running_instances_stay_when_their_city_is_withdrawn(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let space = Space::create(federation, "lost").await?;
@@ -76,7 +76,7 @@ pub(crate) async fn what_runs_stays_where_its_city_is_offered_no_more(
     space.until_empty().await
 }
 
-pub(crate) async fn networks_that_do_not_exist_are_waited_for(
+pub(crate) async fn a_workload_waits_for_missing_networks(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let space = Space::create(federation, "network").await?;

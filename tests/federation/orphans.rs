@@ -4,7 +4,7 @@ use std::fs;
 
 use anyhow::ensure;
 use api::{WorkloadDeployment, annotations, labels};
-use harness::milo::Refusal;
+use harness::milo::StatusError;
 use harness::{Federation, wait};
 use http::StatusCode;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -13,7 +13,7 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::fixture::{DFW, Space, WITHIN, create, deployment};
-use crate::fleet::{Fleet, Tenant};
+use crate::fleet::{Fleet, FleetProject};
 
 /// UIDs of namespaces that do not exist.
 const FORMER: &str = "11111111-0000-4000-8000-000000000001";
@@ -55,7 +55,7 @@ async fn stays(copies: &Api<WorkloadDeployment>, made: &WorkloadDeployment) -> a
     Ok(())
 }
 
-pub(crate) async fn what_the_project_does_not_have_goes(
+pub(crate) async fn copies_that_the_project_does_not_have_are_deleted(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let space = Space::create(federation, "orphans").await?;
@@ -116,7 +116,7 @@ pub(crate) async fn what_the_project_does_not_have_goes(
 }
 
 /// I-12: without an authoritative answer from the project nothing is deleted.
-pub(crate) async fn of_a_project_that_does_not_say_so_nothing_goes(
+pub(crate) async fn nothing_is_deleted_without_an_answer_of_the_project(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let fleet = Fleet::start(federation, "silent", &["silent"]).await?;
@@ -125,15 +125,15 @@ pub(crate) async fn of_a_project_that_does_not_say_so_nothing_goes(
     tenant.until_settled(1).await?;
 
     // The front does not know the project. Running watches continue.
-    let unknown = Refusal::new(StatusCode::NOT_FOUND, "NotFound", "page not found");
+    let unknown = StatusError::new(StatusCode::NOT_FOUND, "NotFound", "page not found");
     tenant.plane.refuse(unknown);
-    let (copies, one) = until_asked_in_vain(&fleet, &tenant, "one").await?;
+    let (copies, one) = until_check_has_failed(&fleet, &tenant, "one").await?;
     stays(&copies, &one).await?;
     tenant.plane.pass();
     wait::gone(&copies, "one", WITHIN).await?;
 
     tenant.plane.kill_apiserver().await;
-    let (_, two) = until_asked_in_vain(&fleet, &tenant, "two").await?;
+    let (_, two) = until_check_has_failed(&fleet, &tenant, "two").await?;
     stays(&copies, &two).await?;
     tenant.plane.restart_apiserver().await?;
     wait::gone(&copies, "two", 2 * WITHIN).await?;
@@ -145,22 +145,25 @@ pub(crate) async fn of_a_project_that_does_not_say_so_nothing_goes(
 }
 
 /// Creates a deployment only on the hub, and waits until the management has failed to check it with the project.
-async fn until_asked_in_vain(
+async fn until_check_has_failed(
     fleet: &Fleet<'_>,
-    tenant: &Tenant<'_>,
+    tenant: &FleetProject<'_>,
     name: &str,
 ) -> anyhow::Result<(Api<WorkloadDeployment>, WorkloadDeployment)> {
     let copies: Api<WorkloadDeployment> = tenant.on_hub();
     let made = create(&copies, copy(name, "DFW")).await?;
     let key = format!("silent/default/{name}");
     let unreachable = "compute_federation_queue_groups_in_trouble{controller=\"federator\",trouble=\"unreachable\"} 1";
-    wait::eventually("asked in vain", WITHIN, || async {
+    wait::eventually("the check has failed", WITHIN, || async {
         let log = fs::read_to_string(fleet.management.log())?;
         let mut lines = log.lines().filter(|line| line.contains(&key));
         let is_reported = lines.any(|line| line.contains("reconciliation failed again"));
         let metrics = fleet.management.metrics().await?;
         let is_counted = metrics.lines().any(|line| line == unreachable);
-        ensure!(is_reported || is_counted, "nothing is said");
+        ensure!(
+            is_reported || is_counted,
+            "neither the log nor the metrics report it"
+        );
         Ok(())
     })
     .await?;

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use harness::process::{Process, Program};
+use harness::process::{ChildProcess, Program};
 use harness::{Federation, wait};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -27,13 +27,13 @@ const LEASE: &str = "test";
 const LEASE_DURATION: Duration = Duration::from_secs(15);
 
 /// A running candidate.
-struct Running {
+struct RunningCandidate {
     leading: Leadership,
     release: CancellationToken,
     task: JoinHandle<Result<(), multicluster::lease::Lost>>,
 }
 
-impl Running {
+impl RunningCandidate {
     fn start(space: &Space<'_>, identity: &str) -> Self {
         let client = space.federation.project().client();
         let metrics = multicluster::Metrics::default();
@@ -66,9 +66,9 @@ async fn lease(space: &Space<'_>) -> anyhow::Result<(String, i32)> {
 
 pub(crate) async fn one_candidate_leads_at_a_time(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "lease").await?;
-    let first = Running::start(&space, "first");
+    let first = RunningCandidate::start(&space, "first");
     first.until_leading().await?;
-    let second = Running::start(&space, "second");
+    let second = RunningCandidate::start(&space, "second");
     let renewed = |lease: &Lease| {
         let spec = lease.spec.as_ref();
         spec.is_some_and(|spec| spec.renew_time > spec.acquire_time)
@@ -85,11 +85,11 @@ pub(crate) async fn one_candidate_leads_at_a_time(federation: &Federation) -> an
     // After a crash, the next candidate leads when the lease has expired.
     let died = Instant::now();
     second.task.abort();
-    let third = Running::start(&space, "third");
+    let third = RunningCandidate::start(&space, "third");
     third.until_leading().await?;
     ensure!(
         died.elapsed() >= LEASE_DURATION,
-        "the lease was taken from a holder who may be alive"
+        "the lease was taken before it expired"
     );
     assert_eq!(lease(&space).await?, ("third".to_owned(), 2));
 
@@ -107,15 +107,13 @@ pub(crate) async fn one_candidate_leads_at_a_time(federation: &Federation) -> an
     .await?;
     let end = timeout(WITHIN, third.task)
         .await
-        .context("the candidate goes on")??;
+        .context("the candidate keeps running")??;
     ensure!(end.is_err(), "a lease that was lost was released");
     assert_eq!(lease(&space).await?.0, "thief");
     Ok(())
 }
 
-pub(crate) async fn metrics_are_for_who_may_get_them(
-    federation: &Federation,
-) -> anyhow::Result<()> {
+pub(crate) async fn metrics_require_permission(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "metrics").await?;
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let config = federation.directory().join(format!("{}.yaml", space.name));
@@ -127,7 +125,7 @@ pub(crate) async fn metrics_are_for_who_may_get_them(
     });
     fs::write(&config, file.to_string())?;
     let kubeconfig = federation.project().kubeconfig().display();
-    let process = Process::start(Program {
+    let process = ChildProcess::start(Program {
         name: &space.name,
         path: env!("CARGO_BIN_EXE_compute-federation").into(),
         args: vec![

@@ -117,7 +117,7 @@ pub(crate) async fn an_edit_by_hand_of_any_field_is_repaired(
             .with_context(|| edit.to_string())?;
         ensure!(
             (&edited.data["spec"], edited.labels()) != (&made.data["spec"], made.labels()),
-            "{edit} changes nothing"
+            "{edit} does not change the policy"
         );
         wait::until(
             &policies,
@@ -159,7 +159,7 @@ pub(crate) async fn a_policy_that_stays_terminating(federation: &Federation) -> 
     let in_cell: Api<WorkloadDeployment> = space.in_cell(DFW);
     wait::until(&in_cell, NAMES[0], "there", WITHIN, |_| true).await?;
 
-    let karmada = Stopped::new(federation)?;
+    let karmada = PausedKarmada::new(federation)?;
     let former = policies.get("city-dfw").await?.uid();
     policies
         .delete("city-dfw", &DeleteParams::default())
@@ -193,9 +193,9 @@ pub(crate) async fn a_policy_that_stays_terminating(federation: &Federation) -> 
 }
 
 /// Karmada's controllers, suspended until this value is dropped.
-struct Stopped(Pid);
+struct PausedKarmada(Pid);
 
-impl Stopped {
+impl PausedKarmada {
     fn new(federation: &Federation) -> anyhow::Result<Self> {
         let is_karmadas = |pid: &i32| {
             let program = std::fs::read_link(format!("/proc/{pid}/exe"));
@@ -210,7 +210,7 @@ impl Stopped {
     }
 }
 
-impl Drop for Stopped {
+impl Drop for PausedKarmada {
     fn drop(&mut self) {
         // An error means that the process has ended. The federation reports that.
         let _ = kill_process(self.0, Signal::CONT);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use api::{Instance, WorkloadDeployment, annotations, labels};
-use harness::audit::Mark;
+use harness::audit::AuditPosition;
 use harness::{Federation, wait};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::DeleteParams;
@@ -52,12 +52,12 @@ async fn with_deployment<'f>(
 }
 
 /// I-14, I-15: an Instance that cannot be projected stays and is reported once. Its namespace determines its project.
-pub(crate) async fn what_cannot_be_projected_says_so_once(
+pub(crate) async fn an_instance_that_cannot_be_projected_is_reported_once(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let space = with_deployment(federation, "quarantine").await?;
     let nowhere = Space::on_hub_alone(federation, "quarantine").await?;
-    let mark = Mark::now([federation.hub()])?;
+    let mark = AuditPosition::now([federation.hub()])?;
     let cases = [
         (
             &nowhere,
@@ -171,7 +171,9 @@ async fn is_counted(federation: &Federation, reasons: &[&str]) -> anyhow::Result
 }
 
 /// I-23: after downtime the mirrors follow the current state, without the missed events.
-pub(crate) async fn what_went_while_no_one_looked(federation: &Federation) -> anyhow::Result<()> {
+pub(crate) async fn deletions_during_downtime_are_projected(
+    federation: &Federation,
+) -> anyhow::Result<()> {
     let space = with_deployment(federation, "unseen").await?;
     let (instances, projections) = (space.on_hub::<Instance>(), space.in_project::<Instance>());
     let names = ["kept", "gone", "gone-of-the-baseline"];
@@ -208,7 +210,7 @@ pub(crate) async fn what_went_while_no_one_looked(federation: &Federation) -> an
     for name in ["gone", "gone-of-the-baseline"] {
         instances.delete(name, &DeleteParams::default()).await?;
     }
-    let mark = Mark::now([federation.hub()])?;
+    let mark = AuditPosition::now([federation.hub()])?;
     manager.restart().await?;
     drop(manager);
 
@@ -233,6 +235,6 @@ pub(crate) async fn what_went_while_no_one_looked(federation: &Federation) -> an
         .filter(|it| it.object == object)
         .map(ToString::to_string)
         .collect();
-    ensure!(said.is_empty(), "said again: {said:?}");
+    ensure!(said.is_empty(), "reported again: {said:?}");
     events::until(&space.on_hub(), "Instance", "held", &told).await
 }

@@ -16,7 +16,7 @@ const CONTRADICTED: &str = "HubNamespaceContradicted";
 /// The controllers accept a 404 as proof of absence only in the first of these forms.
 ///
 /// I-8: a finalizer stays while the API server to ask is misconfigured.
-pub(crate) async fn what_a_404_says(federation: &Federation) -> anyhow::Result<()> {
+pub(crate) async fn forms_of_a_404(federation: &Federation) -> anyhow::Result<()> {
     let compute = "/apis/compute.datumapis.com/v1alpha";
     let absent = [
         (
@@ -71,7 +71,7 @@ async fn answer(client: &Client, path: &str) -> anyhow::Result<Status> {
     }
 }
 
-pub(crate) async fn a_record_that_leads_to_anothers_namespace_is_held(
+pub(crate) async fn a_record_of_a_foreign_hub_namespace_holds_the_deployment(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let own = Space::create(federation, "misled").await?;
@@ -109,7 +109,7 @@ pub(crate) async fn a_record_that_leads_to_anothers_namespace_is_held(
 }
 
 /// I-16: identities are neither guessed nor overwritten.
-pub(crate) async fn a_hub_namespace_that_is_labelled_as_anothers_is_held(
+pub(crate) async fn a_hub_namespace_with_a_foreign_identity_is_held(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let space = Space::create(federation, "relabelled").await?;
@@ -155,9 +155,7 @@ pub(crate) async fn a_hub_namespace_that_is_labelled_as_anothers_is_held(
     Ok(())
 }
 
-pub(crate) async fn a_condition_of_someone_else_stays(
-    federation: &Federation,
-) -> anyhow::Result<()> {
+pub(crate) async fn foreign_conditions_stay(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "conditions").await?;
     space.create_workload("web", &[("us", &["DFW"], 1)]).await?;
     space.until_settled("web", 1).await?;
@@ -220,7 +218,7 @@ pub(crate) async fn a_condition_of_someone_else_stays(
 }
 
 /// I-19: an annotation that is removed in the project is removed on the hub.
-pub(crate) async fn referenced_data_is_told_to_the_hub_with_its_absence(
+pub(crate) async fn the_referenced_data_annotation_is_mirrored_and_removed(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let space = Space::create(federation, "referenced").await?;

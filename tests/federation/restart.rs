@@ -36,7 +36,7 @@ const MOMENTS: [Moment; 5] = [
 /// The managers that are killed, one after the other.
 const MANAGERS: [&str; 2] = ["management", DFW];
 
-pub(crate) async fn a_kill_on_the_way_converges_to_the_same_state(
+pub(crate) async fn a_killed_manager_converges_to_the_same_state(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let undisturbed = Space::create(federation, "undisturbed").await?;
@@ -213,7 +213,7 @@ fn forget(value: &mut Value, space: &Space<'_>) {
     }
 }
 
-pub(crate) async fn sigterm_ends_in_order(federation: &Federation) -> anyhow::Result<()> {
+pub(crate) async fn sigterm_shuts_down_in_order(federation: &Federation) -> anyhow::Result<()> {
     for manager in [federation.management()?, federation.cell_manager(ORD)?] {
         let mut manager = manager.lock().await;
         assert_eq!(manager.terminate().await, Some(0));

@@ -33,9 +33,9 @@ const NOW: [(&str, &str, i32); 5] = [
 ];
 
 /// A namespace of the project, and its name on the hub.
-struct Names(String, String);
+struct NamespaceNames(String, String);
 
-impl Names {
+impl NamespaceNames {
     fn of(space: &Space<'_>) -> Self {
         Self(space.name.clone(), space.hub_name.clone())
     }
@@ -66,7 +66,7 @@ async fn restore(federation: &mut Federation) -> anyhow::Result<()> {
     let (lasting, former) = prepare(federation).await?;
     let snapshot = federation.snapshot_hub()?;
     go_on(&lasting.space(federation), &former.space(federation)).await?;
-    let before = Seen::of(&lasting.space(federation)).await?;
+    let before = NamespaceObjects::of(&lasting.space(federation)).await?;
 
     // As in the documented procedure: Karmada writes nothing to the cells before the hub matches the project.
     let karmada = federation.restore_hub(snapshot).await?;
@@ -91,11 +91,11 @@ async fn restore(federation: &mut Federation) -> anyhow::Result<()> {
 
     let space = lasting.space(federation);
     wait::eventually("all planes are as before", 2 * WITHIN, || async {
-        let after = Seen::of(&space).await?;
+        let after = NamespaceObjects::of(&space).await?;
         before.is_again(&after)
     })
     .await?;
-    let after = Seen::of(&space).await?;
+    let after = NamespaceObjects::of(&space).await?;
     assert_eq!(after.lasting, before.lasting, "something was made anew");
     assert_ne!(after.made_anew, before.made_anew, "nothing was restored");
     // Restored objects of a deleted project namespace are deleted too.
@@ -109,7 +109,7 @@ async fn restore(federation: &mut Federation) -> anyhow::Result<()> {
 }
 
 /// Creates the objects that the snapshot contains.
-async fn prepare(federation: &Federation) -> anyhow::Result<(Names, Names)> {
+async fn prepare(federation: &Federation) -> anyhow::Result<(NamespaceNames, NamespaceNames)> {
     let space = Space::create(federation, "restored").await?;
     let former = Space::create(federation, "former").await?;
     for (name, replicas) in THEN {
@@ -124,7 +124,7 @@ async fn prepare(federation: &Federation) -> anyhow::Result<(Names, Names)> {
         space.until_settled(name, replicas).await?;
     }
     former.until_settled("web", 1).await?;
-    Ok((Names::of(&space), Names::of(&former)))
+    Ok((NamespaceNames::of(&space), NamespaceNames::of(&former)))
 }
 
 /// Makes changes after the snapshot.
@@ -219,7 +219,7 @@ async fn specs(api: Api<WorkloadDeployment>) -> anyhow::Result<BTreeMap<String, 
 }
 
 /// The objects of a namespace on every plane.
-struct Seen {
+struct NamespaceObjects {
     /// All objects, without fields that change when an object is recreated.
     state: BTreeMap<String, Value>,
     policies: Vec<String>,
@@ -229,7 +229,7 @@ struct Seen {
     made_anew: Option<String>,
 }
 
-impl Seen {
+impl NamespaceObjects {
     async fn of(space: &Space<'_>) -> anyhow::Result<Self> {
         let listed = policies(space).list(&ListParams::default()).await?;
         let mut lasting = Vec::new();

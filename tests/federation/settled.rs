@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use harness::Federation;
-use harness::audit::{Mark, Write};
+use harness::audit::{AuditPosition, Write};
 use tokio::time::sleep;
 
 use crate::fixture::{DFW, ORD, Space};
@@ -17,7 +17,7 @@ pub(crate) async fn writes_nothing(federation: &Federation) -> anyhow::Result<()
     space
         .create_workload("web", &[("us", &["DFW", "ORD"], 2), ("south", &["DFW"], 1)])
         .await?;
-    let all = Mark::now(federation.planes())?;
+    let all = AuditPosition::now(federation.planes())?;
     space.until_settled("web", 5).await?;
     let ours = |writes: Vec<Write>| {
         writes
@@ -30,7 +30,7 @@ pub(crate) async fn writes_nothing(federation: &Federation) -> anyhow::Result<()
 
     // Other tests may have left objects that are still changing.
     quiet(federation).await?;
-    let mark = Mark::now(federation.planes())?;
+    let mark = AuditPosition::now(federation.planes())?;
     // A restarted manager reconciles every object.
     for manager in [
         federation.management()?,
@@ -59,7 +59,7 @@ pub(crate) async fn quiet(federation: &Federation) -> anyhow::Result<()> {
         "two seconds without our writes",
         Duration::from_mins(1),
         || async {
-            let mark = Mark::now(federation.planes())?;
+            let mark = AuditPosition::now(federation.planes())?;
             sleep(Duration::from_secs(2)).await;
             let writes: Vec<_> = mark
                 .writes()?

@@ -23,26 +23,26 @@ const WEB: &str = "web";
 const REGISTRATION: &str = "compute-federation";
 
 /// A deployment of the Workload.
-struct Deployment {
+struct BaselineDeployment {
     placement: &'static str,
     city: &'static str,
     cell: &'static str,
 }
 
-const DEPLOYMENTS: [Deployment; 2] = [
-    Deployment {
+const DEPLOYMENTS: [BaselineDeployment; 2] = [
+    BaselineDeployment {
         placement: "us",
         city: "DFW",
         cell: DFW,
     },
-    Deployment {
+    BaselineDeployment {
         placement: "west",
         city: "ORD",
         cell: ORD,
     },
 ];
 
-impl Deployment {
+impl BaselineDeployment {
     fn name(&self) -> String {
         format!("{WEB}-{}-{}", self.placement, self.city.to_lowercase())
     }
@@ -57,7 +57,7 @@ impl Deployment {
 }
 
 /// I-7: every legacy form of a label is accepted.
-pub(crate) async fn what_the_baseline_leaves_is_adopted() -> anyhow::Result<()> {
+pub(crate) async fn objects_of_the_baseline_are_adopted() -> anyhow::Result<()> {
     let federation = fixture::start("takeover").await?;
     tokio::select! {
         result = take_over(&federation) => {
@@ -82,7 +82,7 @@ async fn take_over(federation: &Federation) -> anyhow::Result<()> {
     let customizations = customizations::all(hub.clone());
     let lua = customization(customizations::NAME, "WorkloadDeployment")?;
     create(&customizations, lua).await?;
-    let registration = Registration::remove(federation).await?;
+    let registration = InterpreterRegistration::remove(federation).await?;
     let space = Space::create(federation, "takeover").await?;
     baseline::leave(&space, &DEPLOYMENTS).await?;
     let before = Shown::to_the_customer(&space).await?;
@@ -122,12 +122,12 @@ async fn take_over(federation: &Federation) -> anyhow::Result<()> {
 }
 
 /// The registration of our webhook, which the baseline lacks.
-struct Registration {
+struct InterpreterRegistration {
     all: Api<DynamicObject>,
     former: DynamicObject,
 }
 
-impl Registration {
+impl InterpreterRegistration {
     async fn remove(federation: &Federation) -> anyhow::Result<Self> {
         let kind = "ResourceInterpreterWebhookConfiguration";
         let kind = GroupVersionKind::gvk("config.karmada.io", "v1alpha1", kind);
@@ -208,7 +208,10 @@ async fn uids_of_others(space: &Space<'_>) -> anyhow::Result<Vec<String>> {
         K: Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
     {
         let object = api.get(name).await.with_context(|| name.to_owned())?;
-        ensure!(object.meta().deletion_timestamp.is_none(), "{name} goes");
+        ensure!(
+            object.meta().deletion_timestamp.is_none(),
+            "{name} is being deleted"
+        );
         object.uid().context("a UID")
     }
     let hub = space.federation.hub().client();

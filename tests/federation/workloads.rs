@@ -259,7 +259,7 @@ pub(crate) async fn a_broken_image_is_replaced_by_a_good_one(
     Ok(())
 }
 
-pub(crate) async fn cities_that_differ_in_case_live_side_by_side(
+pub(crate) async fn city_codes_that_differ_in_case_are_separate(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let space = Space::create(federation, "case").await?;
@@ -305,7 +305,7 @@ pub(crate) async fn cities_that_differ_in_case_live_side_by_side(
     space.until_empty().await
 }
 
-pub(crate) async fn a_city_code_that_is_no_label_is_reported(
+pub(crate) async fn a_city_code_that_is_not_a_label_value_is_reported(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let space = Space::create(federation, "city").await?;

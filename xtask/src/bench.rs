@@ -96,7 +96,7 @@ impl Service {
 }
 
 /// The build results and files of a benchmark.
-struct Bench {
+struct BenchSetup {
     service: Service,
     rounds: usize,
     /// The shipped binary.
@@ -111,7 +111,7 @@ struct Bench {
     directory: PathBuf,
 }
 
-impl Bench {
+impl BenchSetup {
     fn ca(&self) -> PathBuf {
         self.certificates.join("tls.crt")
     }
@@ -137,7 +137,7 @@ struct Row {
 
 /// A bound that a value should keep.
 #[derive(Clone, Copy)]
-enum Target {
+enum Bound {
     AtLeast(f64),
     AtMost(f64),
 }
@@ -153,10 +153,10 @@ impl Row {
         }
     }
 
-    fn target(mut self, target: Target) -> Self {
+    fn target(mut self, target: Bound) -> Self {
         let (text, met) = match target {
-            Target::AtLeast(least) => (format!(">= {least}"), self.value >= least),
-            Target::AtMost(most) => (format!("<= {most}"), self.value <= most),
+            Bound::AtLeast(least) => (format!(">= {least}"), self.value >= least),
+            Bound::AtMost(most) => (format!("<= {most}"), self.value <= most),
         };
         self.target = Some(text);
         self.met = Some(met);
@@ -225,7 +225,7 @@ fn write_certificates(directory: &Path) -> anyhow::Result<PathBuf> {
     Ok(certificates)
 }
 
-fn prepare(rounds: usize, directory: &Path, service: Service) -> anyhow::Result<Bench> {
+fn prepare(rounds: usize, directory: &Path, service: Service) -> anyhow::Result<BenchSetup> {
     build_in_release()?;
     let rivals = Rivals::find_or_build(|progress| eprintln!("{progress}"))?;
     let release = build::target().join("release");
@@ -234,7 +234,7 @@ fn prepare(rounds: usize, directory: &Path, service: Service) -> anyhow::Result<
         Service::Interpreter => bodies::write(&requests, bodies::all(), wire::interpretation)?,
         Service::Admission { .. } => bodies::write(&requests, workloads::all(), wire::admission)?,
     };
-    Ok(Bench {
+    Ok(BenchSetup {
         service,
         rounds,
         binary: release.join("compute-federation"),

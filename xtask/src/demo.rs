@@ -112,7 +112,10 @@ fn down() -> anyhow::Result<()> {
     let ended = federation::stop_kept(&target)?;
     if ended.is_empty() {
         let directory = target.join("federation");
-        print(format!("nothing is up in {}", directory.display()))?;
+        print(format!(
+            "no federation is running in {}",
+            directory.display()
+        ))?;
     }
     for directory in ended {
         print(format!("ended: {}", directory.display()))?;
@@ -133,7 +136,7 @@ async fn keep(federation: Federation, shown: anyhow::Result<()>) -> anyhow::Resu
     let directory = federation.directory().display().to_string();
     let kept = federation.keep().await;
     let kept = kept.map(|()| {
-        format!("the federation goes on in {directory}; `cargo xtask demo --down` ends it")
+        format!("the federation keeps running in {directory}; `cargo xtask demo --down` ends it")
     });
     match (shown, kept) {
         (Ok(()), Ok(kept)) => print(kept),
@@ -177,7 +180,7 @@ async fn show(args: &Args, peers: &Peers, federation: &Federation) -> anyhow::Re
             let again = vec![creation("create again, to be looked at")];
             once::run(again, federation, &mut observer, &mut screen).await?;
             print(format!(
-                "\nWorkload {WORKLOAD} in namespace {NAMESPACE} of the project goes on; change it:\n{edit}"
+                "\nWorkload {WORKLOAD} in namespace {NAMESPACE} of the project keeps running; change it:\n{edit}"
             ))?;
         }
         return Ok(());

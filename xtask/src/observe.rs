@@ -21,19 +21,19 @@ pub(crate) type Objects<K> = BTreeMap<String, BTreeMap<String, K>>;
 
 /// All objects of one namespace of the project and of the corresponding hub namespace.
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct ObservedState {
     pub(crate) workloads: Objects<Workload>,
     pub(crate) deployments: Objects<WorkloadDeployment>,
     pub(crate) instances: Objects<Instance>,
     pub(crate) policies: Objects<PropagationPolicy>,
 }
 
-type Change = Box<dyn FnOnce(&mut State) + Send>;
+type StateChange = Box<dyn FnOnce(&mut ObservedState) + Send>;
 
-/// Keeps a [`State`] up to date.
+/// Keeps an [`ObservedState`] up to date.
 pub(crate) struct Observer {
-    pub(crate) state: State,
-    changes: UnboundedReceiver<Change>,
+    pub(crate) state: ObservedState,
+    changes: UnboundedReceiver<StateChange>,
 }
 
 impl Observer {
@@ -53,7 +53,7 @@ impl Observer {
             watch(plane, namespace, &sender, |state| &mut state.instances);
         }
         Self {
-            state: State::default(),
+            state: ObservedState::default(),
             changes,
         }
     }
@@ -77,8 +77,8 @@ impl Observer {
 fn watch<K>(
     plane: &Plane,
     namespace: &str,
-    sender: &UnboundedSender<Change>,
-    objects: fn(&mut State) -> &mut Objects<K>,
+    sender: &UnboundedSender<StateChange>,
+    objects: fn(&mut ObservedState) -> &mut Objects<K>,
 ) where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
@@ -95,7 +95,7 @@ fn watch<K>(
             .boxed();
         while let Some(event) = events.next().await {
             let plane = plane.clone();
-            let change: Change = match event {
+            let change: StateChange = match event {
                 Ok(Event::Apply(object) | Event::InitApply(object)) => Box::new(move |state| {
                     objects(state)
                         .entry(plane)

@@ -53,14 +53,14 @@ const CITIES: [&str; 30] = [
 ];
 
 /// Decides access reviews.
-struct Authorizer {
-    user: User,
+struct SingleUserAuthorizer {
+    user: ReviewedUser,
     denied_network: String,
     time: Duration,
 }
 
 #[derive(Deserialize)]
-struct User {
+struct ReviewedUser {
     username: String,
     uid: String,
     groups: Vec<String>,
@@ -68,16 +68,16 @@ struct User {
 }
 
 #[derive(Deserialize)]
-struct Review<'a> {
+struct AccessReviewBody<'a> {
     #[serde(borrow)]
     spec: &'a RawValue,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Spec<'a> {
+struct ReviewSpec<'a> {
     #[serde(borrow)]
-    resource_attributes: Attributes<'a>,
+    resource_attributes: ReviewAttributes<'a>,
     user: &'a str,
     uid: &'a str,
     groups: Vec<String>,
@@ -85,7 +85,7 @@ struct Spec<'a> {
 }
 
 #[derive(Deserialize)]
-struct Attributes<'a> {
+struct ReviewAttributes<'a> {
     group: &'a str,
     name: &'a str,
     namespace: &'a str,
@@ -98,7 +98,7 @@ struct Attributes<'a> {
 async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     let user = fs::read(&args.user).context("--user")?;
-    let authorizer = Arc::new(Authorizer {
+    let authorizer = Arc::new(SingleUserAuthorizer {
         user: serde_json::from_slice(&user).context("--user")?,
         denied_network: args.denied_network,
         time: Duration::from_millis(args.review_milliseconds),
@@ -172,8 +172,8 @@ fn location_binding(code: &str) -> Value {
     })
 }
 
-async fn review(State(authorizer): State<Arc<Authorizer>>, body: Bytes) -> Response {
-    let Ok(Review { spec }) = serde_json::from_slice(&body) else {
+async fn review(State(authorizer): State<Arc<SingleUserAuthorizer>>, body: Bytes) -> Response {
+    let Ok(AccessReviewBody { spec }) = serde_json::from_slice(&body) else {
         return status(StatusCode::BAD_REQUEST, "BadRequest");
     };
     let decision = match serde_json::from_str(spec.get()) {
@@ -191,9 +191,9 @@ async fn review(State(authorizer): State<Arc<Authorizer>>, body: Bytes) -> Respo
     json_response(StatusCode::CREATED, answer)
 }
 
-impl Authorizer {
-    fn decide(&self, asked: &Spec<'_>) -> Result<&'static str, &'static str> {
-        let Attributes {
+impl SingleUserAuthorizer {
+    fn decide(&self, asked: &ReviewSpec<'_>) -> Result<&'static str, &'static str> {
+        let ReviewAttributes {
             group,
             name,
             namespace,

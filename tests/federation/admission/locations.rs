@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use serde_json::json;
 
-use super::subject::{A, B, Platform, bind, workload};
+use super::platform::{A, B, Platform, bind, workload};
 
 /// Time until every replica has seen a change.
 const FOLLOWED: Duration = Duration::from_secs(1);
@@ -28,9 +28,7 @@ pub(crate) async fn cities_are_those_of_the_project(platform: &Platform) -> anyh
 /// Uses a project of its own, and adds and removes its locations.
 ///
 /// I-4: every replica discovers projects and fills its caches, and admits.
-pub(crate) async fn locations_are_followed_on_every_replica(
-    platform: &Platform,
-) -> anyhow::Result<()> {
+pub(crate) async fn every_replica_follows_locations(platform: &Platform) -> anyhow::Result<()> {
     let name = "followed";
     let project = platform.milo.add_project(name).await?;
     platform.until_cities(name, &[]).await?;

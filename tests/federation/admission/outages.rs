@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use harness::milo::{ControlPlane, Refusal, User};
+use harness::milo::{ControlPlane, MiloUser, StatusError};
 use harness::wait;
 use http::Request;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::subject::{A, NAMESPACE, Platform, bind, review, workload};
+use super::platform::{A, NAMESPACE, Platform, bind, review, workload};
 use crate::fixture::WITHIN;
 
 /// Timeout of API servers for a webhook call.
@@ -39,7 +39,7 @@ fn message(response: &Value) -> &str {
 /// Creates a Workload for this user without the front, which hangs. Sends the headers that the front would send.
 async fn create_past_the_front(
     project: &ControlPlane,
-    user: &User,
+    user: &MiloUser,
     workload: &Value,
 ) -> Result<Value, kube::Error> {
     let path = format!(
@@ -113,7 +113,7 @@ pub(crate) async fn a_project_that_hangs_slows_no_other(platform: &Platform) -> 
 }
 
 /// Uses a project of its own, which refuses requests and is killed.
-pub(crate) async fn a_project_that_cannot_be_reached_denies_nothing_falsely(
+pub(crate) async fn an_unreachable_project_causes_no_wrong_denial(
     platform: &Platform,
 ) -> anyhow::Result<()> {
     let name = "unreachable";
@@ -126,7 +126,7 @@ pub(crate) async fn a_project_that_cannot_be_reached_denies_nothing_falsely(
     };
 
     // The running watch continues, but reviews fail.
-    project.refuse(Refusal::unavailable());
+    project.refuse(StatusError::unavailable());
     let response = ask("DFW").await?;
     assert_eq!(response["allowed"], false);
     ensure!(
@@ -161,7 +161,7 @@ pub(crate) async fn a_project_that_cannot_be_reached_denies_nothing_falsely(
 /// Uses a replica and a project of its own.
 ///
 /// I-5: a replica is not ready before it can answer admission.
-pub(crate) async fn a_replica_that_starts_is_not_ready_before_it_knows(
+pub(crate) async fn a_starting_replica_is_unready_until_its_caches_are_filled(
     platform: &Platform,
 ) -> anyhow::Result<()> {
     let mut replica = platform.milo.replica("manager-3")?;
@@ -204,7 +204,7 @@ pub(crate) async fn a_replica_that_starts_is_not_ready_before_it_knows(
 }
 
 /// Uses a replica and a project of its own, which hangs from the start.
-pub(crate) async fn a_replica_that_starts_beside_a_project_that_hangs(
+pub(crate) async fn a_replica_starts_while_a_project_hangs(
     platform: &Platform,
 ) -> anyhow::Result<()> {
     let name = "hangs-already";

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, ensure};
-use harness::milo::{Decision, User};
+use harness::milo::{AuthorizerAnswer, MiloUser};
 use serde_json::{Value, json};
 
-use super::subject::{A, B, Platform, review, workload};
+use super::platform::{A, B, Platform, review, workload};
 
 /// Returns a user with many claims of all kinds.
-fn rich(platform: &Platform, uid: &str, projects: &[&str]) -> User {
+fn rich(platform: &Platform, uid: &str, projects: &[&str]) -> MiloUser {
     let mut user = platform
         .user(uid, projects)
         .with_extra("authentication.kubernetes.io/credential-id", &["X509=1"])
@@ -25,7 +25,7 @@ fn rich(platform: &Platform, uid: &str, projects: &[&str]) -> User {
 }
 
 /// Returns the access reviews about a network that the authorizer of a project received.
-fn asked(platform: &Platform, project: &str, network: &str) -> Vec<Value> {
+fn specs_of_reviews(platform: &Platform, project: &str, network: &str) -> Vec<Value> {
     let reviews = platform.milo.authorizer().reviews(project).into_iter();
     reviews
         .map(|review| review.spec)
@@ -33,14 +33,16 @@ fn asked(platform: &Platform, project: &str, network: &str) -> Vec<Value> {
         .collect()
 }
 
-pub(crate) async fn who_may_use_a_network_is_let_in(platform: &Platform) -> anyhow::Result<()> {
+pub(crate) async fn a_user_with_the_right_may_use_a_network(
+    platform: &Platform,
+) -> anyhow::Result<()> {
     let network = "of-rights";
     let ada = rich(platform, "rights-ada", &[A]);
     let mut web = workload("rights", network, &["ORD"]);
     platform.accepted(&ada, A, &web).await?;
-    let asked_then = asked(platform, A, network);
-    let [spec] = asked_then.as_slice() else {
-        anyhow::bail!("{asked_then:#?}")
+    let specs_then = specs_of_reviews(platform, A, network);
+    let [spec] = specs_then.as_slice() else {
+        anyhow::bail!("{specs_then:#?}")
     };
     let claims = &review(&ada, A, &web)["request"]["userInfo"]["extra"];
     assert_eq!(&spec["extra"], claims);
@@ -70,18 +72,18 @@ pub(crate) async fn who_may_use_a_network_is_let_in(platform: &Platform) -> anyh
     let get = ["get", "workload", "rights-dry"];
     let output = platform.kubectl(&ada, A, &get, None).await?;
     ensure!(!output.status.success(), "a dry run has made it");
-    assert_eq!(asked(platform, A, network).len(), 2);
+    assert_eq!(specs_of_reviews(platform, A, network).len(), 2);
     web["metadata"]["name"] = json!("rights");
     web["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0]["image"] =
         json!("nginx:2");
-    let stranger = User::new("stranger@example.com", "rights-stranger");
+    let stranger = MiloUser::new("stranger@example.com", "rights-stranger");
     platform.accepted(&stranger, A, &web).await?;
-    assert_eq!(asked(platform, A, network).len(), 2);
+    assert_eq!(specs_of_reviews(platform, A, network).len(), 2);
     Ok(())
 }
 
 /// Uses project `b`, whose authorizer checks each claim.
-pub(crate) async fn a_changed_claim_is_another_requester(
+pub(crate) async fn every_claim_identifies_the_requester(
     platform: &Platform,
 ) -> anyhow::Result<()> {
     let ada = rich(platform, "claims-ada", &[]);
@@ -93,8 +95,8 @@ pub(crate) async fn a_changed_claim_is_another_requester(
             return None;
         }
         Some(match spec["extra"] == claims {
-            true => Decision::Allowed,
-            false => Decision::Denied("other claims".to_owned()),
+            true => AuthorizerAnswer::Allowed,
+            false => AuthorizerAnswer::Denied("other claims".to_owned()),
         })
     });
     let mut others = BTreeMap::new();
@@ -144,9 +146,9 @@ pub(crate) async fn every_claim_reaches_the_authorizer(platform: &Platform) -> a
         assert_eq!(response["allowed"], true, "{response}");
         assert_eq!(response["uid"], review["request"]["uid"]);
     }
-    let asked = asked(platform, A, network);
-    assert_eq!(asked.len(), 2);
-    for spec in asked {
+    let specs = specs_of_reviews(platform, A, network);
+    assert_eq!(specs.len(), 2);
+    for spec in specs {
         let mut extra = review["request"]["userInfo"]["extra"].clone();
         // We keep a claim without values, but the API server drops it when it calls the authorizer.
         if spec["extra"].get("nothing").is_none_or(Value::is_null) {

@@ -2,18 +2,18 @@
 
 use anyhow::{Context, ensure};
 use api::Workload;
-use harness::milo::User;
+use harness::milo::MiloUser;
 use harness::wait;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use super::subject::{NAMESPACE, Platform, workload};
+use super::platform::{NAMESPACE, Platform, workload};
 use crate::fixture::{WITHIN, create};
 
 /// Uses a project of its own, with a Workload that was created before admission was registered.
-pub(crate) async fn what_was_accepted_once_is_never_in_the_way(
+pub(crate) async fn earlier_mistakes_do_not_block_updates(
     platform: &Platform,
 ) -> anyhow::Result<()> {
     let name = "legacy";
@@ -22,7 +22,10 @@ pub(crate) async fn what_was_accepted_once_is_never_in_the_way(
     webhooks
         .delete("compute-validating", &DeleteParams::default())
         .await?;
-    let operator = platform.milo.client(&User::operator(), Some(name)).await?;
+    let operator = platform
+        .milo
+        .client(&MiloUser::operator(), Some(name))
+        .await?;
     let workloads: Api<Workload> = Api::namespaced(operator, NAMESPACE);
     let mut legacy = workload("legacy", "Not_A_Label", &["GONE", "DFW"]);
     legacy["metadata"]["finalizers"] = json!(["example.com/waits"]);

@@ -24,7 +24,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
-use super::subject::{Subject, bundle, client_config, connect};
+use super::fixture::{CertificateFixture, bundle, client_config, connect};
 use crate::fixture::{WITHIN, deployment};
 
 /// Maximum age of the bundle that a caller uses.
@@ -38,7 +38,7 @@ const KEPT: usize = 2;
 const PACE: Duration = Duration::from_millis(20);
 
 /// Callers that run until they are stopped. The first failed call stops all of them.
-pub(super) struct Callers {
+pub(super) struct KarmadaCallers {
     calls: Arc<Calls>,
     tasks: JoinSet<anyhow::Result<()>>,
 }
@@ -67,20 +67,20 @@ impl fmt::Display for Figures {
     }
 }
 
-impl Callers {
+impl KarmadaCallers {
     /// Starts the callers and waits until each has made a call.
-    pub(super) async fn start(subject: &Subject<'_>) -> anyhow::Result<Self> {
+    pub(super) async fn start(fixture: &CertificateFixture<'_>) -> anyhow::Result<Self> {
         let mut callers = Self {
             calls: Arc::default(),
             tasks: JoinSet::new(),
         };
-        let port = subject.port();
+        let port = fixture.port();
         for lag in NEW {
-            let trusted = callers.inform(subject, lag).await?;
+            let trusted = callers.inform(fixture, lag).await?;
             let calls = Arc::clone(&callers.calls);
             callers.tasks.spawn(call_anew(port, trusted, calls));
         }
-        let trusted = callers.inform(subject, LAG).await?;
+        let trusted = callers.inform(fixture, LAG).await?;
         for _ in 0..KEPT {
             let (trusted, calls) = (trusted.clone(), Arc::clone(&callers.calls));
             callers.tasks.spawn(call_again(port, trusted, calls));
@@ -92,13 +92,13 @@ impl Callers {
     /// Publishes the bundle of the hub with a delay of `lag`, like a slow informer.
     async fn inform(
         &mut self,
-        subject: &Subject<'_>,
+        fixture: &CertificateFixture<'_>,
         lag: Duration,
     ) -> anyhow::Result<watch::Receiver<Arc<ClientConfig>>> {
-        let first = client_config(&subject.bundle().await?)?;
+        let first = client_config(&fixture.bundle().await?)?;
         let (tell, trusted) = watch::channel(first);
         let (seen, mut told) = mpsc::unbounded_channel();
-        let api = subject.configurations();
+        let api = fixture.configurations();
         self.tasks.spawn(see(api, seen));
         self.tasks.spawn(async move {
             while let Some((at, config)) = told.recv().await {

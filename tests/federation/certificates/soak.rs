@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::ensure;
 use tokio::time::Instant;
 
-use super::callers::Callers;
-use super::subject::{self, Subject, failed_calls};
+use super::callers::KarmadaCallers;
+use super::fixture::{self, CertificateFixture, failed_calls};
 
 /// Number of CA renewals, and number of leaf renewals per CA.
 const AUTHORITIES: usize = 100;
@@ -22,18 +22,18 @@ const FLAGS: [&str; 4] = [
 const REPORT: Duration = Duration::from_secs(30);
 
 pub(crate) async fn rotations() -> anyhow::Result<()> {
-    let federation = subject::start("soak", &FLAGS).await?;
-    let subject = Subject::new(&federation).await?;
-    let mut callers = Callers::start(&subject).await?;
+    let federation = fixture::start("soak", &FLAGS).await?;
+    let fixture = CertificateFixture::new(&federation).await?;
+    let mut callers = KarmadaCallers::start(&fixture).await?;
     let begin = Instant::now();
     let mut reported = begin;
     let mut leaves = 0;
     for authorities in 1..=AUTHORITIES {
-        subject.renew_authority().await?;
-        subject.until_served().await?;
+        fixture.renew_authority().await?;
+        fixture.until_served().await?;
         for _ in 0..LEAVES_OF_EACH {
-            subject.renew().await?;
-            subject.until_served().await?;
+            fixture.renew().await?;
+            fixture.until_served().await?;
             leaves += 1;
         }
         let figures = callers.go_on().await?;
@@ -45,8 +45,8 @@ pub(crate) async fn rotations() -> anyhow::Result<()> {
             );
         }
     }
-    subject.until_bundle(&subject.authority().await).await?;
-    subject.until_karmada_asks().await?;
+    fixture.until_bundle(&fixture.authority().await).await?;
+    fixture.until_karmada_asks().await?;
     callers.stop().await?;
     let failed = failed_calls(&federation)?;
     ensure!(failed.is_empty(), "Karmada's calls failed: {failed:#?}");

@@ -8,7 +8,7 @@ use harness::{Federation, Plane, provider, wait};
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::subject::{Phase, Step, Subject};
+use super::fixture::{FaultFixture, FaultyPhase, LifecyclePhase};
 use crate::fixture::{DFW, Space, WITHIN, patch};
 
 /// Longer than a request timeout, than the idle time of watches, and than Karmada's time until it marks a cell as
@@ -21,9 +21,9 @@ const UNANSWERED: Duration = Duration::from_secs(15);
 
 /// Suspends the API server of the project, the hub and a cell, each in the middle of each phase.
 pub(crate) async fn long_pauses(federation: &Federation) -> anyhow::Result<()> {
-    let subject = Subject::start(federation).await?;
-    let result = pauses(&subject).await;
-    subject.end(result).await
+    let fixture = FaultFixture::start(federation).await?;
+    let result = pauses(&fixture).await;
+    fixture.end(result).await
 }
 
 /// Changes in a cell reach the cell's status while the hub does not answer, and reach the hub once it does.
@@ -37,7 +37,7 @@ pub(crate) async fn a_cell_beside_a_hub_that_hangs(federation: &Federation) -> a
         let ready = conditions.and_then(|conditions| condition::find(conditions, READY));
         ready.is_some_and(|ready| !ready.is_true() && ready.reason == "Stopped")
     };
-    let paused = Paused::new(federation.hub())?;
+    let paused = PausedPlane::new(federation.hub())?;
     // A changed annotation makes the write-back controller call the hub.
     let stops = json!({"metadata": {"annotations": {provider::BEHAVIOUR: provider::STOPS}}});
     patch::<Instance>(&in_cell, name, stops).await?;
@@ -48,19 +48,19 @@ pub(crate) async fn a_cell_beside_a_hub_that_hangs(federation: &Federation) -> a
     space.until_empty().await
 }
 
-async fn pauses(subject: &Subject<'_>) -> anyhow::Result<()> {
-    let undisturbed = subject.undisturbed().await?;
-    let federation = subject.federation;
+async fn pauses(fixture: &FaultFixture<'_>) -> anyhow::Result<()> {
+    let undisturbed = fixture.undisturbed().await?;
+    let federation = fixture.federation;
     for (plane, more) in [
         (federation.project(), Duration::ZERO),
         (federation.hub(), Duration::ZERO),
         (federation.cell(DFW)?, BACK),
     ] {
         let space = Space::create(federation, "pauses").await?;
-        for phase in Phase::ALL {
-            let step = Step::new(&space, phase, undisturbed)?.and(more);
-            subject.until_midst(&step, undisturbed).await?;
-            let paused = Paused::new(plane)?;
+        for phase in LifecyclePhase::ALL {
+            let step = FaultyPhase::new(&space, phase, undisturbed)?.and(more);
+            fixture.until_midst(&step, undisturbed).await?;
+            let paused = PausedPlane::new(plane)?;
             // The duration of the pause.
             sleep(PAUSE).await;
             drop(paused);
@@ -71,16 +71,16 @@ async fn pauses(subject: &Subject<'_>) -> anyhow::Result<()> {
 }
 
 /// An API server that resumes when this value is dropped.
-struct Paused<'p>(&'p Plane);
+struct PausedPlane<'p>(&'p Plane);
 
-impl<'p> Paused<'p> {
+impl<'p> PausedPlane<'p> {
     fn new(plane: &'p Plane) -> anyhow::Result<Self> {
         plane.pause_apiserver()?;
         Ok(Self(plane))
     }
 }
 
-impl Drop for Paused<'_> {
+impl Drop for PausedPlane<'_> {
     fn drop(&mut self) {
         if let Err(error) = self.0.resume_apiserver() {
             eprintln!(

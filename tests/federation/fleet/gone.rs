@@ -14,7 +14,7 @@ use crate::fixture::{DFW, WITHIN};
 
 /// I-12: after a project is deleted, running Instances stay until an operator ends them; empty hub namespaces are
 /// deleted.
-pub(crate) async fn what_a_deleted_project_leaves(federation: &Federation) -> anyhow::Result<()> {
+pub(crate) async fn a_deleted_project_is_cleaned_up(federation: &Federation) -> anyhow::Result<()> {
     let mut fleet = Fleet::start(federation, "deleted", &["empty", "full", "beside"]).await?;
     // Another management on the same hub, whose Milo has none of these projects.
     let other = Fleet::start(federation, "another", &["another"]).await?;
@@ -42,7 +42,7 @@ pub(crate) async fn what_a_deleted_project_leaves(federation: &Federation) -> an
     wait::eventually("the log names the namespace that stays", WITHIN, || async {
         let log = std::fs::read_to_string(fleet.management.log())?;
         let is_named = |line: &str| line.contains("stays") && line.contains(&full.hub_namespace);
-        ensure!(log.lines().any(is_named), "nothing is said");
+        ensure!(log.lines().any(is_named), "the log does not name it");
         Ok(())
     })
     .await?;
@@ -80,7 +80,10 @@ pub(crate) async fn what_a_deleted_project_leaves(federation: &Federation) -> an
     let writes: Vec<_> = metrics.lines().filter(is_a_write).collect();
     ensure!(writes.is_empty(), "the other root's management: {writes:?}");
     let log = std::fs::read_to_string(other.management.log())?;
-    ensure!(!log.contains("stays"), "it names what is another's");
+    ensure!(
+        !log.contains("stays"),
+        "it names a namespace of the other management"
+    );
     other.stop().await;
     fleet.stop().await;
     Ok(())

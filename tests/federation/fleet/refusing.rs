@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 
-use super::{Fleet, Tenant, until_shown};
+use super::{Fleet, FleetProject, until_shown};
 use crate::fixture::{NETWORK, WITHIN, create, workload};
 use crate::needs;
 
@@ -18,7 +18,7 @@ const NOTICED: Duration = Duration::from_secs(90);
 
 /// Writes that a suspended project refuses are not retried, happen after its reinstatement, and delay no other
 /// project.
-pub(crate) async fn a_suspended_project_is_left_in_peace(
+pub(crate) async fn a_suspended_project_is_not_retried(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let fleet = Fleet::start(federation, "suspended", &["held", "active"]).await?;
@@ -60,7 +60,9 @@ pub(crate) async fn a_suspended_project_is_left_in_peace(
 
 /// I-20: a kind that a project does not serve blocks only objects that need the kind. The kind is detected when it
 /// appears.
-pub(crate) async fn what_a_project_does_not_serve(federation: &Federation) -> anyhow::Result<()> {
+pub(crate) async fn a_kind_that_a_project_does_not_serve(
+    federation: &Federation,
+) -> anyhow::Result<()> {
     let fleet = Fleet::start(federation, "unserved", &["bare", "full"]).await?;
     let (a, b) = (fleet.tenant("bare").await?, fleet.tenant("full").await?);
     b.create().await?;
@@ -93,7 +95,7 @@ pub(crate) async fn what_a_project_does_not_serve(federation: &Federation) -> an
 
 /// Makes a project stop serving a kind.
 async fn serve_no_more(
-    tenant: &Tenant<'_>,
+    tenant: &FleetProject<'_>,
     kind: &str,
 ) -> anyhow::Result<CustomResourceDefinition> {
     let definitions: Api<CustomResourceDefinition> = Api::all(tenant.plane.client());
@@ -106,7 +108,7 @@ async fn serve_no_more(
 
 /// Makes a project serve a kind again, and creates the object that a Workload needs.
 async fn serve_again(
-    tenant: &Tenant<'_>,
+    tenant: &FleetProject<'_>,
     kind: &str,
     definition: CustomResourceDefinition,
 ) -> anyhow::Result<()> {

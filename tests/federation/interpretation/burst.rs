@@ -15,7 +15,7 @@ use kube::runtime::watcher::{self, watcher};
 use kube::{Api, ResourceExt};
 use tokio::time::{Instant, timeout};
 
-use super::subject::{act, placed};
+use super::deployment_fixture::{act, placed};
 use super::{DFW1, DFW2, in_dfw};
 use crate::fixture::{create, deployment, is_settled};
 

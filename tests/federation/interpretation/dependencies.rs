@@ -7,11 +7,13 @@ use kube::Api;
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use super::subject::{NAME, placed};
+use super::deployment_fixture::{NAME, placed};
 use super::{DFW1, DFW2, ORD1, in_dfw};
 use crate::fixture::{WITHIN, create, deployment, patch};
 
-pub(crate) async fn what_the_template_uses(federation: &Federation) -> anyhow::Result<()> {
+pub(crate) async fn dependencies_follow_the_deployment(
+    federation: &Federation,
+) -> anyhow::Result<()> {
     let space = placed(federation, "uses", &in_dfw()).await?;
     let settings = json!({"metadata": {"name": "settings"}, "data": {"a": "1"}});
     create::<ConfigMap>(&space.on_hub(), settings).await?;

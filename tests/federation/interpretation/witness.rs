@@ -28,7 +28,7 @@ use tokio::time::timeout;
 use crate::fixture::WITHIN;
 
 /// The expected replicas of each cell.
-pub(super) type Shares = BTreeMap<&'static str, i32>;
+pub(super) type ExpectedShares = BTreeMap<&'static str, i32>;
 
 /// A version of an object.
 #[derive(Clone, Debug)]
@@ -39,27 +39,27 @@ struct Version {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Seen {
+struct SeenVersions {
     lists: usize,
     versions: Vec<Version>,
 }
 
 /// All versions of an object on one plane.
-struct History {
-    seen: watch::Receiver<Seen>,
+struct VersionHistory {
+    seen: watch::Receiver<SeenVersions>,
     task: JoinHandle<()>,
 }
 
-impl Drop for History {
+impl Drop for VersionHistory {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl History {
+impl VersionHistory {
     /// Starts with the current object, if it exists.
     async fn begin(api: Api<WorkloadDeployment>, name: &str) -> anyhow::Result<Self> {
-        let (sender, mut seen) = watch::channel(Seen::default());
+        let (sender, mut seen) = watch::channel(SeenVersions::default());
         let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
         let mut events = watcher(api, config).backoff(SteadyBackoff).boxed();
         let task = tokio::spawn(async move {
@@ -82,7 +82,11 @@ impl History {
     }
 
     /// Returns everything up to the current version of the object.
-    async fn until_now(&self, api: &Api<WorkloadDeployment>, name: &str) -> anyhow::Result<Seen> {
+    async fn until_now(
+        &self,
+        api: &Api<WorkloadDeployment>,
+        name: &str,
+    ) -> anyhow::Result<SeenVersions> {
         let now = api.get_opt(name).await?;
         let now = now.as_ref().map(revision).transpose()?;
         let mut seen = self.seen.clone();
@@ -98,7 +102,7 @@ impl History {
     }
 }
 
-impl Seen {
+impl SeenVersions {
     fn add(&mut self, object: WorkloadDeployment, gone: bool) -> bool {
         let Ok(revision) = revision(&object) else {
             return false;
@@ -125,11 +129,11 @@ fn revision(object: &WorkloadDeployment) -> anyhow::Result<u64> {
 /// Records every version of an object on the hub and in its cells.
 pub(super) struct Witness {
     name: String,
-    hub: (Api<WorkloadDeployment>, History),
-    cells: BTreeMap<&'static str, (Api<WorkloadDeployment>, History)>,
+    hub: (Api<WorkloadDeployment>, VersionHistory),
+    cells: BTreeMap<&'static str, (Api<WorkloadDeployment>, VersionHistory)>,
     /// The expected shares, by generation on the hub. A change of the policy adds other shares for the same
     /// generation.
-    shares: BTreeMap<i64, Vec<Shares>>,
+    shares: BTreeMap<i64, Vec<ExpectedShares>>,
 }
 
 impl Witness {
@@ -141,12 +145,12 @@ impl Witness {
     ) -> anyhow::Result<Self> {
         let mut histories = BTreeMap::new();
         for (cell, api) in cells {
-            let history = History::begin(api.clone(), name).await?;
+            let history = VersionHistory::begin(api.clone(), name).await?;
             histories.insert(*cell, (api.clone(), history));
         }
         Ok(Self {
             name: name.to_owned(),
-            hub: (hub.clone(), History::begin(hub.clone(), name).await?),
+            hub: (hub.clone(), VersionHistory::begin(hub.clone(), name).await?),
             cells: histories,
             shares: BTreeMap::new(),
         })
@@ -159,7 +163,7 @@ impl Witness {
     }
 
     /// Returns the expected shares of the last generation.
-    pub(super) fn shares(&self) -> Shares {
+    pub(super) fn shares(&self) -> ExpectedShares {
         let last = self.shares.values().next_back();
         last.and_then(|shares| shares.last())
             .cloned()
@@ -169,9 +173,9 @@ impl Witness {
     /// Checks all versions on the hub so far.
     pub(super) async fn check(&self) -> anyhow::Result<()> {
         let (api, history) = &self.hub;
-        let Seen { lists, versions } = history.until_now(api, &self.name).await?;
+        let SeenVersions { lists, versions } = history.until_now(api, &self.name).await?;
         ensure!(lists == 1, "versions on the hub may have been missed");
-        let mut said = Said::default();
+        let mut said = CellVersions::default();
         for (cell, (api, history)) in &self.cells {
             let seen = history.until_now(api, &self.name).await?;
             said.cells.push((*cell, seen.versions));
@@ -185,7 +189,7 @@ impl Witness {
                 !explained.is_empty()
                     && (status.observed_generation == observed
                         || status.observed_generation == version.object.metadata.generation),
-                "no cell has said what the hub says:\n{}\nthe versions before it, on the hub:\n{}\nin the cells:\n{}",
+                "no versions in the cells explain the hub's version:\n{}\nthe versions before it, on the hub:\n{}\nin the cells:\n{}",
                 version.line(),
                 lines(&versions, version.revision),
                 said.lines(version.revision),
@@ -200,7 +204,7 @@ impl Witness {
     /// cell the number of its versions that count. The last of them is the cell's current status.
     fn explanations(
         &self,
-        said: &Said,
+        said: &CellVersions,
         version: &Version,
         reached: &[Vec<usize>],
     ) -> Vec<Vec<usize>> {
@@ -245,12 +249,12 @@ fn minimal(choices: &[Vec<usize>]) -> Vec<Vec<usize>> {
 
 /// The versions in the cells.
 #[derive(Default)]
-struct Said {
+struct CellVersions {
     cells: Vec<(&'static str, Vec<Version>)>,
 }
 
-impl Said {
-    fn explain(&self, choice: &[usize], shares: &Shares, hub: &WorkloadDeployment) -> bool {
+impl CellVersions {
+    fn explain(&self, choice: &[usize], shares: &ExpectedShares, hub: &WorkloadDeployment) -> bool {
         let Some(status) = &hub.status else {
             return true;
         };
@@ -287,7 +291,7 @@ impl Said {
     fn all_acted(
         &self,
         choice: &[usize],
-        shares: &Shares,
+        shares: &ExpectedShares,
         acted: impl Fn(&Version, i32) -> bool,
     ) -> bool {
         let mut cells = self.cells.iter().zip(choice);

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{Deployment, WEB};
+use super::{BaselineDeployment, WEB};
 use crate::fixture::{Space, WITHIN, create, patch, policies, template, workload};
 
 /// Field manager of the baseline's processes.
@@ -25,7 +25,7 @@ pub(super) const QUOTA: &str = "quota.compute.datumapis.com/claim-cleanup";
 pub(super) const CUSTOMERS: (&str, &str) = ("example.com/team", "storefront");
 
 /// Creates all objects, and waits until Karmada has propagated them to the cells, where Instances run.
-pub(super) async fn leave(space: &Space<'_>, all: &[Deployment]) -> anyhow::Result<()> {
+pub(super) async fn leave(space: &Space<'_>, all: &[BaselineDeployment]) -> anyhow::Result<()> {
     let placements: Vec<_> = all.iter().map(|it| (it.placement, [it.city], 1)).collect();
     let placements: Vec<_> = placements
         .iter()
@@ -69,7 +69,7 @@ pub(super) async fn leave(space: &Space<'_>, all: &[Deployment]) -> anyhow::Resu
 }
 
 /// Creates a deployment of the Workload on every plane.
-async fn of_city(space: &Space<'_>, web: &Workload, it: &Deployment) -> anyhow::Result<()> {
+async fn of_city(space: &Space<'_>, web: &Workload, it: &BaselineDeployment) -> anyhow::Result<()> {
     let name = &it.name();
     let spec = json!({
         "cityCode": it.city,
@@ -130,7 +130,7 @@ async fn of_city(space: &Space<'_>, web: &Workload, it: &Deployment) -> anyhow::
 async fn of_cell(
     space: &Space<'_>,
     web: &Workload,
-    it: &Deployment,
+    it: &BaselineDeployment,
     owner: &WorkloadDeployment,
 ) -> anyhow::Result<Instance> {
     let (instances, name) = (space.in_cell::<Instance>(it.cell), &it.instance());
@@ -165,7 +165,7 @@ async fn of_cell(
     let observed = observed.and_then(|status| status.controller.as_ref());
     ensure!(
         observed.is_some_and(|observed| observed.observed_template_hash == HASH),
-        "the provider says what runs"
+        "the status of the provider has lost the template hash"
     );
     Ok(complete)
 }
@@ -180,7 +180,7 @@ fn deployment(metadata: &Value, spec: &Value) -> Value {
 }
 
 /// Returns the baseline's policy. It has no labels, and does not propagate dependencies.
-fn policy(it: &Deployment) -> Value {
+fn policy(it: &BaselineDeployment) -> Value {
     let city = json!({"matchLabels": {labels::CITY_CODE: it.city}});
     let (version, kind) = (api::API_VERSION, "WorkloadDeployment");
     json!({
@@ -257,7 +257,10 @@ where
 
 /// Removes the quota finalizer from terminating Instances, as the baseline's quota does. Quota is not part of this
 /// project.
-pub(super) async fn give_claims_back(space: &Space<'_>, all: &[Deployment]) -> anyhow::Result<()> {
+pub(super) async fn give_claims_back(
+    space: &Space<'_>,
+    all: &[BaselineDeployment],
+) -> anyhow::Result<()> {
     for it in all {
         let instances: Api<Instance> = space.in_cell(it.cell);
         let instance = instances.get(&it.instance()).await?;

@@ -71,7 +71,7 @@ where
         let metadata = object.meta();
         ensure!(
             metadata.deletion_timestamp.is_none(),
-            "{} goes",
+            "{} is being deleted",
             object.name_any()
         );
         let one = json!({
@@ -103,12 +103,12 @@ fn forget(value: &mut Value) {
 
 /// Watches every version of every object in the project.
 pub(super) struct Customer {
-    seen: watch::Receiver<Seen>,
+    seen: watch::Receiver<SeenObjects>,
     tasks: Vec<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct SeenObjects {
     /// The last version of each object, by UID.
     versions: BTreeMap<String, String>,
     count: usize,
@@ -125,7 +125,7 @@ impl Drop for Customer {
 
 impl Customer {
     pub(super) fn watch(space: &Space<'_>) -> Self {
-        let (sender, seen) = watch::channel(Seen::default());
+        let (sender, seen) = watch::channel(SeenObjects::default());
         let tasks = vec![
             follow::<Workload>(space.in_project(), &sender, |workload| {
                 let status = workload.status.as_ref()?;
@@ -195,7 +195,7 @@ where
 
 fn follow<K>(
     api: Api<K>,
-    sender: &watch::Sender<Seen>,
+    sender: &watch::Sender<SeenObjects>,
     is_well: fn(&K) -> Option<()>,
 ) -> JoinHandle<()>
 where

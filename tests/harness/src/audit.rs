@@ -57,11 +57,11 @@ impl Write {
 
 /// A position in the audit logs of several planes.
 #[derive(Clone, Debug)]
-pub struct Mark {
+pub struct AuditPosition {
     logs: Vec<(String, PathBuf, usize)>,
 }
 
-impl Mark {
+impl AuditPosition {
     /// Returns the current end of each plane's audit log.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ impl Mark {
             let text = read(log)?;
             let new = text.get(*begin..).unwrap_or_default();
             for line in new.lines() {
-                let entry: Entry = serde_json::from_str(line)
+                let entry: AuditEvent = serde_json::from_str(line)
                     .with_context(|| format!("{}: {line}", log.display()))?;
                 writes.push(entry.write(plane));
             }
@@ -110,14 +110,14 @@ fn read(log: &Path) -> anyhow::Result<String> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Entry {
+struct AuditEvent {
     #[serde(default)]
     user_agent: String,
     verb: String,
     #[serde(default)]
     object_ref: ObjectRef,
     #[serde(default)]
-    response_status: ResponseStatus,
+    response_status: AuditResponse,
 }
 
 #[derive(Default, Deserialize)]
@@ -131,11 +131,11 @@ struct ObjectRef {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct ResponseStatus {
+struct AuditResponse {
     code: u16,
 }
 
-impl Entry {
+impl AuditEvent {
     fn write(self, plane: &str) -> Write {
         let ObjectRef {
             resource,
@@ -174,7 +174,7 @@ mod tests {
             fs::write(&log, &text.as_bytes()[..end]).unwrap();
             let begin = read(&log).unwrap().len();
             let logs = vec![("hub".to_owned(), log.clone(), begin)];
-            let mark = Mark { logs };
+            let mark = AuditPosition { logs };
             assert_eq!(mark.writes().unwrap(), []);
             fs::write(&log, &text).unwrap();
             let written = mark.writes().unwrap();

@@ -4,7 +4,7 @@ use anyhow::Context;
 use rustix::process::Signal;
 
 use crate::plane::Plane;
-use crate::process::Process;
+use crate::process::ChildProcess;
 
 /// Crashes and restarts the API server of a borrowed plane. The plane does not track the restarted process, which
 /// ends when this value is dropped. [`Federation::death`] reports the first crash as a failure.
@@ -12,7 +12,7 @@ use crate::process::Process;
 /// [`Federation::death`]: crate::Federation::death
 pub struct Crashing<'p> {
     plane: &'p Plane,
-    successor: Option<Process>,
+    successor: Option<ChildProcess>,
 }
 
 impl<'p> Crashing<'p> {

@@ -25,11 +25,11 @@ use crate::peers::Peers;
 use crate::pki::Pki;
 use crate::plane::{Plane, PlanePorts};
 use crate::ports::Ports;
-use crate::process::{Life, Process};
+use crate::process::{ChildProcess, Liveness};
 use crate::webhook_certificate::WebhookCertificate;
 pub use config::{CellConfig, Config};
 pub(crate) use kept::KEPT_STATE;
-use kept::Kept;
+use kept::KeptProcesses;
 pub use kept::stop_kept;
 use parts::{
     ETCD, manager_ports, our_crds, register_interpreter, start_cell, start_etcd, start_hub_etcd,
@@ -38,7 +38,7 @@ use parts::{
 pub use proxies::Proxies;
 
 /// Inputs shared by the start functions of all parts.
-pub(crate) struct Setup<'a> {
+pub(crate) struct StartInputs<'a> {
     pub(crate) binary: &'a Path,
     pub(crate) directory: &'a Path,
     pub(crate) logs: &'a Path,
@@ -54,24 +54,24 @@ pub struct Federation {
     pki: Pki,
     project: Plane,
     hub: Plane,
-    cells: BTreeMap<String, Cell>,
+    cells: BTreeMap<String, RunningCell>,
     management: Option<Managed>,
     webhook_certificate: Mutex<WebhookCertificate>,
-    others: Vec<Process>,
+    others: Vec<ChildProcess>,
     ready_after: Duration,
     _ports: Ports,
 }
 
-struct Cell {
+struct RunningCell {
     plane: Plane,
     manager: Option<Managed>,
-    provider: Option<Process>,
+    provider: Option<ChildProcess>,
 }
 
 /// A manager that tests can lock, and a channel that shows whether it runs.
 struct Managed {
     manager: Mutex<Manager>,
-    life: watch::Receiver<Option<Life>>,
+    life: watch::Receiver<Option<Liveness>>,
 }
 
 impl From<Manager> for Managed {
@@ -97,7 +97,7 @@ impl Federation {
         let pki = Pki::create(&directory.join("pki"))?;
         let webhook_certificates = directory.join("webhook-certificates");
         let certificate = WebhookCertificate::create(&webhook_certificates)?;
-        let setup = Setup {
+        let setup = StartInputs {
             binary: &config.binary,
             directory: &directory,
             logs: &logs,
@@ -111,7 +111,7 @@ impl Federation {
 
     async fn assemble(
         config: &Config,
-        setup: &Setup<'_>,
+        setup: &StartInputs<'_>,
         certificate: WebhookCertificate,
         begin: Instant,
     ) -> anyhow::Result<Self> {
@@ -196,7 +196,7 @@ impl Federation {
             .map(|(plane, (manager, provider))| {
                 (
                     plane.name().to_owned(),
-                    Cell {
+                    RunningCell {
                         plane,
                         manager: manager.map(Managed::from),
                         provider,
@@ -337,7 +337,7 @@ impl Federation {
     }
 
     /// Returns all processes except the managers.
-    fn processes(&self) -> impl Iterator<Item = &Process> {
+    fn processes(&self) -> impl Iterator<Item = &ChildProcess> {
         let providers = self
             .cells
             .values()
@@ -354,7 +354,7 @@ impl Federation {
             .chain(self.cells.values().filter_map(|cell| cell.manager.as_ref()))
     }
 
-    fn into_processes(self) -> (Vec<Process>, Vec<Process>) {
+    fn into_processes(self) -> (Vec<ChildProcess>, Vec<ChildProcess>) {
         let (mut first, mut others) = (Vec::new(), self.others);
         first.extend(
             self.management
@@ -376,8 +376,8 @@ impl Federation {
     /// Ends all processes and waits until they have exited. Logs stay on disk.
     pub async fn stop(self) {
         let (managers, others) = self.into_processes();
-        join_all(managers.into_iter().map(Process::terminate)).await;
-        join_all(others.into_iter().map(Process::kill)).await;
+        join_all(managers.into_iter().map(ChildProcess::terminate)).await;
+        join_all(others.into_iter().map(ChildProcess::kill)).await;
     }
 
     /// Detaches the federation from this process, so that it keeps running. [`stop_kept`] ends it. Parts that have
@@ -390,10 +390,10 @@ impl Federation {
         let state = self.directory.join(KEPT_STATE);
         let (managers, others) = self.into_processes();
         let processes: Vec<_> = managers.into_iter().chain(others).collect();
-        let tethers = processes.iter().map(Process::tether_pid).collect();
-        fs::write(&state, serde_json::to_string(&Kept { tethers })?)
+        let tethers = processes.iter().map(ChildProcess::tether_pid).collect();
+        fs::write(&state, serde_json::to_string(&KeptProcesses { tethers })?)
             .with_context(|| state.display().to_string())?;
-        join_all(processes.into_iter().map(Process::detach)).await;
+        join_all(processes.into_iter().map(ChildProcess::detach)).await;
         Ok(())
     }
 }

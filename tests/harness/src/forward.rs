@@ -7,7 +7,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use kube::Client;
 
-use crate::refusal::Refusal;
+use crate::status_error::StatusError;
 
 /// Hop-by-hop headers, and headers that the client sets itself.
 const NOT_FORWARDED: [HeaderName; 7] = [
@@ -36,18 +36,18 @@ pub(crate) async fn forward(
     client: &Client,
     mut parts: Parts,
     body: Incoming,
-) -> Result<http::Response<kube::client::Body>, Refusal> {
+) -> Result<http::Response<kube::client::Body>, StatusError> {
     parts.version = http::Version::HTTP_11;
     strip(&mut parts.headers);
     // Only response bodies are streamed: request bodies are small.
-    let body = body
-        .collect()
-        .await
-        .map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, "BadRequest", &error.to_string()))?;
+    let body = body.collect().await.map_err(|error| {
+        StatusError::new(StatusCode::BAD_REQUEST, "BadRequest", &error.to_string())
+    })?;
     let body = kube::client::Body::from(body.to_bytes());
     let answer = client.send(Request::from_parts(parts, body)).await;
-    let mut answer = answer
-        .map_err(|error| Refusal::new(StatusCode::BAD_GATEWAY, "BadGateway", &error.to_string()))?;
+    let mut answer = answer.map_err(|error| {
+        StatusError::new(StatusCode::BAD_GATEWAY, "BadGateway", &error.to_string())
+    })?;
     strip(answer.headers_mut());
     Ok(answer)
 }

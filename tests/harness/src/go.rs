@@ -10,12 +10,12 @@ use tokio::time::Instant;
 use crate::checkout;
 
 /// The locked build cache. One process at a time may fill it.
-pub(crate) struct Cache {
+pub(crate) struct BuildCache {
     directory: PathBuf,
     _lock: File,
 }
 
-impl Cache {
+impl BuildCache {
     /// Locks the cache. Blocks while another process builds.
     pub(crate) fn lock() -> anyhow::Result<Self> {
         let directory = cache_directory()?;

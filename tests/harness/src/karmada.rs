@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-use crate::federation::{CellConfig, Setup};
+use crate::federation::{CellConfig, StartInputs};
 use crate::objects::apply;
 use crate::plane::{POLL, Plane, flag};
-use crate::process::{Again, Process, Program};
+use crate::process::{ChildProcess, Program, StartCommand};
 use crate::wait;
 
 /// Time for a part of Karmada to become ready.
@@ -49,7 +49,7 @@ pub(crate) struct KarmadaPorts {
 }
 
 /// Flags of the hub's API server that an aggregated API server needs.
-pub(crate) fn hub_flags(setup: &Setup<'_>) -> Vec<OsString> {
+pub(crate) fn hub_flags(setup: &StartInputs<'_>) -> Vec<OsString> {
     vec![
         flag("proxy-client-cert-file", setup.pki.file("front-proxy.crt")),
         flag("proxy-client-key-file", setup.pki.file("front-proxy.key")),
@@ -63,17 +63,17 @@ pub(crate) fn hub_flags(setup: &Setup<'_>) -> Vec<OsString> {
 
 /// Starts the two parts that Karmada's configuration depends on: the aggregated API server and the webhook.
 pub(crate) async fn start(
-    setup: &Setup<'_>,
+    setup: &StartInputs<'_>,
     hub: &Plane,
     ports: KarmadaPorts,
-) -> anyhow::Result<Vec<Process>> {
+) -> anyhow::Result<Vec<ChildProcess>> {
     let client = hub.client();
     let namespace =
         |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     apply(&client, &namespace("karmada-system")).await?;
     apply(&client, &namespace("karmada-cluster")).await?;
     let kubeconfig = hub.kubeconfig();
-    let aggregated = Process::start(Program {
+    let aggregated = ChildProcess::start(Program {
         name: "karmada-aggregated-apiserver",
         path: setup.peers.program("karmada-aggregated-apiserver"),
         args: vec![
@@ -89,7 +89,7 @@ pub(crate) async fn start(
         logs: setup.logs,
         remove: None,
     });
-    let webhook = Process::start(Program {
+    let webhook = ChildProcess::start(Program {
         name: "karmada-webhook",
         path: setup.peers.program("karmada-webhook"),
         args: vec![
@@ -119,7 +119,11 @@ pub(crate) async fn start(
     Ok(vec![aggregated, webhook])
 }
 
-async fn register_aggregated(setup: &Setup<'_>, client: &Client, port: u16) -> anyhow::Result<()> {
+async fn register_aggregated(
+    setup: &StartInputs<'_>,
+    client: &Client,
+    port: u16,
+) -> anyhow::Result<()> {
     apply(
         client,
         &json!({
@@ -168,7 +172,11 @@ pub(crate) async fn serving(client: &Client) -> anyhow::Result<()> {
 }
 
 /// Registers Karmada's webhooks. Call it when the webhook listens: before that, they reject every request.
-async fn register_webhook(setup: &Setup<'_>, client: &Client, port: u16) -> anyhow::Result<()> {
+async fn register_webhook(
+    setup: &StartInputs<'_>,
+    client: &Client,
+    port: u16,
+) -> anyhow::Result<()> {
     listening(port).await;
     let file = setup.peers.karmada_webhooks();
     let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
@@ -198,10 +206,10 @@ async fn listening(port: u16) {
 
 /// Starts Karmada's controllers and its scheduler.
 pub(crate) async fn start_controllers(
-    setup: &Setup<'_>,
+    setup: &StartInputs<'_>,
     hub: &Plane,
     default_thresholds: bool,
-) -> anyhow::Result<Vec<Process>> {
+) -> anyhow::Result<Vec<ChildProcess>> {
     // Karmada's default client limits would spread a burst over minutes.
     let common = || {
         vec![
@@ -232,7 +240,7 @@ pub(crate) async fn start_controllers(
     }
     let start = |name: &'static str, args: Vec<OsString>| async move {
         let path = setup.peers.program(name);
-        Process::start(Program {
+        ChildProcess::start(Program {
             name,
             path,
             args,
@@ -247,13 +255,13 @@ pub(crate) async fn start_controllers(
 }
 
 /// Returns the command that starts the controllers without those that write to cells.
-pub(crate) fn held(controllers: &Again) -> Again {
+pub(crate) fn held(controllers: &StartCommand) -> StartCommand {
     controllers.with_flag("controllers", OF_HUB)
 }
 
 /// Registers a cell as a member of Karmada.
 pub(crate) async fn join(
-    setup: &Setup<'_>,
+    setup: &StartInputs<'_>,
     hub: &Plane,
     cell: &Plane,
     config: &CellConfig,

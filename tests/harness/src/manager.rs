@@ -12,9 +12,9 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use crate::checkout;
-use crate::federation::Setup;
+use crate::federation::StartInputs;
 use crate::plane::{Plane, flag};
-use crate::process::{Life, Process, Program};
+use crate::process::{ChildProcess, Liveness, Program};
 use crate::wait;
 
 /// Time for a manager to become ready.
@@ -65,14 +65,14 @@ pub struct Manager {
     args: Vec<std::ffi::OsString>,
     logs: PathBuf,
     ports: ManagerPorts,
-    process: Option<Process>,
-    life: watch::Sender<Option<Life>>,
+    process: Option<ChildProcess>,
+    life: watch::Sender<Option<Liveness>>,
 }
 
 impl Manager {
     /// Starts a manager and waits until it is ready.
     pub(crate) async fn start(
-        setup: &Setup<'_>,
+        setup: &StartInputs<'_>,
         role: Role<'_>,
         ports: ManagerPorts,
     ) -> anyhow::Result<Self> {
@@ -83,7 +83,7 @@ impl Manager {
 
     /// Prepares a manager without starting it.
     pub(crate) fn prepare(
-        setup: &Setup<'_>,
+        setup: &StartInputs<'_>,
         role: Role<'_>,
         ports: ManagerPorts,
     ) -> anyhow::Result<Self> {
@@ -185,7 +185,7 @@ impl Manager {
     /// When it runs already, or cannot be started.
     pub async fn launch(&mut self) -> anyhow::Result<()> {
         ensure!(self.process.is_none(), "{} runs already", self.name);
-        let process = Process::start(Program {
+        let process = ChildProcess::start(Program {
             name: &self.name,
             path: self.binary.clone(),
             args: self.args.clone(),
@@ -288,15 +288,15 @@ impl Manager {
     }
 
     /// Watches the running process. The value is `None` while a test stops or starts it.
-    pub(crate) fn life(&self) -> watch::Receiver<Option<Life>> {
+    pub(crate) fn life(&self) -> watch::Receiver<Option<Liveness>> {
         self.life.subscribe()
     }
 
-    pub(crate) fn process(&self) -> Option<&Process> {
+    pub(crate) fn process(&self) -> Option<&ChildProcess> {
         self.process.as_ref()
     }
 
-    pub(crate) fn into_process(self) -> Option<Process> {
+    pub(crate) fn into_process(self) -> Option<ChildProcess> {
         self.process
     }
 
@@ -311,7 +311,7 @@ impl Manager {
 }
 
 /// Waits until a manager exits unexpectedly, and describes the exit.
-pub(crate) async fn death(mut life: watch::Receiver<Option<Life>>) -> anyhow::Error {
+pub(crate) async fn death(mut life: watch::Receiver<Option<Liveness>>) -> anyhow::Error {
     loop {
         let current = life.borrow_and_update().clone();
         let ended = async {

@@ -32,29 +32,29 @@ use crate::federation::parts::{ETCD, manager_ports, start_etcd};
 use crate::manager::{Manager, Role};
 use crate::plane::{Plane, USER_AGENT};
 use crate::ports::Ports;
-use crate::process::Process;
-pub use crate::refusal::Refusal;
-use crate::serve::Server;
+use crate::process::ChildProcess;
+use crate::serve::HttpsServer;
+pub use crate::status_error::StatusError;
 use crate::webhook_certificate::WebhookCertificate;
-pub use authorizer::{Authorizer, Decision, Review};
+pub use authorizer::{AuthorizerAnswer, MiloAuthorizer, ReceivedReview};
 pub use config::MiloConfig;
-use config::Place;
+use config::MiloPaths;
 pub use control_plane::ControlPlane;
 use front::Front;
-pub use user::{PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE, User};
+pub use user::{MiloUser, PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE};
 
 /// A running Milo. Its processes end when it is dropped, or when the process that holds it ends.
 pub struct Milo {
-    place: Place,
+    place: MiloPaths,
     ports: Mutex<Ports>,
-    etcd: Process,
+    etcd: ChildProcess,
     etcd_port: u16,
     root: ControlPlane,
     projects: Mutex<BTreeMap<String, Arc<ControlPlane>>>,
     front: Arc<Front>,
-    front_server: Server,
-    authorizer: Arc<Authorizer>,
-    authorizer_server: Server,
+    front_server: HttpsServer,
+    authorizer: Arc<MiloAuthorizer>,
+    authorizer_server: HttpsServer,
     webhook_certificate: tokio::sync::Mutex<WebhookCertificate>,
     /// Port of the registered webhook server.
     admission: Mutex<Option<u16>>,
@@ -69,21 +69,25 @@ impl Milo {
     /// When a part does not become ready or ends; the error names its log. Nothing is left running.
     pub async fn start(config: &MiloConfig) -> anyhow::Result<Self> {
         let begin = Instant::now();
-        let place = Place::create(config)?;
+        let place = MiloPaths::create(config)?;
         let directory = place.directory().to_owned();
         let started = Self::assemble(config, place, begin).await;
         started.with_context(|| format!("Milo in {} did not start", directory.display()))
     }
 
-    async fn assemble(config: &MiloConfig, place: Place, begin: Instant) -> anyhow::Result<Self> {
+    async fn assemble(
+        config: &MiloConfig,
+        place: MiloPaths,
+        begin: Instant,
+    ) -> anyhow::Result<Self> {
         let webhook_certificate = WebhookCertificate::create(place.webhook_certificates())?;
         let mut ports = Ports::take()?;
         let (etcd_port, peer_port) = (ports.next()?, ports.next()?);
         let etcd = start_etcd(&place.setup(), ETCD, etcd_port, peer_port).await?;
-        let authorizer = Arc::new(Authorizer::default());
+        let authorizer = Arc::new(MiloAuthorizer::default());
         let handler = Arc::clone(&authorizer);
         let handle = move |request| Arc::clone(&handler).handle(request).map(Some);
-        let authorizer_server = Server::start(place.pki(), handle).await?;
+        let authorizer_server = HttpsServer::start(place.pki(), handle).await?;
 
         let url = authorizer_server.url();
         let mut project_ports = Vec::new();
@@ -103,7 +107,7 @@ impl Milo {
         let front = Arc::new(Front::new(root.upstream().await?));
         let handler = Arc::clone(&front);
         let handle = move |request| Arc::clone(&handler).handle(request).map(Some);
-        let front_server = Server::start(place.pki(), handle).await?;
+        let front_server = HttpsServer::start(place.pki(), handle).await?;
         let mut milo = Self {
             place,
             ports: Mutex::new(ports),
@@ -154,7 +158,7 @@ impl Milo {
     }
 
     /// Returns the authorizer that the projects' API servers ask.
-    pub fn authorizer(&self) -> &Authorizer {
+    pub fn authorizer(&self) -> &MiloAuthorizer {
         &self.authorizer
     }
 
@@ -268,7 +272,7 @@ impl Milo {
     /// # Errors
     ///
     /// When it cannot be written.
-    pub fn kubeconfig(&self, user: &User, project: Option<&str>) -> anyhow::Result<PathBuf> {
+    pub fn kubeconfig(&self, user: &MiloUser, project: Option<&str>) -> anyhow::Result<PathBuf> {
         let path = project.map(|project| {
             format!("/apis/{RESOURCE_MANAGER_GROUP}/v1alpha1/projects/{project}/control-plane")
         });
@@ -280,7 +284,7 @@ impl Milo {
     /// # Errors
     ///
     /// When it cannot be written.
-    pub fn kubeconfig_at(&self, user: &User, path: &str) -> anyhow::Result<PathBuf> {
+    pub fn kubeconfig_at(&self, user: &MiloUser, path: &str) -> anyhow::Result<PathBuf> {
         let token = self.front.add_user(user.clone());
         let server = self.front_server.url() + path;
         let credentials = format!("{{token: {token}}}");
@@ -295,7 +299,7 @@ impl Milo {
     /// # Errors
     ///
     /// When its kubeconfig cannot be written.
-    pub async fn client(&self, user: &User, project: Option<&str>) -> anyhow::Result<Client> {
+    pub async fn client(&self, user: &MiloUser, project: Option<&str>) -> anyhow::Result<Client> {
         let kubeconfig = self.kubeconfig(user, project)?;
         let config = connect::kubeconfig(&kubeconfig, None).await?;
         Ok(connect::client(config, USER_AGENT)?)
@@ -323,7 +327,7 @@ impl Milo {
     }
 
     fn manager(&self, name: &str, hub: Option<&Plane>) -> anyhow::Result<Manager> {
-        let operator = User::operator();
+        let operator = MiloUser::operator();
         let discovery = self.kubeconfig(&operator, None)?;
         // The manager must replace the path of this URL. The path itself leads to nothing.
         let projects = self.kubeconfig_at(&operator, "/projects/none/control-plane")?;
@@ -379,7 +383,7 @@ impl Milo {
     pub async fn pids(&self) -> Vec<i32> {
         let projects: Vec<_> = lock(&self.projects).values().cloned().collect();
         let all = projects.iter().map(Arc::as_ref).chain([&self.root]);
-        let ids = |process: &Process| [process.pid(), process.tether_pid().cast_signed()];
+        let ids = |process: &ChildProcess| [process.pid(), process.tether_pid().cast_signed()];
         let mut pids = ids(&self.etcd).to_vec();
         for control_plane in all {
             pids.extend(control_plane.plane().await.processes().flat_map(ids));

@@ -59,7 +59,7 @@ impl Peers {
         {
             return Self::at(Path::new(&directory)).context(PEERS_VARIABLE);
         }
-        let cache = go::Cache::lock()?;
+        let cache = go::BuildCache::lock()?;
         let peers = Self {
             directory: cache.directory().join(format!("peers-{}", version()?)),
         };

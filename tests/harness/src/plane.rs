@@ -12,9 +12,9 @@ use multicluster::connect;
 use rustix::process::Signal;
 use tokio::time::sleep;
 
-use crate::federation::Setup;
+use crate::federation::StartInputs;
 use crate::objects::apply_crds;
-use crate::process::{Again, Life, Process, Program};
+use crate::process::{ChildProcess, Liveness, Program, StartCommand};
 
 /// User agent of the harness.
 pub(crate) const USER_AGENT: &str = "compute-federation-harness";
@@ -44,7 +44,7 @@ pub struct Plane {
     port: u16,
     client: Client,
     apiserver: Apiserver,
-    controller_manager: Option<Process>,
+    controller_manager: Option<ChildProcess>,
 }
 
 /// The API server's process, and its start command.
@@ -53,12 +53,12 @@ struct Apiserver {
     path: PathBuf,
     args: Vec<OsString>,
     logs: PathBuf,
-    process: Option<Process>,
+    process: Option<ChildProcess>,
 }
 
 impl Apiserver {
-    async fn start(&self) -> anyhow::Result<Process> {
-        Process::start(Program {
+    async fn start(&self) -> anyhow::Result<ChildProcess> {
+        ChildProcess::start(Program {
             name: &self.name,
             path: self.path.clone(),
             args: self.args.clone(),
@@ -73,7 +73,7 @@ impl Plane {
     /// Starts an API server with RBAC, waits until it is ready, applies CRDs, and starts the controller manager
     /// without waiting for it. The CRDs come first because the garbage collector discovers new kinds only every 30 s.
     pub(crate) async fn start(
-        setup: &Setup<'_>,
+        setup: &StartInputs<'_>,
         kind: &'static str,
         name: &str,
         ports: PlanePorts,
@@ -82,7 +82,7 @@ impl Plane {
     ) -> anyhow::Result<Self> {
         let flags = [&[RBAC.into()], more].concat();
         let mut plane = Self::start_bare(setup, kind, name, ports, crds, &flags).await?;
-        let controller_manager = Process::start(Program {
+        let controller_manager = ChildProcess::start(Program {
             name: &format!("{name}-controller-manager"),
             path: setup.peers.program("kube-controller-manager"),
             args: vec![
@@ -103,7 +103,7 @@ impl Plane {
     /// Starts an API server without a controller manager, waits until it is ready and applies CRDs. `flags` select
     /// the authorization.
     pub(crate) async fn start_bare(
-        setup: &Setup<'_>,
+        setup: &StartInputs<'_>,
         kind: &'static str,
         name: &str,
         ports: PlanePorts,
@@ -184,7 +184,7 @@ impl Plane {
     }
 
     /// Kills the controller manager and returns its start command.
-    pub(crate) async fn kill_controller_manager(&mut self) -> Option<Again> {
+    pub(crate) async fn kill_controller_manager(&mut self) -> Option<StartCommand> {
         let process = self.controller_manager.take()?;
         let again = process.again();
         process.kill().await;
@@ -194,7 +194,7 @@ impl Plane {
     /// Starts the controller manager again.
     pub(crate) async fn start_controller_manager(
         &mut self,
-        again: Option<Again>,
+        again: Option<StartCommand>,
     ) -> anyhow::Result<()> {
         if let Some(again) = again {
             self.controller_manager = Some(again.start().await?);
@@ -241,26 +241,26 @@ impl Plane {
     }
 
     /// Starts an API server process to replace one that has ended, and waits until it is ready.
-    pub(crate) async fn start_apiserver(&self) -> anyhow::Result<Process> {
+    pub(crate) async fn start_apiserver(&self) -> anyhow::Result<ChildProcess> {
         let process = self.apiserver.start().await?;
         process.while_running(ready(&self.client)).await?;
         Ok(process)
     }
 
     /// Returns whether the API server runs, unless it was killed.
-    pub(crate) fn life(&self) -> Option<Life> {
+    pub(crate) fn life(&self) -> Option<Liveness> {
         let process = self.apiserver.process.as_ref();
         process.map(|process| process.life().clone())
     }
 
-    pub(crate) fn processes(&self) -> impl Iterator<Item = &Process> {
+    pub(crate) fn processes(&self) -> impl Iterator<Item = &ChildProcess> {
         self.apiserver
             .process
             .iter()
             .chain(&self.controller_manager)
     }
 
-    pub(crate) fn into_processes(self) -> impl Iterator<Item = Process> {
+    pub(crate) fn into_processes(self) -> impl Iterator<Item = ChildProcess> {
         self.apiserver
             .process
             .into_iter()
@@ -283,7 +283,7 @@ pub(crate) fn flag(name: &str, value: impl AsRef<Path>) -> OsString {
 }
 
 fn apiserver_args(
-    setup: &Setup<'_>,
+    setup: &StartInputs<'_>,
     name: &str,
     ports: PlanePorts,
     audit_policy: &Path,

@@ -38,7 +38,7 @@ pub struct Program<'a> {
 
 /// The command line of a process, to start the same program again.
 #[derive(Clone)]
-pub(crate) struct Again {
+pub(crate) struct StartCommand {
     name: String,
     path: PathBuf,
     args: Vec<OsString>,
@@ -46,7 +46,7 @@ pub(crate) struct Again {
     remove: Option<PathBuf>,
 }
 
-impl Again {
+impl StartCommand {
     /// Returns the name of the process.
     pub(crate) fn name(&self) -> &str {
         &self.name
@@ -64,8 +64,8 @@ impl Again {
     }
 
     /// Starts the program.
-    pub(crate) async fn start(&self) -> anyhow::Result<Process> {
-        Process::start(Program {
+    pub(crate) async fn start(&self) -> anyhow::Result<ChildProcess> {
+        ChildProcess::start(Program {
             name: &self.name,
             path: self.path.clone(),
             args: self.args.clone(),
@@ -77,23 +77,23 @@ impl Again {
 }
 
 /// A running process.
-pub struct Process {
-    program: Again,
+pub struct ChildProcess {
+    program: StartCommand,
     pid: i32,
     tether_pid: u32,
     stdin: Option<ChildStdin>,
-    life: Life,
+    life: Liveness,
 }
 
 /// Reports whether a process runs, for code that does not own the process.
 #[derive(Clone)]
-pub(crate) struct Life {
+pub(crate) struct Liveness {
     name: String,
     log: PathBuf,
     ended: watch::Receiver<Option<i32>>,
 }
 
-impl Life {
+impl Liveness {
     /// Waits until the process ends and returns its exit code.
     pub(crate) async fn ended(&self) -> i32 {
         let mut ended = self.ended.clone();
@@ -112,7 +112,7 @@ impl Life {
     }
 }
 
-impl Process {
+impl ChildProcess {
     /// Starts a process. It ends when the current process ends for any reason.
     ///
     /// # Errors
@@ -127,7 +127,7 @@ impl Process {
             remove,
         } = program;
         let log = logs.join(format!("{name}.log"));
-        let program = Again {
+        let program = StartCommand {
             name: name.to_owned(),
             path,
             args,
@@ -158,7 +158,7 @@ impl Process {
             pid,
             tether_pid: tether.id().unwrap_or_default(),
             stdin: tether.stdin.take(),
-            life: Life {
+            life: Liveness {
                 name: name.to_owned(),
                 log,
                 ended: watch_end(tether),
@@ -187,11 +187,11 @@ impl Process {
     }
 
     /// Returns the command to start the process again after its end.
-    pub(crate) fn again(&self) -> Again {
+    pub(crate) fn again(&self) -> StartCommand {
         self.program.clone()
     }
 
-    pub(crate) fn life(&self) -> &Life {
+    pub(crate) fn life(&self) -> &Liveness {
         &self.life
     }
 

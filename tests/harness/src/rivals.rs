@@ -32,7 +32,7 @@ impl Rivals {
     ///
     /// When Go is missing or a program does not build.
     pub fn find_or_build(mut progress: impl FnMut(&str)) -> anyhow::Result<Self> {
-        let cache = go::Cache::lock()?;
+        let cache = go::BuildCache::lock()?;
         let directory = cache.directory().join(format!("rivals-{}", version()?));
         go::build(&directory, &PROGRAMS, "-s -w", &mut progress)?;
         Ok(Self { directory })

@@ -22,22 +22,22 @@ use tokio_rustls::TlsAcceptor;
 use crate::pki::Pki;
 
 /// The body of an answer.
-pub(crate) type Body = UnsyncBoxBody<Bytes, kube::Error>;
+pub(crate) type BoxedBody = UnsyncBoxBody<Bytes, kube::Error>;
 
 /// A server on loopback. Dropping it closes its connections.
-pub(crate) struct Server {
+pub(crate) struct HttpsServer {
     port: u16,
     task: AbortHandle,
 }
 
-impl Server {
+impl HttpsServer {
     /// Serves at a free port with `handle`. If `handle` returns `None`, the connection is closed without an answer.
     pub(crate) async fn start<F>(
         pki: &Pki,
         handle: impl Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
     ) -> anyhow::Result<Self>
     where
-        F: Future<Output = Option<Response<Body>>> + Send + 'static,
+        F: Future<Output = Option<Response<BoxedBody>>> + Send + 'static,
     {
         let acceptor = TlsAcceptor::from(Arc::new(tls(pki)?));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
@@ -64,7 +64,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for HttpsServer {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -72,7 +72,7 @@ impl Drop for Server {
 
 async fn serve<F>(stream: TcpStream, acceptor: TlsAcceptor, handle: impl Fn(Request<Incoming>) -> F)
 where
-    F: Future<Output = Option<Response<Body>>> + Send + 'static,
+    F: Future<Output = Option<Response<BoxedBody>>> + Send + 'static,
 {
     // Sends small packets without delay, as API servers do: watch events are small.
     let _ = stream.set_nodelay(true);

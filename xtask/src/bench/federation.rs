@@ -11,10 +11,10 @@ use kube::api::PostParams;
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Row, Target};
+use super::{Bound, Row};
 use crate::build;
 use crate::demo::{self, spec};
-use crate::observe::{Observer, State};
+use crate::observe::{ObservedState, Observer};
 
 /// The namespace of the Workloads.
 const NAMESPACE: &str = "bench";
@@ -31,12 +31,12 @@ const OURS: f64 = 50.0;
 
 /// A state of a Workload that the benchmark observes on its way.
 struct Milestone {
-    is_reached: fn(&State, &Names) -> bool,
+    is_reached: fn(&ObservedState, &WorkloadNames) -> bool,
     /// The hop that leads to it. `None` for the first milestone and for the work of external machines.
-    hop: Option<Hop>,
+    hop: Option<MeasuredHop>,
 }
 
-struct Hop {
+struct MeasuredHop {
     title: &'static str,
     /// Index of the milestone where the hop starts.
     from: usize,
@@ -44,13 +44,13 @@ struct Hop {
 }
 
 /// The names of a Workload and of the objects that follow from it.
-struct Names {
+struct WorkloadNames {
     workload: String,
     deployment: String,
     instance: String,
 }
 
-impl Names {
+impl WorkloadNames {
     fn of(number: usize) -> Self {
         let workload = format!("web{number}");
         let deployment = format!("{workload}-us-dfw");
@@ -65,7 +65,7 @@ impl Names {
 /// Returns all milestones. Each comes after the milestone it starts from.
 fn milestones() -> Vec<Milestone> {
     let hop = |title, from, is_ours| {
-        Some(Hop {
+        Some(MeasuredHop {
             title,
             from,
             is_ours,
@@ -133,19 +133,23 @@ fn milestones() -> Vec<Milestone> {
     ]
 }
 
-fn workload<'s>(state: &'s State, names: &Names) -> Option<&'s Workload> {
+fn workload<'s>(state: &'s ObservedState, names: &WorkloadNames) -> Option<&'s Workload> {
     state.workloads.get(PROJECT)?.get(&names.workload)
 }
 
 fn deployment<'s>(
-    state: &'s State,
+    state: &'s ObservedState,
     plane: &str,
-    names: &Names,
+    names: &WorkloadNames,
 ) -> Option<&'s api::WorkloadDeployment> {
     state.deployments.get(plane)?.get(&names.deployment)
 }
 
-fn instance<'s>(state: &'s State, plane: &str, names: &Names) -> Option<&'s api::Instance> {
+fn instance<'s>(
+    state: &'s ObservedState,
+    plane: &str,
+    names: &WorkloadNames,
+) -> Option<&'s api::Instance> {
     state.instances.get(plane)?.get(&names.instance)
 }
 
@@ -193,7 +197,7 @@ async fn measure(federation: &Federation, workloads: usize) -> anyhow::Result<Ve
     let milestones = milestones();
     let mut taken: Vec<Vec<f64>> = vec![Vec::new(); milestones.len()];
     for number in 0..workloads + WARM_UP {
-        let names = Names::of(number);
+        let names = WorkloadNames::of(number);
         let workload = serde_json::from_value(json!({
             "apiVersion": "compute.datumapis.com/v1alpha",
             "kind": "Workload",
@@ -222,7 +226,7 @@ async fn measure(federation: &Federation, workloads: usize) -> anyhow::Result<Ve
 async fn follow(
     observer: &mut Observer,
     milestones: &[Milestone],
-    names: &Names,
+    names: &WorkloadNames,
 ) -> anyhow::Result<Vec<Instant>> {
     let end = Instant::now() + WITHIN;
     let mut reached: Vec<Option<Instant>> = vec![None; milestones.len()];
@@ -239,7 +243,7 @@ async fn follow(
         let Ok(changed) = timeout_at(end, observer.changed()).await else {
             let missing = reached.iter().position(Option::is_none).unwrap_or_default();
             let hop = milestones.get(missing).and_then(|it| it.hop.as_ref());
-            let title = hop.map_or("what someone else does", |hop| hop.title);
+            let title = hop.map_or("a step of an external machine", |hop| hop.title);
             bail!(
                 "{}: not within {} s: {title}",
                 names.workload,
@@ -250,7 +254,7 @@ async fn follow(
     }
 }
 
-fn of_hop(hop: &Hop, taken: &mut [f64]) -> [Row; 2] {
+fn of_hop(hop: &MeasuredHop, taken: &mut [f64]) -> [Row; 2] {
     taken.sort_by(f64::total_cmp);
     let at = |share: usize| {
         let index = (taken.len() * share).div_ceil(100).saturating_sub(1);
@@ -260,7 +264,7 @@ fn of_hop(hop: &Hop, taken: &mut [f64]) -> [Row; 2] {
     let row = |what, share| Row::new(format!("{}: {what} ({whose})", hop.title), at(share), "ms");
     let p99 = row("p99", 99);
     let p99 = if hop.is_ours {
-        p99.target(Target::AtMost(OURS))
+        p99.target(Bound::AtMost(OURS))
     } else {
         p99
     };

@@ -1,8 +1,8 @@
 //! `cargo xtask bench planes`: thousands of projects, a hundred thousand WorkloadDeployments.
 
 mod at_rest;
+mod processes;
 mod storm;
-mod subjects;
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::{Row, Target};
+use super::{Bound, Row};
 use crate::build;
-use subjects::{Built, Planes, Watcher};
+use processes::{Built, SimulatedPlanes, Watcher};
 
 /// Time limit of every wait.
 const WITHIN: Duration = Duration::from_mins(30);
@@ -48,7 +48,7 @@ pub(crate) struct Sizes {
 
 /// Latencies in milliseconds, as the simulated planes report them.
 #[derive(Debug, Deserialize)]
-struct Latencies {
+struct ArrivalLatencies {
     arrived: f64,
     missing: f64,
     p50: Option<f64>,
@@ -63,7 +63,7 @@ struct Latencies {
 pub(crate) async fn run(sizes: &Sizes, directory: &Path) -> anyhow::Result<Vec<Row>> {
     let built = prepare(directory)?;
     let mut rows = at_rest::run(sizes, &built).await?;
-    let planes = Planes::start(&built, sizes.projects).await?;
+    let planes = SimulatedPlanes::start(&built, sizes.projects).await?;
     rows.extend(restart(sizes, &built, &planes).await?);
     planes.stop().await;
     Ok(rows)
@@ -83,7 +83,11 @@ fn prepare(directory: &Path) -> anyhow::Result<Built> {
 }
 
 /// Measures with all objects on the hub: a restart, changing statuses, and a storm in one project.
-async fn restart(sizes: &Sizes, built: &Built, planes: &Planes) -> anyhow::Result<Vec<Row>> {
+async fn restart(
+    sizes: &Sizes,
+    built: &Built,
+    planes: &SimulatedPlanes,
+) -> anyhow::Result<Vec<Row>> {
     let objects = sizes.objects;
     let ours = Watcher::ours(built, planes).await?;
     let begin = Instant::now();
@@ -131,14 +135,14 @@ async fn restart(sizes: &Sizes, built: &Built, planes: &Planes) -> anyhow::Resul
         Row::new(format!("{what}: to list everything"), list, "s"),
         Row::new(format!("{what}: settled after"), settled, "s"),
         Row::new(format!("{what}: beyond the lists"), settled - list, "s")
-            .target(Target::AtMost(30.0)),
+            .target(Bound::AtMost(30.0)),
         Row::new(format!("{what}: processor time"), cpu, "s"),
         Row::new(
             format!("{what}: writes"),
             f64::from(u32::try_from(written)?),
             "",
         )
-        .target(Target::AtMost(0.0)),
+        .target(Bound::AtMost(0.0)),
         Row::new(format!("{what}: memory"), resident, "MiB"),
         Row::new(format!("{what}: most memory"), highest, "MiB"),
     ];
@@ -151,23 +155,27 @@ async fn restart(sizes: &Sizes, built: &Built, planes: &Planes) -> anyhow::Resul
 }
 
 /// Measures changing statuses on the hub.
-async fn statuses(sizes: &Sizes, planes: &Planes, ours: &Watcher) -> anyhow::Result<Vec<Row>> {
+async fn statuses(
+    sizes: &Sizes,
+    planes: &SimulatedPlanes,
+    ours: &Watcher,
+) -> anyhow::Result<Vec<Row>> {
     let (before, _) = ours.memory()?;
-    let (cpu, planes_cpu) = (ours.cpu()?, subjects::cpu(planes.pid())?);
+    let (cpu, planes_cpu) = (ours.cpu()?, processes::cpu(planes.pid())?);
     let asked = json!({"rate": sizes.rate, "seconds": sizes.seconds});
     let (latencies, depth) = beside(
-        planes.ask::<Latencies>("statuses", asked),
+        planes.ask::<ArrivalLatencies>("statuses", asked),
         deepest_queue(ours),
     )
     .await?;
     let cpu = (ours.cpu()? - cpu) / sizes.seconds * 100.0;
-    let planes_cpu = (subjects::cpu(planes.pid())? - planes_cpu) / sizes.seconds * 100.0;
+    let planes_cpu = (processes::cpu(planes.pid())? - planes_cpu) / sizes.seconds * 100.0;
     let (after, highest) = ours.memory()?;
     let what = format!("{} statuses per second", sizes.rate);
-    let mut rows = latencies.rows(&what, Some(Target::AtMost(1000.0)))?;
+    let mut rows = latencies.rows(&what, Some(Bound::AtMost(1000.0)))?;
     rows.extend([
         Row::new(format!("{what}: last change late by"), latencies.late, "s"),
-        Row::new(format!("{what}: longest queue"), depth, "").target(Target::AtMost(sizes.rate)),
+        Row::new(format!("{what}: longest queue"), depth, "").target(Bound::AtMost(sizes.rate)),
         Row::new(format!("{what}: processor"), cpu, "% of a core"),
         Row::new(
             format!("{what}: processor of the planes"),
@@ -182,11 +190,11 @@ async fn statuses(sizes: &Sizes, planes: &Planes, ours: &Watcher) -> anyhow::Res
     Ok(rows)
 }
 
-impl Latencies {
-    fn rows(&self, what: &str, target: Option<Target>) -> anyhow::Result<Vec<Row>> {
+impl ArrivalLatencies {
+    fn rows(&self, what: &str, target: Option<Bound>) -> anyhow::Result<Vec<Row>> {
         ensure!(
             self.arrived > 0.0,
-            "{what}: none of {} has come",
+            "{what}: none of {} changes arrived",
             self.missing
         );
         let row = |name: &str, value: Option<f64>| {
@@ -202,7 +210,7 @@ impl Latencies {
                 None => p99,
             },
             row("longest", self.max),
-            missing.target(Target::AtMost(0.0)),
+            missing.target(Bound::AtMost(0.0)),
         ])
     }
 }
@@ -225,7 +233,7 @@ async fn is_settled(sizes: &Sizes, ours: &Watcher) -> anyhow::Result<bool> {
 }
 
 /// Waits until nothing is written any more.
-async fn until_quiet(planes: &Planes) -> anyhow::Result<()> {
+async fn until_quiet(planes: &SimulatedPlanes) -> anyhow::Result<()> {
     let mut writes = planes.state().await?.writes;
     loop {
         sleep(QUIET).await;
@@ -266,7 +274,7 @@ async fn until(what: &str, is_so: impl AsyncFn() -> anyhow::Result<bool>) -> any
     while !is_so().await.unwrap_or(false) {
         ensure!(
             begin.elapsed() < WITHIN,
-            "{what}: not within {} s",
+            "{what}: not reached within {} s",
             WITHIN.as_secs()
         );
         sleep(POLL).await;
@@ -274,7 +282,7 @@ async fn until(what: &str, is_so: impl AsyncFn() -> anyhow::Result<bool>) -> any
     Ok(())
 }
 
-fn target_if(row: Row, is_measured: bool, target: Target) -> Row {
+fn target_if(row: Row, is_measured: bool, target: Bound) -> Row {
     match is_measured {
         true => row.target(target),
         false => row,

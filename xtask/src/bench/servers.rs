@@ -7,7 +7,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use harness::process::{Process, Program, tail};
+use harness::process::{ChildProcess, Program, tail};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -16,14 +16,14 @@ use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
 use super::bodies::Body;
-use super::{Bench, Service};
+use super::{BenchSetup, Service};
 
 /// Time for a server to listen.
 const START: Duration = Duration::from_secs(20);
 
 /// A server to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum ServerKind {
     /// The shipped binary.
     Ours,
     /// The Go webhook.
@@ -32,7 +32,7 @@ pub(crate) enum Kind {
     Floor,
 }
 
-impl Kind {
+impl ServerKind {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Ours => "ours",
@@ -43,12 +43,12 @@ impl Kind {
 }
 
 /// A running server. It runs alone on the last CPU if there are several; clients run on the others.
-pub(crate) struct Server {
+pub(crate) struct MeasuredServer {
     pub(crate) port: u16,
-    process: Process,
+    process: ChildProcess,
 }
 
-/// The result of [`Server::load`].
+/// The result of [`MeasuredServer::load`].
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) struct Load {
     pub(crate) requests: f64,
@@ -58,22 +58,26 @@ pub(crate) struct Load {
     pub(crate) client_cpu: f64,
 }
 
-/// The result of [`Server::at_rate`], in nanoseconds.
+/// The result of [`MeasuredServer::at_rate`], in nanoseconds.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) struct Rate {
     pub(crate) p50: f64,
     pub(crate) p99: f64,
 }
 
-impl Server {
+impl MeasuredServer {
     /// Starts a server and waits until it listens. The floor answers with the content of `answer`.
-    pub(crate) async fn start(bench: &Bench, kind: Kind, answer: &Path) -> anyhow::Result<Self> {
+    pub(crate) async fn start(
+        bench: &BenchSetup,
+        kind: ServerKind,
+        answer: &Path,
+    ) -> anyhow::Result<Self> {
         let port = free_port()?;
         let certificates = bench.certificates.as_path();
         let (path, args) = match kind {
-            Kind::Ours => ours(bench, port)?,
-            Kind::Go => go(bench, port),
-            Kind::Floor => (
+            ServerKind::Ours => ours(bench, port)?,
+            ServerKind::Go => go(bench, port),
+            ServerKind::Floor => (
                 bench.programs.join("floor"),
                 vec![
                     format!("--port={port}").into(),
@@ -98,7 +102,7 @@ impl Server {
     /// Sends one request and writes the answer to `answer`.
     pub(crate) async fn ask(
         &self,
-        bench: &Bench,
+        bench: &BenchSetup,
         body: &Path,
         answer: &Path,
     ) -> anyhow::Result<()> {
@@ -110,7 +114,7 @@ impl Server {
     /// Keeps this many connections busy with one body.
     pub(crate) async fn load(
         &self,
-        bench: &Bench,
+        bench: &BenchSetup,
         body: &Body,
         connections: u16,
     ) -> anyhow::Result<Load> {
@@ -122,7 +126,7 @@ impl Server {
     /// Sends this many requests per second.
     pub(crate) async fn at_rate(
         &self,
-        bench: &Bench,
+        bench: &BenchSetup,
         body: &Body,
         rate: f64,
         seconds: f64,
@@ -137,7 +141,7 @@ impl Server {
         line(bench.programs.join("load"), args).await
     }
 
-    fn client(&self, bench: &Bench, body: &Path) -> Vec<OsString> {
+    fn client(&self, bench: &BenchSetup, body: &Path) -> Vec<OsString> {
         vec![
             format!("--port={}", self.port).into(),
             format!("--pid={}", self.process.pid()).into(),
@@ -168,7 +172,7 @@ pub(crate) fn memory(pid: i32) -> anyhow::Result<(f64, f64)> {
 }
 
 /// Returns our command: the interpreter alone, or a manager with a webhook server and no controllers.
-fn ours(bench: &Bench, port: u16) -> anyhow::Result<(PathBuf, Vec<OsString>)> {
+fn ours(bench: &BenchSetup, port: u16) -> anyhow::Result<(PathBuf, Vec<OsString>)> {
     let certificates = bench.certificates.display();
     let args = match &bench.service {
         Service::Interpreter => vec![
@@ -200,7 +204,7 @@ fn ours(bench: &Bench, port: u16) -> anyhow::Result<(PathBuf, Vec<OsString>)> {
 }
 
 /// Returns the command of the Go webhook of the same semantics.
-fn go(bench: &Bench, port: u16) -> (PathBuf, Vec<OsString>) {
+fn go(bench: &BenchSetup, port: u16) -> (PathBuf, Vec<OsString>) {
     let mut args: Vec<OsString> = vec![
         format!("--port={port}").into(),
         "--cert-dir".into(),
@@ -217,11 +221,11 @@ fn go(bench: &Bench, port: u16) -> (PathBuf, Vec<OsString>) {
 
 /// Starts a program that servers call, on the CPUs of the clients.
 pub(crate) async fn start_beside(
-    bench: &Bench,
+    bench: &BenchSetup,
     name: &str,
     args: Vec<OsString>,
     port: u16,
-) -> anyhow::Result<Process> {
+) -> anyhow::Result<ChildProcess> {
     let program = on_cpus(&cpus().1, bench.programs.join(name), args);
     listening(bench, name, program, port).await
 }
@@ -234,11 +238,11 @@ pub(crate) fn free_port() -> anyhow::Result<u16> {
 
 /// Starts a program and waits until it listens.
 async fn listening(
-    bench: &Bench,
+    bench: &BenchSetup,
     name: &str,
     (path, args): (PathBuf, Vec<OsString>),
     port: u16,
-) -> anyhow::Result<Process> {
+) -> anyhow::Result<ChildProcess> {
     let logs = bench.directory.join("logs");
     fs::create_dir_all(&logs)?;
     let program = Program {
@@ -248,7 +252,7 @@ async fn listening(
         logs: &logs,
         remove: None,
     };
-    let process = Process::start(program).await?;
+    let process = ChildProcess::start(program).await?;
     let begin = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
         if begin.elapsed() > START {

@@ -50,9 +50,9 @@ pub(crate) fn checked() -> Vec<(String, Value)> {
 }
 
 /// JSON pointer of the parent, field name, and value.
-type Change = (&'static str, &'static str, Value);
+type FieldChange = (&'static str, &'static str, Value);
 
-fn of_placements() -> Vec<Change> {
+fn of_placements() -> Vec<FieldChange> {
     let placement = "/placements/0";
     let scale = "/placements/0/scaleSettings";
     let metrics = json!([
@@ -78,7 +78,7 @@ fn of_placements() -> Vec<Change> {
     ]
 }
 
-fn of_runtime() -> Vec<Change> {
+fn of_runtime() -> Vec<FieldChange> {
     let instance = "/template/spec";
     let sandbox = "/template/spec/runtime/sandbox";
     let container = "/template/spec/runtime/sandbox/containers/0";
@@ -119,7 +119,7 @@ fn of_runtime() -> Vec<Change> {
     ]
 }
 
-fn of_volumes() -> Vec<Change> {
+fn of_volumes() -> Vec<FieldChange> {
     let instance = "/template/spec";
     let config = "/template/spec/volumes/0";
     let token = "/template/spec/volumes/1";

@@ -7,7 +7,7 @@ use kube::Resource;
 use serde_json::json;
 
 use super::WORKLOAD;
-use crate::observe::{Objects, State};
+use crate::observe::{Objects, ObservedState};
 
 /// Names of the planes in the harness.
 pub(super) const PROJECT: &str = "project";
@@ -18,7 +18,7 @@ const CELLS: [&str; 2] = ["dfw1", "ord1"];
 pub(super) type Layout = &'static [(&'static str, &'static str, i32)];
 
 /// Checks the observed state. The error describes the difference.
-pub(super) type Check = Box<dyn Fn(&State) -> Result<(), String> + Send + Sync>;
+pub(super) type Check = Box<dyn Fn(&ObservedState) -> Result<(), String> + Send + Sync>;
 
 /// Returns the deployments of a layout with their number of Instances, in one cell or in all cells.
 fn wanted(layout: Layout, cell: Option<&str>) -> BTreeMap<&'static str, i32> {
@@ -77,7 +77,7 @@ fn on<'s, K>(objects: &'s Objects<K>, plane: &str) -> impl Iterator<Item = (&'s 
 }
 
 fn same_deployments(
-    state: &State,
+    state: &ObservedState,
     plane: &str,
     wanted: &BTreeMap<&str, i32>,
 ) -> Result<(), String> {
@@ -92,7 +92,7 @@ fn same_deployments(
     )
 }
 
-fn same_policies(state: &State, layout: Layout) -> Result<(), String> {
+fn same_policies(state: &ObservedState, layout: Layout) -> Result<(), String> {
     let found: BTreeSet<_> = on(&state.policies, HUB)
         .map(|(name, _)| name.clone())
         .collect();
@@ -102,7 +102,11 @@ fn same_policies(state: &State, layout: Layout) -> Result<(), String> {
     expect(HUB, "PropagationPolicies", &found, &wanted.collect())
 }
 
-fn same_instances(state: &State, plane: &str, wanted: &BTreeMap<&str, i32>) -> Result<(), String> {
+fn same_instances(
+    state: &ObservedState,
+    plane: &str,
+    wanted: &BTreeMap<&str, i32>,
+) -> Result<(), String> {
     let found: BTreeSet<_> = on(&state.instances, plane)
         .map(|(name, _)| name.clone())
         .collect();
@@ -127,7 +131,7 @@ fn expect<T: PartialEq + std::fmt::Debug>(
     }
 }
 
-fn all_ready(state: &State, plane: &str) -> Result<(), String> {
+fn all_ready(state: &ObservedState, plane: &str) -> Result<(), String> {
     let is_ready = |instance: &Instance| {
         instance
             .status
@@ -140,7 +144,7 @@ fn all_ready(state: &State, plane: &str) -> Result<(), String> {
     })
 }
 
-fn all_settled(state: &State, plane: &str) -> Result<(), String> {
+fn all_settled(state: &ObservedState, plane: &str) -> Result<(), String> {
     let is_settled = |deployment: &WorkloadDeployment| {
         let status = deployment.status.clone().unwrap_or_default();
         let counters = [
@@ -159,11 +163,11 @@ fn all_settled(state: &State, plane: &str) -> Result<(), String> {
     })
 }
 
-fn workload(state: &State) -> Option<&Workload> {
+fn workload(state: &ObservedState) -> Option<&Workload> {
     state.workloads.get(PROJECT)?.get(WORKLOAD)
 }
 
-fn workload_available(state: &State, total: i32) -> Result<(), String> {
+fn workload_available(state: &ObservedState, total: i32) -> Result<(), String> {
     let workload = workload(state).ok_or("there is no Workload")?;
     let seen = workload.status.clone().unwrap_or_default();
     let available = condition::find(&seen.conditions, "Available");
@@ -184,7 +188,7 @@ fn workload_available(state: &State, total: i32) -> Result<(), String> {
     }
 }
 
-pub(super) fn workload_gone(state: &State) -> Result<(), String> {
+pub(super) fn workload_gone(state: &ObservedState) -> Result<(), String> {
     workload(state).map_or(Ok(()), |workload| Err(status(workload)))
 }
 

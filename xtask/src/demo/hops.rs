@@ -9,10 +9,10 @@ use super::checks::{
     Check, HUB, Layout, PROJECT, available, deployments, deployments_in_cells, instances_in_cells,
     policies, ready, ready_in_cells, settled, workload_gone,
 };
-use crate::observe::State;
+use crate::observe::ObservedState;
 
 /// One change of the Workload and the hops that must follow.
-pub(crate) struct Phase {
+pub(crate) struct DemoPhase {
     pub(crate) title: &'static str,
     /// The Workload's spec; `None` deletes it.
     pub(crate) spec: Option<Value>,
@@ -28,20 +28,20 @@ pub(crate) struct Hop {
 }
 
 /// Returns all phases, in order.
-pub(crate) fn phases() -> Vec<Phase> {
+pub(crate) fn phases() -> Vec<DemoPhase> {
     vec![
         creation("create: two placements in two cities"),
-        Phase::new(
+        DemoPhase::new(
             "scale up: us from 2 to 3",
             spec(&[("us", "DFW", 3), ("west", "ORD", 1)]),
             &[("web-us-dfw", "dfw1", 3), ("web-west-ord", "ord1", 1)],
         ),
-        Phase::new(
+        DemoPhase::new(
             "move: us from DFW to ORD",
             spec(&[("us", "ORD", 3), ("west", "ORD", 1)]),
             &[("web-us-ord", "ord1", 3), ("web-west-ord", "ord1", 1)],
         ),
-        Phase {
+        DemoPhase {
             title: "delete",
             spec: None,
             hops: last_hops(),
@@ -50,8 +50,8 @@ pub(crate) fn phases() -> Vec<Phase> {
 }
 
 /// Returns the phase that creates the Workload.
-pub(crate) fn creation(title: &'static str) -> Phase {
-    Phase::new(
+pub(crate) fn creation(title: &'static str) -> DemoPhase {
+    DemoPhase::new(
         title,
         spec(&[("us", "DFW", 2), ("west", "ORD", 1)]),
         &[("web-us-dfw", "dfw1", 2), ("web-west-ord", "ord1", 1)],
@@ -75,7 +75,7 @@ pub(crate) fn spec(placements: &[(&str, &str, i32)]) -> Value {
     json!({"placements": placements, "template": {"spec": {"networkInterfaces": interfaces, "runtime": runtime}}})
 }
 
-impl Phase {
+impl DemoPhase {
     fn new(title: &'static str, spec: Value, layout: Layout) -> Self {
         Self {
             title,
@@ -85,7 +85,7 @@ impl Phase {
     }
 
     /// Returns the first hop whose check fails, and the error of the check.
-    pub(crate) fn missing(&self, state: &State) -> Option<(&Hop, String)> {
+    pub(crate) fn missing(&self, state: &ObservedState) -> Option<(&Hop, String)> {
         self.hops
             .iter()
             .find_map(|hop| Some((hop, (hop.check)(state).err()?)))
@@ -94,7 +94,7 @@ impl Phase {
     /// Returns an error that names the missing hop, with the check's error and the log of the responsible process.
     pub(crate) fn failure(
         &self,
-        state: &State,
+        state: &ObservedState,
         federation: &Federation,
         within: Duration,
     ) -> anyhow::Error {

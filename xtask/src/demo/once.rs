@@ -9,7 +9,7 @@ use kube::Api;
 use kube::api::ListParams;
 use tokio::time::{Instant, sleep_until};
 
-use super::hops::{Hop, Phase};
+use super::hops::{DemoPhase, Hop};
 use super::screen::Screen;
 use super::{NAMESPACE, apply, delete};
 use crate::observe::Observer;
@@ -21,16 +21,16 @@ const PHASE: Duration = Duration::from_mins(1);
 const HOP_WIDTH: usize = 52;
 
 /// Title of a phase, and for each hop its title and the time when it was complete.
-type Outcome = (&'static str, Vec<(&'static str, Option<Duration>)>);
+type PhaseReport = (&'static str, Vec<(&'static str, Option<Duration>)>);
 
 /// Runs the phases and prints how long each hop took.
 pub(super) async fn run(
-    phases: Vec<Phase>,
+    phases: Vec<DemoPhase>,
     federation: &Federation,
     observer: &mut Observer,
     screen: &mut Screen,
 ) -> anyhow::Result<()> {
-    let mut report: Vec<Outcome> = Vec::new();
+    let mut report: Vec<PhaseReport> = Vec::new();
     for phase in phases {
         let begin = Instant::now();
         match &phase.spec {
@@ -51,7 +51,7 @@ pub(super) async fn run(
 /// Waits until every hop is complete. Returns for each hop the time when it and all hops before it were complete, or
 /// `None` if that did not happen within the phase's time limit.
 async fn follow(
-    phase: &Phase,
+    phase: &DemoPhase,
     begin: Instant,
     observer: &mut Observer,
     screen: &mut Screen,
@@ -92,7 +92,7 @@ fn progress(hop: &Hop, done: Option<Duration>) -> String {
 }
 
 /// Prints for each hop the time since the hop before it, and since the change of the Workload.
-fn print_report(report: &[Outcome]) -> anyhow::Result<()> {
+fn print_report(report: &[PhaseReport]) -> anyhow::Result<()> {
     print(format!(
         "\n{:<HOP_WIDTH$}{:>14}{:>14}",
         "HOP", "SINCE PREVIOUS", "SINCE CHANGE"

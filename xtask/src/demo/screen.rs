@@ -9,7 +9,7 @@ use kube::Resource;
 use rustix::termios::tcgetwinsize;
 
 use super::layout::{cut, fit, table};
-use crate::observe::{Objects, State};
+use crate::observe::{Objects, ObservedState};
 use crate::output::{print, write};
 
 /// Column width if the output is not a terminal.
@@ -51,7 +51,7 @@ impl Screen {
     }
 
     /// Draws the state and some lines below it. Without a terminal, prints only the rows that changed.
-    pub(crate) fn draw(&mut self, state: &State, below: &[String]) -> anyhow::Result<()> {
+    pub(crate) fn draw(&mut self, state: &ObservedState, below: &[String]) -> anyhow::Result<()> {
         let rows = self.rows(state);
         if self.is_terminal {
             self.draw_in_terminal(&rows, below)?;
@@ -98,7 +98,7 @@ impl Screen {
         Ok(())
     }
 
-    fn rows(&self, state: &State) -> Rows {
+    fn rows(&self, state: &ObservedState) -> Rows {
         let mut rows = Rows::new();
         self.add(&mut rows, &state.workloads, workload);
         self.add(&mut rows, &state.deployments, deployment);

@@ -13,7 +13,7 @@ pub(crate) const KEPT_STATE: &str = "kept.json";
 
 /// The processes of a detached federation.
 #[derive(Deserialize, Serialize)]
-pub(super) struct Kept {
+pub(super) struct KeptProcesses {
     pub(super) tethers: Vec<u32>,
 }
 
@@ -33,7 +33,7 @@ pub fn stop_kept(target: &Path) -> anyhow::Result<Vec<PathBuf>> {
         let Ok(text) = fs::read_to_string(&state) else {
             continue;
         };
-        let kept: Kept =
+        let kept: KeptProcesses =
             serde_json::from_str(&text).with_context(|| state.display().to_string())?;
         let tethers = kept
             .tethers

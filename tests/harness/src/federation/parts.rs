@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::{CellConfig, Config, Setup};
+use super::{CellConfig, Config, StartInputs};
 use crate::manager::{ManagerPorts, deploy};
 use crate::objects::apply;
 use crate::plane::{Plane, PlanePorts, flag};
 use crate::ports::Ports;
-use crate::process::{Process, Program};
+use crate::process::{ChildProcess, Program};
 use crate::{checkout, karmada, networking, provider, registration};
 
 /// File of Karmada's registration of the interpreter.
@@ -27,14 +27,14 @@ pub(crate) const ETCD: &str = "etcd";
 pub(crate) const HUB_ETCD: &str = "hub-etcd";
 
 pub(crate) async fn start_etcd(
-    setup: &Setup<'_>,
+    setup: &StartInputs<'_>,
     name: &str,
     port: u16,
     peer_port: u16,
-) -> anyhow::Result<Process> {
+) -> anyhow::Result<ChildProcess> {
     let data = setup.directory.join(name);
     let url = format!("http://127.0.0.1:{port}");
-    Process::start(Program {
+    ChildProcess::start(Program {
         name,
         path: setup.peers.program("etcd"),
         args: vec![
@@ -54,11 +54,11 @@ pub(crate) async fn start_etcd(
 
 /// Starts the hub's own etcd, if it has one, and sets the hub's ports to it.
 pub(super) async fn start_hub_etcd(
-    setup: &Setup<'_>,
+    setup: &StartInputs<'_>,
     config: &Config,
     ports: &mut Ports,
     hub: &mut PlanePorts,
-) -> anyhow::Result<Option<Process>> {
+) -> anyhow::Result<Option<ChildProcess>> {
     if !config.hub_etcd {
         return Ok(None);
     }
@@ -90,7 +90,7 @@ pub(crate) fn crd_of_others(name: &str) -> PathBuf {
 
 /// Starts the project and offers it the cities of all cells.
 pub(super) async fn start_project(
-    setup: &Setup<'_>,
+    setup: &StartInputs<'_>,
     ports: PlanePorts,
     cells: &[CellConfig],
 ) -> anyhow::Result<Plane> {
@@ -102,7 +102,7 @@ pub(super) async fn start_project(
 }
 
 pub(super) async fn start_cell(
-    setup: &Setup<'_>,
+    setup: &StartInputs<'_>,
     cell: &CellConfig,
     ports: PlanePorts,
     crds: &[PathBuf],
@@ -119,8 +119,11 @@ pub(super) async fn start_cell(
     Plane::start(setup, "cell", &cell.name, ports, crds, &flags).await
 }
 
-pub(super) async fn start_provider(setup: &Setup<'_>, cell: &Plane) -> anyhow::Result<Process> {
-    Process::start(Program {
+pub(super) async fn start_provider(
+    setup: &StartInputs<'_>,
+    cell: &Plane,
+) -> anyhow::Result<ChildProcess> {
+    ChildProcess::start(Program {
         name: &format!("{}-provider", cell.name()),
         path: std::env::current_exe()?,
         args: vec![provider::RUN.into(), cell.kubeconfig().into()],

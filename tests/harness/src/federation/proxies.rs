@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Federation;
-use crate::proxy::{Proxy, Writes};
+use crate::proxy::{Proxy, WriteCounter};
 
 /// The proxies before the API servers of the management plane.
 pub struct Proxies {
@@ -13,7 +13,7 @@ pub struct Proxies {
     /// Before Karmada's API server.
     pub hub: Proxy,
     /// Counts the writes through both.
-    pub writes: Arc<Writes>,
+    pub writes: Arc<WriteCounter>,
 }
 
 impl Proxies {

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use super::Federation;
 use super::parts::HUB_ETCD;
 use crate::karmada;
-use crate::process::{Again, Process};
+use crate::process::{ChildProcess, StartCommand};
 
 /// A copy of the data of the hub's etcd.
 #[must_use]
@@ -22,13 +22,13 @@ pub struct Snapshot {
 /// The stopped controllers and scheduler of Karmada.
 #[must_use]
 pub struct KarmadaStopped {
-    controllers: Again,
-    scheduler: Again,
+    controllers: StartCommand,
+    scheduler: StartCommand,
 }
 
 /// Karmada's controllers, running without those that write to cells.
 #[must_use]
-pub struct KarmadaHeld(Again);
+pub struct KarmadaHeld(StartCommand);
 
 impl Federation {
     /// Copies the data of the hub's etcd, which keeps running.
@@ -61,8 +61,8 @@ impl Federation {
         let (of_hub, others): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|it| is_of_hub(it.name()));
         self.others = others;
-        let programs: Vec<_> = of_hub.iter().map(Process::again).collect();
-        join_all(of_hub.into_iter().map(Process::kill)).await;
+        let programs: Vec<_> = of_hub.iter().map(ChildProcess::again).collect();
+        join_all(of_hub.into_iter().map(ChildProcess::kill)).await;
         let controller_manager = self.hub.kill_controller_manager().await;
         self.hub.kill_apiserver().await;
         let (etcd, karmada): (Vec<_>, Vec<_>) =
@@ -121,7 +121,7 @@ impl Federation {
         self.start_again(vec![held.0]).await
     }
 
-    async fn start_again(&mut self, programs: Vec<Again>) -> anyhow::Result<()> {
+    async fn start_again(&mut self, programs: Vec<StartCommand>) -> anyhow::Result<()> {
         for program in programs {
             self.others.push(program.start().await?);
         }

@@ -12,7 +12,7 @@ use multicluster::clock;
 use serde_json::{Value, json};
 
 use super::ControlPlane;
-use crate::federation::Setup;
+use crate::federation::StartInputs;
 use crate::federation::parts::{crd_of_others, project_crds};
 use crate::files;
 use crate::objects::{apply, apply_status};
@@ -43,7 +43,7 @@ pub struct MiloConfig {
 }
 
 /// Paths and inputs shared by the start functions of all parts.
-pub(super) struct Place {
+pub(super) struct MiloPaths {
     binary: PathBuf,
     peers: Peers,
     directory: PathBuf,
@@ -52,7 +52,7 @@ pub(super) struct Place {
     webhook_certificates: PathBuf,
 }
 
-impl Place {
+impl MiloPaths {
     pub(super) fn create(config: &MiloConfig) -> anyhow::Result<Self> {
         let directory = files::create(&config.target, &config.label)?;
         let logs = directory.join("logs");
@@ -79,8 +79,8 @@ impl Place {
         &self.webhook_certificates
     }
 
-    pub(super) fn setup(&self) -> Setup<'_> {
-        Setup {
+    pub(super) fn setup(&self) -> StartInputs<'_> {
+        StartInputs {
             binary: &self.binary,
             directory: &self.directory,
             logs: &self.logs,

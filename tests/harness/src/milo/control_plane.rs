@@ -8,14 +8,14 @@ use multicluster::connect;
 use serde_json::Value;
 use tokio::sync::{Mutex, MutexGuard, watch};
 
-use super::front::Upstream;
+use super::front::ProjectServer;
 use super::gate::Gate;
 use crate::forward;
 use crate::manager;
 use crate::networking;
 use crate::plane::Plane;
-use crate::process::Life;
-use crate::refusal::Refusal;
+use crate::process::Liveness;
+use crate::status_error::StatusError;
 
 /// The API server of a project, or of the root, behind the front.
 pub struct ControlPlane {
@@ -23,7 +23,7 @@ pub struct ControlPlane {
     kubeconfig: PathBuf,
     client: Client,
     plane: Mutex<Plane>,
-    life: watch::Sender<Option<Life>>,
+    life: watch::Sender<Option<Liveness>>,
     gate: Arc<Gate>,
 }
 
@@ -39,9 +39,9 @@ impl ControlPlane {
         }
     }
 
-    pub(super) async fn upstream(&self) -> anyhow::Result<Upstream> {
+    pub(super) async fn upstream(&self) -> anyhow::Result<ProjectServer> {
         let config = connect::kubeconfig(&self.kubeconfig, None).await?;
-        Ok(Upstream {
+        Ok(ProjectServer {
             client: forward::client(config)?,
             gate: Arc::clone(&self.gate),
         })
@@ -73,13 +73,13 @@ impl ControlPlane {
     }
 
     /// Makes the front refuse every new request for this API server. Running streams continue.
-    pub fn refuse(&self, refusal: Refusal) {
-        self.gate.refuse(refusal);
+    pub fn refuse(&self, error: StatusError) {
+        self.gate.refuse(error);
     }
 
     /// Makes the front refuse creates and updates, as Milo does while a project is suspended.
     pub fn suspend(&self) {
-        self.gate.refuse_writes(Refusal::suspended(&self.name));
+        self.gate.refuse_writes(StatusError::suspended(&self.name));
     }
 
     /// Undoes [`hang`](Self::hang), [`suspend`](Self::suspend) and [`refuse`](Self::refuse). Held requests continue.

@@ -7,8 +7,8 @@ use http::Method;
 use http_body_util::{BodyExt, StreamBody};
 use tokio::sync::watch;
 
-use crate::refusal::Refusal;
-use crate::serve::Body;
+use crate::serve::BoxedBody;
+use crate::status_error::StatusError;
 
 /// What the gate does with requests.
 #[derive(Clone, Debug, Default)]
@@ -16,8 +16,8 @@ enum Behaviour {
     #[default]
     Passes,
     Hangs,
-    Refuses(Refusal),
-    RefusesWrites(Refusal),
+    Refuses(StatusError),
+    RefusesWrites(StatusError),
 }
 
 /// Lets requests pass, holds or refuses them.
@@ -33,13 +33,13 @@ impl Gate {
         self.0.send_replace(Behaviour::Hangs);
     }
 
-    pub(super) fn refuse(&self, refusal: Refusal) {
-        self.0.send_replace(Behaviour::Refuses(refusal));
+    pub(super) fn refuse(&self, error: StatusError) {
+        self.0.send_replace(Behaviour::Refuses(error));
     }
 
     /// Refuses creates and updates, and passes all other requests.
-    pub(super) fn refuse_writes(&self, refusal: Refusal) {
-        self.0.send_replace(Behaviour::RefusesWrites(refusal));
+    pub(super) fn refuse_writes(&self, error: StatusError) {
+        self.0.send_replace(Behaviour::RefusesWrites(error));
     }
 
     /// Waits while the gate hangs.
@@ -47,24 +47,24 @@ impl Gate {
     /// # Errors
     ///
     /// The error response, when the gate refuses the request.
-    pub(super) async fn pass(&self, method: &Method) -> Result<(), Refusal> {
+    pub(super) async fn pass(&self, method: &Method) -> Result<(), StatusError> {
         let mut behaviour = self.0.subscribe();
         let current = behaviour
             .wait_for(|behaviour| !matches!(behaviour, Behaviour::Hangs))
             .await;
         match current.as_deref() {
-            Ok(Behaviour::Refuses(refusal)) => Err(refusal.clone()),
-            Ok(Behaviour::RefusesWrites(refusal))
+            Ok(Behaviour::Refuses(error)) => Err(error.clone()),
+            Ok(Behaviour::RefusesWrites(error))
                 if [Method::POST, Method::PUT, Method::PATCH].contains(method) =>
             {
-                Err(refusal.clone())
+                Err(error.clone())
             }
             _ => Ok(()),
         }
     }
 
     /// Pauses the stream of a body while the gate hangs. Refusing affects only new requests.
-    pub(super) fn hold(self: &Arc<Self>, body: kube::client::Body) -> Body {
+    pub(super) fn hold(self: &Arc<Self>, body: kube::client::Body) -> BoxedBody {
         let frames = stream::unfold((body, Arc::clone(self)), |(mut body, gate)| async move {
             let frame = body.frame().await?;
             let _ = gate.pass(&Method::GET).await;

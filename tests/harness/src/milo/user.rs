@@ -11,7 +11,7 @@ pub use api::milo::{PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE};
 
 /// A user of the front.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct User {
+pub struct MiloUser {
     /// The name.
     pub name: String,
     /// The UID. An empty one is not sent.
@@ -22,7 +22,7 @@ pub struct User {
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-impl User {
+impl MiloUser {
     /// Creates a user without groups and Extra.
     pub fn new(name: &str, uid: &str) -> Self {
         Self {
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_user_in_a_project() {
-        let mut user = User::new("ada@example.com", "7")
+        let mut user = MiloUser::new("ada@example.com", "7")
             .with_extra("example.com/Team é", &["b", "a", "ë"])
             .with_extra(PARENT_NAME, &["forged", "twice"]);
         user.groups = vec!["two".into(), "one".into()];
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_user_at_the_root_has_no_parent() {
-        let user = User::new("ada", "").with_extra(PARENT_NAME, &["forged"]);
+        let user = MiloUser::new("ada", "").with_extra(PARENT_NAME, &["forged"]);
         let headers = user.impersonation(None).unwrap();
         let names: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
         assert_eq!(names, ["impersonate-user"]);
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_value_that_is_no_header_value_is_refused() {
-        let user = User::new("ada", "7").with_extra("key", &["two\nlines"]);
+        let user = MiloUser::new("ada", "7").with_extra("key", &["two\nlines"]);
         assert!(user.impersonation(None).is_err());
     }
 }

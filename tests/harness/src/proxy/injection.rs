@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use super::Asked;
-use crate::refusal::Refusal;
+use super::RequestInfo;
+use crate::status_error::StatusError;
 
 /// A fault to inject.
 #[derive(Clone, Debug)]
 pub enum Fault {
     /// Answers with this error. The request does not reach the API server.
-    Answer(Refusal),
+    Answer(StatusError),
     /// Answers that the resource version is too old. The request does not reach the API server.
     Expire,
     /// Forwards the request, and returns the first half of the answer as if it were complete. Does not affect
@@ -23,7 +23,7 @@ pub enum Fault {
 /// A fault, and the requests it applies to.
 pub struct Rule {
     fault: Fault,
-    matches: Box<dyn Fn(&Asked) -> bool + Send + Sync>,
+    matches: Box<dyn Fn(&RequestInfo) -> bool + Send + Sync>,
     every: usize,
     times: usize,
     matched: watch::Sender<usize>,
@@ -41,7 +41,10 @@ impl fmt::Debug for Rule {
 
 impl Rule {
     /// Injects the fault into every request that matches.
-    pub fn new(fault: Fault, matches: impl Fn(&Asked) -> bool + Send + Sync + 'static) -> Self {
+    pub fn new(
+        fault: Fault,
+        matches: impl Fn(&RequestInfo) -> bool + Send + Sync + 'static,
+    ) -> Self {
         Self {
             fault,
             matches: Box::new(matches),
@@ -64,8 +67,8 @@ impl Rule {
         Self { times, ..self }
     }
 
-    fn fault(&self, asked: &Asked) -> Option<Fault> {
-        if !(self.matches)(asked) {
+    fn fault(&self, request_info: &RequestInfo) -> Option<Fault> {
+        if !(self.matches)(request_info) {
             return None;
         }
         let mut before = 0;
@@ -96,8 +99,10 @@ impl Injections {
         }
     }
 
-    pub(super) fn fault(&self, asked: &Asked) -> Option<Fault> {
-        self.rules().iter().find_map(|rule| rule.fault(asked))
+    pub(super) fn fault(&self, request_info: &RequestInfo) -> Option<Fault> {
+        self.rules()
+            .iter()
+            .find_map(|rule| rule.fault(request_info))
     }
 
     fn rules(&self) -> MutexGuard<'_, Vec<Arc<Rule>>> {
@@ -143,13 +148,13 @@ mod tests {
     #[test]
     fn a_rule_applies_to_every_nth_request_and_a_limited_number_of_times() {
         let injections = Arc::new(Injections::default());
-        let rule = Rule::new(Fault::Truncate, Asked::is_watch)
+        let rule = Rule::new(Fault::Truncate, RequestInfo::is_watch)
             .every(2)
             .times(2);
         let injected = injections.add(rule);
         let hit = |uri: &str| {
             let request = Request::get(uri).body(()).expect("a request");
-            injections.fault(&Asked::of(&request)).is_some()
+            injections.fault(&RequestInfo::of(&request)).is_some()
         };
         assert!(!hit("/api/v1/pods"));
         let hits: Vec<_> = (0..6).map(|_| hit("/api/v1/pods?watch=true")).collect();

@@ -14,7 +14,7 @@ pub enum Direction {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct State {
+struct LinkState {
     cut: Option<Direction>,
     /// Number of requests or answers lost in this cut.
     lost: usize,
@@ -22,12 +22,12 @@ struct State {
 
 /// Passes or loses requests and answers.
 #[derive(Debug, Default)]
-pub(super) struct Link(watch::Sender<State>);
+pub(super) struct Link(watch::Sender<LinkState>);
 
 impl Link {
     /// Returns `Some` at once if this direction is not cut. Otherwise returns `None` when the cut has ended.
     pub(super) async fn pass(&self, direction: Direction) -> Option<()> {
-        let is_cut = |state: &State| state.cut == Some(direction);
+        let is_cut = |state: &LinkState| state.cut == Some(direction);
         let lost = self.0.send_if_modified(|state| {
             let lost = is_cut(state);
             state.lost += usize::from(lost);
@@ -45,20 +45,20 @@ impl Link {
         None
     }
 
-    pub(super) fn cut(self: &Arc<Self>, direction: Direction) -> Cut {
-        self.0.send_replace(State {
+    pub(super) fn cut(self: &Arc<Self>, direction: Direction) -> LinkCut {
+        self.0.send_replace(LinkState {
             cut: Some(direction),
             lost: 0,
         });
-        Cut(Arc::clone(self))
+        LinkCut(Arc::clone(self))
     }
 }
 
 /// A cut that lasts until this is dropped.
 #[derive(Debug)]
-pub struct Cut(Arc<Link>);
+pub struct LinkCut(Arc<Link>);
 
-impl Cut {
+impl LinkCut {
     /// Waits until this many requests or answers have been lost.
     pub async fn lost(&self, count: usize) {
         // The sender cannot end before this value is dropped.
@@ -71,9 +71,9 @@ impl Cut {
     }
 }
 
-impl Drop for Cut {
+impl Drop for LinkCut {
     fn drop(&mut self) {
-        self.0.0.send_replace(State::default());
+        self.0.0.send_replace(LinkState::default());
     }
 }
 

@@ -4,15 +4,15 @@ use hyper::Response;
 use kube::client::Body;
 use tokio::sync::{Mutex, watch};
 
-use crate::refusal::Refusal;
+use crate::status_error::StatusError;
 
 #[derive(Clone, Copy, Debug, Default)]
-struct State {
+struct WriteState {
     made: usize,
     stop_at: Option<usize>,
 }
 
-impl State {
+impl WriteState {
     fn is_stopped(&self) -> bool {
         self.stop_at.is_some_and(|at| self.made >= at)
     }
@@ -21,12 +21,12 @@ impl State {
 /// Counts successful writes through all proxies that share it. Writes are serialized, so that it is known which of
 /// them were made before a stop.
 #[derive(Debug, Default)]
-pub struct Writes {
+pub struct WriteCounter {
     turn: Mutex<()>,
-    state: watch::Sender<State>,
+    state: watch::Sender<WriteState>,
 }
 
-impl Writes {
+impl WriteCounter {
     /// Returns the number of writes so far.
     pub fn made(&self) -> usize {
         self.state.borrow().made
@@ -43,13 +43,17 @@ impl Writes {
     /// Waits until the writes are stopped.
     pub async fn stopped(&self) {
         // The sender is part of this value.
-        let _ = self.state.subscribe().wait_for(State::is_stopped).await;
+        let _ = self
+            .state
+            .subscribe()
+            .wait_for(WriteState::is_stopped)
+            .await;
     }
 
     /// Waits until the count of [`made`](Self::made) reaches this value.
     pub async fn reached(&self, count: usize) {
         // The sender is part of this value.
-        let made = |state: &State| state.made >= count;
+        let made = |state: &WriteState| state.made >= count;
         let _ = self.state.subscribe().wait_for(made).await;
     }
 
@@ -61,8 +65,8 @@ impl Writes {
     /// Makes one write at a time. Returns its answer, or `None` if the writes are stopped.
     pub(super) async fn count(
         &self,
-        write: impl Future<Output = Result<Response<Body>, Refusal>>,
-    ) -> Option<Result<Response<Body>, Refusal>> {
+        write: impl Future<Output = Result<Response<Body>, StatusError>>,
+    ) -> Option<Result<Response<Body>, StatusError>> {
         let turn = self.turn.lock().await;
         if self.state.borrow().is_stopped() {
             drop(turn);
@@ -83,7 +87,7 @@ impl Writes {
     /// Waits until writes pass again, and returns `None`.
     async fn hold<T>(&self) -> Option<T> {
         // The sender is part of this value.
-        let goes_on = |state: &State| !state.is_stopped();
+        let goes_on = |state: &WriteState| !state.is_stopped();
         let _ = self.state.subscribe().wait_for(goes_on).await;
         None
     }
@@ -98,18 +102,18 @@ mod tests {
 
     use super::*;
 
-    fn taken() -> Ready<Result<Response<Body>, Refusal>> {
+    fn taken() -> Ready<Result<Response<Body>, StatusError>> {
         ready(Ok(Response::new(Body::empty())))
     }
 
     #[tokio::test]
     async fn no_write_passes_after_the_last_one() {
-        let writes = Writes::default();
+        let writes = WriteCounter::default();
         assert!(writes.count(taken()).await.is_some());
         writes.stop_after(2);
         assert!(writes.count(taken()).await.is_some());
         // A refused write changes nothing, so it is not counted.
-        let refused = async { Err(Refusal::conflict()) };
+        let refused = async { Err(StatusError::conflict()) };
         assert!(writes.count(refused).await.is_some());
         let mut last = pin!(writes.count(taken()));
         assert!(poll!(&mut last).is_pending());

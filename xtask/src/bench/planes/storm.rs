@@ -6,9 +6,9 @@ use anyhow::Context;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::subjects::{self, Planes, Watcher};
-use super::{Latencies, Sizes, beside, deepest_queue, number, progress, target_if, until};
-use crate::bench::{Row, Target};
+use super::processes::{self, SimulatedPlanes, Watcher};
+use super::{ArrivalLatencies, Sizes, beside, deepest_queue, number, progress, target_if, until};
+use crate::bench::{Bound, Row};
 
 /// Maximum number of Workloads in the other project, whose latencies are measured, and the time between two of them.
 const PROBES: usize = 400;
@@ -23,20 +23,20 @@ const STORM_BEGINS: Duration = Duration::from_secs(1);
 /// Creates many Workloads in one project, and meanwhile a few in another.
 pub(super) async fn run(
     sizes: &Sizes,
-    planes: &Planes,
+    planes: &SimulatedPlanes,
     ours: &Watcher,
 ) -> anyhow::Result<Vec<Row>> {
     let probe = |label: &str, count: usize| {
         let asked = json!({
             "project": PROBED, "label": label, "count": count, "every_milliseconds": PROBE_MILLISECONDS,
         });
-        planes.ask::<Latencies>("probe", asked)
+        planes.ask::<ArrivalLatencies>("probe", asked)
     };
     // The calm run makes the same calls as the storm run.
     let calm = beside(probe("calm", PROBES), deepest_queue(ours));
     let ((calm, _), calm_answers) = tokio::try_join!(calm, answers(planes, PROBES))?;
     let before = planes.state().await?.copies;
-    let (cpu, planes_cpu) = (ours.cpu()?, subjects::cpu(planes.pid())?);
+    let (cpu, planes_cpu) = (ours.cpu()?, processes::cpu(planes.pid())?);
     let begin = Instant::now();
     let asked = json!({"project": "p00000", "count": sizes.storm, "rate": sizes.rate});
     let storm = async {
@@ -64,7 +64,7 @@ pub(super) async fn run(
     let seconds = begin.elapsed().as_secs_f64();
     let share = |cpu: f64| cpu / seconds * 100.0;
     let cpu = share(ours.cpu()? - cpu);
-    let planes_cpu = share(subjects::cpu(planes.pid())? - planes_cpu);
+    let planes_cpu = share(processes::cpu(planes.pid())? - planes_cpu);
     let what = format!("while another project creates {}", sizes.storm);
     let mut rows = Vec::new();
     for (whose, calm, stormy, is_ours) in [
@@ -83,7 +83,7 @@ pub(super) async fn run(
         {
             let times = stormy.context("none arrived")? / calm.context("none arrived")?;
             let row = Row::new(format!("{whose}, {what}: {percentile} / calm"), times, "x");
-            rows.push(target_if(row, is_ours, Target::AtMost(1.2)));
+            rows.push(target_if(row, is_ours, Bound::AtMost(1.2)));
         }
     }
     let what = format!("a project creates {}", sizes.storm);
@@ -102,7 +102,7 @@ pub(super) async fn run(
 }
 
 /// Measures the latency of the API servers and the machine: the part of a Workload's latency that is not ours.
-async fn answers(planes: &Planes, count: usize) -> anyhow::Result<Latencies> {
+async fn answers(planes: &SimulatedPlanes, count: usize) -> anyhow::Result<ArrivalLatencies> {
     let mut took = Vec::new();
     for _ in 0..count {
         let begin = Instant::now();
@@ -114,7 +114,7 @@ async fn answers(planes: &Planes, count: usize) -> anyhow::Result<Latencies> {
     }
     took.sort_by(f64::total_cmp);
     let at = |percent: usize| took.get(took.len() * percent / 100).copied();
-    Ok(Latencies {
+    Ok(ArrivalLatencies {
         arrived: number(took.len()),
         missing: 0.0,
         p50: at(50),

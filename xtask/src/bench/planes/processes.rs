@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use api::DEFAULT_NAMESPACE;
-use harness::process::{Process, Program, tail};
+use harness::process::{ChildProcess, Program, tail};
 use http::Request;
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
@@ -37,12 +37,12 @@ impl Built {
         &self,
         name: &str,
         (path, args): (PathBuf, Vec<OsString>),
-    ) -> anyhow::Result<Process> {
+    ) -> anyhow::Result<ChildProcess> {
         let logs = self.directory.join("logs");
         fs::create_dir_all(&logs)?;
         // Removes the log of an earlier run.
         let _ = fs::remove_file(logs.join(format!("{name}.log")));
-        Process::start(Program {
+        ChildProcess::start(Program {
             name,
             path,
             args,
@@ -54,15 +54,15 @@ impl Built {
 }
 
 /// The process of the simulated planes.
-pub(super) struct Planes {
-    process: Process,
+pub(super) struct SimulatedPlanes {
+    process: ChildProcess,
     client: Client,
     port: u16,
     root: PathBuf,
     hub: PathBuf,
 }
 
-impl Planes {
+impl SimulatedPlanes {
     pub(super) async fn start(built: &Built, projects: usize) -> anyhow::Result<Self> {
         let port = free_port()?;
         let args = vec![
@@ -114,7 +114,7 @@ impl Planes {
     }
 
     /// Returns the number of objects and requests so far.
-    pub(super) async fn state(&self) -> anyhow::Result<State> {
+    pub(super) async fn state(&self) -> anyhow::Result<SimulationState> {
         self.ask("state", json!({})).await
     }
 
@@ -151,7 +151,7 @@ impl Planes {
 
 /// State of the simulated planes.
 #[derive(Clone, Copy, Debug, serde::Deserialize)]
-pub(super) struct State {
+pub(super) struct SimulationState {
     pub(super) copies: usize,
     pub(super) bindings: usize,
     pub(super) writes: u64,
@@ -160,13 +160,13 @@ pub(super) struct State {
 
 /// A process that watches the planes. It runs alone on the last CPU.
 pub(super) struct Watcher {
-    process: Process,
+    process: ChildProcess,
     metrics: u16,
 }
 
 impl Watcher {
     /// Starts the management controllers without waiting for them.
-    pub(super) async fn ours(built: &Built, planes: &Planes) -> anyhow::Result<Self> {
+    pub(super) async fn ours(built: &Built, planes: &SimulatedPlanes) -> anyhow::Result<Self> {
         let metrics = free_port()?;
         let config = json!({
             "apiVersion": "apiserver.config.datumapis.com/v1alpha1",
@@ -193,7 +193,7 @@ impl Watcher {
     }
 
     /// Starts the informers written in Go without waiting for them.
-    pub(super) async fn go(built: &Built, planes: &Planes) -> anyhow::Result<Self> {
+    pub(super) async fn go(built: &Built, planes: &SimulatedPlanes) -> anyhow::Result<Self> {
         let args = vec!["--discovery-kubeconfig".into(), planes.root.clone().into()];
         let program = on_cpus(&cpus().0, built.informers.clone(), args);
         let process = built.start("informers", program).await?;

@@ -20,7 +20,7 @@ pub(super) const NAME: &str = "web";
 const KIND: &str = "WorkloadDeployment";
 
 /// The deployment, its cells, and the witness of all its versions.
-pub(super) struct Subject {
+pub(super) struct DeploymentFixture {
     pub(super) namespace: String,
     pub(super) hub: Api<WorkloadDeployment>,
     pub(super) cells: BTreeMap<&'static str, Api<WorkloadDeployment>>,
@@ -28,7 +28,7 @@ pub(super) struct Subject {
     witness: Witness,
 }
 
-impl Subject {
+impl DeploymentFixture {
     /// Creates a deployment with this placement and number of replicas. `shares` are the expected shares of the
     /// cells.
     pub(super) async fn create(
@@ -43,15 +43,15 @@ impl Subject {
         create::<DynamicObject>(&policies, policy(KIND, placement)).await?;
         let cells = shares.iter().map(|(cell, _)| (*cell, space.in_cell(cell)));
         let cells: BTreeMap<_, _> = cells.collect();
-        let mut subject = Self {
+        let mut fixture = Self {
             witness: Witness::begin(NAME, &hub, &cells).await?,
             namespace: space.hub_name,
             hub,
             cells,
             policies,
         };
-        subject.create_object(replicas, shares).await?;
-        Ok(subject)
+        fixture.create_object(replicas, shares).await?;
+        Ok(fixture)
     }
 
     async fn create_object(

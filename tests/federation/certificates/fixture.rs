@@ -30,7 +30,7 @@ use tokio_rustls::client::TlsStream;
 use crate::fixture::{self, Space, WITHIN, create, deployment, dynamic, patch, policies, policy};
 
 /// CA certificates, in DER.
-pub(super) type Authorities = BTreeSet<Vec<u8>>;
+pub(super) type CaCertificates = BTreeSet<Vec<u8>>;
 
 /// Name of the registration on the hub.
 const CONFIGURATION: &str = "compute-federation";
@@ -69,18 +69,18 @@ pub(super) fn failed_calls(federation: &Federation) -> anyhow::Result<Vec<String
 }
 
 /// The webhook server, its certificate, and its registration on the hub.
-pub(super) struct Subject<'f> {
+pub(super) struct CertificateFixture<'f> {
     federation: &'f Federation,
     configurations: Api<DynamicObject>,
     space: Space<'f>,
     replicas: AtomicI32,
     port: u16,
     /// All bundles that the registration has had, in order.
-    bundles: Arc<Mutex<Vec<Authorities>>>,
+    bundles: Arc<Mutex<Vec<CaCertificates>>>,
     _witness: JoinSet<()>,
 }
 
-impl<'f> Subject<'f> {
+impl<'f> CertificateFixture<'f> {
     pub(super) async fn new(federation: &'f Federation) -> anyhow::Result<Self> {
         let kind = GroupVersionKind::gvk(
             "config.karmada.io",
@@ -129,18 +129,18 @@ impl<'f> Subject<'f> {
     }
 
     /// Returns the CA in the certificate files.
-    pub(super) async fn authority(&self) -> Authorities {
+    pub(super) async fn authority(&self) -> CaCertificates {
         let certificate = self.federation.webhook_certificate().lock().await;
-        Authorities::from([certificate.authority()])
+        CaCertificates::from([certificate.authority()])
     }
 
     /// Returns the current bundle of the registration.
-    pub(super) async fn bundle(&self) -> anyhow::Result<Authorities> {
+    pub(super) async fn bundle(&self) -> anyhow::Result<CaCertificates> {
         bundle(&self.configurations.get(CONFIGURATION).await?)
     }
 
     /// Waits until the registration has this bundle.
-    pub(super) async fn until_bundle(&self, expected: &Authorities) -> anyhow::Result<()> {
+    pub(super) async fn until_bundle(&self, expected: &CaCertificates) -> anyhow::Result<()> {
         let is_expected =
             |object: &DynamicObject| bundle(object).is_ok_and(|bundle| bundle == *expected);
         let api = &self.configurations;
@@ -150,7 +150,7 @@ impl<'f> Subject<'f> {
     }
 
     /// Returns all bundles that the registration has had, in order.
-    pub(super) fn bundles(&self) -> Vec<Authorities> {
+    pub(super) fn bundles(&self) -> Vec<CaCertificates> {
         let bundles = self.bundles.lock().unwrap_or_else(PoisonError::into_inner);
         bundles.clone()
     }
@@ -229,7 +229,7 @@ impl<'f> Subject<'f> {
 }
 
 /// Records every bundle of the registration.
-async fn witness(api: Api<DynamicObject>, bundles: Arc<Mutex<Vec<Authorities>>>) {
+async fn witness(api: Api<DynamicObject>, bundles: Arc<Mutex<Vec<CaCertificates>>>) {
     let mut versions = watch_object(api, CONFIGURATION)
         .backoff(SteadyBackoff)
         .boxed();
@@ -246,7 +246,7 @@ async fn witness(api: Api<DynamicObject>, bundles: Arc<Mutex<Vec<Authorities>>>)
 }
 
 /// Returns the CAs in the bundle of a registration.
-pub(super) fn bundle(configuration: &DynamicObject) -> anyhow::Result<Authorities> {
+pub(super) fn bundle(configuration: &DynamicObject) -> anyhow::Result<CaCertificates> {
     let bundle = configuration.data["webhooks"][0]["clientConfig"]["caBundle"].as_str();
     let bundle = STANDARD.decode(bundle.context("no caBundle")?)?;
     CertificateDer::pem_slice_iter(&bundle)
@@ -255,7 +255,7 @@ pub(super) fn bundle(configuration: &DynamicObject) -> anyhow::Result<Authoritie
 }
 
 /// Returns a TLS client configuration whose only roots are these.
-pub(super) fn client_config(trusted: &Authorities) -> anyhow::Result<Arc<ClientConfig>> {
+pub(super) fn client_config(trusted: &CaCertificates) -> anyhow::Result<Arc<ClientConfig>> {
     let mut roots = RootCertStore::empty();
     for authority in trusted {
         roots.add(authority.clone().into())?;

@@ -4,17 +4,17 @@ use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
-use crate::serve::Body;
+use crate::serve::BoxedBody;
 
 /// An HTTP error response with a Kubernetes `Status`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Refusal {
+pub struct StatusError {
     code: StatusCode,
     status: Value,
     retry_after: Option<u32>,
 }
 
-impl Refusal {
+impl StatusError {
     /// Creates an error with this code. `reason` is the reason of the `Status`, such as `Forbidden`.
     pub fn new(code: StatusCode, reason: &str, message: &str) -> Self {
         Self::with_details(code, reason, message, &json!({}))
@@ -88,7 +88,7 @@ impl Refusal {
         &self.status
     }
 
-    pub(crate) fn response(&self) -> Response<Body> {
+    pub(crate) fn response(&self) -> Response<BoxedBody> {
         let mut response = json_response(self.code, &self.status);
         if let Some(seconds) = self.retry_after {
             let headers = response.headers_mut();
@@ -98,7 +98,7 @@ impl Refusal {
     }
 }
 
-pub(crate) fn json_response(code: StatusCode, body: &Value) -> Response<Body> {
+pub(crate) fn json_response(code: StatusCode, body: &Value) -> Response<BoxedBody> {
     let body = Full::from(body.to_string()).map_err(|never| match never {});
     let mut response = Response::new(body.boxed_unsync());
     *response.status_mut() = code;

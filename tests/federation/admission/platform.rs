@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use harness::manager::Manager;
-use harness::milo::{ControlPlane, PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE, User};
+use harness::milo::{ControlPlane, MiloUser, PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE};
 use harness::{Milo, wait};
 use http::Request;
 use kube::{Client, Config};
@@ -80,17 +80,17 @@ impl Platform {
     }
 
     /// Creates a user who may use networks in these projects.
-    pub(super) fn user(&self, name: &str, projects: &[&str]) -> User {
+    pub(super) fn user(&self, name: &str, projects: &[&str]) -> MiloUser {
         for project in projects {
             self.milo.authorizer().allow(name, project, USE);
         }
-        User::new(&format!("{name}@example.com"), name)
+        MiloUser::new(&format!("{name}@example.com"), name)
     }
 
     /// Runs `kubectl` as a user through the front, with an object on its standard input.
     pub(super) async fn kubectl(
         &self,
-        user: &User,
+        user: &MiloUser,
         project: &str,
         args: &[&str],
         object: Option<&Value>,
@@ -102,7 +102,7 @@ impl Platform {
     /// Applies a Workload that must be accepted.
     pub(super) async fn accepted(
         &self,
-        user: &User,
+        user: &MiloUser,
         project: &str,
         workload: &Value,
     ) -> anyhow::Result<()> {
@@ -115,7 +115,7 @@ impl Platform {
     /// Applies a Workload that must be refused, and returns the error output of `kubectl`.
     pub(super) async fn refused(
         &self,
-        user: &User,
+        user: &MiloUser,
         project: &str,
         workload: &Value,
     ) -> anyhow::Result<String> {
@@ -124,7 +124,12 @@ impl Platform {
         Ok(String::from_utf8(output.stderr)?)
     }
 
-    async fn apply(&self, user: &User, project: &str, workload: &Value) -> anyhow::Result<Output> {
+    async fn apply(
+        &self,
+        user: &MiloUser,
+        project: &str,
+        workload: &Value,
+    ) -> anyhow::Result<Output> {
         self.kubectl(user, project, &["apply", "--filename=-"], Some(workload))
             .await
     }
@@ -215,7 +220,7 @@ pub(crate) fn workload(name: &str, network: &str, cities: &[&str]) -> Value {
 }
 
 /// Returns the AdmissionReview of a project's API server for an object that a user creates.
-pub(super) fn review(user: &User, project: &str, object: &Value) -> Value {
+pub(super) fn review(user: &MiloUser, project: &str, object: &Value) -> Value {
     let mut extra: serde_json::Map<String, Value> = user
         .extra
         .iter()

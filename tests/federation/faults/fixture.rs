@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use api::Workload;
-use harness::audit::{Mark, Write};
+use harness::audit::{AuditPosition, Write};
 use harness::federation::Proxies;
 use harness::{Federation, wait};
 use kube::api::DeleteParams;
@@ -30,11 +30,11 @@ const KEPT: [&str; 5] = [
 ];
 
 /// All objects of a namespace, keyed by plane, kind and name.
-type State = BTreeMap<String, Value>;
+type NamespaceState = BTreeMap<String, Value>;
 
 /// A phase in the life of a Workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum LifecyclePhase {
     /// The customer creates it, for two cities.
     Create,
     /// The customer scales one placement and moves the other to another city.
@@ -43,7 +43,7 @@ pub(super) enum Phase {
     Delete,
 }
 
-impl Phase {
+impl LifecyclePhase {
     pub(super) const ALL: [Self; 3] = [Self::Create, Self::Update, Self::Delete];
 
     /// Does the customer's part.
@@ -99,12 +99,12 @@ impl Phase {
 }
 
 /// A federation with proxies before the API servers of the management plane.
-pub(super) struct Subject<'f> {
+pub(super) struct FaultFixture<'f> {
     pub(super) federation: &'f Federation,
     pub(super) proxies: Proxies,
 }
 
-impl<'f> Subject<'f> {
+impl<'f> FaultFixture<'f> {
     pub(super) async fn start(federation: &'f Federation) -> anyhow::Result<Self> {
         let proxies = federation.put_proxies().await?;
         Ok(Self {
@@ -123,7 +123,7 @@ impl<'f> Subject<'f> {
     /// Begins a phase and waits until half of its writes are made, or the phase is over.
     pub(super) async fn until_midst(
         &self,
-        step: &Step<'_>,
+        step: &FaultyPhase<'_>,
         undisturbed: &Undisturbed,
     ) -> anyhow::Result<()> {
         let writes = &self.proxies.writes;
@@ -147,7 +147,7 @@ impl<'f> Subject<'f> {
         quiet(self.federation).await?;
         let space = Space::create(self.federation, "undisturbed").await?;
         let mut ends = Vec::new();
-        for phase in Phase::ALL {
+        for phase in LifecyclePhase::ALL {
             let before = self.proxies.writes.made();
             phase.begin(&space).await?;
             phase.settled(&space).await?;
@@ -155,51 +155,51 @@ impl<'f> Subject<'f> {
             let writes = self.proxies.writes.made() - before;
             eprintln!("{phase:?} takes {writes} writes");
             let state = state(&space).await?;
-            let is_gone = phase == Phase::Delete;
+            let is_gone = phase == LifecyclePhase::Delete;
             ensure!(state.is_empty() == is_gone, "after {phase:?}: {state:#?}");
-            ends.push(End { state, writes });
+            ends.push(PhaseResult { state, writes });
         }
         Ok(Undisturbed(ends))
     }
 }
 
 /// The results of all phases without a fault.
-pub(super) struct Undisturbed(Vec<End>);
+pub(super) struct Undisturbed(Vec<PhaseResult>);
 
-struct End {
-    state: State,
+struct PhaseResult {
+    state: NamespaceState,
     writes: usize,
 }
 
 impl Undisturbed {
     /// Returns the number of writes of a phase.
-    pub(super) fn writes(&self, phase: Phase) -> usize {
+    pub(super) fn writes(&self, phase: LifecyclePhase) -> usize {
         self.0[phase as usize].writes
     }
 }
 
 /// A phase during which a fault happens.
-pub(super) struct Step<'s> {
-    pub(super) phase: Phase,
+pub(super) struct FaultyPhase<'s> {
+    pub(super) phase: LifecyclePhase,
     space: &'s Space<'s>,
-    expected: State,
-    mark: Mark,
+    expected: NamespaceState,
+    mark: AuditPosition,
     begin: Instant,
     /// Time to complete the phase.
     within: Duration,
 }
 
-impl<'s> Step<'s> {
+impl<'s> FaultyPhase<'s> {
     pub(super) fn new(
         space: &'s Space<'_>,
-        phase: Phase,
+        phase: LifecyclePhase,
         undisturbed: &Undisturbed,
     ) -> anyhow::Result<Self> {
         Ok(Self {
             phase,
             space,
             expected: undisturbed.0[phase as usize].state.clone(),
-            mark: Mark::now(space.federation.planes())?,
+            mark: AuditPosition::now(space.federation.planes())?,
             begin: Instant::now(),
             within: CONVERGED,
         })
@@ -255,13 +255,13 @@ impl<'s> Step<'s> {
 }
 
 /// Describes the differences, object by object.
-fn differences(found: &State, expected: &State) -> String {
+fn differences(found: &NamespaceState, expected: &NamespaceState) -> String {
     let names: BTreeSet<_> = found.keys().chain(expected.keys()).collect();
     let different = names
         .into_iter()
         .filter(|name| found.get(*name) != expected.get(*name));
     let shown = different.map(|name| {
-        let show = |state: &State| {
+        let show = |state: &NamespaceState| {
             state
                 .get(name)
                 .map_or_else(|| "nothing".to_owned(), Value::to_string)

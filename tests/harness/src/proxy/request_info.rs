@@ -9,7 +9,7 @@ const REVIEWS: &str = "reviews";
 
 /// The parts of a request that rules match on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct RequestInfo {
     /// The method.
     pub method: Method,
     /// The path.
@@ -20,7 +20,7 @@ pub struct Asked {
     pub user_agent: String,
 }
 
-impl Asked {
+impl RequestInfo {
     pub(super) fn of<B>(request: &Request<B>) -> Self {
         let user_agent = |headers: &HeaderMap| {
             let value = headers.get(header::USER_AGENT)?.to_str().ok()?;
@@ -81,8 +81,8 @@ mod tests {
             ),
         ] {
             let request = Request::builder().method(method).uri(path);
-            let asked = Asked::of(&request.body(()).expect("a request"));
-            assert_eq!(asked.is_write(), expected, "{method} {path}");
+            let request_info = RequestInfo::of(&request.body(()).expect("a request"));
+            assert_eq!(request_info.is_write(), expected, "{method} {path}");
         }
     }
 
@@ -95,8 +95,11 @@ mod tests {
             ("/api/v1/pods?limit=5&watch=true", true, false),
             ("/api/v1/pods?watch=false", false, false),
         ] {
-            let asked = Asked::of(&Request::get(uri).body(()).expect("a request"));
-            assert_eq!((asked.is_watch(), asked.is_continued()), (watch, continued));
+            let request_info = RequestInfo::of(&Request::get(uri).body(()).expect("a request"));
+            assert_eq!(
+                (request_info.is_watch(), request_info.is_continued()),
+                (watch, continued)
+            );
         }
     }
 }

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use crate::fixture::WITHIN;
 
 /// Makes an API server refuse some writes in a namespace.
-pub(super) struct Refusal {
+pub(super) struct RefusedUpdates {
     client: Client,
     name: String,
 }
 
-impl Refusal {
+impl RefusedUpdates {
     /// Refuses updates of `group/resource` in a namespace, with this message, unless they satisfy the CEL expression.
     /// Waits until `update`, which tries such an update, is refused.
     pub(super) async fn begin<T, F>(
@@ -27,7 +27,7 @@ impl Refusal {
     where
         F: Future<Output = kube::Result<T>>,
     {
-        let refusal = Self {
+        let refused = Self {
             client,
             name: namespace.to_owned(),
         };
@@ -43,8 +43,8 @@ impl Refusal {
             "matchConditions": [{"name": "namespace", "expression": of_namespace}],
             "validations": [{"expression": expression, "message": message}],
         });
-        refusal.apply("ValidatingAdmissionPolicy", &spec).await?;
-        refusal.act("Deny").await?;
+        refused.apply("ValidatingAdmissionPolicy", &spec).await?;
+        refused.act("Deny").await?;
         wait::eventually("the API server refuses", WITHIN, || async {
             match update().await {
                 Err(kube::Error::Api(error)) if error.message.contains(message) => Ok(()),
@@ -56,7 +56,7 @@ impl Refusal {
             }
         })
         .await?;
-        Ok(refusal)
+        Ok(refused)
     }
 
     /// Stops refusing.
