@@ -122,7 +122,7 @@ struct SharedFederations {
 }
 
 /// A shared fixture that the first use starts.
-struct OnDemand<T>(OnceCell<Result<T, String>>);
+struct OnDemand<T>(OnceCell<anyhow::Result<T>>);
 
 impl<T> Default for OnDemand<T> {
     fn default() -> Self {
@@ -132,9 +132,10 @@ impl<T> Default for OnDemand<T> {
 
 impl<T> OnDemand<T> {
     async fn get(&self, start: BoxFuture<'_, anyhow::Result<T>>) -> anyhow::Result<&T> {
-        let start = || start.map(|result| result.map_err(|error| format!("{error:#}")));
-        let started = self.0.get_or_init(start).await;
-        started.as_ref().map_err(|error| anyhow::anyhow!("{error}"))
+        let started = self.0.get_or_init(|| start).await;
+        started
+            .as_ref()
+            .map_err(|error| anyhow::anyhow!("{error:#}"))
     }
 }
 

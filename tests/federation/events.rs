@@ -25,7 +25,7 @@ pub(crate) async fn of(
         })
     });
     events.sort_by_key(|event| event.event_time.clone());
-    let said = events.into_iter().map(|event| {
+    let summaries = events.into_iter().map(|event| {
         let count = event.series.map_or(1, |series| series.count);
         let reason = event.reason.unwrap_or_default();
         let times = if count == 1 {
@@ -35,7 +35,7 @@ pub(crate) async fn of(
         };
         (event.type_.unwrap_or_default(), times)
     });
-    Ok(said.collect())
+    Ok(summaries.collect())
 }
 
 /// Waits until an object has exactly these Events.

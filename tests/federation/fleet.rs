@@ -87,18 +87,18 @@ impl<'f> Fleet<'f> {
     }
 
     /// Returns a project with everything that a Workload needs.
-    pub(crate) async fn tenant(&self, name: &str) -> anyhow::Result<FleetProject<'f>> {
+    pub(crate) async fn project(&self, name: &str) -> anyhow::Result<FleetProject<'f>> {
         let plane = self.milo.project(name)?;
         networking::create_network(&plane.client(), DEFAULT_NAMESPACE, NETWORK).await?;
         let namespaces: Api<Namespace> = Api::all(plane.client());
         let uid = namespaces.get(DEFAULT_NAMESPACE).await?.uid();
-        let tenant = FleetProject {
+        let project = FleetProject {
             federation: self.federation,
             plane,
             hub_namespace: format!("ns-{}", uid.context("a namespace has a UID")?),
         };
-        tenant.offer_dfw().await?;
-        Ok(tenant)
+        project.offer_dfw().await?;
+        Ok(project)
     }
 
     pub(crate) async fn stop(mut self) {
@@ -197,14 +197,14 @@ async fn until_leading(manager: &Manager) -> anyhow::Result<()> {
 /// Equal names in two projects do not collide, and a failing project does not affect the other.
 pub(crate) async fn projects_share_a_hub(federation: &Federation) -> anyhow::Result<()> {
     let fleet = Fleet::start(federation, "fleet", &milo::PROJECTS).await?;
-    let (a, b) = (fleet.tenant("a").await?, fleet.tenant("b").await?);
-    for tenant in [&a, &b] {
-        tenant.create().await?;
+    let (a, b) = (fleet.project("a").await?, fleet.project("b").await?);
+    for project in [&a, &b] {
+        project.create().await?;
     }
-    for (tenant, name) in [(&a, "a"), (&b, "b")] {
-        tenant.until_settled(1).await?;
+    for (project, name) in [(&a, "a"), (&b, "b")] {
+        project.until_settled(1).await?;
         let namespaces: Api<Namespace> = Api::all(federation.hub().client());
-        let namespace = namespaces.get(&tenant.hub_namespace).await?;
+        let namespace = namespaces.get(&project.hub_namespace).await?;
         let named = &namespace.labels()[labels::UPSTREAM_CLUSTER_NAME];
         assert_eq!(*named, format!("cluster-{name}"));
     }
@@ -241,8 +241,8 @@ pub(crate) async fn projects_share_a_hub(federation: &Federation) -> anyhow::Res
     fleet.milo.set_ready("a", true).await?;
     a.until_settled(2).await?;
 
-    for tenant in [&a, &b] {
-        tenant.delete().await?;
+    for project in [&a, &b] {
+        project.delete().await?;
     }
     fleet.stop().await;
     Ok(())
@@ -251,9 +251,9 @@ pub(crate) async fn projects_share_a_hub(federation: &Federation) -> anyhow::Res
 /// A leader that was suspended for longer than its lease must not write after it resumes.
 pub(crate) async fn a_paused_leader_writes_nothing(federation: &Federation) -> anyhow::Result<()> {
     let (mut fleet, mut other) = Fleet::start_two(federation, "leaders").await?;
-    let tenant = fleet.tenant("led").await?;
-    tenant.create().await?;
-    tenant.until_settled(1).await?;
+    let project = fleet.project("led").await?;
+    project.create().await?;
+    project.until_settled(1).await?;
     let writes = |manager: &Manager| {
         let log = fs::read_to_string(manager.log());
         log.map(|log| {
@@ -274,19 +274,19 @@ pub(crate) async fn a_paused_leader_writes_nothing(federation: &Federation) -> a
 
     fleet.management.signal(Signal::STOP)?;
     // No other replica writes before the lease expires.
-    tenant.scale(3).await?;
+    project.scale(3).await?;
     until_leading(&other).await?;
     let before = writes(&fleet.management)?;
     ensure!(before > 0, "the leader has made no writes");
-    tenant.until_settled(3).await?;
+    project.until_settled(3).await?;
     // The suspended leader knows neither that it lost the lease nor of this change.
-    tenant.scale(2).await?;
+    project.scale(2).await?;
     fleet.management.signal(Signal::CONT)?;
     let code = timeout(WITHIN, fleet.management.ended()).await?;
     ensure!(code.is_some_and(|code| code != 0), "it ended with {code:?}");
     assert_eq!(writes(&fleet.management)?, before);
-    tenant.until_settled(2).await?;
-    tenant.delete().await?;
+    project.until_settled(2).await?;
+    project.delete().await?;
     other.terminate().await;
     fleet.stop().await;
     Ok(())

@@ -42,7 +42,7 @@ const WEB: &str = "web-west-ord";
 /// Status and reason of `Available` and of `CellsReporting`.
 type ReportedConditions = [Option<(ConditionStatus, String)>; 2];
 
-fn said(deployment: &WorkloadDeployment) -> ReportedConditions {
+fn reported_conditions(deployment: &WorkloadDeployment) -> ReportedConditions {
     let status = deployment.status.as_ref();
     let conditions = status.map_or(&[][..], |status| &status.conditions);
     ["Available", "CellsReporting"].map(|type_| {
@@ -51,8 +51,8 @@ fn said(deployment: &WorkloadDeployment) -> ReportedConditions {
     })
 }
 
-fn is_available(said: &ReportedConditions) -> bool {
-    let [available, _] = said;
+fn is_available(conditions: &ReportedConditions) -> bool {
+    let [available, _] = conditions;
     available
         .as_ref()
         .is_some_and(|(status, _)| *status == True)
@@ -67,7 +67,7 @@ fn unreachable() -> ReportedConditions {
 struct LoggedValue<T> {
     at: Instant,
     name: String,
-    said: T,
+    value: T,
 }
 
 /// All values observed of the objects of a kind.
@@ -84,7 +84,7 @@ impl<T> Drop for ValueLog<T> {
 }
 
 impl<T: Clone + PartialEq + Send + Sync + 'static> ValueLog<T> {
-    fn follow<K>(api: Api<K>, says: fn(&K) -> T) -> Self
+    fn follow<K>(api: Api<K>, value_of: fn(&K) -> T) -> Self
     where
         K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
     {
@@ -96,13 +96,13 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> ValueLog<T> {
             while let Some(version) = versions.next().await {
                 // The watcher restarts a broken watch.
                 let Ok(object) = version else { continue };
-                let (name, said) = (object.name_any(), says(&object));
+                let (name, value) = (object.name_any(), value_of(&object));
                 sender.send_if_modified(|all| {
                     let last = all.iter().rfind(|other| other.name == name);
-                    let is_new = last.is_none_or(|last| last.said != said);
+                    let is_new = last.is_none_or(|last| last.value != value);
                     if is_new {
                         let at = Instant::now();
-                        all.push(LoggedValue { at, name, said });
+                        all.push(LoggedValue { at, name, value });
                     }
                     is_new
                 });
@@ -126,7 +126,7 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> ValueLog<T> {
                 let mut later = all
                     .iter()
                     .filter(|one| one.name == *name && one.at >= after);
-                later.find(|one| is_meant(&one.said)).map(|one| one.at)
+                later.find(|one| is_meant(&one.value)).map(|one| one.at)
             };
             let each: Option<Vec<_>> = names.iter().map(when).collect();
             each?.into_iter().max()
@@ -141,7 +141,7 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> ValueLog<T> {
     fn of(&self, name: &str) -> Vec<T> {
         let all = self.all.borrow();
         let own = all.iter().filter(|one| one.name == name);
-        own.map(|one| one.said.clone()).collect()
+        own.map(|one| one.value.clone()).collect()
     }
 }
 
@@ -173,7 +173,7 @@ impl CellObserver {
         deployments: &Api<WorkloadDeployment>,
         names: Vec<String>,
     ) -> anyhow::Result<Self> {
-        let deployments = ValueLog::follow(deployments.clone(), said);
+        let deployments = ValueLog::follow(deployments.clone(), reported_conditions);
         let clusters = clusters(federation);
         let begin = deployments.begin;
         deployments.at(&names, begin, WITHIN, is_available).await?;
@@ -194,14 +194,14 @@ impl CellObserver {
         since: Instant,
         within: Duration,
         ready: bool,
-        says: impl Fn(&ReportedConditions) -> bool,
+        is_shown: impl Fn(&ReportedConditions) -> bool,
     ) -> anyhow::Result<()> {
         let cluster = [ORD.to_owned()];
-        let is_meant = |said: &bool| *said == ready;
+        let is_meant = |value: &bool| *value == ready;
         let known = self.clusters.at(&cluster, since, within, is_meant).await?;
         let shown = self
             .deployments
-            .at(&self.names, since, within, says)
+            .at(&self.names, since, within, is_shown)
             .await?;
         let (all, ours) = (shown - since, shown.saturating_duration_since(known));
         eprintln!(
@@ -253,14 +253,21 @@ pub(crate) async fn a_cell_that_dies() -> anyhow::Result<()> {
 
     let cut = Instant::now();
     federation.cell_mut(ORD)?.kill_apiserver().await;
-    let is_told = |said: &ReportedConditions| *said == unreachable();
-    observer.until(cut, REFUSED, false, is_told).await?;
-    let told = |workload: &Workload| {
-        is_told_of(workload, "CellUnreachable", |available| {
+    let is_unreachable = |conditions: &ReportedConditions| *conditions == unreachable();
+    observer.until(cut, REFUSED, false, is_unreachable).await?;
+    let has_reason_in_workload = |workload: &Workload| {
+        has_reason(workload, "CellUnreachable", |available| {
             !available.is_true()
         })
     };
-    wait::until(&workloads, "web", "told", REFUSED, told).await?;
+    wait::until(
+        &workloads,
+        "web",
+        "unavailable for that reason",
+        REFUSED,
+        has_reason_in_workload,
+    )
+    .await?;
     eprintln!("Workload after {:.1} s", cut.elapsed().as_secs_f64());
     ensure!(cut.elapsed() <= REFUSED);
     // The last counters stay, and the hub copy is not changed.
@@ -274,20 +281,20 @@ pub(crate) async fn a_cell_that_dies() -> anyhow::Result<()> {
     observer.until(back, HEALED, true, is_available).await?;
     observer.check_calm(&unreachable()).await?;
     assert!(is_settled(&deployments.get(WEB).await?, 1));
-    let told = [
+    let expected_events = [
         ("Normal", "StableInstanceFound"),
         ("Warning", "CellUnreachable"),
         ("Warning", "CellUnreachable"),
         ("Normal", "StableInstanceFound"),
         ("Normal", "CellsReporting"),
     ];
-    events::until(&events, "WorkloadDeployment", WEB, &told).await?;
+    events::until(&events, "WorkloadDeployment", WEB, &expected_events).await?;
     federation.stop().await;
     Ok(())
 }
 
 /// Whether `Available` of the Workload has this reason, its own or a deployment's.
-fn is_told_of(workload: &Workload, reason: &str, holds: impl Fn(&Condition) -> bool) -> bool {
+fn has_reason(workload: &Workload, reason: &str, holds: impl Fn(&Condition) -> bool) -> bool {
     let status = workload.status.as_ref();
     let available = status.and_then(|it| condition::find(&it.conditions, "Available"));
     available.is_some_and(|it| holds(it) && (it.reason == reason || it.message.contains(reason)))
@@ -300,11 +307,19 @@ pub(crate) async fn a_city_without_a_cell(federation: &Federation) -> anyhow::Re
         .create_workload("web", &[("nowhere", &["LHR"], 1)])
         .await?;
     let expected = [Unknown, False].map(|status| Some((status, "NoMatchingCell".to_owned())));
-    let shown = |deployment: &WorkloadDeployment| said(deployment) == expected;
+    let shown = |deployment: &WorkloadDeployment| reported_conditions(deployment) == expected;
     let deployments = space.in_project();
     wait::until(&deployments, "web-nowhere-lhr", "shown", WITHIN, shown).await?;
-    let told = |workload: &Workload| is_told_of(workload, "NoMatchingCell", |_| true);
-    wait::until(&space.in_project(), "web", "told", WITHIN, told).await?;
+    let has_reason_in_workload =
+        |workload: &Workload| has_reason(workload, "NoMatchingCell", |_| true);
+    wait::until(
+        &space.in_project(),
+        "web",
+        "unavailable for that reason",
+        WITHIN,
+        has_reason_in_workload,
+    )
+    .await?;
     let on_hub: Api<WorkloadDeployment> = space.on_hub();
     assert_eq!(on_hub.get("web-nowhere-lhr").await?.status, None);
     Ok(())
@@ -329,8 +344,8 @@ pub(crate) async fn a_cell_that_hangs() -> anyhow::Result<()> {
 
     let cut = Instant::now();
     federation.cell(ORD)?.pause_apiserver()?;
-    let is_told = |said: &ReportedConditions| *said == unreachable();
-    observer.until(cut, HANGING, false, is_told).await?;
+    let is_unreachable = |conditions: &ReportedConditions| *conditions == unreachable();
+    observer.until(cut, HANGING, false, is_unreachable).await?;
 
     let back = Instant::now();
     federation.cell(ORD)?.resume_apiserver()?;

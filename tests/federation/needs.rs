@@ -140,8 +140,8 @@ fn available(workload: &Workload) -> Option<Condition> {
 pub(crate) fn of_placement(workload: &Workload, name: &str) -> Condition {
     let mut placements = workload.status.iter().flat_map(|status| &status.placements);
     let placement = placements.find(|placement| placement.name == name);
-    let said = placement.and_then(|it| condition::find(&it.conditions, "Available").cloned());
-    said.unwrap_or_else(|| {
+    let available = placement.and_then(|it| condition::find(&it.conditions, "Available").cloned());
+    available.unwrap_or_else(|| {
         let (status, now) = (
             condition::ConditionStatus::Unknown,
             multicluster::clock::now(),

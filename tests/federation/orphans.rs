@@ -72,8 +72,8 @@ pub(crate) async fn copies_that_the_project_does_not_have_are_deleted(
     let in_cell: Api<WorkloadDeployment> = space.in_cell(DFW);
     wait::gone(&in_cell, "orphan", WITHIN).await?;
 
-    // The namespace belongs to another installation with equal names, or was recreated: the API server cannot tell
-    // which.
+    // Hub namespaces without the UID of an API server, and with the UID of another one. Each may belong to another
+    // installation or to a recreated namespace, so nothing proves that its objects are orphans.
     let former = hub_namespace(federation, FORMER, "single", &space.name, None).await?;
     let unproved_either = create(&former, copy("orphan", "DFW")).await?;
     let other = hub_namespace(federation, OF_ANOTHER, "single", &space.name, Some(GONE)).await?;
@@ -120,26 +120,26 @@ pub(crate) async fn nothing_is_deleted_without_an_answer_of_the_project(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let fleet = Fleet::start(federation, "silent", &["silent"]).await?;
-    let tenant = fleet.tenant("silent").await?;
-    tenant.create().await?;
-    tenant.until_settled(1).await?;
+    let project = fleet.project("silent").await?;
+    project.create().await?;
+    project.until_settled(1).await?;
 
     // The front does not know the project. Running watches continue.
     let unknown = StatusError::new(StatusCode::NOT_FOUND, "NotFound", "page not found");
-    tenant.plane.refuse(unknown);
-    let (copies, one) = until_check_has_failed(&fleet, &tenant, "one").await?;
+    project.plane.refuse(unknown);
+    let (copies, one) = until_check_has_failed(&fleet, &project, "one").await?;
     stays(&copies, &one).await?;
-    tenant.plane.pass();
+    project.plane.pass();
     wait::gone(&copies, "one", WITHIN).await?;
 
-    tenant.plane.kill_apiserver().await;
-    let (_, two) = until_check_has_failed(&fleet, &tenant, "two").await?;
+    project.plane.kill_apiserver().await;
+    let (_, two) = until_check_has_failed(&fleet, &project, "two").await?;
     stays(&copies, &two).await?;
-    tenant.plane.restart_apiserver().await?;
+    project.plane.restart_apiserver().await?;
     wait::gone(&copies, "two", 2 * WITHIN).await?;
 
-    tenant.until_settled(1).await?;
-    tenant.delete().await?;
+    project.until_settled(1).await?;
+    project.delete().await?;
     fleet.stop().await;
     Ok(())
 }
@@ -147,10 +147,10 @@ pub(crate) async fn nothing_is_deleted_without_an_answer_of_the_project(
 /// Creates a deployment only on the hub, and waits until the management has failed to check it with the project.
 async fn until_check_has_failed(
     fleet: &Fleet<'_>,
-    tenant: &FleetProject<'_>,
+    project: &FleetProject<'_>,
     name: &str,
 ) -> anyhow::Result<(Api<WorkloadDeployment>, WorkloadDeployment)> {
-    let copies: Api<WorkloadDeployment> = tenant.on_hub();
+    let copies: Api<WorkloadDeployment> = project.on_hub();
     let made = create(&copies, copy(name, "DFW")).await?;
     let key = format!("silent/default/{name}");
     let unreachable = "compute_federation_queue_groups_in_trouble{controller=\"federator\",trouble=\"unreachable\"} 1";

@@ -190,8 +190,8 @@ pub(crate) async fn deletions_during_downtime_are_projected(
     }
     let is_held = |instance: &Instance| reason(instance) == Some(CONTRADICTED);
     wait::until(&instances, "held", "in quarantine", WITHIN, is_held).await?;
-    let told = [("Warning", CONTRADICTED)];
-    events::until(&space.on_hub(), "Instance", "held", &told).await?;
+    let expected_events = [("Warning", CONTRADICTED)];
+    events::until(&space.on_hub(), "Instance", "held", &expected_events).await?;
 
     let mut manager = federation.management()?.lock().await;
     manager.terminate().await;
@@ -229,12 +229,12 @@ pub(crate) async fn deletions_during_downtime_are_projected(
         projections.get(name).await.context(name)?;
     }
     let object = format!("{}/held", space.hub_name);
-    let said: Vec<_> = mark
+    let events: Vec<_> = mark
         .writes()?
         .iter()
         .filter(|it| it.object == object)
         .map(ToString::to_string)
         .collect();
-    ensure!(said.is_empty(), "reported again: {said:?}");
-    events::until(&space.on_hub(), "Instance", "held", &told).await
+    ensure!(events.is_empty(), "reported again: {events:?}");
+    events::until(&space.on_hub(), "Instance", "held", &expected_events).await
 }

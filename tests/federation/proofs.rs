@@ -47,12 +47,12 @@ pub(crate) async fn forms_of_a_404(federation: &Federation) -> anyhow::Result<()
         for (path, name, resource) in &absent {
             let status = answer(&plane.client(), path).await?;
             let details = status.details.as_ref().context("details")?;
-            let said = (
+            let found = (
                 status.reason.as_str(),
                 details.name.as_str(),
                 details.kind.as_str(),
             );
-            assert_eq!(said, ("NotFound", *name, *resource), "{path}: {status:?}");
+            assert_eq!(found, ("NotFound", *name, *resource), "{path}: {status:?}");
         }
         for path in &unknown {
             let status = answer(&plane.client(), path).await?;
@@ -87,7 +87,7 @@ pub(crate) async fn a_record_of_a_foreign_hub_namespace_holds_the_deployment(
 
     let record = |name: &str| json!({"metadata": {"annotations": {annotations::FEDERATION_NAMESPACE: name}}});
     patch(&deployments, "wd", record(&other.hub_name)).await?;
-    wait::until(&deployments, "wd", "held", WITHIN, says(CONTRADICTED)).await?;
+    wait::until(&deployments, "wd", "held", WITHIN, has_reason(CONTRADICTED)).await?;
     deployments.delete("wd", &DeleteParams::default()).await?;
     let held = |wd: &WorkloadDeployment| {
         let message = available(wd)
@@ -134,14 +134,14 @@ pub(crate) async fn a_hub_namespace_with_a_foreign_identity_is_held(
         "web-us-dfw",
         "held",
         WITHIN,
-        says(CONTRADICTED),
+        has_reason(CONTRADICTED),
     )
     .await?;
     assert!(is_labelled("cluster-other")(
         &namespaces.get(&space.hub_name).await?
     ));
 
-    // A legacy form of the same identity is rewritten. So is a label without a value.
+    // A legacy form of the same identity is rewritten. So is a label that encodes no project.
     for form in ["cluster-_single", "single"] {
         patch(&namespaces, &space.hub_name, label(form)).await?;
         let rewritten = is_labelled("cluster-single");
@@ -174,7 +174,7 @@ pub(crate) async fn foreign_conditions_stay(federation: &Federation) -> anyhow::
             type_,
             status,
             "Because",
-            "someone says so",
+            "set by someone else",
             now,
         ));
     }
@@ -275,6 +275,6 @@ fn available(wd: &WorkloadDeployment) -> Option<(String, String)> {
     Some((available.reason.clone(), available.message.clone()))
 }
 
-fn says(reason: &'static str) -> impl Fn(&WorkloadDeployment) -> bool {
-    move |wd| available(wd).is_some_and(|(said, _)| said == reason)
+fn has_reason(reason: &'static str) -> impl Fn(&WorkloadDeployment) -> bool {
+    move |wd| available(wd).is_some_and(|(found, _)| found == reason)
 }

@@ -210,7 +210,7 @@ pub(crate) async fn an_instance_without_its_deployment_is_not_copied(
             .is_none()
     );
     let events: Api<Event> = space.in_cell(DFW);
-    let told = || async {
+    let is_reported = || async {
         let events = events
             .list(&ListParams::default().fields("involvedObject.name=lonely-0"))
             .await?
@@ -225,7 +225,7 @@ pub(crate) async fn an_instance_without_its_deployment_is_not_copied(
         );
         Ok(())
     };
-    wait::eventually("an Event reports it", WITHIN, told).await?;
+    wait::eventually("an Event reports it", WITHIN, is_reported).await?;
 
     // Once the deployment exists, the Instance is copied and the condition is removed.
     create::<WorkloadDeployment>(&space.in_project(), deployment("absent", "ORD")).await?;

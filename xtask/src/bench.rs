@@ -6,6 +6,7 @@ mod bodies;
 mod federation;
 mod interpreter;
 mod measure;
+mod percentile;
 mod planes;
 mod servers;
 mod webhook;

@@ -5,6 +5,7 @@ use std::hint::black_box;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use benches::percentile;
 use clap::Parser;
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -38,10 +39,14 @@ fn main() -> anyhow::Result<()> {
             black_box(serde_json::from_slice::<IgnoredAny>(black_box(&body))?);
             Ok(())
         })?;
-        let at = |times: &[u64], percent: usize| times.get(times.len() * percent / 100).copied();
         println!(
             "{}",
-            json!({"body": name, "p50": at(&times, 50), "p99": at(&times, 99), "scan": at(&scans, 50)})
+            json!({
+                "body": name,
+                "p50": percentile(&times, 50),
+                "p99": percentile(&times, 99),
+                "scan": percentile(&scans, 50),
+            })
         );
     }
     Ok(())

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use benches::percentile;
 use bytes::Bytes;
 use clap::Parser;
 use http::{Request, StatusCode, header};
@@ -215,8 +216,8 @@ impl Client {
         }
         ensure!(pace.join().is_ok(), "the pace ended");
         latencies.sort_unstable();
-        let at = |percent: usize| latencies.get(latencies.len() * percent / 100).copied();
-        println!("{}", json!({"p50": at(50), "p99": at(99)}));
+        let [p50, p99] = [50, 99].map(|percent| percentile(&latencies, percent));
+        println!("{}", json!({"p50": p50, "p99": p99}));
         Ok(())
     }
 }

@@ -97,11 +97,11 @@ impl KarmadaCallers {
     ) -> anyhow::Result<watch::Receiver<Arc<ClientConfig>>> {
         let first = client_config(&fixture.bundle().await?)?;
         let (tell, trusted) = watch::channel(first);
-        let (seen, mut told) = mpsc::unbounded_channel();
+        let (sender, mut queued) = mpsc::unbounded_channel();
         let api = fixture.configurations();
         self.tasks.spawn(see(api, seen));
         self.tasks.spawn(async move {
-            while let Some((at, config)) = told.recv().await {
+            while let Some((at, config)) = queued.recv().await {
                 sleep_until(at + lag).await;
                 tell.send_replace(config);
             }

@@ -18,11 +18,11 @@ pub(crate) async fn a_deleted_project_is_cleaned_up(federation: &Federation) -> 
     let mut fleet = Fleet::start(federation, "deleted", &["empty", "full", "beside"]).await?;
     // Another management on the same hub, whose Milo has none of these projects.
     let other = Fleet::start(federation, "another", &["another"]).await?;
-    let (empty, full) = (fleet.tenant("empty").await?, fleet.tenant("full").await?);
-    let beside = fleet.tenant("beside").await?;
-    for tenant in [&empty, &full, &beside] {
-        tenant.create().await?;
-        tenant.until_settled(1).await?;
+    let (empty, full) = (fleet.project("empty").await?, fleet.project("full").await?);
+    let beside = fleet.project("beside").await?;
+    for project in [&empty, &full, &beside] {
+        project.create().await?;
+        project.until_settled(1).await?;
     }
     let namespaces: Api<Namespace> = Api::all(federation.hub().client());
 

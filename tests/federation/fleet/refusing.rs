@@ -22,10 +22,10 @@ pub(crate) async fn a_suspended_project_is_not_retried(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let fleet = Fleet::start(federation, "suspended", &["held", "active"]).await?;
-    let (a, b) = (fleet.tenant("held").await?, fleet.tenant("active").await?);
-    for tenant in [&a, &b] {
-        tenant.create().await?;
-        tenant.until_settled(1).await?;
+    let (a, b) = (fleet.project("held").await?, fleet.project("active").await?);
+    for project in [&a, &b] {
+        project.create().await?;
+        project.until_settled(1).await?;
     }
 
     fleet.milo.set_suspended("held", true).await?;
@@ -51,8 +51,8 @@ pub(crate) async fn a_suspended_project_is_not_retried(
     fleet.milo.set_suspended("held", false).await?;
     a.until_settled(2).await?;
     until_shown(&fleet.management, "projects_suspended 0").await?;
-    for tenant in [&a, &b] {
-        tenant.delete().await?;
+    for project in [&a, &b] {
+        project.delete().await?;
     }
     fleet.stop().await;
     Ok(())
@@ -64,17 +64,17 @@ pub(crate) async fn a_kind_that_a_project_does_not_serve(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let fleet = Fleet::start(federation, "unserved", &["bare", "full"]).await?;
-    let (a, b) = (fleet.tenant("bare").await?, fleet.tenant("full").await?);
+    let (a, b) = (fleet.project("bare").await?, fleet.project("full").await?);
     b.create().await?;
     b.until_settled(1).await?;
     for kind in ["networks", "locationbindings"] {
         let definition = serve_no_more(&a, kind).await?;
         create::<Workload>(&a.api(), workload("web", &[("us", &["DFW"], 1)])).await?;
-        let is_told = |workload: &Workload| {
+        let is_unserved = |workload: &Workload| {
             let message = needs::of_placement(workload, "us").message;
             message.contains("cannot be listed")
         };
-        wait::until(&a.api(), "web", "told", WITHIN, is_told).await?;
+        wait::until(&a.api(), "web", "unserved", WITHIN, is_unserved).await?;
         for replicas in [2, 1] {
             b.scale(replicas).await?;
             b.until_settled(replicas).await?;
@@ -95,10 +95,10 @@ pub(crate) async fn a_kind_that_a_project_does_not_serve(
 
 /// Makes a project stop serving a kind.
 async fn serve_no_more(
-    tenant: &FleetProject<'_>,
+    project: &FleetProject<'_>,
     kind: &str,
 ) -> anyhow::Result<CustomResourceDefinition> {
-    let definitions: Api<CustomResourceDefinition> = Api::all(tenant.plane.client());
+    let definitions: Api<CustomResourceDefinition> = Api::all(project.plane.client());
     let name = format!("{kind}.networking.datumapis.com");
     let definition = definitions.get(&name).await?;
     definitions.delete(&name, &DeleteParams::default()).await?;
@@ -108,11 +108,11 @@ async fn serve_no_more(
 
 /// Makes a project serve a kind again, and creates the object that a Workload needs.
 async fn serve_again(
-    tenant: &FleetProject<'_>,
+    project: &FleetProject<'_>,
     kind: &str,
     definition: CustomResourceDefinition,
 ) -> anyhow::Result<()> {
-    let definitions: Api<CustomResourceDefinition> = Api::all(tenant.plane.client());
+    let definitions: Api<CustomResourceDefinition> = Api::all(project.plane.client());
     let metadata = ObjectMeta {
         name: definition.metadata.name,
         ..ObjectMeta::default()
@@ -128,9 +128,10 @@ async fn serve_again(
     wait::eventually("the kind is served", WITHIN, || async {
         match kind {
             "networks" => {
-                networking::create_network(&tenant.plane.client(), DEFAULT_NAMESPACE, NETWORK).await
+                networking::create_network(&project.plane.client(), DEFAULT_NAMESPACE, NETWORK)
+                    .await
             }
-            _ => tenant.offer_dfw().await,
+            _ => project.offer_dfw().await,
         }
     })
     .await

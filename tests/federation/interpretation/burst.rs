@@ -97,7 +97,7 @@ async fn answer(api: Api<WorkloadDeployment>) -> anyhow::Result<()> {
             let observed = object
                 .status
                 .as_ref()
-                .and_then(|said| said.observed_generation);
+                .and_then(|status| status.observed_generation);
             (observed != object.metadata.generation).then_some(object)
         })
         .map(Ok)

@@ -70,7 +70,7 @@ async fn until_cluster(federation: &Federation, ready: &str) -> anyhow::Result<(
     let kind = GroupVersionKind::gvk("cluster.karmada.io", "v1alpha1", "Cluster");
     let clusters: Api<DynamicObject> =
         Api::all_with(federation.hub().client(), &ApiResource::from_gvk(&kind));
-    let says = |cluster: &DynamicObject| {
+    let has_status = |cluster: &DynamicObject| {
         let conditions = cluster.data["status"]["conditions"].as_array();
         conditions.is_some_and(|all| {
             all.iter()
@@ -78,7 +78,7 @@ async fn until_cluster(federation: &Federation, ready: &str) -> anyhow::Result<(
         })
     };
     let what = format!("Ready={ready}");
-    wait::until(&clusters, ORD1, &what, 2 * WITHIN, says)
+    wait::until(&clusters, ORD1, &what, 2 * WITHIN, has_status)
         .await
         .map(drop)
 }

@@ -175,15 +175,15 @@ impl Witness {
         let (api, history) = &self.hub;
         let SeenVersions { lists, versions } = history.until_now(api, &self.name).await?;
         ensure!(lists == 1, "versions on the hub may have been missed");
-        let mut said = CellVersions::default();
+        let mut in_cells = CellVersions::default();
         for (cell, (api, history)) in &self.cells {
             let seen = history.until_now(api, &self.name).await?;
-            said.cells.push((*cell, seen.versions));
+            in_cells.cells.push((*cell, seen.versions));
         }
-        let mut reached = vec![vec![0; said.cells.len()]];
+        let mut reached = vec![vec![0; in_cells.cells.len()]];
         let mut observed = None;
         for version in versions.iter().filter(|version| !version.gone) {
-            let explained = self.explanations(&said, version, &reached);
+            let explained = self.explanations(&in_cells, version, &reached);
             let status = version.object.status.clone().unwrap_or_default();
             ensure!(
                 !explained.is_empty()
@@ -192,7 +192,7 @@ impl Witness {
                 "no versions in the cells explain the hub's version:\n{}\nthe versions before it, on the hub:\n{}\nin the cells:\n{}",
                 version.line(),
                 lines(&versions, version.revision),
-                said.lines(version.revision),
+                in_cells.lines(version.revision),
             );
             reached = minimal(&explained);
             observed = status.observed_generation;
@@ -204,12 +204,12 @@ impl Witness {
     /// cell the number of its versions that count. The last of them is the cell's current status.
     fn explanations(
         &self,
-        said: &CellVersions,
+        in_cells: &CellVersions,
         version: &Version,
         reached: &[Vec<usize>],
     ) -> Vec<Vec<usize>> {
         let mut choices = vec![Vec::new()];
-        for (_, versions) in &said.cells {
+        for (_, versions) in &in_cells.cells {
             let older = versions.partition_point(|cell| cell.revision < version.revision);
             choices = choices
                 .iter()
@@ -224,7 +224,7 @@ impl Witness {
             reached.iter().any(|before| is_at_or_after(choice, before))
                 && meant
                     .iter()
-                    .any(|shares| said.explain(choice, shares, &version.object))
+                    .any(|shares| in_cells.explain(choice, shares, &version.object))
         });
         choices
     }
@@ -271,16 +271,16 @@ impl CellVersions {
                 index.is_some_and(|index| left >> index & 1 == 1)
             };
             let chosen = self.cells.iter().zip(choice);
-            let says: Vec<_> = chosen
+            let statuses: Vec<_> = chosen
                 .filter(|((cell, _), _)| !left(cell))
                 .filter_map(|((cell, versions), count)| {
                     let last = versions.get(count.checked_sub(1)?)?;
-                    Some((*cell, last.says()?))
+                    Some((*cell, last.live_status()?))
                 })
                 .collect();
-            adds_up(status, &says)
+            adds_up(status, &statuses)
                 && claims(hub).into_iter().all(|acted| {
-                    says.iter().all(|(cell, _)| shares.contains_key(cell))
+                    statuses.iter().all(|(cell, _)| shares.contains_key(cell))
                         && self
                             .all_acted(choice, shares, |version, share| acted(version, hub, share))
                 })
@@ -351,7 +351,7 @@ fn adds_up(hub: &WorkloadDeploymentStatus, cells: &[(&str, &WorkloadDeploymentSt
 
 impl Version {
     /// Returns the status, unless the object is being deleted.
-    fn says(&self) -> Option<&WorkloadDeploymentStatus> {
+    fn live_status(&self) -> Option<&WorkloadDeploymentStatus> {
         let stays = !self.gone && self.object.metadata.deletion_timestamp.is_none();
         self.object.status.as_ref().filter(|_| stays)
     }
@@ -360,7 +360,7 @@ impl Version {
     fn acted(&self, hub: &WorkloadDeployment, share: i32) -> bool {
         let of_template = self.object.annotations().get(RESOURCE_TEMPLATE_GENERATION);
         let of_template = of_template.and_then(|generation| generation.parse().ok());
-        self.says().is_some_and(|status| {
+        self.live_status().is_some_and(|status| {
             status.observed_generation == self.object.metadata.generation
                 && of_template == hub.metadata.generation
                 && self.object.spec.template == hub.spec.template
@@ -371,7 +371,7 @@ impl Version {
     /// Whether the cell's condition `Available` is also for that template.
     fn judged(&self, hub: &WorkloadDeployment, share: i32) -> bool {
         let available = self
-            .says()
+            .live_status()
             .and_then(|status| condition::find(&status.conditions, AVAILABLE));
         self.acted(hub, share)
             && available.is_some_and(|it| it.observed_generation == self.object.metadata.generation)

@@ -50,7 +50,7 @@ pub(super) async fn leave(space: &Space<'_>, all: &[BaselineDeployment]) -> anyh
         of_city(space, &web, deployment).await?;
     }
     let status = json!({
-        "conditions": [said("Available", "AvailablePlacementFound")],
+        "conditions": [true_condition("Available", "AvailablePlacementFound")],
         "deployments": all.len(),
         "replicas": all.len(),
         "currentReplicas": all.len(),
@@ -58,7 +58,7 @@ pub(super) async fn leave(space: &Space<'_>, all: &[BaselineDeployment]) -> anyh
         "readyReplicas": all.len(),
         "placements": all.iter().map(|it| json!({
             "name": it.placement,
-            "conditions": [said("Available", "AvailableDeploymentFound")],
+            "conditions": [true_condition("Available", "AvailableDeploymentFound")],
             "replicas": 1,
             "currentReplicas": 1,
             "desiredReplicas": 1,
@@ -99,7 +99,7 @@ async fn of_city(space: &Space<'_>, web: &Workload, it: &BaselineDeployment) -> 
     write(&in_cell, name, held).await?;
     let instance = of_cell(space, web, it, &propagated).await?;
     let counters = json!({
-        "conditions": [said("Available", "StableInstanceFound"), said("ReplicasReady", "ReplicasAvailable")],
+        "conditions": [true_condition("Available", "StableInstanceFound"), true_condition("ReplicasReady", "ReplicasAvailable")],
         "replicas": 1,
         "currentReplicas": 1,
         "desiredReplicas": 1,
@@ -157,8 +157,8 @@ async fn of_cell(
     let status = running.status.context("a status")?;
     let kept = status.conditions.iter().filter(|it| it.type_ != "Ready");
     let mut conditions: Vec<_> = kept.map(|condition| json!(condition)).collect();
-    conditions.push(said("Ready", "Running"));
-    conditions.push(said("QuotaGranted", "QuotaAvailable"));
+    conditions.push(true_condition("Ready", "Running"));
+    conditions.push(true_condition("QuotaGranted", "QuotaAvailable"));
     write_status(&instances, name, json!({"conditions": conditions})).await?;
     let complete = instances.get(name).await?;
     let observed = complete.status.as_ref();
@@ -195,7 +195,7 @@ fn policy(it: &BaselineDeployment) -> Value {
 }
 
 /// Returns a condition that is True, without observedGeneration.
-fn said(type_: &str, reason: &str) -> Value {
+fn true_condition(type_: &str, reason: &str) -> Value {
     json!({
         "type": type_,
         "status": "True",

@@ -11,6 +11,7 @@ use kube::api::PostParams;
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
+use super::percentile::percentile;
 use super::{Bound, Row};
 use crate::build;
 use crate::demo::{self, spec};
@@ -256,12 +257,15 @@ async fn follow(
 
 fn of_hop(hop: &MeasuredHop, taken: &mut [f64]) -> [Row; 2] {
     taken.sort_by(f64::total_cmp);
-    let at = |share: usize| {
-        let index = (taken.len() * share).div_ceil(100).saturating_sub(1);
-        taken.get(index).copied().unwrap_or(f64::NAN)
-    };
+    let at = |percent| percentile(taken, percent).unwrap_or(f64::NAN);
     let whose = if hop.is_ours { "ours" } else { "not ours" };
-    let row = |what, share| Row::new(format!("{}: {what} ({whose})", hop.title), at(share), "ms");
+    let row = |what, percent| {
+        Row::new(
+            format!("{}: {what} ({whose})", hop.title),
+            at(percent),
+            "ms",
+        )
+    };
     let p99 = row("p99", 99);
     let p99 = if hop.is_ours {
         p99.target(Bound::AtMost(OURS))

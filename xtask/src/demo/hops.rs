@@ -85,7 +85,7 @@ impl DemoPhase {
     }
 
     /// Returns the first hop whose check fails, and the error of the check.
-    pub(crate) fn missing(&self, state: &ObservedState) -> Option<(&Hop, String)> {
+    pub(crate) fn missing(&self, state: &ObservedState) -> Option<(&Hop, anyhow::Error)> {
         self.hops
             .iter()
             .find_map(|hop| Some((hop, (hop.check)(state).err()?)))

@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use super::processes::{self, SimulatedPlanes, Watcher};
 use super::{ArrivalLatencies, Sizes, beside, deepest_queue, number, progress, target_if, until};
+use crate::bench::percentile::percentile;
 use crate::bench::{Bound, Row};
 
 /// Maximum number of Workloads in the other project, whose latencies are measured, and the time between two of them.
@@ -113,12 +114,11 @@ async fn answers(planes: &SimulatedPlanes, count: usize) -> anyhow::Result<Arriv
         sleep(Duration::from_millis(PROBE_MILLISECONDS)).await;
     }
     took.sort_by(f64::total_cmp);
-    let at = |percent: usize| took.get(took.len() * percent / 100).copied();
     Ok(ArrivalLatencies {
         arrived: number(took.len()),
         missing: 0.0,
-        p50: at(50),
-        p99: at(99),
+        p50: percentile(&took, 50),
+        p99: percentile(&took, 99),
         max: took.last().copied(),
         late: 0.0,
     })
