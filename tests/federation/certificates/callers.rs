@@ -96,14 +96,14 @@ impl KarmadaCallers {
         lag: Duration,
     ) -> anyhow::Result<watch::Receiver<Arc<ClientConfig>>> {
         let first = client_config(&fixture.bundle().await?)?;
-        let (tell, trusted) = watch::channel(first);
+        let (publisher, trusted) = watch::channel(first);
         let (sender, mut queued) = mpsc::unbounded_channel();
         let api = fixture.configurations();
-        self.tasks.spawn(see(api, seen));
+        self.tasks.spawn(watch_bundle(api, sender));
         self.tasks.spawn(async move {
             while let Some((at, config)) = queued.recv().await {
                 sleep_until(at + lag).await;
-                tell.send_replace(config);
+                publisher.send_replace(config);
             }
             bail!("the informer has ended")
         });
@@ -143,9 +143,9 @@ impl KarmadaCallers {
 }
 
 /// Watches the bundle of the hub.
-async fn see(
+async fn watch_bundle(
     api: Api<DynamicObject>,
-    seen: mpsc::UnboundedSender<(Instant, Arc<ClientConfig>)>,
+    sender: mpsc::UnboundedSender<(Instant, Arc<ClientConfig>)>,
 ) -> anyhow::Result<()> {
     let mut versions = watch_object(api, "compute-federation")
         .backoff(SteadyBackoff)
@@ -154,7 +154,7 @@ async fn see(
         // The watcher restarts a broken watch.
         let Ok(Some(object)) = version else { continue };
         let config = client_config(&bundle(&object)?)?;
-        seen.send((Instant::now(), config))?;
+        sender.send((Instant::now(), config))?;
     }
     bail!("the watch has ended")
 }

@@ -2,7 +2,7 @@
 
 use harness::Federation;
 use harness::milo::StatusError;
-use harness::proxy::{Fault, Injected, Proxy, RequestInfo, Rule};
+use harness::proxy::{FaultRule, Injected, Proxy, ProxyFault, RequestInfo};
 
 use super::fixture::{FaultFixture, FaultyPhase, LifecyclePhase};
 use crate::fixture::Space;
@@ -32,15 +32,19 @@ pub(crate) async fn watches_that_end(federation: &Federation) -> anyhow::Result<
 async fn errors(fixture: &FaultFixture<'_>) -> anyhow::Result<()> {
     let undisturbed = fixture.undisturbed().await?;
     let any = |_: &RequestInfo| true;
-    let faults: [(&str, Fault, Matches); 4] = [
+    let faults: [(&str, ProxyFault, Matches); 4] = [
         (
             "409",
-            Fault::Answer(StatusError::conflict()),
+            ProxyFault::Answer(StatusError::conflict()),
             RequestInfo::is_write,
         ),
-        ("429", Fault::Answer(StatusError::too_many_requests(1)), any),
-        ("500", Fault::Answer(StatusError::internal()), any),
-        ("half of the answer", Fault::Truncate, |request| {
+        (
+            "429",
+            ProxyFault::Answer(StatusError::too_many_requests(1)),
+            any,
+        ),
+        ("500", ProxyFault::Answer(StatusError::internal()), any),
+        ("half of the answer", ProxyFault::Truncate, |request| {
             !request.is_watch()
         }),
     ];
@@ -48,7 +52,11 @@ async fn errors(fixture: &FaultFixture<'_>) -> anyhow::Result<()> {
         let space = Space::create(fixture.federation, "errors").await?;
         for phase in LifecyclePhase::ALL {
             let step = FaultyPhase::new(&space, phase, undisturbed)?;
-            let rule = || Rule::new(fault.clone(), matches).every(EVERY).times(TIMES);
+            let rule = || {
+                FaultRule::new(fault.clone(), matches)
+                    .every(EVERY)
+                    .times(TIMES)
+            };
             let injected = fixture.proxies.all().map(|proxy| proxy.inject(rule()));
             step.begin().await?;
             step.as_undisturbed().await?;
@@ -92,7 +100,7 @@ async fn end_watches(
             over = step.as_undisturbed() => over?,
         }
         // Every second watch may resume at its resource version.
-        let rule = || Rule::new(Fault::Expire, RequestInfo::is_watch).every(2);
+        let rule = || FaultRule::new(ProxyFault::Expire, RequestInfo::is_watch).every(2);
         let injected = expired.then(|| proxies.all().map(|proxy| proxy.inject(rule())));
         proxies.all().into_iter().for_each(Proxy::close_watches);
         for injected in injected.iter().flatten() {

@@ -68,7 +68,7 @@ pub(crate) async fn a_kind_that_a_project_does_not_serve(
     b.create().await?;
     b.until_settled(1).await?;
     for kind in ["networks", "locationbindings"] {
-        let definition = serve_no_more(&a, kind).await?;
+        let definition = stop_serving(&a, kind).await?;
         create::<Workload>(&a.api(), workload("web", &[("us", &["DFW"], 1)])).await?;
         let is_unserved = |workload: &Workload| {
             let message = needs::of_placement(workload, "us").message;
@@ -94,7 +94,7 @@ pub(crate) async fn a_kind_that_a_project_does_not_serve(
 }
 
 /// Makes a project stop serving a kind.
-async fn serve_no_more(
+async fn stop_serving(
     project: &FleetProject<'_>,
     kind: &str,
 ) -> anyhow::Result<CustomResourceDefinition> {

@@ -24,7 +24,7 @@ use crate::plane::Plane;
 use crate::serve::{BoxedBody, HttpsServer};
 use crate::status_error::StatusError;
 use injection::Injections;
-pub use injection::{Fault, Injected, Rule};
+pub use injection::{FaultRule, Injected, ProxyFault};
 use link::Link;
 pub use link::{Direction, LinkCut};
 pub use request_info::RequestInfo;
@@ -85,7 +85,7 @@ impl Proxy {
 
     /// Applies a fault rule until the returned value is dropped. If several rules match a request, the first one
     /// applies.
-    pub fn inject(&self, rule: Rule) -> Injected {
+    pub fn inject(&self, rule: FaultRule) -> Injected {
         self.behind.injections.add(rule)
     }
 
@@ -107,9 +107,9 @@ impl Behind {
         self.link.pass(Direction::Requests).await?;
         let fault = self.injections.fault(&request_info);
         match &fault {
-            Some(Fault::Answer(error)) => return Some(error.response()),
-            Some(Fault::Expire) => return Some(expired(&request_info)),
-            Some(Fault::Truncate) | None => {}
+            Some(ProxyFault::Answer(error)) => return Some(error.response()),
+            Some(ProxyFault::Expire) => return Some(expired(&request_info)),
+            Some(ProxyFault::Truncate) | None => {}
         }
         let (parts, body) = request.into_parts();
         let send = forward(&self.upstream, parts, body);
@@ -125,7 +125,7 @@ impl Behind {
         let (parts, body) = answer.into_parts();
         let body = match (request_info.is_watch(), fault) {
             (true, _) => self.stream(body),
-            (false, Some(Fault::Truncate)) => half(&body.collect().await.ok()?.to_bytes()),
+            (false, Some(ProxyFault::Truncate)) => half(&body.collect().await.ok()?.to_bytes()),
             (false, _) => body.boxed_unsync(),
         };
         Some(Response::from_parts(parts, body))

@@ -80,7 +80,7 @@ pub enum AuthorizerAnswer {
 
 /// A right to a permission such as `networking.datumapis.com/networks.use`.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Right {
+struct GrantedRight {
     uid: String,
     permission: String,
     scope: RightScope,
@@ -97,7 +97,7 @@ type Decide = dyn Fn(&ReceivedReview) -> Option<AuthorizerAnswer> + Send + Sync;
 /// Decides like Milo's authorizer, by rights that tests grant. Records reviews about networks.
 #[derive(Default)]
 pub struct MiloAuthorizer {
-    rights: Mutex<HashSet<Right>>,
+    rights: Mutex<HashSet<GrantedRight>>,
     /// Overrides the rights, by project.
     deciders: Mutex<HashMap<String, Arc<Decide>>>,
     delays: Mutex<HashMap<String, Duration>>,
@@ -117,7 +117,7 @@ impl MiloAuthorizer {
 
     fn grant(&self, uid: &str, permission: &str, scope: RightScope) {
         let (uid, permission) = (uid.to_owned(), permission.to_owned());
-        lock(&self.rights).insert(Right {
+        lock(&self.rights).insert(GrantedRight {
             uid,
             permission,
             scope,
@@ -189,7 +189,7 @@ impl MiloAuthorizer {
         let rights = lock(&self.rights);
         let allowed = [project, named].into_iter().flatten().any(|scope| {
             let (uid, permission) = (uid.to_owned(), permission.clone());
-            rights.contains(&Right {
+            rights.contains(&GrantedRight {
                 uid,
                 permission,
                 scope,

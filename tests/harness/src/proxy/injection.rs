@@ -10,7 +10,7 @@ use crate::status_error::StatusError;
 
 /// A fault to inject.
 #[derive(Clone, Debug)]
-pub enum Fault {
+pub enum ProxyFault {
     /// Answers with this error. The request does not reach the API server.
     Answer(StatusError),
     /// Answers that the resource version is too old. The request does not reach the API server.
@@ -21,17 +21,17 @@ pub enum Fault {
 }
 
 /// A fault, and the requests it applies to.
-pub struct Rule {
-    fault: Fault,
+pub struct FaultRule {
+    fault: ProxyFault,
     matches: Box<dyn Fn(&RequestInfo) -> bool + Send + Sync>,
     every: usize,
     times: usize,
     matched: watch::Sender<usize>,
 }
 
-impl fmt::Debug for Rule {
+impl fmt::Debug for FaultRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rule")
+        f.debug_struct("FaultRule")
             .field("fault", &self.fault)
             .field("every", &self.every)
             .field("times", &self.times)
@@ -39,10 +39,10 @@ impl fmt::Debug for Rule {
     }
 }
 
-impl Rule {
+impl FaultRule {
     /// Injects the fault into every request that matches.
     pub fn new(
-        fault: Fault,
+        fault: ProxyFault,
         matches: impl Fn(&RequestInfo) -> bool + Send + Sync + 'static,
     ) -> Self {
         Self {
@@ -67,7 +67,7 @@ impl Rule {
         Self { times, ..self }
     }
 
-    fn fault(&self, request_info: &RequestInfo) -> Option<Fault> {
+    fn fault(&self, request_info: &RequestInfo) -> Option<ProxyFault> {
         if !(self.matches)(request_info) {
             return None;
         }
@@ -87,10 +87,10 @@ impl Rule {
 
 /// The rules of a proxy.
 #[derive(Debug, Default)]
-pub(super) struct Injections(Mutex<Vec<Arc<Rule>>>);
+pub(super) struct Injections(Mutex<Vec<Arc<FaultRule>>>);
 
 impl Injections {
-    pub(super) fn add(self: &Arc<Self>, rule: Rule) -> Injected {
+    pub(super) fn add(self: &Arc<Self>, rule: FaultRule) -> Injected {
         let rule = Arc::new(rule);
         self.rules().push(Arc::clone(&rule));
         Injected {
@@ -99,13 +99,13 @@ impl Injections {
         }
     }
 
-    pub(super) fn fault(&self, request_info: &RequestInfo) -> Option<Fault> {
+    pub(super) fn fault(&self, request_info: &RequestInfo) -> Option<ProxyFault> {
         self.rules()
             .iter()
             .find_map(|rule| rule.fault(request_info))
     }
 
-    fn rules(&self) -> MutexGuard<'_, Vec<Arc<Rule>>> {
+    fn rules(&self) -> MutexGuard<'_, Vec<Arc<FaultRule>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -113,7 +113,7 @@ impl Injections {
 /// Keeps a rule in force until it is dropped.
 #[derive(Debug)]
 pub struct Injected {
-    rule: Arc<Rule>,
+    rule: Arc<FaultRule>,
     injections: Arc<Injections>,
 }
 
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_rule_applies_to_every_nth_request_and_a_limited_number_of_times() {
         let injections = Arc::new(Injections::default());
-        let rule = Rule::new(Fault::Truncate, RequestInfo::is_watch)
+        let rule = FaultRule::new(ProxyFault::Truncate, RequestInfo::is_watch)
             .every(2)
             .times(2);
         let injected = injections.add(rule);
@@ -160,7 +160,7 @@ mod tests {
         let hits: Vec<_> = (0..6).map(|_| hit("/api/v1/pods?watch=true")).collect();
         assert_eq!(hits, [true, false, true, false, false, false]);
         assert_eq!(injected.hits(), 2);
-        let again = injections.add(Rule::new(Fault::Expire, |_| true));
+        let again = injections.add(FaultRule::new(ProxyFault::Expire, |_| true));
         assert!(hit("/api/v1/pods"));
         drop(again);
         assert!(!hit("/api/v1/pods"));
