@@ -1,10 +1,10 @@
 //! End-to-end tests on a real federation.
 //!
-//! Most tests share one federation, each in namespaces of its own. Those that need it for themselves, because they count
-//! writes or end processes, wait until they have it alone. Tests of interpretation share another one, in whose cells
-//! compute-federation does not run; the burst has it alone, since it leaves Karmada no time for others. Those of Milo share
-//! one, which has projects and no federation, and those of admission another one, for which compute-federation runs. Each is
-//! started when the first test needs it, and ends with the run, however that ends.
+//! Most tests share one federation and use namespaces of their own. Tests that count writes or end processes wait until
+//! they have it exclusively. Tests of interpretation share a second federation, in whose cells compute-federation does
+//! not run; the burst test has it exclusively, because it keeps Karmada busy. Tests of Milo share a Milo with projects
+//! and without a federation. Tests of admission share another Milo, served by compute-federation. Each of these starts
+//! when the first test needs it, and ends with the test run, however that ends.
 
 #![allow(
     clippy::expect_used,
@@ -91,30 +91,30 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{OnceCell, RwLock};
 
-/// Tests at a time: they mostly wait.
+/// Number of concurrent tests. They mostly wait.
 const THREADS: usize = 6;
 
 /// How a test uses the federation.
 enum Test {
-    /// Beside other tests.
+    /// Concurrently with other tests.
     Shared(for<'f> fn(&'f Federation) -> BoxFuture<'f, anyhow::Result<()>>),
-    /// While no other test does.
+    /// Exclusively.
     Alone(for<'f> fn(&'f Federation) -> BoxFuture<'f, anyhow::Result<()>>),
-    /// On the federation without controllers in its cells, beside other tests that use it.
+    /// Concurrently, on the federation without controllers in its cells.
     Interpreted(for<'f> fn(&'f Federation) -> BoxFuture<'f, anyhow::Result<()>>),
-    /// There, while no other test uses it.
+    /// Exclusively, on the federation without controllers in its cells.
     InterpretedAlone(for<'f> fn(&'f Federation) -> BoxFuture<'f, anyhow::Result<()>>),
-    /// On Milo without a federation, beside other tests that use it.
+    /// Concurrently, on Milo without a federation.
     Milo(for<'m> fn(&'m Milo) -> BoxFuture<'m, anyhow::Result<()>>),
-    /// On Milo with replicas that serve admission, beside other tests that use it.
+    /// Concurrently, on Milo with replicas that serve admission.
     Admission(for<'p> fn(&'p Platform) -> BoxFuture<'p, anyhow::Result<()>>),
-    /// Not at all.
+    /// Not at all: the test starts what it needs.
     Apart(fn() -> BoxFuture<'static, anyhow::Result<()>>),
 }
 
-/// The federations that tests share.
+/// The federations that tests share, and the locks for exclusive use.
 #[derive(Default)]
-struct Shared {
+struct SharedFederations {
     whole: OnDemand<Federation>,
     interpreted: OnDemand<Federation>,
     milo: OnDemand<Milo>,
@@ -123,8 +123,8 @@ struct Shared {
     interpreted_alone: RwLock<()>,
 }
 
-/// What tests share, once one has needed it.
-struct OnDemand<T>(OnceCell<Result<T, String>>);
+/// A shared fixture that the first use starts.
+struct OnDemand<T>(OnceCell<anyhow::Result<T>>);
 
 impl<T> Default for OnDemand<T> {
     fn default() -> Self {
@@ -134,13 +134,14 @@ impl<T> Default for OnDemand<T> {
 
 impl<T> OnDemand<T> {
     async fn get(&self, start: BoxFuture<'_, anyhow::Result<T>>) -> anyhow::Result<&T> {
-        let start = || start.map(|result| result.map_err(|error| format!("{error:#}")));
-        let started = self.0.get_or_init(start).await;
-        started.as_ref().map_err(|error| anyhow::anyhow!("{error}"))
+        let started = self.0.get_or_init(|| start).await;
+        started
+            .as_ref()
+            .map_err(|error| anyhow::anyhow!("{error:#}"))
     }
 }
 
-impl Shared {
+impl SharedFederations {
     async fn run(&self, test: &Test) -> anyhow::Result<()> {
         let (run, _shared, _alone) = match test {
             Test::Apart(run) => return run().await,
@@ -221,7 +222,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared crds::objects_that_use_every_field_survive_the_api_server;
         Shared crds::the_api_server_defaults_and_refuses_as_the_schema_says;
         Shared crds::kubectl_shows_the_columns;
-        Shared events::transitions_are_told_once;
+        Shared events::each_transition_emits_one_event;
         Shared suites::workload_deployment_federation;
         Shared suites::propagation_policy_lifecycle;
         Shared suites::deletion_cascade;
@@ -235,10 +236,10 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared workloads::scaled_to_zero_and_back;
         Shared workloads::a_new_image_replaces_instances_one_by_one;
         Shared workloads::a_broken_image_is_replaced_by_a_good_one;
-        Shared workloads::cities_that_differ_in_case_live_side_by_side;
-        Shared workloads::a_city_code_that_is_no_label_is_reported;
-        Shared needs::a_city_is_named_while_it_is_not_offered_and_then_taken_up;
-        Shared needs::networks_that_do_not_exist_are_waited_for;
+        Shared workloads::city_codes_that_differ_in_case_are_separate;
+        Shared workloads::a_city_code_that_is_not_a_label_value_is_reported;
+        Shared needs::a_missing_city_is_reported_and_used_once_offered;
+        Shared needs::a_workload_waits_for_missing_networks;
         Shared repair::a_hub_object_edited_by_hand;
         Shared repair::a_hub_object_deleted_by_hand;
         Shared repair::a_policy_deleted_by_hand;
@@ -247,31 +248,31 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared repair::an_instance_without_its_deployment_is_not_copied;
         Shared policies::deployments_of_one_city_come_and_go;
         Shared policies::an_edit_by_hand_of_any_field_is_repaired;
-        Shared projections::what_cannot_be_projected_says_so_once;
-        Shared proofs::what_a_404_says;
-        Shared proofs::a_record_that_leads_to_anothers_namespace_is_held;
-        Shared proofs::a_hub_namespace_that_is_labelled_as_anothers_is_held;
+        Shared projections::an_instance_that_cannot_be_projected_is_reported_once;
+        Shared proofs::forms_of_a_404;
+        Shared proofs::a_record_of_a_foreign_hub_namespace_holds_the_deployment;
+        Shared proofs::a_hub_namespace_with_a_foreign_identity_is_held;
         Shared proofs::a_hub_namespace_without_identity_is_counted;
-        Shared proofs::a_condition_of_someone_else_stays;
-        Shared proofs::referenced_data_is_told_to_the_hub_with_its_absence;
+        Shared proofs::foreign_conditions_stay;
+        Shared proofs::the_referenced_data_annotation_is_mirrored_and_removed;
         Shared freshness::a_city_without_a_cell;
         Apart freshness::a_cell_that_dies;
-        Shared namespaces::a_namespace_of_the_project_ends_on_every_plane;
-        Shared namespaces::what_others_have_on_the_hub_keeps_a_namespace;
-        Shared namespaces::a_namespace_that_is_made_anew_has_another_one_on_the_hub;
-        Shared orphans::what_the_project_does_not_have_goes;
-        Shared orphans::of_a_project_that_does_not_say_so_nothing_goes;
+        Shared namespaces::a_deleted_project_namespace_is_deleted_on_every_plane;
+        Shared namespaces::foreign_objects_keep_a_hub_namespace;
+        Shared namespaces::a_recreated_namespace_gets_a_new_hub_namespace;
+        Shared orphans::copies_that_the_project_does_not_have_are_deleted;
+        Shared orphans::nothing_is_deleted_without_an_answer_of_the_project;
         Apart interpretation::a_cell_that_dies_and_returns;
         Interpreted interpretation::duplicated;
         Interpreted interpretation::divided;
         Interpreted interpretation::a_total_that_is_the_sum_of_the_former_shares;
         Interpreted interpretation::a_total_that_each_former_share_equals;
-        Interpreted interpretation::a_total_of_nothing_and_back;
+        Interpreted interpretation::scaled_to_zero_and_back;
         Interpreted interpretation::a_new_image;
         Interpreted interpretation::an_autoscaler_in_a_cell;
-        Interpreted interpretation::a_work_that_is_refused;
-        Interpreted interpretation::a_successor_of_what_is_dying;
-        Interpreted interpretation::what_the_template_uses;
+        Interpreted interpretation::a_refused_work;
+        Interpreted interpretation::recreated_while_the_old_object_terminates;
+        Interpreted interpretation::dependencies_follow_the_deployment;
         InterpretedAlone interpretation::a_burst;
         Shared operations::of_a_workload_deployment;
         Shared operations::of_an_instance;
@@ -280,62 +281,62 @@ fn all() -> Vec<(&'static str, Test)> {
         Apart simulated::what_a_cell_has_lost_is_applied_again;
         Shared fleet::projects_share_a_hub;
         Shared fleet::a_paused_leader_writes_nothing;
-        Shared fleet::a_suspended_project_is_left_in_peace;
-        Shared fleet::what_a_project_does_not_serve;
-        Shared fleet::what_a_deleted_project_leaves;
-        Shared connections::watches_beyond_what_a_connection_takes;
+        Shared fleet::a_suspended_project_is_not_retried;
+        Shared fleet::a_kind_that_a_project_does_not_serve;
+        Shared fleet::a_deleted_project_is_cleaned_up;
+        Shared connections::more_watches_than_one_connection_allows;
         Shared own_cluster::one_candidate_leads_at_a_time;
-        Shared own_cluster::metrics_are_for_who_may_get_them;
+        Shared own_cluster::metrics_require_permission;
         Milo conformance::the_api_server_in_memory_answers_as_a_real_one;
-        Milo milo::projects_are_apart;
-        Milo milo::a_user_arrives_as_it_is;
-        Milo milo::the_authorizer_decides_on_what_it_is_told;
-        Milo milo::the_authorizer_decides_as_it_is_made_to;
+        Milo milo::projects_are_isolated;
+        Milo milo::the_front_forwards_all_claims_of_a_user;
+        Milo milo::the_authorizer_decides_by_the_review;
+        Milo milo::tests_can_override_the_authorizer;
         Milo milo::a_watch_streams;
         Milo milo::a_project_that_hangs_or_refuses;
-        Admission admission::who_may_use_a_network_is_let_in;
-        Admission admission::a_changed_claim_is_another_requester;
+        Admission admission::a_user_with_the_right_may_use_a_network;
+        Admission admission::every_claim_identifies_the_requester;
         Admission admission::every_claim_reaches_the_authorizer;
-        Admission admission::kubectl_shows_everything_that_is_wrong;
+        Admission admission::kubectl_shows_all_errors;
         Admission admission::cities_are_those_of_the_project;
-        Admission admission::locations_are_followed_on_every_replica;
-        Admission admission::what_was_accepted_once_is_never_in_the_way;
+        Admission admission::every_replica_follows_locations;
+        Admission admission::earlier_mistakes_do_not_block_updates;
         Admission admission::a_project_that_hangs_slows_no_other;
-        Admission admission::a_project_that_cannot_be_reached_denies_nothing_falsely;
-        Admission admission::a_replica_that_starts_is_not_ready_before_it_knows;
-        Admission admission::a_replica_that_starts_beside_a_project_that_hangs;
+        Admission admission::an_unreachable_project_causes_no_wrong_denial;
+        Admission admission::a_starting_replica_is_unready_until_its_caches_are_filled;
+        Admission admission::a_replica_starts_while_a_project_hangs;
         Admission admission::projects_come_and_go;
-        Apart milo::admission_is_registered_and_nothing_is_left;
+        Apart milo::admission_is_registered_and_all_processes_end;
         Apart certificates::rotation_without_a_failed_call;
-        Apart certificates::an_authority_is_renewed_for_admission_too;
-        Apart certificates::a_replica_that_does_not_lead_waits_for_who_does;
+        Apart certificates::an_authority_is_renewed_for_admission;
+        Apart certificates::a_follower_waits_for_the_leader;
         Alone policies::a_policy_that_stays_terminating;
-        Alone customizations::one_that_shadows_the_webhook_is_reported;
+        Alone customizations::a_customization_that_shadows_the_webhook_is_reported;
         Alone settled::writes_nothing;
-        Alone invariants::a_change_takes_the_writes_that_it_needs;
-        Alone invariants::what_others_write_stays;
-        Shared invariants::each_part_has_its_writer;
-        Alone needs::what_runs_stays_where_its_city_is_offered_no_more;
-        Alone projections::what_went_while_no_one_looked;
-        Alone restart::a_kill_on_the_way_converges_to_the_same_state;
-        Alone restart::sigterm_ends_in_order;
+        Alone invariants::a_change_makes_only_the_necessary_writes;
+        Alone invariants::foreign_labels_and_annotations_stay;
+        Shared invariants::each_object_has_the_documented_writers;
+        Alone needs::running_instances_stay_when_their_city_is_withdrawn;
+        Alone projections::deletions_during_downtime_are_projected;
+        Alone restart::a_killed_manager_converges_to_the_same_state;
+        Alone restart::sigterm_shuts_down_in_order;
         Alone faults::a_kill_after_some_writes;
-        Alone faults::answers_that_are_errors;
+        Alone faults::api_servers_answer_with_errors;
         Alone faults::watches_that_end;
         Alone faults::short_cuts;
         Alone faults::a_cell_beside_a_hub_that_hangs;
-        Apart takeover::what_the_baseline_leaves_is_adopted;
+        Apart takeover::objects_of_the_baseline_are_adopted;
         Apart restore::the_hub_follows_the_project_again;
         Apart lifetime::nothing_outlives_a_killed_process;
         Apart lifetime::nothing_outlives_an_interrupted_process;
         Apart lifetime::nothing_outlives_a_panic;
-        Apart lifetime::a_federation_that_has_lost_a_part_is_kept_and_ended;
-        Apart lifetime::a_manager_that_dies_by_itself_is_named;
-        Apart lifetime::a_part_that_dies_is_named_with_its_log;
+        Apart lifetime::a_damaged_federation_can_be_kept_and_stopped;
+        Apart lifetime::the_error_for_a_dead_manager_names_it;
+        Apart lifetime::the_error_for_a_dead_part_shows_its_log;
     ]
 }
 
-/// What takes many minutes, or both processors: these are ignored unless they are asked for.
+/// Tests that take many minutes or all CPUs. They are ignored unless requested.
 fn soak() -> Vec<(&'static str, Test)> {
     tests![
         Apart certificates::rotations;
@@ -356,7 +357,7 @@ fn main() -> ExitCode {
     }
     let mut args = Arguments::from_args();
     args.test_threads.get_or_insert(THREADS);
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(SharedFederations::default());
     let trial = |(name, test)| trial(name, test, &shared, runtime.handle());
     let ordinary = all().into_iter().map(trial);
     let soak = soak().into_iter().map(trial);
@@ -364,7 +365,7 @@ fn main() -> ExitCode {
         .chain(soak.map(|trial| trial.with_ignored_flag(true)))
         .collect();
 
-    // The run is blocking; meanwhile Ctrl-C ends what runs.
+    // The test run blocks this thread, so a task handles Ctrl-C.
     runtime.spawn(async {
         if tokio::signal::ctrl_c().await.is_ok() {
             // Every process of a federation ends with this one.
@@ -378,7 +379,7 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-fn trial(name: &str, test: Test, shared: &Arc<Shared>, runtime: &Handle) -> Trial {
+fn trial(name: &str, test: Test, shared: &Arc<SharedFederations>, runtime: &Handle) -> Trial {
     let (shared, runtime) = (Arc::clone(shared), runtime.clone());
     Trial::test(name, move || {
         runtime

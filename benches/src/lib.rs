@@ -3,6 +3,7 @@
 //! server), `planes` (thousands of projects' API servers and a hub), `compute` and `allocations` (interpretation without a server). `cargo xtask bench` starts them and judges what
 //! they print, which is one JSON object per line.
 
+mod percentile;
 mod planes;
 mod serve;
 
@@ -13,6 +14,7 @@ use std::time::Duration;
 use anyhow::Context;
 use jiff::Timestamp;
 
+pub use percentile::percentile;
 pub use planes::serve_planes;
 pub use serve::serve;
 

@@ -1,4 +1,4 @@
-//! Admission as users meet it: through `kubectl`, Milo's front and the API servers of projects.
+//! Admission as users see it: through `kubectl`, Milo's front and the API servers of projects.
 
 #[path = "admission/locations.rs"]
 mod locations;
@@ -6,25 +6,23 @@ mod locations;
 mod mistakes;
 #[path = "admission/outages.rs"]
 mod outages;
+#[path = "admission/platform.rs"]
+mod platform;
 #[path = "admission/rights.rs"]
 mod rights;
-#[path = "admission/subject.rs"]
-mod subject;
 #[path = "admission/updates.rs"]
 mod updates;
 
-pub(crate) use locations::{
-    cities_are_those_of_the_project, locations_are_followed_on_every_replica,
-};
-pub(crate) use mistakes::kubectl_shows_everything_that_is_wrong;
+pub(crate) use locations::{cities_are_those_of_the_project, every_replica_follows_locations};
+pub(crate) use mistakes::kubectl_shows_all_errors;
 pub(crate) use outages::{
-    a_project_that_cannot_be_reached_denies_nothing_falsely, a_project_that_hangs_slows_no_other,
-    a_replica_that_starts_beside_a_project_that_hangs,
-    a_replica_that_starts_is_not_ready_before_it_knows, projects_come_and_go,
+    a_project_that_hangs_slows_no_other, a_replica_starts_while_a_project_hangs,
+    a_starting_replica_is_unready_until_its_caches_are_filled,
+    an_unreachable_project_causes_no_wrong_denial, projects_come_and_go,
 };
+pub(crate) use platform::{Platform, start, workload};
 pub(crate) use rights::{
-    a_changed_claim_is_another_requester, every_claim_reaches_the_authorizer,
-    who_may_use_a_network_is_let_in,
+    a_user_with_the_right_may_use_a_network, every_claim_identifies_the_requester,
+    every_claim_reaches_the_authorizer,
 };
-pub(crate) use subject::{Platform, start, workload};
-pub(crate) use updates::what_was_accepted_once_is_never_in_the_way;
+pub(crate) use updates::earlier_mistakes_do_not_block_updates;

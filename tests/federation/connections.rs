@@ -10,11 +10,11 @@ use tokio::time::timeout;
 
 use crate::fixture::{Space, WITHIN, create};
 
-/// API servers of the harness allow a third of that on a connection.
+/// Number of watches: three times as many as the harness's API servers allow on one connection.
 const WATCHES: usize = 300;
 
-/// A watch never ends, so that a request which waits for its end waits for ever.
-pub(crate) async fn watches_beyond_what_a_connection_takes(
+/// A watch never ends, so a request that is queued behind watches would wait for ever.
+pub(crate) async fn more_watches_than_one_connection_allows(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let space = Space::create(federation, "watches").await?;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::fixture::{Space, create, deployment, instance, patch_status, template, workload};
 
-/// An instance spec that uses every field that can stand together.
+/// Returns an Instance spec that sets every field, except for mutually exclusive ones.
 fn full_instance_spec() -> Value {
     json!({
         "networkInterfaces": [{
@@ -97,7 +97,7 @@ fn extended(mut object: Value, more: Value) -> Value {
     object
 }
 
-/// The part of an object that was sent must come back, both as JSON and through our types.
+/// Checks that every field that was sent comes back, both as JSON and through our types.
 async fn survives<K>(api: Api<K>, object: Value, status: Value) -> anyhow::Result<()>
 where
     K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + serde::Serialize,
@@ -128,7 +128,7 @@ where
 pub(crate) async fn objects_that_use_every_field_survive_the_api_server(
     federation: &Federation,
 ) -> anyhow::Result<()> {
-    // On the hub, in a namespace that no controller looks at.
+    // Uses a hub namespace that controllers ignore.
     let space = Space::create(federation, "fields").await?;
     let hub = federation.hub().client();
     let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(hub);
@@ -186,7 +186,7 @@ pub(crate) async fn the_api_server_defaults_and_refuses_as_the_schema_says(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let space = Space::create(federation, "schema").await?;
-    // Without identity labels on its namespace an Instance of the project is no one's projection.
+    // Without identity labels on its namespace, an Instance of the project is not treated as a projection.
     let created: Instance = create(&space.in_project(), json!({
         "apiVersion": "compute.datumapis.com/v1alpha", "kind": "Instance", "metadata": {"name": "bare"}, "spec": template()["spec"],
     }))

@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 
 use crate::fixture::{WITHIN, create};
 
-/// The name of the one that this project replaces.
+/// Name of the customization that this project replaces.
 pub(crate) const NAME: &str = "workloaddeployment";
 const SCRIPTS: &str = include_str!("../tools/karmada/customization.lua");
 
-/// The script of one operation: what stands between its mark and the next.
+/// Returns the script of one operation: the text between its mark and the next mark.
 fn script(mark: &str) -> anyhow::Result<&'static str> {
     let (_, rest) = SCRIPTS
         .split_once(&format!("-- {mark}\n"))
@@ -22,7 +22,7 @@ fn script(mark: &str) -> anyhow::Result<&'static str> {
     Ok(rest.split_once("\n-- ").map_or(rest, |(script, _)| script))
 }
 
-/// A customization of a kind with all scripts.
+/// Returns a customization of a kind with all scripts.
 pub(crate) fn customization(name: &str, kind: &str) -> anyhow::Result<Value> {
     Ok(json!({
         "apiVersion": "config.karmada.io/v1alpha1",
@@ -40,13 +40,13 @@ pub(crate) fn customization(name: &str, kind: &str) -> anyhow::Result<Value> {
     }))
 }
 
-/// All customizations.
+/// Returns the API of customizations.
 pub(crate) fn all(hub: Client) -> Api<DynamicObject> {
     let resource = ApiResource::erase::<ResourceInterpreterCustomization>(&());
     Api::all_with(hub, &resource)
 }
 
-/// Waits until as many of them are counted as shadowing the webhook.
+/// Waits until the metric counts this many customizations that shadow the webhook.
 pub(crate) async fn until_counted(federation: &Federation, count: u32) -> anyhow::Result<()> {
     let line = format!("compute_federation_shadowing_customizations {count}");
     wait::eventually(&line, WITHIN, || async {
@@ -57,13 +57,13 @@ pub(crate) async fn until_counted(federation: &Federation, count: u32) -> anyhow
     .await
 }
 
-pub(crate) async fn one_that_shadows_the_webhook_is_reported(
+pub(crate) async fn a_customization_that_shadows_the_webhook_is_reported(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let hub = federation.hub().client();
     let customizations = all(hub.clone());
     until_counted(federation, 0).await?;
-    // A kind that the webhook does not interpret is no one's concern.
+    // A customization of a kind that the webhook does not interpret is ignored.
     create(&customizations, customization("workload", "Workload")?).await?;
     create(&customizations, customization(NAME, "WorkloadDeployment")?).await?;
     until_counted(federation, 1).await?;

@@ -1,4 +1,4 @@
-//! The events on a user's objects.
+//! The Events on a user's objects.
 
 use anyhow::ensure;
 use api::Workload;
@@ -10,7 +10,8 @@ use serde_json::json;
 
 use crate::fixture::{Space, WITHIN, create, patch, workload};
 
-/// Type, reason and how often, of the events of controllers on an object of this kind and name, in the order of their coming.
+/// Returns type, reason and count of the controllers' Events on an object of this kind and name, in order of
+/// occurrence.
 pub(crate) async fn of(
     events: &Api<Event>,
     kind: &str,
@@ -24,7 +25,7 @@ pub(crate) async fn of(
         })
     });
     events.sort_by_key(|event| event.event_time.clone());
-    let said = events.into_iter().map(|event| {
+    let summaries = events.into_iter().map(|event| {
         let count = event.series.map_or(1, |series| series.count);
         let reason = event.reason.unwrap_or_default();
         let times = if count == 1 {
@@ -34,10 +35,10 @@ pub(crate) async fn of(
         };
         (event.type_.unwrap_or_default(), times)
     });
-    Ok(said.collect())
+    Ok(summaries.collect())
 }
 
-/// Waits for these events on an object, and fails if there are others.
+/// Waits until an object has exactly these Events.
 pub(crate) async fn until(
     events: &Api<Event>,
     kind: &str,
@@ -57,7 +58,7 @@ pub(crate) async fn until(
     .await
 }
 
-pub(crate) async fn transitions_are_told_once(federation: &Federation) -> anyhow::Result<()> {
+pub(crate) async fn each_transition_emits_one_event(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "events").await?;
     let events: Api<Event> = space.in_project();
     let mut web = workload("web", &[("us", &["DFW"], 1)]);
@@ -74,7 +75,7 @@ pub(crate) async fn transitions_are_told_once(federation: &Federation) -> anyhow
     let stable = ("Normal", "StableInstanceFound");
     until(&events, "WorkloadDeployment", "web-us-dfw", &[stable]).await?;
 
-    // A change that is no transition says nothing.
+    // A change without a transition emits no Event.
     let labels = json!({"metadata": {"labels": {"changed": "true"}}});
     patch::<Workload>(&space.in_project(), "web", labels).await?;
     let more = workload("web", &[("us", &["DFW"], 2)]);

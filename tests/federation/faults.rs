@@ -1,20 +1,20 @@
-//! compute-federation in the management plane ends, or is told errors, or hears nothing, in the midst of its work. Each
-//! time it comes to what it comes to undisturbed, and deletes nothing on the way that is wanted.
+//! Injects faults while compute-federation in the management plane works: kills, errors, lost messages. Each time the
+//! final state must equal that of an undisturbed run, and no object that is still wanted may be deleted on the way.
 
 #[path = "faults/answers.rs"]
 mod answers;
 #[path = "faults/cuts.rs"]
 mod cuts;
+#[path = "faults/fixture.rs"]
+mod fixture;
 #[path = "faults/kills.rs"]
 mod kills;
 #[path = "faults/pauses.rs"]
 mod pauses;
 #[path = "faults/restarts.rs"]
 mod restarts;
-#[path = "faults/subject.rs"]
-mod subject;
 
-pub(crate) use answers::{answers_that_are_errors, watches_that_end};
+pub(crate) use answers::{api_servers_answer_with_errors, watches_that_end};
 pub(crate) use cuts::{long_cuts, short_cuts};
 pub(crate) use kills::{a_kill_after_each_write, a_kill_after_some_writes};
 pub(crate) use pauses::{a_cell_beside_a_hub_that_hangs, long_pauses};

@@ -1,4 +1,4 @@
-//! What the tests share: the federation, namespaces, objects and what they are waited to be.
+//! Shared by all tests: the federation, namespaces, builders of objects, and waits for common states.
 
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
@@ -20,25 +20,25 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// Time for anything to travel once through the federation. It takes a second or two; ten tests share two cores.
+/// Time for one change to pass through the federation. It takes a second or two, but ten tests share two cores.
 pub(crate) const WITHIN: Duration = Duration::from_mins(1);
 
 /// The cells of the shared federation.
 pub(crate) const DFW: &str = "dfw1";
 pub(crate) const ORD: &str = "ord1";
 
-/// Name of a policy of a test's own.
+/// Name of a policy that a test creates itself.
 pub(crate) const POLICY: &str = "of-the-test";
 
-/// The network that instances are on.
+/// The network of the Instances.
 pub(crate) const NETWORK: &str = "test-network";
 
-/// Starts a federation with a cell in each of two cities.
+/// Starts a federation with one cell in each of two cities.
 pub(crate) async fn start(label: &str) -> anyhow::Result<Federation> {
     start_from(&config(label)?).await
 }
 
-/// Starts a federation and says how long that took.
+/// Starts a federation and prints how long that took.
 pub(crate) async fn start_from(config: &Config) -> anyhow::Result<Federation> {
     let federation = Federation::start(config).await?;
     eprintln!(
@@ -62,13 +62,13 @@ pub(crate) fn config(label: &str) -> anyhow::Result<Config> {
     })
 }
 
-/// The build's target directory.
+/// Returns Cargo's target directory.
 pub(crate) fn target() -> PathBuf {
     let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
     temporary.parent().unwrap_or(temporary).to_owned()
 }
 
-/// A namespace of the project, and where its objects go.
+/// A namespace of the project and its namespace on the hub.
 pub(crate) struct Space<'f> {
     pub(crate) federation: &'f Federation,
     /// Name of the namespace in the project.
@@ -78,7 +78,7 @@ pub(crate) struct Space<'f> {
 }
 
 impl<'f> Space<'f> {
-    /// Makes a namespace whose name begins like this, with the network of [`template`].
+    /// Creates a namespace whose name has this prefix, with the network of [`template`].
     pub(crate) async fn create(federation: &'f Federation, prefix: &str) -> anyhow::Result<Self> {
         let client = federation.project().client();
         let namespaces: Api<Namespace> = Api::all(client.clone());
@@ -96,7 +96,7 @@ impl<'f> Space<'f> {
         })
     }
 
-    /// A namespace that exists on the hub alone: the federator has nothing to do with it.
+    /// Creates a namespace only on the hub. The federator ignores it.
     pub(crate) async fn on_hub_alone(
         federation: &'f Federation,
         prefix: &str,
@@ -150,7 +150,7 @@ impl<'f> Space<'f> {
         wait::gone(&workloads, name, WITHIN).await
     }
 
-    /// Waits until a Workload is available with this many instances, all of them ready and current.
+    /// Waits until a Workload is available with this many Instances, all of them ready and current.
     pub(crate) async fn until_settled(
         &self,
         name: &str,
@@ -174,7 +174,7 @@ impl<'f> Space<'f> {
         wait::until(&self.in_project(), name, "settled", WITHIN, settled).await
     }
 
-    /// Waits until there are exactly these Instances in a namespace of a plane, and all of them are ready.
+    /// Waits until a namespace of a plane has exactly these Instances and all of them are ready.
     pub(crate) async fn until_instances(
         &self,
         api: Api<Instance>,
@@ -201,7 +201,7 @@ impl<'f> Space<'f> {
         .await
     }
 
-    /// Waits until neither the hub nor any cell holds a deployment or an Instance of this namespace.
+    /// Waits until neither the hub nor any cell has a deployment or an Instance of this namespace.
     pub(crate) async fn until_empty(&self) -> anyhow::Result<()> {
         let planes = [self.federation.hub().client()]
             .into_iter()
@@ -246,7 +246,7 @@ pub(crate) fn is_ready(instance: &Instance) -> bool {
         .is_some_and(|status| condition::is_true(&status.conditions, "Ready"))
 }
 
-/// Whether the deployment is available and every counter has this value, at the object's current generation.
+/// Whether the deployment is available and all counters have this value at the object's current generation.
 pub(crate) fn is_settled(deployment: &WorkloadDeployment, instances: i32) -> bool {
     let status = deployment.status.clone().unwrap_or_default();
     let counters = [
@@ -268,7 +268,7 @@ where
     Ok(api.create(&PostParams::default(), &object).await?)
 }
 
-/// Changes an object as `kubectl patch --type=merge` does.
+/// Merge-patches an object, as `kubectl patch --type=merge` does.
 pub(crate) async fn patch<K: Clone + Debug + DeserializeOwned>(
     api: &Api<K>,
     name: &str,
@@ -303,14 +303,14 @@ pub(crate) fn dynamic(
     Api::namespaced_with(client, namespace, &resource)
 }
 
-/// The policies of a namespace on the hub.
+/// Returns the API of the policies of a namespace on the hub.
 pub(crate) fn policies(space: &Space<'_>) -> Api<DynamicObject> {
     let (hub, namespace) = (space.federation.hub().client(), &space.hub_name);
     let (group, version) = ("policy.karmada.io", "v1alpha1");
     dynamic(hub, namespace, group, version, "PropagationPolicy")
 }
 
-/// A policy of a test's own: every object of this kind goes there, and what it depends on.
+/// Returns a policy that places every object of this kind, with its dependencies.
 pub(crate) fn policy(kind: &str, placement: &Value) -> Value {
     json!({
         "apiVersion": "policy.karmada.io/v1alpha1",
@@ -336,7 +336,7 @@ pub(crate) fn template() -> Value {
     })
 }
 
-/// A Workload with these placements: name, city codes and replicas.
+/// Returns a Workload with these placements: name, city codes and replicas.
 pub(crate) fn workload(name: &str, placements: &[(&str, &[&str], i32)]) -> Value {
     let placements: Vec<_> = placements
         .iter()
@@ -352,7 +352,7 @@ pub(crate) fn workload(name: &str, placements: &[(&str, &[&str], i32)]) -> Value
     })
 }
 
-/// A deployment that belongs to no Workload.
+/// Returns a deployment without a Workload.
 pub(crate) fn deployment(name: &str, city: &str) -> Value {
     json!({
         "apiVersion": "compute.datumapis.com/v1alpha",
@@ -368,7 +368,7 @@ pub(crate) fn deployment(name: &str, city: &str) -> Value {
     })
 }
 
-/// An Instance with the labels that link it to a deployment.
+/// Returns an Instance with the labels that link it to a deployment.
 pub(crate) fn instance(name: &str, deployment: &str) -> Value {
     json!({
         "apiVersion": "compute.datumapis.com/v1alpha",

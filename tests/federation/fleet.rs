@@ -1,4 +1,4 @@
-//! Several projects of Milo on one hub, beside the project of another management plane.
+//! Several projects of Milo share one hub with the project of another management plane.
 
 #[path = "fleet/gone.rs"]
 mod gone;
@@ -25,25 +25,27 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::fixture::{NETWORK, Space, WITHIN, create, patch, workload};
 use crate::milo;
-pub(crate) use gone::what_a_deleted_project_leaves;
-pub(crate) use refusing::{a_suspended_project_is_left_in_peace, what_a_project_does_not_serve};
+pub(crate) use gone::a_deleted_project_is_cleaned_up;
+pub(crate) use refusing::{
+    a_kind_that_a_project_does_not_serve, a_suspended_project_is_not_retried,
+};
 
-/// Milo with projects, whose Workloads run in the cells of a federation.
+/// Milo with projects whose Workloads run in the cells of a federation.
 pub(crate) struct Fleet<'f> {
     federation: &'f Federation,
     milo: Milo,
     pub(crate) management: Manager,
 }
 
-/// A project with a Workload `web`, as all have it.
-pub(crate) struct Tenant<'f> {
+/// A project with a Workload named `web`.
+pub(crate) struct FleetProject<'f> {
     federation: &'f Federation,
     pub(crate) plane: Arc<ControlPlane>,
     hub_namespace: String,
 }
 
 impl<'f> Fleet<'f> {
-    /// With projects of these names, which no other Milo on this hub has.
+    /// Starts Milo with projects of these names. The names must be unique on this hub.
     pub(crate) async fn start(
         federation: &'f Federation,
         label: &str,
@@ -59,9 +61,9 @@ impl<'f> Fleet<'f> {
         })
     }
 
-    /// Of two replicas the first leads.
+    /// Starts two replicas. The first one leads.
     async fn start_two(federation: &'f Federation, label: &str) -> anyhow::Result<(Self, Manager)> {
-        // Names of their own: the hub is shared with other projects.
+        // Unique names: the hub is shared with other projects.
         let milo = milo::start(label, &["led"]).await?;
         let space = Space::create(federation, label).await?;
         let lease = format!("--leader-elect-namespace={}", space.name);
@@ -84,19 +86,19 @@ impl<'f> Fleet<'f> {
         Ok((fleet, other))
     }
 
-    /// A project of Milo, with all that a Workload needs.
-    pub(crate) async fn tenant(&self, name: &str) -> anyhow::Result<Tenant<'f>> {
+    /// Returns a project with everything that a Workload needs.
+    pub(crate) async fn project(&self, name: &str) -> anyhow::Result<FleetProject<'f>> {
         let plane = self.milo.project(name)?;
         networking::create_network(&plane.client(), DEFAULT_NAMESPACE, NETWORK).await?;
         let namespaces: Api<Namespace> = Api::all(plane.client());
         let uid = namespaces.get(DEFAULT_NAMESPACE).await?.uid();
-        let tenant = Tenant {
+        let project = FleetProject {
             federation: self.federation,
             plane,
             hub_namespace: format!("ns-{}", uid.context("a namespace has a UID")?),
         };
-        tenant.offer_dfw().await?;
-        Ok(tenant)
+        project.offer_dfw().await?;
+        Ok(project)
     }
 
     pub(crate) async fn stop(mut self) {
@@ -105,7 +107,7 @@ impl<'f> Fleet<'f> {
     }
 }
 
-impl Tenant<'_> {
+impl FleetProject<'_> {
     fn api<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(&self) -> Api<K> {
         Api::namespaced(self.plane.client(), DEFAULT_NAMESPACE)
     }
@@ -135,7 +137,8 @@ impl Tenant<'_> {
             .map(drop)
     }
 
-    /// Waits until the Workload is available with so many Instances, which the project sees, and says how long that took.
+    /// Waits until the Workload is available with this many Instances, which the project shows. Returns how long that
+    /// took.
     pub(crate) async fn until_settled(&self, instances: i32) -> anyhow::Result<Duration> {
         let begin = Instant::now();
         let settled = |workload: &Workload| {
@@ -175,7 +178,7 @@ impl Tenant<'_> {
     }
 }
 
-/// Waits until a manager shows this line of metrics.
+/// Waits until the manager's metrics contain this line.
 async fn until_shown(manager: &Manager, metric: &str) -> anyhow::Result<()> {
     let line = format!("compute_federation_{metric}");
     wait::eventually(&line, WITHIN, || async {
@@ -191,22 +194,22 @@ async fn until_leading(manager: &Manager) -> anyhow::Result<()> {
     until_shown(manager, "leader 1").await
 }
 
-/// Equal names in two projects meet nowhere, whatever one of them is like.
+/// Equal names in two projects do not collide, and a failing project does not affect the other.
 pub(crate) async fn projects_share_a_hub(federation: &Federation) -> anyhow::Result<()> {
     let fleet = Fleet::start(federation, "fleet", &milo::PROJECTS).await?;
-    let (a, b) = (fleet.tenant("a").await?, fleet.tenant("b").await?);
-    for tenant in [&a, &b] {
-        tenant.create().await?;
+    let (a, b) = (fleet.project("a").await?, fleet.project("b").await?);
+    for project in [&a, &b] {
+        project.create().await?;
     }
-    for (tenant, name) in [(&a, "a"), (&b, "b")] {
-        tenant.until_settled(1).await?;
+    for (project, name) in [(&a, "a"), (&b, "b")] {
+        project.until_settled(1).await?;
         let namespaces: Api<Namespace> = Api::all(federation.hub().client());
-        let namespace = namespaces.get(&tenant.hub_namespace).await?;
+        let namespace = namespaces.get(&project.hub_namespace).await?;
         let named = &namespace.labels()[labels::UPSTREAM_CLUSTER_NAME];
         assert_eq!(*named, format!("cluster-{name}"));
     }
 
-    // One that hangs is not in the way of the other.
+    // A project that hangs does not delay the other one.
     b.scale(2).await?;
     let before = b.until_settled(2).await?;
     a.plane.hang();
@@ -218,7 +221,7 @@ pub(crate) async fn projects_share_a_hub(federation: &Federation) -> anyhow::Res
     eprintln!("a change took {before:?} before, and {beside:?} beside a project that hangs");
     a.plane.pass();
 
-    // What changes while a project is not used is taken up when it is again.
+    // Changes made while a project cannot be reached are applied once it can be.
     fleet.milo.set_ready("a", false).await?;
     until_shown(&fleet.management, "projects_engaged 1").await?;
     a.scale(2).await?;
@@ -238,19 +241,19 @@ pub(crate) async fn projects_share_a_hub(federation: &Federation) -> anyhow::Res
     fleet.milo.set_ready("a", true).await?;
     a.until_settled(2).await?;
 
-    for tenant in [&a, &b] {
-        tenant.delete().await?;
+    for project in [&a, &b] {
+        project.delete().await?;
     }
     fleet.stop().await;
     Ok(())
 }
 
-/// A leader that was paused for longer than its lease lasts finds what it would have written, and writes nothing of it.
+/// A leader that was suspended for longer than its lease must not write after it resumes.
 pub(crate) async fn a_paused_leader_writes_nothing(federation: &Federation) -> anyhow::Result<()> {
     let (mut fleet, mut other) = Fleet::start_two(federation, "leaders").await?;
-    let tenant = fleet.tenant("led").await?;
-    tenant.create().await?;
-    tenant.until_settled(1).await?;
+    let project = fleet.project("led").await?;
+    project.create().await?;
+    project.until_settled(1).await?;
     let writes = |manager: &Manager| {
         let log = fs::read_to_string(manager.log());
         log.map(|log| {
@@ -260,8 +263,8 @@ pub(crate) async fn a_paused_leader_writes_nothing(federation: &Federation) -> a
         })
     };
     assert_eq!(writes(&other)?, 0, "two replicas write");
-    // What is under way when the leader is paused it may still learn the answer of.
-    wait::eventually("nothing is under way", WITHIN, || async {
+    // No write may be under way when the leader is suspended: it could still get its answer.
+    wait::eventually("no write is under way", WITHIN, || async {
         let before = writes(&fleet.management)?;
         sleep(Duration::from_secs(2)).await;
         ensure!(writes(&fleet.management)? == before, "it writes");
@@ -270,20 +273,20 @@ pub(crate) async fn a_paused_leader_writes_nothing(federation: &Federation) -> a
     .await?;
 
     fleet.management.signal(Signal::STOP)?;
-    // While the lease lasts no one writes.
-    tenant.scale(3).await?;
+    // No other replica writes before the lease expires.
+    project.scale(3).await?;
     until_leading(&other).await?;
     let before = writes(&fleet.management)?;
-    ensure!(before > 0, "the leader has written nothing");
-    tenant.until_settled(3).await?;
-    // The one that was paused has not heard of that, nor of this.
-    tenant.scale(2).await?;
+    ensure!(before > 0, "the leader has made no writes");
+    project.until_settled(3).await?;
+    // The suspended leader knows neither that it lost the lease nor of this change.
+    project.scale(2).await?;
     fleet.management.signal(Signal::CONT)?;
     let code = timeout(WITHIN, fleet.management.ended()).await?;
     ensure!(code.is_some_and(|code| code != 0), "it ended with {code:?}");
     assert_eq!(writes(&fleet.management)?, before);
-    tenant.until_settled(2).await?;
-    tenant.delete().await?;
+    project.until_settled(2).await?;
+    project.delete().await?;
     other.terminate().await;
     fleet.stop().await;
     Ok(())

@@ -1,4 +1,4 @@
-//! What a project is told of cells that cannot be reached, and where there is none.
+//! The status that a project shows for unreachable cells, and for a city without a cell.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -23,26 +23,26 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::events;
 use crate::fixture::{self, ORD, Space, WITHIN, create, deployment, is_settled};
 
-/// From a cut to what the project reads, with Karmada's default thresholds: where connections are refused, and where they
+/// Time from a cut to the project's status with Karmada's default thresholds: if connections are refused, and if they
 /// hang.
 const REFUSED: Duration = Duration::from_secs(45);
 const HANGING: Duration = Duration::from_secs(90);
-/// From our first sight of the Cluster's change to what the project reads.
+/// Time from the observed change of the Cluster to the project's status.
 const OURS: Duration = Duration::from_secs(2);
-/// From the return of a cell to the Cluster that says so: its API server starts, and Karmada wants to see it for 30 s.
+/// Time from a cell's return to its Cluster being Ready: its API server starts, and Karmada then waits 30 s.
 const HEALED: Duration = Duration::from_mins(2);
-/// For how long nothing may differ once it has healed.
+/// Time without any further change after the cell has returned.
 const CALM: Duration = Duration::from_secs(5);
-/// Deployments of a cell that hangs.
+/// Number of deployments in the cell that hangs.
 const DEPLOYMENTS: usize = 200;
 
 /// The deployment of `web` in the cell.
 const WEB: &str = "web-west-ord";
 
-/// `Available` and `CellsReporting`, each with its reason.
-type Said = [Option<(ConditionStatus, String)>; 2];
+/// Status and reason of `Available` and of `CellsReporting`.
+type ReportedConditions = [Option<(ConditionStatus, String)>; 2];
 
-fn said(deployment: &WorkloadDeployment) -> Said {
+fn reported_conditions(deployment: &WorkloadDeployment) -> ReportedConditions {
     let status = deployment.status.as_ref();
     let conditions = status.map_or(&[][..], |status| &status.conditions);
     ["Available", "CellsReporting"].map(|type_| {
@@ -51,58 +51,58 @@ fn said(deployment: &WorkloadDeployment) -> Said {
     })
 }
 
-fn is_available(said: &Said) -> bool {
-    let [available, _] = said;
+fn is_available(conditions: &ReportedConditions) -> bool {
+    let [available, _] = conditions;
     available
         .as_ref()
         .is_some_and(|(status, _)| *status == True)
 }
 
-fn unreachable() -> Said {
+fn unreachable() -> ReportedConditions {
     [Unknown, False].map(|status| Some((status, "CellUnreachable".to_owned())))
 }
 
-/// What an object has come to say, and when that was seen.
+/// A value of an object, and when it was observed.
 #[derive(Clone)]
-struct Saying<T> {
+struct LoggedValue<T> {
     at: Instant,
     name: String,
-    said: T,
+    value: T,
 }
 
-/// All that the objects of a kind have come to say.
-struct Sayings<T> {
+/// All values observed of the objects of a kind.
+struct ValueLog<T> {
     begin: Instant,
-    all: watch::Receiver<Vec<Saying<T>>>,
+    all: watch::Receiver<Vec<LoggedValue<T>>>,
     task: JoinHandle<()>,
 }
 
-impl<T> Drop for Sayings<T> {
+impl<T> Drop for ValueLog<T> {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl<T: Clone + PartialEq + Send + Sync + 'static> Sayings<T> {
-    fn follow<K>(api: Api<K>, says: fn(&K) -> T) -> Self
+impl<T: Clone + PartialEq + Send + Sync + 'static> ValueLog<T> {
+    fn follow<K>(api: Api<K>, value_of: fn(&K) -> T) -> Self
     where
         K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
     {
-        let (sender, all) = watch::channel(Vec::<Saying<T>>::new());
-        // Every version is told of, not only the last.
+        let (sender, all) = watch::channel(Vec::<LoggedValue<T>>::new());
+        // Applied objects include every version, not only the last one.
         let versions = watcher(api, watcher::Config::default());
         let mut versions = versions.backoff(SteadyBackoff).applied_objects().boxed();
         let task = tokio::spawn(async move {
             while let Some(version) = versions.next().await {
-                // A watch that breaks is begun again.
+                // The watcher restarts a broken watch.
                 let Ok(object) = version else { continue };
-                let (name, said) = (object.name_any(), says(&object));
+                let (name, value) = (object.name_any(), value_of(&object));
                 sender.send_if_modified(|all| {
                     let last = all.iter().rfind(|other| other.name == name);
-                    let is_new = last.is_none_or(|last| last.said != said);
+                    let is_new = last.is_none_or(|last| last.value != value);
                     if is_new {
                         let at = Instant::now();
-                        all.push(Saying { at, name, said });
+                        all.push(LoggedValue { at, name, value });
                     }
                     is_new
                 });
@@ -112,7 +112,8 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Sayings<T> {
         Self { begin, all, task }
     }
 
-    /// When the last of these objects said this, each for the first time after that moment.
+    /// Waits until each of these objects has had such a value after `after`. Returns when the last of them first had
+    /// it.
     async fn at(
         &self,
         names: &[String],
@@ -120,12 +121,12 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Sayings<T> {
         within: Duration,
         is_meant: impl Fn(&T) -> bool,
     ) -> anyhow::Result<Instant> {
-        let last = |all: &Vec<Saying<T>>| {
+        let last = |all: &Vec<LoggedValue<T>>| {
             let when = |name: &String| {
                 let mut later = all
                     .iter()
                     .filter(|one| one.name == *name && one.at >= after);
-                later.find(|one| is_meant(&one.said)).map(|one| one.at)
+                later.find(|one| is_meant(&one.value)).map(|one| one.at)
             };
             let each: Option<Vec<_>> = names.iter().map(when).collect();
             each?.into_iter().max()
@@ -133,23 +134,23 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Sayings<T> {
         let mut all = self.all.clone();
         let found = timeout(within, all.wait_for(|all| last(all).is_some())).await;
         let at = found.ok().and_then(Result::ok).and_then(|all| last(&all));
-        at.with_context(|| format!("not all of it was said within {} s", within.as_secs()))
+        at.with_context(|| format!("not all values were observed within {} s", within.as_secs()))
     }
 
-    /// What this object has said, in this order.
+    /// Returns the values of this object, in order.
     fn of(&self, name: &str) -> Vec<T> {
         let all = self.all.borrow();
         let own = all.iter().filter(|one| one.name == name);
-        own.map(|one| one.said.clone()).collect()
+        own.map(|one| one.value.clone()).collect()
     }
 }
 
-/// Whether each Cluster is Ready.
-fn clusters(federation: &Federation) -> Sayings<bool> {
+/// Observes whether each Cluster is Ready.
+fn clusters(federation: &Federation) -> ValueLog<bool> {
     let kind = GroupVersionKind::gvk("cluster.karmada.io", "v1alpha1", "Cluster");
     let clusters: Api<DynamicObject> =
         Api::all_with(federation.hub().client(), &ApiResource::from_gvk(&kind));
-    Sayings::follow(clusters, |cluster| {
+    ValueLog::follow(clusters, |cluster| {
         let conditions = cluster.data["status"]["conditions"].as_array();
         conditions.is_some_and(|all| {
             all.iter()
@@ -158,21 +159,21 @@ fn clusters(federation: &Federation) -> Sayings<bool> {
     })
 }
 
-/// What is seen of a cell and of the deployments that go there.
-struct Subject {
+/// Observes a cell and the deployments that are placed there.
+struct CellObserver {
     names: Vec<String>,
-    deployments: Sayings<Said>,
-    clusters: Sayings<bool>,
+    deployments: ValueLog<ReportedConditions>,
+    clusters: ValueLog<bool>,
 }
 
-impl Subject {
-    /// The deployments of these names, which are available.
+impl CellObserver {
+    /// Observes the deployments of these names, which must be available.
     async fn new(
         federation: &Federation,
         deployments: &Api<WorkloadDeployment>,
         names: Vec<String>,
     ) -> anyhow::Result<Self> {
-        let deployments = Sayings::follow(deployments.clone(), said);
+        let deployments = ValueLog::follow(deployments.clone(), reported_conditions);
         let clusters = clusters(federation);
         let begin = deployments.begin;
         deployments.at(&names, begin, WITHIN, is_available).await?;
@@ -186,20 +187,21 @@ impl Subject {
         })
     }
 
-    /// Checks when the project is told, counted from a change of the cell, and from the Cluster that says so.
+    /// Checks the time until the project shows a state, counted from a change of the cell, and from the Cluster's
+    /// change.
     async fn until(
         &self,
         since: Instant,
         within: Duration,
         ready: bool,
-        says: impl Fn(&Said) -> bool,
+        is_shown: impl Fn(&ReportedConditions) -> bool,
     ) -> anyhow::Result<()> {
         let cluster = [ORD.to_owned()];
-        let is_meant = |said: &bool| *said == ready;
+        let is_meant = |value: &bool| *value == ready;
         let known = self.clusters.at(&cluster, since, within, is_meant).await?;
         let shown = self
             .deployments
-            .at(&self.names, since, within, says)
+            .at(&self.names, since, within, is_shown)
             .await?;
         let (all, ours) = (shown - since, shown.saturating_duration_since(known));
         eprintln!(
@@ -213,9 +215,9 @@ impl Subject {
         Ok(())
     }
 
-    /// Checks that each has said the same before and after the cut, and nothing else than this between.
-    async fn check_calm(&self, between: &Said) -> anyhow::Result<()> {
-        // The span in which nothing may change any more.
+    /// Checks that each deployment has the same state before and after the cut, and had only this state in between.
+    async fn check_calm(&self, between: &ReportedConditions) -> anyhow::Result<()> {
+        // Nothing may change during this time.
         sleep(CALM).await;
         for name in &self.names {
             let all = self.deployments.of(name);
@@ -226,7 +228,7 @@ impl Subject {
     }
 }
 
-/// Starts a federation whose Karmada has its default thresholds.
+/// Starts a federation whose Karmada uses its default thresholds.
 async fn start(label: &str) -> anyhow::Result<Federation> {
     let config = Config {
         default_thresholds: true,
@@ -247,21 +249,28 @@ pub(crate) async fn a_cell_that_dies() -> anyhow::Result<()> {
     let workloads: Api<Workload> = space.in_project();
     let events = space.in_project();
     let before = on_hub.get(WEB).await?.resource_version();
-    let subject = Subject::new(&federation, &deployments, vec![WEB.to_owned()]).await?;
+    let observer = CellObserver::new(&federation, &deployments, vec![WEB.to_owned()]).await?;
 
     let cut = Instant::now();
     federation.cell_mut(ORD)?.kill_apiserver().await;
-    let is_told = |said: &Said| *said == unreachable();
-    subject.until(cut, REFUSED, false, is_told).await?;
-    let told = |workload: &Workload| {
-        is_told_of(workload, "CellUnreachable", |available| {
+    let is_unreachable = |conditions: &ReportedConditions| *conditions == unreachable();
+    observer.until(cut, REFUSED, false, is_unreachable).await?;
+    let has_reason_in_workload = |workload: &Workload| {
+        has_reason(workload, "CellUnreachable", |available| {
             !available.is_true()
         })
     };
-    wait::until(&workloads, "web", "told", REFUSED, told).await?;
+    wait::until(
+        &workloads,
+        "web",
+        "unavailable for that reason",
+        REFUSED,
+        has_reason_in_workload,
+    )
+    .await?;
     eprintln!("Workload after {:.1} s", cut.elapsed().as_secs_f64());
     ensure!(cut.elapsed() <= REFUSED);
-    // The last known counters stay, and nothing of it is written to the hub.
+    // The last counters stay, and the hub copy is not changed.
     let status = deployments.get(WEB).await?.status.unwrap_or_default();
     assert_eq!((status.replicas, status.ready_replicas), (1, 1));
     assert_eq!(status.cells, []);
@@ -269,23 +278,23 @@ pub(crate) async fn a_cell_that_dies() -> anyhow::Result<()> {
 
     let back = Instant::now();
     federation.cell_mut(ORD)?.restart_apiserver().await?;
-    subject.until(back, HEALED, true, is_available).await?;
-    subject.check_calm(&unreachable()).await?;
+    observer.until(back, HEALED, true, is_available).await?;
+    observer.check_calm(&unreachable()).await?;
     assert!(is_settled(&deployments.get(WEB).await?, 1));
-    let told = [
+    let expected_events = [
         ("Normal", "StableInstanceFound"),
         ("Warning", "CellUnreachable"),
         ("Warning", "CellUnreachable"),
         ("Normal", "StableInstanceFound"),
         ("Normal", "CellsReporting"),
     ];
-    events::until(&events, "WorkloadDeployment", WEB, &told).await?;
+    events::until(&events, "WorkloadDeployment", WEB, &expected_events).await?;
     federation.stop().await;
     Ok(())
 }
 
-/// Whether `Available` of the Workload gives this reason, by itself or as that of a deployment.
-fn is_told_of(workload: &Workload, reason: &str, holds: impl Fn(&Condition) -> bool) -> bool {
+/// Whether `Available` of the Workload has this reason, its own or a deployment's.
+fn has_reason(workload: &Workload, reason: &str, holds: impl Fn(&Condition) -> bool) -> bool {
     let status = workload.status.as_ref();
     let available = status.and_then(|it| condition::find(&it.conditions, "Available"));
     available.is_some_and(|it| holds(it) && (it.reason == reason || it.message.contains(reason)))
@@ -298,17 +307,25 @@ pub(crate) async fn a_city_without_a_cell(federation: &Federation) -> anyhow::Re
         .create_workload("web", &[("nowhere", &["LHR"], 1)])
         .await?;
     let expected = [Unknown, False].map(|status| Some((status, "NoMatchingCell".to_owned())));
-    let shown = |deployment: &WorkloadDeployment| said(deployment) == expected;
+    let shown = |deployment: &WorkloadDeployment| reported_conditions(deployment) == expected;
     let deployments = space.in_project();
     wait::until(&deployments, "web-nowhere-lhr", "shown", WITHIN, shown).await?;
-    let told = |workload: &Workload| is_told_of(workload, "NoMatchingCell", |_| true);
-    wait::until(&space.in_project(), "web", "told", WITHIN, told).await?;
+    let has_reason_in_workload =
+        |workload: &Workload| has_reason(workload, "NoMatchingCell", |_| true);
+    wait::until(
+        &space.in_project(),
+        "web",
+        "unavailable for that reason",
+        WITHIN,
+        has_reason_in_workload,
+    )
+    .await?;
     let on_hub: Api<WorkloadDeployment> = space.on_hub();
     assert_eq!(on_hub.get("web-nowhere-lhr").await?.status, None);
     Ok(())
 }
 
-/// A cell with many deployments whose API server takes connections and does not answer.
+/// The cell has many deployments. Its API server accepts connections and does not answer.
 pub(crate) async fn a_cell_that_hangs() -> anyhow::Result<()> {
     let federation = start("hanging").await?;
     let space = Space::create(&federation, "hanging").await?;
@@ -323,17 +340,17 @@ pub(crate) async fn a_cell_that_hangs() -> anyhow::Result<()> {
     for name in &names {
         wait::until(&deployments, name, "settled", 5 * WITHIN, settled).await?;
     }
-    let subject = Subject::new(&federation, &deployments, names).await?;
+    let observer = CellObserver::new(&federation, &deployments, names).await?;
 
     let cut = Instant::now();
     federation.cell(ORD)?.pause_apiserver()?;
-    let is_told = |said: &Said| *said == unreachable();
-    subject.until(cut, HANGING, false, is_told).await?;
+    let is_unreachable = |conditions: &ReportedConditions| *conditions == unreachable();
+    observer.until(cut, HANGING, false, is_unreachable).await?;
 
     let back = Instant::now();
     federation.cell(ORD)?.resume_apiserver()?;
-    subject.until(back, HEALED, true, is_available).await?;
-    subject.check_calm(&unreachable()).await?;
+    observer.until(back, HEALED, true, is_available).await?;
+    observer.check_calm(&unreachable()).await?;
     federation.stop().await;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Invariants of the whole that no other test shows: who writes what, and how often.
+//! Invariants of the whole system that no other test checks: which writer writes what, and how often.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -7,7 +7,7 @@ use anyhow::ensure;
 use api::karmada::PropagationPolicy;
 use api::{Instance, Workload, WorkloadDeployment};
 use harness::Federation;
-use harness::audit::Mark;
+use harness::audit::AuditPosition;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
@@ -17,35 +17,35 @@ use serde_json::json;
 use crate::fixture::{DFW, Space, patch, workload};
 use crate::settled::quiet;
 
-/// How many writes there were, by plane, verb and resource.
-type Writes = BTreeMap<String, usize>;
+/// Numbers of writes, by plane, verb and resource.
+type WriteCounts = BTreeMap<String, usize>;
 
-/// What has been written in a namespace.
+/// The writes in a namespace.
 #[derive(Default)]
-struct Written {
-    /// By management.
-    ours: Writes,
-    /// Statuses of deployments on the hub, which Karmada writes.
+struct NamespaceWrites {
+    /// By the management.
+    ours: WriteCounts,
+    /// Statuses of deployments on the hub, written by Karmada.
     of_deployments: usize,
-    /// Statuses of Instances on the hub, which a cell writes.
+    /// Statuses of Instances on the hub, written by a cell.
     of_instances: usize,
     /// Statuses of Instances in cells.
     in_cells: usize,
 }
 
-fn written(mark: &Mark, space: &Space<'_>) -> anyhow::Result<Written> {
-    let mut written = Written::default();
+fn written(mark: &AuditPosition, space: &Space<'_>) -> anyhow::Result<NamespaceWrites> {
+    let mut written = NamespaceWrites::default();
     for write in mark.writes()? {
         let (plane, resource) = (write.plane.as_str(), write.resource.as_str());
         let mut names = [&space.name, &space.hub_name].into_iter();
         let is_here = names.any(|name| write.object.contains(name.as_str()));
-        // What is refused, as when someone else was faster, is not written.
+        // Skips failed writes, such as conflicts.
         if !is_here || write.code >= 300 {
             continue;
         }
         match (write.is_ours(), plane, resource) {
             (true, "hub", "instances/status") => written.of_instances += 1,
-            // A cell's.
+            // Written by a cell.
             (true, "hub", "instances") => {}
             (true, "project" | "hub", _) => {
                 let what = format!("{plane} {} {resource}", write.verb);
@@ -60,26 +60,26 @@ fn written(mark: &Mark, space: &Space<'_>) -> anyhow::Result<Written> {
     Ok(written)
 }
 
-/// What one change is allowed to write: this, and a status for each status that came.
+/// Checks the number of writes for one change: `fixed`, and one status write for each status that arrived.
 async fn writes_no_more_than(
     what: &str,
-    mark: &Mark,
+    mark: &AuditPosition,
     space: &Space<'_>,
     fixed: &[(&str, usize)],
 ) -> anyhow::Result<()> {
     quiet(space.federation).await?;
-    let Written {
+    let NamespaceWrites {
         ours: written,
         of_deployments,
         of_instances,
         in_cells,
     } = written(mark, space)?;
-    let mut needed: Writes = fixed
+    let mut needed: WriteCounts = fixed
         .iter()
         .map(|(what, count)| ((*what).to_owned(), *count))
         .collect();
     if of_deployments > 0 {
-        // One before the first came, of the deployment and of its Workload; the Workload's follows from the deployment's.
+        // The deployment and its Workload have one more status write, before the first status from the hub.
         for resource in ["workloaddeployments", "workloads"] {
             let what = format!("project patch {resource}/status");
             needed.insert(what, of_deployments + 1);
@@ -90,10 +90,10 @@ async fn writes_no_more_than(
         of_instances <= in_cells,
         "{what}: {of_instances} statuses of Instances on the hub, {in_cells} in cells"
     );
-    let total = |writes: &Writes| writes.values().sum::<usize>();
+    let total = |writes: &WriteCounts| writes.values().sum::<usize>();
     let (count, least) = (total(&written), total(&needed));
     eprintln!("{what}: {count} writes, {least} are needed");
-    // At most 1.05 times as many, of each kind: what is small is exact.
+    // At most 5 % more writes of each kind are allowed. Small numbers must match exactly.
     let is_superfluous = |(key, count): &(&String, &usize)| {
         let needed = needed.get(*key).copied().unwrap_or_default();
         **count * 100 > needed * 105
@@ -101,37 +101,37 @@ async fn writes_no_more_than(
     let superfluous: BTreeMap<_, _> = written.iter().filter(is_superfluous).collect();
     ensure!(
         superfluous.is_empty(),
-        "{what}: of {superfluous:?} not all are needed, but {needed:#?}"
+        "{what}: superfluous writes {superfluous:?}; needed are {needed:#?}"
     );
     Ok(())
 }
 
-/// I-2: each change is written once on its way, and each status that comes once on its way back.
-pub(crate) async fn a_change_takes_the_writes_that_it_needs(
+/// I-2: each change is written once on its way out, and each status once on its way back.
+pub(crate) async fn a_change_makes_only_the_necessary_writes(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let space = Space::create(federation, "writes").await?;
     quiet(federation).await?;
-    let mark = Mark::now(federation.planes())?;
+    let mark = AuditPosition::now(federation.planes())?;
     space.create_workload("web", &[("us", &["DFW"], 1)]).await?;
     space.until_settled("web", 1).await?;
-    // Events come later.
+    // Events are written later.
     quiet(federation).await?;
     let created = [
         ("hub create namespaces", 1),
         ("hub create propagationpolicies", 1),
         ("hub create workloaddeployments", 1),
-        // Each has become available.
+        // One event each for the Workload and the deployment becoming available.
         ("project create events", 2),
         ("project create instances", 1),
         ("project create workloaddeployments", 1),
-        // Finalizers, and with one of them the name of the hub namespace.
+        // Finalizers, and the annotation with the name of the hub namespace.
         ("project patch workloaddeployments", 1),
         ("project patch workloads", 1),
     ];
     writes_no_more_than("create", &mark, &space, &created).await?;
 
-    let mark = Mark::now(federation.planes())?;
+    let mark = AuditPosition::now(federation.planes())?;
     let more = workload("web", &[("us", &["DFW"], 2)]);
     patch::<Workload>(&space.in_project(), "web", json!({"spec": more["spec"]})).await?;
     space.until_settled("web", 2).await?;
@@ -143,7 +143,7 @@ pub(crate) async fn a_change_takes_the_writes_that_it_needs(
     ];
     writes_no_more_than("scale", &mark, &space, &scaled).await?;
 
-    let mark = Mark::now(federation.planes())?;
+    let mark = AuditPosition::now(federation.planes())?;
     space.delete_workload("web").await?;
     space.until_empty().await?;
     let deleted = [
@@ -157,7 +157,7 @@ pub(crate) async fn a_change_takes_the_writes_that_it_needs(
     writes_no_more_than("delete", &mark, &space, &deleted).await
 }
 
-/// Gives an object a label and an annotation as someone else.
+/// Sets a label and an annotation on an object as a foreign writer.
 async fn mark_as_theirs<K>(api: &Api<K>, name: &str) -> anyhow::Result<()>
 where
     K: Clone + Debug + DeserializeOwned,
@@ -188,8 +188,10 @@ where
     Ok(())
 }
 
-/// I-1: labels and annotations that others have put on any object stay, whatever changes.
-pub(crate) async fn what_others_write_stays(federation: &Federation) -> anyhow::Result<()> {
+/// I-1: labels and annotations of foreign writers stay on every object after any change.
+pub(crate) async fn foreign_labels_and_annotations_stay(
+    federation: &Federation,
+) -> anyhow::Result<()> {
     let space = Space::create(federation, "theirs").await?;
     space.create_workload("web", &[("us", &["DFW"], 1)]).await?;
     space.until_settled("web", 1).await?;
@@ -233,7 +235,7 @@ pub(crate) async fn what_others_write_stays(federation: &Federation) -> anyhow::
     space.until_empty().await
 }
 
-/// Who of us has fields of an object, each as in `workload` or, of its status, `workload status`.
+/// Returns our field managers of an object, such as `workload`, or `workload status` for fields of its status.
 async fn writers<K>(api: Api<K>, name: &str) -> anyhow::Result<String>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
@@ -249,14 +251,16 @@ where
             None => manager.to_owned(),
         })
     });
-    // Who made the Workload is none of us.
+    // The creator of the Workload is not one of our field managers.
     let ours: BTreeSet<_> = ours.filter(|manager| manager != "harness").collect();
     let ours: Vec<_> = ours.into_iter().collect();
     Ok(ours.join(", "))
 }
 
-/// I-29: of each object, those of us write who are said to in the README.
-pub(crate) async fn each_part_has_its_writer(federation: &Federation) -> anyhow::Result<()> {
+/// I-29: each object is written by the controllers that the README names.
+pub(crate) async fn each_object_has_the_documented_writers(
+    federation: &Federation,
+) -> anyhow::Result<()> {
     let space = Space::create(federation, "writers").await?;
     space.create_workload("web", &[("us", &["DFW"], 1)]).await?;
     space.until_settled("web", 1).await?;

@@ -1,4 +1,4 @@
-//! `kubectl`, as users and operators have it.
+//! Runs `kubectl`, as users and operators do.
 
 use std::path::Path;
 use std::process::{Output, Stdio};
@@ -32,7 +32,7 @@ pub(crate) async fn kubectl(
     Ok(child.wait_with_output().await?)
 }
 
-/// What `kubectl` prints as JSON.
+/// Returns the JSON output of `kubectl`.
 pub(crate) async fn kubectl_json(kubeconfig: &Path, args: &[&str]) -> anyhow::Result<Value> {
     let output = kubectl(kubeconfig, &[args, &["--output=json"]].concat(), None).await?;
     let error = String::from_utf8_lossy(&output.stderr);

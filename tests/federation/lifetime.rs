@@ -1,4 +1,4 @@
-//! A federation ends with the process that started it, however that ends.
+//! A federation ends when the process that started it ends, for any reason.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -19,21 +19,21 @@ use tokio::signal::unix::{SignalKind, signal as signal_stream};
 
 use crate::fixture;
 
-/// First argument of a process that starts a federation and waits for its end.
+/// First command-line argument of a process that starts a federation and waits for its own end.
 const HOLD: &str = "hold-a-federation";
-/// Second argument: panic instead of waiting.
+/// Second command-line argument: panic instead of waiting.
 const PANIC: &str = "panic";
-/// Time for all processes to be gone.
+/// Time for all processes to end.
 const END: Duration = Duration::from_secs(15);
 
-/// What the process says about its federation.
+/// Description of the federation, printed by the process that holds it.
 #[derive(Deserialize, Serialize)]
-struct Held {
+struct HeldFederation {
     pids: Vec<i32>,
     directory: PathBuf,
 }
 
-/// Starts a federation and waits for the end, if that is what this process was started for.
+/// Starts a federation and waits, if this process was started for that.
 pub(crate) fn hold(runtime: &Runtime) -> Option<ExitCode> {
     let mut args = std::env::args().skip(1);
     if args.next().as_deref() != Some(HOLD) {
@@ -42,7 +42,7 @@ pub(crate) fn hold(runtime: &Runtime) -> Option<ExitCode> {
     let panics = args.next().as_deref() == Some(PANIC);
     let held: anyhow::Result<()> = runtime.block_on(async {
         let federation = Federation::start(&bare("held")?).await?;
-        let held = Held {
+        let held = HeldFederation {
             pids: federation.pids(),
             directory: federation.directory().to_owned(),
         };
@@ -60,7 +60,7 @@ pub(crate) fn hold(runtime: &Runtime) -> Option<ExitCode> {
     })
 }
 
-/// One cell, without compute-federation: enough processes to leave behind.
+/// Returns the configuration of one cell without compute-federation: enough processes for these tests.
 fn bare(label: &str) -> anyhow::Result<Config> {
     let cells = vec![CellConfig::new("dfw1", "DFW")];
     Ok(Config {
@@ -70,7 +70,7 @@ fn bare(label: &str) -> anyhow::Result<Config> {
     })
 }
 
-async fn start(panics: bool) -> anyhow::Result<(Child, Held)> {
+async fn start(panics: bool) -> anyhow::Result<(Child, HeldFederation)> {
     let mut process = Command::new(std::env::current_exe()?)
         .arg(HOLD)
         .args(panics.then_some(PANIC))
@@ -88,12 +88,12 @@ async fn start(panics: bool) -> anyhow::Result<(Child, Held)> {
         .next_line()
         .await?
         .context("the federation did not start")?;
-    let held: Held = serde_json::from_str(&line)?;
+    let held: HeldFederation = serde_json::from_str(&line)?;
     ensure!(held.pids.len() > 16, "{} processes", held.pids.len());
     Ok((process, held))
 }
 
-async fn until_gone(held: &Held) -> anyhow::Result<()> {
+async fn until_gone(held: &HeldFederation) -> anyhow::Result<()> {
     wait::eventually("every process has ended", END, || async {
         let left: Vec<_> = held.pids.iter().filter(|pid| runs(**pid)).collect();
         ensure!(left.is_empty(), "left: {left:?}");
@@ -102,7 +102,7 @@ async fn until_gone(held: &Held) -> anyhow::Result<()> {
         Ok(())
     })
     .await?;
-    // What is needed to find out why stays.
+    // Logs stay for a later diagnosis.
     ensure!(
         held.directory.join("logs/hub-apiserver.log").exists(),
         "the logs are gone"
@@ -148,15 +148,15 @@ pub(crate) async fn nothing_outlives_a_panic() -> anyhow::Result<()> {
     until_gone(&held).await
 }
 
-pub(crate) async fn a_federation_that_has_lost_a_part_is_kept_and_ended() -> anyhow::Result<()> {
-    // What is kept elsewhere must not be ended with it.
+pub(crate) async fn a_damaged_federation_can_be_kept_and_stopped() -> anyhow::Result<()> {
+    // A separate target directory: `stop_kept` must not end other federations.
     let target = tempfile::tempdir()?;
     let federation = Federation::start(&Config {
         target: target.path().to_owned(),
         ..bare("kept")?
     })
     .await?;
-    let held = Held {
+    let held = HeldFederation {
         pids: federation.pids(),
         directory: federation.directory().to_owned(),
     };
@@ -177,7 +177,9 @@ pub(crate) async fn a_federation_that_has_lost_a_part_is_kept_and_ended() -> any
     let hub = federation.hub().client();
     let parts = held.pids.len();
     federation.keep().await?;
-    hub.apiserver_version().await.context("the hub goes on")?;
+    hub.apiserver_version()
+        .await
+        .context("the hub does not answer")?;
     let left = held.pids.iter().filter(|pid| runs(**pid)).count();
     ensure!(left == parts - 2, "{left} of {parts} go on");
     let stopped = stop_kept(target.path())?;
@@ -185,7 +187,7 @@ pub(crate) async fn a_federation_that_has_lost_a_part_is_kept_and_ended() -> any
     until_gone(&held).await
 }
 
-pub(crate) async fn a_manager_that_dies_by_itself_is_named() -> anyhow::Result<()> {
+pub(crate) async fn the_error_for_a_dead_manager_names_it() -> anyhow::Result<()> {
     let federation = Federation::start(&Config {
         managers: true,
         ..bare("crashed")?
@@ -198,11 +200,11 @@ pub(crate) async fn a_manager_that_dies_by_itself_is_named() -> anyhow::Result<(
     Ok(())
 }
 
-/// Ends a manager twice, and gives what is said of that.
+/// Kills a manager, first as tests do and then by a signal from outside, and returns the reported failure.
 async fn crash(federation: &Federation) -> anyhow::Result<anyhow::Error> {
     let mut manager = federation.cell_manager(fixture::DFW)?.lock().await;
     let mut death = std::pin::pin!(federation.death());
-    // An end that a test wants is no death.
+    // An end that the test requested is not a failure.
     manager.kill().await;
     ensure!(futures::poll!(&mut death).is_pending(), "a death");
     manager.restart().await?;
@@ -211,7 +213,7 @@ async fn crash(federation: &Federation) -> anyhow::Result<anyhow::Error> {
     Ok(death.await)
 }
 
-pub(crate) async fn a_part_that_dies_is_named_with_its_log() -> anyhow::Result<()> {
+pub(crate) async fn the_error_for_a_dead_part_shows_its_log() -> anyhow::Result<()> {
     let mut config = bare("dying")?;
     let peers = tempfile::tempdir()?;
     for entry in fs::read_dir(config.peers.directory())? {
@@ -238,7 +240,7 @@ pub(crate) async fn a_part_that_dies_is_named_with_its_log() -> anyhow::Result<(
         "{error}"
     );
 
-    // Nothing of it is left.
+    // No process is left.
     let directory = directory.display().to_string();
     wait::eventually("every process has ended", END, || async {
         let left: Vec<_> = fs::read_dir("/proc")?

@@ -1,11 +1,13 @@
-//! What the tests of admission rely on: Milo's front, its authorizer, and the switches of both.
+//! Tests of the fixtures that admission tests rely on: Milo's front, its authorizer, and their switches.
 
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use api::{DEFAULT_NAMESPACE, Workload};
 use futures::{AsyncBufReadExt, StreamExt, TryStreamExt};
-use harness::milo::{Decision, PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE, Refusal, User};
+use harness::milo::{
+    AuthorizerAnswer, MiloUser, PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE, StatusError,
+};
 use harness::peers::Peers;
 use harness::wait::SteadyBackoff;
 use harness::{Milo, MiloConfig, wait};
@@ -26,10 +28,10 @@ use crate::kubectl::{kubectl, kubectl_json};
 pub(crate) const PROJECTS: [&str; 2] = [A, B];
 const A: &str = "a";
 const B: &str = "b";
-/// Time in which an answer would have come.
+/// Time in which an answer would arrive if it were not held.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// Starts Milo with these projects and says how long that took.
+/// Starts Milo with these projects and prints how long that took.
 pub(crate) async fn start(label: &str, projects: &[&str]) -> anyhow::Result<Milo> {
     let milo = Milo::start(&MiloConfig {
         label: label.to_owned(),
@@ -47,9 +49,9 @@ pub(crate) async fn start(label: &str, projects: &[&str]) -> anyhow::Result<Milo
     Ok(milo)
 }
 
-/// A user of whom a good deal has to arrive.
-fn ada() -> User {
-    let mut user = User::new("Áda@example.com", "5f0c-ada")
+/// Returns a user with groups and many Extra keys.
+fn ada() -> MiloUser {
+    let mut user = MiloUser::new("Áda@example.com", "5f0c-ada")
         .with_extra("authentication.kubernetes.io/credential-id", &["X509=1"])
         .with_extra("example.com/teams/in.order", &["z", "a", "m", "a"])
         .with_extra("example.com/Case-And %2F", &["Kept As It Is, %41"])
@@ -84,7 +86,7 @@ async fn config_maps(milo: &Milo, project: &str) -> anyhow::Result<Api<ConfigMap
     ))
 }
 
-pub(crate) async fn projects_are_apart(milo: &Milo) -> anyhow::Result<()> {
+pub(crate) async fn projects_are_isolated(milo: &Milo) -> anyhow::Result<()> {
     let in_a = milo.kubeconfig(&ada(), Some(A))?;
     let create_map = ["create", "configmap", "apart", "--from-literal=k=v"];
     let output = kubectl(&in_a, &create_map, None).await?;
@@ -98,24 +100,24 @@ pub(crate) async fn projects_are_apart(milo: &Milo) -> anyhow::Result<()> {
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(error.contains("NotFound"), "{error}");
 
-    // The short form of the path leads to the same project; a kind of ours is known there.
+    // The short form of the path leads to the same project. It serves our kinds.
     let short = milo.kubeconfig_at(&ada(), "/projects/a/control-plane")?;
     kubectl_json(&short, &["get", "configmap", "apart"]).await?;
     kubectl_json(&short, &["get", "workloads,locationbindings"]).await?;
 
-    // At the root the user has no rights, and the operator finds the Projects.
+    // At the root the user has no rights. The operator can read the Projects.
     let root = milo.kubeconfig(&ada(), None)?;
     let output = kubectl(&root, &["get", "projects"], None).await?;
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(error.contains("Forbidden"), "{error}");
-    let root = milo.kubeconfig(&User::operator(), None)?;
+    let root = milo.kubeconfig(&MiloUser::operator(), None)?;
     let project = kubectl_json(&root, &["get", "project", A]).await?;
     assert_eq!(project["status"]["conditions"][0]["type"], "Ready");
     assert_eq!(project["status"]["conditions"][0]["status"], "True");
     Ok(())
 }
 
-pub(crate) async fn a_user_arrives_as_it_is(milo: &Milo) -> anyhow::Result<()> {
+pub(crate) async fn the_front_forwards_all_claims_of_a_user(milo: &Milo) -> anyhow::Result<()> {
     for project in [A, B] {
         let kubeconfig = milo.kubeconfig(&ada(), Some(project))?;
         let answer = kubectl_json(&kubeconfig, &["auth", "whoami"]).await?;
@@ -126,8 +128,8 @@ pub(crate) async fn a_user_arrives_as_it_is(milo: &Milo) -> anyhow::Result<()> {
         assert_eq!(user["groups"], groups);
         assert_eq!(user["extra"], ada_extra_in(project));
     }
-    // Of the operator nothing but the parent is added, and the rights stay.
-    let kubeconfig = milo.kubeconfig(&User::operator(), Some(A))?;
+    // The front adds only the parent to the operator's Extra. The operator keeps its rights.
+    let kubeconfig = milo.kubeconfig(&MiloUser::operator(), Some(A))?;
     let answer = kubectl_json(&kubeconfig, &["auth", "whoami"]).await?;
     assert_eq!(
         answer["status"]["userInfo"]["extra"][PARENT_NAME],
@@ -137,7 +139,7 @@ pub(crate) async fn a_user_arrives_as_it_is(milo: &Milo) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A question about the use of a network.
+/// Returns a review of the use of a network.
 fn review(uid: &str, name: &str, extra: &Value) -> Value {
     json!({
         "apiVersion": "authorization.k8s.io/v1",
@@ -160,7 +162,7 @@ fn review(uid: &str, name: &str, extra: &Value) -> Value {
     })
 }
 
-/// Asks an API server, and gives `status`.
+/// Sends a review to an API server and returns its `status`.
 async fn ask(client: &Client, review: &Value) -> anyhow::Result<Value> {
     let request = Request::post("/apis/authorization.k8s.io/v1/subjectaccessreviews")
         .header("Content-Type", "application/json")
@@ -169,9 +171,9 @@ async fn ask(client: &Client, review: &Value) -> anyhow::Result<Value> {
     Ok(serde_json::to_value(answer.status)?)
 }
 
-pub(crate) async fn the_authorizer_decides_on_what_it_is_told(milo: &Milo) -> anyhow::Result<()> {
+pub(crate) async fn the_authorizer_decides_by_the_review(milo: &Milo) -> anyhow::Result<()> {
     let direct = milo.project(A)?.client();
-    let through = milo.client(&User::operator(), Some(A)).await?;
+    let through = milo.client(&MiloUser::operator(), Some(A)).await?;
     let extra = json!({
         PARENT_TYPE: ["Project"],
         PARENT_NAME: [A],
@@ -199,10 +201,10 @@ pub(crate) async fn the_authorizer_decides_on_what_it_is_told(milo: &Milo) -> an
             "{answer}"
         );
         authorizer.allow(uid, A, "networking.datumapis.com/networks.use");
-        // Nothing of the former answer is kept.
+        // The API server does not cache the earlier answer.
         assert_eq!(ask(client, &question).await?["allowed"], true);
         let asked = about_it(milo);
-        let last = asked.last().context("nothing was asked")?;
+        let last = asked.last().context("no review was sent")?;
         assert_eq!(last.project, A);
         assert_eq!(last.spec, question["spec"]);
     }
@@ -218,8 +220,8 @@ pub(crate) async fn the_authorizer_decides_on_what_it_is_told(milo: &Milo) -> an
     Ok(())
 }
 
-/// The only one of these tests that lets the authorizer decide otherwise for this project.
-pub(crate) async fn the_authorizer_decides_as_it_is_made_to(milo: &Milo) -> anyhow::Result<()> {
+/// No other test may override the authorizer for this project.
+pub(crate) async fn tests_can_override_the_authorizer(milo: &Milo) -> anyhow::Result<()> {
     let project = milo.project(B)?;
     let name = "as-it-is-made-to";
     let authorizer = milo.authorizer();
@@ -229,8 +231,8 @@ pub(crate) async fn the_authorizer_decides_as_it_is_made_to(milo: &Milo) -> anyh
             return None;
         }
         let decision = match spec["extra"]["order"] == json!(["first", "second"]) {
-            true => Decision::Allowed,
-            false => Decision::Denied("in another order".to_owned()),
+            true => AuthorizerAnswer::Allowed,
+            false => AuthorizerAnswer::Denied("in another order".to_owned()),
         };
         Some(decision)
     });
@@ -254,7 +256,7 @@ pub(crate) async fn a_watch_streams(milo: &Milo) -> anyhow::Result<()> {
     let api = config_maps(milo, A).await?;
     let request = Request::get("/api/v1/namespaces/default/configmaps?watch=true&labelSelector=w")
         .body(Vec::new())?;
-    // A stream of lines, of which each must come by itself.
+    // A stream of lines. Each must arrive by itself.
     let mut events = client(milo, A)
         .await?
         .request_stream(request)
@@ -272,7 +274,7 @@ pub(crate) async fn a_watch_streams(milo: &Milo) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// With a project of its own, which it shuts and kills.
+/// Uses a project of its own, which it blocks and kills.
 pub(crate) async fn a_project_that_hangs_or_refuses(milo: &Milo) -> anyhow::Result<()> {
     let name = "switched";
     let project = milo.add_project(name).await?;
@@ -288,7 +290,7 @@ pub(crate) async fn a_project_that_hangs_or_refuses(milo: &Milo) -> anyhow::Resu
     assert_eq!(seen.context("the watch has ended")?.name_any(), "before");
 
     project.hang();
-    // Past the front all goes on, and so do other projects; through it neither new requests nor events come.
+    // Without the front everything works, and so do other projects. Through it neither answers nor events arrive.
     let direct: Api<ConfigMap> = Api::namespaced(project.client(), DEFAULT_NAMESPACE);
     create(&direct, map("meanwhile")).await?;
     of_a.list(&ListParams::default()).await?;
@@ -306,8 +308,8 @@ pub(crate) async fn a_project_that_hangs_or_refuses(milo: &Milo) -> anyhow::Resu
     assert_eq!(seen.context("the watch has ended")?.name_any(), "meanwhile");
 
     for (refusal, code) in [
-        (Refusal::suspended(name), 403),
-        (Refusal::unavailable(), 503),
+        (StatusError::suspended(name), 403),
+        (StatusError::unavailable(), 503),
     ] {
         project.refuse(refusal);
         let map = serde_json::from_value(map("refused"))?;
@@ -341,9 +343,8 @@ pub(crate) async fn a_project_that_hangs_or_refuses(milo: &Milo) -> anyhow::Resu
     Ok(())
 }
 
-/// A webhook that no one answers holds up what wants something else, and nothing more: what says so are the conditions in
-/// the manifests.
-async fn what_goes_without_an_answer(workloads: &Api<Workload>) -> anyhow::Result<()> {
+/// A webhook without an answer blocks only changes that its rules and matchConditions select.
+async fn only_selected_changes_need_the_webhook(workloads: &Api<Workload>) -> anyhow::Result<()> {
     let patch = async |patch: Value| {
         let params = PatchParams::default();
         workloads
@@ -355,7 +356,7 @@ async fn what_goes_without_an_answer(workloads: &Api<Workload>) -> anyhow::Resul
         {"name": "here", "cityCodes": ["DFW"], "scaleSettings": {"minReplicas": 2, "instanceManagementPolicy": "OrderedReady"}},
     ]}});
     let refused = patch(placements.clone()).await.err();
-    let error = refused.context("no webhook was asked")?.to_string();
+    let error = refused.context("no webhook was called")?.to_string();
     ensure!(error.contains("failed calling webhook"), "{error}");
     workloads.delete("before", &DeleteParams::default()).await?;
     patch(placements).await?;
@@ -363,8 +364,8 @@ async fn what_goes_without_an_answer(workloads: &Api<Workload>) -> anyhow::Resul
     wait::gone(workloads, "before", WITHIN).await
 }
 
-/// With a Milo of its own: in the shared one no Workload could be created afterwards.
-pub(crate) async fn admission_is_registered_and_nothing_is_left() -> anyhow::Result<()> {
+/// Uses a Milo of its own: in the shared one no Workload could be created afterwards.
+pub(crate) async fn admission_is_registered_and_all_processes_end() -> anyhow::Result<()> {
     let milo = start("registered", &PROJECTS).await?;
     let topology = json!({"topology.datum.net/city-code": "DFW"});
     milo.project(A)?
@@ -379,13 +380,13 @@ pub(crate) async fn admission_is_registered_and_nothing_is_left() -> anyhow::Res
     for project in [A, B] {
         let api: Api<Workload> = Api::namespaced(client(&milo, project).await?, DEFAULT_NAMESPACE);
         let created = create(&api, workload("web", &[("here", &["DFW"], 1)])).await;
-        let error = format!("{:#}", created.err().context("no webhook was asked")?);
-        // No one listens there yet.
+        let error = format!("{:#}", created.err().context("no webhook was called")?);
+        // Nothing listens at the webhook's port yet.
         ensure!(error.contains("failed calling webhook"), "{error}");
         let path = "/mutate-compute-datumapis-com-v1alpha-workload";
         ensure!(error.contains(path), "{error}");
     }
-    what_goes_without_an_answer(&in_a).await?;
+    only_selected_changes_need_the_webhook(&in_a).await?;
     let pids = milo.pids().await;
     ensure!(pids.len() == 8, "{pids:?}");
     milo.stop().await;

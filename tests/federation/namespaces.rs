@@ -1,4 +1,4 @@
-//! Hub namespaces go with the namespaces of projects that they stand for, and with nothing else.
+//! Hub namespaces are deleted with the project's namespaces that they stand for, and never otherwise.
 
 use anyhow::Context;
 use api::WorkloadDeployment;
@@ -14,7 +14,7 @@ fn namespaces(client: Client) -> Api<Namespace> {
     Api::all(client)
 }
 
-/// Deletes the project's namespace and waits until it is gone, and what was in it on the other planes.
+/// Deletes the project's namespace, and waits until it and its objects on the other planes are gone.
 async fn end(space: &Space<'_>) -> anyhow::Result<()> {
     let project = namespaces(space.federation.project().client());
     project
@@ -29,8 +29,8 @@ async fn until_gone_on_hub(space: &Space<'_>) -> anyhow::Result<()> {
     wait::gone(&hub, &space.hub_name, WITHIN).await
 }
 
-/// I-9: deployments end while their Namespace does.
-pub(crate) async fn a_namespace_of_the_project_ends_on_every_plane(
+/// I-9: deployments are finalized while their Namespace terminates.
+pub(crate) async fn a_deleted_project_namespace_is_deleted_on_every_plane(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let space = Space::create(federation, "ends").await?;
@@ -42,7 +42,7 @@ pub(crate) async fn a_namespace_of_the_project_ends_on_every_plane(
     wait::gone(&cell, &space.hub_name, WITHIN).await
 }
 
-pub(crate) async fn what_others_have_on_the_hub_keeps_a_namespace(
+pub(crate) async fn foreign_objects_keep_a_hub_namespace(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let kept = Space::create(federation, "kept").await?;
@@ -55,7 +55,7 @@ pub(crate) async fn what_others_have_on_the_hub_keeps_a_namespace(
     let foreign: Api<ConfigMap> = kept.on_hub();
     create(&foreign, json!({"metadata": {"name": "of-someone-else"}})).await?;
     end(&kept).await?;
-    // Whoever is later and has nothing left is gone, so that the other one's turn has come too.
+    // Another namespace, deleted later, is gone: so the first one had its turn too.
     end(&bystander).await?;
     until_gone_on_hub(&bystander).await?;
     let hub = namespaces(federation.hub().client());
@@ -71,7 +71,7 @@ pub(crate) async fn what_others_have_on_the_hub_keeps_a_namespace(
     until_gone_on_hub(&kept).await
 }
 
-pub(crate) async fn a_namespace_that_is_made_anew_has_another_one_on_the_hub(
+pub(crate) async fn a_recreated_namespace_gets_a_new_hub_namespace(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let former = Space::create(federation, "anew").await?;

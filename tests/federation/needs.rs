@@ -1,4 +1,4 @@
-//! What Workloads need of their project: LocationBindings of their cities, and Networks.
+//! A Workload needs LocationBindings of its cities, and Networks.
 
 use api::networking::Network;
 use api::{Condition, Instance, Workload, WorkloadDeployment, condition};
@@ -9,14 +9,14 @@ use serde_json::json;
 
 use crate::fixture::{DFW, Space, WITHIN, create, patch, patch_status, workload};
 
-pub(crate) async fn a_city_is_named_while_it_is_not_offered_and_then_taken_up(
+pub(crate) async fn a_missing_city_is_reported_and_used_once_offered(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let space = Space::create(federation, "offer").await?;
     space
         .create_workload("web", &[("us", &["DFW"], 1), ("asia", &["SIN"], 1)])
         .await?;
-    // All is done that can be: the Workload is in step.
+    // Everything else is done: the Workload's observedGeneration is current.
     let placed = space.until_settled("web", 1).await?;
     assert_eq!(placed.status.clone().unwrap().deployments, 1);
     assert_eq!(
@@ -37,7 +37,7 @@ pub(crate) async fn a_city_is_named_while_it_is_not_offered_and_then_taken_up(
     networking::unbind_location(&project, "offered-late").await
 }
 
-pub(crate) async fn what_runs_stays_where_its_city_is_offered_no_more(
+pub(crate) async fn running_instances_stay_when_their_city_is_withdrawn(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let space = Space::create(federation, "lost").await?;
@@ -48,7 +48,7 @@ pub(crate) async fn what_runs_stays_where_its_city_is_offered_no_more(
 
     let project = federation.project().client();
     networking::unbind_location(&project, "dfw").await?;
-    // One that comes now shows that the loss has been seen.
+    // A Workload that is created now shows that the loss has been observed.
     space
         .create_workload("late", &[("us", &["DFW"], 1)])
         .await?;
@@ -58,7 +58,7 @@ pub(crate) async fn what_runs_stays_where_its_city_is_offered_no_more(
             .starts_with("no deployment in DFW: ")
     })
     .await?;
-    // What runs goes on, and goes on following its Workload.
+    // The running deployment stays and still follows its Workload.
     let more = workload("web", &[("us", &["DFW"], 2)]);
     patch::<Workload>(&space.in_project(), "web", json!({"spec": more["spec"]})).await?;
     space.until_settled("web", 2).await?;
@@ -76,14 +76,14 @@ pub(crate) async fn what_runs_stays_where_its_city_is_offered_no_more(
     space.until_empty().await
 }
 
-pub(crate) async fn networks_that_do_not_exist_are_waited_for(
+pub(crate) async fn a_workload_waits_for_missing_networks(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let space = Space::create(federation, "network").await?;
     let mut web = workload("web", &[("us", &["DFW"], 1)]);
     web["spec"]["template"]["spec"]["networkInterfaces"] = json!([
         {"network": {"name": "later"}},
-        // Its namespace does not count.
+        // A Network in another namespace does not count.
         {"network": {"name": "test-network", "namespace": "elsewhere"}},
     ]);
     create::<Workload>(&space.in_project(), web).await?;
@@ -104,7 +104,7 @@ pub(crate) async fn networks_that_do_not_exist_are_waited_for(
     networking::create_network(&project, &space.name, "later").await?;
     let settled = space.until_settled("web", 1).await?;
 
-    // What runs does not go with its Network, and what others say of the Workload stays.
+    // The Instances stay when their Network is deleted, and so do conditions of other writers.
     let mut status = json!(settled.status.unwrap());
     let billed = json!({
         "type": "example.com/Billed", "status": "True", "reason": "Billed", "message": "",
@@ -136,12 +136,12 @@ fn available(workload: &Workload) -> Option<Condition> {
     condition::find(&status.conditions, "Available").cloned()
 }
 
-/// What a placement says, if it says anything.
+/// Returns the condition `Available` of a placement, or a placeholder if it has none.
 pub(crate) fn of_placement(workload: &Workload, name: &str) -> Condition {
     let mut placements = workload.status.iter().flat_map(|status| &status.placements);
     let placement = placements.find(|placement| placement.name == name);
-    let said = placement.and_then(|it| condition::find(&it.conditions, "Available").cloned());
-    said.unwrap_or_else(|| {
+    let available = placement.and_then(|it| condition::find(&it.conditions, "Available").cloned());
+    available.unwrap_or_else(|| {
         let (status, now) = (
             condition::ConditionStatus::Unknown,
             multicluster::clock::now(),

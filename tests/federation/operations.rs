@@ -1,4 +1,4 @@
-//! Each operation that Karmada calls by default is called by the real Karmada, and has its effect.
+//! The real Karmada calls each operation that it calls by default, and the result has its effect.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::fixture::{
     policies, policy, template,
 };
 
-/// InterpretComponent is answered, but Karmada must not be told so (karmada.md 12, 1).
+/// InterpretComponent is not registered with Karmada (docs/concepts/interpreter.md).
 const CALLED: [&str; 7] = [
     "InterpretReplica",
     "ReviseReplica",
@@ -26,7 +26,7 @@ const CALLED: [&str; 7] = [
     "InterpretHealth",
 ];
 
-/// How often Karmada was answered successfully, by operation.
+/// Returns the number of successful interpreter calls, by operation.
 async fn calls(federation: &Federation, kind: &str) -> anyhow::Result<BTreeMap<String, u64>> {
     let metrics = federation.management()?.lock().await.metrics().await?;
     let counters = metrics.lines().filter_map(|line| {
@@ -98,7 +98,7 @@ pub(crate) async fn of_a_workload_deployment(federation: &Federation) -> anyhow:
     with_settings(&mut object, "/spec/template/spec");
     create::<WorkloadDeployment>(&space.on_hub(), object).await?;
 
-    // InterpretReplica: how many there are and what each needs stands in the binding.
+    // InterpretReplica: the binding has the number of replicas and the requirements of each.
     let bindings = dynamic(
         hub.clone(),
         &space.hub_name,
@@ -112,7 +112,7 @@ pub(crate) async fn of_a_workload_deployment(federation: &Federation) -> anyhow:
     let requirements = &bound.data["spec"]["replicaRequirements"]["resourceRequest"];
     assert_eq!(*requirements, json!({"cpu": "1", "memory": "2Gi"}));
 
-    // ReviseReplica: each cell has its share. AggregateStatus: the hub has the sum, and knows both cells.
+    // ReviseReplica: each cell has its share. AggregateStatus: the hub has the sum, and its status lists both cells.
     for (cell, share) in [(DFW, 1), (ORD, 2)] {
         let settled = |deployment: &WorkloadDeployment| is_settled(deployment, share);
         let deployment =
@@ -130,7 +130,7 @@ pub(crate) async fn of_a_workload_deployment(federation: &Federation) -> anyhow:
         .collect();
     assert_eq!(cells, [(DFW.to_owned(), 1), (ORD.to_owned(), 2)]);
 
-    // InterpretStatus: the Work knows the share. InterpretHealth: the binding knows the health.
+    // InterpretStatus: the Work has the share. InterpretHealth: the binding has the health.
     let healthy = |binding: &DynamicObject| {
         let items = binding.data["status"]["aggregatedStatus"]
             .as_array()
@@ -143,7 +143,7 @@ pub(crate) async fn of_a_workload_deployment(federation: &Federation) -> anyhow:
     };
     wait::until(&bindings, binding, "healthy", WITHIN, healthy).await?;
 
-    // InterpretDependency: what the template uses is where the object is.
+    // InterpretDependency: the objects that the template uses are in the deployment's cell.
     for cell in [DFW, ORD] {
         wait::until(
             &space.in_cell::<ConfigMap>(cell),
@@ -155,7 +155,7 @@ pub(crate) async fn of_a_workload_deployment(federation: &Federation) -> anyhow:
         .await?;
     }
 
-    // Retain: what an autoscaler of the cell has set survives a new template.
+    // Retain: the replicas that an autoscaler set in the cell survive a new template.
     let in_dfw: Api<WorkloadDeployment> = space.in_cell(DFW);
     patch(&in_dfw, "divided", json!({"spec": {"replicas": 2}})).await?;
     let mut containers = template()["spec"]["runtime"]["sandbox"]["containers"].clone();
@@ -196,7 +196,7 @@ pub(crate) async fn of_an_instance(federation: &Federation) -> anyhow::Result<()
     with_settings(&mut object, "/spec");
     create::<Instance>(&space.on_hub(), object).await?;
 
-    // InterpretReplica, and ReviseReplica, which leaves the object as it is.
+    // InterpretReplica, and ReviseReplica, which does not change the object.
     let bindings = dynamic(
         hub,
         &space.hub_name,
@@ -223,7 +223,7 @@ pub(crate) async fn of_an_instance(federation: &Federation) -> anyhow::Result<()
     let in_cell: Api<Instance> = space.in_cell(DFW);
     wait::until(&in_cell, "alone-0", "there", WITHIN, |_| true).await?;
 
-    // Retain: what the cell has recorded survives a change on the hub. With it, the provider realises the Instance.
+    // Retain: `spec.controller`, written by the cell, survives a change on the hub. The provider needs it.
     patch(
         &in_cell,
         "alone-0",
@@ -242,7 +242,8 @@ pub(crate) async fn of_an_instance(federation: &Federation) -> anyhow::Result<()
     let controller = updated.spec.controller.context("spec.controller is lost")?;
     assert_eq!(controller.template_hash, "of-the-cell");
 
-    // InterpretStatus and AggregateStatus: the hub has the cell's status. InterpretHealth: the binding knows.
+    // InterpretStatus and AggregateStatus: the hub has the cell's status. InterpretHealth: the binding has the
+    // health.
     wait::until(
         &space.on_hub::<Instance>(),
         "alone-0",

@@ -1,10 +1,10 @@
-//! WorkloadDeployments of the hub that their project does not have.
+//! WorkloadDeployments on the hub that do not exist in their project.
 
 use std::fs;
 
 use anyhow::ensure;
 use api::{WorkloadDeployment, annotations, labels};
-use harness::milo::Refusal;
+use harness::milo::StatusError;
 use harness::{Federation, wait};
 use http::StatusCode;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -13,22 +13,23 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::fixture::{DFW, Space, WITHIN, create, deployment};
-use crate::fleet::{Fleet, Tenant};
+use crate::fleet::{Fleet, FleetProject};
 
-/// UIDs of namespaces that no one has.
+/// UIDs of namespaces that do not exist.
 const FORMER: &str = "11111111-0000-4000-8000-000000000001";
 const UNKNOWN: &str = "11111111-0000-4000-8000-000000000002";
 const GONE: &str = "11111111-0000-4000-8000-000000000003";
 const OF_ANOTHER: &str = "11111111-0000-4000-8000-000000000004";
 
-/// A copy as the federator makes it.
+/// Returns a copy as the federator creates it.
 fn copy(name: &str, city: &str) -> Value {
     let mut copy = deployment(name, city);
     copy["metadata"]["labels"] = json!({labels::CITY_CODE: city});
     copy
 }
 
-/// Makes a hub namespace for a project's namespace with this UID, of the API server that is known by another UID.
+/// Creates a hub namespace for a project namespace with this UID, on the API server whose Namespace `default` has the
+/// UID `cluster`.
 async fn hub_namespace(
     federation: &Federation,
     uid: &str,
@@ -54,7 +55,7 @@ async fn stays(copies: &Api<WorkloadDeployment>, made: &WorkloadDeployment) -> a
     Ok(())
 }
 
-pub(crate) async fn what_the_project_does_not_have_goes(
+pub(crate) async fn copies_that_the_project_does_not_have_are_deleted(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let space = Space::create(federation, "orphans").await?;
@@ -62,7 +63,7 @@ pub(crate) async fn what_the_project_does_not_have_goes(
     space.until_settled("web", 1).await?;
     let copies: Api<WorkloadDeployment> = space.on_hub();
     let own = copies.get("web-us-dfw").await?;
-    // Of a project that is not served nothing is known.
+    // The state of an unserved project is unknown.
     let unknown = hub_namespace(federation, UNKNOWN, "nobody", &space.name, None).await?;
     let unproved = create(&unknown, copy("web-us-dfw", "DFW")).await?;
 
@@ -71,7 +72,8 @@ pub(crate) async fn what_the_project_does_not_have_goes(
     let in_cell: Api<WorkloadDeployment> = space.in_cell(DFW);
     wait::gone(&in_cell, "orphan", WITHIN).await?;
 
-    // Another installation's namespace of that name, or one that was made anew since: no one who is asked knows which.
+    // Hub namespaces without the UID of an API server, and with the UID of another one. Each may belong to another
+    // installation or to a recreated namespace, so nothing proves that its objects are orphans.
     let former = hub_namespace(federation, FORMER, "single", &space.name, None).await?;
     let unproved_either = create(&former, copy("orphan", "DFW")).await?;
     let other = hub_namespace(federation, OF_ANOTHER, "single", &space.name, Some(GONE)).await?;
@@ -79,14 +81,14 @@ pub(crate) async fn what_the_project_does_not_have_goes(
     create(&copies, copy("orphan", "DFW")).await?;
     wait::gone(&copies, "orphan", WITHIN).await?;
 
-    // The very API server that had it has it no more, be it that there is a namespace of that name or none.
+    // The same API server that had the object has it no more, with or without a namespace of that name.
     let namespaces: Api<Namespace> = Api::all(federation.project().client());
     let known_by = namespaces.get("default").await?.uid();
     let hub: Api<Namespace> = Api::all(federation.hub().client());
     for namespace in [space.name.as_str(), "that-was-deleted"] {
         let gone =
             hub_namespace(federation, GONE, "single", namespace, known_by.as_deref()).await?;
-        // Until everything has been made, it is not empty.
+        // Keeps the hub namespace from being empty until everything is created.
         let lasting: Api<ConfigMap> =
             Api::namespaced(federation.hub().client(), &format!("ns-{GONE}"));
         create(&lasting, json!({"metadata": {"name": "lasting"}})).await?;
@@ -97,7 +99,7 @@ pub(crate) async fn what_the_project_does_not_have_goes(
             wait::gone(&gone, name, WITHIN).await?;
         }
         lasting.delete("lasting", &DeleteParams::default()).await?;
-        // Its namespace goes with it.
+        // The hub namespace is deleted with its last object.
         wait::gone(&hub, &format!("ns-{GONE}"), WITHIN).await?;
     }
 
@@ -113,52 +115,55 @@ pub(crate) async fn what_the_project_does_not_have_goes(
     Ok(())
 }
 
-/// I-12: a missing answer proves nothing.
-pub(crate) async fn of_a_project_that_does_not_say_so_nothing_goes(
+/// I-12: without an authoritative answer from the project nothing is deleted.
+pub(crate) async fn nothing_is_deleted_without_an_answer_of_the_project(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let fleet = Fleet::start(federation, "silent", &["silent"]).await?;
-    let tenant = fleet.tenant("silent").await?;
-    tenant.create().await?;
-    tenant.until_settled(1).await?;
+    let project = fleet.project("silent").await?;
+    project.create().await?;
+    project.until_settled(1).await?;
 
-    // A front that does not know the project: what is watched already goes on.
-    let unknown = Refusal::new(StatusCode::NOT_FOUND, "NotFound", "page not found");
-    tenant.plane.refuse(unknown);
-    let (copies, one) = until_asked_in_vain(&fleet, &tenant, "one").await?;
+    // The front does not know the project. Running watches continue.
+    let unknown = StatusError::new(StatusCode::NOT_FOUND, "NotFound", "page not found");
+    project.plane.refuse(unknown);
+    let (copies, one) = until_check_has_failed(&fleet, &project, "one").await?;
     stays(&copies, &one).await?;
-    tenant.plane.pass();
+    project.plane.pass();
     wait::gone(&copies, "one", WITHIN).await?;
 
-    tenant.plane.kill_apiserver().await;
-    let (_, two) = until_asked_in_vain(&fleet, &tenant, "two").await?;
+    project.plane.kill_apiserver().await;
+    let (_, two) = until_check_has_failed(&fleet, &project, "two").await?;
     stays(&copies, &two).await?;
-    tenant.plane.restart_apiserver().await?;
+    project.plane.restart_apiserver().await?;
     wait::gone(&copies, "two", 2 * WITHIN).await?;
 
-    tenant.until_settled(1).await?;
-    tenant.delete().await?;
+    project.until_settled(1).await?;
+    project.delete().await?;
     fleet.stop().await;
     Ok(())
 }
 
-/// Makes a deployment on the hub alone, and waits until the management has failed to learn about it.
-async fn until_asked_in_vain(
+/// Creates a deployment only on the hub, and waits until the management has failed to check it with the project.
+async fn until_check_has_failed(
     fleet: &Fleet<'_>,
-    tenant: &Tenant<'_>,
+    project: &FleetProject<'_>,
     name: &str,
 ) -> anyhow::Result<(Api<WorkloadDeployment>, WorkloadDeployment)> {
-    let copies: Api<WorkloadDeployment> = tenant.on_hub();
+    let copies: Api<WorkloadDeployment> = project.on_hub();
     let made = create(&copies, copy(name, "DFW")).await?;
     let key = format!("silent/default/{name}");
     let unreachable = "compute_federation_queue_groups_in_trouble{controller=\"federator\",trouble=\"unreachable\"} 1";
-    wait::eventually("asked in vain", WITHIN, || async {
+    wait::eventually("the check has failed", WITHIN, || async {
         let log = fs::read_to_string(fleet.management.log())?;
         let mut lines = log.lines().filter(|line| line.contains(&key));
         let is_reported = lines.any(|line| line.contains("reconciliation failed again"));
         let metrics = fleet.management.metrics().await?;
         let is_counted = metrics.lines().any(|line| line == unreachable);
-        ensure!(is_reported || is_counted, "nothing is said");
+        ensure!(
+            is_reported || is_counted,
+            "neither the log nor the metrics report it"
+        );
         Ok(())
     })
     .await?;

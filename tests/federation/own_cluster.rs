@@ -1,11 +1,11 @@
-//! What the own cluster of a process decides: who leads, and who may read metrics.
+//! What depends on a process's own cluster: leader election, and access to metrics.
 
 use std::fs;
 use std::net::TcpListener;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use harness::process::{Process, Program};
+use harness::process::{ChildProcess, Program};
 use harness::{Federation, wait};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -23,17 +23,17 @@ use tokio_util::sync::CancellationToken;
 use crate::fixture::{Space, WITHIN, create};
 
 const LEASE: &str = "test";
-/// A lease that is not renewed lasts this long.
+/// Lease duration of the elector.
 const LEASE_DURATION: Duration = Duration::from_secs(15);
 
-/// A candidate that runs.
-struct Running {
+/// A running candidate.
+struct RunningCandidate {
     leading: Leadership,
     release: CancellationToken,
     task: JoinHandle<Result<(), multicluster::lease::Lost>>,
 }
 
-impl Running {
+impl RunningCandidate {
     fn start(space: &Space<'_>, identity: &str) -> Self {
         let client = space.federation.project().client();
         let metrics = multicluster::Metrics::default();
@@ -66,9 +66,9 @@ async fn lease(space: &Space<'_>) -> anyhow::Result<(String, i32)> {
 
 pub(crate) async fn one_candidate_leads_at_a_time(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "lease").await?;
-    let first = Running::start(&space, "first");
+    let first = RunningCandidate::start(&space, "first");
     first.until_leading().await?;
-    let second = Running::start(&space, "second");
+    let second = RunningCandidate::start(&space, "second");
     let renewed = |lease: &Lease| {
         let spec = lease.spec.as_ref();
         spec.is_some_and(|spec| spec.renew_time > spec.acquire_time)
@@ -76,24 +76,24 @@ pub(crate) async fn one_candidate_leads_at_a_time(federation: &Federation) -> an
     wait::until(&space.in_project(), LEASE, "renewed", WITHIN, renewed).await?;
     ensure!(second.leading.deadline().is_err(), "two candidates lead");
 
-    // Who gives up is followed at once.
+    // After a release, the next candidate leads at once.
     first.release.cancel();
     first.task.await??;
     second.until_leading().await?;
     assert_eq!(lease(&space).await?, ("second".to_owned(), 1));
 
-    // Who dies is followed when his lease has expired.
+    // After a crash, the next candidate leads when the lease has expired.
     let died = Instant::now();
     second.task.abort();
-    let third = Running::start(&space, "third");
+    let third = RunningCandidate::start(&space, "third");
     third.until_leading().await?;
     ensure!(
         died.elapsed() >= LEASE_DURATION,
-        "the lease was taken from a holder who may be alive"
+        "the lease was taken before it expired"
     );
     assert_eq!(lease(&space).await?, ("third".to_owned(), 2));
 
-    // Whose lease another has taken does not go on.
+    // A candidate stops when another one has taken its lease.
     let leases: Api<Lease> = space.in_project();
     wait::eventually("the lease is taken", WITHIN, || async {
         let mut lease = leases.get(LEASE).await?;
@@ -107,15 +107,13 @@ pub(crate) async fn one_candidate_leads_at_a_time(federation: &Federation) -> an
     .await?;
     let end = timeout(WITHIN, third.task)
         .await
-        .context("the candidate goes on")??;
+        .context("the candidate keeps running")??;
     ensure!(end.is_err(), "a lease that was lost was released");
     assert_eq!(lease(&space).await?.0, "thief");
     Ok(())
 }
 
-pub(crate) async fn metrics_are_for_who_may_get_them(
-    federation: &Federation,
-) -> anyhow::Result<()> {
+pub(crate) async fn metrics_require_permission(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "metrics").await?;
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let config = federation.directory().join(format!("{}.yaml", space.name));
@@ -127,7 +125,7 @@ pub(crate) async fn metrics_are_for_who_may_get_them(
     });
     fs::write(&config, file.to_string())?;
     let kubeconfig = federation.project().kubeconfig().display();
-    let process = Process::start(Program {
+    let process = ChildProcess::start(Program {
         name: &space.name,
         path: env!("CARGO_BIN_EXE_compute-federation").into(),
         args: vec![
@@ -174,7 +172,7 @@ pub(crate) async fn metrics_are_for_who_may_get_them(
     Ok(())
 }
 
-/// A token of a new service account.
+/// Returns a token of a new service account.
 async fn token(space: &Space<'_>, name: &str) -> anyhow::Result<String> {
     let accounts: Api<ServiceAccount> = space.in_project();
     let account = create(&accounts, json!({"metadata": {"name": name}})).await?;
@@ -191,7 +189,7 @@ async fn token(space: &Space<'_>, name: &str) -> anyhow::Result<String> {
         .context("a token")
 }
 
-/// Reads metrics as a scraper does that does not know the certificate.
+/// Reads metrics like a scraper that does not verify the certificate.
 async fn get(port: u16, token: Option<&str>) -> kube::Result<String> {
     let url = format!("https://127.0.0.1:{port}");
     let mut config = Config::new(url.parse().expect("a URL"));

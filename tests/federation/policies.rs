@@ -1,4 +1,4 @@
-//! PropagationPolicies: there as long as something goes by them, and as they should be.
+//! The controller keeps each PropagationPolicy correct, and deletes it after its last deployment.
 
 use anyhow::{Context, ensure};
 use api::karmada::PropagationPolicy;
@@ -13,10 +13,10 @@ use crate::fixture::{DFW, Space, WITHIN, create, deployment, patch, policies};
 
 const NAMES: [&str; 2] = ["wd-alpha", "wd-beta"];
 
-/// Deployments of one city that are deleted and created again, some before anything of them is made, some while the other
-/// one is deleted.
+/// Deletes and recreates deployments of one city: some before anything was propagated, some while another one is
+/// being deleted.
 ///
-/// I-17: a policy goes after everything that was made by it.
+/// I-17: a policy is deleted only after everything that it propagated.
 pub(crate) async fn deployments_of_one_city_come_and_go(
     federation: &Federation,
 ) -> anyhow::Result<()> {
@@ -28,7 +28,7 @@ pub(crate) async fn deployments_of_one_city_come_and_go(
         for name in NAMES {
             create(&deployments, deployment(name, "DFW")).await?;
         }
-        // In every other round, whatever has been made by then.
+        // In every other round, deletes without waiting for propagation.
         if round % 2 == 0 {
             for name in NAMES {
                 wait::until(&in_cell, name, "there", WITHIN, |_| true).await?;
@@ -54,7 +54,7 @@ pub(crate) async fn deployments_of_one_city_come_and_go(
     wait::gone(&policies, "city-dfw", WITHIN).await?;
     space.until_empty().await?;
 
-    // After all that, one is carried as ever.
+    // After all rounds, a new deployment is still propagated.
     create(&deployments, deployment(NAMES[0], "DFW")).await?;
     wait::until(&in_cell, NAMES[0], "there", WITHIN, |_| true).await?;
     delete(&deployments, NAMES[0]).await?;
@@ -117,7 +117,7 @@ pub(crate) async fn an_edit_by_hand_of_any_field_is_repaired(
             .with_context(|| edit.to_string())?;
         ensure!(
             (&edited.data["spec"], edited.labels()) != (&made.data["spec"], made.labels()),
-            "{edit} changes nothing"
+            "{edit} does not change the policy"
         );
         wait::until(
             &policies,
@@ -134,7 +134,7 @@ pub(crate) async fn an_edit_by_hand_of_any_field_is_repaired(
         (1, made.uid())
     );
 
-    // What is an operator's stays, also where something else is repaired.
+    // Fields of an operator stay, also when other fields are repaired.
     let operators = json!({"spec": {"conflictResolution": "Overwrite", "propagateDeps": false}});
     patch(&policies, "city-dfw", operators).await?;
     wait::until(&policies, "city-dfw", "repaired", WITHIN, |policy| {
@@ -146,8 +146,8 @@ pub(crate) async fn an_edit_by_hand_of_any_field_is_repaired(
     Ok(())
 }
 
-/// A policy whose deletion Karmada does not finish counts as absent: nothing is made for it, and it is made anew at once
-/// when it is gone.
+/// A policy that Karmada does not finish deleting counts as absent: it gets no new deployments, and is recreated at
+/// once when it is gone.
 pub(crate) async fn a_policy_that_stays_terminating(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "policy-going").await?;
     let deployments: Api<WorkloadDeployment> = space.in_project();
@@ -159,13 +159,13 @@ pub(crate) async fn a_policy_that_stays_terminating(federation: &Federation) -> 
     let in_cell: Api<WorkloadDeployment> = space.in_cell(DFW);
     wait::until(&in_cell, NAMES[0], "there", WITHIN, |_| true).await?;
 
-    let karmada = Stopped::new(federation)?;
+    let karmada = PausedKarmada::new(federation)?;
     let former = policies.get("city-dfw").await?.uid();
     policies
         .delete("city-dfw", &DeleteParams::default())
         .await?;
     create(&deployments, deployment(NAMES[1], "DFW")).await?;
-    // A deployment of another city is served meanwhile; by then the other one would have been.
+    // A deployment of another city is copied meanwhile. By then a copy of the first one would exist too.
     create(&deployments, deployment("wd-gamma", "ORD")).await?;
     wait::until(&copies, "wd-gamma", "there", WITHIN, |_| true).await?;
     let recorded = |wd: &WorkloadDeployment| !wd.finalizers().is_empty();
@@ -192,10 +192,10 @@ pub(crate) async fn a_policy_that_stays_terminating(federation: &Federation) -> 
     space.until_empty().await
 }
 
-/// Karmada's controllers, which do nothing until this is dropped.
-struct Stopped(Pid);
+/// Karmada's controllers, suspended until this value is dropped.
+struct PausedKarmada(Pid);
 
-impl Stopped {
+impl PausedKarmada {
     fn new(federation: &Federation) -> anyhow::Result<Self> {
         let is_karmadas = |pid: &i32| {
             let program = std::fs::read_link(format!("/proc/{pid}/exe"));
@@ -210,9 +210,9 @@ impl Stopped {
     }
 }
 
-impl Drop for Stopped {
+impl Drop for PausedKarmada {
     fn drop(&mut self) {
-        // One that has ended is reported by the federation.
+        // An error means that the process has ended. The federation reports that.
         let _ = kill_process(self.0, Signal::CONT);
     }
 }

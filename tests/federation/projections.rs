@@ -1,10 +1,10 @@
-//! Instances of the hub that cannot be projected, and projections whose Instance on the hub is gone.
+//! Instances on the hub that cannot be projected, and projections whose Instance on the hub is gone.
 
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use api::{Instance, WorkloadDeployment, annotations, labels};
-use harness::audit::Mark;
+use harness::audit::AuditPosition;
 use harness::{Federation, wait};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::DeleteParams;
@@ -15,14 +15,14 @@ use tokio::time::sleep;
 use crate::events;
 use crate::fixture::{Space, WITHIN, create, deployment, instance, patch};
 
-/// How long nothing more must be said.
+/// Time without further events.
 const REST: Duration = Duration::from_secs(5);
 
 const UNIDENTIFIED: &str = "NamespaceUnidentified";
 const CONTRADICTED: &str = "IdentityContradicted";
 const UNNAMED: &str = "DeploymentNameMissing";
 
-/// An Instance of `wd` whose labels are also these.
+/// Returns an Instance of `wd` with one more label.
 fn with_label(name: &str, key: &str, value: Value) -> Value {
     let mut instance = instance(name, "wd");
     instance["metadata"]["labels"][key] = value;
@@ -39,7 +39,7 @@ fn is_unmarked(instance: &Instance) -> bool {
     !keys.any(|key| key.contains("/quarantine-"))
 }
 
-/// A namespace with a deployment `wd`, which is on the hub.
+/// Creates a namespace with a deployment `wd`, and waits for its copy on the hub.
 async fn with_deployment<'f>(
     federation: &'f Federation,
     prefix: &str,
@@ -51,13 +51,13 @@ async fn with_deployment<'f>(
     Ok(space)
 }
 
-/// I-14, I-15: what cannot be projected is said once and stays; whose it is, its namespace says.
-pub(crate) async fn what_cannot_be_projected_says_so_once(
+/// I-14, I-15: an Instance that cannot be projected stays and is reported once. Its namespace determines its project.
+pub(crate) async fn an_instance_that_cannot_be_projected_is_reported_once(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let space = with_deployment(federation, "quarantine").await?;
     let nowhere = Space::on_hub_alone(federation, "quarantine").await?;
-    let mark = Mark::now([federation.hub()])?;
+    let mark = AuditPosition::now([federation.hub()])?;
     let cases = [
         (
             &nowhere,
@@ -88,7 +88,7 @@ pub(crate) async fn what_cannot_be_projected_says_so_once(
         let is_held = |instance: &Instance| reason(instance) == Some(*expected);
         wait::until(&instances, name, "in quarantine", WITHIN, is_held).await?;
         events::until(&space.on_hub(), "Instance", name, &[("Warning", *expected)]).await?;
-        // What is no label of identity does not make another case of it.
+        // A change of other labels is not reported again.
         let note = json!({"metadata": {"annotations": {"example.com/note": "mine"}, "labels": {"example.com/note": "mine"}}});
         patch(&instances, name, note).await?;
     }
@@ -114,7 +114,7 @@ pub(crate) async fn what_cannot_be_projected_says_so_once(
         );
     }
 
-    // With other labels they are as they should be.
+    // With the correct labels the Instances are projected.
     let instances: Api<Instance> = space.on_hub();
     let relabel = |key: &str, value: Value| json!({"metadata": {"labels": {key: value}}});
     patch(
@@ -145,7 +145,7 @@ pub(crate) async fn what_cannot_be_projected_says_so_once(
         labels::UPSTREAM_CLUSTER_NAME: "cluster-single", labels::UPSTREAM_NAMESPACE: nowhere.hub_name,
     }}});
     patch(&namespaces, &nowhere.hub_name, identity).await?;
-    // The project has no such namespace; that may be on the way yet.
+    // The project has no such namespace. It could still be created, so the Instance is not reported.
     let instances: Api<Instance> = nowhere.on_hub();
     wait::until(
         &instances,
@@ -170,8 +170,10 @@ async fn is_counted(federation: &Federation, reasons: &[&str]) -> anyhow::Result
     Ok(())
 }
 
-/// I-23: what is mirrored follows from what is there, not from what was told.
-pub(crate) async fn what_went_while_no_one_looked(federation: &Federation) -> anyhow::Result<()> {
+/// I-23: after downtime the mirrors follow the current state, without the missed events.
+pub(crate) async fn deletions_during_downtime_are_projected(
+    federation: &Federation,
+) -> anyhow::Result<()> {
     let space = with_deployment(federation, "unseen").await?;
     let (instances, projections) = (space.on_hub::<Instance>(), space.in_project::<Instance>());
     let names = ["kept", "gone", "gone-of-the-baseline"];
@@ -188,12 +190,12 @@ pub(crate) async fn what_went_while_no_one_looked(federation: &Federation) -> an
     }
     let is_held = |instance: &Instance| reason(instance) == Some(CONTRADICTED);
     wait::until(&instances, "held", "in quarantine", WITHIN, is_held).await?;
-    let told = [("Warning", CONTRADICTED)];
-    events::until(&space.on_hub(), "Instance", "held", &told).await?;
+    let expected_events = [("Warning", CONTRADICTED)];
+    events::until(&space.on_hub(), "Instance", "held", &expected_events).await?;
 
     let mut manager = federation.management()?.lock().await;
     manager.terminate().await;
-    // The baseline does not record where a projection comes from, and forms the label of the project otherwise.
+    // The baseline does not record the source of a projection, and encodes the project's label differently.
     let as_of_the_baseline = json!({"metadata": {
         "annotations": {annotations::FEDERATION_NAMESPACE: null},
         "labels": {labels::UPSTREAM_CLUSTER_NAME: "cluster-_single"},
@@ -208,7 +210,7 @@ pub(crate) async fn what_went_while_no_one_looked(federation: &Federation) -> an
     for name in ["gone", "gone-of-the-baseline"] {
         instances.delete(name, &DeleteParams::default()).await?;
     }
-    let mark = Mark::now([federation.hub()])?;
+    let mark = AuditPosition::now([federation.hub()])?;
     manager.restart().await?;
     drop(manager);
 
@@ -227,12 +229,12 @@ pub(crate) async fn what_went_while_no_one_looked(federation: &Federation) -> an
         projections.get(name).await.context(name)?;
     }
     let object = format!("{}/held", space.hub_name);
-    let said: Vec<_> = mark
+    let events: Vec<_> = mark
         .writes()?
         .iter()
         .filter(|it| it.object == object)
         .map(ToString::to_string)
         .collect();
-    ensure!(said.is_empty(), "said again: {said:?}");
-    events::until(&space.on_hub(), "Instance", "held", &told).await
+    ensure!(events.is_empty(), "reported again: {events:?}");
+    events::until(&space.on_hub(), "Instance", "held", &expected_events).await
 }

@@ -1,4 +1,4 @@
-//! What nothing is deleted, released or overwritten without.
+//! Deleting, releasing and overwriting need positive proof.
 
 use anyhow::{Context, bail};
 use api::{WorkloadDeployment, annotations, condition, labels};
@@ -13,11 +13,10 @@ use crate::fixture::{Space, WITHIN, create, deployment, is_settled, patch, patch
 
 const CONTRADICTED: &str = "HubNamespaceContradicted";
 
-/// The controllers take a 404 for the absence of an object only if it is of the first of these forms
-/// (`controllers/src/absence.rs`).
+/// The controllers accept a 404 as proof of absence only in the first of these forms.
 ///
-/// I-8: a finalizer stays while what is asked for proof is misconfigured.
-pub(crate) async fn what_a_404_says(federation: &Federation) -> anyhow::Result<()> {
+/// I-8: a finalizer stays while the API server to ask is misconfigured.
+pub(crate) async fn forms_of_a_404(federation: &Federation) -> anyhow::Result<()> {
     let compute = "/apis/compute.datumapis.com/v1alpha";
     let absent = [
         (
@@ -48,12 +47,12 @@ pub(crate) async fn what_a_404_says(federation: &Federation) -> anyhow::Result<(
         for (path, name, resource) in &absent {
             let status = answer(&plane.client(), path).await?;
             let details = status.details.as_ref().context("details")?;
-            let said = (
+            let found = (
                 status.reason.as_str(),
                 details.name.as_str(),
                 details.kind.as_str(),
             );
-            assert_eq!(said, ("NotFound", *name, *resource), "{path}: {status:?}");
+            assert_eq!(found, ("NotFound", *name, *resource), "{path}: {status:?}");
         }
         for path in &unknown {
             let status = answer(&plane.client(), path).await?;
@@ -72,7 +71,7 @@ async fn answer(client: &Client, path: &str) -> anyhow::Result<Status> {
     }
 }
 
-pub(crate) async fn a_record_that_leads_to_anothers_namespace_is_held(
+pub(crate) async fn a_record_of_a_foreign_hub_namespace_holds_the_deployment(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let own = Space::create(federation, "misled").await?;
@@ -88,7 +87,7 @@ pub(crate) async fn a_record_that_leads_to_anothers_namespace_is_held(
 
     let record = |name: &str| json!({"metadata": {"annotations": {annotations::FEDERATION_NAMESPACE: name}}});
     patch(&deployments, "wd", record(&other.hub_name)).await?;
-    wait::until(&deployments, "wd", "held", WITHIN, says(CONTRADICTED)).await?;
+    wait::until(&deployments, "wd", "held", WITHIN, has_reason(CONTRADICTED)).await?;
     deployments.delete("wd", &DeleteParams::default()).await?;
     let held = |wd: &WorkloadDeployment| {
         let message = available(wd)
@@ -103,14 +102,14 @@ pub(crate) async fn a_record_that_leads_to_anothers_namespace_is_held(
         (before, None)
     );
 
-    // Put right, it goes, and what it has on the hub.
+    // With a correct record, the deletion completes, also on the hub.
     patch(&deployments, "wd", record(&own.hub_name)).await?;
     wait::gone(&deployments, "wd", WITHIN).await?;
     wait::gone(&own.on_hub::<WorkloadDeployment>(), "wd", WITHIN).await
 }
 
-/// I-16: no identity is guessed or overwritten.
-pub(crate) async fn a_hub_namespace_that_is_labelled_as_anothers_is_held(
+/// I-16: identities are neither guessed nor overwritten.
+pub(crate) async fn a_hub_namespace_with_a_foreign_identity_is_held(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let space = Space::create(federation, "relabelled").await?;
@@ -135,14 +134,14 @@ pub(crate) async fn a_hub_namespace_that_is_labelled_as_anothers_is_held(
         "web-us-dfw",
         "held",
         WITHIN,
-        says(CONTRADICTED),
+        has_reason(CONTRADICTED),
     )
     .await?;
     assert!(is_labelled("cluster-other")(
         &namespaces.get(&space.hub_name).await?
     ));
 
-    // A form of the baseline is the same identity, and rewritten; so is a label that names no one.
+    // A legacy form of the same identity is rewritten. So is a label that encodes no project.
     for form in ["cluster-_single", "single"] {
         patch(&namespaces, &space.hub_name, label(form)).await?;
         let rewritten = is_labelled("cluster-single");
@@ -156,9 +155,7 @@ pub(crate) async fn a_hub_namespace_that_is_labelled_as_anothers_is_held(
     Ok(())
 }
 
-pub(crate) async fn a_condition_of_someone_else_stays(
-    federation: &Federation,
-) -> anyhow::Result<()> {
+pub(crate) async fn foreign_conditions_stay(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "conditions").await?;
     space.create_workload("web", &[("us", &["DFW"], 1)]).await?;
     space.until_settled("web", 1).await?;
@@ -177,11 +174,11 @@ pub(crate) async fn a_condition_of_someone_else_stays(
             type_,
             status,
             "Because",
-            "someone says so",
+            "set by someone else",
             now,
         ));
     }
-    // One that comes from the hub, which says nothing of it.
+    // A condition with the type of a hub condition that the hub does not have.
     let stale = conditions
         .iter()
         .find(|condition| condition.type_ == others[1])
@@ -212,7 +209,7 @@ pub(crate) async fn a_condition_of_someone_else_stays(
         kept,
     )
     .await?;
-    // What the hub says goes on to arrive beside them.
+    // Conditions from the hub still arrive beside foreign ones.
     let scaled = json!({"spec": {"placements": [{"name": "us", "cityCodes": ["DFW"], "scaleSettings": {"minReplicas": 2, "instanceManagementPolicy": "OrderedReady"}}]}});
     patch::<api::Workload>(&space.in_project(), "web", scaled).await?;
     space.until_settled("web", 2).await?;
@@ -220,8 +217,8 @@ pub(crate) async fn a_condition_of_someone_else_stays(
     Ok(())
 }
 
-/// I-19: an annotation that goes in the project goes on the hub.
-pub(crate) async fn referenced_data_is_told_to_the_hub_with_its_absence(
+/// I-19: an annotation that is removed in the project is removed on the hub.
+pub(crate) async fn the_referenced_data_annotation_is_mirrored_and_removed(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let space = Space::create(federation, "referenced").await?;
@@ -233,7 +230,7 @@ pub(crate) async fn referenced_data_is_told_to_the_hub_with_its_absence(
         true
     })
     .await?;
-    // Set by hand on the hub, it goes: the project says nothing.
+    // A value set by hand on the hub is removed, because the project has none.
     patch(&copies, "wd", annotate(Some(r#"["Secret/s"]"#))).await?;
     let is = |value: Option<&'static str>| {
         move |copy: &WorkloadDeployment| {
@@ -250,7 +247,7 @@ pub(crate) async fn referenced_data_is_told_to_the_hub_with_its_absence(
     Ok(())
 }
 
-/// I-6: what cannot be led back to a project is an error that is seen.
+/// I-6: an object without a project is an error that metrics show.
 pub(crate) async fn a_hub_namespace_without_identity_is_counted(
     federation: &Federation,
 ) -> anyhow::Result<()> {
@@ -278,6 +275,6 @@ fn available(wd: &WorkloadDeployment) -> Option<(String, String)> {
     Some((available.reason.clone(), available.message.clone()))
 }
 
-fn says(reason: &'static str) -> impl Fn(&WorkloadDeployment) -> bool {
-    move |wd| available(wd).is_some_and(|(said, _)| said == reason)
+fn has_reason(reason: &'static str) -> impl Fn(&WorkloadDeployment) -> bool {
+    move |wd| available(wd).is_some_and(|(found, _)| found == reason)
 }

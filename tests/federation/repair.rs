@@ -1,4 +1,4 @@
-//! What someone changed by hand, or what must not be changed.
+//! Repairs of changes made by hand, and objects that must not be changed.
 
 use api::instance::COPIED_TO_HUB;
 use api::karmada::PropagationPolicy;
@@ -22,7 +22,7 @@ pub(crate) async fn a_hub_object_edited_by_hand(federation: &Federation) -> anyh
         .spec;
     let copies: Api<WorkloadDeployment> = space.on_hub();
 
-    // A value, a field that no one sets, an item of a list, and a label.
+    // Changes a value, an unset field, a list item, and a label.
     for change in [
         json!({"spec": {"scaleSettings": {"minReplicas": 5}}}),
         json!({"spec": {"replicas": 4}}),
@@ -46,7 +46,7 @@ pub(crate) async fn a_hub_object_edited_by_hand(federation: &Federation) -> anyh
         )
         .await?;
     }
-    // A label of someone else stays.
+    // A foreign label stays.
     patch(
         &copies,
         "web-us-dfw",
@@ -96,7 +96,7 @@ pub(crate) async fn a_policy_deleted_by_hand(federation: &Federation) -> anyhow:
         policy.uid() != former && policy.metadata.deletion_timestamp.is_none()
     };
     wait::until(&policies, "city-dfw", "there again", WITHIN, anew).await?;
-    // It propagates: a change still reaches the cell.
+    // The policy still propagates changes to the cell.
     let change = json!({"spec": {"placements": [{"name": "us", "cityCodes": ["DFW"], "scaleSettings": {"minReplicas": 2, "instanceManagementPolicy": "OrderedReady"}}]}});
     patch::<Workload>(&space.in_project(), "web", change).await?;
     space.until_settled("web", 2).await?;
@@ -169,7 +169,7 @@ pub(crate) async fn a_copy_of_another_cell_is_left_alone(
         (held.uid(), held.resource_version())
     );
 
-    // Nor is it deleted with the cell's Instance.
+    // The copy of another cell is also not deleted with this cell's Instance.
     instances.delete("held-0", &DeleteParams::default()).await?;
     wait::gone(&instances, "held-0", WITHIN).await?;
     let unchanged = copies.get("held-0").await?;
@@ -180,12 +180,12 @@ pub(crate) async fn a_copy_of_another_cell_is_left_alone(
     Ok(())
 }
 
-/// I-11: a copy is only made below an owner that exists.
+/// I-11: a copy is created only under an existing owner.
 pub(crate) async fn an_instance_without_its_deployment_is_not_copied(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let space = Space::create(federation, "no-deployment").await?;
-    // Another deployment makes the namespace.
+    // Another deployment creates the hub namespace.
     create::<WorkloadDeployment>(&space.in_project(), deployment("other", "ORD")).await?;
     let instances: Api<Instance> = space.in_cell(DFW);
     let made = || async { create(&instances, instance("lonely-0", "absent")).await };
@@ -210,7 +210,7 @@ pub(crate) async fn an_instance_without_its_deployment_is_not_copied(
             .is_none()
     );
     let events: Api<Event> = space.in_cell(DFW);
-    let told = || async {
+    let is_reported = || async {
         let events = events
             .list(&ListParams::default().fields("involvedObject.name=lonely-0"))
             .await?
@@ -225,9 +225,9 @@ pub(crate) async fn an_instance_without_its_deployment_is_not_copied(
         );
         Ok(())
     };
-    wait::eventually("an event tells", WITHIN, told).await?;
+    wait::eventually("an Event reports it", WITHIN, is_reported).await?;
 
-    // As soon as the deployment is there, the Instance is copied, and the condition is gone.
+    // Once the deployment exists, the Instance is copied and the condition is removed.
     create::<WorkloadDeployment>(&space.in_project(), deployment("absent", "ORD")).await?;
     wait::until(
         &space.on_hub::<Instance>(),

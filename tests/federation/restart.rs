@@ -1,4 +1,4 @@
-//! compute-federation ends in the middle of the way, and is started again.
+//! compute-federation is killed while it works, and restarted.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,18 @@ use serde_json::{Value, json};
 
 use crate::fixture::{DFW, ORD, Space, WITHIN, patch, policies, workload};
 
-/// What the managers are killed at.
+/// When a manager is killed.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
     /// The project has a deployment.
     Deployment,
-    /// The hub has its copy.
+    /// The hub has the copy.
     Copy,
-    /// The cell has it.
+    /// The cell has the deployment.
     InCell,
     /// The cell has an Instance.
     Instance,
-    /// The project sees it.
+    /// The project has the Instance.
     Projection,
 }
 
@@ -33,10 +33,10 @@ const MOMENTS: [Moment; 5] = [
     Moment::Projection,
 ];
 
-/// The managers, each ended once.
+/// The managers that are killed, one after the other.
 const MANAGERS: [&str; 2] = ["management", DFW];
 
-pub(crate) async fn a_kill_on_the_way_converges_to_the_same_state(
+pub(crate) async fn a_killed_manager_converges_to_the_same_state(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let undisturbed = Space::create(federation, "undisturbed").await?;
@@ -54,7 +54,7 @@ pub(crate) async fn a_kill_on_the_way_converges_to_the_same_state(
             create_and_change(&space, kill_once, kill_again).await?;
             let found = state(&space).await?;
             assert_eq!(found, expected, "{manager} was killed at {moment:?}");
-            // And on the way down.
+            // Also kills during the deletion.
             space
                 .in_project::<Workload>()
                 .delete("web", &DeleteParams::default())
@@ -67,7 +67,7 @@ pub(crate) async fn a_kill_on_the_way_converges_to_the_same_state(
     Ok(())
 }
 
-/// Brings a Workload up and scales it, while something else happens at each step.
+/// Creates a Workload and scales it, with one concurrent action for each step.
 async fn create_and_change(
     space: &Space<'_>,
     on_create: impl Future<Output = anyhow::Result<()>>,
@@ -127,7 +127,7 @@ async fn kill_and_restart(federation: &Federation, manager: &str) -> anyhow::Res
     manager.restart().await
 }
 
-/// Everything of a namespace on every plane, without what differs from run to run.
+/// Returns all objects of a namespace on every plane, without fields that differ between runs.
 pub(crate) async fn state(space: &Space<'_>) -> anyhow::Result<BTreeMap<String, Value>> {
     let mut state = BTreeMap::new();
     let policies = policies(space);
@@ -213,7 +213,7 @@ fn forget(value: &mut Value, space: &Space<'_>) {
     }
 }
 
-pub(crate) async fn sigterm_ends_in_order(federation: &Federation) -> anyhow::Result<()> {
+pub(crate) async fn sigterm_shuts_down_in_order(federation: &Federation) -> anyhow::Result<()> {
     for manager in [federation.management()?, federation.cell_manager(ORD)?] {
         let mut manager = manager.lock().await;
         assert_eq!(manager.terminate().await, Some(0));

@@ -1,4 +1,4 @@
-//! The hub's etcd is restored to an older state.
+//! The hub's etcd is restored from an older snapshot.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::fixture::{self, DFW, ORD, Space, WITHIN, dynamic, patch, policies, workload};
 use crate::restart::state;
 
-/// The Workloads at the time of the snapshot, each in one city, and their Instances.
+/// The Workloads at the time of the snapshot, each in one city, with their number of Instances.
 const THEN: [(&str, i32); 5] = [
     ("calm", 1),
     ("gone", 1),
@@ -23,7 +23,7 @@ const THEN: [(&str, i32); 5] = [
     ("moved", 1),
     ("shrunk", 3),
 ];
-/// What has become of them, and where they are.
+/// The Workloads at the time of the restore: name, city and number of Instances.
 const NOW: [(&str, &str, i32); 5] = [
     ("calm", "DFW", 1),
     ("grown", "DFW", 2),
@@ -33,9 +33,9 @@ const NOW: [(&str, &str, i32); 5] = [
 ];
 
 /// A namespace of the project, and its name on the hub.
-struct Names(String, String);
+struct NamespaceNames(String, String);
 
-impl Names {
+impl NamespaceNames {
     fn of(space: &Space<'_>) -> Self {
         Self(space.name.clone(), space.hub_name.clone())
     }
@@ -66,12 +66,12 @@ async fn restore(federation: &mut Federation) -> anyhow::Result<()> {
     let (lasting, former) = prepare(federation).await?;
     let snapshot = federation.snapshot_hub()?;
     go_on(&lasting.space(federation), &former.space(federation)).await?;
-    let before = Seen::of(&lasting.space(federation)).await?;
+    let before = NamespaceObjects::of(&lasting.space(federation)).await?;
 
-    // As an operator would: Karmada carries nothing to the cells before the hub has what the project has.
+    // As in the documented procedure: Karmada writes nothing to the cells before the hub matches the project.
     let karmada = federation.restore_hub(snapshot).await?;
     let space = lasting.space(federation);
-    wait::eventually("the hub has what the project has", WITHIN, || async {
+    wait::eventually("the hub matches the project", WITHIN, || async {
         let wanted = specs(space.in_project()).await?;
         let found = specs(space.on_hub()).await?;
         ensure!(found == wanted, "{:?}", found.keys());
@@ -81,7 +81,8 @@ async fn restore(federation: &mut Federation) -> anyhow::Result<()> {
     let held = federation.start_karmada_held(karmada).await?;
     until_planned(&lasting.space(federation)).await?;
     federation.release_karmada(held).await?;
-    // The cells look at all their copies on the hub when they start; they would so within ten minutes.
+    // Cell managers check all their copies on the hub at start. Without the restart this would take up to ten
+    // minutes.
     for cell in [DFW, ORD] {
         let mut manager = federation.cell_manager(cell)?.lock().await;
         manager.terminate().await;
@@ -89,17 +90,17 @@ async fn restore(federation: &mut Federation) -> anyhow::Result<()> {
     }
 
     let space = lasting.space(federation);
-    wait::eventually("everything is as before", 2 * WITHIN, || async {
-        let after = Seen::of(&space).await?;
+    wait::eventually("all planes are as before", 2 * WITHIN, || async {
+        let after = NamespaceObjects::of(&space).await?;
         before.is_again(&after)
     })
     .await?;
-    let after = Seen::of(&space).await?;
+    let after = NamespaceObjects::of(&space).await?;
     assert_eq!(after.lasting, before.lasting, "something was made anew");
     assert_ne!(after.made_anew, before.made_anew, "nothing was restored");
-    // What has come back of a namespace that the project has no more goes too.
+    // Restored objects of a deleted project namespace are deleted too.
     until_gone(&former.space(federation)).await?;
-    // And it goes on: what is new passes the restored hub.
+    // The restored hub works: a new Workload passes through it.
     space
         .create_workload("next", &[("us", &["DFW"], 1)])
         .await?;
@@ -107,8 +108,8 @@ async fn restore(federation: &mut Federation) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the snapshot has.
-async fn prepare(federation: &Federation) -> anyhow::Result<(Names, Names)> {
+/// Creates the objects that the snapshot contains.
+async fn prepare(federation: &Federation) -> anyhow::Result<(NamespaceNames, NamespaceNames)> {
     let space = Space::create(federation, "restored").await?;
     let former = Space::create(federation, "former").await?;
     for (name, replicas) in THEN {
@@ -123,10 +124,10 @@ async fn prepare(federation: &Federation) -> anyhow::Result<(Names, Names)> {
         space.until_settled(name, replicas).await?;
     }
     former.until_settled("web", 1).await?;
-    Ok((Names::of(&space), Names::of(&former)))
+    Ok((NamespaceNames::of(&space), NamespaceNames::of(&former)))
 }
 
-/// What the snapshot does not know.
+/// Makes changes after the snapshot.
 async fn go_on(space: &Space<'_>, former: &Space<'_>) -> anyhow::Result<()> {
     for (name, city, replicas) in NOW {
         if THEN.iter().all(|(then, _)| *then != name) {
@@ -162,10 +163,10 @@ async fn go_on(space: &Space<'_>, former: &Space<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits until Karmada would write to the cells what the hub has, with as many replicas.
+/// Waits until Karmada's Works match the deployments on the hub, with these replicas.
 async fn until_planned(space: &Space<'_>) -> anyhow::Result<()> {
     let hub = space.federation.hub().client();
-    wait::eventually("the Works are those of the hub", 2 * WITHIN, || async {
+    wait::eventually("the Works match the hub", 2 * WITHIN, || async {
         for (name, city, replicas) in NOW {
             let (name, city) = (
                 format!("{name}-us-{}", city.to_lowercase()),
@@ -217,18 +218,18 @@ async fn specs(api: Api<WorkloadDeployment>) -> anyhow::Result<BTreeMap<String, 
     Ok(specs.collect())
 }
 
-/// A namespace on every plane.
-struct Seen {
-    /// Everything but what differs where it is made anew.
+/// The objects of a namespace on every plane.
+struct NamespaceObjects {
+    /// All objects, without fields that change when an object is recreated.
     state: BTreeMap<String, Value>,
     policies: Vec<String>,
-    /// UIDs of what no one may make anew: what the customer has written, and what runs.
+    /// UIDs of objects that must not be recreated: the customer's objects, and Instances.
     lasting: Vec<String>,
-    /// UID of the hub's copy that the snapshot does not have.
+    /// UID of the hub's copy that was created after the snapshot.
     made_anew: Option<String>,
 }
 
-impl Seen {
+impl NamespaceObjects {
     async fn of(space: &Space<'_>) -> anyhow::Result<Self> {
         let listed = policies(space).list(&ListParams::default()).await?;
         let mut lasting = Vec::new();

@@ -1,23 +1,23 @@
-//! A settled federation is silent, also when every object is looked at once more.
+//! A settled federation makes no writes, even when every object is reconciled again.
 
 use std::time::Duration;
 
 use harness::Federation;
-use harness::audit::{Mark, Write};
+use harness::audit::{AuditPosition, Write};
 use tokio::time::sleep;
 
 use crate::fixture::{DFW, ORD, Space};
 
-/// How long nothing must be written.
+/// Time without any write.
 const SILENCE: Duration = Duration::from_mins(1);
 
-/// I-3: a settled federation writes nothing, also when everything is looked at anew.
+/// I-3: a settled federation writes nothing, even when every object is reconciled again.
 pub(crate) async fn writes_nothing(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "settled").await?;
     space
         .create_workload("web", &[("us", &["DFW", "ORD"], 2), ("south", &["DFW"], 1)])
         .await?;
-    let all = Mark::now(federation.planes())?;
+    let all = AuditPosition::now(federation.planes())?;
     space.until_settled("web", 5).await?;
     let ours = |writes: Vec<Write>| {
         writes
@@ -25,13 +25,13 @@ pub(crate) async fn writes_nothing(federation: &Federation) -> anyhow::Result<()
             .filter(|write| write.is_ours() && !write.is_lease())
             .collect::<Vec<_>>()
     };
-    // The way there shows that our writes are seen.
+    // The writes before that show that our writes are counted.
     assert!(!ours(all.writes()?).is_empty());
 
-    // Other tests leave objects behind that are still on their way.
+    // Other tests may have left objects that are still changing.
     quiet(federation).await?;
-    let mark = Mark::now(federation.planes())?;
-    // A manager that starts reconciles everything that there is.
+    let mark = AuditPosition::now(federation.planes())?;
+    // A restarted manager reconciles every object.
     for manager in [
         federation.management()?,
         federation.cell_manager(DFW)?,
@@ -41,7 +41,7 @@ pub(crate) async fn writes_nothing(federation: &Federation) -> anyhow::Result<()
         manager.terminate().await;
         manager.restart().await?;
     }
-    // This is not a wait for something to happen, but the span in which nothing may.
+    // Not a wait for an event: nothing may be written during this time.
     sleep(SILENCE).await;
     let writes: Vec<_> = ours(mark.writes()?).iter().map(Write::to_string).collect();
     assert!(
@@ -53,13 +53,13 @@ pub(crate) async fn writes_nothing(federation: &Federation) -> anyhow::Result<()
     Ok(())
 }
 
-/// Waits until nothing has been written for a moment, by anyone.
+/// Waits until no client has written anything for a moment.
 pub(crate) async fn quiet(federation: &Federation) -> anyhow::Result<()> {
     harness::wait::eventually(
         "two seconds without our writes",
         Duration::from_mins(1),
         || async {
-            let mark = Mark::now(federation.planes())?;
+            let mark = AuditPosition::now(federation.planes())?;
             sleep(Duration::from_secs(2)).await;
             let writes: Vec<_> = mark
                 .writes()?

@@ -10,7 +10,7 @@ use api::karmada::{PropagationPolicy, ResourceBinding};
 use api::{
     DEFAULT_NAMESPACE, Workload, WorkloadDeployment, annotations, condition, finalizers, labels,
 };
-use harness::process::{Process, Program};
+use harness::process::{ChildProcess, Program};
 use harness::{Federation, networking, wait};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
@@ -295,7 +295,7 @@ async fn report(copies: &Api<WorkloadDeployment>) -> anyhow::Result<()> {
 }
 
 /// Starts the management controllers for the projects of these planes.
-async fn start_manager(directory: &Path, root: &Path, hub: &Path) -> anyhow::Result<Process> {
+async fn start_manager(directory: &Path, root: &Path, hub: &Path) -> anyhow::Result<ChildProcess> {
     let config = json!({
         "apiVersion": "apiserver.config.datumapis.com/v1alpha1",
         "kind": "WorkloadOperator",
@@ -308,7 +308,7 @@ async fn start_manager(directory: &Path, root: &Path, hub: &Path) -> anyhow::Res
     });
     let file = directory.join("manager.yaml");
     fs::write(&file, config.to_string())?;
-    Process::start(Program {
+    ChildProcess::start(Program {
         name: "manager",
         path: env!("CARGO_BIN_EXE_compute-federation").into(),
         args: vec![

@@ -1,4 +1,4 @@
-//! The seven suites of the baseline (compute.md 7.2), in their later form.
+//! The seven end-to-end suites of the Go manager, in their later form.
 
 use api::condition;
 use api::karmada::PropagationPolicy;
@@ -42,7 +42,7 @@ pub(crate) async fn workload_deployment_federation(federation: &Federation) -> a
     Ok(())
 }
 
-/// I-18: a policy selects deployments alone; what they depend on goes with them.
+/// I-18: a policy selects only deployments. Their dependencies are propagated with them.
 pub(crate) async fn propagation_policy_lifecycle(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "policy").await?;
     let deployments: Api<WorkloadDeployment> = space.in_project();
@@ -68,7 +68,7 @@ pub(crate) async fn propagation_policy_lifecycle(federation: &Federation) -> any
         WITHIN,
     )
     .await?;
-    // A third deployment shows that every event of the deletion has been worked off: the policy still serves.
+    // A third deployment shows that all events of the deletion have been processed and that the policy still works.
     create(&deployments, deployment("wd-gamma", "DFW")).await?;
     wait::until(
         &space.in_cell::<WorkloadDeployment>(DFW),
@@ -90,7 +90,7 @@ pub(crate) async fn propagation_policy_lifecycle(federation: &Federation) -> any
     wait::gone(&policies, "city-dfw", WITHIN).await
 }
 
-/// I-10: everything on the hub goes with its root.
+/// I-10: everything on the hub is deleted with its root.
 pub(crate) async fn deletion_cascade(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "cascade").await?;
     let deployments: Api<WorkloadDeployment> = space.in_project();
@@ -117,7 +117,7 @@ pub(crate) async fn instance_writeback(federation: &Federation) -> anyhow::Resul
     )
     .await?;
 
-    // Karmada copies the namespace to every cell; the Instance is made by hand in a cell of another city.
+    // Karmada copies the namespace to every cell. The test creates the Instance in a cell of another city.
     let instances: Api<Instance> = space.in_cell(DFW);
     let bare =
         || async { create(&instances, instance("test-writeback-instance", "test-wd")).await };

@@ -1,4 +1,4 @@
-//! What the Go baseline leaves is taken over without a customer noticing.
+//! compute-federation takes over the objects of the Go baseline without a visible disturbance.
 
 #[path = "takeover/baseline.rs"]
 mod baseline;
@@ -19,30 +19,30 @@ use crate::fixture::{self, DFW, ORD, Space, WITHIN, create, patch, policies, wor
 use customer::{Customer, Shown};
 
 const WEB: &str = "web";
-/// How Karmada knows our webhook.
+/// Name of our webhook's registration with Karmada.
 const REGISTRATION: &str = "compute-federation";
 
 /// A deployment of the Workload.
-struct Deployment {
+struct BaselineDeployment {
     placement: &'static str,
     city: &'static str,
     cell: &'static str,
 }
 
-const DEPLOYMENTS: [Deployment; 2] = [
-    Deployment {
+const DEPLOYMENTS: [BaselineDeployment; 2] = [
+    BaselineDeployment {
         placement: "us",
         city: "DFW",
         cell: DFW,
     },
-    Deployment {
+    BaselineDeployment {
         placement: "west",
         city: "ORD",
         cell: ORD,
     },
 ];
 
-impl Deployment {
+impl BaselineDeployment {
     fn name(&self) -> String {
         format!("{WEB}-{}-{}", self.placement, self.city.to_lowercase())
     }
@@ -56,8 +56,8 @@ impl Deployment {
     }
 }
 
-/// I-7: every legacy form of a label says the same.
-pub(crate) async fn what_the_baseline_leaves_is_adopted() -> anyhow::Result<()> {
+/// I-7: every legacy form of a label is accepted.
+pub(crate) async fn objects_of_the_baseline_are_adopted() -> anyhow::Result<()> {
     let federation = fixture::start("takeover").await?;
     tokio::select! {
         result = take_over(&federation) => {
@@ -82,14 +82,14 @@ async fn take_over(federation: &Federation) -> anyhow::Result<()> {
     let customizations = customizations::all(hub.clone());
     let lua = customization(customizations::NAME, "WorkloadDeployment")?;
     create(&customizations, lua).await?;
-    let registration = Registration::remove(federation).await?;
+    let registration = InterpreterRegistration::remove(federation).await?;
     let space = Space::create(federation, "takeover").await?;
     baseline::leave(&space, &DEPLOYMENTS).await?;
     let before = Shown::to_the_customer(&space).await?;
     let inside = uids_of_others(&space).await?;
     let customer = Customer::watch(&space);
 
-    // In any order: here a cell's manager comes last.
+    // The order of the managers does not matter. Here a cell's manager starts last.
     registration.restore().await?;
     for manager in managers {
         manager.lock().await.restart().await?;
@@ -100,10 +100,10 @@ async fn take_over(federation: &Federation) -> anyhow::Result<()> {
         let after = Shown::to_the_customer(&space).await?;
         before.is_kept_in(&after)
     };
-    wait::eventually("everything is as before", WITHIN, same).await?;
+    wait::eventually("the project is as before", WITHIN, same).await?;
     assert_eq!(uids_of_others(&space).await?, inside);
 
-    // The last step is an operator's (README): from then on the webhook is asked.
+    // The last step is an operator's: registering the webhook makes Karmada call it.
     customizations
         .delete(customizations::NAME, &DeleteParams::default())
         .await?;
@@ -114,20 +114,20 @@ async fn take_over(federation: &Federation) -> anyhow::Result<()> {
         patch(&copies, &it.name(), asked.clone()).await?;
     }
     space.until_settled(WEB, 2).await?;
-    wait::eventually("everything is as before", WITHIN, same).await?;
+    wait::eventually("the project is as before", WITHIN, same).await?;
     assert_eq!(uids_of_others(&space).await?, inside);
     customer.was_never_disturbed(&space).await?;
 
     update_and_delete(&space).await
 }
 
-/// The registration of our webhook, which the baseline does not have.
-struct Registration {
+/// The registration of our webhook, which the baseline lacks.
+struct InterpreterRegistration {
     all: Api<DynamicObject>,
     former: DynamicObject,
 }
 
-impl Registration {
+impl InterpreterRegistration {
     async fn remove(federation: &Federation) -> anyhow::Result<Self> {
         let kind = "ResourceInterpreterWebhookConfiguration";
         let kind = GroupVersionKind::gvk("config.karmada.io", "v1alpha1", kind);
@@ -149,7 +149,7 @@ impl Registration {
     }
 }
 
-/// Waits until everything has what the baseline did not give it.
+/// Waits until every object has the fields that the baseline did not set.
 async fn until_adopted(space: &Space<'_>) -> anyhow::Result<()> {
     let namespaces: Api<Namespace> = Api::all(space.federation.hub().client());
     let is_rewritten = |namespace: &Namespace| {
@@ -201,14 +201,17 @@ async fn until_adopted(space: &Space<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The UIDs of everything that the customer does not see.
+/// Returns the UIDs of all objects that the customer does not see.
 async fn uids_of_others(space: &Space<'_>) -> anyhow::Result<Vec<String>> {
     async fn uid<K>(api: Api<K>, name: &str) -> anyhow::Result<String>
     where
         K: Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
     {
         let object = api.get(name).await.with_context(|| name.to_owned())?;
-        ensure!(object.meta().deletion_timestamp.is_none(), "{name} goes");
+        ensure!(
+            object.meta().deletion_timestamp.is_none(),
+            "{name} is being deleted"
+        );
         object.uid().context("a UID")
     }
     let hub = space.federation.hub().client();
@@ -228,7 +231,7 @@ async fn uids_of_others(space: &Space<'_>) -> anyhow::Result<Vec<String>> {
     Ok(uids)
 }
 
-/// Scales one city up, and deletes the Workload: nothing is left.
+/// Scales one city up, then deletes the Workload and checks that nothing is left.
 async fn update_and_delete(space: &Space<'_>) -> anyhow::Result<()> {
     let wanted = workload(WEB, &[("us", &["DFW"], 2), ("west", &["ORD"], 1)]);
     let scaled = json!({"spec": {"placements": wanted["spec"]["placements"]}});

@@ -1,4 +1,4 @@
-//! Workloads from their creation to their end.
+//! Workloads from creation to deletion.
 
 use std::collections::BTreeSet;
 
@@ -45,7 +45,7 @@ pub(crate) async fn several_placements(federation: &Federation) -> anyhow::Resul
     space.until_instances(space.on_hub(), &all).await?;
     space.until_instances(space.in_project(), &all).await?;
 
-    // A placement less and a city less.
+    // Removes a placement and a city.
     let change = crate::fixture::workload("web", &[("us", &["ORD"], 1)]);
     patch::<Workload>(&space.in_project(), "web", json!({"spec": change["spec"]})).await?;
     let workload = space.until_settled("web", 1).await?;
@@ -145,7 +145,7 @@ pub(crate) async fn scaled_to_zero_and_back(federation: &Federation) -> anyhow::
     patch::<Workload>(&space.in_project(), "web", scaled(0)).await?;
     space.until_settled("web", 0).await?;
     space.until_instances(space.in_project(), &[]).await?;
-    // The deployment stays in its cell, and says why it is available.
+    // The deployment stays in its cell, and its condition gives the reason.
     let nothing = |deployment: &WorkloadDeployment| is_settled(deployment, 0);
     let deployment = wait::until(
         &space.in_cell(DFW),
@@ -172,7 +172,7 @@ pub(crate) async fn scaled_to_zero_and_back(federation: &Federation) -> anyhow::
     Ok(())
 }
 
-/// I-22: a template is changed by replacing instances, one at a time.
+/// I-22: a template change replaces instances one at a time.
 pub(crate) async fn a_new_image_replaces_instances_one_by_one(
     federation: &Federation,
 ) -> anyhow::Result<()> {
@@ -187,7 +187,7 @@ pub(crate) async fn a_new_image_replaces_instances_one_by_one(
         .boxed();
     patch::<Workload>(&space.in_project(), "web", image("app:2")).await?;
 
-    // Whatever the cell shows on the way, no second Instance is away before the first is back.
+    // At no time may a second Instance be unavailable before the first one is back.
     let mut away = BTreeSet::new();
     let mut replaced = Vec::new();
     let replacement = async {
@@ -243,7 +243,7 @@ pub(crate) async fn a_broken_image_is_replaced_by_a_good_one(
         stopped,
     )
     .await?;
-    // The second waits for the first.
+    // The second Instance waits for the first one.
     assert!(
         space
             .in_cell::<Instance>(DFW)
@@ -259,7 +259,7 @@ pub(crate) async fn a_broken_image_is_replaced_by_a_good_one(
     Ok(())
 }
 
-pub(crate) async fn cities_that_differ_in_case_live_side_by_side(
+pub(crate) async fn city_codes_that_differ_in_case_are_separate(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let space = Space::create(federation, "case").await?;
@@ -289,7 +289,7 @@ pub(crate) async fn cities_that_differ_in_case_live_side_by_side(
         Ok(())
     };
     wait::eventually("a copy for each code", WITHIN, deployments).await?;
-    // There is a cell for one of the codes.
+    // A cell exists for only one of the codes.
     wait::until(
         &space.in_cell::<Instance>(DFW),
         "web-us-dfw-0",
@@ -305,7 +305,7 @@ pub(crate) async fn cities_that_differ_in_case_live_side_by_side(
     space.until_empty().await
 }
 
-pub(crate) async fn a_city_code_that_is_no_label_is_reported(
+pub(crate) async fn a_city_code_that_is_not_a_label_value_is_reported(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let space = Space::create(federation, "city").await?;

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: compute-federation beside what others would use instead, in one run.
+//! `cargo xtask bench`: compares compute-federation with the alternatives, side by side in one run.
 
 mod admission;
 mod agreement;
@@ -6,6 +6,7 @@ mod bodies;
 mod federation;
 mod interpreter;
 mod measure;
+mod percentile;
 mod planes;
 mod servers;
 mod webhook;
@@ -27,13 +28,13 @@ use bodies::Body;
 /// Runs a benchmark, prints a table and writes it to target/bench/NAME.json.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// What to measure.
+    /// The benchmark.
     #[arg(value_enum)]
     name: Name,
-    /// How often each server has its turn. The best turn of each counts: it was disturbed least.
+    /// Number of turns of each server. The best turn counts, because it was disturbed least.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Of federation: Workloads, one after the other.
+    /// For `federation`: number of Workloads, created one after the other.
     #[arg(long, default_value_t = 200)]
     workloads: usize,
     #[command(flatten)]
@@ -43,30 +44,30 @@ pub(crate) struct Args {
 /// A benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Name {
-    /// The interpreter's server beside a Go webhook of the same semantics and a server that does nothing.
+    /// Compares the interpreter's server with a Go webhook of the same semantics and with a minimal server.
     Webhook,
-    /// Interpretation alone, and called by Karmada, beside Karmada's Lua engine.
+    /// Compares interpretation, alone and called by Karmada, with Karmada's Lua engine.
     Interpreter,
-    /// Admission of Workloads beside a Go webhook with the same rules and a server that does nothing.
+    /// Compares admission of Workloads with a Go webhook of the same rules and with a minimal server.
     Admission,
-    /// How long each hop of a Workload takes on a real federation that has nothing else to do.
+    /// Measures the time of each hop of a Workload on a real federation that is otherwise idle.
     Federation,
-    /// Management with simulated API servers of many projects: at rest beside Go informers, restarted with many objects, with
-    /// statuses that change, and with a project that creates many.
+    /// Measures the management controllers with many simulated projects: idle beside Go informers, restarted with
+    /// many objects, with changing statuses, and with one project that creates many Workloads.
     Planes,
 }
 
-/// What the servers are asked.
+/// The service that is measured.
 enum Service {
     Interpreter,
     Admission {
-        /// Leads to what stands in the place of the project's API server.
+        /// Holds the kubeconfig of the simulated project API server.
         kubeconfig: PathBuf,
     },
 }
 
 impl Service {
-    /// Path and query of a request.
+    /// Returns path and query of a request.
     fn path(&self) -> &'static str {
         match self {
             Self::Interpreter => "/interpret?timeout=10s",
@@ -76,7 +77,7 @@ impl Service {
         }
     }
 
-    /// Milliseconds that each request waits for others, whatever the server does.
+    /// Returns the milliseconds that each request waits for other services, independent of the server.
     fn waits(&self) -> Option<f64> {
         match self {
             Self::Interpreter => None,
@@ -84,8 +85,9 @@ impl Service {
         }
     }
 
-    /// Connections that keep a server busy. One that waits 10 ms for a review keeps none busy meanwhile: at 20,000 requests
-    /// per second, more than either server answers with its one CPU, 200 of them wait.
+    /// Returns the number of connections that keeps a server busy. A connection that waits 10 ms for an access review
+    /// does not keep a server busy: at 20,000 requests per second, more than either server answers with one CPU, 200
+    /// connections wait.
     fn connections(&self) -> u16 {
         match self {
             Self::Interpreter => 32,
@@ -94,23 +96,23 @@ impl Service {
     }
 }
 
-/// What has been built and written for a benchmark.
-struct Bench {
+/// The build results and files of a benchmark.
+struct BenchSetup {
     service: Service,
     rounds: usize,
     /// The shipped binary.
     binary: PathBuf,
-    /// Directory of the programs of `benches`.
+    /// Directory of the `benches` programs.
     programs: PathBuf,
     rivals: Rivals,
     bodies: Vec<Body>,
-    /// Directory with tls.crt, which is its own CA, and tls.key.
+    /// Directory with tls.crt, which is self-signed and so also the CA, and tls.key.
     certificates: PathBuf,
-    /// Directory of logs and of what else a run leaves.
+    /// Directory of logs and other files of this run.
     directory: PathBuf,
 }
 
-impl Bench {
+impl BenchSetup {
     fn ca(&self) -> PathBuf {
         self.certificates.join("tls.crt")
     }
@@ -123,7 +125,7 @@ impl Bench {
     }
 }
 
-/// One line of the result.
+/// One row of the result.
 #[derive(Serialize)]
 struct Row {
     measure: String,
@@ -134,9 +136,9 @@ struct Row {
     met: Option<bool>,
 }
 
-/// What a value should be.
+/// A bound that a value should keep.
 #[derive(Clone, Copy)]
-enum Target {
+enum Bound {
     AtLeast(f64),
     AtMost(f64),
 }
@@ -152,10 +154,10 @@ impl Row {
         }
     }
 
-    fn target(mut self, target: Target) -> Self {
+    fn target(mut self, target: Bound) -> Self {
         let (text, met) = match target {
-            Target::AtLeast(least) => (format!(">= {least}"), self.value >= least),
-            Target::AtMost(most) => (format!("<= {most}"), self.value <= most),
+            Bound::AtLeast(least) => (format!(">= {least}"), self.value >= least),
+            Bound::AtMost(most) => (format!("<= {most}"), self.value <= most),
         };
         self.target = Some(text);
         self.met = Some(met);
@@ -182,7 +184,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The name of the benchmark, and what it finds.
+/// Runs the benchmark and returns its name and rows.
 async fn measure(args: &Args, directory: &Path) -> anyhow::Result<(&'static str, Vec<Row>)> {
     let prepare = |service| prepare(args.rounds, directory, service);
     Ok(match args.name {
@@ -206,14 +208,14 @@ async fn measure(args: &Args, directory: &Path) -> anyhow::Result<(&'static str,
 
 fn build_in_release() -> anyhow::Result<()> {
     eprintln!("building in release");
-    // Apart from each other: together they would be built with the union of their features.
+    // Separate builds: a common one would unify the features of both packages.
     for package in ["compute-federation", "benches"] {
         build::cargo(&["build", "--release", "--locked", "--package", package])?;
     }
     Ok(())
 }
 
-/// A directory with tls.crt, which is its own CA, and tls.key.
+/// Creates a directory with tls.crt, which is self-signed and so also the CA, and tls.key.
 fn write_certificates(directory: &Path) -> anyhow::Result<PathBuf> {
     let certificates = directory.join("certificates");
     fs::create_dir_all(&certificates)?;
@@ -224,7 +226,7 @@ fn write_certificates(directory: &Path) -> anyhow::Result<PathBuf> {
     Ok(certificates)
 }
 
-fn prepare(rounds: usize, directory: &Path, service: Service) -> anyhow::Result<Bench> {
+fn prepare(rounds: usize, directory: &Path, service: Service) -> anyhow::Result<BenchSetup> {
     build_in_release()?;
     let rivals = Rivals::find_or_build(|progress| eprintln!("{progress}"))?;
     let release = build::target().join("release");
@@ -233,7 +235,7 @@ fn prepare(rounds: usize, directory: &Path, service: Service) -> anyhow::Result<
         Service::Interpreter => bodies::write(&requests, bodies::all(), wire::interpretation)?,
         Service::Admission { .. } => bodies::write(&requests, workloads::all(), wire::admission)?,
     };
-    Ok(Bench {
+    Ok(BenchSetup {
         service,
         rounds,
         binary: release.join("compute-federation"),

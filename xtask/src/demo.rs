@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: a Workload all the way through a real federation.
+//! `cargo xtask demo`: follows a Workload through a real federation.
 
 mod checks;
 mod hops;
@@ -23,21 +23,21 @@ pub(crate) use hops::spec;
 use hops::{creation, phases};
 use screen::Screen;
 
-/// Namespace of the demo on the project plane.
+/// Namespace of the demo in the project.
 const NAMESPACE: &str = "demo";
-/// Name of its Workload.
+/// Name of the demo's Workload.
 const WORKLOAD: &str = "web";
 
-/// Shows a Workload all the way through a real federation.
+/// Follows a Workload through a real federation and shows it live.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Create, scale, move and delete the Workload, print how long each hop took, and end.
+    /// Create, scale, move and delete the Workload, print how long each hop took, and exit.
     #[arg(long)]
     once: bool,
-    /// With --once: create the Workload again at the end, and leave the federation up, also if the demo fails.
+    /// With --once: create the Workload again at the end. Leave the federation running, also if the demo fails.
     #[arg(long)]
     keep: bool,
-    /// End the federations that --keep has left up.
+    /// End the federations that --keep has left running.
     #[arg(long, conflicts_with_all = ["once", "keep"])]
     down: bool,
 }
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     })
 }
 
-/// A federation of two cells.
+/// Returns the configuration of a federation with two cells.
 pub(crate) fn config(label: &str, binary: PathBuf, peers: Peers) -> Config {
     Config {
         label: label.to_owned(),
@@ -97,7 +97,7 @@ pub(crate) fn config(label: &str, binary: PathBuf, peers: Peers) -> Config {
     }
 }
 
-/// Makes a namespace with the network of the Workloads, and gives the name of its namespace on the hub.
+/// Creates a namespace with the network of the Workloads, and returns the name of its namespace on the hub.
 pub(crate) async fn create_namespace(client: &Client, name: &str) -> anyhow::Result<String> {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     let namespace = harness::objects::apply(client, &namespace).await?;
@@ -106,13 +106,16 @@ pub(crate) async fn create_namespace(client: &Client, name: &str) -> anyhow::Res
     Ok(format!("ns-{uid}"))
 }
 
-/// Ends what has been left up.
+/// Ends the federations that were left running.
 fn down() -> anyhow::Result<()> {
     let target = build::target();
     let ended = federation::stop_kept(&target)?;
     if ended.is_empty() {
         let directory = target.join("federation");
-        print(format!("nothing is up in {}", directory.display()))?;
+        print(format!(
+            "no federation is running in {}",
+            directory.display()
+        ))?;
     }
     for directory in ended {
         print(format!("ended: {}", directory.display()))?;
@@ -123,17 +126,17 @@ fn down() -> anyhow::Result<()> {
 async fn interrupted(args: &Args, federation: Federation) -> anyhow::Result<()> {
     tell("ending the federation");
     federation.stop().await;
-    // A live demo has no other end.
+    // A live demo always ends by an interrupt, so that is no error.
     ensure!(!args.once, "interrupted");
     Ok(())
 }
 
-/// Leaves the federation up, whether the demo has succeeded or not.
+/// Leaves the federation running, whether the demo succeeded or failed.
 async fn keep(federation: Federation, shown: anyhow::Result<()>) -> anyhow::Result<()> {
     let directory = federation.directory().display().to_string();
     let kept = federation.keep().await;
     let kept = kept.map(|()| {
-        format!("the federation goes on in {directory}; `cargo xtask demo --down` ends it")
+        format!("the federation keeps running in {directory}; `cargo xtask demo --down` ends it")
     });
     match (shown, kept) {
         (Ok(()), Ok(kept)) => print(kept),
@@ -177,7 +180,7 @@ async fn show(args: &Args, peers: &Peers, federation: &Federation) -> anyhow::Re
             let again = vec![creation("create again, to be looked at")];
             once::run(again, federation, &mut observer, &mut screen).await?;
             print(format!(
-                "\nWorkload {WORKLOAD} in namespace {NAMESPACE} of the project goes on; change it:\n{edit}"
+                "\nWorkload {WORKLOAD} in namespace {NAMESPACE} of the project keeps running; change it:\n{edit}"
             ))?;
         }
         return Ok(());

@@ -1,4 +1,4 @@
-//! What is seen on every plane, by watching.
+//! Watches the objects of a Workload on every plane.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -19,25 +19,25 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 /// Objects of one kind, by plane and name.
 pub(crate) type Objects<K> = BTreeMap<String, BTreeMap<String, K>>;
 
-/// Everything in one namespace of the project, and in that which stands for it.
+/// All objects of one namespace of the project and of the corresponding hub namespace.
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct ObservedState {
     pub(crate) workloads: Objects<Workload>,
     pub(crate) deployments: Objects<WorkloadDeployment>,
     pub(crate) instances: Objects<Instance>,
     pub(crate) policies: Objects<PropagationPolicy>,
 }
 
-type Change = Box<dyn FnOnce(&mut State) + Send>;
+type StateChange = Box<dyn FnOnce(&mut ObservedState) + Send>;
 
-/// Keeps a [`State`] current.
+/// Keeps an [`ObservedState`] up to date.
 pub(crate) struct Observer {
-    pub(crate) state: State,
-    changes: UnboundedReceiver<Change>,
+    pub(crate) state: ObservedState,
+    changes: UnboundedReceiver<StateChange>,
 }
 
 impl Observer {
-    /// Watches a namespace of the project, and the namespace of another name on the hub and in the cells.
+    /// Watches a namespace in the project, and the namespace `hub_namespace` on the hub and in the cells.
     pub(crate) fn start(federation: &Federation, namespace: &str, hub_namespace: &str) -> Self {
         let (sender, changes) = mpsc::unbounded_channel();
         let (project, hub) = (federation.project(), federation.hub());
@@ -53,12 +53,12 @@ impl Observer {
             watch(plane, namespace, &sender, |state| &mut state.instances);
         }
         Self {
-            state: State::default(),
+            state: ObservedState::default(),
             changes,
         }
     }
 
-    /// Waits for changes and takes in all that there are.
+    /// Waits for a change, then applies all pending changes.
     pub(crate) async fn changed(&mut self) -> anyhow::Result<()> {
         let mut change = Some(
             self.changes
@@ -77,8 +77,8 @@ impl Observer {
 fn watch<K>(
     plane: &Plane,
     namespace: &str,
-    sender: &UnboundedSender<Change>,
-    objects: fn(&mut State) -> &mut Objects<K>,
+    sender: &UnboundedSender<StateChange>,
+    objects: fn(&mut ObservedState) -> &mut Objects<K>,
 ) where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
@@ -95,7 +95,7 @@ fn watch<K>(
             .boxed();
         while let Some(event) = events.next().await {
             let plane = plane.clone();
-            let change: Change = match event {
+            let change: StateChange = match event {
                 Ok(Event::Apply(object) | Event::InitApply(object)) => Box::new(move |state| {
                     objects(state)
                         .entry(plane)
@@ -111,7 +111,7 @@ fn watch<K>(
                 Ok(Event::Init) => {
                     Box::new(move |state| objects(state).entry(plane).or_default().clear())
                 }
-                // A watch that breaks is begun again.
+                // The watcher restarts a broken watch.
                 Ok(Event::InitDone) | Err(_) => continue,
             };
             if sender.send(change).is_err() {

@@ -1,10 +1,11 @@
-//! Times interpretation alone, from the bytes of a request to those of its answer, and beside it `scan`: reading those
-//! bytes as JSON without keeping any of it, which is the least that a request costs.
+//! Times interpretation alone, from request bytes to answer bytes. Also times `scan`, which reads the same bytes as
+//! JSON without keeping anything: the lower bound for a request.
 
 use std::hint::black_box;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use benches::percentile;
 use clap::Parser;
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -13,7 +14,7 @@ use tokio::time::Instant;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Calls that a percentile needs.
+/// Minimum number of calls for a percentile.
 const AT_LEAST: usize = 20;
 
 /// Times interpretation alone.
@@ -38,16 +39,20 @@ fn main() -> anyhow::Result<()> {
             black_box(serde_json::from_slice::<IgnoredAny>(black_box(&body))?);
             Ok(())
         })?;
-        let at = |times: &[u64], percent: usize| times.get(times.len() * percent / 100).copied();
         println!(
             "{}",
-            json!({"body": name, "p50": at(&times, 50), "p99": at(&times, 99), "scan": at(&scans, 50)})
+            json!({
+                "body": name,
+                "p50": percentile(&times, 50),
+                "p99": percentile(&times, 99),
+                "scan": percentile(&scans, 50),
+            })
         );
     }
     Ok(())
 }
 
-/// Nanoseconds of each call, sorted, after a tenth of the time to warm up.
+/// Returns the nanoseconds of each call, sorted. The first tenth of the time is warm-up and not measured.
 fn measure(
     budget: Duration,
     mut call: impl FnMut() -> anyhow::Result<()>,

@@ -1,4 +1,4 @@
-//! The floor: axum and rustls, which read the body and answer a constant.
+//! The floor: a server of axum and rustls that reads the body and answers with a constant.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use clap::Parser;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Reads every body and answers a constant.
+/// Reads every body and answers with a constant.
 #[derive(Parser)]
 struct Args {
     /// Port on loopback.
@@ -31,7 +31,7 @@ async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     let answer = Bytes::from(fs::read(&args.answer).context("--answer")?);
     let router = Router::new().fallback(
-        // Extracting `Bytes` is reading the whole body.
+        // Extracting `Bytes` reads the whole body.
         post(move |_: Bytes| async move { answer })
             .layer(axum::extract::DefaultBodyLimit::max(8 * 1024 * 1024)),
     );

@@ -1,4 +1,4 @@
-//! Lists everything that management watches, and does nothing with it: what the API servers need for that.
+//! Lists everything that the management watches and discards it. This is the time that the API servers need.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -23,8 +23,8 @@ use tokio_rustls::TlsConnector;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Lists everything of so many projects and the hub, as many kinds at a time and objects in a page as management does, and
-/// prints how many seconds that takes.
+/// Lists all kinds of these projects and of the hub, with the concurrency and page size of the management. Prints the
+/// seconds that it takes.
 #[derive(Parser)]
 struct Args {
     /// Port of the simulated planes.
@@ -33,14 +33,14 @@ struct Args {
     /// The CA of their certificate.
     #[arg(long)]
     ca: PathBuf,
-    /// Projects that there are.
+    /// Number of projects.
     #[arg(long)]
     projects: usize,
 }
 
-/// Lists that are under way at a time.
+/// Number of concurrent lists.
 const LISTS: usize = 32;
-/// Objects in one page.
+/// Number of objects per page.
 const PAGE: usize = 500;
 
 const PROJECTS: &str = "/apis/resourcemanager.miloapis.com/v1alpha1/projects";
@@ -120,7 +120,7 @@ async fn list(mut sender: Sender, path: &str, port: u16) -> anyhow::Result<()> {
         let response = sender.send_request(request).await?;
         ensure!(response.status() == StatusCode::OK, "{path}");
         let body = response.into_body().collect().await?.to_bytes();
-        // It stands in the metadata of the list, before the objects.
+        // The token is in the metadata of the list, before the objects.
         let head = String::from_utf8_lossy(body.get(..1024.min(body.len())).unwrap_or_default());
         let (_, rest) = head.split_once(r#""continue":""#).context("no list")?;
         let (token, _) = rest.split_once('"').context("no list")?;

@@ -1,5 +1,5 @@
-//! A client that keeps connections busy, each of which sends its next request when it has the answer to the one before;
-//! or that sends requests at a constant rate, whatever becomes of those before, and measures how long their answers take.
+//! A load generator. It either keeps connections busy, each sending its next request after the answer to the last
+//! one, or sends requests at a constant rate, independent of the answers, and measures latencies.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use benches::percentile;
 use bytes::Bytes;
 use clap::Parser;
 use http::{Request, StatusCode, header};
@@ -29,14 +30,14 @@ use tokio_rustls::TlsConnector;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Keeps connections to a server on loopback busy over HTTP/1.1 and TLS, and prints what that cost both sides; with a rate,
-/// how long answers took.
+/// Keeps connections to a server on loopback busy over HTTP/1.1 and TLS, and prints the CPU time of both sides. With
+/// a rate, prints latencies.
 #[derive(Parser)]
 struct Args {
     /// Port of the server.
     #[arg(long)]
     port: u16,
-    /// Its process, whose CPU time is measured.
+    /// Process id of the server, whose CPU time is measured.
     #[arg(long)]
     pid: u32,
     /// The CA of its certificate.
@@ -45,27 +46,27 @@ struct Args {
     /// Path and query of each request.
     #[arg(long)]
     path: String,
-    /// Its body.
+    /// File with the body of each request.
     #[arg(long)]
     body: PathBuf,
     /// Send one request, write its answer to this file, and end.
     #[arg(long)]
     answer: Option<PathBuf>,
-    /// Connections at a time.
+    /// Number of connections.
     #[arg(long, default_value_t = 32)]
     connections: usize,
-    /// CPU time of the server that counts, after half a second to warm up. A busy machine takes longer for it.
+    /// Server CPU time to measure, after half a second of warm-up. On a busy machine it takes longer to use.
     #[arg(long, default_value_t = 1000)]
     cpu_milliseconds: u64,
     /// Requests per second.
     #[arg(long, requires = "seconds")]
     rate: Option<f64>,
-    /// Time for which requests are sent at the rate.
+    /// Duration of the requests at the rate.
     #[arg(long)]
     seconds: Option<f64>,
 }
 
-/// The most time that a measurement takes.
+/// Time limit of a measurement.
 const AT_MOST: Duration = Duration::from_secs(30);
 
 #[derive(Clone)]
@@ -107,14 +108,14 @@ async fn main() -> anyhow::Result<()> {
     }
     let measured = measure(&args, &client.answered);
     tokio::select! {
-        // A connection only ends by an error.
+        // A connection ends only with an error.
         Some(ended) = connections.join_next() => ended?,
         measured = measured => measured,
     }
 }
 
 async fn measure(args: &Args, answered: &AtomicU64) -> anyhow::Result<()> {
-    // Every connection has been used before it counts.
+    // Every connection is used before the measurement begins.
     while answered.load(Ordering::Relaxed) < args.connections as u64 {
         sleep(Duration::from_millis(5)).await;
     }
@@ -177,8 +178,8 @@ impl Client {
         }
     }
 
-    /// Sends a request at each planned time, over a connection that is free then, or the next one that is. A request that
-    /// waits for it has begun when it was planned to.
+    /// Sends a request at each planned time, over a free connection or else the next one that becomes free. The
+    /// latency includes the wait for a connection.
     async fn at_rate(self, rate: f64, time: Duration, connections: usize) -> anyhow::Result<()> {
         ensure!(rate > 0.0, "--rate: {rate} is no rate");
         let interval = Duration::from_secs_f64(1.0 / rate);
@@ -200,7 +201,7 @@ impl Client {
                 }
             });
         }
-        // The timer of the runtime counts whole milliseconds.
+        // The runtime's timer has a resolution of one millisecond, so the pace comes from a thread.
         let pace = std::thread::spawn(move || {
             let begin = Instant::now();
             let mut next = begin;
@@ -215,8 +216,8 @@ impl Client {
         }
         ensure!(pace.join().is_ok(), "the pace ended");
         latencies.sort_unstable();
-        let at = |percent: usize| latencies.get(latencies.len() * percent / 100).copied();
-        println!("{}", json!({"p50": at(50), "p99": at(99)}));
+        let [p50, p99] = [50, 99].map(|percent| percentile(&latencies, percent));
+        println!("{}", json!({"p50": p50, "p99": p99}));
         Ok(())
     }
 }

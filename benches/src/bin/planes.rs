@@ -1,4 +1,4 @@
-//! Milo, its projects and a hub, simulated in one process.
+//! Simulates Milo, its projects and a hub in one process.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ struct Args {
     /// Directory with tls.crt and tls.key.
     #[arg(long)]
     cert_dir: PathBuf,
-    /// Projects at first.
+    /// Initial number of projects.
     #[arg(long, default_value_t = 1)]
     projects: usize,
 }

@@ -1,13 +1,13 @@
-//! Where a Workload may run is what the LocationBindings of its project say, now.
+//! A Workload may run in the cities of its project's current LocationBindings.
 
 use std::time::Duration;
 
 use anyhow::ensure;
 use serde_json::json;
 
-use super::subject::{A, B, Platform, bind, workload};
+use super::platform::{A, B, Platform, bind, workload};
 
-/// Time until every replica has heard of a change.
+/// Time until every replica has seen a change.
 const FOLLOWED: Duration = Duration::from_secs(1);
 
 pub(crate) async fn cities_are_those_of_the_project(platform: &Platform) -> anyhow::Result<()> {
@@ -25,19 +25,17 @@ pub(crate) async fn cities_are_those_of_the_project(platform: &Platform) -> anyh
     Ok(())
 }
 
-/// With a project of its own, whose locations come and go.
+/// Uses a project of its own, and adds and removes its locations.
 ///
 /// I-4: every replica discovers projects and fills its caches, and admits.
-pub(crate) async fn locations_are_followed_on_every_replica(
-    platform: &Platform,
-) -> anyhow::Result<()> {
+pub(crate) async fn every_replica_follows_locations(platform: &Platform) -> anyhow::Result<()> {
     let name = "followed";
     let project = platform.milo.add_project(name).await?;
     platform.until_cities(name, &[]).await?;
     let user = platform.user("follower", &[name]);
     let mut slowest = Duration::ZERO;
 
-    // A binding that has not been judged yet is offered, and so is one that is available.
+    // A binding without a condition is offered, and so is an available one.
     for available in [None, Some(true)] {
         bind(&project, "NYC", available).await?;
         slowest = slowest.max(platform.until_cities(name, &["NYC"]).await?);
@@ -52,7 +50,7 @@ pub(crate) async fn locations_are_followed_on_every_replica(
     let line = "spec.placements[0].cityCodes[0]: Unsupported value: \"NYC\": no city is available to this project";
     ensure!(error.contains(line), "{error}");
 
-    // What runs there can still be changed, and be placed elsewhere too.
+    // A running Workload can still be changed, and get placements in other cities.
     bind(&project, "SFO", Some(true)).await?;
     slowest = slowest.max(platform.until_cities(name, &["SFO"]).await?);
     web["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0]["image"] =

@@ -1,15 +1,13 @@
-//! What a user reads who gets much wrong.
+//! The errors that a user sees for a Workload with many mistakes.
 
 use serde_json::json;
 
-use super::subject::{A, Platform, workload};
+use super::platform::{A, Platform, workload};
 
-/// What `kubectl` prints.
+/// Expected output of `kubectl`.
 const PRINTED: &str = include_str!("ten_mistakes.txt");
 
-pub(crate) async fn kubectl_shows_everything_that_is_wrong(
-    platform: &Platform,
-) -> anyhow::Result<()> {
+pub(crate) async fn kubectl_shows_all_errors(platform: &Platform) -> anyhow::Result<()> {
     let user = platform.user("mistakes", &[]);
     let mut web = workload("mistakes", "not-mine", &["DFW", "XXX"]);
     let spec = &mut web["spec"]["template"]["spec"];

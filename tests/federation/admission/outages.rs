@@ -1,23 +1,23 @@
-//! What happens to users while something cannot be reached, or is not known yet.
+//! What users see while a project or a replica cannot answer.
 
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use harness::milo::{ControlPlane, Refusal, User};
+use harness::milo::{ControlPlane, MiloUser, StatusError};
 use harness::wait;
 use http::Request;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::subject::{A, NAMESPACE, Platform, bind, review, workload};
+use super::platform::{A, NAMESPACE, Platform, bind, review, workload};
 use crate::fixture::WITHIN;
 
-/// What API servers wait for an answer.
+/// Timeout of API servers for a webhook call.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Requests by which a project is measured.
+/// Number of requests per latency measurement.
 const MEASURED: usize = 50;
 
-/// How long requests of project `a` take, most of them.
+/// Returns the 90th percentile of the latency of requests in project `a`.
 async fn latency(platform: &Platform) -> anyhow::Result<Duration> {
     let user = platform.user("measured", &[A]);
     let review = review(&user, A, &workload("measured", "of-the-measured", &["DFW"]));
@@ -36,10 +36,10 @@ fn message(response: &Value) -> &str {
     response["status"]["message"].as_str().unwrap_or_default()
 }
 
-/// Creates a Workload as the front would for this user: the front itself hangs.
+/// Creates a Workload for this user without the front, which hangs. Sends the headers that the front would send.
 async fn create_past_the_front(
     project: &ControlPlane,
-    user: &User,
+    user: &MiloUser,
     workload: &Value,
 ) -> Result<Value, kube::Error> {
     let path = format!(
@@ -62,7 +62,7 @@ async fn create_past_the_front(
     project.client().request(request).await
 }
 
-/// With a project of its own, which hangs.
+/// Uses a project of its own, which hangs.
 pub(crate) async fn a_project_that_hangs_slows_no_other(platform: &Platform) -> anyhow::Result<()> {
     let name = "hangs";
     let project = platform.add_project_in_dfw(name).await?;
@@ -112,8 +112,8 @@ pub(crate) async fn a_project_that_hangs_slows_no_other(platform: &Platform) -> 
     Ok(())
 }
 
-/// With a project of its own, which is refused and killed.
-pub(crate) async fn a_project_that_cannot_be_reached_denies_nothing_falsely(
+/// Uses a project of its own, which refuses requests and is killed.
+pub(crate) async fn an_unreachable_project_causes_no_wrong_denial(
     platform: &Platform,
 ) -> anyhow::Result<()> {
     let name = "unreachable";
@@ -125,8 +125,8 @@ pub(crate) async fn a_project_that_cannot_be_reached_denies_nothing_falsely(
         platform.post(replica, &review(&user, name, &web)).await
     };
 
-    // The watch goes on, and reviews do not.
-    project.refuse(Refusal::unavailable());
+    // The running watch continues, but reviews fail.
+    project.refuse(StatusError::unavailable());
     let response = ask("DFW").await?;
     assert_eq!(response["allowed"], false);
     ensure!(
@@ -135,7 +135,7 @@ pub(crate) async fn a_project_that_cannot_be_reached_denies_nothing_falsely(
     );
     project.pass();
 
-    // Without its API server nothing is known, and no city is called unsupported.
+    // Without the API server the locations are unknown. No city may be called unsupported then.
     project.kill_apiserver().await;
     let response = wait::eventually("the locations are not known", WITHIN, || async {
         let response = ask("NYC").await?;
@@ -158,10 +158,10 @@ pub(crate) async fn a_project_that_cannot_be_reached_denies_nothing_falsely(
     .await
 }
 
-/// With a replica and a project of its own.
+/// Uses a replica and a project of its own.
 ///
 /// I-5: a replica is not ready before it can answer admission.
-pub(crate) async fn a_replica_that_starts_is_not_ready_before_it_knows(
+pub(crate) async fn a_starting_replica_is_unready_until_its_caches_are_filled(
     platform: &Platform,
 ) -> anyhow::Result<()> {
     let mut replica = platform.milo.replica("manager-3")?;
@@ -170,13 +170,13 @@ pub(crate) async fn a_replica_that_starts_is_not_ready_before_it_knows(
     replica.launch().await?;
     let user = platform.user("starting", &[A]);
     let review = review(&user, A, &workload("starting", "default", &["DFW"]));
-    wait::eventually("the replica says what it waits for", WITHIN, || async {
+    wait::eventually("the replica names what it waits for", WITHIN, || async {
         let (code, body) = replica.readiness().await?;
         ensure!(
             code == 503 && body.contains("projects: not listed yet"),
             "{code} {body}"
         );
-        // Who asks nevertheless is told to ask again.
+        // A request to an unready replica must be answered with a retriable error.
         let response = platform.post(&replica, &review).await?;
         ensure!(response["status"]["code"] == 503, "{response}");
         ensure!(
@@ -203,8 +203,8 @@ pub(crate) async fn a_replica_that_starts_is_not_ready_before_it_knows(
     Ok(())
 }
 
-/// With a replica and a project of its own, which hangs already.
-pub(crate) async fn a_replica_that_starts_beside_a_project_that_hangs(
+/// Uses a replica and a project of its own, which hangs from the start.
+pub(crate) async fn a_replica_starts_while_a_project_hangs(
     platform: &Platform,
 ) -> anyhow::Result<()> {
     let name = "hangs-already";
@@ -234,7 +234,7 @@ pub(crate) async fn a_replica_that_starts_beside_a_project_that_hangs(
     Ok(())
 }
 
-/// With a project of its own, which comes, is not ready, terminates and goes.
+/// Uses a project of its own, which is created, becomes unready, terminates and is deleted.
 pub(crate) async fn projects_come_and_go(platform: &Platform) -> anyhow::Result<()> {
     let name = "passing";
     let user = platform.user("passing-by", &[name]);

@@ -1,15 +1,15 @@
-//! Who may use a network is decided by the project's authorizer, on what Milo says of the requester.
+//! The project's authorizer decides who may use a network, by the claims that Milo adds to the request.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, ensure};
-use harness::milo::{Decision, User};
+use harness::milo::{AuthorizerAnswer, MiloUser};
 use serde_json::{Value, json};
 
-use super::subject::{A, B, Platform, review, workload};
+use super::platform::{A, B, Platform, review, workload};
 
-/// A user with whatever claims can have, and more than a handful of them.
-fn rich(platform: &Platform, uid: &str, projects: &[&str]) -> User {
+/// Returns a user with many claims of all kinds.
+fn rich(platform: &Platform, uid: &str, projects: &[&str]) -> MiloUser {
     let mut user = platform
         .user(uid, projects)
         .with_extra("authentication.kubernetes.io/credential-id", &["X509=1"])
@@ -24,8 +24,8 @@ fn rich(platform: &Platform, uid: &str, projects: &[&str]) -> User {
     user
 }
 
-/// What the authorizer of a project was asked about a network.
-fn asked(platform: &Platform, project: &str, network: &str) -> Vec<Value> {
+/// Returns the access reviews about a network that the authorizer of a project received.
+fn specs_of_reviews(platform: &Platform, project: &str, network: &str) -> Vec<Value> {
     let reviews = platform.milo.authorizer().reviews(project).into_iter();
     reviews
         .map(|review| review.spec)
@@ -33,14 +33,16 @@ fn asked(platform: &Platform, project: &str, network: &str) -> Vec<Value> {
         .collect()
 }
 
-pub(crate) async fn who_may_use_a_network_is_let_in(platform: &Platform) -> anyhow::Result<()> {
+pub(crate) async fn a_user_with_the_right_may_use_a_network(
+    platform: &Platform,
+) -> anyhow::Result<()> {
     let network = "of-rights";
     let ada = rich(platform, "rights-ada", &[A]);
     let mut web = workload("rights", network, &["ORD"]);
     platform.accepted(&ada, A, &web).await?;
-    let asked_then = asked(platform, A, network);
-    let [spec] = asked_then.as_slice() else {
-        anyhow::bail!("{asked_then:#?}")
+    let specs_then = specs_of_reviews(platform, A, network);
+    let [spec] = specs_then.as_slice() else {
+        anyhow::bail!("{specs_then:#?}")
     };
     let claims = &review(&ada, A, &web)["request"]["userInfo"]["extra"];
     assert_eq!(&spec["extra"], claims);
@@ -62,7 +64,7 @@ pub(crate) async fn who_may_use_a_network_is_let_in(platform: &Platform) -> anyh
                 rights-ada has no";
     ensure!(error.contains(line), "{error}");
 
-    // A dry run asks, and does nothing else; an update that uses no other network asks no more.
+    // A dry run sends a review and has no other effect. An update that uses no further network sends no review.
     web["metadata"]["name"] = json!("rights-dry");
     let dry_run = ["apply", "--dry-run=server", "--filename=-"];
     let output = platform.kubectl(&ada, A, &dry_run, Some(&web)).await?;
@@ -70,18 +72,18 @@ pub(crate) async fn who_may_use_a_network_is_let_in(platform: &Platform) -> anyh
     let get = ["get", "workload", "rights-dry"];
     let output = platform.kubectl(&ada, A, &get, None).await?;
     ensure!(!output.status.success(), "a dry run has made it");
-    assert_eq!(asked(platform, A, network).len(), 2);
+    assert_eq!(specs_of_reviews(platform, A, network).len(), 2);
     web["metadata"]["name"] = json!("rights");
     web["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0]["image"] =
         json!("nginx:2");
-    let stranger = User::new("stranger@example.com", "rights-stranger");
+    let stranger = MiloUser::new("stranger@example.com", "rights-stranger");
     platform.accepted(&stranger, A, &web).await?;
-    assert_eq!(asked(platform, A, network).len(), 2);
+    assert_eq!(specs_of_reviews(platform, A, network).len(), 2);
     Ok(())
 }
 
-/// In project `b`, whose authorizer is made to care for each claim.
-pub(crate) async fn a_changed_claim_is_another_requester(
+/// Uses project `b`, whose authorizer checks each claim.
+pub(crate) async fn every_claim_identifies_the_requester(
     platform: &Platform,
 ) -> anyhow::Result<()> {
     let ada = rich(platform, "claims-ada", &[]);
@@ -93,8 +95,8 @@ pub(crate) async fn a_changed_claim_is_another_requester(
             return None;
         }
         Some(match spec["extra"] == claims {
-            true => Decision::Allowed,
-            false => Decision::Denied("other claims".to_owned()),
+            true => AuthorizerAnswer::Allowed,
+            false => AuthorizerAnswer::Denied("other claims".to_owned()),
         })
     });
     let mut others = BTreeMap::new();
@@ -112,7 +114,7 @@ pub(crate) async fn a_changed_claim_is_another_requester(
     let teams = order.extra.get_mut("example.com/teams/in.order");
     teams.context("a claim of several values")?.swap(0, 1);
     others.insert("in another order".to_owned(), order);
-    // Each by a review of its own, posted as the API server posts it: `kubectl` for each would take a minute.
+    // Posts each review to the webhook as the API server does: with `kubectl` this would take a minute.
     let replica = platform.replica(1)?;
     for (which, user) in &others {
         let response = platform.post(replica, &review(user, B, &web)).await?;
@@ -129,7 +131,7 @@ pub(crate) async fn a_changed_claim_is_another_requester(
     Ok(())
 }
 
-/// Also those that no request through the front can carry.
+/// Includes claims that no request through the front can carry.
 pub(crate) async fn every_claim_reaches_the_authorizer(platform: &Platform) -> anyhow::Result<()> {
     let network = "of-every-claim";
     let user = platform
@@ -144,11 +146,11 @@ pub(crate) async fn every_claim_reaches_the_authorizer(platform: &Platform) -> a
         assert_eq!(response["allowed"], true, "{response}");
         assert_eq!(response["uid"], review["request"]["uid"]);
     }
-    let asked = asked(platform, A, network);
-    assert_eq!(asked.len(), 2);
-    for spec in asked {
+    let specs = specs_of_reviews(platform, A, network);
+    assert_eq!(specs.len(), 2);
+    for spec in specs {
         let mut extra = review["request"]["userInfo"]["extra"].clone();
-        // What has no values is kept by us, and dropped by the API server when it asks the authorizer.
+        // We keep a claim without values, but the API server drops it when it calls the authorizer.
         if spec["extra"].get("nothing").is_none_or(Value::is_null) {
             extra.as_object_mut().context("claims")?.remove("nothing");
         }

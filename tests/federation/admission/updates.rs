@@ -1,19 +1,19 @@
-//! What is there already is never in anyone's way.
+//! Mistakes that an object already has do not block changes of other fields.
 
 use anyhow::{Context, ensure};
 use api::Workload;
-use harness::milo::User;
+use harness::milo::MiloUser;
 use harness::wait;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use super::subject::{NAMESPACE, Platform, workload};
+use super::platform::{NAMESPACE, Platform, workload};
 use crate::fixture::{WITHIN, create};
 
-/// With a project of its own, in which a Workload was made before there were rules.
-pub(crate) async fn what_was_accepted_once_is_never_in_the_way(
+/// Uses a project of its own, with a Workload that was created before admission was registered.
+pub(crate) async fn earlier_mistakes_do_not_block_updates(
     platform: &Platform,
 ) -> anyhow::Result<()> {
     let name = "legacy";
@@ -22,7 +22,10 @@ pub(crate) async fn what_was_accepted_once_is_never_in_the_way(
     webhooks
         .delete("compute-validating", &DeleteParams::default())
         .await?;
-    let operator = platform.milo.client(&User::operator(), Some(name)).await?;
+    let operator = platform
+        .milo
+        .client(&MiloUser::operator(), Some(name))
+        .await?;
     let workloads: Api<Workload> = Api::namespaced(operator, NAMESPACE);
     let mut legacy = workload("legacy", "Not_A_Label", &["GONE", "DFW"]);
     legacy["metadata"]["finalizers"] = json!(["example.com/waits"]);
@@ -65,7 +68,7 @@ pub(crate) async fn what_was_accepted_once_is_never_in_the_way(
         "an old one is in the way: {error}"
     );
 
-    // What says of itself that it is terminating is looked at like any other.
+    // A deletionTimestamp in the request does not exempt an object from validation.
     let mut forged = workload("forged", "Not_A_Label", &["GONE"]);
     forged["metadata"]["deletionTimestamp"] = json!("2020-01-01T00:00:00Z");
     forged["metadata"]["finalizers"] = json!(["example.com/waits"]);
@@ -76,7 +79,7 @@ pub(crate) async fn what_was_accepted_once_is_never_in_the_way(
     let error = refused.err().context("a forged end is let in")?.to_string();
     ensure!(error.contains("Not_A_Label"), "{error}");
 
-    // It can go, whatever it is like, and whoever is asked.
+    // Deletion must work for every object, and without any webhook.
     workloads.delete("legacy", &DeleteParams::default()).await?;
     let terminating = workloads.get("legacy").await?;
     ensure!(

@@ -1,4 +1,4 @@
-//! API servers of projects trust what the registrations of admission say, and those are renewed like the hub's.
+//! API servers of projects trust the `caBundle` in the admission registrations. It is renewed like the hub's.
 
 use anyhow::ensure;
 use api::Workload;
@@ -11,10 +11,10 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::FLAGS;
-use super::subject::{self, Authorities, Subject};
+use super::fixture::{self, CaCertificates, CertificateFixture};
 use crate::fixture::{WITHIN, create};
 
-/// The registrations with the project.
+/// Returns the API and the name of each admission registration in the project.
 fn registrations(client: &Client) -> [(Api<DynamicObject>, &'static str); 2] {
     [
         ("MutatingWebhookConfiguration", "compute-mutating"),
@@ -27,10 +27,10 @@ fn registrations(client: &Client) -> [(Api<DynamicObject>, &'static str); 2] {
     })
 }
 
-async fn until_bundles(client: &Client, expected: &Authorities) -> anyhow::Result<()> {
+async fn until_bundles(client: &Client, expected: &CaCertificates) -> anyhow::Result<()> {
     wait::eventually("every registration has the bundle", WITHIN, || async {
         for (api, name) in registrations(client) {
-            let found = subject::bundle(&api.get(name).await?)?;
+            let found = fixture::bundle(&api.get(name).await?)?;
             ensure!(&found == expected, "{name} has {} authorities", found.len());
         }
         Ok(())
@@ -38,7 +38,7 @@ async fn until_bundles(client: &Client, expected: &Authorities) -> anyhow::Resul
     .await
 }
 
-/// Creates a Workload again and again, as a dry run, and counts how often the API server has asked.
+/// Creates a Workload as a dry run until it is cancelled, and returns how often the webhook was called.
 async fn ask(client: Client, enough: CancellationToken) -> anyhow::Result<usize> {
     let api: Api<Workload> = Api::namespaced(client, "default");
     let workload = crate::admission::workload("asked", "default", &["DFW"]);
@@ -47,16 +47,16 @@ async fn ask(client: Client, enough: CancellationToken) -> anyhow::Result<usize>
         dry_run: true,
         ..PostParams::default()
     };
-    let mut asked = 0;
+    let mut calls = 0;
     while !enough.is_cancelled() {
         api.create(&dry_run, &workload).await?;
-        asked += 1;
+        calls += 1;
     }
-    Ok(asked)
+    Ok(calls)
 }
 
-pub(crate) async fn an_authority_is_renewed_for_admission_too() -> anyhow::Result<()> {
-    let federation: Federation = subject::start("admission-authority", &FLAGS).await?;
+pub(crate) async fn an_authority_is_renewed_for_admission() -> anyhow::Result<()> {
+    let federation: Federation = fixture::start("admission-authority", &FLAGS).await?;
     let client = federation.project().client();
     let binding = json!({
         "metadata": {"name": "dfw"},
@@ -64,39 +64,37 @@ pub(crate) async fn an_authority_is_renewed_for_admission_too() -> anyhow::Resul
     });
     create::<LocationBinding>(&Api::all(client.clone()), binding).await?;
     federation.register_admission().await?;
-    let subject = Subject::new(&federation).await?;
+    let fixture = CertificateFixture::new(&federation).await?;
     let enough = CancellationToken::new();
     let asks = tokio::spawn(ask(client.clone(), enough.clone()));
 
-    let old = subject.authority().await;
+    let old = fixture.authority().await;
     until_bundles(&client, &old).await?;
-    let old_leaf = subject.served().await?;
-    subject.renew_authority().await?;
-    let new = subject.authority().await;
-    let both: Authorities = old.union(&new).cloned().collect();
+    let old_leaf = fixture.served().await?;
+    fixture.renew_authority().await?;
+    let new = fixture.authority().await;
+    let both: CaCertificates = old.union(&new).cloned().collect();
     until_bundles(&client, &both).await?;
     ensure!(
-        subject.served().await? == old_leaf,
-        "a leaf is served whose authority no one can know yet"
+        fixture.served().await? == old_leaf,
+        "the server presents a leaf whose CA callers cannot know yet"
     );
-    subject.until_served().await?;
+    fixture.until_served().await?;
     until_bundles(&client, &new).await?;
-    subject.until_bundle(&new).await?;
+    fixture.until_bundle(&new).await?;
 
     enough.cancel();
-    let asked = asks.await??;
-    ensure!(asked > 10, "asked {asked} times");
-    eprintln!(
-        "an authority was renewed during {asked} requests of an API server, none of which failed"
-    );
+    let calls = asks.await??;
+    ensure!(calls > 10, "{calls} calls");
+    eprintln!("a CA was renewed during {calls} requests of an API server; none failed");
 
-    // By a registration of nothing no one calls, so who starts waits for no one's trust.
+    // Without registered webhooks there are no callers, so a starting process waits for no one to trust its CA.
     let [(mutating, name), _] = registrations(&client);
     let nothing = Patch::Merge(json!({"webhooks": []}));
     mutating
         .patch(name, &PatchParams::default(), &nothing)
         .await?;
-    subject::restart(&federation, &[]).await?;
+    fixture::restart(&federation, &[]).await?;
     federation.stop().await;
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Callers of the webhook server that obey Karmada's rules: the `caBundle` of the hub holds their only roots, the name is
-//! checked, and every call has its time.
+//! Callers of the webhook server that follow Karmada's rules: their only roots are the `caBundle` on the hub, they
+//! verify the server's name, and every call has a timeout.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,21 +24,21 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
-use super::subject::{Subject, bundle, client_config, connect};
+use super::fixture::{CertificateFixture, bundle, client_config, connect};
 use crate::fixture::{WITHIN, deployment};
 
-/// How old a bundle may be by which a caller goes.
+/// Maximum age of the bundle that a caller uses.
 const LAG: Duration = Duration::from_secs(1);
-/// Time for a call, as it is registered.
+/// Timeout of a call, as registered.
 const TIME: Duration = Duration::from_secs(3);
-/// Callers that begin a connection for each call, by how old their bundle is; and callers that keep theirs.
+/// Callers that open a connection for each call, by the age of their bundle, and callers that keep a connection.
 const NEW: [Duration; 4] = [Duration::ZERO, LAG, LAG, LAG];
 const KEPT: usize = 2;
-/// From one call of a caller to its next.
+/// Interval between the calls of a caller.
 const PACE: Duration = Duration::from_millis(20);
 
-/// Callers that go on until they are stopped. A call that fails is the end of all.
-pub(super) struct Callers {
+/// Callers that run until they are stopped. The first failed call stops all of them.
+pub(super) struct KarmadaCallers {
     calls: Arc<Calls>,
     tasks: JoinSet<anyhow::Result<()>>,
 }
@@ -49,7 +49,7 @@ struct Calls {
     kept: AtomicU64,
 }
 
-/// How often the server was called. No call failed.
+/// Number of calls of each kind. All of them succeeded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Figures {
     new: u64,
@@ -67,20 +67,20 @@ impl fmt::Display for Figures {
     }
 }
 
-impl Callers {
-    /// Starts the callers and waits until they have called.
-    pub(super) async fn start(subject: &Subject<'_>) -> anyhow::Result<Self> {
+impl KarmadaCallers {
+    /// Starts the callers and waits until each has made a call.
+    pub(super) async fn start(fixture: &CertificateFixture<'_>) -> anyhow::Result<Self> {
         let mut callers = Self {
             calls: Arc::default(),
             tasks: JoinSet::new(),
         };
-        let port = subject.port();
+        let port = fixture.port();
         for lag in NEW {
-            let trusted = callers.inform(subject, lag).await?;
+            let trusted = callers.inform(fixture, lag).await?;
             let calls = Arc::clone(&callers.calls);
             callers.tasks.spawn(call_anew(port, trusted, calls));
         }
-        let trusted = callers.inform(subject, LAG).await?;
+        let trusted = callers.inform(fixture, LAG).await?;
         for _ in 0..KEPT {
             let (trusted, calls) = (trusted.clone(), Arc::clone(&callers.calls));
             callers.tasks.spawn(call_again(port, trusted, calls));
@@ -89,21 +89,21 @@ impl Callers {
         Ok(callers)
     }
 
-    /// Follows the bundle of the hub as an informer that is late by `lag`.
+    /// Publishes the bundle of the hub with a delay of `lag`, like a slow informer.
     async fn inform(
         &mut self,
-        subject: &Subject<'_>,
+        fixture: &CertificateFixture<'_>,
         lag: Duration,
     ) -> anyhow::Result<watch::Receiver<Arc<ClientConfig>>> {
-        let first = client_config(&subject.bundle().await?)?;
-        let (tell, trusted) = watch::channel(first);
-        let (seen, mut told) = mpsc::unbounded_channel();
-        let api = subject.configurations();
-        self.tasks.spawn(see(api, seen));
+        let first = client_config(&fixture.bundle().await?)?;
+        let (publisher, trusted) = watch::channel(first);
+        let (sender, mut queued) = mpsc::unbounded_channel();
+        let api = fixture.configurations();
+        self.tasks.spawn(watch_bundle(api, sender));
         self.tasks.spawn(async move {
-            while let Some((at, config)) = told.recv().await {
+            while let Some((at, config)) = queued.recv().await {
                 sleep_until(at + lag).await;
-                tell.send_replace(config);
+                publisher.send_replace(config);
             }
             bail!("the informer has ended")
         });
@@ -117,7 +117,7 @@ impl Callers {
         }
     }
 
-    /// Waits until each caller has called some more times, and fails if a call has failed.
+    /// Waits until each caller has made more calls. Fails if any call has failed.
     pub(super) async fn go_on(&mut self) -> anyhow::Result<Figures> {
         let Figures { new, kept } = self.figures();
         let calls = Arc::clone(&self.calls);
@@ -131,35 +131,35 @@ impl Callers {
         };
         tokio::select! {
             Some(ended) = self.tasks.join_next() => ended??,
-            more = timeout(WITHIN, more) => more.context("the callers do not go on")?,
+            more = timeout(WITHIN, more) => more.context("the callers make no more calls")?,
         }
         Ok(self.figures())
     }
 
-    /// Ends the callers and says how often they have called.
+    /// Stops the callers and returns the number of calls.
     pub(super) async fn stop(mut self) -> anyhow::Result<Figures> {
         self.go_on().await
     }
 }
 
-/// Reads the bundle of the hub, now and when it changes.
-async fn see(
+/// Watches the bundle of the hub.
+async fn watch_bundle(
     api: Api<DynamicObject>,
-    seen: mpsc::UnboundedSender<(Instant, Arc<ClientConfig>)>,
+    sender: mpsc::UnboundedSender<(Instant, Arc<ClientConfig>)>,
 ) -> anyhow::Result<()> {
     let mut versions = watch_object(api, "compute-federation")
         .backoff(SteadyBackoff)
         .boxed();
     while let Some(version) = versions.next().await {
-        // A watch that breaks is begun again.
+        // The watcher restarts a broken watch.
         let Ok(Some(object)) = version else { continue };
         let config = client_config(&bundle(&object)?)?;
-        seen.send((Instant::now(), config))?;
+        sender.send((Instant::now(), config))?;
     }
     bail!("the watch has ended")
 }
 
-/// Calls again and again, by a new connection each time.
+/// Calls repeatedly with a new connection each time.
 async fn call_anew(
     port: u16,
     trusted: watch::Receiver<Arc<ClientConfig>>,
@@ -176,7 +176,7 @@ async fn call_anew(
     }
 }
 
-/// Calls again and again by one connection, which must not end.
+/// Calls repeatedly with one connection, which must stay open.
 async fn call_again(
     port: u16,
     trusted: watch::Receiver<Arc<ClientConfig>>,
@@ -202,7 +202,7 @@ fn ticks() -> tokio::time::Interval {
 async fn open(port: u16, config: &Arc<ClientConfig>) -> anyhow::Result<SendRequest<Full<Bytes>>> {
     let stream = connect(port, config).await?;
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // It ends with the sender.
+    // The task ends when the sender is dropped.
     tokio::spawn(connection);
     Ok(sender)
 }

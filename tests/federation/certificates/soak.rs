@@ -1,39 +1,39 @@
-//! Rotations for minutes.
+//! Rotates certificates for several minutes.
 
 use std::time::Duration;
 
 use anyhow::ensure;
 use tokio::time::Instant;
 
-use super::callers::Callers;
-use super::subject::{self, Subject, failed_calls};
+use super::callers::KarmadaCallers;
+use super::fixture::{self, CertificateFixture, failed_calls};
 
-/// How often an authority is renewed, and a leaf of each.
+/// Number of CA renewals, and number of leaf renewals per CA.
 const AUTHORITIES: usize = 100;
 const LEAVES_OF_EACH: usize = 10;
-/// As short as callers bear whose bundle is a second old.
+/// The shortest rotation time that callers with a bundle of one second's age can follow.
 const FLAGS: [&str; 4] = [
     "--ca-bundle-delay=1500ms",
     "--ca-bundle-retirement=1500ms",
     "--certificate-poll=50ms",
     "--max-connection-age=24h",
 ];
-/// From one report to the next.
+/// Interval of progress reports.
 const REPORT: Duration = Duration::from_secs(30);
 
 pub(crate) async fn rotations() -> anyhow::Result<()> {
-    let federation = subject::start("soak", &FLAGS).await?;
-    let subject = Subject::new(&federation).await?;
-    let mut callers = Callers::start(&subject).await?;
+    let federation = fixture::start("soak", &FLAGS).await?;
+    let fixture = CertificateFixture::new(&federation).await?;
+    let mut callers = KarmadaCallers::start(&fixture).await?;
     let begin = Instant::now();
     let mut reported = begin;
     let mut leaves = 0;
     for authorities in 1..=AUTHORITIES {
-        subject.renew_authority().await?;
-        subject.until_served().await?;
+        fixture.renew_authority().await?;
+        fixture.until_served().await?;
         for _ in 0..LEAVES_OF_EACH {
-            subject.renew().await?;
-            subject.until_served().await?;
+            fixture.renew().await?;
+            fixture.until_served().await?;
             leaves += 1;
         }
         let figures = callers.go_on().await?;
@@ -45,8 +45,8 @@ pub(crate) async fn rotations() -> anyhow::Result<()> {
             );
         }
     }
-    subject.until_bundle(&subject.authority().await).await?;
-    subject.until_karmada_asks().await?;
+    fixture.until_bundle(&fixture.authority().await).await?;
+    fixture.until_karmada_asks().await?;
     callers.stop().await?;
     let failed = failed_calls(&federation)?;
     ensure!(failed.is_empty(), "Karmada's calls failed: {failed:#?}");

@@ -1,51 +1,63 @@
-//! API servers answer with errors, or not in full, and end watches.
+//! API servers answer with errors or truncated answers, and close watches.
 
 use harness::Federation;
-use harness::milo::Refusal;
-use harness::proxy::{Asked, Fault, Injected, Proxy, Rule};
+use harness::milo::StatusError;
+use harness::proxy::{FaultRule, Injected, Proxy, ProxyFault, RequestInfo};
 
-use super::subject::{Phase, Step, Subject};
+use super::fixture::{FaultFixture, FaultyPhase, LifecyclePhase};
 use crate::fixture::Space;
 
-/// Every so-manieth request is answered so, and in each phase so many of each API server.
+/// Every n-th request gets the error, and in each phase this many requests per API server.
 const EVERY: usize = 3;
 const TIMES: usize = 6;
-/// In each phase watches end so often, after this many writes each; once if that is too old where they were, because
-/// then they are not begun again at once.
+/// In each phase, watches are closed this often, each time after this many writes. With expired resource versions
+/// they are closed only once, because the new watches are not opened at once.
 const ENDS: usize = 4;
 const WRITES: usize = 3;
 
-type Matches = fn(&Asked) -> bool;
+type Matches = fn(&RequestInfo) -> bool;
 
-pub(crate) async fn answers_that_are_errors(federation: &Federation) -> anyhow::Result<()> {
-    let subject = Subject::start(federation).await?;
-    let result = errors(&subject).await;
-    subject.end(result).await
+pub(crate) async fn api_servers_answer_with_errors(federation: &Federation) -> anyhow::Result<()> {
+    let fixture = FaultFixture::start(federation).await?;
+    let result = errors(&fixture).await;
+    fixture.end(result).await
 }
 
 pub(crate) async fn watches_that_end(federation: &Federation) -> anyhow::Result<()> {
-    let subject = Subject::start(federation).await?;
-    let result = ends(&subject).await;
-    subject.end(result).await
+    let fixture = FaultFixture::start(federation).await?;
+    let result = ends(&fixture).await;
+    fixture.end(result).await
 }
 
-async fn errors(subject: &Subject<'_>) -> anyhow::Result<()> {
-    let undisturbed = subject.undisturbed().await?;
-    let any = |_: &Asked| true;
-    let faults: [(&str, Fault, Matches); 4] = [
-        ("409", Fault::Answer(Refusal::conflict()), Asked::is_write),
-        ("429", Fault::Answer(Refusal::too_many_requests(1)), any),
-        ("500", Fault::Answer(Refusal::internal()), any),
-        ("half of the answer", Fault::Truncate, |asked| {
-            !asked.is_watch()
+async fn errors(fixture: &FaultFixture<'_>) -> anyhow::Result<()> {
+    let undisturbed = fixture.undisturbed().await?;
+    let any = |_: &RequestInfo| true;
+    let faults: [(&str, ProxyFault, Matches); 4] = [
+        (
+            "409",
+            ProxyFault::Answer(StatusError::conflict()),
+            RequestInfo::is_write,
+        ),
+        (
+            "429",
+            ProxyFault::Answer(StatusError::too_many_requests(1)),
+            any,
+        ),
+        ("500", ProxyFault::Answer(StatusError::internal()), any),
+        ("half of the answer", ProxyFault::Truncate, |request| {
+            !request.is_watch()
         }),
     ];
     for (name, fault, matches) in faults {
-        let space = Space::create(subject.federation, "errors").await?;
-        for phase in Phase::ALL {
-            let step = Step::new(&space, phase, undisturbed)?;
-            let rule = || Rule::new(fault.clone(), matches).every(EVERY).times(TIMES);
-            let injected = subject.proxies.all().map(|proxy| proxy.inject(rule()));
+        let space = Space::create(fixture.federation, "errors").await?;
+        for phase in LifecyclePhase::ALL {
+            let step = FaultyPhase::new(&space, phase, undisturbed)?;
+            let rule = || {
+                FaultRule::new(fault.clone(), matches)
+                    .every(EVERY)
+                    .times(TIMES)
+            };
+            let injected = fixture.proxies.all().map(|proxy| proxy.inject(rule()));
             step.begin().await?;
             step.as_undisturbed().await?;
             let hits = injected.each_ref().map(Injected::hits);
@@ -56,15 +68,15 @@ async fn errors(subject: &Subject<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Watches end, and are begun again: where they were, or anew because that is too old.
-async fn ends(subject: &Subject<'_>) -> anyhow::Result<()> {
-    let undisturbed = subject.undisturbed().await?;
+/// Closes watches. They resume at their resource version, or start anew because it has expired.
+async fn ends(fixture: &FaultFixture<'_>) -> anyhow::Result<()> {
+    let undisturbed = fixture.undisturbed().await?;
     for expired in [false, true] {
-        let space = Space::create(subject.federation, "ends").await?;
-        for phase in Phase::ALL {
-            let step = Step::new(&space, phase, undisturbed)?;
+        let space = Space::create(fixture.federation, "ends").await?;
+        for phase in LifecyclePhase::ALL {
+            let step = FaultyPhase::new(&space, phase, undisturbed)?;
             let ends = if expired { 1 } else { ENDS };
-            let hits = end_watches(subject, &step, ends, expired).await?;
+            let hits = end_watches(fixture, &step, ends, expired).await?;
             let what = format!("watches that ended {ends} times, {hits} of them expired");
             step.over(&what).await?;
         }
@@ -73,12 +85,12 @@ async fn ends(subject: &Subject<'_>) -> anyhow::Result<()> {
 }
 
 async fn end_watches(
-    subject: &Subject<'_>,
-    step: &Step<'_>,
+    fixture: &FaultFixture<'_>,
+    step: &FaultyPhase<'_>,
     ends: usize,
     expired: bool,
 ) -> anyhow::Result<usize> {
-    let proxies = &subject.proxies;
+    let proxies = &fixture.proxies;
     let before = proxies.writes.made();
     step.begin().await?;
     let mut hits = 0;
@@ -87,8 +99,8 @@ async fn end_watches(
             () = proxies.writes.reached(before + end * WRITES) => {}
             over = step.as_undisturbed() => over?,
         }
-        // Half of them can go on where they were.
-        let rule = || Rule::new(Fault::Expire, Asked::is_watch).every(2);
+        // Every second watch may resume at its resource version.
+        let rule = || FaultRule::new(ProxyFault::Expire, RequestInfo::is_watch).every(2);
         let injected = expired.then(|| proxies.all().map(|proxy| proxy.inject(rule())));
         proxies.all().into_iter().for_each(Proxy::close_watches);
         for injected in injected.iter().flatten() {

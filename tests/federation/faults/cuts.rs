@@ -1,4 +1,4 @@
-//! Requests, or answers, are lost for a while.
+//! Requests or answers are lost for a while.
 
 use std::time::Duration;
 
@@ -7,36 +7,36 @@ use harness::Federation;
 use harness::proxy::{Direction, Proxy};
 use tokio::time::sleep;
 
-use super::subject::{Phase, Step, Subject, Undisturbed};
+use super::fixture::{FaultFixture, FaultyPhase, LifecyclePhase, Undisturbed};
 use crate::fixture::Space;
 
-/// Long enough for everything that is under way to be lost: nothing that follows must make up for it.
+/// Long enough to lose everything under way, and no longer: the retries after the cut must suffice.
 const SHORT: Duration = Duration::from_secs(1);
-/// Longer than a request may take: compute-federation gives up by itself.
+/// Longer than the request timeout, so that compute-federation gives up its requests.
 const LONG: Duration = Duration::from_secs(40);
 
 pub(crate) async fn short_cuts(federation: &Federation) -> anyhow::Result<()> {
-    let subject = Subject::start(federation).await?;
-    let result = cuts(&subject, SHORT).await;
-    subject.end(result).await
+    let fixture = FaultFixture::start(federation).await?;
+    let result = cuts(&fixture, SHORT).await;
+    fixture.end(result).await
 }
 
 pub(crate) async fn long_cuts(federation: &Federation) -> anyhow::Result<()> {
-    let subject = Subject::start(federation).await?;
-    let result = cuts(&subject, LONG).await;
-    subject.end(result).await
+    let fixture = FaultFixture::start(federation).await?;
+    let result = cuts(&fixture, LONG).await;
+    fixture.end(result).await
 }
 
-async fn cuts(subject: &Subject<'_>, within: Duration) -> anyhow::Result<()> {
-    let undisturbed = subject.undisturbed().await?;
-    let proxies = &subject.proxies;
+async fn cuts(fixture: &FaultFixture<'_>, within: Duration) -> anyhow::Result<()> {
+    let undisturbed = fixture.undisturbed().await?;
+    let proxies = &fixture.proxies;
     for (plane, proxy) in [("project", &proxies.project), ("hub", &proxies.hub)] {
         for direction in [Direction::Requests, Direction::Answers] {
-            let space = Space::create(subject.federation, "cuts").await?;
+            let space = Space::create(fixture.federation, "cuts").await?;
             let mut cuts = 0;
-            for phase in Phase::ALL {
-                let step = Step::new(&space, phase, undisturbed)?;
-                let lost = cut(subject, &step, proxy, direction, undisturbed, within).await?;
+            for phase in LifecyclePhase::ALL {
+                let step = FaultyPhase::new(&space, phase, undisturbed)?;
+                let lost = cut(fixture, &step, proxy, direction, undisturbed, within).await?;
                 cuts += usize::from(lost);
                 let what = format!("{direction:?} of the {plane} lost: {lost}");
                 step.over(&what).await?;
@@ -47,25 +47,25 @@ async fn cuts(subject: &Subject<'_>, within: Duration) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Cuts in the midst of a phase, until something is lost, and for as long as this. Says whether anything was: after its
-/// last write a phase may want nothing more of an API server.
+/// Cuts a direction in the middle of a phase until something is lost, and then for this long. Returns whether
+/// anything was lost: after its last write a phase may need no more requests to an API server.
 async fn cut(
-    subject: &Subject<'_>,
-    step: &Step<'_>,
+    fixture: &FaultFixture<'_>,
+    step: &FaultyPhase<'_>,
     proxy: &Proxy,
     direction: Direction,
     undisturbed: &Undisturbed,
     within: Duration,
 ) -> anyhow::Result<bool> {
-    let writes = &subject.proxies.writes;
-    // The hub is written to first.
+    let writes = &fixture.proxies.writes;
+    // The hub is written first.
     let midst = writes.made() + undisturbed.writes(step.phase) / 4;
     step.begin().await?;
     let cut = async {
         writes.reached(midst).await;
         let cut = proxy.cut(direction);
         cut.lost(1).await;
-        // The span of the cut.
+        // The duration of the cut.
         sleep(within).await;
     };
     tokio::select! {

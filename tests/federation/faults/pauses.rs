@@ -1,4 +1,4 @@
-//! API servers take connections and do not answer for a while.
+//! API servers accept connections but do not answer for a while.
 
 use std::time::Duration;
 
@@ -8,24 +8,25 @@ use harness::{Federation, Plane, provider, wait};
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::subject::{Phase, Step, Subject};
+use super::fixture::{FaultFixture, FaultyPhase, LifecyclePhase};
 use crate::fixture::{DFW, Space, WITHIN, patch};
 
-/// For how long: longer than a request may take, than watches are silent, and than Karmada trusts a cell.
+/// Longer than a request timeout, than the idle time of watches, and than Karmada's time until it marks a cell as
+/// lost.
 const PAUSE: Duration = Duration::from_mins(2);
-/// What Karmada needs to see that a cell is back, and how long it is left to itself with what it takes for applied there.
+/// Additional time until Karmada sees that a cell is back and corrects it.
 const BACK: Duration = Duration::from_mins(2);
-/// Less than a request that is not answered takes.
+/// Shorter than the timeout of a request without an answer.
 const UNANSWERED: Duration = Duration::from_secs(15);
 
-/// Pauses the API server of the project, the hub and a cell, each in the midst of each phase.
+/// Suspends the API server of the project, the hub and a cell, each in the middle of each phase.
 pub(crate) async fn long_pauses(federation: &Federation) -> anyhow::Result<()> {
-    let subject = Subject::start(federation).await?;
-    let result = pauses(&subject).await;
-    subject.end(result).await
+    let fixture = FaultFixture::start(federation).await?;
+    let result = pauses(&fixture).await;
+    fixture.end(result).await
 }
 
-/// What happens in a cell is told there while the hub does not answer, and on the hub once it does.
+/// Changes in a cell reach the cell's status while the hub does not answer, and reach the hub once it does.
 pub(crate) async fn a_cell_beside_a_hub_that_hangs(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "beside").await?;
     space.create_workload("web", &[("us", &["DFW"], 1)]).await?;
@@ -36,8 +37,8 @@ pub(crate) async fn a_cell_beside_a_hub_that_hangs(federation: &Federation) -> a
         let ready = conditions.and_then(|conditions| condition::find(conditions, READY));
         ready.is_some_and(|ready| !ready.is_true() && ready.reason == "Stopped")
     };
-    let paused = Paused::new(federation.hub())?;
-    // That it has another annotation is a reason to ask the hub.
+    let paused = PausedPlane::new(federation.hub())?;
+    // A changed annotation makes the write-back controller call the hub.
     let stops = json!({"metadata": {"annotations": {provider::BEHAVIOUR: provider::STOPS}}});
     patch::<Instance>(&in_cell, name, stops).await?;
     wait::until(&in_cell, name, "stopped", UNANSWERED, is_stopped).await?;
@@ -47,20 +48,20 @@ pub(crate) async fn a_cell_beside_a_hub_that_hangs(federation: &Federation) -> a
     space.until_empty().await
 }
 
-async fn pauses(subject: &Subject<'_>) -> anyhow::Result<()> {
-    let undisturbed = subject.undisturbed().await?;
-    let federation = subject.federation;
+async fn pauses(fixture: &FaultFixture<'_>) -> anyhow::Result<()> {
+    let undisturbed = fixture.undisturbed().await?;
+    let federation = fixture.federation;
     for (plane, more) in [
         (federation.project(), Duration::ZERO),
         (federation.hub(), Duration::ZERO),
         (federation.cell(DFW)?, BACK),
     ] {
         let space = Space::create(federation, "pauses").await?;
-        for phase in Phase::ALL {
-            let step = Step::new(&space, phase, undisturbed)?.and(more);
-            subject.until_midst(&step, undisturbed).await?;
-            let paused = Paused::new(plane)?;
-            // The span of the pause.
+        for phase in LifecyclePhase::ALL {
+            let step = FaultyPhase::new(&space, phase, undisturbed)?.and(more);
+            fixture.until_midst(&step, undisturbed).await?;
+            let paused = PausedPlane::new(plane)?;
+            // The duration of the pause.
             sleep(PAUSE).await;
             drop(paused);
             step.over(&format!("the {} paused", plane.name())).await?;
@@ -69,17 +70,17 @@ async fn pauses(subject: &Subject<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An API server that goes on when this is dropped.
-struct Paused<'p>(&'p Plane);
+/// An API server that resumes when this value is dropped.
+struct PausedPlane<'p>(&'p Plane);
 
-impl<'p> Paused<'p> {
+impl<'p> PausedPlane<'p> {
     fn new(plane: &'p Plane) -> anyhow::Result<Self> {
         plane.pause_apiserver()?;
         Ok(Self(plane))
     }
 }
 
-impl Drop for Paused<'_> {
+impl Drop for PausedPlane<'_> {
     fn drop(&mut self) {
         if let Err(error) = self.0.resume_apiserver() {
             eprintln!(

@@ -1,32 +1,32 @@
-//! API servers crash and are started again.
+//! API servers crash and are restarted.
 
 use std::time::Duration;
 
 use harness::{Crashing, Federation};
 use tokio::time::sleep;
 
-use super::subject::{Phase, Step, Subject};
+use super::fixture::{FaultFixture, FaultyPhase, LifecyclePhase};
 use crate::fixture::{self, DFW, Space};
 
-/// For how long there is none: attempts to reach it have failed then, and watches been opened again in vain.
+/// Downtime: long enough that requests and new watches have failed.
 const DOWN: Duration = Duration::from_secs(10);
 
-/// Crashes of the API server of the project, the hub and a cell, each in the midst of each phase.
+/// Crashes the API server of the project, the hub and a cell, each in the middle of each phase.
 pub(crate) async fn restarts() -> anyhow::Result<()> {
     let federation = fixture::start("restarts").await?;
-    let subject = Subject::start(&federation).await?;
-    // Those that have come back go on to the end.
+    let fixture = FaultFixture::start(&federation).await?;
+    // Restarted API servers run until the end of the test.
     let mut back = Vec::new();
-    let result = each(&subject, &mut back).await;
-    subject.end(result).await?;
+    let result = each(&fixture, &mut back).await;
+    fixture.end(result).await?;
     drop(back);
     federation.stop().await;
     Ok(())
 }
 
-async fn each<'f>(subject: &Subject<'f>, back: &mut Vec<Crashing<'f>>) -> anyhow::Result<()> {
-    let undisturbed = subject.undisturbed().await?;
-    let federation: &'f Federation = subject.federation;
+async fn each<'f>(fixture: &FaultFixture<'f>, back: &mut Vec<Crashing<'f>>) -> anyhow::Result<()> {
+    let undisturbed = fixture.undisturbed().await?;
+    let federation: &'f Federation = fixture.federation;
     for plane in [
         federation.project(),
         federation.hub(),
@@ -34,11 +34,11 @@ async fn each<'f>(subject: &Subject<'f>, back: &mut Vec<Crashing<'f>>) -> anyhow
     ] {
         let space = Space::create(federation, "restarts").await?;
         let mut apiserver = Crashing::new(plane);
-        for phase in Phase::ALL {
-            let step = Step::new(&space, phase, undisturbed)?;
-            subject.until_midst(&step, undisturbed).await?;
+        for phase in LifecyclePhase::ALL {
+            let step = FaultyPhase::new(&space, phase, undisturbed)?;
+            fixture.until_midst(&step, undisturbed).await?;
             apiserver.crash().await?;
-            // The span without it.
+            // The downtime.
             sleep(DOWN).await;
             apiserver.come_back().await?;
             step.over(&format!("the {} restarted", plane.name()))

@@ -12,36 +12,37 @@ use kube::api::DeleteParams;
 use super::{Fleet, until_shown};
 use crate::fixture::{DFW, WITHIN};
 
-/// I-12: of a project that is gone nothing goes that runs, and whatever was only there for it does.
-pub(crate) async fn what_a_deleted_project_leaves(federation: &Federation) -> anyhow::Result<()> {
+/// I-12: after a project is deleted, running Instances stay until an operator ends them; empty hub namespaces are
+/// deleted.
+pub(crate) async fn a_deleted_project_is_cleaned_up(federation: &Federation) -> anyhow::Result<()> {
     let mut fleet = Fleet::start(federation, "deleted", &["empty", "full", "beside"]).await?;
-    // Who shares the hub and has another root, which has none of these projects.
+    // Another management on the same hub, whose Milo has none of these projects.
     let other = Fleet::start(federation, "another", &["another"]).await?;
-    let (empty, full) = (fleet.tenant("empty").await?, fleet.tenant("full").await?);
-    let beside = fleet.tenant("beside").await?;
-    for tenant in [&empty, &full, &beside] {
-        tenant.create().await?;
-        tenant.until_settled(1).await?;
+    let (empty, full) = (fleet.project("empty").await?, fleet.project("full").await?);
+    let beside = fleet.project("beside").await?;
+    for project in [&empty, &full, &beside] {
+        project.create().await?;
+        project.until_settled(1).await?;
     }
     let namespaces: Api<Namespace> = Api::all(federation.hub().client());
 
-    // As Milo does it: the Project goes once its control plane is empty.
+    // Milo deletes a Project after its control plane is empty.
     empty.delete().await?;
     beside.delete().await?;
     fleet.milo.delete_project("empty").await?;
     wait::gone(&namespaces, &empty.hub_namespace, WITHIN).await?;
 
-    // One that goes while no one looks, with all that runs in it.
+    // A Project that is deleted while no manager runs, and with running Instances.
     fleet.management.terminate().await;
     fleet.milo.delete_project("full").await?;
     fleet.management.restart().await?;
     until_shown(&fleet.management, "projects_engaged 1").await?;
     beside.create().await?;
     beside.until_settled(1).await?;
-    wait::eventually("it is said that the namespace stays", WITHIN, || async {
+    wait::eventually("the log names the namespace that stays", WITHIN, || async {
         let log = std::fs::read_to_string(fleet.management.log())?;
         let is_named = |line: &str| line.contains("stays") && line.contains(&full.hub_namespace);
-        ensure!(log.lines().any(is_named), "nothing is said");
+        ensure!(log.lines().any(is_named), "the log does not name it");
         Ok(())
     })
     .await?;
@@ -55,7 +56,7 @@ pub(crate) async fn what_a_deleted_project_leaves(federation: &Federation) -> an
         Api::<WorkloadDeployment>::namespaced(federation.cell(DFW)?.client(), &full.hub_namespace);
     in_cell.get("web-us-dfw").await?;
 
-    // Once an operator has ended that, nothing is left.
+    // After an operator has deleted the objects, nothing is left.
     copies
         .delete("web-us-dfw", &DeleteParams::default())
         .await?;
@@ -63,7 +64,7 @@ pub(crate) async fn what_a_deleted_project_leaves(federation: &Federation) -> an
     let cell: Api<Namespace> = Api::all(federation.cell(DFW)?.client());
     wait::gone(&cell, &full.hub_namespace, WITHIN).await?;
 
-    // A project that is there has its namespace, though nothing is in it.
+    // An existing project keeps its hub namespace, even if the namespace is empty.
     beside.delete().await?;
     let policies: Api<PropagationPolicy> = beside.on_hub();
     wait::gone(&policies, "city-dfw", WITHIN).await?;
@@ -79,15 +80,19 @@ pub(crate) async fn what_a_deleted_project_leaves(federation: &Federation) -> an
     let writes: Vec<_> = metrics.lines().filter(is_a_write).collect();
     ensure!(writes.is_empty(), "the other root's management: {writes:?}");
     let log = std::fs::read_to_string(other.management.log())?;
-    ensure!(!log.contains("stays"), "it names what is another's");
+    ensure!(
+        !log.contains("stays"),
+        "it names a namespace of the other management"
+    );
     other.stop().await;
     fleet.stop().await;
     Ok(())
 }
 
-/// Waits until a management has looked at hub namespaces of projects that it does not serve, and has nothing left to do.
+/// Waits until a management has checked the hub namespaces of projects that it does not serve, and its queue is
+/// empty.
 async fn until_looked_at(management: &Manager) -> anyhow::Result<()> {
-    wait::eventually("hub namespaces are looked at", WITHIN, || async {
+    wait::eventually("hub namespaces are checked", WITHIN, || async {
         let metrics = management.metrics().await?;
         let value = |metric: &str| {
             let found = metrics.lines().find_map(|line| line.strip_prefix(metric));

@@ -1,4 +1,4 @@
-//! Projects that refuse, beside one that does not.
+//! A project that refuses requests does not affect another project.
 
 use std::time::Duration;
 
@@ -9,27 +9,28 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 
-use super::{Fleet, Tenant, until_shown};
+use super::{Fleet, FleetProject, until_shown};
 use crate::fixture::{NETWORK, WITHIN, create, workload};
 use crate::needs;
 
-/// Time for a kind to be noticed that a project did not serve: it is asked for every half minute to minute.
+/// Time to detect that a project serves a new kind. It is checked every 30 to 60 seconds.
 const NOTICED: Duration = Duration::from_secs(90);
 
-/// What a suspended project refuses is not tried again and again, is done when it is reinstated, and delays no one.
-pub(crate) async fn a_suspended_project_is_left_in_peace(
+/// Writes that a suspended project refuses are not retried, happen after its reinstatement, and delay no other
+/// project.
+pub(crate) async fn a_suspended_project_is_not_retried(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let fleet = Fleet::start(federation, "suspended", &["held", "active"]).await?;
-    let (a, b) = (fleet.tenant("held").await?, fleet.tenant("active").await?);
-    for tenant in [&a, &b] {
-        tenant.create().await?;
-        tenant.until_settled(1).await?;
+    let (a, b) = (fleet.project("held").await?, fleet.project("active").await?);
+    for project in [&a, &b] {
+        project.create().await?;
+        project.until_settled(1).await?;
     }
 
     fleet.milo.set_suspended("held", true).await?;
     until_shown(&fleet.management, "projects_suspended 1").await?;
-    // Past the front, as the one who may.
+    // Bypasses the front, which would refuse the change.
     a.scale(2).await?;
     let parked = "queue_groups_in_trouble{controller=\"workload\",trouble=\"suspended\"} 1";
     until_shown(&fleet.management, parked).await?;
@@ -50,27 +51,30 @@ pub(crate) async fn a_suspended_project_is_left_in_peace(
     fleet.milo.set_suspended("held", false).await?;
     a.until_settled(2).await?;
     until_shown(&fleet.management, "projects_suspended 0").await?;
-    for tenant in [&a, &b] {
-        tenant.delete().await?;
+    for project in [&a, &b] {
+        project.delete().await?;
     }
     fleet.stop().await;
     Ok(())
 }
 
-/// I-20: a kind that a project does not serve is in no one's way but that of what needs it, and is noticed when it appears.
-pub(crate) async fn what_a_project_does_not_serve(federation: &Federation) -> anyhow::Result<()> {
+/// I-20: a kind that a project does not serve blocks only objects that need the kind. The kind is detected when it
+/// appears.
+pub(crate) async fn a_kind_that_a_project_does_not_serve(
+    federation: &Federation,
+) -> anyhow::Result<()> {
     let fleet = Fleet::start(federation, "unserved", &["bare", "full"]).await?;
-    let (a, b) = (fleet.tenant("bare").await?, fleet.tenant("full").await?);
+    let (a, b) = (fleet.project("bare").await?, fleet.project("full").await?);
     b.create().await?;
     b.until_settled(1).await?;
     for kind in ["networks", "locationbindings"] {
-        let definition = serve_no_more(&a, kind).await?;
+        let definition = stop_serving(&a, kind).await?;
         create::<Workload>(&a.api(), workload("web", &[("us", &["DFW"], 1)])).await?;
-        let is_told = |workload: &Workload| {
+        let is_unserved = |workload: &Workload| {
             let message = needs::of_placement(workload, "us").message;
             message.contains("cannot be listed")
         };
-        wait::until(&a.api(), "web", "told", WITHIN, is_told).await?;
+        wait::until(&a.api(), "web", "unserved", WITHIN, is_unserved).await?;
         for replicas in [2, 1] {
             b.scale(replicas).await?;
             b.until_settled(replicas).await?;
@@ -89,12 +93,12 @@ pub(crate) async fn what_a_project_does_not_serve(federation: &Federation) -> an
     Ok(())
 }
 
-/// Lets a project serve a kind no longer.
-async fn serve_no_more(
-    tenant: &Tenant<'_>,
+/// Makes a project stop serving a kind.
+async fn stop_serving(
+    project: &FleetProject<'_>,
     kind: &str,
 ) -> anyhow::Result<CustomResourceDefinition> {
-    let definitions: Api<CustomResourceDefinition> = Api::all(tenant.plane.client());
+    let definitions: Api<CustomResourceDefinition> = Api::all(project.plane.client());
     let name = format!("{kind}.networking.datumapis.com");
     let definition = definitions.get(&name).await?;
     definitions.delete(&name, &DeleteParams::default()).await?;
@@ -102,13 +106,13 @@ async fn serve_no_more(
     Ok(definition)
 }
 
-/// Lets a project serve a kind again, with the object that a Workload needs.
+/// Makes a project serve a kind again, and creates the object that a Workload needs.
 async fn serve_again(
-    tenant: &Tenant<'_>,
+    project: &FleetProject<'_>,
     kind: &str,
     definition: CustomResourceDefinition,
 ) -> anyhow::Result<()> {
-    let definitions: Api<CustomResourceDefinition> = Api::all(tenant.plane.client());
+    let definitions: Api<CustomResourceDefinition> = Api::all(project.plane.client());
     let metadata = ObjectMeta {
         name: definition.metadata.name,
         ..ObjectMeta::default()
@@ -124,9 +128,10 @@ async fn serve_again(
     wait::eventually("the kind is served", WITHIN, || async {
         match kind {
             "networks" => {
-                networking::create_network(&tenant.plane.client(), DEFAULT_NAMESPACE, NETWORK).await
+                networking::create_network(&project.plane.client(), DEFAULT_NAMESPACE, NETWORK)
+                    .await
             }
-            _ => tenant.offer_dfw().await,
+            _ => project.offer_dfw().await,
         }
     })
     .await

@@ -1,4 +1,4 @@
-//! Many deployments at once.
+//! Creates many deployments at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,15 +15,15 @@ use kube::runtime::watcher::{self, watcher};
 use kube::{Api, ResourceExt};
 use tokio::time::{Instant, timeout};
 
-use super::subject::{act, placed};
+use super::deployment_fixture::{act, placed};
 use super::{DFW1, DFW2, in_dfw};
 use crate::fixture::{create, deployment, is_settled};
 
 /// Time for each deployment to settle.
 const EACH: Duration = Duration::from_secs(1);
-/// Requests at a time to one API server.
+/// Number of concurrent requests to one API server.
 const REQUESTS: usize = 32;
-/// What Karmada's log says of a call that failed.
+/// Karmada's log text for a failed interpreter call.
 const FAILED_CALL: &str = "Failed calling webhook";
 
 pub(crate) async fn a_burst(federation: &Federation) -> anyhow::Result<()> {
@@ -34,7 +34,7 @@ pub(crate) async fn a_burst_of_a_thousand(federation: &Federation) -> anyhow::Re
     burst(federation, 1000).await
 }
 
-/// Creates so many deployments at once and waits until all have settled; no call may fail.
+/// Creates this many deployments at once and waits until all have settled. No interpreter call may fail.
 async fn burst(federation: &Federation, deployments: usize) -> anyhow::Result<()> {
     let begin = Instant::now();
     let space = placed(federation, "burst", &in_dfw()).await?;
@@ -72,7 +72,7 @@ async fn burst(federation: &Federation, deployments: usize) -> anyhow::Result<()
         let succeeded = calls.get(&(operation.to_owned(), "success".to_owned()));
         ensure!(succeeded >= Some(&deployments), "{operation}: {calls:?}");
     }
-    // A call that did not get an answer is known to Karmada alone.
+    // Only Karmada knows of a call without an answer.
     let log = federation
         .directory()
         .join("logs/karmada-controller-manager.log");
@@ -87,7 +87,7 @@ async fn burst(federation: &Federation, deployments: usize) -> anyhow::Result<()
     Ok(())
 }
 
-/// Acts on each deployment of a cell, again and again.
+/// Writes the status of each deployment in a cell whenever it changes.
 async fn answer(api: Api<WorkloadDeployment>) -> anyhow::Result<()> {
     watcher(api.clone(), watcher::Config::default())
         .backoff(SteadyBackoff)
@@ -97,7 +97,7 @@ async fn answer(api: Api<WorkloadDeployment>) -> anyhow::Result<()> {
             let observed = object
                 .status
                 .as_ref()
-                .and_then(|said| said.observed_generation);
+                .and_then(|status| status.observed_generation);
             (observed != object.metadata.generation).then_some(object)
         })
         .map(Ok)
@@ -108,7 +108,7 @@ async fn answer(api: Api<WorkloadDeployment>) -> anyhow::Result<()> {
         .await
 }
 
-/// Waits until as many deployments have settled, with an instance in each of both cells.
+/// Waits until this many deployments have settled, with one instance in each of the two cells.
 async fn until_settled(api: &Api<WorkloadDeployment>, deployments: usize) -> anyhow::Result<()> {
     let mut settled = BTreeSet::new();
     let mut versions = watcher(api.clone(), watcher::Config::default())
@@ -117,7 +117,7 @@ async fn until_settled(api: &Api<WorkloadDeployment>, deployments: usize) -> any
         .boxed();
     while settled.len() < deployments {
         let version = versions.next().await.context("the watch has ended")?;
-        // A watch that breaks is begun again.
+        // The watcher restarts a broken watch.
         let Ok(object) = version else { continue };
         if is_settled(&object, 2) {
             settled.insert(object.name_any());
@@ -126,7 +126,7 @@ async fn until_settled(api: &Api<WorkloadDeployment>, deployments: usize) -> any
     Ok(())
 }
 
-/// How often Karmada has asked, by operation and outcome.
+/// Returns the number of Karmada's interpreter calls, by operation and outcome.
 async fn calls(federation: &Federation) -> anyhow::Result<BTreeMap<(String, String), usize>> {
     let metrics = federation.management()?.lock().await.metrics().await?;
     let mut calls = BTreeMap::new();

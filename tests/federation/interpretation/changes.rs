@@ -1,4 +1,4 @@
-//! What changes while the cells go on.
+//! Changes while the cells are at different stages.
 
 use anyhow::ensure;
 use api::WorkloadDeployment;
@@ -8,57 +8,63 @@ use kube::api::DeleteParams;
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use super::subject::{NAME, Subject, condition_of, counters, image_of, with_image};
+use super::deployment_fixture::{
+    DeploymentFixture, NAME, condition_of, counters, image_of, with_image,
+};
 use super::{DFW1, DFW2, in_dfw};
 use crate::fixture::{WITHIN, patch, patch_status};
 
 const BOTH: [(&str, i32); 2] = [(DFW1, 2), (DFW2, 2)];
-/// Annotation that Karmada gives an object in a cell: the UID of the one on the hub.
+/// Annotation that Karmada sets on an object in a cell: the UID of the object on the hub.
 const TEMPLATE_UID: &str = "resourcetemplate.karmada.io/uid";
 const FINALIZER: &str = "test.datumapis.com/hold";
 
 pub(crate) async fn a_new_image(federation: &Federation) -> anyhow::Result<()> {
-    let mut subject = Subject::create(federation, "image", &in_dfw(), 2, &BOTH).await?;
-    subject.all_act().await?;
+    let mut fixture = DeploymentFixture::create(federation, "image", &in_dfw(), 2, &BOTH).await?;
+    fixture.all_act().await?;
 
-    // One cell has the new image, the other has not.
-    subject.set_image("app:2").await?;
-    subject.until_all_assigned().await?;
-    subject.act(DFW1, 1).await?;
-    until_ready_at(&subject, 3, 1).await?;
-    subject.act(DFW2, 0).await?;
+    // One cell has the new image, the other has the old one.
+    fixture.set_image("app:2").await?;
+    fixture.until_all_assigned().await?;
+    fixture.act(DFW1, 1).await?;
+    until_ready_at(&fixture, 3, 1).await?;
+    fixture.act(DFW2, 0).await?;
     let known = |object: &WorkloadDeployment| counters(object)[3] == 1;
-    let object = subject.until_hub("that of both cells", known).await?;
+    let object = fixture.until_hub("that of both cells", known).await?;
     let status = object.status.unwrap();
     assert_eq!(status.observed_generation, object.metadata.generation);
-    subject.all_act().await?;
+    fixture.all_act().await?;
 
-    // Both have the new image, but one goes on with the old one.
-    subject.set_image("app:3").await?;
-    subject.until_all_assigned().await?;
+    // Both have the new image, but one still reports for the old one.
+    fixture.set_image("app:3").await?;
+    fixture.until_all_assigned().await?;
     let former = json!({"readyReplicas": 1});
-    patch_status(&subject.cells[DFW1], NAME, former).await?;
-    subject.act(DFW2, 2).await?;
-    until_ready_at(&subject, 3, 2).await?;
-    // It comes to the new one, but has not judged its condition by it.
-    let generation = subject.cells[DFW1].get(NAME).await?.metadata.generation;
+    patch_status(&fixture.cells[DFW1], NAME, former).await?;
+    fixture.act(DFW2, 2).await?;
+    until_ready_at(&fixture, 3, 2).await?;
+    // It reports for the new one, but its condition is still for the old one.
+    let generation = fixture.cells[DFW1].get(NAME).await?.metadata.generation;
     let observed = json!({"observedGeneration": generation, "readyReplicas": 2});
-    patch_status(&subject.cells[DFW1], NAME, observed).await?;
+    patch_status(&fixture.cells[DFW1], NAME, observed).await?;
     let observed = |object: &WorkloadDeployment| {
         let status = object.status.clone().unwrap_or_default();
         status.observed_generation == object.metadata.generation
     };
-    let object = subject.until_hub("observed by both", observed).await?;
+    let object = fixture.until_hub("observed by both", observed).await?;
     let available = condition_of(&object, AVAILABLE).unwrap();
     assert_eq!(available.observed_generation, Some(2));
-    subject.all_act().await?;
-    subject.check().await
+    fixture.all_act().await?;
+    fixture.check().await
 }
 
-/// Waits until the hub counts so many ready instances, and looks whether it says so of this generation still.
-async fn until_ready_at(subject: &Subject, ready: i32, generation: i64) -> anyhow::Result<()> {
+/// Waits until the hub shows this many ready instances, and checks that its observedGeneration is unchanged.
+async fn until_ready_at(
+    fixture: &DeploymentFixture,
+    ready: i32,
+    generation: i64,
+) -> anyhow::Result<()> {
     let known = |object: &WorkloadDeployment| counters(object)[3] == ready;
-    let object = subject.until_hub(&format!("at {ready}"), known).await?;
+    let object = fixture.until_hub(&format!("at {ready}"), known).await?;
     let available = condition_of(&object, AVAILABLE).unwrap();
     assert_eq!(available.observed_generation, Some(generation));
     assert_eq!(object.status.unwrap().observed_generation, Some(generation));
@@ -66,40 +72,41 @@ async fn until_ready_at(subject: &Subject, ready: i32, generation: i64) -> anyho
 }
 
 pub(crate) async fn an_autoscaler_in_a_cell(federation: &Federation) -> anyhow::Result<()> {
-    let mut subject = Subject::create(federation, "autoscaler", &in_dfw(), 2, &BOTH).await?;
-    subject.all_act().await?;
-    let in_dfw1 = subject.cells[DFW1].clone();
+    let mut fixture =
+        DeploymentFixture::create(federation, "autoscaler", &in_dfw(), 2, &BOTH).await?;
+    fixture.all_act().await?;
+    let in_dfw1 = fixture.cells[DFW1].clone();
     patch(&in_dfw1, NAME, json!({"spec": {"replicas": 5}})).await?;
-    subject.act(DFW1, 5).await?;
+    fixture.act(DFW1, 5).await?;
     let scaled = |object: &WorkloadDeployment| counters(object) == [7; 4];
-    subject.until_hub("scaled by the cell", scaled).await?;
-    // Karmada writes to the cell: something of the hub's that is no change of the template, something of the cell's that
-    // is not the cell's, a new template, a new number.
+    fixture.until_hub("scaled by the cell", scaled).await?;
+    // Karmada writes to the cell after each of these changes: an annotation on the hub, an
+    // edit by hand in the cell, a new template, and a new number of replicas.
     let annotation = json!({"metadata": {"annotations": {"test.datumapis.com/sync": "1"}}});
-    patch(&subject.hub, NAME, annotation).await?;
+    patch(&fixture.hub, NAME, annotation).await?;
     let annotated =
         |object: &WorkloadDeployment| object.annotations().contains_key("test.datumapis.com/sync");
     until_scaled_by_cell(&in_dfw1, "annotated", annotated).await?;
     patch(&in_dfw1, NAME, json!({"spec": with_image("app:by-hand")})).await?;
     let repaired = |object: &WorkloadDeployment| image_of(object).as_deref() == Some("app:1");
     until_scaled_by_cell(&in_dfw1, "repaired", repaired).await?;
-    subject.act(DFW1, 5).await?;
-    subject.set_image("app:2").await?;
-    subject.all_act().await?;
+    fixture.act(DFW1, 5).await?;
+    fixture.set_image("app:2").await?;
+    fixture.all_act().await?;
     let updated = |object: &WorkloadDeployment| image_of(object).as_deref() == Some("app:2");
     until_scaled_by_cell(&in_dfw1, "updated", updated).await?;
-    subject.until_current(7).await?;
-    subject.scale(3, &[(DFW1, 3), (DFW2, 3)]).await?;
-    subject.all_act().await?;
+    fixture.until_current(7).await?;
+    fixture.scale(3, &[(DFW1, 3), (DFW2, 3)]).await?;
+    fixture.all_act().await?;
     until_scaled_by_cell(&in_dfw1, "scaled", |object| {
         object.spec.scale_settings.min_replicas == 3
     })
     .await?;
-    subject.until_current(8).await?;
-    subject.check().await
+    fixture.until_current(8).await?;
+    fixture.check().await
 }
 
-/// Waits until the object is like this in a cell, and looks whether it has the number that the cell has set.
+/// Waits until the cell's object satisfies `predicate`, and checks that it keeps the replicas that the cell has set.
 async fn until_scaled_by_cell(
     cell: &Api<WorkloadDeployment>,
     what: &str,
@@ -111,38 +118,41 @@ async fn until_scaled_by_cell(
     Ok(())
 }
 
-pub(crate) async fn a_successor_of_what_is_dying(federation: &Federation) -> anyhow::Result<()> {
-    let mut subject = Subject::create(federation, "successor", &in_dfw(), 2, &BOTH).await?;
-    subject.all_act().await?;
-    let in_dfw1 = subject.cells[DFW1].clone();
+pub(crate) async fn recreated_while_the_old_object_terminates(
+    federation: &Federation,
+) -> anyhow::Result<()> {
+    let mut fixture =
+        DeploymentFixture::create(federation, "successor", &in_dfw(), 2, &BOTH).await?;
+    fixture.all_act().await?;
+    let in_dfw1 = fixture.cells[DFW1].clone();
     let finalizers = |finalizers: Value| json!({"metadata": {"finalizers": finalizers}});
     patch(&in_dfw1, NAME, finalizers(json!([FINALIZER]))).await?;
-    subject.hub.delete(NAME, &DeleteParams::default()).await?;
-    wait::gone(&subject.hub, NAME, WITHIN).await?;
-    wait::gone(&subject.cells[DFW2], NAME, WITHIN).await?;
+    fixture.hub.delete(NAME, &DeleteParams::default()).await?;
+    wait::gone(&fixture.hub, NAME, WITHIN).await?;
+    wait::gone(&fixture.cells[DFW2], NAME, WITHIN).await?;
 
-    // Karmada takes what is dying for the successor's.
+    // Karmada adopts the terminating object for its successor.
     let shares = [(DFW1, 3), (DFW2, 3)];
-    subject.create_again(3, &shares).await?;
-    let uid = subject.hub.get(NAME).await?.uid();
+    fixture.create_again(3, &shares).await?;
+    let uid = fixture.hub.get(NAME).await?.uid();
     let adopted = |object: &WorkloadDeployment| {
         object.annotations().get(TEMPLATE_UID) == uid.as_ref()
             && object.metadata.deletion_timestamp.is_some()
     };
     wait::until(&in_dfw1, NAME, "adopted", WITHIN, adopted).await?;
-    // Its cell goes on with it.
+    // The cell finishes the deletion.
     for ready in [1, 2] {
-        subject.act(DFW1, ready).await?;
+        fixture.act(DFW1, ready).await?;
     }
-    subject.until_assigned(DFW2).await?;
+    fixture.until_assigned(DFW2).await?;
     for ready in [1, 3] {
-        subject.act(DFW2, ready).await?;
+        fixture.act(DFW2, ready).await?;
         let of_dfw2 = |object: &WorkloadDeployment| {
             counters(object) == [3, 3, 3, ready]
                 && condition_of(object, CELLS_REPORTING)
                     .is_some_and(|reporting| reporting.message.contains(DFW1))
         };
-        subject
+        fixture
             .until_hub("that of the second cell", of_dfw2)
             .await?;
     }
@@ -150,6 +160,6 @@ pub(crate) async fn a_successor_of_what_is_dying(federation: &Federation) -> any
     patch(&in_dfw1, NAME, finalizers(json!(null))).await?;
     let fresh = |object: &WorkloadDeployment| object.metadata.deletion_timestamp.is_none();
     wait::until(&in_dfw1, NAME, "there", WITHIN, fresh).await?;
-    subject.all_act().await?;
-    subject.check().await
+    fixture.all_act().await?;
+    fixture.check().await
 }

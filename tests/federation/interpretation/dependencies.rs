@@ -1,4 +1,4 @@
-//! What a template uses goes where the deployment goes, and leaves with it.
+//! ConfigMaps and Secrets that a template uses are propagated with the deployment, and removed with it.
 
 use api::WorkloadDeployment;
 use harness::{Federation, wait};
@@ -7,11 +7,13 @@ use kube::Api;
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use super::subject::{NAME, placed};
+use super::deployment_fixture::{NAME, placed};
 use super::{DFW1, DFW2, ORD1, in_dfw};
 use crate::fixture::{WITHIN, create, deployment, patch};
 
-pub(crate) async fn what_the_template_uses(federation: &Federation) -> anyhow::Result<()> {
+pub(crate) async fn dependencies_follow_the_deployment(
+    federation: &Federation,
+) -> anyhow::Result<()> {
     let space = placed(federation, "uses", &in_dfw()).await?;
     let settings = json!({"metadata": {"name": "settings"}, "data": {"a": "1"}});
     create::<ConfigMap>(&space.on_hub(), settings).await?;
@@ -40,7 +42,7 @@ pub(crate) async fn what_the_template_uses(federation: &Federation) -> anyhow::R
         )
         .await?;
     }
-    // One that comes later, and one that changes.
+    // A dependency that is created later, and one that changes.
     let keys = json!({"metadata": {"name": "keys"}, "stringData": {"k": "of the test"}});
     create::<Secret>(&space.on_hub(), keys).await?;
     patch::<ConfigMap>(&space.on_hub(), "settings", json!({"data": {"a": "2"}})).await?;
@@ -77,7 +79,7 @@ pub(crate) async fn what_the_template_uses(federation: &Federation) -> anyhow::R
         wait::gone(&space.in_cell::<Secret>(cell), "keys", WITHIN).await?;
         wait::gone(&space.in_cell::<WorkloadDeployment>(cell), NAME, WITHIN).await?;
     }
-    // The originals are whose they were.
+    // The originals stay on the hub.
     space.on_hub::<ConfigMap>().get("settings").await?;
     space.on_hub::<Secret>().get("keys").await?;
     Ok(())

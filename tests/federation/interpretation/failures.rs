@@ -1,4 +1,4 @@
-//! Cells that cannot be reached, or that refuse.
+//! Cells that cannot be reached or that refuse writes.
 
 use api::WorkloadDeployment;
 use api::workload_deployment::CELLS_REPORTING;
@@ -8,37 +8,38 @@ use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use serde_json::json;
 
-use super::refusal::Refusal;
-use super::subject::{NAME, Subject, condition_of, counters, with_image};
+use super::deployment_fixture::{DeploymentFixture, NAME, condition_of, counters, with_image};
+use super::refused_updates::RefusedUpdates;
 use super::{DFW1, DFW2, ORD1, in_dfw};
 use crate::fixture::WITHIN;
 
 const NO_NEW_IMAGE: &str =
     "object.spec.template.spec.runtime.sandbox.containers.all(c, c.image != 'app:2')";
-/// What the cell says when it refuses.
+/// Error message of the cell.
 const REFUSAL: &str = "app:2 is not for this cell";
 
 pub(crate) async fn a_cell_that_dies_and_returns() -> anyhow::Result<()> {
     let mut federation = super::start("dying-cell").await?;
     let everywhere = json!({"clusterAffinity": {"clusterNames": [DFW1, DFW2, ORD1]}});
     let shares = [(DFW1, 2), (DFW2, 2), (ORD1, 2)];
-    let mut subject = Subject::create(&federation, "dying", &everywhere, 2, &shares).await?;
-    subject.all_act().await?;
+    let mut fixture =
+        DeploymentFixture::create(&federation, "dying", &everywhere, 2, &shares).await?;
+    fixture.all_act().await?;
 
-    // Karmada does not know yet.
+    // Karmada has not noticed yet.
     federation.cell_mut(ORD1)?.kill_apiserver().await;
-    subject.act(DFW1, 1).await?;
-    until_ready(&subject, 5).await?;
-    // Now it does, and asks the interpreter nothing about it.
+    fixture.act(DFW1, 1).await?;
+    until_ready(&fixture, 5).await?;
+    // Now Karmada has noticed. It does not call the interpreter for that.
     until_cluster(&federation, "False").await?;
-    subject.act(DFW2, 1).await?;
-    until_ready(&subject, 4).await?;
-    subject.set_image("app:2").await?;
+    fixture.act(DFW2, 1).await?;
+    until_ready(&fixture, 4).await?;
+    fixture.set_image("app:2").await?;
     for cell in [DFW1, DFW2] {
-        subject.until_assigned(cell).await?;
-        subject.act(cell, 2).await?;
+        fixture.until_assigned(cell).await?;
+        fixture.act(cell, 2).await?;
     }
-    let object = until_ready(&subject, 6).await?;
+    let object = until_ready(&fixture, 6).await?;
     let status = object.status.unwrap();
     assert_eq!(status.observed_generation, Some(1));
     let cells = status.cells.iter();
@@ -48,25 +49,28 @@ pub(crate) async fn a_cell_that_dies_and_returns() -> anyhow::Result<()> {
 
     federation.cell_mut(ORD1)?.restart_apiserver().await?;
     until_cluster(&federation, "True").await?;
-    subject.all_act().await?;
-    subject.check().await?;
+    fixture.all_act().await?;
+    fixture.check().await?;
     federation.stop().await;
     Ok(())
 }
 
-async fn until_ready(subject: &Subject, ready: i32) -> anyhow::Result<WorkloadDeployment> {
+async fn until_ready(
+    fixture: &DeploymentFixture,
+    ready: i32,
+) -> anyhow::Result<WorkloadDeployment> {
     let known = |object: &WorkloadDeployment| counters(object) == [6, 6, 6, ready];
-    let object = subject.until_hub(&format!("at {ready}"), known).await?;
+    let object = fixture.until_hub(&format!("at {ready}"), known).await?;
     assert_eq!(condition_of(&object, CELLS_REPORTING), None);
     Ok(object)
 }
 
-/// Waits until Karmada says this of the readiness of the cell.
+/// Waits until the Cluster's condition Ready has this status.
 async fn until_cluster(federation: &Federation, ready: &str) -> anyhow::Result<()> {
     let kind = GroupVersionKind::gvk("cluster.karmada.io", "v1alpha1", "Cluster");
     let clusters: Api<DynamicObject> =
         Api::all_with(federation.hub().client(), &ApiResource::from_gvk(&kind));
-    let says = |cluster: &DynamicObject| {
+    let has_status = |cluster: &DynamicObject| {
         let conditions = cluster.data["status"]["conditions"].as_array();
         conditions.is_some_and(|all| {
             all.iter()
@@ -74,37 +78,38 @@ async fn until_cluster(federation: &Federation, ready: &str) -> anyhow::Result<(
         })
     };
     let what = format!("Ready={ready}");
-    wait::until(&clusters, ORD1, &what, 2 * WITHIN, says)
+    wait::until(&clusters, ORD1, &what, 2 * WITHIN, has_status)
         .await
         .map(drop)
 }
 
-pub(crate) async fn a_work_that_is_refused(federation: &Federation) -> anyhow::Result<()> {
+pub(crate) async fn a_refused_work(federation: &Federation) -> anyhow::Result<()> {
     let shares = [(DFW1, 2), (DFW2, 2)];
-    let mut subject = Subject::create(federation, "refused", &in_dfw(), 2, &shares).await?;
-    subject.all_act().await?;
+    let mut fixture =
+        DeploymentFixture::create(federation, "refused", &in_dfw(), 2, &shares).await?;
+    fixture.all_act().await?;
     let params = PatchParams {
         dry_run: true,
         ..PatchParams::default()
     };
     let update = || async {
         let change = Patch::Merge(json!({"spec": with_image("app:2")}));
-        subject.cells[DFW2].patch(NAME, &params, &change).await
+        fixture.cells[DFW2].patch(NAME, &params, &change).await
     };
-    let refusal = Refusal::begin(
+    let refused_updates = RefusedUpdates::begin(
         federation.cell(DFW2)?.client(),
-        &subject.namespace,
+        &fixture.namespace,
         ("compute.datumapis.com", "workloaddeployments"),
         (NO_NEW_IMAGE, REFUSAL),
         update,
     )
     .await?;
 
-    subject.set_image("app:2").await?;
-    subject.until_assigned(DFW1).await?;
+    fixture.set_image("app:2").await?;
+    fixture.until_assigned(DFW1).await?;
     let refused = |ready: i32| {
         move |object: &WorkloadDeployment| {
-            // What the cell said last stays.
+            // The cell's last status stays.
             counters(object) == [4, 4, 4, ready]
                 && condition_of(object, CELLS_REPORTING).is_some_and(|reporting| {
                     !reporting.is_true()
@@ -114,18 +119,18 @@ pub(crate) async fn a_work_that_is_refused(federation: &Federation) -> anyhow::R
                 })
         }
     };
-    subject.until_hub("refused", refused(4)).await?;
+    fixture.until_hub("refused", refused(4)).await?;
     for ready in [1, 2] {
-        subject.act(DFW1, ready).await?;
-        let object = subject.until_hub("refused", refused(2 + ready)).await?;
+        fixture.act(DFW1, ready).await?;
+        let object = fixture.until_hub("refused", refused(2 + ready)).await?;
         assert_eq!(object.status.unwrap().observed_generation, Some(1));
     }
-    // What the cell says meanwhile does not arrive: Karmada drops it with the refusal.
-    subject.act(DFW2, 1).await?;
+    // A status that the cell writes now does not arrive: Karmada drops it while the Work is not applied.
+    fixture.act(DFW2, 1).await?;
 
-    refusal.end().await?;
-    subject.all_act().await?;
+    refused_updates.end().await?;
+    fixture.all_act().await?;
     let reporting = |object: &WorkloadDeployment| condition_of(object, CELLS_REPORTING).is_none();
-    subject.until_hub("reporting", reporting).await?;
-    subject.check().await
+    fixture.until_hub("reporting", reporting).await?;
+    fixture.check().await
 }

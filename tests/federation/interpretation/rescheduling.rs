@@ -1,5 +1,5 @@
-//! Karmada sends a new total out with the shares of the former one first (karmada.md 12, 2). Here the second step is held
-//! back until the hub knows of the first.
+//! After a change of the total, Karmada first sends the new template with the old shares
+//! (docs/concepts/karmada-behaviour.md). These tests delay the new shares until the hub has seen the first step.
 
 use api::WorkloadDeployment;
 use harness::Federation;
@@ -7,66 +7,71 @@ use kube::Api;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::refusal::Refusal;
-use super::subject::{Subject, counters};
+use super::deployment_fixture::{DeploymentFixture, counters};
+use super::refused_updates::RefusedUpdates;
 use super::{DFW1, DFW2, divided_in_dfw, each, in_dfw};
 use crate::fixture::dynamic;
 
-/// Each cell has its former share, and together they are the new total.
+/// The cells still have their old shares, whose sum is the new total.
 pub(crate) async fn a_total_that_is_the_sum_of_the_former_shares(
     federation: &Federation,
 ) -> anyhow::Result<()> {
-    let mut subject = Subject::create(federation, "sum", &in_dfw(), 1, &each(1)).await?;
-    subject.all_act().await?;
-    let held = hold(federation, &subject).await?;
-    subject.scale(2, &each(2)).await?;
-    until_all_have_the_template(&subject).await?;
+    let mut fixture = DeploymentFixture::create(federation, "sum", &in_dfw(), 1, &each(1)).await?;
+    fixture.all_act().await?;
+    let held = hold(federation, &fixture).await?;
+    fixture.scale(2, &each(2)).await?;
+    until_all_have_the_template(&fixture).await?;
     held.end().await?;
-    subject.all_act().await?;
-    subject.check().await
+    fixture.all_act().await?;
+    fixture.check().await
 }
 
-/// Each cell has its former share, which is the new total.
+/// The cells still have their old shares, each of which equals the new total.
 pub(crate) async fn a_total_that_each_former_share_equals(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let placement = divided_in_dfw(1, 1);
-    let mut subject = Subject::create(federation, "equal", &placement, 4, &each(2)).await?;
-    subject.all_act().await?;
-    let held = hold(federation, &subject).await?;
-    subject.scale(2, &each(1)).await?;
-    until_all_have_the_template(&subject).await?;
+    let mut fixture =
+        DeploymentFixture::create(federation, "equal", &placement, 4, &each(2)).await?;
+    fixture.all_act().await?;
+    let held = hold(federation, &fixture).await?;
+    fixture.scale(2, &each(1)).await?;
+    until_all_have_the_template(&fixture).await?;
     held.end().await?;
-    subject.all_act().await?;
-    subject.check().await
+    fixture.all_act().await?;
+    fixture.check().await
 }
 
-/// One cell has its new share, the other still has nothing, and together that is the new total.
-pub(crate) async fn a_total_of_nothing_and_back(federation: &Federation) -> anyhow::Result<()> {
-    let mut subject = Subject::create(federation, "nothing", &in_dfw(), 1, &each(1)).await?;
-    subject.all_act().await?;
-    subject.scale(0, &each(0)).await?;
-    subject.all_act().await?;
-    let held = hold(federation, &subject).await?;
-    subject.scale(1, &each(1)).await?;
-    until_all_have_the_template(&subject).await?;
+/// One cell has its new share, which is the new total. The other cell still has its old share of 0.
+pub(crate) async fn scaled_to_zero_and_back(federation: &Federation) -> anyhow::Result<()> {
+    let mut fixture =
+        DeploymentFixture::create(federation, "nothing", &in_dfw(), 1, &each(1)).await?;
+    fixture.all_act().await?;
+    fixture.scale(0, &each(0)).await?;
+    fixture.all_act().await?;
+    let held = hold(federation, &fixture).await?;
+    fixture.scale(1, &each(1)).await?;
+    until_all_have_the_template(&fixture).await?;
     let suspended = |cells: Value| json!({"suspension": {"dispatchingOnClusters": cells}});
-    subject
+    fixture
         .set_policy(suspended(json!({"clusterNames": [DFW2]})))
         .await?;
     held.end().await?;
-    subject.until_assigned(DFW1).await?;
-    subject.act(DFW1, 1).await?;
+    fixture.until_assigned(DFW1).await?;
+    fixture.act(DFW1, 1).await?;
     let known = |object: &WorkloadDeployment| counters(object) == [1; 4];
-    subject.until_hub("that of one cell", known).await?;
-    subject.set_policy(suspended(json!(null))).await?;
-    subject.all_act().await?;
-    subject.check().await
+    fixture.until_hub("that of one cell", known).await?;
+    fixture.set_policy(suspended(json!(null))).await?;
+    fixture.all_act().await?;
+    fixture.check().await
 }
 
-/// Keeps Karmada from changing which cells get how much.
-async fn hold(federation: &Federation, subject: &Subject) -> anyhow::Result<Refusal> {
-    let (hub, namespace) = (federation.hub().client(), &subject.namespace);
+/// Keeps Karmada from changing the shares.
+async fn hold(
+    federation: &Federation,
+    fixture: &DeploymentFixture,
+) -> anyhow::Result<RefusedUpdates> {
+    let (hub, namespace) = (federation.hub().client(), &fixture.namespace);
     let (group, version) = ("work.karmada.io", "v1alpha2");
     let bindings: Api<DynamicObject> =
         dynamic(hub.clone(), namespace, group, version, "ResourceBinding");
@@ -80,7 +85,7 @@ async fn hold(federation: &Federation, subject: &Subject) -> anyhow::Result<Refu
         bindings.patch(name, &params, &change).await
     };
     let same = "has(object.spec.clusters) && object.spec.clusters == oldObject.spec.clusters";
-    Refusal::begin(
+    RefusedUpdates::begin(
         hub,
         namespace,
         (group, "resourcebindings"),
@@ -90,13 +95,13 @@ async fn hold(federation: &Federation, subject: &Subject) -> anyhow::Result<Refu
     .await
 }
 
-/// Waits until the hub knows that every cell has its current template.
-async fn until_all_have_the_template(subject: &Subject) -> anyhow::Result<()> {
+/// Waits until the hub has seen that every cell has the current template.
+async fn until_all_have_the_template(fixture: &DeploymentFixture) -> anyhow::Result<()> {
     let known = |object: &WorkloadDeployment| {
         let cells = object.status.clone().unwrap_or_default().cells;
         let mut of_template = cells.iter().map(|cell| cell.resource_template_generation);
         cells.len() == 2 && of_template.all(|generation| generation == object.metadata.generation)
     };
     let what = "known to be everywhere";
-    subject.until_hub(what, known).await.map(drop)
+    fixture.until_hub(what, known).await.map(drop)
 }

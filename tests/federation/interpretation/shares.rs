@@ -1,20 +1,21 @@
-//! What each cell gets, and what the hub makes of what they say.
+//! The shares of the cells, and the aggregation of the cells' statuses on the hub.
 
 use api::WorkloadDeployment;
 use api::workload_deployment::{AVAILABLE, CELLS_REPORTING, REPLICAS_READY};
 use harness::{Federation, wait};
 use kube::Api;
 
-use super::subject::{NAME, Subject, condition_of, counters};
+use super::deployment_fixture::{DeploymentFixture, NAME, condition_of, counters};
 use super::{DFW1, DFW2, ORD1, divided_in_dfw, each, in_dfw};
 use crate::fixture::WITHIN;
 
 pub(crate) async fn duplicated(federation: &Federation) -> anyhow::Result<()> {
-    let mut subject = Subject::create(federation, "duplicated", &in_dfw(), 2, &each(2)).await?;
-    subject.until_all_assigned().await?;
+    let mut fixture =
+        DeploymentFixture::create(federation, "duplicated", &in_dfw(), 2, &each(2)).await?;
+    fixture.until_all_assigned().await?;
 
-    // What one cell says counts, and the other is named.
-    subject.act(DFW1, 2).await?;
+    // The status of the reporting cell counts, and the condition names the other cell.
+    fixture.act(DFW1, 2).await?;
     let of_one = |object: &WorkloadDeployment| {
         counters(object) == [2; 4]
             && condition_of(object, CELLS_REPORTING).is_some_and(|reporting| {
@@ -23,13 +24,13 @@ pub(crate) async fn duplicated(federation: &Federation) -> anyhow::Result<()> {
                     && !reporting.message.contains(DFW1)
             })
     };
-    let object = subject.until_hub("that of one cell", of_one).await?;
+    let object = fixture.until_hub("that of one cell", of_one).await?;
     assert_eq!(object.status.unwrap().observed_generation, None);
 
-    // Sums; one cell that is available is enough, but all must have all that they want.
-    subject.act(DFW2, 0).await?;
+    // Counters are summed. One available cell is enough, but ReplicasReady needs all cells.
+    fixture.act(DFW2, 0).await?;
     let of_both = |object: &WorkloadDeployment| counters(object) == [4, 4, 4, 2];
-    let object = subject.until_hub("that of both cells", of_both).await?;
+    let object = fixture.until_hub("that of both cells", of_both).await?;
     let joined =
         |type_: &str| condition_of(&object, type_).map(|joined| (joined.is_true(), joined.message));
     let of_dfw1 = (true, "dfw1: 2 of 2 are ready".to_owned());
@@ -39,44 +40,45 @@ pub(crate) async fn duplicated(federation: &Federation) -> anyhow::Result<()> {
     assert_eq!(joined(CELLS_REPORTING), None);
 
     for replicas in [3, 0, 1] {
-        subject.scale(replicas, &each(replicas)).await?;
-        subject.until_all_assigned().await?;
-        subject.all_act().await?;
+        fixture.scale(replicas, &each(replicas)).await?;
+        fixture.until_all_assigned().await?;
+        fixture.all_act().await?;
     }
     let in_ord = federation.cell(ORD1)?.client();
-    let in_ord: Api<WorkloadDeployment> = Api::namespaced(in_ord, &subject.namespace);
+    let in_ord: Api<WorkloadDeployment> = Api::namespaced(in_ord, &fixture.namespace);
     assert_eq!(in_ord.get_opt(NAME).await?, None);
-    subject.check().await
+    fixture.check().await
 }
 
 pub(crate) async fn divided(federation: &Federation) -> anyhow::Result<()> {
     let shares = [(DFW1, 1), (DFW2, 2)];
     let placement = divided_in_dfw(1, 2);
-    let mut subject = Subject::create(federation, "divided", &placement, 3, &shares).await?;
-    subject.all_act().await?;
-    subject.scale(9, &[(DFW1, 3), (DFW2, 6)]).await?;
-    subject.all_act().await?;
+    let mut fixture =
+        DeploymentFixture::create(federation, "divided", &placement, 3, &shares).await?;
+    fixture.all_act().await?;
+    fixture.scale(9, &[(DFW1, 3), (DFW2, 6)]).await?;
+    fixture.all_act().await?;
 
-    // A cell that gets nothing is left, and comes back.
-    subject.scale(1, &[(DFW2, 1)]).await?;
-    subject.all_act().await?;
-    wait::gone(&subject.cells[DFW1], NAME, WITHIN).await?;
-    subject.scale(0, &each(0)).await?;
-    subject.all_act().await?;
-    subject.scale(6, &[(DFW1, 2), (DFW2, 4)]).await?;
-    subject.all_act().await?;
+    // A cell with a share of 0 is removed and later added again.
+    fixture.scale(1, &[(DFW2, 1)]).await?;
+    fixture.all_act().await?;
+    wait::gone(&fixture.cells[DFW1], NAME, WITHIN).await?;
+    fixture.scale(0, &each(0)).await?;
+    fixture.all_act().await?;
+    fixture.scale(6, &[(DFW1, 2), (DFW2, 4)]).await?;
+    fixture.all_act().await?;
 
     // Other weights for the same generation.
     let shares = [(DFW1, 4), (DFW2, 2)];
-    subject.place(&divided_in_dfw(2, 1), &shares).await?;
-    subject.all_act().await?;
+    fixture.place(&divided_in_dfw(2, 1), &shares).await?;
+    fixture.all_act().await?;
     let divided = |object: &WorkloadDeployment| {
         let cells = object.status.clone().unwrap_or_default().cells;
         let cells = cells.iter().map(|cell| (cell.name.as_str(), cell.replicas));
         cells.eq(shares)
     };
-    subject
+    fixture
         .until_hub("divided by the new weights", divided)
         .await?;
-    subject.check().await
+    fixture.check().await
 }

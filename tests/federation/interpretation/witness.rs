@@ -1,12 +1,13 @@
-//! Checks every version of an object on the hub against what its cells had said by then.
+//! Checks every version of an object on the hub against the versions in its cells.
 //!
-//! All planes keep their objects in one etcd, and a resource version is a revision of that: which of two versions came
-//! first is known across planes. A version on the hub is explained when for each cell a version can be chosen
+//! All planes keep their objects in one etcd, and a resource version is a revision of etcd. So the order of versions
+//! is known across planes. A version on the hub is explained if a version can be chosen for each cell such that
 //!
-//! - that is older than the one on the hub, and no older than what was chosen for the former version on the hub;
-//! - so that the counters on the hub are the sums of the cells' counters;
-//! - and, if the hub claims its current generation, so that by then each cell that this generation is meant for had
-//!   acted on this template with its share, and no other cell counts.
+//! - it is older than the version on the hub, and not older than the version chosen for the previous version on the
+//!   hub;
+//! - the counters on the hub are the sums of the chosen versions' counters;
+//! - if the hub's status is for its current generation, each cell that this generation is meant for has acted on this
+//!   template with its share, and no other cell counts.
 
 use std::collections::BTreeMap;
 
@@ -26,8 +27,8 @@ use tokio::time::timeout;
 
 use crate::fixture::WITHIN;
 
-/// The replicas of each cell that an object is meant for.
-pub(super) type Shares = BTreeMap<&'static str, i32>;
+/// The expected replicas of each cell.
+pub(super) type ExpectedShares = BTreeMap<&'static str, i32>;
 
 /// A version of an object.
 #[derive(Clone, Debug)]
@@ -38,27 +39,27 @@ struct Version {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Seen {
+struct SeenVersions {
     lists: usize,
     versions: Vec<Version>,
 }
 
 /// All versions of an object on one plane.
-struct History {
-    seen: watch::Receiver<Seen>,
+struct VersionHistory {
+    seen: watch::Receiver<SeenVersions>,
     task: JoinHandle<()>,
 }
 
-impl Drop for History {
+impl Drop for VersionHistory {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl History {
-    /// Begins with the object as it is, if it exists.
+impl VersionHistory {
+    /// Starts with the current object, if it exists.
     async fn begin(api: Api<WorkloadDeployment>, name: &str) -> anyhow::Result<Self> {
-        let (sender, mut seen) = watch::channel(Seen::default());
+        let (sender, mut seen) = watch::channel(SeenVersions::default());
         let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
         let mut events = watcher(api, config).backoff(SteadyBackoff).boxed();
         let task = tokio::spawn(async move {
@@ -70,7 +71,7 @@ impl History {
                     }
                     Ok(Event::InitApply(object) | Event::Apply(object)) => seen.add(object, false),
                     Ok(Event::Delete(object)) => seen.add(object, true),
-                    // A watch that breaks is begun again.
+                    // The watcher restarts a broken watch.
                     Ok(Event::Init) | Err(_) => false,
                 });
             }
@@ -80,8 +81,12 @@ impl History {
         Ok(Self { seen, task })
     }
 
-    /// Everything until the object is as it is now.
-    async fn until_now(&self, api: &Api<WorkloadDeployment>, name: &str) -> anyhow::Result<Seen> {
+    /// Returns everything up to the current version of the object.
+    async fn until_now(
+        &self,
+        api: &Api<WorkloadDeployment>,
+        name: &str,
+    ) -> anyhow::Result<SeenVersions> {
         let now = api.get_opt(name).await?;
         let now = now.as_ref().map(revision).transpose()?;
         let mut seen = self.seen.clone();
@@ -97,12 +102,12 @@ impl History {
     }
 }
 
-impl Seen {
+impl SeenVersions {
     fn add(&mut self, object: WorkloadDeployment, gone: bool) -> bool {
         let Ok(revision) = revision(&object) else {
             return false;
         };
-        // A list repeats what has been seen.
+        // A restarted watch lists versions that are known already.
         let last = self.versions.last();
         let is_new = last.is_none_or(|last| last.revision < revision);
         if is_new {
@@ -121,17 +126,18 @@ fn revision(object: &WorkloadDeployment) -> anyhow::Result<u64> {
     Ok(version.parse()?)
 }
 
-/// Sees every version of an object on the hub and in its cells.
+/// Records every version of an object on the hub and in its cells.
 pub(super) struct Witness {
     name: String,
-    hub: (Api<WorkloadDeployment>, History),
-    cells: BTreeMap<&'static str, (Api<WorkloadDeployment>, History)>,
-    /// What is meant for whom, by generation on the hub. A change of the policy means another for the same generation.
-    shares: BTreeMap<i64, Vec<Shares>>,
+    hub: (Api<WorkloadDeployment>, VersionHistory),
+    cells: BTreeMap<&'static str, (Api<WorkloadDeployment>, VersionHistory)>,
+    /// The expected shares, by generation on the hub. A change of the policy adds other shares for the same
+    /// generation.
+    shares: BTreeMap<i64, Vec<ExpectedShares>>,
 }
 
 impl Witness {
-    /// Begins before the object is created on the hub.
+    /// Starts before the object is created on the hub.
     pub(super) async fn begin(
         name: &str,
         hub: &Api<WorkloadDeployment>,
@@ -139,54 +145,54 @@ impl Witness {
     ) -> anyhow::Result<Self> {
         let mut histories = BTreeMap::new();
         for (cell, api) in cells {
-            let history = History::begin(api.clone(), name).await?;
+            let history = VersionHistory::begin(api.clone(), name).await?;
             histories.insert(*cell, (api.clone(), history));
         }
         Ok(Self {
             name: name.to_owned(),
-            hub: (hub.clone(), History::begin(hub.clone(), name).await?),
+            hub: (hub.clone(), VersionHistory::begin(hub.clone(), name).await?),
             cells: histories,
             shares: BTreeMap::new(),
         })
     }
 
-    /// Says who is meant by a generation.
+    /// Records the expected shares of a generation.
     pub(super) fn meant(&mut self, generation: i64, shares: &[(&'static str, i32)]) {
         let shares = shares.iter().copied().collect();
         self.shares.entry(generation).or_default().push(shares);
     }
 
-    /// Who is meant by the last generation.
-    pub(super) fn shares(&self) -> Shares {
+    /// Returns the expected shares of the last generation.
+    pub(super) fn shares(&self) -> ExpectedShares {
         let last = self.shares.values().next_back();
         last.and_then(|shares| shares.last())
             .cloned()
             .unwrap_or_default()
     }
 
-    /// Checks all versions on the hub until now.
+    /// Checks all versions on the hub so far.
     pub(super) async fn check(&self) -> anyhow::Result<()> {
         let (api, history) = &self.hub;
-        let Seen { lists, versions } = history.until_now(api, &self.name).await?;
+        let SeenVersions { lists, versions } = history.until_now(api, &self.name).await?;
         ensure!(lists == 1, "versions on the hub may have been missed");
-        let mut said = Said::default();
+        let mut in_cells = CellVersions::default();
         for (cell, (api, history)) in &self.cells {
             let seen = history.until_now(api, &self.name).await?;
-            said.cells.push((*cell, seen.versions));
+            in_cells.cells.push((*cell, seen.versions));
         }
-        let mut reached = vec![vec![0; said.cells.len()]];
+        let mut reached = vec![vec![0; in_cells.cells.len()]];
         let mut observed = None;
         for version in versions.iter().filter(|version| !version.gone) {
-            let explained = self.explanations(&said, version, &reached);
+            let explained = self.explanations(&in_cells, version, &reached);
             let status = version.object.status.clone().unwrap_or_default();
             ensure!(
                 !explained.is_empty()
                     && (status.observed_generation == observed
                         || status.observed_generation == version.object.metadata.generation),
-                "no cell has said what the hub says:\n{}\nthe versions before it, on the hub:\n{}\nin the cells:\n{}",
+                "no versions in the cells explain the hub's version:\n{}\nthe versions before it, on the hub:\n{}\nin the cells:\n{}",
                 version.line(),
                 lines(&versions, version.revision),
-                said.lines(version.revision),
+                in_cells.lines(version.revision),
             );
             reached = minimal(&explained);
             observed = status.observed_generation;
@@ -194,16 +200,16 @@ impl Witness {
         Ok(())
     }
 
-    /// The choices that explain a version, each at or after one that was reached before. A choice is for each cell the
-    /// number of its versions that count, of which the last is what the cell says.
+    /// Returns the choices that explain a version, each at or after a choice in `before`. A choice holds for each
+    /// cell the number of its versions that count. The last of them is the cell's current status.
     fn explanations(
         &self,
-        said: &Said,
+        in_cells: &CellVersions,
         version: &Version,
         reached: &[Vec<usize>],
     ) -> Vec<Vec<usize>> {
         let mut choices = vec![Vec::new()];
-        for (_, versions) in &said.cells {
+        for (_, versions) in &in_cells.cells {
             let older = versions.partition_point(|cell| cell.revision < version.revision);
             choices = choices
                 .iter()
@@ -218,7 +224,7 @@ impl Witness {
             reached.iter().any(|before| is_at_or_after(choice, before))
                 && meant
                     .iter()
-                    .any(|shares| said.explain(choice, shares, &version.object))
+                    .any(|shares| in_cells.explain(choice, shares, &version.object))
         });
         choices
     }
@@ -231,7 +237,7 @@ fn is_at_or_after(choice: &[usize], before: &[usize]) -> bool {
         .all(|(count, before)| count >= before)
 }
 
-/// The choices that no other one comes before.
+/// Returns the choices that are not at or after another one.
 fn minimal(choices: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let first = |choice: &&Vec<usize>| {
         !choices
@@ -241,18 +247,18 @@ fn minimal(choices: &[Vec<usize>]) -> Vec<Vec<usize>> {
     choices.iter().filter(first).cloned().collect()
 }
 
-/// What the cells have said, version by version.
+/// The versions in the cells.
 #[derive(Default)]
-struct Said {
+struct CellVersions {
     cells: Vec<(&'static str, Vec<Version>)>,
 }
 
-impl Said {
-    fn explain(&self, choice: &[usize], shares: &Shares, hub: &WorkloadDeployment) -> bool {
+impl CellVersions {
+    fn explain(&self, choice: &[usize], shares: &ExpectedShares, hub: &WorkloadDeployment) -> bool {
         let Some(status) = &hub.status else {
             return true;
         };
-        // Cells that this generation is not meant for leave at some time.
+        // Cells without a share in this generation may still report or not.
         let leaving: Vec<_> = self
             .cells
             .iter()
@@ -265,27 +271,27 @@ impl Said {
                 index.is_some_and(|index| left >> index & 1 == 1)
             };
             let chosen = self.cells.iter().zip(choice);
-            let says: Vec<_> = chosen
+            let statuses: Vec<_> = chosen
                 .filter(|((cell, _), _)| !left(cell))
                 .filter_map(|((cell, versions), count)| {
                     let last = versions.get(count.checked_sub(1)?)?;
-                    Some((*cell, last.says()?))
+                    Some((*cell, last.live_status()?))
                 })
                 .collect();
-            adds_up(status, &says)
+            adds_up(status, &statuses)
                 && claims(hub).into_iter().all(|acted| {
-                    says.iter().all(|(cell, _)| shares.contains_key(cell))
+                    statuses.iter().all(|(cell, _)| shares.contains_key(cell))
                         && self
                             .all_acted(choice, shares, |version, share| acted(version, hub, share))
                 })
         })
     }
 
-    /// Whether each cell has acted, with its share.
+    /// Whether each cell has acted with its share.
     fn all_acted(
         &self,
         choice: &[usize],
-        shares: &Shares,
+        shares: &ExpectedShares,
         acted: impl Fn(&Version, i32) -> bool,
     ) -> bool {
         let mut cells = self.cells.iter().zip(choice);
@@ -308,11 +314,11 @@ impl Said {
     }
 }
 
-/// Whether a version in a cell bears out what the hub claims, for a cell with this share.
+/// Checks whether a version in a cell supports the hub's status, for a cell with this share.
 type Acted = fn(&Version, &WorkloadDeployment, i32) -> bool;
 
-/// What must have been said in every cell for what the object on the hub says of its current generation: that it is
-/// observed, that it is available.
+/// Returns the checks that every cell must pass for the hub's claims about its current generation: observed, and
+/// available.
 fn claims(hub: &WorkloadDeployment) -> Vec<Acted> {
     let status = hub.status.clone().unwrap_or_default();
     let generation = hub.metadata.generation;
@@ -329,7 +335,7 @@ fn claims(hub: &WorkloadDeployment) -> Vec<Acted> {
     claims
 }
 
-/// Whether the hub says what these cells say together.
+/// Whether the hub's status is the sum of these cells' statuses.
 fn adds_up(hub: &WorkloadDeploymentStatus, cells: &[(&str, &WorkloadDeploymentStatus)]) -> bool {
     let sums = |counter: fn(&WorkloadDeploymentStatus) -> i32| {
         cells.iter().map(|(_, status)| counter(status)).sum::<i32>() == counter(hub)
@@ -344,17 +350,17 @@ fn adds_up(hub: &WorkloadDeploymentStatus, cells: &[(&str, &WorkloadDeploymentSt
 }
 
 impl Version {
-    /// The status, unless the object is on its way out.
-    fn says(&self) -> Option<&WorkloadDeploymentStatus> {
+    /// Returns the status, unless the object is being deleted.
+    fn live_status(&self) -> Option<&WorkloadDeploymentStatus> {
         let stays = !self.gone && self.object.metadata.deletion_timestamp.is_none();
         self.object.status.as_ref().filter(|_| stays)
     }
 
-    /// Whether the cell has acted on the object as it is on the hub, with this share.
+    /// Whether the cell has acted on the hub's current template with this share.
     fn acted(&self, hub: &WorkloadDeployment, share: i32) -> bool {
         let of_template = self.object.annotations().get(RESOURCE_TEMPLATE_GENERATION);
         let of_template = of_template.and_then(|generation| generation.parse().ok());
-        self.says().is_some_and(|status| {
+        self.live_status().is_some_and(|status| {
             status.observed_generation == self.object.metadata.generation
                 && of_template == hub.metadata.generation
                 && self.object.spec.template == hub.spec.template
@@ -362,10 +368,10 @@ impl Version {
         })
     }
 
-    /// Whether it has also judged by that whether the deployment is available.
+    /// Whether the cell's condition `Available` is also for that template.
     fn judged(&self, hub: &WorkloadDeployment, share: i32) -> bool {
         let available = self
-            .says()
+            .live_status()
             .and_then(|status| condition::find(&status.conditions, AVAILABLE));
         self.acted(hub, share)
             && available.is_some_and(|it| it.observed_generation == self.object.metadata.generation)

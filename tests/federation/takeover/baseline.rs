@@ -1,4 +1,4 @@
-//! What the Go baseline leaves for a Workload in two cities (compute.md 2), written by its field manager.
+//! Creates the objects of the Go baseline for a Workload in two cities, with the baseline's field manager.
 
 use std::fmt::Debug;
 
@@ -12,20 +12,20 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{Deployment, WEB};
+use super::{BaselineDeployment, WEB};
 use crate::fixture::{Space, WITHIN, create, patch, policies, template, workload};
 
-/// The baseline's processes, as their API servers know them.
+/// Field manager of the baseline's processes.
 const MANAGER: &str = "manager";
-/// A hash of the baseline's: no one else can compute it.
+/// A template hash of the baseline. Only the baseline can compute it.
 const HASH: &str = "59c7fdb4c8";
 /// Finalizer of the baseline's quota on Instances.
 pub(super) const QUOTA: &str = "quota.compute.datumapis.com/claim-cleanup";
-/// What the customer has written on the Workload beside its spec.
+/// Labels and annotations that the customer has set on the Workload.
 pub(super) const CUSTOMERS: (&str, &str) = ("example.com/team", "storefront");
 
-/// Makes everything, and waits until Karmada has carried it to the cells, where it runs.
-pub(super) async fn leave(space: &Space<'_>, all: &[Deployment]) -> anyhow::Result<()> {
+/// Creates all objects, and waits until Karmada has propagated them to the cells, where Instances run.
+pub(super) async fn leave(space: &Space<'_>, all: &[BaselineDeployment]) -> anyhow::Result<()> {
     let placements: Vec<_> = all.iter().map(|it| (it.placement, [it.city], 1)).collect();
     let placements: Vec<_> = placements
         .iter()
@@ -50,7 +50,7 @@ pub(super) async fn leave(space: &Space<'_>, all: &[Deployment]) -> anyhow::Resu
         of_city(space, &web, deployment).await?;
     }
     let status = json!({
-        "conditions": [said("Available", "AvailablePlacementFound")],
+        "conditions": [true_condition("Available", "AvailablePlacementFound")],
         "deployments": all.len(),
         "replicas": all.len(),
         "currentReplicas": all.len(),
@@ -58,7 +58,7 @@ pub(super) async fn leave(space: &Space<'_>, all: &[Deployment]) -> anyhow::Resu
         "readyReplicas": all.len(),
         "placements": all.iter().map(|it| json!({
             "name": it.placement,
-            "conditions": [said("Available", "AvailableDeploymentFound")],
+            "conditions": [true_condition("Available", "AvailableDeploymentFound")],
             "replicas": 1,
             "currentReplicas": 1,
             "desiredReplicas": 1,
@@ -68,8 +68,8 @@ pub(super) async fn leave(space: &Space<'_>, all: &[Deployment]) -> anyhow::Resu
     write_status(&workloads, WEB, status).await
 }
 
-/// A deployment of the Workload on every plane.
-async fn of_city(space: &Space<'_>, web: &Workload, it: &Deployment) -> anyhow::Result<()> {
+/// Creates a deployment of the Workload on every plane.
+async fn of_city(space: &Space<'_>, web: &Workload, it: &BaselineDeployment) -> anyhow::Result<()> {
     let name = &it.name();
     let spec = json!({
         "cityCode": it.city,
@@ -99,7 +99,7 @@ async fn of_city(space: &Space<'_>, web: &Workload, it: &Deployment) -> anyhow::
     write(&in_cell, name, held).await?;
     let instance = of_cell(space, web, it, &propagated).await?;
     let counters = json!({
-        "conditions": [said("Available", "StableInstanceFound"), said("ReplicasReady", "ReplicasAvailable")],
+        "conditions": [true_condition("Available", "StableInstanceFound"), true_condition("ReplicasReady", "ReplicasAvailable")],
         "replicas": 1,
         "currentReplicas": 1,
         "desiredReplicas": 1,
@@ -107,7 +107,7 @@ async fn of_city(space: &Space<'_>, web: &Workload, it: &Deployment) -> anyhow::
     });
     write_status(&in_cell, name, counters).await?;
 
-    // All labels of a copy were replaced by these, and the projection got them.
+    // The baseline replaces all labels of a copy by these, and copies them to the projection.
     let identity = json!({
         labels::UPSTREAM_CLUSTER_NAME: "cluster-single",
         labels::UPSTREAM_NAMESPACE: space.name,
@@ -126,11 +126,11 @@ async fn of_city(space: &Space<'_>, web: &Workload, it: &Deployment) -> anyhow::
     write_status(&deployments, name, json!(copy.status)).await
 }
 
-/// The Instance of a deployment in its cell, once it runs.
+/// Creates the Instance of a deployment in its cell, and waits until it runs.
 async fn of_cell(
     space: &Space<'_>,
     web: &Workload,
-    it: &Deployment,
+    it: &BaselineDeployment,
     owner: &WorkloadDeployment,
 ) -> anyhow::Result<Instance> {
     let (instances, name) = (space.in_cell::<Instance>(it.cell), &it.instance());
@@ -157,15 +157,15 @@ async fn of_cell(
     let status = running.status.context("a status")?;
     let kept = status.conditions.iter().filter(|it| it.type_ != "Ready");
     let mut conditions: Vec<_> = kept.map(|condition| json!(condition)).collect();
-    conditions.push(said("Ready", "Running"));
-    conditions.push(said("QuotaGranted", "QuotaAvailable"));
+    conditions.push(true_condition("Ready", "Running"));
+    conditions.push(true_condition("QuotaGranted", "QuotaAvailable"));
     write_status(&instances, name, json!({"conditions": conditions})).await?;
     let complete = instances.get(name).await?;
     let observed = complete.status.as_ref();
     let observed = observed.and_then(|status| status.controller.as_ref());
     ensure!(
         observed.is_some_and(|observed| observed.observed_template_hash == HASH),
-        "the provider says what runs"
+        "the status of the provider has lost the template hash"
     );
     Ok(complete)
 }
@@ -179,8 +179,8 @@ fn deployment(metadata: &Value, spec: &Value) -> Value {
     })
 }
 
-/// It has no labels, and does not propagate what its deployments refer to.
-fn policy(it: &Deployment) -> Value {
+/// Returns the baseline's policy. It has no labels, and does not propagate dependencies.
+fn policy(it: &BaselineDeployment) -> Value {
     let city = json!({"matchLabels": {labels::CITY_CODE: it.city}});
     let (version, kind) = (api::API_VERSION, "WorkloadDeployment");
     json!({
@@ -194,8 +194,8 @@ fn policy(it: &Deployment) -> Value {
     })
 }
 
-/// A condition that is True, without the generation that it speaks of.
-fn said(type_: &str, reason: &str) -> Value {
+/// Returns a condition that is True, without observedGeneration.
+fn true_condition(type_: &str, reason: &str) -> Value {
     json!({
         "type": type_,
         "status": "True",
@@ -255,8 +255,12 @@ where
     Ok(())
 }
 
-/// What the baseline's quota would do with an Instance that goes: it gives the claim back. Quota is not of this project.
-pub(super) async fn give_claims_back(space: &Space<'_>, all: &[Deployment]) -> anyhow::Result<()> {
+/// Removes the quota finalizer from terminating Instances, as the baseline's quota does. Quota is not part of this
+/// project.
+pub(super) async fn give_claims_back(
+    space: &Space<'_>,
+    all: &[BaselineDeployment],
+) -> anyhow::Result<()> {
     for it in all {
         let instances: Api<Instance> = space.in_cell(it.cell);
         let instance = instances.get(&it.instance()).await?;

@@ -1,4 +1,4 @@
-//! What a customer sees of a Workload, and whether anything of it was ever disturbed.
+//! The customer's view of a Workload, and checks that it is never disturbed.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 
 use crate::fixture::{Space, WITHIN};
 
-/// Fields that the baseline does not write, or that mean nothing to a customer: words, and hashes.
+/// Fields that the baseline does not write, or that customers ignore: messages and hashes.
 const IGNORED: [&str; 4] = [
     "message",
     "observedGeneration",
@@ -40,7 +40,7 @@ impl Shown {
         Ok(Self(shown))
     }
 
-    /// Fails if the same objects do not say the same afterwards, but for more labels and annotations.
+    /// Fails unless `after` has the same objects with the same values. Further labels and annotations are allowed.
     pub(super) fn is_kept_in(&self, after: &Self) -> anyhow::Result<()> {
         let names = |shown: &Self| shown.0.keys().cloned().collect::<Vec<_>>();
         ensure!(names(self) == names(after), "{:?}", names(after));
@@ -71,7 +71,7 @@ where
         let metadata = object.meta();
         ensure!(
             metadata.deletion_timestamp.is_none(),
-            "{} goes",
+            "{} is being deleted",
             object.name_any()
         );
         let one = json!({
@@ -86,7 +86,7 @@ where
     Ok(())
 }
 
-/// Removes what is ignored, and brings conditions into one order.
+/// Removes ignored fields and sorts conditions.
 fn forget(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -101,14 +101,14 @@ fn forget(value: &mut Value) {
     }
 }
 
-/// A customer who looks at every version of every object.
+/// Watches every version of every object in the project.
 pub(super) struct Customer {
-    seen: watch::Receiver<Seen>,
+    seen: watch::Receiver<SeenObjects>,
     tasks: Vec<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct SeenObjects {
     /// The last version of each object, by UID.
     versions: BTreeMap<String, String>,
     count: usize,
@@ -125,7 +125,7 @@ impl Drop for Customer {
 
 impl Customer {
     pub(super) fn watch(space: &Space<'_>) -> Self {
-        let (sender, seen) = watch::channel(Seen::default());
+        let (sender, seen) = watch::channel(SeenObjects::default());
         let tasks = vec![
             follow::<Workload>(space.in_project(), &sender, |workload| {
                 let status = workload.status.as_ref()?;
@@ -155,7 +155,7 @@ impl Customer {
         Self { seen, tasks }
     }
 
-    /// Fails if some version was not as well as it had been before, or an object went.
+    /// Fails if any version was less available than the version before it, or if an object was deleted.
     pub(super) async fn was_never_disturbed(self, space: &Space<'_>) -> anyhow::Result<()> {
         let mut current = versions::<Workload>(space.in_project()).await?;
         current.extend(versions::<WorkloadDeployment>(space.in_project()).await?);
@@ -195,7 +195,7 @@ where
 
 fn follow<K>(
     api: Api<K>,
-    sender: &watch::Sender<Seen>,
+    sender: &watch::Sender<SeenObjects>,
     is_well: fn(&K) -> Option<()>,
 ) -> JoinHandle<()>
 where
@@ -210,7 +210,7 @@ where
             let (object, gone) = match event {
                 Ok(Event::InitApply(object) | Event::Apply(object)) => (object, false),
                 Ok(Event::Delete(object)) => (object, true),
-                // A watch that breaks is begun again.
+                // The watcher restarts a broken watch.
                 Ok(Event::Init | Event::InitDone) | Err(_) => continue,
             };
             sender.send_modify(|seen| {

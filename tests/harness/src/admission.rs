@@ -14,15 +14,15 @@ use serde_json::{Value, json};
 use crate::objects::apply;
 use crate::{registration, wait};
 
-/// Time for an API server to ask who is registered.
+/// Time until an API server calls a webhook that has just been registered.
 const EFFECTIVE: Duration = Duration::from_secs(20);
-/// Label of what only the harness's own webhook is asked about.
+/// Label of the ConfigMaps that only the probe webhook selects.
 const PROBE: &str = "harness.compute.datumapis.com/probe";
 
 const MUTATING: &str = "MutatingWebhookConfiguration";
 const VALIDATING: &str = "ValidatingWebhookConfiguration";
 
-/// Registers the webhook server at this port, and waits until the API server asks it.
+/// Registers the webhook server at this port and waits until the API server calls it.
 pub(crate) async fn register(client: &Client, port: u16, ca_bundle: &str) -> anyhow::Result<()> {
     for (kind, file) in [
         (MUTATING, "base/webhook/mutating-webhook.yaml"),
@@ -43,14 +43,15 @@ fn configuration(kind: &str, name: &str, webhook: &Value) -> Value {
     })
 }
 
-/// API servers hear of registrations by watching, one after the other: when they heed one that leads nowhere, they heed
-/// those before it.
+/// Waits until the API server uses the registrations of this kind. An API server learns of registrations from a
+/// watch, in order. So once it uses a later probe registration (which points at a closed port), it also uses all
+/// earlier ones.
 async fn until_effective(client: &Client, kind: &str, ca_bundle: &str) -> anyhow::Result<()> {
     let (name, webhook) = ("harness-probe", "probe.harness.compute.datumapis.com");
     let probe = json!({
         "name": webhook,
         "admissionReviewVersions": ["v1"],
-        // No one listens there.
+        // Nothing listens on port 1.
         "clientConfig": {"url": "https://127.0.0.1:1/", "caBundle": ca_bundle},
         "failurePolicy": "Fail",
         "sideEffects": "None",
@@ -70,12 +71,16 @@ async fn until_effective(client: &Client, kind: &str, ca_bundle: &str) -> anyhow
         dry_run: true,
         ..PostParams::default()
     };
-    wait::eventually("the registration is heeded", EFFECTIVE, || async {
-        let created = api.create(&dry_run, &object).await;
-        let answer = created.map_or_else(|error| error.to_string(), |_| "created".to_owned());
-        ensure!(answer.contains(webhook), "{answer}");
-        Ok(())
-    })
+    wait::eventually(
+        "the API server uses the registration",
+        EFFECTIVE,
+        || async {
+            let created = api.create(&dry_run, &object).await;
+            let answer = created.map_or_else(|error| error.to_string(), |_| "created".to_owned());
+            ensure!(answer.contains(webhook), "{answer}");
+            Ok(())
+        },
+    )
     .await?;
     let params = DeleteParams::default();
     if kind == MUTATING {

@@ -1,4 +1,4 @@
-//! Writes, counted from the API servers' own audit logs.
+//! Counts writes from the API servers' own audit logs.
 
 use std::fmt;
 use std::fs;
@@ -12,9 +12,9 @@ use crate::Plane;
 /// A write that an API server has answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// The plane that was written to.
+    /// Name of the plane that received the write.
     pub plane: String,
-    /// Who wrote.
+    /// User agent of the client.
     pub user_agent: String,
     /// `create`, `update`, `patch`, `delete` or `deletecollection`.
     pub verb: String,
@@ -44,25 +44,25 @@ impl fmt::Display for Write {
 }
 
 impl Write {
-    /// Whether compute-federation wrote, in any of its roles.
+    /// Whether compute-federation made the write, in any of its roles.
     pub fn is_ours(&self) -> bool {
         self.user_agent.starts_with("compute-federation/")
     }
 
-    /// Whether a lease was written.
+    /// Whether the object written is a Lease.
     pub fn is_lease(&self) -> bool {
         self.resource == "leases"
     }
 }
 
-/// A moment in the audit logs of several planes.
+/// A position in the audit logs of several planes.
 #[derive(Clone, Debug)]
-pub struct Mark {
+pub struct AuditPosition {
     logs: Vec<(String, PathBuf, usize)>,
 }
 
-impl Mark {
-    /// Now.
+impl AuditPosition {
+    /// Returns the current end of each plane's audit log.
     ///
     /// # Errors
     ///
@@ -79,7 +79,7 @@ impl Mark {
         Ok(Self { logs })
     }
 
-    /// The writes since then.
+    /// Returns the writes logged since this position.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl Mark {
             let text = read(log)?;
             let new = text.get(*begin..).unwrap_or_default();
             for line in new.lines() {
-                let entry: Entry = serde_json::from_str(line)
+                let entry: AuditEvent = serde_json::from_str(line)
                     .with_context(|| format!("{}: {line}", log.display()))?;
                 writes.push(entry.write(plane));
             }
@@ -99,7 +99,8 @@ impl Mark {
     }
 }
 
-/// The complete lines. The last one may be written just now; it is not answered yet then.
+/// Returns the complete lines of a log. An incomplete last line is still being written, so its request is not
+/// answered yet.
 fn read(log: &Path) -> anyhow::Result<String> {
     let mut text = fs::read(log).with_context(|| log.display().to_string())?;
     let end = text.iter().rposition(|byte| *byte == b'\n');
@@ -109,14 +110,14 @@ fn read(log: &Path) -> anyhow::Result<String> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Entry {
+struct AuditEvent {
     #[serde(default)]
     user_agent: String,
     verb: String,
     #[serde(default)]
     object_ref: ObjectRef,
     #[serde(default)]
-    response_status: ResponseStatus,
+    response_status: AuditResponse,
 }
 
 #[derive(Default, Deserialize)]
@@ -130,11 +131,11 @@ struct ObjectRef {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct ResponseStatus {
+struct AuditResponse {
     code: u16,
 }
 
-impl Entry {
+impl AuditEvent {
     fn write(self, plane: &str) -> Write {
         let ObjectRef {
             resource,
@@ -173,7 +174,7 @@ mod tests {
             fs::write(&log, &text.as_bytes()[..end]).unwrap();
             let begin = read(&log).unwrap().len();
             let logs = vec![("hub".to_owned(), log.clone(), begin)];
-            let mark = Mark { logs };
+            let mark = AuditPosition { logs };
             assert_eq!(mark.writes().unwrap(), []);
             fs::write(&log, &text).unwrap();
             let written = mark.writes().unwrap();

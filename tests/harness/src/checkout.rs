@@ -1,10 +1,12 @@
-//! Where the sources are.
+//! Finds the source tree.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// The root of the checkout that Cargo runs in. Several checkouts can share a target directory, and a program in it can
-/// have been built from another one: the place of the build counts only for a program that Cargo has not started.
+/// Returns the root of the checkout that Cargo runs in.
+///
+/// Several checkouts can share a target directory, so a program may have been built from another checkout. The
+/// build-time path is used only for a program that Cargo has not started.
 pub fn root() -> PathBuf {
     let run = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let package = run.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).to_owned());

@@ -1,22 +1,22 @@
-//! API servers that crash under a federation that is shared, and come back.
+//! Crashes and restarts API servers of a shared federation.
 
 use anyhow::Context;
 use rustix::process::Signal;
 
 use crate::plane::Plane;
-use crate::process::Process;
+use crate::process::ChildProcess;
 
-/// The API server of a plane that is not owned here. The plane itself does not know of those that come back: they end with
-/// this. Who waits for [`Federation::death`] takes the first crash for one.
+/// Crashes and restarts the API server of a borrowed plane. The plane does not track the restarted process, which
+/// ends when this value is dropped. [`Federation::death`] reports the first crash as a failure.
 ///
 /// [`Federation::death`]: crate::Federation::death
 pub struct Crashing<'p> {
     plane: &'p Plane,
-    successor: Option<Process>,
+    successor: Option<ChildProcess>,
 }
 
 impl<'p> Crashing<'p> {
-    /// It runs.
+    /// Wraps a plane whose API server runs.
     pub fn new(plane: &'p Plane) -> Self {
         Self {
             plane,
@@ -24,7 +24,7 @@ impl<'p> Crashing<'p> {
         }
     }
 
-    /// Ends the API server at once, and waits until it is gone.
+    /// Kills the API server and waits until it has exited.
     ///
     /// # Errors
     ///
@@ -40,11 +40,11 @@ impl<'p> Crashing<'p> {
         Ok(())
     }
 
-    /// Starts the API server again after a crash, and waits until it is ready.
+    /// Restarts the API server after a crash and waits until it is ready.
     ///
     /// # Errors
     ///
-    /// When it ends.
+    /// When the new process exits.
     pub async fn come_back(&mut self) -> anyhow::Result<()> {
         self.successor = Some(self.plane.start_apiserver().await?);
         Ok(())

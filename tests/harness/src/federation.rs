@@ -1,4 +1,4 @@
-//! The whole federation: what is started, in which order, and how it ends.
+//! The whole federation: its processes, their start order, and shutdown.
 
 mod admission;
 mod config;
@@ -25,11 +25,11 @@ use crate::peers::Peers;
 use crate::pki::Pki;
 use crate::plane::{Plane, PlanePorts};
 use crate::ports::Ports;
-use crate::process::{Life, Process};
+use crate::process::{ChildProcess, Liveness};
 use crate::webhook_certificate::WebhookCertificate;
 pub use config::{CellConfig, Config};
 pub(crate) use kept::KEPT_STATE;
-use kept::Kept;
+use kept::KeptProcesses;
 pub use kept::stop_kept;
 use parts::{
     ETCD, manager_ports, our_crds, register_interpreter, start_cell, start_etcd, start_hub_etcd,
@@ -37,8 +37,8 @@ use parts::{
 };
 pub use proxies::Proxies;
 
-/// What every part is started with.
-pub(crate) struct Setup<'a> {
+/// Inputs shared by the start functions of all parts.
+pub(crate) struct StartInputs<'a> {
     pub(crate) binary: &'a Path,
     pub(crate) directory: &'a Path,
     pub(crate) logs: &'a Path,
@@ -48,30 +48,30 @@ pub(crate) struct Setup<'a> {
     pub(crate) webhook_certificates: &'a Path,
 }
 
-/// A running federation. Its processes end when it is dropped, or with the process that holds it.
+/// A running federation. Its processes end when it is dropped, or when the process that holds it ends.
 pub struct Federation {
     directory: PathBuf,
     pki: Pki,
     project: Plane,
     hub: Plane,
-    cells: BTreeMap<String, Cell>,
+    cells: BTreeMap<String, RunningCell>,
     management: Option<Managed>,
     webhook_certificate: Mutex<WebhookCertificate>,
-    others: Vec<Process>,
+    others: Vec<ChildProcess>,
     ready_after: Duration,
     _ports: Ports,
 }
 
-struct Cell {
+struct RunningCell {
     plane: Plane,
     manager: Option<Managed>,
-    provider: Option<Process>,
+    provider: Option<ChildProcess>,
 }
 
-/// A manager for tests, and whether it runs, for all.
+/// A manager that tests can lock, and a channel that shows whether it runs.
 struct Managed {
     manager: Mutex<Manager>,
-    life: watch::Receiver<Option<Life>>,
+    life: watch::Receiver<Option<Liveness>>,
 }
 
 impl From<Manager> for Managed {
@@ -97,7 +97,7 @@ impl Federation {
         let pki = Pki::create(&directory.join("pki"))?;
         let webhook_certificates = directory.join("webhook-certificates");
         let certificate = WebhookCertificate::create(&webhook_certificates)?;
-        let setup = Setup {
+        let setup = StartInputs {
             binary: &config.binary,
             directory: &directory,
             logs: &logs,
@@ -111,7 +111,7 @@ impl Federation {
 
     async fn assemble(
         config: &Config,
-        setup: &Setup<'_>,
+        setup: &StartInputs<'_>,
         certificate: WebhookCertificate,
         begin: Instant,
     ) -> anyhow::Result<Self> {
@@ -176,7 +176,7 @@ impl Federation {
             }))
             .await
         };
-        // Karmada loads interpreters when it starts and does not look back at objects that came before them.
+        // Karmada loads interpreters at start and does not re-interpret objects that were created before.
         let management = management.await?;
         let runners = try_join_all(cells.iter().zip(&cell_ports).map(
             |(cell, (cell_config, _, ports))| async {
@@ -196,7 +196,7 @@ impl Federation {
             .map(|(plane, (manager, provider))| {
                 (
                     plane.name().to_owned(),
-                    Cell {
+                    RunningCell {
                         plane,
                         manager: manager.map(Managed::from),
                         provider,
@@ -217,27 +217,27 @@ impl Federation {
         })
     }
 
-    /// How long it took until everything was ready.
+    /// Returns the time from start until everything was ready.
     pub fn ready_after(&self) -> Duration {
         self.ready_after
     }
 
-    /// Where logs, kubeconfigs and certificates are.
+    /// Returns the directory of logs, kubeconfigs and certificates.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The project's API server.
+    /// Returns the project's API server.
     pub fn project(&self) -> &Plane {
         &self.project
     }
 
-    /// Karmada's API server.
+    /// Returns Karmada's API server.
     pub fn hub(&self) -> &Plane {
         &self.hub
     }
 
-    /// A cell's API server.
+    /// Returns a cell's API server.
     ///
     /// # Errors
     ///
@@ -249,7 +249,7 @@ impl Federation {
             .with_context(|| format!("there is no cell {name}"))
     }
 
-    /// A cell's API server, to end it and to start it again.
+    /// Returns a cell's API server, to stop and restart it.
     ///
     /// # Errors
     ///
@@ -261,17 +261,17 @@ impl Federation {
             .with_context(|| format!("there is no cell {name}"))
     }
 
-    /// All cells, by name.
+    /// Returns all cells, sorted by name.
     pub fn cells(&self) -> impl Iterator<Item = &Plane> {
         self.cells.values().map(|cell| &cell.plane)
     }
 
-    /// All API servers: project, hub, cells.
+    /// Returns all API servers in this order: project, hub, cells.
     pub fn planes(&self) -> impl Iterator<Item = &Plane> {
         [&self.project, &self.hub].into_iter().chain(self.cells())
     }
 
-    /// compute-federation in the management plane.
+    /// Returns the compute-federation process of the management plane.
     ///
     /// # Errors
     ///
@@ -283,16 +283,16 @@ impl Federation {
             .context("the federation runs without managers")
     }
 
-    /// The certificate that compute-federation serves webhooks with in the management plane.
+    /// Returns the certificate of the webhook server in the management plane.
     pub fn webhook_certificate(&self) -> &Mutex<WebhookCertificate> {
         &self.webhook_certificate
     }
 
-    /// compute-federation in a cell.
+    /// Returns the compute-federation process of a cell.
     ///
     /// # Errors
     ///
-    /// When there is no such cell, or none runs there.
+    /// When there is no such cell, or it runs without a manager.
     pub fn cell_manager(&self, name: &str) -> anyhow::Result<&Mutex<Manager>> {
         let cell = self
             .cells
@@ -304,7 +304,7 @@ impl Federation {
             .with_context(|| format!("{name} runs without a manager"))
     }
 
-    /// The ids of all processes, tethers included, while no manager is locked.
+    /// Returns the ids of all processes, including tethers. Skips managers that are locked.
     pub fn pids(&self) -> Vec<i32> {
         let mut pids: Vec<_> = self
             .processes()
@@ -324,7 +324,7 @@ impl Federation {
         pids
     }
 
-    /// Waits until a process ends that no one asked to, and says what it wrote last.
+    /// Waits until a process ends unexpectedly, and returns an error with the end of its log.
     pub async fn death(&self) -> anyhow::Error {
         let processes = self.processes().map(|process| {
             let life = process.life();
@@ -336,8 +336,8 @@ impl Federation {
         select_all(processes.chain(managers)).await.0
     }
 
-    /// All processes but the managers.
-    fn processes(&self) -> impl Iterator<Item = &Process> {
+    /// Returns all processes except the managers.
+    fn processes(&self) -> impl Iterator<Item = &ChildProcess> {
         let providers = self
             .cells
             .values()
@@ -354,7 +354,7 @@ impl Federation {
             .chain(self.cells.values().filter_map(|cell| cell.manager.as_ref()))
     }
 
-    fn into_processes(self) -> (Vec<Process>, Vec<Process>) {
+    fn into_processes(self) -> (Vec<ChildProcess>, Vec<ChildProcess>) {
         let (mut first, mut others) = (Vec::new(), self.others);
         first.extend(
             self.management
@@ -373,26 +373,27 @@ impl Federation {
         (first, others)
     }
 
-    /// Ends all processes and waits until they are gone. Logs are kept.
+    /// Ends all processes and waits until they have exited. Logs stay on disk.
     pub async fn stop(self) {
         let (managers, others) = self.into_processes();
-        join_all(managers.into_iter().map(Process::terminate)).await;
-        join_all(others.into_iter().map(Process::kill)).await;
+        join_all(managers.into_iter().map(ChildProcess::terminate)).await;
+        join_all(others.into_iter().map(ChildProcess::kill)).await;
     }
 
-    /// Lets the federation go on without this process; parts that have ended stay so. [`stop_kept`] ends it.
+    /// Detaches the federation from this process, so that it keeps running. [`stop_kept`] ends it. Parts that have
+    /// already ended are not restarted.
     ///
     /// # Errors
     ///
-    /// When it cannot be written down what is left running. Nothing is, then.
+    /// When the list of processes cannot be written. In that case nothing is left running.
     pub async fn keep(self) -> anyhow::Result<()> {
         let state = self.directory.join(KEPT_STATE);
         let (managers, others) = self.into_processes();
         let processes: Vec<_> = managers.into_iter().chain(others).collect();
-        let tethers = processes.iter().map(Process::tether_pid).collect();
-        fs::write(&state, serde_json::to_string(&Kept { tethers })?)
+        let tethers = processes.iter().map(ChildProcess::tether_pid).collect();
+        fs::write(&state, serde_json::to_string(&KeptProcesses { tethers })?)
             .with_context(|| state.display().to_string())?;
-        join_all(processes.into_iter().map(Process::detach)).await;
+        join_all(processes.into_iter().map(ChildProcess::detach)).await;
         Ok(())
     }
 }

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use rustix::process::{Pid, test_kill_process};
 
-/// Directories of ended federations that are kept for their logs.
+/// Number of directories of ended federations that are kept for their logs.
 const KEPT: usize = 8;
 
-/// Makes `<target>/federation/<label>-<pid>[-<n>]`, and removes the oldest of those whose federation has ended.
+/// Creates `<target>/federation/<label>-<pid>[-<n>]`, and removes the oldest directories of ended federations.
 pub(crate) fn create(target: &Path, label: &str) -> anyhow::Result<PathBuf> {
     let parent = target.join("federation");
     fs::create_dir_all(&parent).with_context(|| parent.display().to_string())?;

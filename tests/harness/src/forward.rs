@@ -1,4 +1,4 @@
-//! Requests that are sent on to an API server as they came.
+//! Forwards requests unchanged to an API server.
 
 use anyhow::Context;
 use http::request::Parts;
@@ -7,9 +7,9 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use kube::Client;
 
-use crate::refusal::Refusal;
+use crate::status_error::StatusError;
 
-/// Headers that belong to one connection, or that a client sets anew.
+/// Hop-by-hop headers, and headers that the client sets itself.
 const NOT_FORWARDED: [HeaderName; 7] = [
     header::AUTHORIZATION,
     header::CONNECTION,
@@ -20,34 +20,34 @@ const NOT_FORWARDED: [HeaderName; 7] = [
     header::UPGRADE,
 ];
 
-/// A client that sends on what others ask: each request once, and without limits in time.
+/// Returns a client for forwarding: it sends each request once, without a timeout.
 pub(crate) fn client(mut config: kube::Config) -> anyhow::Result<Client> {
     config.default_retry = false;
     config.read_timeout = None;
     Client::try_from(config).context("a client for the requests of others")
 }
 
-/// Sends a request on in the name of whom the client is, and gives the beginning of its answer.
+/// Forwards a request with the client's own identity. The body of the returned answer is a stream.
 ///
 /// # Errors
 ///
-/// What is to be answered if there is no answer.
+/// The error response for the caller, when the API server gives none.
 pub(crate) async fn forward(
     client: &Client,
     mut parts: Parts,
     body: Incoming,
-) -> Result<http::Response<kube::client::Body>, Refusal> {
+) -> Result<http::Response<kube::client::Body>, StatusError> {
     parts.version = http::Version::HTTP_11;
     strip(&mut parts.headers);
-    // Only answers are streams: what API servers are sent is small.
-    let body = body
-        .collect()
-        .await
-        .map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, "BadRequest", &error.to_string()))?;
+    // Only response bodies are streamed: request bodies are small.
+    let body = body.collect().await.map_err(|error| {
+        StatusError::new(StatusCode::BAD_REQUEST, "BadRequest", &error.to_string())
+    })?;
     let body = kube::client::Body::from(body.to_bytes());
     let answer = client.send(Request::from_parts(parts, body)).await;
-    let mut answer = answer
-        .map_err(|error| Refusal::new(StatusCode::BAD_GATEWAY, "BadGateway", &error.to_string()))?;
+    let mut answer = answer.map_err(|error| {
+        StatusError::new(StatusCode::BAD_GATEWAY, "BadGateway", &error.to_string())
+    })?;
     strip(answer.headers_mut());
     Ok(answer)
 }

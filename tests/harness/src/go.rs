@@ -1,4 +1,4 @@
-//! The Go module in `tests/tools`: what is built from it is cached outside the checkout.
+//! Builds the Go module in `tests/tools`. The results are cached outside the checkout.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use tokio::time::Instant;
 
 use crate::checkout;
 
-/// The cache, which one process at a time fills.
-pub(crate) struct Cache {
+/// The locked build cache. One process at a time may fill it.
+pub(crate) struct BuildCache {
     directory: PathBuf,
     _lock: File,
 }
 
-impl Cache {
-    /// Waits for others that build.
+impl BuildCache {
+    /// Locks the cache. Blocks while another process builds.
     pub(crate) fn lock() -> anyhow::Result<Self> {
         let directory = cache_directory()?;
         fs::create_dir_all(&directory).with_context(|| directory.display().to_string())?;
@@ -33,7 +33,7 @@ impl Cache {
     }
 }
 
-/// Builds the programs that `directory` lacks, each a name and a package.
+/// Builds the programs missing from `directory`. `programs` lists names and packages.
 pub(crate) fn build(
     directory: &Path,
     programs: &[(&str, &str)],
@@ -51,7 +51,7 @@ pub(crate) fn build(
             programs.len()
         ));
         let begin = Instant::now();
-        // A build that is cut off leaves nothing that looks finished.
+        // Renaming at the end keeps an interrupted build from looking complete.
         let unfinished = directory.join(format!(".{name}"));
         let output = unfinished
             .to_str()
@@ -71,12 +71,12 @@ pub(crate) fn build(
     Ok(())
 }
 
-/// The module.
+/// Returns the directory of the Go module.
 pub(crate) fn tools() -> PathBuf {
     checkout::root().join("tests/tools")
 }
 
-/// `XDG_CACHE_HOME`, else `~/.cache`, and the project's name.
+/// Returns the project's folder in `XDG_CACHE_HOME`, or in `~/.cache` if that is unset.
 fn cache_directory() -> anyhow::Result<PathBuf> {
     let set = |name: &str| {
         std::env::var_os(name)
@@ -89,7 +89,7 @@ fn cache_directory() -> anyhow::Result<PathBuf> {
         .join("compute-federation"))
 }
 
-/// Runs Go in the module of the tools and gives what it prints.
+/// Runs Go in the module of the tools and returns its standard output.
 pub(crate) fn run(args: &[&str]) -> anyhow::Result<String> {
     let output = Command::new("go")
         .args(args)

@@ -1,4 +1,4 @@
-//! Karmada on the hub (karmada.md 9).
+//! Starts Karmada on the hub (docs/concepts/karmada-behaviour.md).
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,24 +16,25 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-use crate::federation::{CellConfig, Setup};
+use crate::federation::{CellConfig, StartInputs};
 use crate::objects::apply;
 use crate::plane::{POLL, Plane, flag};
-use crate::process::{Again, Process, Program};
+use crate::process::{ChildProcess, Program, StartCommand};
 use crate::wait;
 
-/// Time for a part of Karmada to be ready.
+/// Time for a part of Karmada to become ready.
 const READY: Duration = Duration::from_secs(30);
-/// What a cell's API server knows Karmada by.
+/// Token that Karmada presents to a cell's API server.
 pub(crate) const CELL_TOKEN: &str = "karmada-of-the-harness";
-/// How the names of all its processes begin, and those of two.
+/// Common prefix of Karmada's process names, and two of the names.
 pub(crate) const PREFIX: &str = "karmada-";
 pub(crate) const CONTROLLERS: &str = "karmada-controller-manager";
 pub(crate) const SCHEDULER: &str = "karmada-scheduler";
-/// Its controllers that write to the hub alone, and those that write to cells: `workStatus` puts right what differs there.
+/// The controllers that write only to the hub, and those that write to cells. `workStatus` also corrects differences
+/// in cells.
 const OF_HUB: &str = "cluster,clusterStatus,binding,bindingStatus,namespace";
 const OF_CELLS: &str = "execution,workStatus";
-/// What the aggregated API server is registered as.
+/// Name of the APIService of the aggregated API server.
 const AGGREGATED: &str = "v1alpha1.cluster.karmada.io";
 /// The label by which policies select cells.
 const CITY_CODE: &str = api::labels::CITY_CODE;
@@ -48,7 +49,7 @@ pub(crate) struct KarmadaPorts {
 }
 
 /// Flags of the hub's API server that an aggregated API server needs.
-pub(crate) fn hub_flags(setup: &Setup<'_>) -> Vec<OsString> {
+pub(crate) fn hub_flags(setup: &StartInputs<'_>) -> Vec<OsString> {
     vec![
         flag("proxy-client-cert-file", setup.pki.file("front-proxy.crt")),
         flag("proxy-client-key-file", setup.pki.file("front-proxy.key")),
@@ -60,19 +61,19 @@ pub(crate) fn hub_flags(setup: &Setup<'_>) -> Vec<OsString> {
     ]
 }
 
-/// Karmada's parts that must be there before its configuration: the aggregated API server and the webhook.
+/// Starts the two parts that Karmada's configuration depends on: the aggregated API server and the webhook.
 pub(crate) async fn start(
-    setup: &Setup<'_>,
+    setup: &StartInputs<'_>,
     hub: &Plane,
     ports: KarmadaPorts,
-) -> anyhow::Result<Vec<Process>> {
+) -> anyhow::Result<Vec<ChildProcess>> {
     let client = hub.client();
     let namespace =
         |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     apply(&client, &namespace("karmada-system")).await?;
     apply(&client, &namespace("karmada-cluster")).await?;
     let kubeconfig = hub.kubeconfig();
-    let aggregated = Process::start(Program {
+    let aggregated = ChildProcess::start(Program {
         name: "karmada-aggregated-apiserver",
         path: setup.peers.program("karmada-aggregated-apiserver"),
         args: vec![
@@ -88,7 +89,7 @@ pub(crate) async fn start(
         logs: setup.logs,
         remove: None,
     });
-    let webhook = Process::start(Program {
+    let webhook = ChildProcess::start(Program {
         name: "karmada-webhook",
         path: setup.peers.program("karmada-webhook"),
         args: vec![
@@ -118,7 +119,11 @@ pub(crate) async fn start(
     Ok(vec![aggregated, webhook])
 }
 
-async fn register_aggregated(setup: &Setup<'_>, client: &Client, port: u16) -> anyhow::Result<()> {
+async fn register_aggregated(
+    setup: &StartInputs<'_>,
+    client: &Client,
+    port: u16,
+) -> anyhow::Result<()> {
     apply(
         client,
         &json!({
@@ -142,13 +147,13 @@ async fn register_aggregated(setup: &Setup<'_>, client: &Client, port: u16) -> a
             "service": {"name": "karmada-aggregated-apiserver", "namespace": "karmada-system", "port": port},
         },
     });
-    // The aggregator asks an API server that does not answer only every 30 s again.
+    // After a failed request the aggregator asks an API server again only every 30 s.
     listening(port).await;
     apply(client, &service).await?;
     serving(client).await
 }
 
-/// Waits until the hub serves what the aggregated API server has.
+/// Waits until the hub serves the resources of the aggregated API server.
 pub(crate) async fn serving(client: &Client) -> anyhow::Result<()> {
     let api: Api<APIService> = Api::all(client.clone());
     let is_available = |service: &APIService| {
@@ -166,8 +171,12 @@ pub(crate) async fn serving(client: &Client) -> anyhow::Result<()> {
         .map(drop)
 }
 
-/// Karmada's webhook configuration refuses everything until the webhook listens.
-async fn register_webhook(setup: &Setup<'_>, client: &Client, port: u16) -> anyhow::Result<()> {
+/// Registers Karmada's webhooks. Call it when the webhook listens: before that, they reject every request.
+async fn register_webhook(
+    setup: &StartInputs<'_>,
+    client: &Client,
+    port: u16,
+) -> anyhow::Result<()> {
     listening(port).await;
     let file = setup.peers.karmada_webhooks();
     let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
@@ -195,13 +204,13 @@ async fn listening(port: u16) {
     }
 }
 
-/// Karmada's controllers and its scheduler.
+/// Starts Karmada's controllers and its scheduler.
 pub(crate) async fn start_controllers(
-    setup: &Setup<'_>,
+    setup: &StartInputs<'_>,
     hub: &Plane,
     default_thresholds: bool,
-) -> anyhow::Result<Vec<Process>> {
-    // Karmada's own limits on its clients would spread a burst over minutes.
+) -> anyhow::Result<Vec<ChildProcess>> {
+    // Karmada's default client limits would spread a burst over minutes.
     let common = || {
         vec![
             flag("kubeconfig", hub.kubeconfig()),
@@ -216,14 +225,14 @@ pub(crate) async fn start_controllers(
     args.extend([
         format!("--controllers={OF_HUB},{OF_CELLS}").into(),
         "--cluster-status-update-frequency=10s".into(),
-        // What a cell that was away has missed is tried again sooner than by default.
+        // Retries the Works of a cell that was away sooner than by default.
         "--rate-limiter-max-delay=5s".into(),
         "--cluster-api-qps=1000".into(),
         "--cluster-api-burst=2000".into(),
         "--enable-cluster-resource-modeling=false".into(),
     ]);
     if !default_thresholds {
-        // A cell that dies or comes back is found out sooner.
+        // Detects a dead or returned cell sooner.
         args.extend([
             "--cluster-failure-threshold=10s".into(),
             "--cluster-success-threshold=1s".into(),
@@ -231,7 +240,7 @@ pub(crate) async fn start_controllers(
     }
     let start = |name: &'static str, args: Vec<OsString>| async move {
         let path = setup.peers.program(name);
-        Process::start(Program {
+        ChildProcess::start(Program {
             name,
             path,
             args,
@@ -245,14 +254,14 @@ pub(crate) async fn start_controllers(
     Ok(vec![controllers, scheduler])
 }
 
-/// The controllers, but for those that write to cells.
-pub(crate) fn held(controllers: &Again) -> Again {
+/// Returns the command that starts the controllers without those that write to cells.
+pub(crate) fn held(controllers: &StartCommand) -> StartCommand {
     controllers.with_flag("controllers", OF_HUB)
 }
 
-/// Makes a cell a member of Karmada.
+/// Registers a cell as a member of Karmada.
 pub(crate) async fn join(
-    setup: &Setup<'_>,
+    setup: &StartInputs<'_>,
     hub: &Plane,
     cell: &Plane,
     config: &CellConfig,

@@ -1,13 +1,13 @@
 //! A real federation on loopback, for tests and for the demo.
 //!
 //! Every part is a process of its own: etcd, the API servers and controller managers of the project, the hub and the
-//! cells, Karmada's four, compute-federation in its roles, and an infrastructure provider in each cell. Each runs under a
-//! [`tether`], so that nothing outlives the process that started it, however that ends.
+//! cells, four Karmada processes, compute-federation in its roles, and one infrastructure provider per cell. Each
+//! process runs under a [`tether`], which kills it when the process that started it ends for any reason.
 //!
-//! [`Milo`] is apart from that: the projects' side alone, as Milo serves it, with a front and an authorizer in this process.
+//! [`Milo`] is separate: it starts only the projects' side, with a front and an authorizer inside this process.
 //!
-//! A program that uses this crate must call [`reexec`] first thing in `main`: tethers and providers are that program
-//! itself, started once more.
+//! A program that uses this crate must call [`reexec`] first thing in `main`: tethers and providers are further
+//! processes of the same executable.
 
 mod admission;
 pub mod audit;
@@ -29,10 +29,10 @@ mod ports;
 pub mod process;
 pub mod provider;
 pub mod proxy;
-mod refusal;
 mod registration;
 pub mod rivals;
 mod serve;
+mod status_error;
 pub mod tether;
 pub mod wait;
 pub mod webhook_certificate;
@@ -42,7 +42,7 @@ pub use federation::{CellConfig, Config, Federation};
 pub use milo::{Milo, MiloConfig};
 pub use plane::Plane;
 
-/// Does the work of a tether or of a provider, and does not return, if that is what this process was started for.
+/// Runs as a tether or a provider if this process was started as one. It does not return then.
 pub fn reexec() {
     let mut args = std::env::args_os().skip(1);
     let code = match args.next().as_deref().and_then(std::ffi::OsStr::to_str) {

@@ -1,4 +1,4 @@
-//! compute-federation itself, in one of its roles.
+//! Runs compute-federation in one of its roles.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,40 +12,40 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use crate::checkout;
-use crate::federation::Setup;
+use crate::federation::StartInputs;
 use crate::plane::{Plane, flag};
-use crate::process::{Life, Process, Program};
+use crate::process::{ChildProcess, Liveness, Program};
 use crate::wait;
 
-/// Time for a manager to be ready.
+/// Time for a manager to become ready.
 const READY: Duration = Duration::from_secs(20);
 
-/// What a manager does, and for whom.
+/// The role of a manager, and the API servers it uses.
 #[derive(Clone, Copy)]
 pub(crate) enum Role<'a> {
-    /// Beside the project, with the webhook server.
+    /// The management controllers and the webhook server of one project.
     Management {
-        /// Its own cluster.
+        /// Kubeconfig of its own cluster.
         project: &'a Plane,
-        /// Karmada's API server.
+        /// Kubeconfig of Karmada's API server.
         hub: &'a Plane,
     },
-    /// In a cell.
+    /// The controllers of a cell.
     Cell {
-        /// Its own cluster.
+        /// Kubeconfig of its own cluster.
         cell: &'a Plane,
-        /// Karmada's API server.
+        /// Kubeconfig of Karmada's API server.
         hub: &'a Plane,
     },
-    /// For all projects of Milo: with the management controllers if there is a hub, else with the webhook server.
+    /// All projects of Milo. With a hub it runs the management controllers, without one the webhook server.
     Milo {
-        /// Names the process.
+        /// Name of the process.
         name: &'a str,
-        /// Kubeconfig of where the Projects are.
+        /// Kubeconfig of the API server that holds the Projects.
         discovery: &'a Path,
-        /// Kubeconfig for each project, once the path of its URL is replaced.
+        /// Kubeconfig template for projects: the path of its URL is replaced.
         projects: &'a Path,
-        /// Karmada's API server.
+        /// Kubeconfig of Karmada's API server.
         hub: Option<&'a Plane>,
     },
 }
@@ -58,21 +58,21 @@ pub(crate) struct ManagerPorts {
     pub(crate) webhook: u16,
 }
 
-/// A manager, which can be ended and started again.
+/// A manager process that can be stopped and started again.
 pub struct Manager {
     name: String,
     binary: PathBuf,
     args: Vec<std::ffi::OsString>,
     logs: PathBuf,
     ports: ManagerPorts,
-    process: Option<Process>,
-    life: watch::Sender<Option<Life>>,
+    process: Option<ChildProcess>,
+    life: watch::Sender<Option<Liveness>>,
 }
 
 impl Manager {
     /// Starts a manager and waits until it is ready.
     pub(crate) async fn start(
-        setup: &Setup<'_>,
+        setup: &StartInputs<'_>,
         role: Role<'_>,
         ports: ManagerPorts,
     ) -> anyhow::Result<Self> {
@@ -81,9 +81,9 @@ impl Manager {
         Ok(manager)
     }
 
-    /// A manager that does not run yet.
+    /// Prepares a manager without starting it.
     pub(crate) fn prepare(
-        setup: &Setup<'_>,
+        setup: &StartInputs<'_>,
         role: Role<'_>,
         ports: ManagerPorts,
     ) -> anyhow::Result<Self> {
@@ -150,7 +150,7 @@ impl Manager {
             flag("server-config", config_file),
             format!("--health-probe-bind-address=127.0.0.1:{}", ports.health).into(),
             "--log-level=info".into(),
-            // No one has to be told to send elsewhere.
+            // No load balancer needs time to stop sending requests.
             "--shutdown-delay=0s".into(),
         ]);
         Ok(Self {
@@ -164,11 +164,11 @@ impl Manager {
         })
     }
 
-    /// Starts the manager, for the first time or after it has ended, and waits until it is ready.
+    /// Starts the manager, also after it has ended, and waits until it is ready.
     ///
     /// # Errors
     ///
-    /// When it runs already, or does not become ready; the error says what is missing. It does not run then.
+    /// When it runs already, or does not become ready; the error says what is missing. The manager does not run then.
     pub async fn restart(&mut self) -> anyhow::Result<()> {
         self.launch().await?;
         let ready = self.until_ready().await;
@@ -178,14 +178,14 @@ impl Manager {
         ready
     }
 
-    /// Starts the manager and does not wait for anything.
+    /// Starts the manager without waiting until it is ready.
     ///
     /// # Errors
     ///
     /// When it runs already, or cannot be started.
     pub async fn launch(&mut self) -> anyhow::Result<()> {
         ensure!(self.process.is_none(), "{} runs already", self.name);
-        let process = Process::start(Program {
+        let process = ChildProcess::start(Program {
             name: &self.name,
             path: self.binary.clone(),
             args: self.args.clone(),
@@ -197,11 +197,11 @@ impl Manager {
         Ok(())
     }
 
-    /// Waits until the manager is ready. From then on its end is that of a part that should have gone on.
+    /// Waits until the manager is ready. After that, an exit that no test requested counts as a failure.
     ///
     /// # Errors
     ///
-    /// When it does not run, ends, or does not become ready; the error says what is missing.
+    /// When it does not run, exits, or does not become ready; the error says what is missing.
     pub async fn until_ready(&self) -> anyhow::Result<()> {
         let process = self.process.as_ref();
         let process = process.with_context(|| format!("{} does not run", self.name))?;
@@ -210,7 +210,7 @@ impl Manager {
         Ok(())
     }
 
-    /// Ends the manager as a crash would.
+    /// Kills the manager.
     pub async fn kill(&mut self) {
         self.life.send_replace(None);
         if let Some(process) = self.process.take() {
@@ -218,7 +218,7 @@ impl Manager {
         }
     }
 
-    /// Ends the manager by SIGTERM and gives its exit code.
+    /// Ends the manager with SIGTERM and returns its exit code.
     pub async fn terminate(&mut self) -> Option<i32> {
         self.life.send_replace(None);
         match self.process.take() {
@@ -227,19 +227,19 @@ impl Manager {
         }
     }
 
-    /// Waits until the manager ends by itself, and gives its exit code.
+    /// Waits until the manager exits by itself, and returns its exit code.
     pub async fn ended(&mut self) -> Option<i32> {
         self.life.send_replace(None);
         let process = self.process.take()?;
         Some(process.ended().await)
     }
 
-    /// Its log, of all its lives.
+    /// Returns the log file. Restarts append to it.
     pub fn log(&self) -> PathBuf {
         self.logs.join(format!("{}.log", self.name))
     }
 
-    /// Sends a signal to the manager, as if from outside.
+    /// Sends a signal to the manager.
     ///
     /// # Errors
     ///
@@ -249,12 +249,12 @@ impl Manager {
         process.signal(signal)
     }
 
-    /// Adds flags for when the manager is started again.
+    /// Adds flags for the next start of the manager.
     pub fn add_flags(&mut self, flags: &[&str]) {
         self.args.extend(flags.iter().map(Into::into));
     }
 
-    /// Gives another path to a flag, for when the manager is started again.
+    /// Sets the path value of a flag for the next start of the manager.
     pub(crate) fn set_path(&mut self, name: &str, path: &Path) {
         let before = format!("--{name}=");
         let is_before = |arg: &std::ffi::OsString| arg.to_string_lossy().starts_with(&before);
@@ -262,12 +262,12 @@ impl Manager {
         self.args.push(flag(name, path));
     }
 
-    /// The port of the webhook server.
+    /// Returns the port of the webhook server.
     pub fn webhook_port(&self) -> u16 {
         self.ports.webhook
     }
 
-    /// What the manager counts.
+    /// Returns the text of the manager's metrics endpoint.
     ///
     /// # Errors
     ///
@@ -278,7 +278,7 @@ impl Manager {
             .map(|(_, body)| body)
     }
 
-    /// What the manager says of its readiness: status and body.
+    /// Returns status and body of the manager's readiness endpoint.
     ///
     /// # Errors
     ///
@@ -287,16 +287,16 @@ impl Manager {
         get(self.ports.health, "/readyz").await
     }
 
-    /// The process that runs, if none is being ended or started.
-    pub(crate) fn life(&self) -> watch::Receiver<Option<Life>> {
+    /// Watches the running process. The value is `None` while a test stops or starts it.
+    pub(crate) fn life(&self) -> watch::Receiver<Option<Liveness>> {
         self.life.subscribe()
     }
 
-    pub(crate) fn process(&self) -> Option<&Process> {
+    pub(crate) fn process(&self) -> Option<&ChildProcess> {
         self.process.as_ref()
     }
 
-    pub(crate) fn into_process(self) -> Option<Process> {
+    pub(crate) fn into_process(self) -> Option<ChildProcess> {
         self.process
     }
 
@@ -310,8 +310,8 @@ impl Manager {
     }
 }
 
-/// Waits until a manager ends that no one asked to, and describes that.
-pub(crate) async fn death(mut life: watch::Receiver<Option<Life>>) -> anyhow::Error {
+/// Waits until a manager exits unexpectedly, and describes the exit.
+pub(crate) async fn death(mut life: watch::Receiver<Option<Liveness>>) -> anyhow::Error {
     loop {
         let current = life.borrow_and_update().clone();
         let ended = async {
@@ -321,7 +321,7 @@ pub(crate) async fn death(mut life: watch::Receiver<Option<Life>>) -> anyhow::Er
             }
         };
         tokio::select! {
-            // Whoever ends a manager says so before.
+            // Methods that stop a manager set the value to `None` first.
             biased;
             Ok(()) = life.changed() => {}
             death = ended => if !life.has_changed().is_ok_and(|changed| changed) {
@@ -331,7 +331,7 @@ pub(crate) async fn death(mut life: watch::Receiver<Option<Life>>) -> anyhow::Er
     }
 }
 
-/// A plain HTTP request to loopback: status and body.
+/// Sends a plain HTTP request to loopback and returns status and body.
 async fn get(port: u16, path: &str) -> anyhow::Result<(u16, String)> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
@@ -349,7 +349,7 @@ async fn get(port: u16, path: &str) -> anyhow::Result<(u16, String)> {
     Ok((code, body.to_owned()))
 }
 
-/// The path of the deployment's manifests.
+/// Returns the path of the deployment manifests.
 pub(crate) fn deploy() -> PathBuf {
     checkout::root().join("deploy")
 }

@@ -1,8 +1,8 @@
-//! Milo on loopback: a root API server with the Projects, an API server for each project, one front before all of them,
-//! and an authorizer. For what is asked through a project, such as admission; there is no hub and there are no cells.
+//! Milo on loopback: a root API server with the Projects, one API server per project, a front before all of them, and
+//! an authorizer. It serves tests of requests made through a project, such as admission. It has no hub and no cells.
 //!
-//! Where the real one serves all projects from one process and separates them in its storage, each has an API server of
-//! its own here. The front and the authorizer run in this process, so that tests hold them directly.
+//! Real Milo serves all projects from one process and separates them in storage; here each project has an API server
+//! of its own. The front and the authorizer run inside this process, so that tests can control them directly.
 
 mod authorizer;
 mod config;
@@ -32,31 +32,31 @@ use crate::federation::parts::{ETCD, manager_ports, start_etcd};
 use crate::manager::{Manager, Role};
 use crate::plane::{Plane, USER_AGENT};
 use crate::ports::Ports;
-use crate::process::Process;
-pub use crate::refusal::Refusal;
-use crate::serve::Server;
+use crate::process::ChildProcess;
+use crate::serve::HttpsServer;
+pub use crate::status_error::StatusError;
 use crate::webhook_certificate::WebhookCertificate;
-pub use authorizer::{Authorizer, Decision, Review};
+pub use authorizer::{AuthorizerAnswer, MiloAuthorizer, ReceivedReview};
 pub use config::MiloConfig;
-use config::Place;
+use config::MiloPaths;
 pub use control_plane::ControlPlane;
 use front::Front;
-pub use user::{PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE, User};
+pub use user::{MiloUser, PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE};
 
-/// A running Milo. Its processes end when it is dropped, or with the process that holds it.
+/// A running Milo. Its processes end when it is dropped, or when the process that holds it ends.
 pub struct Milo {
-    place: Place,
+    place: MiloPaths,
     ports: Mutex<Ports>,
-    etcd: Process,
+    etcd: ChildProcess,
     etcd_port: u16,
     root: ControlPlane,
     projects: Mutex<BTreeMap<String, Arc<ControlPlane>>>,
     front: Arc<Front>,
-    front_server: Server,
-    authorizer: Arc<Authorizer>,
-    authorizer_server: Server,
+    front_server: HttpsServer,
+    authorizer: Arc<MiloAuthorizer>,
+    authorizer_server: HttpsServer,
     webhook_certificate: tokio::sync::Mutex<WebhookCertificate>,
-    /// Where the webhook server listens that is registered.
+    /// Port of the registered webhook server.
     admission: Mutex<Option<u16>>,
     ready_after: Duration,
 }
@@ -69,21 +69,25 @@ impl Milo {
     /// When a part does not become ready or ends; the error names its log. Nothing is left running.
     pub async fn start(config: &MiloConfig) -> anyhow::Result<Self> {
         let begin = Instant::now();
-        let place = Place::create(config)?;
+        let place = MiloPaths::create(config)?;
         let directory = place.directory().to_owned();
         let started = Self::assemble(config, place, begin).await;
         started.with_context(|| format!("Milo in {} did not start", directory.display()))
     }
 
-    async fn assemble(config: &MiloConfig, place: Place, begin: Instant) -> anyhow::Result<Self> {
+    async fn assemble(
+        config: &MiloConfig,
+        place: MiloPaths,
+        begin: Instant,
+    ) -> anyhow::Result<Self> {
         let webhook_certificate = WebhookCertificate::create(place.webhook_certificates())?;
         let mut ports = Ports::take()?;
         let (etcd_port, peer_port) = (ports.next()?, ports.next()?);
         let etcd = start_etcd(&place.setup(), ETCD, etcd_port, peer_port).await?;
-        let authorizer = Arc::new(Authorizer::default());
+        let authorizer = Arc::new(MiloAuthorizer::default());
         let handler = Arc::clone(&authorizer);
         let handle = move |request| Arc::clone(&handler).handle(request).map(Some);
-        let authorizer_server = Server::start(place.pki(), handle).await?;
+        let authorizer_server = HttpsServer::start(place.pki(), handle).await?;
 
         let url = authorizer_server.url();
         let mut project_ports = Vec::new();
@@ -103,7 +107,7 @@ impl Milo {
         let front = Arc::new(Front::new(root.upstream().await?));
         let handler = Arc::clone(&front);
         let handle = move |request| Arc::clone(&handler).handle(request).map(Some);
-        let front_server = Server::start(place.pki(), handle).await?;
+        let front_server = HttpsServer::start(place.pki(), handle).await?;
         let mut milo = Self {
             place,
             ports: Mutex::new(ports),
@@ -128,22 +132,22 @@ impl Milo {
         Ok(milo)
     }
 
-    /// How long it took until everything was ready.
+    /// Returns the time from start until everything was ready.
     pub fn ready_after(&self) -> Duration {
         self.ready_after
     }
 
-    /// Where logs, kubeconfigs and certificates are.
+    /// Returns the directory of logs, kubeconfigs and certificates.
     pub fn directory(&self) -> &Path {
         self.place.directory()
     }
 
-    /// The API server with the Projects.
+    /// Returns the API server with the Projects.
     pub fn root(&self) -> &ControlPlane {
         &self.root
     }
 
-    /// The API server of a project.
+    /// Returns the API server of a project.
     ///
     /// # Errors
     ///
@@ -153,21 +157,21 @@ impl Milo {
         project.with_context(|| format!("there is no API server for project {name}"))
     }
 
-    /// What the projects' API servers ask.
-    pub fn authorizer(&self) -> &Authorizer {
+    /// Returns the authorizer that the projects' API servers ask.
+    pub fn authorizer(&self) -> &MiloAuthorizer {
         &self.authorizer
     }
 
-    /// The certificate that compute-federation serves webhooks with.
+    /// Returns the certificate of compute-federation's webhook server.
     pub fn webhook_certificate(&self) -> &tokio::sync::Mutex<WebhookCertificate> {
         &self.webhook_certificate
     }
 
-    /// Adds a project that is ready: its API server, and the Project.
+    /// Adds a ready project: its API server and its Project.
     ///
     /// # Errors
     ///
-    /// When the API server does not start, or there is such a project.
+    /// When the API server does not start, or the project exists.
     pub async fn add_project(&self, name: &str) -> anyhow::Result<Arc<ControlPlane>> {
         let project = self.start_project(name).await?;
         self.create_project(name).await?;
@@ -175,7 +179,7 @@ impl Milo {
         Ok(project)
     }
 
-    /// Starts the API server of a project that does not exist yet.
+    /// Starts the API server of a project whose Project does not exist yet.
     ///
     /// # Errors
     ///
@@ -192,7 +196,7 @@ impl Milo {
         self.adopt(project.await?).await
     }
 
-    /// Makes an API server known to the front, and the webhook server to it.
+    /// Adds an API server to the front, and registers the webhook server with it.
     async fn adopt(&self, project: ControlPlane) -> anyhow::Result<Arc<ControlPlane>> {
         let project = Arc::new(project);
         let name = project.name().to_owned();
@@ -205,7 +209,7 @@ impl Milo {
         Ok(project)
     }
 
-    /// Creates the Project, which is not ready.
+    /// Creates the Project. It is not ready.
     ///
     /// # Errors
     ///
@@ -223,11 +227,11 @@ impl Milo {
         config::set_ready(&self.root.client(), name, ready).await
     }
 
-    /// Suspends a project, which then refuses to create and to update, or reinstates it.
+    /// Suspends a project, or ends its suspension. A suspended project refuses creates and updates.
     ///
     /// # Errors
     ///
-    /// When the root refuses it, or there is none.
+    /// When the root refuses the write, or there is no such Project.
     pub async fn set_suspended(&self, name: &str, holds: bool) -> anyhow::Result<()> {
         let project = self.project(name)?;
         if holds {
@@ -238,7 +242,7 @@ impl Milo {
         config::set_suspended(&self.root.client(), name, holds).await
     }
 
-    /// Deletes the Project; its API server goes on.
+    /// Deletes the Project. Its API server keeps running.
     ///
     /// # Errors
     ///
@@ -249,12 +253,12 @@ impl Milo {
         Ok(())
     }
 
-    /// Ends the API server of a project whose Project has been deleted or never was. If it is started again, its objects
-    /// are there again.
+    /// Ends the API server of a project that has no Project. Its objects stay in etcd: a new API server of this name
+    /// has them.
     ///
     /// # Errors
     ///
-    /// When there is none.
+    /// When no API server of this name runs.
     pub async fn stop_project(&self, name: &str) -> anyhow::Result<()> {
         let project = self.project(name)?;
         self.front.remove_project(name);
@@ -263,24 +267,24 @@ impl Milo {
         Ok(())
     }
 
-    /// A self-contained kubeconfig with which this user calls through the front: a project, or the root.
+    /// Writes a self-contained kubeconfig for this user that leads through the front to a project, or to the root.
     ///
     /// # Errors
     ///
     /// When it cannot be written.
-    pub fn kubeconfig(&self, user: &User, project: Option<&str>) -> anyhow::Result<PathBuf> {
+    pub fn kubeconfig(&self, user: &MiloUser, project: Option<&str>) -> anyhow::Result<PathBuf> {
         let path = project.map(|project| {
             format!("/apis/{RESOURCE_MANAGER_GROUP}/v1alpha1/projects/{project}/control-plane")
         });
         self.kubeconfig_at(user, &path.unwrap_or_default())
     }
 
-    /// A self-contained kubeconfig with which this user calls the front at this path.
+    /// Writes a self-contained kubeconfig for this user and this path of the front.
     ///
     /// # Errors
     ///
     /// When it cannot be written.
-    pub fn kubeconfig_at(&self, user: &User, path: &str) -> anyhow::Result<PathBuf> {
+    pub fn kubeconfig_at(&self, user: &MiloUser, path: &str) -> anyhow::Result<PathBuf> {
         let token = self.front.add_user(user.clone());
         let server = self.front_server.url() + path;
         let credentials = format!("{{token: {token}}}");
@@ -290,18 +294,19 @@ impl Milo {
         Ok(file)
     }
 
-    /// A client with which this user calls through the front: a project, or the root.
+    /// Returns a client for this user that calls a project, or the root, through the front.
     ///
     /// # Errors
     ///
     /// When its kubeconfig cannot be written.
-    pub async fn client(&self, user: &User, project: Option<&str>) -> anyhow::Result<Client> {
+    pub async fn client(&self, user: &MiloUser, project: Option<&str>) -> anyhow::Result<Client> {
         let kubeconfig = self.kubeconfig(user, project)?;
         let config = connect::kubeconfig(&kubeconfig, None).await?;
         Ok(connect::client(config, USER_AGENT)?)
     }
 
-    /// A replica of compute-federation that serves admission for all projects. It does not run yet: launch it. It ends
+    /// Prepares a replica of compute-federation that serves admission for all projects. Call `launch` to start it. It
+    /// ends
     /// when it is dropped.
     ///
     /// # Errors
@@ -311,7 +316,8 @@ impl Milo {
         self.manager(name, None)
     }
 
-    /// The management controllers of compute-federation for all projects, on this hub. They do not run yet: launch them.
+    /// Prepares compute-federation's management controllers for all projects, on this hub. Call `launch` to start
+    /// them.
     ///
     /// # Errors
     ///
@@ -321,9 +327,9 @@ impl Milo {
     }
 
     fn manager(&self, name: &str, hub: Option<&Plane>) -> anyhow::Result<Manager> {
-        let operator = User::operator();
+        let operator = MiloUser::operator();
         let discovery = self.kubeconfig(&operator, None)?;
-        // Of this URL the path is to be replaced; where it is not, there is nothing.
+        // The manager must replace the path of this URL. The path itself leads to nothing.
         let projects = self.kubeconfig_at(&operator, "/projects/none/control-plane")?;
         let role = Role::Milo {
             name,
@@ -335,7 +341,7 @@ impl Milo {
         Manager::prepare(&self.place.setup(), role, ports)
     }
 
-    /// Registers the webhook server at this port with every project, also with those that are added later.
+    /// Registers the webhook server at this port with all current and future projects.
     ///
     /// # Errors
     ///
@@ -364,7 +370,7 @@ impl Milo {
         registered.with_context(|| project.name().to_owned())
     }
 
-    /// Waits until etcd or an API server ends that no one asked to, and says what it wrote last.
+    /// Waits until etcd or an API server exits unexpectedly, and returns an error with the end of its log.
     pub async fn death(&self) -> anyhow::Error {
         let projects: Vec<_> = lock(&self.projects).values().cloned().collect();
         let etcd = async { self.etcd.life().death(self.etcd.ended().await) }.boxed();
@@ -373,11 +379,11 @@ impl Milo {
         select_all(all).await.0
     }
 
-    /// The ids of all processes, tethers included.
+    /// Returns the ids of all processes, including tethers.
     pub async fn pids(&self) -> Vec<i32> {
         let projects: Vec<_> = lock(&self.projects).values().cloned().collect();
         let all = projects.iter().map(Arc::as_ref).chain([&self.root]);
-        let ids = |process: &Process| [process.pid(), process.tether_pid().cast_signed()];
+        let ids = |process: &ChildProcess| [process.pid(), process.tether_pid().cast_signed()];
         let mut pids = ids(&self.etcd).to_vec();
         for control_plane in all {
             pids.extend(control_plane.plane().await.processes().flat_map(ids));
@@ -385,7 +391,7 @@ impl Milo {
         pids
     }
 
-    /// Ends all processes and waits until they are gone. Logs are kept.
+    /// Ends all processes and waits until they have exited. Logs stay on disk.
     pub async fn stop(self) {
         let projects = std::mem::take(&mut *lock(&self.projects));
         let all = projects.values().map(Arc::as_ref).chain([&self.root]);
@@ -394,7 +400,7 @@ impl Milo {
     }
 }
 
-/// Locks what no one can leave half changed.
+/// Locks a mutex whose value is never left half changed, so that poisoning can be ignored.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! What the networking services of a project offer it.
+//! Creates the networking objects that a project offers.
 
 use api::networking::{CITY_CODE, LocationBinding};
 use kube::api::DeleteParams;
@@ -10,7 +10,7 @@ use crate::objects::{apply, apply_status};
 
 const API_VERSION: &str = "networking.datumapis.com/v1alpha";
 
-/// Creates a LocationBinding, or changes it to this. Its condition `Available` is left out if nothing is said of it.
+/// Creates or updates a LocationBinding. `None` leaves out its condition `Available`.
 ///
 /// # Errors
 ///
@@ -50,7 +50,7 @@ pub async fn bind_location(
     apply_status(client, &status).await.map(drop)
 }
 
-/// Offers a city to a project, by a binding of this name.
+/// Offers a city to a project, with a LocationBinding of this name.
 ///
 /// # Errors
 ///
@@ -59,7 +59,7 @@ pub async fn offer_city(client: &Client, name: &str, city: &str) -> anyhow::Resu
     bind_location(client, name, &json!({CITY_CODE: city}), Some(true)).await
 }
 
-/// Takes a location away.
+/// Deletes a LocationBinding.
 ///
 /// # Errors
 ///
@@ -70,7 +70,7 @@ pub async fn unbind_location(client: &Client, name: &str) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Creates a Network, or changes it to this.
+/// Creates or updates a Network.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Objects that are applied as they are written.
+//! Applies objects given as JSON or YAML.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::wait;
 /// Time for an API server to establish a CRD.
 const ESTABLISHED: Duration = Duration::from_secs(20);
 
-/// Applies one object, given as its JSON. The plural of its kind is derived from the kind.
+/// Applies one object, given as JSON. Derives the plural resource name from the kind.
 ///
 /// # Errors
 ///
@@ -28,7 +28,7 @@ pub async fn apply(client: &Client, object: &Value) -> anyhow::Result<DynamicObj
     applied.with_context(|| format!("apply {}", described(object)))
 }
 
-/// Applies the status of one object, given as its JSON without a spec.
+/// Applies the status of one object, given as JSON without a spec.
 pub(crate) async fn apply_status(client: &Client, object: &Value) -> anyhow::Result<DynamicObject> {
     let (api, name) = api_of(client, object);
     let applied = api
@@ -47,7 +47,7 @@ fn params() -> PatchParams {
     PatchParams::apply("harness").force()
 }
 
-/// Where an object lives, and its name.
+/// Returns the API of an object, and the object's name.
 fn api_of<'o>(client: &Client, object: &'o Value) -> (Api<DynamicObject>, &'o str) {
     let text = |pointer: &str| {
         object
@@ -65,7 +65,7 @@ fn api_of<'o>(client: &Client, object: &'o Value) -> (Api<DynamicObject>, &'o st
     (api, text("/metadata/name"))
 }
 
-/// Applies CRDs from YAML files, one each, and waits until they are established.
+/// Applies CRDs from YAML files, one per file, and waits until they are established.
 pub(crate) async fn apply_crds(client: &Client, files: &[impl AsRef<Path>]) -> anyhow::Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     try_join_all(files.iter().map(|file| async {

@@ -1,4 +1,4 @@
-//! The outside programs, built once from the Go module in `tests/tools` and cached outside the checkout.
+//! Builds the external programs from the Go module in `tests/tools`, once, into a cache outside the checkout.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
@@ -9,10 +9,10 @@ use anyhow::{Context, ensure};
 
 use crate::go::{self, tools};
 
-/// Names a directory with programs that exist already.
+/// Environment variable that names a directory of existing programs.
 pub const PEERS_VARIABLE: &str = "COMPUTE_FEDERATION_PEERS";
 
-/// Program and package, the slowest to build first.
+/// Programs and their packages. The slowest builds come first.
 const PROGRAMS: [(&str, &str); 8] = [
     ("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
     (
@@ -41,14 +41,15 @@ const PROGRAMS: [(&str, &str); 8] = [
 /// Directory of Karmada's manifests beside the programs.
 const MANIFESTS: &str = "karmada";
 
-/// The outside programs.
+/// The external programs.
 #[derive(Clone, Debug)]
 pub struct Peers {
     directory: PathBuf,
 }
 
 impl Peers {
-    /// The programs of the environment variable, of the cache, or newly built ones; `progress` is told what is built.
+    /// Returns the programs from the environment variable's directory or the cache, or builds them. Calls `progress`
+    /// for each program that it builds.
     ///
     /// # Errors
     ///
@@ -58,7 +59,7 @@ impl Peers {
         {
             return Self::at(Path::new(&directory)).context(PEERS_VARIABLE);
         }
-        let cache = go::Cache::lock()?;
+        let cache = go::BuildCache::lock()?;
         let peers = Self {
             directory: cache.directory().join(format!("peers-{}", version()?)),
         };
@@ -68,11 +69,11 @@ impl Peers {
         Ok(peers)
     }
 
-    /// The programs in a directory.
+    /// Returns the programs in a directory.
     ///
     /// # Errors
     ///
-    /// When one is missing there.
+    /// When a program is missing.
     pub fn at(directory: &Path) -> anyhow::Result<Self> {
         let peers = Self {
             directory: directory.to_owned(),
@@ -87,22 +88,22 @@ impl Peers {
         Ok(peers)
     }
 
-    /// Where the programs are.
+    /// Returns the directory of the programs.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The path of a program.
+    /// Returns the path of a program.
     pub fn program(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
 
-    /// Names and paths of all programs.
+    /// Returns names and paths of all programs.
     pub fn programs(&self) -> impl Iterator<Item = (&'static str, PathBuf)> {
         PROGRAMS.iter().map(|(name, _)| (*name, self.program(name)))
     }
 
-    /// Karmada's CRDs, each a YAML file.
+    /// Returns Karmada's CRDs, one YAML file each.
     ///
     /// # Errors
     ///
@@ -111,7 +112,7 @@ impl Peers {
         yaml_files(&self.directory.join(MANIFESTS).join("crds"))
     }
 
-    /// Karmada's webhook configurations, with placeholders.
+    /// Returns the file of Karmada's webhook configurations, which contains placeholders.
     pub(crate) fn karmada_webhooks(&self) -> PathBuf {
         self.directory
             .join(MANIFESTS)
@@ -162,7 +163,8 @@ impl Peers {
         for group in fs::read_dir(module.join("charts/karmada/_crds/bases"))? {
             for file in yaml_files(&group?.path())? {
                 let name = file.file_name().context("a file has a name")?;
-                // Not a copy of the file: the module cache is read-only, and so would be the copy.
+                // Writing a new file instead of copying: files of the module cache are read-only, and a copy would be
+                // too.
                 fs::write(crds.join(name), fs::read(&file)?)?;
             }
         }
@@ -185,7 +187,7 @@ fn yaml_files(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// What the programs are built from, in short.
+/// Returns a hash of the module files and of the Go version.
 fn version() -> anyhow::Result<String> {
     let mut hasher = DefaultHasher::new();
     for file in ["go.mod", "go.sum", "tools.go"] {

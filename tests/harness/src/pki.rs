@@ -1,4 +1,4 @@
-//! The certificates of a federation: one CA for all of it but our own webhook server.
+//! The certificates of a federation. One CA signs all of them, except for our own webhook server.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use rcgen::{
     KeyPair, KeyUsagePurpose,
 };
 
-/// Names that servers of the federation are called by.
+/// Names that the federation's servers are addressed by.
 const SERVER_NAMES: [&str; 5] = [
     "localhost",
     "127.0.0.1",
@@ -29,7 +29,7 @@ pub(crate) struct Pki {
 }
 
 impl Pki {
-    /// Makes everything anew.
+    /// Creates all keys and certificates.
     pub(crate) fn create(directory: &Path) -> anyhow::Result<Self> {
         fs::create_dir_all(directory)?;
         let issuer = authority("federation-ca")?;
@@ -64,7 +64,7 @@ impl Pki {
         let ca = issuer.pem();
         write("ca.crt", &ca)?;
         let server = issue("localhost", None, true)?;
-        // The names under which Secret volumes and CSI drivers write them.
+        // The file names that Secret volumes and CSI drivers use.
         write("tls.crt", &server.0)?;
         write("tls.key", &server.1)?;
         let front_proxy = issue("front-proxy-client", None, false)?;
@@ -81,22 +81,22 @@ impl Pki {
         })
     }
 
-    /// A file of the directory.
+    /// Returns the path of a file in the directory.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
 
-    /// The directory, which is what a server with reloading certificates is given.
+    /// Returns the directory, for servers that reload certificates.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The CA as base64, for `caBundle`.
+    /// Returns the CA in base64, for `caBundle`.
     pub(crate) fn ca_bundle(&self) -> String {
         STANDARD.encode(&self.ca)
     }
 
-    /// A self-contained kubeconfig with all rights at this port.
+    /// Returns a self-contained kubeconfig with all rights for this port.
     pub(crate) fn kubeconfig(&self, port: u16) -> String {
         let (certificate, key) = &self.admin;
         let user = format!(
@@ -107,7 +107,7 @@ impl Pki {
         self.kubeconfig_of(&format!("https://127.0.0.1:{port}"), &user)
     }
 
-    /// A self-contained kubeconfig for a server of this authority, with these credentials.
+    /// Returns a self-contained kubeconfig with these credentials, for a server whose certificate this CA signed.
     pub(crate) fn kubeconfig_of(&self, server: &str, user: &str) -> String {
         let ca = self.ca_bundle();
         format!(
@@ -121,7 +121,7 @@ impl Pki {
     }
 }
 
-/// A new authority, which signs itself.
+/// Creates a self-signed CA.
 pub(crate) fn authority(name: &str) -> anyhow::Result<CertifiedIssuer<'static, KeyPair>> {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, name);

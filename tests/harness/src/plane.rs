@@ -1,4 +1,4 @@
-//! One API server, with or without the controller manager that collects garbage and namespaces for it.
+//! One API server, with or without a controller manager for garbage collection and namespace deletion.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,19 +12,19 @@ use multicluster::connect;
 use rustix::process::Signal;
 use tokio::time::sleep;
 
-use crate::federation::Setup;
+use crate::federation::StartInputs;
 use crate::objects::apply_crds;
-use crate::process::{Again, Life, Process, Program};
+use crate::process::{ChildProcess, Liveness, Program, StartCommand};
 
-/// How the harness names itself to API servers.
+/// User agent of the harness.
 pub(crate) const USER_AGENT: &str = "compute-federation-harness";
-/// How often something is asked that cannot be watched.
+/// Poll interval for states that cannot be watched.
 pub(crate) const POLL: Duration = Duration::from_millis(50);
 
-/// What an API server is to decide by, if nothing else is said.
+/// The default authorization flag.
 pub(crate) const RBAC: &str = "--authorization-mode=RBAC";
 
-/// Logs writes alone, without bodies.
+/// Logs only writes, without bodies.
 const AUDIT_POLICY: &str = "\
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -35,7 +35,7 @@ rules:
   - level: Metadata
 ";
 
-/// An API server.
+/// An API server process with its files.
 pub struct Plane {
     kind: &'static str,
     name: String,
@@ -44,21 +44,21 @@ pub struct Plane {
     port: u16,
     client: Client,
     apiserver: Apiserver,
-    controller_manager: Option<Process>,
+    controller_manager: Option<ChildProcess>,
 }
 
-/// The API server's process, and how to start it.
+/// The API server's process, and its start command.
 struct Apiserver {
     name: String,
     path: PathBuf,
     args: Vec<OsString>,
     logs: PathBuf,
-    process: Option<Process>,
+    process: Option<ChildProcess>,
 }
 
 impl Apiserver {
-    async fn start(&self) -> anyhow::Result<Process> {
-        Process::start(Program {
+    async fn start(&self) -> anyhow::Result<ChildProcess> {
+        ChildProcess::start(Program {
             name: &self.name,
             path: self.path.clone(),
             args: self.args.clone(),
@@ -70,11 +70,10 @@ impl Apiserver {
 }
 
 impl Plane {
-    /// Starts an API server that decides by RBAC, waits until it is ready and applies CRDs; then starts the controller
-    /// manager, which is not waited for. It comes after the CRDs because its garbage collector looks for new kinds only
-    /// every 30 s.
+    /// Starts an API server with RBAC, waits until it is ready, applies CRDs, and starts the controller manager
+    /// without waiting for it. The CRDs come first because the garbage collector discovers new kinds only every 30 s.
     pub(crate) async fn start(
-        setup: &Setup<'_>,
+        setup: &StartInputs<'_>,
         kind: &'static str,
         name: &str,
         ports: PlanePorts,
@@ -83,7 +82,7 @@ impl Plane {
     ) -> anyhow::Result<Self> {
         let flags = [&[RBAC.into()], more].concat();
         let mut plane = Self::start_bare(setup, kind, name, ports, crds, &flags).await?;
-        let controller_manager = Process::start(Program {
+        let controller_manager = ChildProcess::start(Program {
             name: &format!("{name}-controller-manager"),
             path: setup.peers.program("kube-controller-manager"),
             args: vec![
@@ -101,10 +100,10 @@ impl Plane {
         Ok(plane)
     }
 
-    /// Starts an API server without a controller manager, waits until it is ready and applies CRDs. `flags` say how it
-    /// authorizes.
+    /// Starts an API server without a controller manager, waits until it is ready and applies CRDs. `flags` select
+    /// the authorization.
     pub(crate) async fn start_bare(
-        setup: &Setup<'_>,
+        setup: &StartInputs<'_>,
         kind: &'static str,
         name: &str,
         ports: PlanePorts,
@@ -153,22 +152,22 @@ impl Plane {
         self.kind
     }
 
-    /// The name of the plane.
+    /// Returns the name of the plane.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// A self-contained kubeconfig with all rights.
+    /// Returns a self-contained kubeconfig with all rights.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
-    /// Where the API server logs writes.
+    /// Returns the path of the audit log.
     pub fn audit_log(&self) -> &Path {
         &self.audit_log
     }
 
-    /// A client with all rights.
+    /// Returns a client with all rights.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
@@ -177,15 +176,15 @@ impl Plane {
         self.port
     }
 
-    /// Ends the API server as a crash would.
+    /// Kills the API server.
     pub async fn kill_apiserver(&mut self) {
         if let Some(process) = self.apiserver.process.take() {
             process.kill().await;
         }
     }
 
-    /// Ends the controller manager as a crash would, and says how to start it again.
-    pub(crate) async fn kill_controller_manager(&mut self) -> Option<Again> {
+    /// Kills the controller manager and returns its start command.
+    pub(crate) async fn kill_controller_manager(&mut self) -> Option<StartCommand> {
         let process = self.controller_manager.take()?;
         let again = process.again();
         process.kill().await;
@@ -195,7 +194,7 @@ impl Plane {
     /// Starts the controller manager again.
     pub(crate) async fn start_controller_manager(
         &mut self,
-        again: Option<Again>,
+        again: Option<StartCommand>,
     ) -> anyhow::Result<()> {
         if let Some(again) = again {
             self.controller_manager = Some(again.start().await?);
@@ -203,7 +202,7 @@ impl Plane {
         Ok(())
     }
 
-    /// Lets the API server hang: it takes connections, and does not answer.
+    /// Suspends the API server with SIGSTOP: it accepts connections but does not answer.
     ///
     /// # Errors
     ///
@@ -212,7 +211,7 @@ impl Plane {
         self.signal_apiserver(Signal::STOP)
     }
 
-    /// Lets the API server go on after it has been paused.
+    /// Resumes a suspended API server.
     ///
     /// # Errors
     ///
@@ -229,11 +228,11 @@ impl Plane {
             .signal(signal)
     }
 
-    /// Starts the API server again after it has been ended, and waits until it is ready.
+    /// Restarts the API server after it was killed, and waits until it is ready.
     ///
     /// # Errors
     ///
-    /// When it runs already, or ends.
+    /// When it runs already, or exits.
     pub async fn restart_apiserver(&mut self) -> anyhow::Result<()> {
         let name = &self.apiserver.name;
         ensure!(self.apiserver.process.is_none(), "{name} runs already");
@@ -241,27 +240,27 @@ impl Plane {
         Ok(())
     }
 
-    /// Starts an API server in the place of one that has ended, and waits until it is ready.
-    pub(crate) async fn start_apiserver(&self) -> anyhow::Result<Process> {
+    /// Starts an API server process to replace one that has ended, and waits until it is ready.
+    pub(crate) async fn start_apiserver(&self) -> anyhow::Result<ChildProcess> {
         let process = self.apiserver.start().await?;
         process.while_running(ready(&self.client)).await?;
         Ok(process)
     }
 
-    /// The API server, if it has not been ended.
-    pub(crate) fn life(&self) -> Option<Life> {
+    /// Returns whether the API server runs, unless it was killed.
+    pub(crate) fn life(&self) -> Option<Liveness> {
         let process = self.apiserver.process.as_ref();
         process.map(|process| process.life().clone())
     }
 
-    pub(crate) fn processes(&self) -> impl Iterator<Item = &Process> {
+    pub(crate) fn processes(&self) -> impl Iterator<Item = &ChildProcess> {
         self.apiserver
             .process
             .iter()
             .chain(&self.controller_manager)
     }
 
-    pub(crate) fn into_processes(self) -> impl Iterator<Item = Process> {
+    pub(crate) fn into_processes(self) -> impl Iterator<Item = ChildProcess> {
         self.apiserver
             .process
             .into_iter()
@@ -276,7 +275,7 @@ pub(crate) struct PlanePorts {
     pub(crate) etcd: u16,
 }
 
-/// `--name=path`.
+/// Returns `--name=path`.
 pub(crate) fn flag(name: &str, value: impl AsRef<Path>) -> OsString {
     let mut flag = OsString::from(format!("--{name}="));
     flag.push(value.as_ref());
@@ -284,7 +283,7 @@ pub(crate) fn flag(name: &str, value: impl AsRef<Path>) -> OsString {
 }
 
 fn apiserver_args(
-    setup: &Setup<'_>,
+    setup: &StartInputs<'_>,
     name: &str,
     ports: PlanePorts,
     audit_policy: &Path,
@@ -300,7 +299,7 @@ fn apiserver_args(
         "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
         "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
         "--endpoint-reconciler-type=none".to_owned(),
-        // The least that API servers allow: this one would allow ten times as many.
+        // The lowest value that API servers use in practice. This version's default is ten times as high.
         "--http2-max-streams-per-connection=100".to_owned(),
         "--profiling=false".to_owned(),
         "--audit-log-mode=blocking".to_owned(),
@@ -319,7 +318,7 @@ fn apiserver_args(
     args
 }
 
-/// Waits until the API server says that it is ready. It ends by itself only when it is.
+/// Waits until `/readyz` answers. Polls for ever: the caller stops waiting when the process ends.
 async fn ready(client: &Client) -> anyhow::Result<()> {
     loop {
         let request = Request::builder()

@@ -1,4 +1,4 @@
-//! Ports that no one else uses, so that several federations can run at once.
+//! Reserves ports, so that several federations can run at once.
 
 use std::net::{Ipv4Addr, TcpListener};
 
@@ -6,11 +6,11 @@ use anyhow::Context;
 
 /// Ports in one block.
 const BLOCK: u16 = 64;
-/// Below this are well-known ports, above the end those that the kernel gives to connections.
+/// Lower bound, above the well-known ports, and upper bound, below the kernel's ephemeral ports.
 const FIRST: u16 = 10_240;
 const LAST: u16 = 32_000;
 
-/// A block of ports. It belongs to whoever listens at its first one.
+/// A block of ports. A listener on its first port reserves it.
 #[derive(Debug)]
 pub(crate) struct Ports {
     _lock: TcpListener,
@@ -19,9 +19,9 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    /// Takes a free block.
+    /// Reserves a free block.
     pub(crate) fn take() -> anyhow::Result<Self> {
-        // Federations that start at the same time look in different places first.
+        // Federations that start at the same time begin their search at different blocks.
         let blocks = (LAST - FIRST) / BLOCK;
         let begin = u16::try_from(std::process::id() % u32::from(blocks))?;
         (0..blocks)
@@ -39,7 +39,7 @@ impl Ports {
             .context("no free block of ports on loopback")
     }
 
-    /// The next port of the block.
+    /// Returns the next port of the block.
     pub(crate) fn next(&mut self) -> anyhow::Result<u16> {
         let port = self.next;
         anyhow::ensure!(

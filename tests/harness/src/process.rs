@@ -1,4 +1,4 @@
-//! A process of the federation, at the end of its tether.
+//! A process of the federation, which runs under a tether.
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,14 +17,14 @@ use crate::tether;
 
 /// Time for a process to end after SIGTERM.
 const TERMINATION: Duration = Duration::from_secs(30);
-/// Time for a tether to end what it holds.
+/// Time for a tether to kill its program.
 const KILL: Duration = Duration::from_secs(5);
-/// Lines of a log that an error shows.
+/// Number of log lines that an error shows.
 const LOG_LINES: usize = 15;
 
-/// What to start.
+/// A program to start.
 pub struct Program<'a> {
-    /// Names the process in errors, and its log.
+    /// Name of the process in errors, and of its log file.
     pub name: &'a str,
     /// The executable.
     pub path: PathBuf,
@@ -32,13 +32,13 @@ pub struct Program<'a> {
     pub args: Vec<OsString>,
     /// Directory of the logs.
     pub logs: &'a Path,
-    /// A directory that goes with the process.
+    /// Directory to remove when the process ends.
     pub remove: Option<&'a Path>,
 }
 
-/// How a process was started, so that the same program can be started again.
+/// The command line of a process, to start the same program again.
 #[derive(Clone)]
-pub(crate) struct Again {
+pub(crate) struct StartCommand {
     name: String,
     path: PathBuf,
     args: Vec<OsString>,
@@ -46,13 +46,13 @@ pub(crate) struct Again {
     remove: Option<PathBuf>,
 }
 
-impl Again {
-    /// The name of the process.
+impl StartCommand {
+    /// Returns the name of the process.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The same program with another value of a flag that it has.
+    /// Returns the same command with another value of a flag that it already has.
     pub(crate) fn with_flag(&self, name: &str, value: &str) -> Self {
         let prefix = format!("--{name}=");
         let mut again = self.clone();
@@ -64,8 +64,8 @@ impl Again {
     }
 
     /// Starts the program.
-    pub(crate) async fn start(&self) -> anyhow::Result<Process> {
-        Process::start(Program {
+    pub(crate) async fn start(&self) -> anyhow::Result<ChildProcess> {
+        ChildProcess::start(Program {
             name: &self.name,
             path: self.path.clone(),
             args: self.args.clone(),
@@ -77,31 +77,31 @@ impl Again {
 }
 
 /// A running process.
-pub struct Process {
-    program: Again,
+pub struct ChildProcess {
+    program: StartCommand,
     pid: i32,
     tether_pid: u32,
     stdin: Option<ChildStdin>,
-    life: Life,
+    life: Liveness,
 }
 
-/// Whether a process still runs, for whoever does not hold it.
+/// Reports whether a process runs, for code that does not own the process.
 #[derive(Clone)]
-pub(crate) struct Life {
+pub(crate) struct Liveness {
     name: String,
     log: PathBuf,
     ended: watch::Receiver<Option<i32>>,
 }
 
-impl Life {
-    /// Waits for the end of the process and gives its exit code.
+impl Liveness {
+    /// Waits until the process ends and returns its exit code.
     pub(crate) async fn ended(&self) -> i32 {
         let mut ended = self.ended.clone();
         let code = ended.wait_for(Option::is_some).await.map(|code| *code);
         code.ok().flatten().unwrap_or(1)
     }
 
-    /// Describes the end of a process that should have gone on.
+    /// Describes an unexpected end of the process.
     pub(crate) fn death(&self, code: i32) -> anyhow::Error {
         let end = match code - tether::SIGNALLED {
             signal @ 1..=64 => format!("was killed by signal {signal}"),
@@ -112,8 +112,8 @@ impl Life {
     }
 }
 
-impl Process {
-    /// Starts a process, which ends with this one, however that ends.
+impl ChildProcess {
+    /// Starts a process. It ends when the current process ends for any reason.
     ///
     /// # Errors
     ///
@@ -127,7 +127,7 @@ impl Process {
             remove,
         } = program;
         let log = logs.join(format!("{name}.log"));
-        let program = Again {
+        let program = StartCommand {
             name: name.to_owned(),
             path,
             args,
@@ -158,7 +158,7 @@ impl Process {
             pid,
             tether_pid: tether.id().unwrap_or_default(),
             stdin: tether.stdin.take(),
-            life: Life {
+            life: Liveness {
                 name: name.to_owned(),
                 log,
                 ended: watch_end(tether),
@@ -166,36 +166,36 @@ impl Process {
         })
     }
 
-    /// The name of the process, which is that of its log too.
+    /// Returns the name of the process. Its log file has the same name.
     pub fn name(&self) -> &str {
         &self.life.name
     }
 
-    /// The process itself.
+    /// Returns the id of the process.
     pub fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// The tether that holds it.
+    /// Returns the id of its tether.
     pub fn tether_pid(&self) -> u32 {
         self.tether_pid
     }
 
-    /// Where the process writes.
+    /// Returns the path of the log file.
     pub fn log(&self) -> &Path {
         &self.life.log
     }
 
-    /// How to start it again, once it has ended.
-    pub(crate) fn again(&self) -> Again {
+    /// Returns the command to start the process again after its end.
+    pub(crate) fn again(&self) -> StartCommand {
         self.program.clone()
     }
 
-    pub(crate) fn life(&self) -> &Life {
+    pub(crate) fn life(&self) -> &Liveness {
         &self.life
     }
 
-    /// Runs `work`, but fails as soon as the process ends, with what it said last.
+    /// Runs `work`. Fails as soon as the process ends, with the last lines of its log.
     pub(crate) async fn while_running<T>(
         &self,
         work: impl Future<Output = anyhow::Result<T>>,
@@ -206,7 +206,7 @@ impl Process {
         }
     }
 
-    /// Waits for the end of the process and gives its exit code.
+    /// Waits until the process ends and returns its exit code.
     pub async fn ended(&self) -> i32 {
         self.life.ended().await
     }
@@ -221,10 +221,10 @@ impl Process {
         kill_process(pid, signal).with_context(|| format!("signal to {}", self.name()))
     }
 
-    /// Asks the process to end and waits until it has; kills it if it does not. Gives its exit code.
+    /// Sends SIGTERM and waits until the process has ended. Kills it after 30 s. Returns its exit code.
     pub async fn terminate(mut self) -> i32 {
         if let Some(stdin) = &mut self.stdin {
-            // An error means that it has ended already.
+            // An error means that the tether has ended already.
             let _ = stdin
                 .write_all(format!("{}\n", tether::TERMINATE).as_bytes())
                 .await;
@@ -235,23 +235,23 @@ impl Process {
         }
     }
 
-    /// Kills the process and waits until it is gone.
+    /// Kills the process and waits until it has ended.
     pub async fn kill(mut self) -> i32 {
         self.stdin = None;
         if let Ok(code) = timeout(KILL, self.ended()).await {
             return code;
         }
-        // A tether that does not react has been stopped; with its end the kernel kills what it holds.
+        // The tether itself may be suspended. When it is killed, the kernel kills its program.
         if let Some(tether) = Pid::from_raw(self.tether_pid.cast_signed()) {
             let _ = kill_process(tether, Signal::KILL);
         }
         self.ended().await
     }
 
-    /// Lets the process live on when this one ends.
+    /// Lets the process outlive this one.
     pub(crate) async fn detach(mut self) {
         if let Some(stdin) = &mut self.stdin {
-            // An error means that it has ended already.
+            // An error means that the tether has ended already.
             let _ = stdin
                 .write_all(format!("{}\n", tether::DETACH).as_bytes())
                 .await;
@@ -268,7 +268,7 @@ fn watch_end(mut tether: Child) -> watch::Receiver<Option<i32>> {
     ended
 }
 
-/// The last lines of a log.
+/// Returns the last lines of a log.
 pub fn tail(log: &Path) -> String {
     let text = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);

@@ -1,4 +1,4 @@
-//! The double of what realises Instances in a cell: moves them to Programmed and Running, or misbehaves on request.
+//! A fake infrastructure provider for a cell: it moves Instances to Programmed and Running, or misbehaves on request.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,17 +17,17 @@ use serde_json::json;
 
 use crate::wait::SteadyBackoff;
 
-/// First argument of a provider.
+/// First command-line argument of a provider process.
 pub(crate) const RUN: &str = "harness-provider";
 
-/// Annotation of an Instance, and so of a template, that says how the provider treats it.
+/// Annotation of an Instance, usually from the template, that selects how the provider treats it.
 pub const BEHAVIOUR: &str = "harness.compute.datumapis.com/provider";
-/// Value of [`BEHAVIOUR`]: the provider never touches the Instance.
+/// Value of [`BEHAVIOUR`]: the provider ignores the Instance.
 pub const IGNORES: &str = "ignores";
-/// Value of [`BEHAVIOUR`]: the Instance is programmed and never runs.
+/// Value of [`BEHAVIOUR`]: the provider programs the Instance, and its process stops.
 pub const STOPS: &str = "stops";
 
-/// `KUBECONFIG`: serves one cell until it is killed.
+/// Serves one cell until it is killed. The only argument is the path of the kubeconfig.
 pub(crate) fn run(mut args: impl Iterator<Item = OsString>) -> i32 {
     let result = args
         .next()
@@ -60,7 +60,7 @@ async fn serve(kubeconfig: &Path) -> anyhow::Result<()> {
             Ok(instance) => provide(&client, &instance).await,
             Err(error) => Err(error.into()),
         };
-        // The next version of the object is another try.
+        // The next version of the object triggers a retry.
         if let Err(error) = provided {
             eprintln!("{error:#}");
         }
@@ -89,7 +89,7 @@ async fn provide(client: &Client, instance: &Instance) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The status after everything has been done for the Instance that its behaviour allows; `None` if nothing may be.
+/// Returns the final status of the Instance under its behaviour, or `None` if the provider must not write one.
 fn realised(instance: &Instance, mut status: InstanceStatus) -> Option<InstanceStatus> {
     let behaviour = instance.annotations().get(BEHAVIOUR).map(String::as_str);
     let controller = instance.spec.controller.as_ref()?;

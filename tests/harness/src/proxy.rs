@@ -1,9 +1,9 @@
-//! A server before an API server, which sends everything on and can do what networks and API servers do: answer with
-//! errors, lose requests and answers, break off, and end watches. It counts writes too, and can stop after any of them.
+//! A proxy before an API server that can inject faults: error responses, lost requests and answers, truncated
+//! answers, and closed watches. It also counts writes, and can stop after any write.
 
-mod asked;
 mod injection;
 mod link;
+mod request_info;
 mod writes;
 
 use std::fs;
@@ -21,39 +21,39 @@ use tokio::sync::watch;
 use crate::forward::{self, forward};
 use crate::pki::Pki;
 use crate::plane::Plane;
-use crate::refusal::Refusal;
-use crate::serve::{Body, Server};
-pub use asked::Asked;
+use crate::serve::{BoxedBody, HttpsServer};
+use crate::status_error::StatusError;
 use injection::Injections;
-pub use injection::{Fault, Injected, Rule};
+pub use injection::{FaultRule, Injected, ProxyFault};
 use link::Link;
-pub use link::{Cut, Direction};
-pub use writes::Writes;
+pub use link::{Direction, LinkCut};
+pub use request_info::RequestInfo;
+pub use writes::WriteCounter;
 
-/// A server before an API server. It ends when it is dropped.
+/// A proxy before an API server. It ends when it is dropped.
 pub struct Proxy {
     kubeconfig: PathBuf,
     behind: Arc<Behind>,
-    _server: Server,
+    _server: HttpsServer,
 }
 
-/// What requests go through.
+/// State shared by all requests of a proxy.
 struct Behind {
     upstream: Client,
     injections: Arc<Injections>,
     link: Arc<Link>,
-    writes: Arc<Writes>,
-    /// Changes whenever watches are to end.
+    writes: Arc<WriteCounter>,
+    /// Every change of this value closes all watches.
     watches: watch::Sender<()>,
 }
 
 impl Proxy {
-    /// Starts a proxy before an API server, with all rights there, and writes a kubeconfig that leads to it.
+    /// Starts a proxy with all rights before an API server, and writes a kubeconfig that leads to the proxy.
     pub(crate) async fn start(
         pki: &Pki,
         plane: &Plane,
         directory: &Path,
-        writes: &Arc<Writes>,
+        writes: &Arc<WriteCounter>,
     ) -> anyhow::Result<Self> {
         let config = connect::kubeconfig(plane.kubeconfig(), None).await?;
         let behind = Arc::new(Behind {
@@ -64,7 +64,7 @@ impl Proxy {
             watches: watch::Sender::default(),
         });
         let handler = Arc::clone(&behind);
-        let server = Server::start(pki, move |request| {
+        let server = HttpsServer::start(pki, move |request| {
             let handler = Arc::clone(&handler);
             async move { handler.handle(request).await }
         })
@@ -78,66 +78,67 @@ impl Proxy {
         })
     }
 
-    /// A kubeconfig with all rights that leads through the proxy.
+    /// Returns a kubeconfig with all rights that leads through the proxy.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
-    /// Does this to requests, until what is returned is dropped. Of several rules the first counts.
-    pub fn inject(&self, rule: Rule) -> Injected {
+    /// Applies a fault rule until the returned value is dropped. If several rules match a request, the first one
+    /// applies.
+    pub fn inject(&self, rule: FaultRule) -> Injected {
         self.behind.injections.add(rule)
     }
 
-    /// Loses all requests, or all answers, until what is returned is dropped. Whatever was lost breaks off then.
-    pub fn cut(&self, direction: Direction) -> Cut {
+    /// Loses all requests, or all answers, until the returned value is dropped. Lost connections break off then.
+    pub fn cut(&self, direction: Direction) -> LinkCut {
         self.behind.link.cut(direction)
     }
 
-    /// Ends all watches, as API servers do from time to time.
+    /// Closes all watches, as API servers do from time to time.
     pub fn close_watches(&self) {
         self.behind.watches.send_replace(());
     }
 }
 
 impl Behind {
-    /// Answers a request, if it is not lost.
-    async fn handle(&self, request: Request<Incoming>) -> Option<Response<Body>> {
-        let asked = Asked::of(&request);
+    /// Answers a request. Returns `None` if the request or its answer is lost.
+    async fn handle(&self, request: Request<Incoming>) -> Option<Response<BoxedBody>> {
+        let request_info = RequestInfo::of(&request);
         self.link.pass(Direction::Requests).await?;
-        let fault = self.injections.fault(&asked);
+        let fault = self.injections.fault(&request_info);
         match &fault {
-            Some(Fault::Answer(refusal)) => return Some(refusal.response()),
-            Some(Fault::Expire) => return Some(expired(&asked)),
-            Some(Fault::Truncate) | None => {}
+            Some(ProxyFault::Answer(error)) => return Some(error.response()),
+            Some(ProxyFault::Expire) => return Some(expired(&request_info)),
+            Some(ProxyFault::Truncate) | None => {}
         }
         let (parts, body) = request.into_parts();
         let send = forward(&self.upstream, parts, body);
-        let answer = match asked.is_write() {
+        let answer = match request_info.is_write() {
             true => self.writes.count(send).await?,
             false => send.await,
         };
         self.link.pass(Direction::Answers).await?;
         let answer = match answer {
             Ok(answer) => answer,
-            Err(refusal) => return Some(refusal.response()),
+            Err(error) => return Some(error.response()),
         };
         let (parts, body) = answer.into_parts();
-        let body = match (asked.is_watch(), fault) {
+        let body = match (request_info.is_watch(), fault) {
             (true, _) => self.stream(body),
-            (false, Some(Fault::Truncate)) => half(&body.collect().await.ok()?.to_bytes()),
+            (false, Some(ProxyFault::Truncate)) => half(&body.collect().await.ok()?.to_bytes()),
             (false, _) => body.boxed_unsync(),
         };
         Some(Response::from_parts(parts, body))
     }
 
-    /// The events of a watch, until watches are closed. Those that are lost break it off.
-    fn stream(&self, body: kube::client::Body) -> Body {
+    /// Streams the events of a watch until watches are closed. A lost event breaks the stream off.
+    fn stream(&self, body: kube::client::Body) -> BoxedBody {
         let state = (body, Arc::clone(&self.link), self.watches.subscribe());
         let frames = stream::unfold(Some(state), |state| async {
             let (mut body, link, mut closed) = state?;
             let frame = tokio::select! {
                 frame = body.frame() => frame?,
-                // Also where the proxy is gone.
+                // An error means that the proxy has ended, which also ends the watch.
                 _ = closed.changed() => return None,
             };
             match link.pass(Direction::Answers).await {
@@ -149,23 +150,23 @@ impl Behind {
     }
 }
 
-/// The first half of an answer, as if that were all.
-fn half(bytes: &Bytes) -> Body {
+/// Returns the first half of an answer as if it were complete.
+fn half(bytes: &Bytes) -> BoxedBody {
     whole(bytes.slice(..bytes.len() / 2))
 }
 
-fn whole(bytes: impl Into<Bytes>) -> Body {
+fn whole(bytes: impl Into<Bytes>) -> BoxedBody {
     let body = Full::new(bytes.into()).map_err(|never| match never {});
     body.boxed_unsync()
 }
 
-/// What API servers say to a resource version, or a place in a list, that they do not know any more.
-fn expired(asked: &Asked) -> Response<Body> {
-    let refusal = Refusal::expired();
-    if !asked.is_watch() {
-        return refusal.response();
+/// Returns the answer to an expired resource version or continue token.
+fn expired(request_info: &RequestInfo) -> Response<BoxedBody> {
+    let error = StatusError::expired();
+    if !request_info.is_watch() {
+        return error.response();
     }
-    let event = serde_json::json!({"type": "ERROR", "object": refusal.status()});
+    let event = serde_json::json!({"type": "ERROR", "object": error.status()});
     let mut response = Response::new(whole(format!("{event}\n")));
     let json = http::HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, json);

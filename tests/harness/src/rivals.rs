@@ -1,5 +1,5 @@
-//! What the interpreter and admission are measured against, and with: Go programs that the benchmarks alone need. They have a cache of
-//! their own, so that a change of them does not build the outside programs of a federation anew.
+//! The Go programs that only the benchmarks need: the programs that we compare against, and a load generator. They
+//! have their own cache, so that a change to them does not rebuild the external programs of a federation.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
@@ -10,7 +10,7 @@ use anyhow::Context;
 
 use crate::go::{self, tools};
 
-/// Program and package. A package of ours is its folder in the module.
+/// Programs and their packages. A package of ours is the name of its folder in the module.
 const PROGRAMS: [(&str, &str); 5] = [
     ("peer", "./peer"),
     ("admission", "./peer/admission"),
@@ -26,45 +26,45 @@ pub struct Rivals {
 }
 
 impl Rivals {
-    /// The programs of the cache, or newly built ones; `progress` is told what is built.
+    /// Returns the programs of the cache, or builds them. Calls `progress` for each program that it builds.
     ///
     /// # Errors
     ///
     /// When Go is missing or a program does not build.
     pub fn find_or_build(mut progress: impl FnMut(&str)) -> anyhow::Result<Self> {
-        let cache = go::Cache::lock()?;
+        let cache = go::BuildCache::lock()?;
         let directory = cache.directory().join(format!("rivals-{}", version()?));
         go::build(&directory, &PROGRAMS, "-s -w", &mut progress)?;
         Ok(Self { directory })
     }
 
-    /// The Go webhook with the interpreter's semantics, written with Karmada's server SDK.
+    /// Returns the Go webhook with the interpreter's semantics, written with Karmada's server SDK.
     pub fn peer(&self) -> PathBuf {
         self.directory.join("peer")
     }
 
-    /// The Go webhook with the rules of admission, written with controller-runtime.
+    /// Returns the Go webhook with the rules of admission, written with controller-runtime.
     pub fn admission(&self) -> PathBuf {
         self.directory.join("admission")
     }
 
-    /// What watches projects with client-go's informers.
+    /// Returns the program that watches projects with client-go's informers.
     pub fn informers(&self) -> PathBuf {
         self.directory.join("informers")
     }
 
-    /// Karmada's Lua engine and its webhook client.
+    /// Returns the program that runs Karmada's Lua engine and its webhook client.
     pub fn karmada(&self) -> PathBuf {
         self.directory.join("karmada")
     }
 
-    /// The client with a constant rate.
+    /// Returns vegeta, a load generator with a constant rate.
     pub fn vegeta(&self) -> PathBuf {
         self.directory.join("vegeta")
     }
 }
 
-/// What the programs are built from, in short.
+/// Returns a hash of the sources and of the Go version.
 fn version() -> anyhow::Result<String> {
     let mut files = vec![tools().join("go.mod"), tools().join("go.sum")];
     for (_, package) in PROGRAMS {
@@ -74,7 +74,7 @@ fn version() -> anyhow::Result<String> {
         let folder = tools().join(package);
         for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
             let entry = entry?;
-            // A folder in it is another package.
+            // Subfolders are other packages.
             if entry.file_type()?.is_file() {
                 files.push(entry.path());
             }

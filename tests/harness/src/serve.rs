@@ -1,4 +1,4 @@
-//! HTTPS servers inside the harness's own process.
+//! HTTPS servers inside the harness process.
 
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -22,22 +22,22 @@ use tokio_rustls::TlsAcceptor;
 use crate::pki::Pki;
 
 /// The body of an answer.
-pub(crate) type Body = UnsyncBoxBody<Bytes, kube::Error>;
+pub(crate) type BoxedBody = UnsyncBoxBody<Bytes, kube::Error>;
 
-/// A server on loopback. It ends, with its connections, when it is dropped.
-pub(crate) struct Server {
+/// A server on loopback. Dropping it closes its connections.
+pub(crate) struct HttpsServer {
     port: u16,
     task: AbortHandle,
 }
 
-impl Server {
-    /// Serves at a free port whatever `handle` answers. Where it does not answer, the client sees its request break off.
+impl HttpsServer {
+    /// Serves at a free port with `handle`. If `handle` returns `None`, the connection is closed without an answer.
     pub(crate) async fn start<F>(
         pki: &Pki,
         handle: impl Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
     ) -> anyhow::Result<Self>
     where
-        F: Future<Output = Option<Response<Body>>> + Send + 'static,
+        F: Future<Output = Option<Response<BoxedBody>>> + Send + 'static,
     {
         let acceptor = TlsAcceptor::from(Arc::new(tls(pki)?));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
@@ -46,7 +46,7 @@ impl Server {
             let mut connections = JoinSet::new();
             loop {
                 tokio::select! {
-                    // Whoever could not be accepted comes again.
+                    // The client retries a connection that could not be accepted.
                     Ok((stream, _)) = listener.accept() => {
                         connections.spawn(serve(stream, acceptor.clone(), handle.clone()));
                     }
@@ -58,13 +58,13 @@ impl Server {
         Ok(Self { port, task })
     }
 
-    /// How it is called.
+    /// Returns the base URL of the server.
     pub(crate) fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.port)
     }
 }
 
-impl Drop for Server {
+impl Drop for HttpsServer {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -72,9 +72,9 @@ impl Drop for Server {
 
 async fn serve<F>(stream: TcpStream, acceptor: TlsAcceptor, handle: impl Fn(Request<Incoming>) -> F)
 where
-    F: Future<Output = Option<Response<Body>>> + Send + 'static,
+    F: Future<Output = Option<Response<BoxedBody>>> + Send + 'static,
 {
-    // Without delay, as API servers have it: the events of a watch are small.
+    // Sends small packets without delay, as API servers do: watch events are small.
     let _ = stream.set_nodelay(true);
     let Ok(stream) = acceptor.accept(stream).await else {
         return;
@@ -83,7 +83,7 @@ where
         let answer = handle(request);
         async { answer.await.ok_or_else(|| io::Error::other("no answer")) }
     });
-    // A connection that breaks is its client's concern.
+    // Clients handle broken connections.
     let _ = auto::Builder::new(TokioExecutor::new())
         .serve_connection(TokioIo::new(stream), service)
         .await;

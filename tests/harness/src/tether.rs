@@ -1,9 +1,9 @@
-//! Ties the life of a process to that of the one that started it.
+//! Ties the life of a process to the life of its parent.
 //!
-//! A tether is a small process between the two. It holds the reading end of a pipe whose other end its parent has: when
-//! the parent ends, even by SIGKILL, the pipe closes and the tether kills what it holds. If the tether itself is killed,
-//! the kernel kills what it holds (`PR_SET_PDEATHSIG`). Both are groups of their own, so that a Ctrl-C in the terminal
-//! reaches the parent alone, which then ends them in order.
+//! A tether is a small process between the two. It holds the read end of a pipe, and the parent holds the write end.
+//! When the parent ends, even by SIGKILL, the pipe closes and the tether kills the program. If the tether itself is
+//! killed, the kernel kills the program (`PR_SET_PDEATHSIG`). Tether and program have process groups of their own: a
+//! Ctrl-C in the terminal reaches only the parent, which then ends them in order.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -16,9 +16,9 @@ use std::thread;
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
 
-/// First argument of a tether.
+/// First command-line argument of a tether.
 pub(crate) const HOLD: &str = "harness-tether";
-/// First argument of the step between a tether and its program.
+/// First command-line argument of the step between a tether and its program.
 pub(crate) const EXEC: &str = "harness-exec";
 
 /// Line on a tether's standard input: send SIGTERM to the program.
@@ -26,11 +26,11 @@ pub(crate) const TERMINATE: &str = "terminate";
 /// Line on a tether's standard input: let the program live on when the pipe closes.
 pub(crate) const DETACH: &str = "detach";
 
-/// Exit codes above this one stand for signals.
+/// Exit codes above this value stand for signals.
 pub(crate) const SIGNALLED: i32 = 128;
 
-/// `LOG REMOVE PROGRAM [ARG…]`: runs the program with its output appended to LOG, prints its pid, and ends with its exit
-/// code; removes the directory REMOVE, if that is not empty, when it ends.
+/// Runs a tether with the arguments `LOG REMOVE PROGRAM [ARG…]`. Appends the program's output to LOG, prints its pid,
+/// and returns its exit code. Removes the directory REMOVE at the end, if that argument is not empty.
 pub(crate) fn hold(args: impl Iterator<Item = OsString>) -> i32 {
     match try_hold(args) {
         Ok(code) => code,
@@ -61,16 +61,16 @@ fn try_hold(mut args: impl Iterator<Item = OsString>) -> anyhow::Result<i32> {
     println!("{}", program.id());
     std::io::stdout().flush()?;
     thread::spawn(move || watch_parent(pid));
-    // This thread must live on: the kernel takes its end for the end of the parent.
+    // This thread must not end: the kernel would treat its end as the end of the parent.
     let status = program.wait()?;
     if !remove.is_empty() {
-        // Nothing is left to remove if someone was faster.
+        // An error means that the directory has been removed already.
         let _ = fs::remove_dir_all(PathBuf::from(remove));
     }
     Ok(exit_code(status))
 }
 
-/// How a process has ended, in one number: its exit code, or [`SIGNALLED`] and the signal, as shells have it.
+/// Encodes how a process ended as shells do: its exit code, or [`SIGNALLED`] plus the signal.
 pub(crate) fn exit_code(status: ExitStatus) -> i32 {
     let signal = status.signal().map_or(1, |signal| SIGNALLED + signal);
     status.code().unwrap_or(signal)
@@ -79,7 +79,7 @@ pub(crate) fn exit_code(status: ExitStatus) -> i32 {
 fn watch_parent(program: Pid) {
     for line in std::io::stdin().lock().lines() {
         match line.as_deref() {
-            // A program that has ended cannot be signalled, and need not be.
+            // A program that has ended already cannot be signalled, and needs no signal.
             Ok(TERMINATE) => drop(kill_process(program, Signal::TERM)),
             Ok(DETACH) => return,
             Ok(_) => {}
@@ -89,7 +89,7 @@ fn watch_parent(program: Pid) {
     let _ = kill_process(program, Signal::KILL);
 }
 
-/// `PROGRAM [ARG…]`: becomes the program, which the kernel kills when the tether ends.
+/// Replaces this process by `PROGRAM [ARG…]`, which the kernel kills when the tether ends.
 pub(crate) fn exec(mut args: impl Iterator<Item = OsString>) -> i32 {
     let Some(program) = args.next() else { return 2 };
     let parent = getppid();

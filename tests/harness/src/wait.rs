@@ -1,4 +1,4 @@
-//! Awaits what objects come to say, by watching them.
+//! Waits for states of objects by watching them.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::plane::POLL;
 
-/// When a watch that broke is begun again: always as soon. The client's own backoff grows to a minute while a server is
-/// away, and begins anew neither when the server is back nor when it then refuses a resource version from before.
+/// Restarts a broken watch after a constant delay. The client's own backoff grows to a minute while a server is away,
+/// and is reset neither when the server is back nor when the server then refuses the old resource version.
 #[derive(Debug)]
 pub struct SteadyBackoff;
 
@@ -32,11 +32,11 @@ impl Backoff for SteadyBackoff {
     fn reset(&mut self) {}
 }
 
-/// Waits until the object satisfies `predicate`, and gives it. `what` completes "… is not".
+/// Waits until the object satisfies `predicate`, and returns it. `what` completes the error "NAME is not …".
 ///
 /// # Errors
 ///
-/// When the time is over; the error shows the object as it was last seen.
+/// When the time is over. The error shows the object as last seen.
 pub async fn until<K>(
     api: &Api<K>,
     name: &str,
@@ -53,7 +53,7 @@ where
             .backoff(SteadyBackoff)
             .boxed();
         while let Some(version) = versions.next().await {
-            // A watch that breaks is begun again.
+            // The watcher restarts a broken watch.
             let Ok(Some(object)) = version else { continue };
             if predicate(&object) {
                 return Some(object);
@@ -77,7 +77,7 @@ where
 ///
 /// # Errors
 ///
-/// When the time is over; the error shows the object as it was last seen.
+/// When the time is over. The error shows the object as last seen.
 pub async fn gone<K>(api: &Api<K>, name: &str, within: Duration) -> anyhow::Result<()>
 where
     K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
@@ -107,11 +107,11 @@ where
     }
 }
 
-/// Waits until `check` finds nothing wrong. For what no single object says; it is asked again and again.
+/// Polls until `check` succeeds. Use it for states that no single object shows.
 ///
 /// # Errors
 ///
-/// The last finding, when the time is over.
+/// The last error of `check`, when the time is over.
 pub async fn eventually<T, F>(
     what: &str,
     within: Duration,

@@ -1,5 +1,5 @@
-//! The certificate of the webhook server: a directory of its own, written as a Secret volume is, with an authority of its
-//! own.
+//! The certificate of the webhook server, in its own directory laid out like a Secret volume, and signed by its own
+//! CA.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -15,10 +15,10 @@ use crate::pki;
 
 /// The files of a Secret of type `kubernetes.io/tls`, as cert-manager fills it.
 const FILES: [&str; 3] = ["ca.crt", "tls.crt", "tls.key"];
-/// How the webhook server is called.
+/// Names that the webhook server is addressed by.
 const NAMES: [&str; 2] = ["localhost", "127.0.0.1"];
 
-/// A certificate and its authority, which can be renewed while the server runs.
+/// A certificate and its CA. Both can be renewed while the server runs.
 pub struct WebhookCertificate {
     directory: PathBuf,
     authority: CertifiedIssuer<'static, KeyPair>,
@@ -27,7 +27,7 @@ pub struct WebhookCertificate {
 }
 
 impl WebhookCertificate {
-    /// Makes the directory with a first certificate.
+    /// Creates the directory with a first certificate.
     pub(crate) fn create(directory: &Path) -> anyhow::Result<Self> {
         fs::create_dir_all(directory)?;
         let mut certificate = Self {
@@ -43,27 +43,27 @@ impl WebhookCertificate {
         Ok(certificate)
     }
 
-    /// Where the server reads it.
+    /// Returns the directory that the server reads.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The certificate of the authority, in DER.
+    /// Returns the certificate of the CA, in DER.
     pub fn authority(&self) -> Vec<u8> {
         self.authority.der().to_vec()
     }
 
-    /// The leaf that was written last, in DER.
+    /// Returns the leaf certificate that was written last, in DER.
     pub fn leaf(&self) -> &[u8] {
         &self.leaf
     }
 
-    /// The authority as base64, for `caBundle`.
+    /// Returns the CA in base64, for `caBundle`.
     pub fn ca_bundle(&self) -> String {
         STANDARD.encode(self.authority.pem())
     }
 
-    /// Writes a new leaf with a new key, of the same authority.
+    /// Writes a new leaf with a new key, signed by the same CA.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ impl WebhookCertificate {
         self.swap(&contents)
     }
 
-    /// Writes a new authority of the same name, and a leaf of it.
+    /// Writes a new CA of the same name, and a leaf signed by it.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl WebhookCertificate {
         self.renew()
     }
 
-    /// Writes something that is no certificate.
+    /// Writes invalid certificate files.
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl WebhookCertificate {
         self.swap(&[(); 3].map(|()| "no certificate".to_owned()))
     }
 
-    /// Writes a generation of the files and lets `..data` lead to it, as a kubelet does.
+    /// Writes a new version of the files and points `..data` to it, as a kubelet does.
     fn swap(&mut self, contents: &[String; 3]) -> anyhow::Result<()> {
         let link = self.directory.join("..data");
         let former = match fs::read_link(&link) {

@@ -1,5 +1,5 @@
--- What native interpretation of WorkloadDeployment replaces: the scripts of its last ResourceInterpreterCustomization.
--- Karmada is given one script per operation; here they are functions of one file, cut at the marks.
+-- The scripts of the last ResourceInterpreterCustomization of WorkloadDeployment, which native interpretation replaces.
+-- Karmada takes one script per operation. This file holds all of them as functions, each after its mark.
 
 -- retention
 function Retain(desiredObj, observedObj)

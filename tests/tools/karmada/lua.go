@@ -15,7 +15,7 @@ import (
 //go:embed customization.lua
 var scripts string
 
-// script of one customization: what stands between its mark and the next.
+// script returns the script of one operation: the text between its mark and the next mark.
 func script(name string) string {
 	_, rest, _ := strings.Cut(scripts, "-- "+name+"\n")
 	text, _, _ := strings.Cut(rest, "\n-- ")
@@ -32,7 +32,7 @@ func hasScript(operation configv1alpha1.InterpreterOperation) bool {
 	}
 }
 
-// luaEngine is Karmada's, loaded with the customization.
+// luaEngine is Karmada's engine, loaded with the customization.
 func luaEngine() (interpret, error) {
 	engine := declarative.NewConfigurableInterpreter(nil)
 	engine.LoadConfig([]*configv1alpha1.ResourceInterpreterCustomization{{

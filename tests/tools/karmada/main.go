@@ -1,4 +1,4 @@
-// Program karmada measures Karmada's own ways to an interpretation: its Lua engine in the process, and its client for
+// Program karmada measures Karmada's own ways of interpretation: its Lua engine in the process, and its client for
 // interpreter webhooks. It reads request bodies as Karmada sends them and prints one JSON object per body.
 package main
 
@@ -20,10 +20,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// interpret does one operation. Karmada's patching consumes the object that it is given, so every call has its own.
+// interpret performs one operation. Karmada's patching modifies its object, so every call gets a copy.
 type interpret func(ctx context.Context, attributes *request.Attributes) error
 
-// result of measuring one body.
+// result is the measurement of one body.
 type result struct {
 	Body      string `json:"body"`
 	Operation string `json:"operation"`
@@ -83,7 +83,7 @@ func run(way, url, ca string, budget time.Duration, bodies []string) error {
 	return nil
 }
 
-// read gives what Karmada knows when it asks for this body.
+// read decodes the inputs that Karmada has when it sends this body.
 func read(file string) (*request.Attributes, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -112,8 +112,7 @@ func read(file string) (*request.Attributes, error) {
 	return attributes, nil
 }
 
-// measure calls for as long as the budget lasts, and at least as often as a percentile needs. Copies are made outside of
-// the time that counts.
+// measure calls for the whole time budget, and at least as often as a percentile needs. Copying is not measured.
 func measure(call interpret, attributes *request.Attributes, budget time.Duration) (*result, error) {
 	const warm, counting, timing, bearable = 3, 10, 20, 10
 	ctx := context.Background()
@@ -133,7 +132,7 @@ func measure(call interpret, attributes *request.Attributes, budget time.Duratio
 		err := call(ctx, &own)
 		elapsed := time.Since(begin)
 		if err != nil {
-			// On a busy machine a script may exceed the second that Karmada gives it.
+			// On a busy machine a script may exceed Karmada's limit of one second.
 			if failures++; failures > bearable {
 				return nil, err
 			}

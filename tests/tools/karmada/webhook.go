@@ -16,13 +16,13 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// webhookClient is Karmada's, loaded with a configuration for the webhook at the URL.
+// webhookClient is Karmada's client, loaded with a configuration for the webhook at the URL.
 func webhookClient(url, ca string) (interpret, error) {
 	pem, err := os.ReadFile(ca)
 	if err != nil {
 		return nil, err
 	}
-	// The informers are never started: the configuration is handed over.
+	// The informers are never started, because the configuration is passed directly.
 	nowhere, err := dynamic.NewForConfig(&rest.Config{Host: "127.0.0.1"})
 	if err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ const (
 	notReported = "CellNotReported"
 )
 
-// cell is what is known of one cell: its report, or what it said before it fell silent.
+// cell is the state of one cell: its report, or its last report if it no longer reports.
 type cell struct {
 	name       string
 	report     *report
@@ -33,12 +33,12 @@ type cell struct {
 	spoke      bool // now or before
 }
 
-// now tells whether the cell reports now.
+// now returns whether the cell reports now.
 func (c *cell) now() bool {
 	return c.report != nil && c.silence == ""
 }
 
-// written is the status on the hub, its fields in the order in which an API server writes them.
+// written is the status on the hub, with its fields in the order in which an API server writes them.
 type written struct {
 	Cells      []memory    `json:"cells,omitempty"`
 	Conditions []condition `json:"conditions,omitempty"`
@@ -46,7 +46,7 @@ type written struct {
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 }
 
-// aggregate joins what the cells report. No items, or a status that says the same, give no patch.
+// aggregate merges the cells' reports. It returns no patch without items, or if the status would not change.
 func (d *deployment) aggregate(items []workv1alpha2.AggregatedStatusItem) (interpreter.Response, error) {
 	if len(items) == 0 {
 		return patched()
@@ -63,7 +63,7 @@ func (d *deployment) aggregate(items []workv1alpha2.AggregatedStatusItem) (inter
 	return patched(add("/status", status))
 }
 
-// withOthers adds the fields of a single cell's status that are not the aggregation's own.
+// withOthers adds the fields of a single cell's status that the aggregation does not compute.
 func (d *deployment) withOthers(status *written, others map[string]json.RawMessage) (interpreter.Response, error) {
 	raw, err := json.Marshal(status)
 	if err != nil {
@@ -83,7 +83,7 @@ func (d *deployment) withOthers(status *written, others map[string]json.RawMessa
 	return patched(add("/status", json.RawMessage(raw)))
 }
 
-// knownCells gives one cell per name, sorted by name.
+// knownCells returns one cell per name, sorted by name.
 func knownCells(items []workv1alpha2.AggregatedStatusItem, former *report) []*cell {
 	byName := make(map[string]*cell, len(items))
 	reporting := false
@@ -124,7 +124,7 @@ func knownCells(items []workv1alpha2.AggregatedStatusItem, former *report) []*ce
 			known.conditions = memory.Conditions
 		}
 	}
-	// Until two cells are known, the former status itself is the memory.
+	// Until two cells are known, the previous status is the memory.
 	first := cells[0]
 	if !reporting && former != nil && len(former.Cells) == 0 {
 		if conditions := withoutOwn(former.Conditions); former.counters != (counters{}) || len(conditions) > 0 {
@@ -228,7 +228,7 @@ func (d *deployment) join(cells []*cell, former *report) *written {
 	return status
 }
 
-// current tells whether the cell reports on the template's generation and has acted on what it has.
+// current returns whether the cell has observed its own generation and reports on the hub's template.
 func (c *cell) current(generation *int64) bool {
 	if !c.now() || c.report.ResourceTemplateGeneration == nil || c.report.Generation == nil {
 		return false
@@ -243,7 +243,7 @@ func (c *cell) carriesGeneration() bool {
 	return c.spoke
 }
 
-// judged tells whether the cell judged this condition by the generation that it reports.
+// judged returns whether the condition is for the generation that the cell reports.
 func (c *cell) judged(conditionType string) bool {
 	if !c.now() {
 		return false
@@ -252,7 +252,7 @@ func (c *cell) judged(conditionType string) bool {
 	return condition == nil || equal(condition.ObservedGeneration, c.report.Generation)
 }
 
-// shares gives the replicas that each cell says it was assigned, where all of them say it.
+// shares returns the replicas assigned to each cell, if all cells report them.
 func (d *deployment) shares(cells []*cell) map[string]int64 {
 	shares := make(map[string]int64, len(cells))
 	for _, known := range cells {
@@ -271,8 +271,8 @@ func (d *deployment) shares(cells []*cell) map[string]int64 {
 	return shares
 }
 
-// areOf tells whether these are the shares of this total: they sum to it or each equals it, none is nothing, and with
-// a new total at least one is new.
+// areOf returns whether these are the shares of this total. They sum to it, or each equals it, and unless it is 0
+// none of them is 0. If the total has changed, at least one share has changed too.
 func areOf(shares map[string]int64, total int64, memories []memory) bool {
 	if shares == nil {
 		return false
@@ -298,8 +298,8 @@ func areOf(shares map[string]int64, total int64, memories []memory) bool {
 	return (each || sum == total) && !(ofAnother && maps.Equal(shares, remembered))
 }
 
-// joinConditions gives one condition per type, sorted by type: Available holds where any cell has it, every other type is
-// as bad as its worst cell.
+// joinConditions returns one condition per type, sorted by type. Available is true if it is true in any cell. Every
+// other type has the status of its worst cell.
 func joinConditions(cells []*cell, former []condition) []condition {
 	type deciding struct {
 		cell      string
@@ -339,7 +339,7 @@ func severity(status string) int {
 	return slices.Index([]string{"False", "Unknown", "True"}, status)
 }
 
-// silence names the cells that do not report, while there are any.
+// silence returns the condition that names the cells without a report, if there are any.
 func silence(cells []*cell, former []condition) *condition {
 	reason := ""
 	var sentences []string
@@ -369,7 +369,7 @@ func silence(cells []*cell, former []condition) *condition {
 	}
 }
 
-// says tells whether the former status is this one already.
+// says returns whether the previous status equals this one.
 func (w *written) says(former *report) bool {
 	return former != nil && former.counters == w.counters && equal(former.ObservedGeneration, w.ObservedGeneration) &&
 		former.Generation == nil && former.ResourceTemplateGeneration == nil && former.AssignedReplicas == nil &&

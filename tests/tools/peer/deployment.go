@@ -78,7 +78,7 @@ func interpretDeployment(req interpreter.Request) (interpreter.Response, error) 
 	return response, err
 }
 
-// desired is the number of instances.
+// desired returns the number of instances.
 func (d *deployment) desired() (int32, error) {
 	switch {
 	case d.Spec.Replicas != nil:
@@ -167,7 +167,7 @@ func (d *deployment) retain(observed *runtime.RawExtension) (interpreter.Respons
 	return patched()
 }
 
-// reportedStatus is the whole status and what the aggregation needs to know about generations and shares.
+// reportedStatus returns the whole status, with the generations and shares that the aggregation needs.
 func (d *deployment) reportedStatus(response *interpreter.Response) error {
 	fields := map[string]json.RawMessage{}
 	if d.Metadata.DeletionTimestamp == nil && len(d.Status) > 0 {

@@ -15,7 +15,7 @@ const (
 	version = "v1alpha"
 )
 
-// handler answers for both kinds.
+// handler interprets both kinds.
 type handler struct {
 	decoder *interpreter.Decoder
 }
@@ -57,7 +57,7 @@ func unknownOperation(operation configv1alpha1.InterpreterOperation) error {
 	return fmt.Errorf("request.operation: unknown operation %q", operation)
 }
 
-// decode reads only the fields of the type: that is quicker than a tree of the whole object with its managedFields.
+// decode reads only the fields of the type. That is faster than reading the whole object with its managedFields.
 func decode(field string, raw []byte, into any) error {
 	if len(raw) == 0 {
 		return fmt.Errorf("%s: is missing", field)
@@ -79,8 +79,7 @@ func add(path string, value any) operation {
 	return operation{Op: "add", Path: path, Value: value}
 }
 
-// patched answers with a patch that is written from what changed, where the SDK's PatchResponseFromRaw would compare
-// two whole objects.
+// patched writes the patch from the known change. The SDK's PatchResponseFromRaw would compare two whole objects.
 func patched(operations ...operation) (interpreter.Response, error) {
 	response := interpreter.Succeeded("")
 	if len(operations) == 0 {

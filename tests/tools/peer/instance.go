@@ -86,7 +86,7 @@ func (i *instance) retain(observed *runtime.RawExtension) (interpreter.Response,
 	return patched()
 }
 
-// rank says how much a status tells.
+// rank orders statuses by the information they carry.
 type rank int
 
 const (
@@ -139,7 +139,7 @@ func (i *instance) aggregate(items []workv1alpha2.AggregatedStatusItem) (interpr
 	return patched(add("/status", best))
 }
 
-// same tells whether two JSON texts say the same.
+// same returns whether two JSON texts have equal values.
 func same(one, other []byte) bool {
 	if bytes.Equal(one, other) {
 		return true

@@ -1,5 +1,5 @@
-// Program peer is the Go webhook that compute-federation's interpreter is measured against: the same answers for
-// WorkloadDeployment and Instance, written with Karmada's own server SDK and controller-runtime's webhook server.
+// Program peer is the Go webhook that compute-federation's interpreter is compared with. It gives the same answers
+// for WorkloadDeployment and Instance, and uses Karmada's own server SDK and controller-runtime's webhook server.
 package main
 
 import (

@@ -45,7 +45,7 @@ type memory struct {
 	TemplateReplicas           *int64 `json:"templateReplicas,omitempty"`
 }
 
-// report is a status, as a cell reported it or as it was written to the hub.
+// report is a status that a cell reported, or that was written to the hub.
 type report struct {
 	counters
 	AssignedMinReplicas        *int64      `json:"assignedMinReplicas"`
@@ -58,13 +58,13 @@ type report struct {
 	raw                        json.RawMessage
 }
 
-// ownFields are those of a report; what else a status has is carried along for a single cell.
+// ownFields are the fields of a report. Other fields of a status are copied for a single cell.
 var ownFields = []string{
 	"assignedMinReplicas", "assignedReplicas", "cells", "conditions", "currentReplicas", "desiredReplicas", "generation",
 	"observedGeneration", "readyReplicas", "replicas", "resourceTemplateGeneration",
 }
 
-// parseReport gives nil when there is nothing in the status, or something that the CRD would refuse.
+// parseReport returns nil if the status is empty or the CRD would reject it.
 func parseReport(raw json.RawMessage) *report {
 	if isNull(raw) || bytes.Equal(raw, []byte("{}")) {
 		return nil
@@ -85,7 +85,7 @@ func parseReport(raw json.RawMessage) *report {
 	return &parsed
 }
 
-// others are the fields that are not a report's own.
+// others returns the fields that are not part of a report.
 func (r *report) others() map[string]json.RawMessage {
 	fields := map[string]json.RawMessage{}
 	if json.Unmarshal(r.raw, &fields) != nil {

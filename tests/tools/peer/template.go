@@ -48,8 +48,8 @@ type named struct {
 	Name string `json:"name"`
 }
 
-// requirements of one instance: the sum of the container limits, else the requests of the runtime, else the instance
-// type's, else nil.
+// requirements returns the requirements of one instance: the sum of the container limits, else the requests of the
+// runtime, else those of the instance type, else nil.
 func (r *runtimeSpec) requirements() corev1.ResourceList {
 	if limits := r.containerLimits(); limits != nil {
 		return limits
@@ -84,8 +84,8 @@ func isSize(resources corev1.ResourceList) bool {
 	return cpu && memory
 }
 
-// dependencies of an object of this namespace: the ConfigMaps and Secrets that the spec uses and that the annotation
-// names, sorted and unique.
+// dependencies returns the ConfigMaps and Secrets that the spec uses or the annotation names, in this namespace,
+// sorted and unique.
 func (s *instanceSpec) dependencies(namespace, annotation string) []configv1alpha1.DependentObjectReference {
 	type key struct{ kind, name string }
 	found := map[key]struct{}{}

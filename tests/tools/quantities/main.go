@@ -1,5 +1,5 @@
-// Command quantities prints how Kubernetes' own library reads, prints and adds quantities: one line for each text with
-// its canonical form, or "-" where it is none, then one line for each sum of two.
+// Command quantities prints how Kubernetes' own library parses, prints and adds quantities. It prints one line per
+// text with its canonical form, or "-" if it is invalid, then one line per sum of two.
 package main
 
 import (
@@ -28,7 +28,7 @@ var summands = []string{
 	"-9223372036854775807", "1E", "999999999n", "0Gi", "512",
 }
 
-// What is larger is capped by compute-federation, and by Kubernetes not.
+// compute-federation caps larger values. Kubernetes does not.
 var limit = resource.MustParse("1e29")
 
 func beyond(quantity resource.Quantity) bool {
@@ -47,10 +47,10 @@ func main() {
 					if beyond(quantity) {
 						continue
 					}
-					// String would repeat some texts as they were read.
+					// String would return some texts unchanged.
 					number, suffix := quantity.CanonicalizeBytes(nil)
 					canonical = string(number) + string(suffix)
-					// The library loses the suffix of 1000E and more.
+					// The library drops the suffix of 1000E and more.
 					if again, err := resource.ParseQuantity(canonical); err != nil || again.Cmp(quantity) != 0 {
 						continue
 					}

@@ -4,24 +4,24 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use anyhow::{Context, bail, ensure};
-use harness::process::Process;
+use harness::process::ChildProcess;
 use serde_json::{Value, json};
 
 use super::bodies::Body;
-use super::measure::{self, Latencies};
-use super::servers::{Kind, Server, free_port, start_beside};
+use super::measure::{self, RateLatencies};
+use super::servers::{MeasuredServer, ServerKind, free_port, start_beside};
 use super::workloads::{
     self, CONNECTED, DENIED_NETWORK, LARGE, MISTAKEN, MISTAKES, NETWORKS, SMALL,
 };
-use super::{Bench, Row, Service, Target, agreement};
+use super::{BenchSetup, Bound, Row, Service, agreement};
 
-/// Requests per second at which what one network costs is compared with what many cost: so few that none waits for
-/// another.
+/// Requests per second for comparing a Workload with one network to one with many. The rate is so low that requests
+/// do not wait for each other.
 const CALM: f64 = 50.0;
-/// Time for which they are sent.
+/// Duration of the requests at that rate.
 const CALM_SECONDS: f64 = 6.0;
 
-pub(crate) async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+pub(crate) async fn run(bench: &BenchSetup) -> anyhow::Result<Vec<Row>> {
     let project = start_project(bench).await?;
     agreement::check(bench, workloads::checked(), agreement::decision).await?;
     for body in &bench.bodies {
@@ -45,8 +45,8 @@ pub(crate) async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Starts what stands in the place of the project's API server.
-async fn start_project(bench: &Bench) -> anyhow::Result<Process> {
+/// Starts the simulated API server of the project.
+async fn start_project(bench: &BenchSetup) -> anyhow::Result<ChildProcess> {
     let Service::Admission { kubeconfig } = &bench.service else {
         bail!("admission is measured");
     };
@@ -76,24 +76,25 @@ async fn start_project(bench: &Bench) -> anyhow::Result<Process> {
     start_beside(bench, "project", args, port).await
 }
 
-/// The answer of ours to a body.
-fn answer(bench: &Bench, body: &Body) -> anyhow::Result<Value> {
+/// Returns our answer to a body.
+fn answer(bench: &BenchSetup, body: &Body) -> anyhow::Result<Value> {
     let answer = fs::read(measure::answer(bench, body))?;
     Ok(serde_json::from_slice(&answer)?)
 }
 
-/// Latencies of a Workload with many networks over those of one with one. The best of each counts.
-async fn networks(bench: &Bench) -> anyhow::Result<Vec<Row>> {
-    let mut best: BTreeMap<(Kind, &str), Latencies> = BTreeMap::new();
-    for kind in [Kind::Ours, Kind::Go].repeat(bench.rounds) {
-        let server = Server::start(bench, kind, &bench.ca()).await?;
-        // The first reviews make the connections to the project, which is not what is measured.
+/// Compares the latencies of a Workload with many networks to one with a single network. The best turn of each
+/// counts.
+async fn networks(bench: &BenchSetup) -> anyhow::Result<Vec<Row>> {
+    let mut best: BTreeMap<(ServerKind, &str), RateLatencies> = BTreeMap::new();
+    for kind in [ServerKind::Ours, ServerKind::Go].repeat(bench.rounds) {
+        let server = MeasuredServer::start(bench, kind, &bench.ca()).await?;
+        // The first reviews open the connections to the project. They are not measured.
         let many = bench.body(CONNECTED)?;
         server.at_rate(bench, many, CALM, CALM_SECONDS).await?;
         for name in [SMALL, CONNECTED] {
             let body = bench.body(name)?;
             let found = server.at_rate(bench, body, CALM, CALM_SECONDS).await?;
-            let found = Latencies::from(found);
+            let found = RateLatencies::from(found);
             eprintln!(
                 "{name}: {} at {CALM:.0} per second: p50 {:.2} ms, p99 {:.2} ms",
                 kind.as_str(),
@@ -108,7 +109,7 @@ async fn networks(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         server.stop().await;
     }
     let mut rows = Vec::new();
-    for kind in [Kind::Ours, Kind::Go] {
+    for kind in [ServerKind::Ours, ServerKind::Go] {
         let found = |name| best.get(&(kind, name)).context("both are measured");
         let (one, many) = (found(SMALL)?, found(CONNECTED)?);
         for (percentile, one, many) in [("p50", one.p50, many.p50), ("p99", one.p99, many.p99)] {
@@ -126,8 +127,8 @@ async fn networks(bench: &Bench) -> anyhow::Result<Vec<Row>> {
                 "x",
             );
             rows.push(match kind {
-                Kind::Ours => row.target(Target::AtMost(1.3)),
-                Kind::Go | Kind::Floor => row,
+                ServerKind::Ours => row.target(Bound::AtMost(1.3)),
+                ServerKind::Go | ServerKind::Floor => row,
             });
         }
     }

@@ -7,8 +7,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::Bench;
-use super::servers::{Kind, Server};
+use super::BenchSetup;
+use super::servers::{MeasuredServer, ServerKind};
 
 /// The fields of a response that carry an answer. Others are about the transport.
 const ANSWERS: [&str; 7] = [
@@ -26,15 +26,15 @@ type Meaning = fn(review: &Value, answer: &Value) -> anyhow::Result<Value>;
 
 /// Asks both about every body, and about others that are not measured.
 pub(crate) async fn check(
-    bench: &Bench,
+    bench: &BenchSetup,
     others: Vec<(String, Value)>,
     meaning: Meaning,
 ) -> anyhow::Result<()> {
     eprintln!("comparing answers");
     let directory = bench.directory.join("answers");
     fs::create_dir_all(&directory)?;
-    let ours = Server::start(bench, Kind::Ours, &directory).await?;
-    let go = Server::start(bench, Kind::Go, &directory).await?;
+    let ours = MeasuredServer::start(bench, ServerKind::Ours, &directory).await?;
+    let go = MeasuredServer::start(bench, ServerKind::Go, &directory).await?;
     let measured = bench
         .bodies
         .iter()
@@ -44,7 +44,7 @@ pub(crate) async fn check(
         let body = directory.join(format!("{name}.request.json"));
         fs::write(&body, review.to_string())?;
         let mut answers = Vec::new();
-        for (server, kind) in [(&ours, Kind::Ours), (&go, Kind::Go)] {
+        for (server, kind) in [(&ours, ServerKind::Ours), (&go, ServerKind::Go)] {
             let file = directory.join(format!("{name}.{}.json", kind.as_str()));
             server.ask(bench, &body, &file).await?;
             let answer = serde_json::from_slice(&fs::read(&file)?)?;

@@ -1,4 +1,4 @@
-//! `cargo xtask bench federation`: how long each hop of a Workload takes on a real federation that has nothing else to do.
+//! `cargo xtask bench federation`: the time of each hop of a Workload on a real federation that is otherwise idle.
 
 use std::time::Duration;
 
@@ -11,46 +11,47 @@ use kube::api::PostParams;
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Row, Target};
+use super::percentile::percentile;
+use super::{Bound, Row};
 use crate::build;
 use crate::demo::{self, spec};
-use crate::observe::{Observer, State};
+use crate::observe::{ObservedState, Observer};
 
 /// The namespace of the Workloads.
 const NAMESPACE: &str = "bench";
-/// Names of planes.
+/// Names of the planes.
 const PROJECT: &str = "project";
 const HUB: &str = "hub";
 const CELL: &str = "dfw1";
-/// The first ones warm up what is made once: the hub namespace, the policy, connections.
+/// Number of Workloads that are not measured. They create what later ones share: hub namespace, policy, connections.
 const WARM_UP: usize = 5;
-/// Time for one Workload to be up.
+/// Time for one Workload to become available.
 const WITHIN: Duration = Duration::from_mins(1);
-/// What a hop of ours may take, in milliseconds.
+/// Upper bound for a hop of ours, in milliseconds.
 const OURS: f64 = 50.0;
 
-/// Something that is seen of a Workload on its way.
+/// A state of a Workload that the benchmark observes on its way.
 struct Milestone {
-    is_reached: fn(&State, &Names) -> bool,
-    /// Who has done it after which other milestone; none for the first one and for what someone else's machine does.
-    hop: Option<Hop>,
+    is_reached: fn(&ObservedState, &WorkloadNames) -> bool,
+    /// The hop that leads to it. `None` for the first milestone and for the work of external machines.
+    hop: Option<MeasuredHop>,
 }
 
-struct Hop {
+struct MeasuredHop {
     title: &'static str,
-    /// The index of the milestone that it follows from.
+    /// Index of the milestone where the hop starts.
     from: usize,
     is_ours: bool,
 }
 
-/// The names of a Workload and of what becomes of it.
-struct Names {
+/// The names of a Workload and of the objects that follow from it.
+struct WorkloadNames {
     workload: String,
     deployment: String,
     instance: String,
 }
 
-impl Names {
+impl WorkloadNames {
     fn of(number: usize) -> Self {
         let workload = format!("web{number}");
         let deployment = format!("{workload}-us-dfw");
@@ -62,10 +63,10 @@ impl Names {
     }
 }
 
-/// All milestones, each after those that it follows from.
+/// Returns all milestones. Each comes after the milestone it starts from.
 fn milestones() -> Vec<Milestone> {
     let hop = |title, from, is_ours| {
-        Some(Hop {
+        Some(MeasuredHop {
             title,
             from,
             is_ours,
@@ -133,19 +134,23 @@ fn milestones() -> Vec<Milestone> {
     ]
 }
 
-fn workload<'s>(state: &'s State, names: &Names) -> Option<&'s Workload> {
+fn workload<'s>(state: &'s ObservedState, names: &WorkloadNames) -> Option<&'s Workload> {
     state.workloads.get(PROJECT)?.get(&names.workload)
 }
 
 fn deployment<'s>(
-    state: &'s State,
+    state: &'s ObservedState,
     plane: &str,
-    names: &Names,
+    names: &WorkloadNames,
 ) -> Option<&'s api::WorkloadDeployment> {
     state.deployments.get(plane)?.get(&names.deployment)
 }
 
-fn instance<'s>(state: &'s State, plane: &str, names: &Names) -> Option<&'s api::Instance> {
+fn instance<'s>(
+    state: &'s ObservedState,
+    plane: &str,
+    names: &WorkloadNames,
+) -> Option<&'s api::Instance> {
     state.instances.get(plane)?.get(&names.instance)
 }
 
@@ -164,7 +169,7 @@ fn is_available(workload: Option<&Workload>) -> bool {
     status.is_some_and(|status| condition::is_true(&status.conditions, "Available"))
 }
 
-/// Builds what is needed, and measures.
+/// Builds the programs and measures.
 pub(crate) async fn run(workloads: usize) -> anyhow::Result<Vec<Row>> {
     eprintln!("building in release");
     build::cargo(&[
@@ -193,7 +198,7 @@ async fn measure(federation: &Federation, workloads: usize) -> anyhow::Result<Ve
     let milestones = milestones();
     let mut taken: Vec<Vec<f64>> = vec![Vec::new(); milestones.len()];
     for number in 0..workloads + WARM_UP {
-        let names = Names::of(number);
+        let names = WorkloadNames::of(number);
         let workload = serde_json::from_value(json!({
             "apiVersion": "compute.datumapis.com/v1alpha",
             "kind": "Workload",
@@ -218,11 +223,11 @@ async fn measure(federation: &Federation, workloads: usize) -> anyhow::Result<Ve
     Ok(rows.flat_map(|(hop, taken)| of_hop(hop, taken)).collect())
 }
 
-/// Waits until all milestones are reached, and says when each was seen to be.
+/// Waits until all milestones are reached, and returns when each was observed.
 async fn follow(
     observer: &mut Observer,
     milestones: &[Milestone],
-    names: &Names,
+    names: &WorkloadNames,
 ) -> anyhow::Result<Vec<Instant>> {
     let end = Instant::now() + WITHIN;
     let mut reached: Vec<Option<Instant>> = vec![None; milestones.len()];
@@ -239,7 +244,7 @@ async fn follow(
         let Ok(changed) = timeout_at(end, observer.changed()).await else {
             let missing = reached.iter().position(Option::is_none).unwrap_or_default();
             let hop = milestones.get(missing).and_then(|it| it.hop.as_ref());
-            let title = hop.map_or("what someone else does", |hop| hop.title);
+            let title = hop.map_or("a step of an external machine", |hop| hop.title);
             bail!(
                 "{}: not within {} s: {title}",
                 names.workload,
@@ -250,17 +255,20 @@ async fn follow(
     }
 }
 
-fn of_hop(hop: &Hop, taken: &mut [f64]) -> [Row; 2] {
+fn of_hop(hop: &MeasuredHop, taken: &mut [f64]) -> [Row; 2] {
     taken.sort_by(f64::total_cmp);
-    let at = |share: usize| {
-        let index = (taken.len() * share).div_ceil(100).saturating_sub(1);
-        taken.get(index).copied().unwrap_or(f64::NAN)
-    };
+    let at = |percent| percentile(taken, percent).unwrap_or(f64::NAN);
     let whose = if hop.is_ours { "ours" } else { "not ours" };
-    let row = |what, share| Row::new(format!("{}: {what} ({whose})", hop.title), at(share), "ms");
+    let row = |what, percent| {
+        Row::new(
+            format!("{}: {what} ({whose})", hop.title),
+            at(percent),
+            "ms",
+        )
+    };
     let p99 = row("p99", 99);
     let p99 = if hop.is_ours {
-        p99.target(Target::AtMost(OURS))
+        p99.target(Bound::AtMost(OURS))
     } else {
         p99
     };

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::bodies::{self, CELLS, aggregate};
-use super::servers::{Kind, Server, lines};
-use super::{Bench, Row, Target, agreement};
+use super::servers::{MeasuredServer, ServerKind, lines};
+use super::{BenchSetup, Bound, Row, agreement};
 
 /// Nanoseconds of one call of a body, and what it allocates.
 #[derive(Clone, Deserialize)]
@@ -29,7 +29,7 @@ struct Measured {
 
 type ByBody = BTreeMap<String, Measured>;
 
-pub(crate) async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+pub(crate) async fn run(bench: &BenchSetup) -> anyhow::Result<Vec<Row>> {
     agreement::check(bench, bodies::checked(), agreement::interpretation).await?;
     let program = |name: &str| bench.programs.join(name);
     let allocations = by_body(bench, program("allocations"), vec![]).await?;
@@ -45,8 +45,8 @@ pub(crate) async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
             &mut lua,
             by_body(bench, bench.rivals.karmada(), vec!["-way=lua".into()]).await?,
         );
-        keep_best(&mut ours, end_to_end(bench, Kind::Ours).await?);
-        keep_best(&mut go, end_to_end(bench, Kind::Go).await?);
+        keep_best(&mut ours, end_to_end(bench, ServerKind::Ours).await?);
+        keep_best(&mut go, end_to_end(bench, ServerKind::Go).await?);
     }
     let mut rows = alone(&compute, &allocations);
     for body in &bench.bodies {
@@ -67,7 +67,7 @@ pub(crate) async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         let row = Row::new(measure, lua.p50 / ours.p50, "x");
         let many = |cells: &usize| *cells >= 10 && *name == aggregate(*cells);
         rows.push(match CELLS.iter().any(many) {
-            true => row.target(Target::AtLeast(1.0)),
+            true => row.target(Bound::AtLeast(1.0)),
             false => row,
         });
     }
@@ -84,7 +84,7 @@ fn alone(compute: &ByBody, allocations: &ByBody) -> Vec<Row> {
     for (name, measured) in compute {
         let row = micros(name, "alone, p50", measured.p50);
         rows.push(match *name == aggregate(1000) {
-            true => row.target(Target::AtMost(1000.0)),
+            true => row.target(Bound::AtMost(1000.0)),
             false => row,
         });
         rows.push(micros(name, "alone, p99", measured.p99));
@@ -105,14 +105,14 @@ fn alone(compute: &ByBody, allocations: &ByBody) -> Vec<Row> {
     if let (Some(few), Some(many)) = (per_cell(10, 100), per_cell(100, 1000)) {
         // Linear means that each further cell costs the same.
         let measure = "time per cell from 100 to 1000 cells / from 10 to 100";
-        rows.push(Row::new(measure, many / few, "x").target(Target::AtMost(1.25)));
+        rows.push(Row::new(measure, many / few, "x").target(Bound::AtMost(1.25)));
     }
     rows
 }
 
 /// Karmada's own client, which calls a server.
-async fn end_to_end(bench: &Bench, kind: Kind) -> anyhow::Result<ByBody> {
-    let server = Server::start(bench, kind, Path::new("")).await?;
+async fn end_to_end(bench: &BenchSetup, kind: ServerKind) -> anyhow::Result<ByBody> {
+    let server = MeasuredServer::start(bench, kind, Path::new("")).await?;
     let args = vec![
         "-way=webhook".into(),
         format!("-url=https://127.0.0.1:{}/interpret", server.port).into(),
@@ -125,7 +125,11 @@ async fn end_to_end(bench: &Bench, kind: Kind) -> anyhow::Result<ByBody> {
 }
 
 /// Runs a program with all bodies.
-async fn by_body(bench: &Bench, path: PathBuf, mut args: Vec<OsString>) -> anyhow::Result<ByBody> {
+async fn by_body(
+    bench: &BenchSetup,
+    path: PathBuf,
+    mut args: Vec<OsString>,
+) -> anyhow::Result<ByBody> {
     args.extend(bench.bodies.iter().map(|body| body.file.clone().into()));
     let measured: Vec<Measured> = lines(path, args).await?;
     Ok(measured

@@ -1,4 +1,4 @@
-//! What is measured of servers, side by side: throughput, latency, memory.
+//! Measures servers side by side: throughput, latency, memory.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -9,14 +9,14 @@ use anyhow::Context;
 use serde::Deserialize;
 
 use super::bodies::{Body, HEALTH, STATUS};
-use super::servers::{Kind, Load, Rate, Server, output};
-use super::{Bench, Row, Target};
+use super::servers::{Load, MeasuredServer, Rate, ServerKind, output};
+use super::{BenchSetup, Bound, Row};
 
-/// Connections under which memory is measured.
+/// Number of connections for the memory measurement.
 const MANY_CONNECTIONS: u16 = 1000;
-/// Times that latency is measured in one turn. Another process on the same CPU spoils a time, but seldom all.
+/// Latency measurements per turn. Another process on the same CPU can spoil one of them, but seldom all.
 const TIMES: usize = 3;
-/// Requests that a 99th percentile needs, and the bounds of the time that they may take.
+/// Requests needed for a 99th percentile, and the bounds of the time to send them, in seconds.
 const REQUESTS: f64 = 1000.0;
 const SECONDS: [f64; 2] = [2.0, 12.0];
 
@@ -26,27 +26,27 @@ impl Load {
     }
 }
 
-/// The answer of ours to a body.
-pub(crate) fn answer(bench: &Bench, body: &Body) -> PathBuf {
-    let name = format!("{}.{}.json", body.name, Kind::Ours.as_str());
+/// Returns the file with our answer to a body.
+pub(crate) fn answer(bench: &BenchSetup, body: &Body) -> PathBuf {
+    let name = format!("{}.{}.json", body.name, ServerKind::Ours.as_str());
     bench.directory.join("answers").join(name)
 }
 
-/// Throughput of each server, and latencies at half of Go's.
-pub(crate) async fn compare(bench: &Bench, body: &Body) -> anyhow::Result<Vec<Row>> {
+/// Measures the throughput of each server, and latencies at half of Go's throughput.
+pub(crate) async fn compare(bench: &BenchSetup, body: &Body) -> anyhow::Result<Vec<Row>> {
     let best = saturate(bench, body).await?;
     let mut rows = throughput(&body.name, &best);
-    let saturation = best.get(&Kind::Go).context("Go is measured")?;
+    let saturation = best.get(&ServerKind::Go).context("Go is measured")?;
     rows.extend(latency(bench, body, saturation.per_cpu_second() / 2.0).await?);
     Ok(rows)
 }
 
-/// Keeps each server busy, in turns, and gives the best turn of each.
-async fn saturate(bench: &Bench, body: &Body) -> anyhow::Result<BTreeMap<Kind, Load>> {
-    let mut best: BTreeMap<Kind, Load> = BTreeMap::new();
+/// Keeps each server busy, in turns, and returns the best turn of each.
+async fn saturate(bench: &BenchSetup, body: &Body) -> anyhow::Result<BTreeMap<ServerKind, Load>> {
+    let mut best: BTreeMap<ServerKind, Load> = BTreeMap::new();
     for round in 1..=bench.rounds {
-        for kind in [Kind::Ours, Kind::Go, Kind::Floor] {
-            let server = Server::start(bench, kind, &answer(bench, body)).await?;
+        for kind in [ServerKind::Ours, ServerKind::Go, ServerKind::Floor] {
+            let server = MeasuredServer::start(bench, kind, &answer(bench, body)).await?;
             let load = server
                 .load(bench, body, bench.service.connections())
                 .await?;
@@ -71,7 +71,7 @@ async fn saturate(bench: &Bench, body: &Body) -> anyhow::Result<BTreeMap<Kind, L
     Ok(best)
 }
 
-fn throughput(name: &str, best: &BTreeMap<Kind, Load>) -> Vec<Row> {
+fn throughput(name: &str, best: &BTreeMap<ServerKind, Load>) -> Vec<Row> {
     let rate = |kind| best.get(&kind).map_or(0.0, Load::per_cpu_second);
     let mut rows: Vec<_> = best
         .keys()
@@ -80,16 +80,16 @@ fn throughput(name: &str, best: &BTreeMap<Kind, Load>) -> Vec<Row> {
             Row::new(measure, rate(*kind), "1/s")
         })
         .collect();
-    let ratio = rate(Kind::Ours) / rate(Kind::Go);
-    rows.push(Row::new(format!("{name}: ours / Go"), ratio, "x").target(Target::AtLeast(3.0)));
-    let ratio = rate(Kind::Ours) / rate(Kind::Floor);
+    let ratio = rate(ServerKind::Ours) / rate(ServerKind::Go);
+    rows.push(Row::new(format!("{name}: ours / Go"), ratio, "x").target(Bound::AtLeast(3.0)));
+    let ratio = rate(ServerKind::Ours) / rate(ServerKind::Floor);
     let row = Row::new(format!("{name}: ours / floor"), ratio, "x");
     rows.push(match name {
-        HEALTH => row.target(Target::AtLeast(0.9)),
-        STATUS => row.target(Target::AtLeast(0.6)),
+        HEALTH => row.target(Bound::AtLeast(0.9)),
+        STATUS => row.target(Bound::AtLeast(0.6)),
         _ => row,
     });
-    if let Some(floor) = best.get(&Kind::Floor) {
+    if let Some(floor) = best.get(&ServerKind::Floor) {
         let client = floor.client_cpu * 1e6 / floor.requests;
         rows.push(Row::new(
             format!("{name}: CPU time of the client per request"),
@@ -106,16 +106,16 @@ fn throughput(name: &str, best: &BTreeMap<Kind, Load>) -> Vec<Row> {
     rows
 }
 
-/// What sends requests at a constant rate.
+/// A load generator with a constant rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Client {
-    /// The client of `benches`, which needs about as much CPU time as the floor.
+enum LoadGenerator {
+    /// The `load` program of `benches`. It needs about as much CPU time as the floor.
     Load,
-    /// Where the rate is high, it needs a whole CPU and measures itself.
+    /// Vegeta. At a high rate it needs a whole CPU, so that its own work distorts the latencies.
     Vegeta,
 }
 
-impl Client {
+impl LoadGenerator {
     fn as_str(self) -> &'static str {
         match self {
             Self::Load => "load",
@@ -125,11 +125,11 @@ impl Client {
 
     async fn measure(
         self,
-        bench: &Bench,
+        bench: &BenchSetup,
         body: &Body,
-        server: &Server,
+        server: &MeasuredServer,
         rate: f64,
-    ) -> anyhow::Result<Latencies> {
+    ) -> anyhow::Result<RateLatencies> {
         let [least, most] = SECONDS;
         let seconds = (REQUESTS / rate).clamp(least, most);
         match self {
@@ -139,13 +139,14 @@ impl Client {
     }
 }
 
-/// Latencies at a constant rate, the best of each server by each client. Those of the floor are the machine's.
-async fn latency(bench: &Bench, body: &Body, rate: f64) -> anyhow::Result<Vec<Row>> {
-    let kinds = [Kind::Ours, Kind::Go, Kind::Floor];
-    let clients = [Client::Load, Client::Vegeta];
-    let mut best: BTreeMap<(Client, Kind), Latencies> = BTreeMap::new();
+/// Measures latencies at a constant rate. The best turn counts, per server and load generator. The latencies of the
+/// floor are those of the machine.
+async fn latency(bench: &BenchSetup, body: &Body, rate: f64) -> anyhow::Result<Vec<Row>> {
+    let kinds = [ServerKind::Ours, ServerKind::Go, ServerKind::Floor];
+    let clients = [LoadGenerator::Load, LoadGenerator::Vegeta];
+    let mut best: BTreeMap<(LoadGenerator, ServerKind), RateLatencies> = BTreeMap::new();
     for kind in kinds.repeat(bench.rounds) {
-        let server = Server::start(bench, kind, &answer(bench, body)).await?;
+        let server = MeasuredServer::start(bench, kind, &answer(bench, body)).await?;
         for client in clients.repeat(TIMES) {
             let found = client.measure(bench, body, &server, rate).await?;
             eprintln!(
@@ -175,11 +176,11 @@ async fn latency(bench: &Bench, body: &Body, rate: f64) -> anyhow::Result<Vec<Ro
             }
         }
         let p99 = |kind| best.get(&(client, kind)).map(|found| found.p99);
-        let both = p99(Kind::Ours).zip(p99(Kind::Go));
+        let both = p99(ServerKind::Ours).zip(p99(ServerKind::Go));
         let (ours, go) = both.context("both are measured")?;
         let ratio = ours / go;
         let row = Row::new(format!("{at}: p99, ours / Go"), ratio, "x");
-        rows.push(row.target(Target::AtMost(0.5)));
+        rows.push(row.target(Bound::AtMost(0.5)));
         if let Some(waits) = bench.service.waits() {
             let measure = format!("{at}: p99 beyond the {waits} ms of a review, ours / Go");
             rows.push(Row::new(measure, (ours - waits) / (go - waits), "x"));
@@ -188,16 +189,16 @@ async fn latency(bench: &Bench, body: &Body, rate: f64) -> anyhow::Result<Vec<Ro
     Ok(rows)
 }
 
-/// Latencies in milliseconds.
+/// Latencies at a constant rate, in milliseconds.
 #[derive(Clone, Copy)]
-pub(crate) struct Latencies {
+pub(crate) struct RateLatencies {
     pub(crate) p50: f64,
     pub(crate) p99: f64,
-    /// The part of the requests that got no answer: then the machine had no time for the rate.
+    /// Fraction of the requests without an answer. It is above 0 when the machine could not keep the rate.
     lost: f64,
 }
 
-impl From<Rate> for Latencies {
+impl From<Rate> for RateLatencies {
     fn from(rate: Rate) -> Self {
         Self {
             p50: rate.p50 / 1e6,
@@ -207,15 +208,15 @@ impl From<Rate> for Latencies {
     }
 }
 
-impl Latencies {
+impl RateLatencies {
     pub(crate) fn better(&self, other: &Self) -> bool {
         (self.lost, self.p99) < (other.lost, other.p99)
     }
 }
 
-/// What vegeta reports, in nanoseconds.
+/// Vegeta's report. Times are in nanoseconds.
 #[derive(Deserialize)]
-struct Report {
+struct VegetaReport {
     latencies: Percentiles,
     success: f64,
 }
@@ -229,12 +230,12 @@ struct Percentiles {
 }
 
 async fn attack(
-    bench: &Bench,
+    bench: &BenchSetup,
     body: &Body,
     port: u16,
     rate: f64,
     seconds: f64,
-) -> anyhow::Result<Latencies> {
+) -> anyhow::Result<RateLatencies> {
     let targets = bench.directory.join("targets");
     fs::write(
         &targets,
@@ -260,23 +261,24 @@ async fn attack(
     output(bench.rivals.vegeta(), attack).await?;
     let mut report: Vec<OsString> = ["report", "-type=json"].map(OsString::from).to_vec();
     report.push(results.into());
-    let report: Report = serde_json::from_slice(&output(bench.rivals.vegeta(), report).await?)?;
-    Ok(Latencies {
+    let report: VegetaReport =
+        serde_json::from_slice(&output(bench.rivals.vegeta(), report).await?)?;
+    Ok(RateLatencies {
         p50: report.latencies.p50 / 1e6,
         p99: report.latencies.p99 / 1e6,
         lost: 1.0 - report.success,
     })
 }
 
-/// Resident memory of a server that has done nothing, and the most with many connections that are all busy.
-pub(crate) async fn memory(bench: &Bench, body: &Body) -> anyhow::Result<Vec<Row>> {
+/// Measures a server's resident memory, idle and at most with many busy connections.
+pub(crate) async fn memory(bench: &BenchSetup, body: &Body) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (kind, targets) in [
-        (Kind::Ours, Some((16.0, 48.0))),
-        (Kind::Go, None),
-        (Kind::Floor, None),
+        (ServerKind::Ours, Some((16.0, 48.0))),
+        (ServerKind::Go, None),
+        (ServerKind::Floor, None),
     ] {
-        let server = Server::start(bench, kind, &answer(bench, body)).await?;
+        let server = MeasuredServer::start(bench, kind, &answer(bench, body)).await?;
         let (idle, _) = server.memory()?;
         server.load(bench, body, MANY_CONNECTIONS).await?;
         let (_, most) = server.memory()?;
@@ -290,8 +292,8 @@ pub(crate) async fn memory(bench: &Bench, body: &Body) -> anyhow::Result<Vec<Row
         );
         rows.extend(match targets {
             Some((of_idle, of_most)) => [
-                idle.target(Target::AtMost(of_idle)),
-                most.target(Target::AtMost(of_most)),
+                idle.target(Bound::AtMost(of_idle)),
+                most.target(Bound::AtMost(of_most)),
             ],
             None => [idle, most],
         });

@@ -1,8 +1,8 @@
 //! `cargo xtask bench planes`: thousands of projects, a hundred thousand WorkloadDeployments.
 
 mod at_rest;
+mod processes;
 mod storm;
-mod subjects;
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,57 +13,57 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::{Row, Target};
+use super::{Bound, Row};
 use crate::build;
-use subjects::{Built, Planes, Watcher};
+use processes::{Built, SimulatedPlanes, Watcher};
 
-/// Time for everything to be listed, written or told.
+/// Time limit of every wait.
 const WITHIN: Duration = Duration::from_mins(30);
-/// How often it is looked whether it has.
+/// Poll interval of every wait.
 const POLL: Duration = Duration::from_millis(250);
-/// Kinds that are watched of each project.
+/// Number of kinds that are watched in each project.
 const KINDS: u64 = 6;
-/// Without a write for so long, nothing more is to be written.
+/// After this time without a write, no more writes are expected.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// How large it is.
+/// Sizes of the benchmark.
 #[derive(clap::Args)]
 pub(crate) struct Sizes {
-    /// Of planes: projects; what memory grows by is also measured with three times as many.
+    /// For `planes`: number of projects. Memory growth is also measured with three times as many.
     #[arg(long, default_value_t = 1000)]
     projects: usize,
-    /// Of planes: WorkloadDeployments on the hub.
+    /// For `planes`: number of WorkloadDeployments on the hub.
     #[arg(long, default_value_t = 100_000)]
     objects: usize,
-    /// Of planes: changes of statuses per second.
+    /// For `planes`: status changes per second.
     #[arg(long, default_value_t = 1000.0)]
     rate: f64,
-    /// Of planes: Workloads that one project creates at once.
+    /// For `planes`: number of Workloads that one project creates at once.
     #[arg(long, default_value_t = 10_000)]
     storm: usize,
-    /// Of planes: seconds for which processor time at rest and latencies of statuses are measured.
+    /// For `planes`: seconds of each measurement of idle CPU time and of status latencies.
     #[arg(long, default_value_t = 60.0)]
     seconds: f64,
 }
 
-/// Latencies in milliseconds, as the planes tell them.
+/// Latencies in milliseconds, as the simulated planes report them.
 #[derive(Debug, Deserialize)]
-struct Latencies {
+struct ArrivalLatencies {
     arrived: f64,
     missing: f64,
     p50: Option<f64>,
     p99: Option<f64>,
     max: Option<f64>,
-    /// By how many seconds the last change was late.
+    /// Seconds by which the last change was sent late.
     #[serde(default)]
     late: f64,
 }
 
-/// Builds what is needed, and measures.
+/// Builds the programs and measures.
 pub(crate) async fn run(sizes: &Sizes, directory: &Path) -> anyhow::Result<Vec<Row>> {
     let built = prepare(directory)?;
     let mut rows = at_rest::run(sizes, &built).await?;
-    let planes = Planes::start(&built, sizes.projects).await?;
+    let planes = SimulatedPlanes::start(&built, sizes.projects).await?;
     rows.extend(restart(sizes, &built, &planes).await?);
     planes.stop().await;
     Ok(rows)
@@ -82,8 +82,12 @@ fn prepare(directory: &Path) -> anyhow::Result<Built> {
     })
 }
 
-/// With everything on the hub: a restart, statuses that change, and a storm in one project.
-async fn restart(sizes: &Sizes, built: &Built, planes: &Planes) -> anyhow::Result<Vec<Row>> {
+/// Measures with all objects on the hub: a restart, changing statuses, and a storm in one project.
+async fn restart(
+    sizes: &Sizes,
+    built: &Built,
+    planes: &SimulatedPlanes,
+) -> anyhow::Result<Vec<Row>> {
     let objects = sizes.objects;
     let ours = Watcher::ours(built, planes).await?;
     let begin = Instant::now();
@@ -131,14 +135,14 @@ async fn restart(sizes: &Sizes, built: &Built, planes: &Planes) -> anyhow::Resul
         Row::new(format!("{what}: to list everything"), list, "s"),
         Row::new(format!("{what}: settled after"), settled, "s"),
         Row::new(format!("{what}: beyond the lists"), settled - list, "s")
-            .target(Target::AtMost(30.0)),
+            .target(Bound::AtMost(30.0)),
         Row::new(format!("{what}: processor time"), cpu, "s"),
         Row::new(
             format!("{what}: writes"),
             f64::from(u32::try_from(written)?),
             "",
         )
-        .target(Target::AtMost(0.0)),
+        .target(Bound::AtMost(0.0)),
         Row::new(format!("{what}: memory"), resident, "MiB"),
         Row::new(format!("{what}: most memory"), highest, "MiB"),
     ];
@@ -150,24 +154,28 @@ async fn restart(sizes: &Sizes, built: &Built, planes: &Planes) -> anyhow::Resul
     Ok(rows)
 }
 
-/// Statuses that change on the hub.
-async fn statuses(sizes: &Sizes, planes: &Planes, ours: &Watcher) -> anyhow::Result<Vec<Row>> {
+/// Measures changing statuses on the hub.
+async fn statuses(
+    sizes: &Sizes,
+    planes: &SimulatedPlanes,
+    ours: &Watcher,
+) -> anyhow::Result<Vec<Row>> {
     let (before, _) = ours.memory()?;
-    let (cpu, planes_cpu) = (ours.cpu()?, subjects::cpu(planes.pid())?);
+    let (cpu, planes_cpu) = (ours.cpu()?, processes::cpu(planes.pid())?);
     let asked = json!({"rate": sizes.rate, "seconds": sizes.seconds});
     let (latencies, depth) = beside(
-        planes.ask::<Latencies>("statuses", asked),
+        planes.ask::<ArrivalLatencies>("statuses", asked),
         deepest_queue(ours),
     )
     .await?;
     let cpu = (ours.cpu()? - cpu) / sizes.seconds * 100.0;
-    let planes_cpu = (subjects::cpu(planes.pid())? - planes_cpu) / sizes.seconds * 100.0;
+    let planes_cpu = (processes::cpu(planes.pid())? - planes_cpu) / sizes.seconds * 100.0;
     let (after, highest) = ours.memory()?;
     let what = format!("{} statuses per second", sizes.rate);
-    let mut rows = latencies.rows(&what, Some(Target::AtMost(1000.0)))?;
+    let mut rows = latencies.rows(&what, Some(Bound::AtMost(1000.0)))?;
     rows.extend([
         Row::new(format!("{what}: last change late by"), latencies.late, "s"),
-        Row::new(format!("{what}: longest queue"), depth, "").target(Target::AtMost(sizes.rate)),
+        Row::new(format!("{what}: longest queue"), depth, "").target(Bound::AtMost(sizes.rate)),
         Row::new(format!("{what}: processor"), cpu, "% of a core"),
         Row::new(
             format!("{what}: processor of the planes"),
@@ -182,11 +190,11 @@ async fn statuses(sizes: &Sizes, planes: &Planes, ours: &Watcher) -> anyhow::Res
     Ok(rows)
 }
 
-impl Latencies {
-    fn rows(&self, what: &str, target: Option<Target>) -> anyhow::Result<Vec<Row>> {
+impl ArrivalLatencies {
+    fn rows(&self, what: &str, target: Option<Bound>) -> anyhow::Result<Vec<Row>> {
         ensure!(
             self.arrived > 0.0,
-            "{what}: none of {} has come",
+            "{what}: none of {} changes arrived",
             self.missing
         );
         let row = |name: &str, value: Option<f64>| {
@@ -202,15 +210,15 @@ impl Latencies {
                 None => p99,
             },
             row("longest", self.max),
-            missing.target(Target::AtMost(0.0)),
+            missing.target(Bound::AtMost(0.0)),
         ])
     }
 }
 
-/// Whether every project is engaged, everything has been looked at, and nothing waits.
+/// Whether every project is engaged, every object is reconciled, and the queue is empty.
 async fn is_settled(sizes: &Sizes, ours: &Watcher) -> anyhow::Result<bool> {
     let engaged = ours.metric("compute_federation_projects_engaged", "").await;
-    // It does not listen at first.
+    // The metrics endpoint does not listen at first.
     let Ok(engaged) = engaged else {
         return Ok(false);
     };
@@ -224,8 +232,8 @@ async fn is_settled(sizes: &Sizes, ours: &Watcher) -> anyhow::Result<bool> {
     Ok(engaged >= number(sizes.projects) && done >= number(sizes.objects) && depth < 1.0)
 }
 
-/// Waits until nothing has been written for a while.
-async fn until_quiet(planes: &Planes) -> anyhow::Result<()> {
+/// Waits until nothing is written any more.
+async fn until_quiet(planes: &SimulatedPlanes) -> anyhow::Result<()> {
     let mut writes = planes.state().await?.writes;
     loop {
         sleep(QUIET).await;
@@ -237,7 +245,7 @@ async fn until_quiet(planes: &Planes) -> anyhow::Result<()> {
     }
 }
 
-/// Runs `work`, and meanwhile what tells the most of something.
+/// Runs `work` and, at the same time, `most`, which records a maximum.
 async fn beside<T>(
     work: impl Future<Output = anyhow::Result<T>>,
     most: impl AsyncFn(&mut f64) -> anyhow::Error,
@@ -250,7 +258,7 @@ async fn beside<T>(
     Ok((done, found))
 }
 
-/// The most keys that have been found to wait.
+/// Records the longest queue.
 fn deepest_queue(ours: &Watcher) -> impl AsyncFn(&mut f64) -> anyhow::Error {
     async move |most| loop {
         match ours.metric("compute_federation_queue_depth", "").await {
@@ -266,7 +274,7 @@ async fn until(what: &str, is_so: impl AsyncFn() -> anyhow::Result<bool>) -> any
     while !is_so().await.unwrap_or(false) {
         ensure!(
             begin.elapsed() < WITHIN,
-            "{what}: not within {} s",
+            "{what}: not reached within {} s",
             WITHIN.as_secs()
         );
         sleep(POLL).await;
@@ -274,7 +282,7 @@ async fn until(what: &str, is_so: impl AsyncFn() -> anyhow::Result<bool>) -> any
     Ok(())
 }
 
-fn target_if(row: Row, is_measured: bool, target: Target) -> Row {
+fn target_if(row: Row, is_measured: bool, target: Bound) -> Row {
     match is_measured {
         true => row.target(target),
         false => row,
@@ -285,7 +293,7 @@ fn number(count: usize) -> f64 {
     u32::try_from(count).map_or(f64::INFINITY, f64::from)
 }
 
-/// What has been found so far: the whole takes many minutes.
+/// Prints the rows as soon as they are known: the whole benchmark takes many minutes.
 fn progress(rows: &[Row]) {
     for row in rows {
         eprintln!("{}: {:.2} {}", row.measure, row.value, row.unit);

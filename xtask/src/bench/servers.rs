@@ -1,4 +1,4 @@
-//! The servers that are measured, one process each, and the client that keeps them busy.
+//! The measured servers, one process each, and the client that keeps them busy.
 
 use std::ffi::OsString;
 use std::fs;
@@ -7,7 +7,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use harness::process::{Process, Program, tail};
+use harness::process::{ChildProcess, Program, tail};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -16,23 +16,23 @@ use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
 use super::bodies::Body;
-use super::{Bench, Service};
+use super::{BenchSetup, Service};
 
 /// Time for a server to listen.
 const START: Duration = Duration::from_secs(20);
 
 /// A server to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum ServerKind {
     /// The shipped binary.
     Ours,
     /// The Go webhook.
     Go,
-    /// The server that answers a constant.
+    /// The floor: a server with a constant answer.
     Floor,
 }
 
-impl Kind {
+impl ServerKind {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Ours => "ours",
@@ -42,13 +42,13 @@ impl Kind {
     }
 }
 
-/// A running server. It has the last CPU for itself, where there is more than one; clients have the others.
-pub(crate) struct Server {
+/// A running server. It runs alone on the last CPU if there are several; clients run on the others.
+pub(crate) struct MeasuredServer {
     pub(crate) port: u16,
-    process: Process,
+    process: ChildProcess,
 }
 
-/// What [`Server::load`] measures.
+/// The result of [`MeasuredServer::load`].
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) struct Load {
     pub(crate) requests: f64,
@@ -58,22 +58,26 @@ pub(crate) struct Load {
     pub(crate) client_cpu: f64,
 }
 
-/// What [`Server::at_rate`] measures, in nanoseconds.
+/// The result of [`MeasuredServer::at_rate`], in nanoseconds.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) struct Rate {
     pub(crate) p50: f64,
     pub(crate) p99: f64,
 }
 
-impl Server {
-    /// Starts a server and waits until it listens. The floor answers what stands in `answer`.
-    pub(crate) async fn start(bench: &Bench, kind: Kind, answer: &Path) -> anyhow::Result<Self> {
+impl MeasuredServer {
+    /// Starts a server and waits until it listens. The floor answers with the content of `answer`.
+    pub(crate) async fn start(
+        bench: &BenchSetup,
+        kind: ServerKind,
+        answer: &Path,
+    ) -> anyhow::Result<Self> {
         let port = free_port()?;
         let certificates = bench.certificates.as_path();
         let (path, args) = match kind {
-            Kind::Ours => ours(bench, port)?,
-            Kind::Go => go(bench, port),
-            Kind::Floor => (
+            ServerKind::Ours => ours(bench, port)?,
+            ServerKind::Go => go(bench, port),
+            ServerKind::Floor => (
                 bench.programs.join("floor"),
                 vec![
                     format!("--port={port}").into(),
@@ -85,7 +89,7 @@ impl Server {
             ),
         };
         let process = listening(bench, kind.as_str(), on_cpus(&cpus().0, path, args), port).await?;
-        // Until it has certificates, and is at rest.
+        // Gives the server time to load its certificates and become idle.
         sleep(Duration::from_secs(1)).await;
         Ok(Self { port, process })
     }
@@ -95,10 +99,10 @@ impl Server {
         self.process.terminate().await;
     }
 
-    /// Sends one request and writes its answer to `answer`.
+    /// Sends one request and writes the answer to `answer`.
     pub(crate) async fn ask(
         &self,
-        bench: &Bench,
+        bench: &BenchSetup,
         body: &Path,
         answer: &Path,
     ) -> anyhow::Result<()> {
@@ -107,10 +111,10 @@ impl Server {
         output(bench.programs.join("load"), args).await.map(drop)
     }
 
-    /// Keeps so many connections busy with one body.
+    /// Keeps this many connections busy with one body.
     pub(crate) async fn load(
         &self,
-        bench: &Bench,
+        bench: &BenchSetup,
         body: &Body,
         connections: u16,
     ) -> anyhow::Result<Load> {
@@ -119,24 +123,25 @@ impl Server {
         line(bench.programs.join("load"), args).await
     }
 
-    /// Sends so many requests per second.
+    /// Sends this many requests per second.
     pub(crate) async fn at_rate(
         &self,
-        bench: &Bench,
+        bench: &BenchSetup,
         body: &Body,
         rate: f64,
         seconds: f64,
     ) -> anyhow::Result<Rate> {
         let mut args = self.client(bench, &body.file);
         args.push(format!("--rate={rate}").into());
-        // So many that a request of 100 ms keeps none waiting. One that is not used for 5 s is closed by ours.
+        // Enough connections that a request of 100 ms delays no other one. Ours closes a connection that is unused
+        // for 5 s.
         let connections = (rate / 10.0).clamp(32.0, bench.service.connections().into());
         args.push(format!("--connections={connections:.0}").into());
         args.push(format!("--seconds={seconds}").into());
         line(bench.programs.join("load"), args).await
     }
 
-    fn client(&self, bench: &Bench, body: &Path) -> Vec<OsString> {
+    fn client(&self, bench: &BenchSetup, body: &Path) -> Vec<OsString> {
         vec![
             format!("--port={}", self.port).into(),
             format!("--pid={}", self.process.pid()).into(),
@@ -148,13 +153,13 @@ impl Server {
         ]
     }
 
-    /// MiB of resident memory: now, and the most so far.
+    /// Returns the resident memory in MiB: now, and the maximum so far.
     pub(crate) fn memory(&self) -> anyhow::Result<(f64, f64)> {
         memory(self.process.pid())
     }
 }
 
-/// MiB of resident memory of a process: now, and the most so far.
+/// Returns the resident memory of a process in MiB: now, and the maximum so far.
 pub(crate) fn memory(pid: i32) -> anyhow::Result<(f64, f64)> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let field = |name: &str| -> anyhow::Result<f64> {
@@ -166,8 +171,8 @@ pub(crate) fn memory(pid: i32) -> anyhow::Result<(f64, f64)> {
     Ok((field("VmRSS:")?, field("VmHWM:")?))
 }
 
-/// The interpreter alone; or a manager with a webhook server and no controllers.
-fn ours(bench: &Bench, port: u16) -> anyhow::Result<(PathBuf, Vec<OsString>)> {
+/// Returns our command: the interpreter alone, or a manager with a webhook server and no controllers.
+fn ours(bench: &BenchSetup, port: u16) -> anyhow::Result<(PathBuf, Vec<OsString>)> {
     let certificates = bench.certificates.display();
     let args = match &bench.service {
         Service::Interpreter => vec![
@@ -198,8 +203,8 @@ fn ours(bench: &Bench, port: u16) -> anyhow::Result<(PathBuf, Vec<OsString>)> {
     Ok((bench.binary.clone(), args))
 }
 
-/// The Go webhook of the same semantics.
-fn go(bench: &Bench, port: u16) -> (PathBuf, Vec<OsString>) {
+/// Returns the command of the Go webhook of the same semantics.
+fn go(bench: &BenchSetup, port: u16) -> (PathBuf, Vec<OsString>) {
     let mut args: Vec<OsString> = vec![
         format!("--port={port}").into(),
         "--cert-dir".into(),
@@ -214,18 +219,18 @@ fn go(bench: &Bench, port: u16) -> (PathBuf, Vec<OsString>) {
     }
 }
 
-/// Starts what servers ask, on the CPUs of the clients.
+/// Starts a program that servers call, on the CPUs of the clients.
 pub(crate) async fn start_beside(
-    bench: &Bench,
+    bench: &BenchSetup,
     name: &str,
     args: Vec<OsString>,
     port: u16,
-) -> anyhow::Result<Process> {
+) -> anyhow::Result<ChildProcess> {
     let program = on_cpus(&cpus().1, bench.programs.join(name), args);
     listening(bench, name, program, port).await
 }
 
-/// A port that is free.
+/// Returns a free port.
 pub(crate) fn free_port() -> anyhow::Result<u16> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
     Ok(listener.local_addr()?.port())
@@ -233,11 +238,11 @@ pub(crate) fn free_port() -> anyhow::Result<u16> {
 
 /// Starts a program and waits until it listens.
 async fn listening(
-    bench: &Bench,
+    bench: &BenchSetup,
     name: &str,
     (path, args): (PathBuf, Vec<OsString>),
     port: u16,
-) -> anyhow::Result<Process> {
+) -> anyhow::Result<ChildProcess> {
     let logs = bench.directory.join("logs");
     fs::create_dir_all(&logs)?;
     let program = Program {
@@ -247,7 +252,7 @@ async fn listening(
         logs: &logs,
         remove: None,
     };
-    let process = Process::start(program).await?;
+    let process = ChildProcess::start(program).await?;
     let begin = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
         if begin.elapsed() > START {
@@ -258,7 +263,7 @@ async fn listening(
     Ok(process)
 }
 
-/// The CPUs of the server and those of its clients, as `taskset` names them.
+/// Returns the CPUs of the server and those of its clients, in the syntax of `taskset`.
 pub(crate) fn cpus() -> (String, String) {
     match available_parallelism().map_or(1, usize::from) {
         1 => ("0".to_owned(), "0".to_owned()),
@@ -272,7 +277,7 @@ pub(crate) fn on_cpus(cpus: &str, path: PathBuf, args: Vec<OsString>) -> (PathBu
     ("taskset".into(), all)
 }
 
-/// Runs a client and gives what it prints.
+/// Runs a client and returns its standard output.
 pub(crate) async fn output(path: PathBuf, args: Vec<OsString>) -> anyhow::Result<Vec<u8>> {
     let (path, args) = on_cpus(&cpus().1, path, args);
     let output = Command::new(&path)
@@ -289,7 +294,7 @@ pub(crate) async fn output(path: PathBuf, args: Vec<OsString>) -> anyhow::Result
     Ok(output.stdout)
 }
 
-/// The same, for a client that prints one JSON object per line.
+/// Runs a client that prints one JSON object per line, and returns the parsed objects.
 pub(crate) async fn lines<T: DeserializeOwned>(
     path: PathBuf,
     args: Vec<OsString>,

@@ -1,9 +1,9 @@
 //! `cargo xtask bench webhook`.
 
 use super::bodies::{self, CELLS, HEALTH, STATUS};
-use super::{Bench, Row, agreement, measure};
+use super::{BenchSetup, Row, agreement, measure};
 
-pub(crate) async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+pub(crate) async fn run(bench: &BenchSetup) -> anyhow::Result<Vec<Row>> {
     agreement::check(bench, bodies::checked(), agreement::interpretation).await?;
     let mut names = vec![HEALTH.to_owned(), STATUS.to_owned()];
     names.extend(CELLS.map(bodies::aggregate));

@@ -1,5 +1,5 @@
-//! Requests as Karmada (karmada.md 1.2) and kube-apiservers write them: the fields of their own types stand in their order,
-//! those of objects are sorted.
+//! Writes requests as Karmada (docs/concepts/interpreter.md) and kube-apiservers do: fields of their own types keep
+//! the order of declaration, and fields of objects are sorted.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ const ITEM: [&str; 5] = [
     "appliedMessage",
     "health",
 ];
-/// The fields of a request that stand after its kind.
+/// The fields of a request that come after its kind.
 const REQUEST: [&str; 6] = [
     "name",
     "namespace",
@@ -25,7 +25,7 @@ const REQUEST: [&str; 6] = [
     "replicas",
 ];
 
-/// The text of a `ResourceInterpreterContext`.
+/// Returns the JSON text of a `ResourceInterpreterContext`.
 pub(crate) fn interpretation(review: &Value) -> String {
     let request = review.get("request").unwrap_or(&Value::Null);
     let kind = request.get("kind").unwrap_or(&Value::Null);
@@ -47,7 +47,7 @@ pub(crate) fn interpretation(review: &Value) -> String {
     )
 }
 
-/// The text of an `AdmissionReview`.
+/// Returns the JSON text of an `AdmissionReview`.
 pub(crate) fn admission(review: &Value) -> String {
     let request = review.get("request").unwrap_or(&Value::Null);
     let part = |name: &str, names: &[&str]| {
@@ -72,7 +72,7 @@ pub(crate) fn admission(review: &Value) -> String {
     )
 }
 
-/// Those of the fields that are present.
+/// Returns the fields that are present, in this order.
 fn fields(value: &Value, names: &[&str]) -> String {
     let present = names
         .iter()

@@ -1,4 +1,4 @@
-//! Workloads that someone creates, as a kube-apiserver asks about them: objects with managedFields.
+//! Create requests for Workloads, as a kube-apiserver sends them: objects have managedFields.
 
 use serde_json::{Value, json};
 
@@ -8,9 +8,9 @@ use super::bodies::{managed, set};
 pub(crate) const SMALL: &str = "workload-small";
 /// 100 containers, which are 64 KB.
 pub(crate) const LARGE: &str = "workload-64k";
-/// The small one, with some volumes, and with [`MISTAKES`].
+/// The small Workload with some volumes and with [`MISTAKES`].
 pub(crate) const MISTAKEN: &str = "workload-10-mistakes";
-/// The small one, with [`NETWORKS`] instead of one.
+/// The small Workload with [`NETWORKS`] networks instead of one.
 pub(crate) const CONNECTED: &str = "workload-16-networks";
 
 pub(crate) const MISTAKES: usize = 10;
@@ -20,7 +20,7 @@ const CONTAINERS: usize = 100;
 pub(crate) const DENIED_NETWORK: &str = "denied";
 const SINCE: &str = "2026-11-21T10:00:00Z";
 
-/// The requests that are measured.
+/// Returns the measured requests.
 pub(crate) fn all() -> Vec<(String, Value)> {
     let requests = [
         (SMALL, small()),
@@ -33,8 +33,8 @@ pub(crate) fn all() -> Vec<(String, Value)> {
         .into()
 }
 
-/// Requests that are not measured, but on which the servers must agree too: each breaks one of the rules that the others
-/// keep. None is about virtual machines, which the Go webhook does not check.
+/// Returns further requests that the servers must agree on. They are not measured. Each breaks one of the rules that
+/// the measured ones keep. None is about virtual machines, which the Go webhook does not check.
 pub(crate) fn checked() -> Vec<(String, Value)> {
     let changes = [of_placements(), of_runtime(), of_volumes()].concat();
     let mut requests = vec![
@@ -49,10 +49,10 @@ pub(crate) fn checked() -> Vec<(String, Value)> {
     requests
 }
 
-/// Where the field is, its name, and its value.
-type Change = (&'static str, &'static str, Value);
+/// JSON pointer of the parent, field name, and value.
+type FieldChange = (&'static str, &'static str, Value);
 
-fn of_placements() -> Vec<Change> {
+fn of_placements() -> Vec<FieldChange> {
     let placement = "/placements/0";
     let scale = "/placements/0/scaleSettings";
     let metrics = json!([
@@ -78,7 +78,7 @@ fn of_placements() -> Vec<Change> {
     ]
 }
 
-fn of_runtime() -> Vec<Change> {
+fn of_runtime() -> Vec<FieldChange> {
     let instance = "/template/spec";
     let sandbox = "/template/spec/runtime/sandbox";
     let container = "/template/spec/runtime/sandbox/containers/0";
@@ -119,7 +119,7 @@ fn of_runtime() -> Vec<Change> {
     ]
 }
 
-fn of_volumes() -> Vec<Change> {
+fn of_volumes() -> Vec<FieldChange> {
     let instance = "/template/spec";
     let config = "/template/spec/volumes/0";
     let token = "/template/spec/volumes/1";
@@ -178,7 +178,7 @@ fn small() -> Value {
     })
 }
 
-/// The small one, with a volume of each kind.
+/// The small Workload with a volume of each kind.
 fn with_volumes() -> Value {
     let mut spec = small();
     let attachments = json!([
@@ -226,7 +226,8 @@ fn container_of(index: usize) -> Value {
     })
 }
 
-/// None of the mistakes is one that the schema of the CRD finds, without which no webhook is asked.
+/// A Workload with mistakes that the CRD's schema does not find. An API server rejects schema violations before it
+/// calls webhooks.
 fn mistaken() -> Value {
     let mut spec = with_volumes();
     let instance = "/template/spec";
@@ -285,7 +286,7 @@ fn connected() -> Value {
     spec
 }
 
-/// Who creates the Workloads: a user whom Milo has put into a project.
+/// Returns the user that creates the Workloads, with the Extra keys that Milo adds for a project.
 pub(crate) fn user() -> Value {
     json!({
         "username": "ada@example.com",

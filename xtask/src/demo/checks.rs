@@ -1,26 +1,27 @@
-//! What must be seen on the planes for a hop to have happened.
+//! The states that each hop must reach, as checks on the observed objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use anyhow::{Context, anyhow, ensure};
 use api::{Instance, Workload, WorkloadDeployment, condition};
 use kube::Resource;
 use serde_json::json;
 
 use super::WORKLOAD;
-use crate::observe::{Objects, State};
+use crate::observe::{Objects, ObservedState};
 
-/// Names of the planes, as the harness has them.
+/// Names of the planes in the harness.
 pub(super) const PROJECT: &str = "project";
 pub(super) const HUB: &str = "hub";
 const CELLS: [&str; 2] = ["dfw1", "ord1"];
 
-/// Deployments with their cell and number of Instances.
+/// Name, cell and number of Instances of each deployment.
 pub(super) type Layout = &'static [(&'static str, &'static str, i32)];
 
-/// What must be seen; the error says what is seen instead.
-pub(super) type Check = Box<dyn Fn(&State) -> Result<(), String> + Send + Sync>;
+/// Checks the observed state. The error describes the difference.
+pub(super) type Check = Box<dyn Fn(&ObservedState) -> anyhow::Result<()> + Send + Sync>;
 
-/// The deployments of a layout with their number of Instances; in one cell, or everywhere.
+/// Returns the deployments of a layout with their number of Instances, in one cell or in all cells.
 fn wanted(layout: Layout, cell: Option<&str>) -> BTreeMap<&'static str, i32> {
     let here = layout
         .iter()
@@ -77,10 +78,10 @@ fn on<'s, K>(objects: &'s Objects<K>, plane: &str) -> impl Iterator<Item = (&'s 
 }
 
 fn same_deployments(
-    state: &State,
+    state: &ObservedState,
     plane: &str,
     wanted: &BTreeMap<&str, i32>,
-) -> Result<(), String> {
+) -> anyhow::Result<()> {
     let found: BTreeMap<_, _> = on(&state.deployments, plane)
         .map(|(name, d)| (name.as_str(), d.spec.desired_replicas()))
         .collect();
@@ -92,7 +93,7 @@ fn same_deployments(
     )
 }
 
-fn same_policies(state: &State, layout: Layout) -> Result<(), String> {
+fn same_policies(state: &ObservedState, layout: Layout) -> anyhow::Result<()> {
     let found: BTreeSet<_> = on(&state.policies, HUB)
         .map(|(name, _)| name.clone())
         .collect();
@@ -102,7 +103,11 @@ fn same_policies(state: &State, layout: Layout) -> Result<(), String> {
     expect(HUB, "PropagationPolicies", &found, &wanted.collect())
 }
 
-fn same_instances(state: &State, plane: &str, wanted: &BTreeMap<&str, i32>) -> Result<(), String> {
+fn same_instances(
+    state: &ObservedState,
+    plane: &str,
+    wanted: &BTreeMap<&str, i32>,
+) -> anyhow::Result<()> {
     let found: BTreeSet<_> = on(&state.instances, plane)
         .map(|(name, _)| name.clone())
         .collect();
@@ -117,17 +122,15 @@ fn expect<T: PartialEq + std::fmt::Debug>(
     what: &str,
     found: &T,
     wanted: &T,
-) -> Result<(), String> {
-    if found == wanted {
-        Ok(())
-    } else {
-        Err(format!(
-            "{what} on {plane} are {found:?}, should be {wanted:?}"
-        ))
-    }
+) -> anyhow::Result<()> {
+    ensure!(
+        found == wanted,
+        "{what} on {plane} are {found:?}, should be {wanted:?}"
+    );
+    Ok(())
 }
 
-fn all_ready(state: &State, plane: &str) -> Result<(), String> {
+fn all_ready(state: &ObservedState, plane: &str) -> anyhow::Result<()> {
     let is_ready = |instance: &Instance| {
         instance
             .status
@@ -136,11 +139,11 @@ fn all_ready(state: &State, plane: &str) -> Result<(), String> {
     };
     let unready = on(&state.instances, plane).find(|(_, instance)| !is_ready(instance));
     unready.map_or(Ok(()), |(_, instance)| {
-        Err(format!("not ready on {plane}:\n{}", status(instance)))
+        Err(anyhow!("not ready on {plane}:\n{}", status(instance)))
     })
 }
 
-fn all_settled(state: &State, plane: &str) -> Result<(), String> {
+fn all_settled(state: &ObservedState, plane: &str) -> anyhow::Result<()> {
     let is_settled = |deployment: &WorkloadDeployment| {
         let status = deployment.status.clone().unwrap_or_default();
         let counters = [
@@ -155,16 +158,16 @@ fn all_settled(state: &State, plane: &str) -> Result<(), String> {
     };
     let unsettled = on(&state.deployments, plane).find(|(_, deployment)| !is_settled(deployment));
     unsettled.map_or(Ok(()), |(_, deployment)| {
-        Err(format!("not settled on {plane}:\n{}", status(deployment)))
+        Err(anyhow!("not settled on {plane}:\n{}", status(deployment)))
     })
 }
 
-fn workload(state: &State) -> Option<&Workload> {
+fn workload(state: &ObservedState) -> Option<&Workload> {
     state.workloads.get(PROJECT)?.get(WORKLOAD)
 }
 
-fn workload_available(state: &State, total: i32) -> Result<(), String> {
-    let workload = workload(state).ok_or("there is no Workload")?;
+fn workload_available(state: &ObservedState, total: i32) -> anyhow::Result<()> {
+    let workload = workload(state).context("there is no Workload")?;
     let seen = workload.status.clone().unwrap_or_default();
     let available = condition::find(&seen.conditions, "Available");
     let is_current = available.is_some_and(|available| {
@@ -180,15 +183,15 @@ fn workload_available(state: &State, total: i32) -> Result<(), String> {
     {
         Ok(())
     } else {
-        Err(status(workload))
+        Err(anyhow!(status(workload)))
     }
 }
 
-pub(super) fn workload_gone(state: &State) -> Result<(), String> {
-    workload(state).map_or(Ok(()), |workload| Err(status(workload)))
+pub(super) fn workload_gone(state: &ObservedState) -> anyhow::Result<()> {
+    workload(state).map_or(Ok(()), |workload| Err(anyhow!(status(workload))))
 }
 
-/// Metadata that matters and status of an object, as evidence.
+/// Returns status and relevant metadata of an object, for error messages.
 fn status<K: Resource + serde::Serialize>(object: &K) -> String {
     let value = json!(object);
     let meta = object.meta();

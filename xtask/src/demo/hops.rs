@@ -1,4 +1,4 @@
-//! The phases of the demo, and the hops of each: what must be seen where.
+//! The phases of the demo. Each phase is a sequence of hops.
 
 use std::time::Duration;
 
@@ -9,39 +9,39 @@ use super::checks::{
     Check, HUB, Layout, PROJECT, available, deployments, deployments_in_cells, instances_in_cells,
     policies, ready, ready_in_cells, settled, workload_gone,
 };
-use crate::observe::State;
+use crate::observe::ObservedState;
 
-/// One change of the Workload and what must follow.
-pub(crate) struct Phase {
+/// One change of the Workload and the hops that must follow.
+pub(crate) struct DemoPhase {
     pub(crate) title: &'static str,
     /// The Workload's spec; `None` deletes it.
     pub(crate) spec: Option<Value>,
     pub(crate) hops: Vec<Hop>,
 }
 
-/// One step of the way.
+/// One step from a plane to the next.
 pub(crate) struct Hop {
     pub(crate) title: &'static str,
-    /// The process whose work it is.
+    /// The process that is responsible for the hop.
     process: &'static str,
     pub(crate) check: Check,
 }
 
-/// All phases, in order.
-pub(crate) fn phases() -> Vec<Phase> {
+/// Returns all phases, in order.
+pub(crate) fn phases() -> Vec<DemoPhase> {
     vec![
         creation("create: two placements in two cities"),
-        Phase::new(
+        DemoPhase::new(
             "scale up: us from 2 to 3",
             spec(&[("us", "DFW", 3), ("west", "ORD", 1)]),
             &[("web-us-dfw", "dfw1", 3), ("web-west-ord", "ord1", 1)],
         ),
-        Phase::new(
+        DemoPhase::new(
             "move: us from DFW to ORD",
             spec(&[("us", "ORD", 3), ("west", "ORD", 1)]),
             &[("web-us-ord", "ord1", 3), ("web-west-ord", "ord1", 1)],
         ),
-        Phase {
+        DemoPhase {
             title: "delete",
             spec: None,
             hops: last_hops(),
@@ -49,16 +49,16 @@ pub(crate) fn phases() -> Vec<Phase> {
     ]
 }
 
-/// The phase that brings the Workload up.
-pub(crate) fn creation(title: &'static str) -> Phase {
-    Phase::new(
+/// Returns the phase that creates the Workload.
+pub(crate) fn creation(title: &'static str) -> DemoPhase {
+    DemoPhase::new(
         title,
         spec(&[("us", "DFW", 2), ("west", "ORD", 1)]),
         &[("web-us-dfw", "dfw1", 2), ("web-west-ord", "ord1", 1)],
     )
 }
 
-/// A spec of placements, each in one city.
+/// Returns a Workload spec with placements: name, city code and replicas.
 pub(crate) fn spec(placements: &[(&str, &str, i32)]) -> Value {
     let placements: Vec<_> = placements
         .iter()
@@ -75,7 +75,7 @@ pub(crate) fn spec(placements: &[(&str, &str, i32)]) -> Value {
     json!({"placements": placements, "template": {"spec": {"networkInterfaces": interfaces, "runtime": runtime}}})
 }
 
-impl Phase {
+impl DemoPhase {
     fn new(title: &'static str, spec: Value, layout: Layout) -> Self {
         Self {
             title,
@@ -84,17 +84,17 @@ impl Phase {
         }
     }
 
-    /// The first hop that does not hold, and why.
-    pub(crate) fn missing(&self, state: &State) -> Option<(&Hop, String)> {
+    /// Returns the first hop whose check fails, and the error of the check.
+    pub(crate) fn missing(&self, state: &ObservedState) -> Option<(&Hop, anyhow::Error)> {
         self.hops
             .iter()
             .find_map(|hop| Some((hop, (hop.check)(state).err()?)))
     }
 
-    /// Says which hop did not happen, with the evidence.
+    /// Returns an error that names the missing hop, with the check's error and the log of the responsible process.
     pub(crate) fn failure(
         &self,
-        state: &State,
+        state: &ObservedState,
         federation: &Federation,
         within: Duration,
     ) -> anyhow::Error {
@@ -120,7 +120,7 @@ impl Phase {
     }
 }
 
-/// The network that instances are on.
+/// The network of the Instances.
 pub(crate) const NETWORK: &str = "default";
 
 const MANAGER: &str = "project-manager";
@@ -137,7 +137,7 @@ impl Hop {
     }
 }
 
-/// The way of a Workload that runs.
+/// Returns the hops of a running Workload.
 fn hops(layout: Layout) -> Vec<Hop> {
     vec![
         Hop::new(
@@ -198,7 +198,7 @@ fn hops(layout: Layout) -> Vec<Hop> {
     ]
 }
 
-/// The way of a Workload that ends.
+/// Returns the hops of a deleted Workload.
 fn last_hops() -> Vec<Hop> {
     vec![
         Hop::new(

@@ -1,6 +1,7 @@
-//! Lines that fit a terminal.
+//! Fits tables and lines to the width of a terminal.
 
-/// A table whose columns are as wide as their longest cells, or narrower if the line would be wider than `width`.
+/// Formats a table whose columns are as wide as their longest cells, or narrower if a line would be wider than
+/// `width`.
 pub(super) fn table(rows: &[Vec<String>], width: usize) -> Vec<String> {
     let count = rows.first().map_or(0, Vec::len);
     let longest: Vec<_> = (0..count)
@@ -20,7 +21,8 @@ pub(super) fn table(rows: &[Vec<String>], width: usize) -> Vec<String> {
     for (column, longest) in longest.into_iter().enumerate() {
         let wanted = longest + gap;
         later -= wanted;
-        // Names may take half of the line, every other column its share of the rest, and all what no later one wants.
+        // Names get up to half of the line. Every other column gets an equal share of the rest, plus what later
+        // columns leave.
         let share = left / if column == 0 { 2 } else { count - column };
         let width = wanted.min(share.max(left.saturating_sub(later)));
         widths.push(width);
@@ -37,7 +39,7 @@ pub(super) fn table(rows: &[Vec<String>], width: usize) -> Vec<String> {
         .collect()
 }
 
-/// The beginning of a line that is too long.
+/// Cuts a line to `width` and marks the cut.
 pub(super) fn cut(line: &str, width: usize) -> String {
     if line.chars().count() <= width {
         return line.to_owned();
@@ -46,13 +48,13 @@ pub(super) fn cut(line: &str, width: usize) -> String {
     beginning.chain((width > 0).then_some('…')).collect()
 }
 
-/// The table and what is below it, in at most `height` lines. What is below goes before the rows of the table, and its last
-/// lines before the first ones.
+/// Fits a table and the lines below it into `height` lines. Drops the lines below before rows of the table, and last
+/// lines before first lines.
 pub(super) fn fit(table: &[String], below: &[String], height: usize) -> Vec<String> {
     if table.len() + below.len() <= height {
         return [table, below].concat();
     }
-    // The head of the table and the line that says what is left out.
+    // The head of the table and the line with the number of dropped lines.
     let kept_below = below.len().min(height.saturating_sub(2));
     let kept = height.saturating_sub(kept_below + 1).min(table.len());
     let left_out = table.len() + below.len() - kept - kept_below;
@@ -93,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_may_have_what_the_others_leave() {
+    fn a_column_gets_the_width_that_others_do_not_need() {
         let rows = rows(&[
             &["", "project", "hub", "ord1"],
             &["web", "0/1 unavailable", "-", "-"],
@@ -126,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_counted() {
+    fn dropped_lines_are_counted() {
         assert_eq!(fit(&lines(2, "t"), &lines(1, "b"), 3), ["t0", "t1", "b0"]);
         assert_eq!(
             fit(&lines(6, "t"), &lines(2, "b"), 5),

@@ -1,4 +1,4 @@
-//! `--once`: all phases, one after the other, and how long each hop took.
+//! `--once`: runs all phases in order and prints how long each hop took.
 
 use std::time::Duration;
 
@@ -9,28 +9,28 @@ use kube::Api;
 use kube::api::ListParams;
 use tokio::time::{Instant, sleep_until};
 
-use super::hops::{Hop, Phase};
+use super::hops::{DemoPhase, Hop};
 use super::screen::Screen;
 use super::{NAMESPACE, apply, delete};
 use crate::observe::Observer;
 use crate::output::print;
 
-/// Time for one phase.
+/// Time limit of one phase.
 const PHASE: Duration = Duration::from_mins(1);
 /// Width of the column of hops in the report.
 const HOP_WIDTH: usize = 52;
 
-/// A phase, and when each of its hops had happened.
-type Outcome = (&'static str, Vec<(&'static str, Option<Duration>)>);
+/// Title of a phase, and for each hop its title and the time when it was complete.
+type PhaseReport = (&'static str, Vec<(&'static str, Option<Duration>)>);
 
-/// Goes through phases and prints how long each hop took.
+/// Runs the phases and prints how long each hop took.
 pub(super) async fn run(
-    phases: Vec<Phase>,
+    phases: Vec<DemoPhase>,
     federation: &Federation,
     observer: &mut Observer,
     screen: &mut Screen,
 ) -> anyhow::Result<()> {
-    let mut report: Vec<Outcome> = Vec::new();
+    let mut report: Vec<PhaseReport> = Vec::new();
     for phase in phases {
         let begin = Instant::now();
         match &phase.spec {
@@ -48,10 +48,10 @@ pub(super) async fn run(
     print_report(&report)
 }
 
-/// Waits until every hop has happened, and gives the time at which each had, with all before it. Ends when the phase's
-/// time is over.
+/// Waits until every hop is complete. Returns for each hop the time when it and all hops before it were complete, or
+/// `None` if that did not happen within the phase's time limit.
 async fn follow(
-    phase: &Phase,
+    phase: &DemoPhase,
     begin: Instant,
     observer: &mut Observer,
     screen: &mut Screen,
@@ -91,8 +91,8 @@ fn progress(hop: &Hop, done: Option<Duration>) -> String {
     }
 }
 
-/// How long each hop took after the one before it, and after the change of the Workload.
-fn print_report(report: &[Outcome]) -> anyhow::Result<()> {
+/// Prints for each hop the time since the hop before it, and since the change of the Workload.
+fn print_report(report: &[PhaseReport]) -> anyhow::Result<()> {
     print(format!(
         "\n{:<HOP_WIDTH$}{:>14}{:>14}",
         "HOP", "SINCE PREVIOUS", "SINCE CHANGE"
@@ -118,7 +118,7 @@ fn print_report(report: &[Outcome]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Asks every API server itself that nothing is left.
+/// Checks with every API server that nothing is left.
 pub(super) async fn show_emptiness(
     federation: &Federation,
     hub_namespace: &str,

@@ -1,4 +1,4 @@
-//! The live table: one row per object, one column per plane. Plain lines where the output is no terminal.
+//! The live table: one row per object, one column per plane. Prints plain lines if the output is not a terminal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal, stdout};
@@ -9,23 +9,23 @@ use kube::Resource;
 use rustix::termios::tcgetwinsize;
 
 use super::layout::{cut, fit, table};
-use crate::observe::{Objects, State};
+use crate::observe::{Objects, ObservedState};
 use crate::output::{print, write};
 
-/// Width of a column where the output is no terminal.
+/// Column width if the output is not a terminal.
 const WIDTH: usize = 22;
 const ABSENT: &str = "-";
 
-/// By name, what is seen of an object on each plane.
+/// For each object name, one cell per plane.
 type Rows = BTreeMap<String, Vec<String>>;
 
 /// Draws the table.
 pub(crate) struct Screen {
     planes: Vec<String>,
     is_terminal: bool,
-    /// Lines of the last drawing, which the next one takes the place of.
+    /// Number of lines of the last drawing, which the next drawing replaces.
     drawn: usize,
-    /// The rows as they were last shown.
+    /// The rows as last shown.
     rows: Rows,
 }
 
@@ -42,7 +42,7 @@ impl Screen {
         }
     }
 
-    /// Tells of something that has happened. In a terminal the drawing tells it.
+    /// Prints a line about an event. In a terminal it prints nothing, because the table shows the event.
     pub(crate) fn tell(&self, line: &str) -> anyhow::Result<()> {
         if self.is_terminal {
             return Ok(());
@@ -50,8 +50,8 @@ impl Screen {
         print(line)
     }
 
-    /// Draws the state and some lines below it; without a terminal, prints the rows that have changed.
-    pub(crate) fn draw(&mut self, state: &State, below: &[String]) -> anyhow::Result<()> {
+    /// Draws the state and some lines below it. Without a terminal, prints only the rows that changed.
+    pub(crate) fn draw(&mut self, state: &ObservedState, below: &[String]) -> anyhow::Result<()> {
         let rows = self.rows(state);
         if self.is_terminal {
             self.draw_in_terminal(&rows, below)?;
@@ -68,11 +68,11 @@ impl Screen {
             .chain(rows.iter().map(|(name, cells)| (name.as_str(), cells)))
             .map(|(name, cells)| [&[name.to_owned()], cells.as_slice()].concat())
             .collect();
-        // The cursor stands in the line below.
+        // The cursor is in the line below the drawing.
         let lines = fit(&table(&all, width), below, height.saturating_sub(1));
         let mut text = match self.drawn {
             0 => String::new(),
-            // Up to the first line of the last drawing, and clear from there.
+            // Moves up to the first line of the last drawing and clears from there.
             drawn => format!("\x1b[{drawn}A\x1b[J"),
         };
         for line in &lines {
@@ -98,7 +98,7 @@ impl Screen {
         Ok(())
     }
 
-    fn rows(&self, state: &State) -> Rows {
+    fn rows(&self, state: &ObservedState) -> Rows {
         let mut rows = Rows::new();
         self.add(&mut rows, &state.workloads, workload);
         self.add(&mut rows, &state.deployments, deployment);
@@ -123,7 +123,7 @@ impl Screen {
     }
 }
 
-/// Columns and lines of the terminal.
+/// Returns columns and lines of the terminal.
 fn size() -> (usize, usize) {
     match tcgetwinsize(stdout()) {
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),

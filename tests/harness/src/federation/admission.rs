@@ -1,10 +1,10 @@
-//! The project's side of admission.
+//! Admission in the project of a federation.
 
 use super::Federation;
 use crate::admission;
 
 impl Federation {
-    /// Registers compute-federation in the management plane with the project for admission.
+    /// Registers the webhook server of the management plane with the project's API server.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What a federation is made of.
+//! Configuration of a federation.
 
 use std::path::PathBuf;
 
@@ -7,22 +7,23 @@ use crate::peers::Peers;
 /// What to start.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Names the federation's directory.
+    /// Prefix of the federation's directory.
     pub label: String,
-    /// The build's target directory, below which the federation's directory is made.
+    /// Cargo's target directory. The federation's directory is created below it.
     pub target: PathBuf,
     /// The compute-federation binary.
     pub binary: PathBuf,
-    /// The outside programs.
+    /// The external programs.
     pub peers: Peers,
     /// The cells.
     pub cells: Vec<CellConfig>,
-    /// Whether compute-federation runs in the management plane and in the cells; if not, the federation is bare.
+    /// Whether compute-federation runs in the management plane and in the cells. A federation without it is called
+    /// bare.
     pub managers: bool,
-    /// Whether Karmada takes as long as it does by default until it counts a cell as lost or as returned, which is more than
-    /// half a minute; if not, it is sooner.
+    /// Whether Karmada uses its default times, more than half a minute, until it counts a cell as lost or returned.
+    /// Otherwise the times are shorter.
     pub default_thresholds: bool,
-    /// Whether the hub has an etcd of its own, which can be brought back to an older state.
+    /// Whether the hub has an etcd of its own, which can be restored from a snapshot.
     pub hub_etcd: bool,
 }
 
@@ -33,13 +34,13 @@ pub struct CellConfig {
     pub name: String,
     /// Code of its city.
     pub city: String,
-    /// Whether compute-federation runs in the cell, if the federation has managers; if not, whoever uses the federation
-    /// writes the status of the cell's objects.
+    /// Whether compute-federation runs in the cell, if the federation has managers. Otherwise the test writes the
+    /// status of the cell's objects.
     pub controllers: bool,
 }
 
 impl CellConfig {
-    /// A cell of this name in this city.
+    /// Describes a cell of this name in this city.
     pub fn new(name: &str, city: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -48,7 +49,7 @@ impl CellConfig {
         }
     }
 
-    /// The same without compute-federation.
+    /// Returns the same cell without compute-federation.
     #[must_use]
     pub fn without_controllers(self) -> Self {
         Self {

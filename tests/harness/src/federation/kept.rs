@@ -1,4 +1,4 @@
-//! A federation that goes on without the process that started it.
+//! A federation that was detached from the process that started it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,16 +8,16 @@ use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
-/// File in the directory of a federation that has been left running.
+/// File in the directory of a detached federation.
 pub(crate) const KEPT_STATE: &str = "kept.json";
 
-/// A federation that goes on without the process that started it.
+/// The processes of a detached federation.
 #[derive(Deserialize, Serialize)]
-pub(super) struct Kept {
+pub(super) struct KeptProcesses {
     pub(super) tethers: Vec<u32>,
 }
 
-/// Ends every federation below this target directory that was left running, and says which.
+/// Ends every detached federation below this target directory, and returns their directories.
 ///
 /// # Errors
 ///
@@ -33,18 +33,18 @@ pub fn stop_kept(target: &Path) -> anyhow::Result<Vec<PathBuf>> {
         let Ok(text) = fs::read_to_string(&state) else {
             continue;
         };
-        let kept: Kept =
+        let kept: KeptProcesses =
             serde_json::from_str(&text).with_context(|| state.display().to_string())?;
         let tethers = kept
             .tethers
             .into_iter()
             .filter_map(|pid| Pid::from_raw(pid.cast_signed()));
         for tether in tethers.filter(|tether| is_tether(*tether)) {
-            // The kernel ends what the tether holds. A tether that has ended cannot be killed, and need not be.
+            // When the tether ends, the kernel kills its program. An error means that the tether has ended already.
             let _ = kill_process(tether, Signal::KILL);
         }
         fs::remove_file(&state)?;
-        // etcd's data goes with its tether, unless that is killed.
+        // A tether that is killed does not remove etcd's data.
         for etcd in [ETCD, HUB_ETCD] {
             let _ = fs::remove_dir_all(directory.join(etcd));
         }
@@ -53,7 +53,7 @@ pub fn stop_kept(target: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(stopped)
 }
 
-/// Whether a process is a tether: another one may have got its id meanwhile.
+/// Whether a process is a tether. Its id may belong to another process by now.
 fn is_tether(pid: Pid) -> bool {
     let command = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
     command.split(|byte| *byte == 0).nth(1) == Some(crate::tether::HOLD.as_bytes())

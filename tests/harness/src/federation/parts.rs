@@ -1,17 +1,17 @@
-//! The parts of a federation that have no module of their own.
+//! Starts the smaller parts of a federation.
 
 use std::fs;
 use std::path::PathBuf;
 
-use super::{CellConfig, Config, Setup};
+use super::{CellConfig, Config, StartInputs};
 use crate::manager::{ManagerPorts, deploy};
 use crate::objects::apply;
 use crate::plane::{Plane, PlanePorts, flag};
 use crate::ports::Ports;
-use crate::process::{Process, Program};
+use crate::process::{ChildProcess, Program};
 use crate::{checkout, karmada, networking, provider, registration};
 
-/// File that Karmada knows the interpreter by.
+/// File of Karmada's registration of the interpreter.
 const INTERPRETER: &str = "base/federation/resource-interpreter-webhook.yaml";
 
 pub(crate) fn manager_ports(ports: &mut Ports) -> anyhow::Result<ManagerPorts> {
@@ -22,19 +22,19 @@ pub(crate) fn manager_ports(ports: &mut Ports) -> anyhow::Result<ManagerPorts> {
     })
 }
 
-/// Names of etcds, and of the directories with their data: the one that all planes share, and the hub's own.
+/// Names of the etcd processes and of their data directories: the shared etcd, and the hub's own.
 pub(crate) const ETCD: &str = "etcd";
 pub(crate) const HUB_ETCD: &str = "hub-etcd";
 
 pub(crate) async fn start_etcd(
-    setup: &Setup<'_>,
+    setup: &StartInputs<'_>,
     name: &str,
     port: u16,
     peer_port: u16,
-) -> anyhow::Result<Process> {
+) -> anyhow::Result<ChildProcess> {
     let data = setup.directory.join(name);
     let url = format!("http://127.0.0.1:{port}");
-    Process::start(Program {
+    ChildProcess::start(Program {
         name,
         path: setup.peers.program("etcd"),
         args: vec![
@@ -52,13 +52,13 @@ pub(crate) async fn start_etcd(
     .await
 }
 
-/// The hub's own etcd, if it has one; its ports are those of the hub then.
+/// Starts the hub's own etcd, if it has one, and sets the hub's ports to it.
 pub(super) async fn start_hub_etcd(
-    setup: &Setup<'_>,
+    setup: &StartInputs<'_>,
     config: &Config,
     ports: &mut Ports,
     hub: &mut PlanePorts,
-) -> anyhow::Result<Option<Process>> {
+) -> anyhow::Result<Option<ChildProcess>> {
     if !config.hub_etcd {
         return Ok(None);
     }
@@ -67,7 +67,7 @@ pub(super) async fn start_hub_etcd(
     etcd.await.map(Some)
 }
 
-/// The files with our CRDs, as they are deployed.
+/// Returns the files of our CRDs in `deploy/`.
 pub(crate) fn our_crds() -> anyhow::Result<Vec<PathBuf>> {
     let files = api::crds::files().map_err(anyhow::Error::from_boxed)?;
     Ok(files
@@ -76,21 +76,21 @@ pub(crate) fn our_crds() -> anyhow::Result<Vec<PathBuf>> {
         .collect())
 }
 
-/// The CRDs of a project: ours, and of others what we read.
+/// Returns the CRDs of a project: ours, and the foreign CRDs that we read.
 pub(crate) fn project_crds() -> anyhow::Result<Vec<PathBuf>> {
     let others = ["locationbindings", "networks"]
         .map(|kind| crd_of_others(&format!("networking.datumapis.com_{kind}.yaml")));
     Ok([our_crds()?, others.into()].concat())
 }
 
-/// A CRD of others, as far as it is needed here.
+/// Returns the path of a foreign CRD. These CRDs contain only the fields needed here.
 pub(crate) fn crd_of_others(name: &str) -> PathBuf {
     checkout::root().join("tests/harness/crds").join(name)
 }
 
-/// The project, which is offered the cities of all cells.
+/// Starts the project and offers it the cities of all cells.
 pub(super) async fn start_project(
-    setup: &Setup<'_>,
+    setup: &StartInputs<'_>,
     ports: PlanePorts,
     cells: &[CellConfig],
 ) -> anyhow::Result<Plane> {
@@ -102,7 +102,7 @@ pub(super) async fn start_project(
 }
 
 pub(super) async fn start_cell(
-    setup: &Setup<'_>,
+    setup: &StartInputs<'_>,
     cell: &CellConfig,
     ports: PlanePorts,
     crds: &[PathBuf],
@@ -119,8 +119,11 @@ pub(super) async fn start_cell(
     Plane::start(setup, "cell", &cell.name, ports, crds, &flags).await
 }
 
-pub(super) async fn start_provider(setup: &Setup<'_>, cell: &Plane) -> anyhow::Result<Process> {
-    Process::start(Program {
+pub(super) async fn start_provider(
+    setup: &StartInputs<'_>,
+    cell: &Plane,
+) -> anyhow::Result<ChildProcess> {
+    ChildProcess::start(Program {
         name: &format!("{}-provider", cell.name()),
         path: std::env::current_exe()?,
         args: vec![provider::RUN.into(), cell.kubeconfig().into()],
@@ -130,7 +133,7 @@ pub(super) async fn start_provider(setup: &Setup<'_>, cell: &Plane) -> anyhow::R
     .await
 }
 
-/// Registers our webhook with Karmada as `deploy/` has it, but at its address on loopback.
+/// Registers our interpreter webhook from `deploy/` with Karmada, at its address on loopback.
 pub(super) async fn register_interpreter(
     hub: &Plane,
     port: u16,

@@ -1,30 +1,30 @@
-//! compute-federation in the management plane behind proxies.
+//! Puts proxies between compute-federation in the management plane and its API servers.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use super::Federation;
-use crate::proxy::{Proxy, Writes};
+use crate::proxy::{Proxy, WriteCounter};
 
-/// The proxies between compute-federation of the management plane and its API servers.
+/// The proxies before the API servers of the management plane.
 pub struct Proxies {
     /// Before the project's API server.
     pub project: Proxy,
     /// Before Karmada's API server.
     pub hub: Proxy,
-    /// The writes to both.
-    pub writes: Arc<Writes>,
+    /// Counts the writes through both.
+    pub writes: Arc<WriteCounter>,
 }
 
 impl Proxies {
-    /// Both.
+    /// Returns both proxies.
     pub fn all(&self) -> [&Proxy; 2] {
         [&self.project, &self.hub]
     }
 }
 
 impl Federation {
-    /// Starts compute-federation of the management plane once more, so that it reaches its API servers through proxies.
+    /// Restarts compute-federation of the management plane with proxies before its API servers.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The hub's own etcd: copied while it runs, and brought back to an older state.
+//! Copies the data of the hub's own etcd while it runs, and restores an older copy.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,28 +10,28 @@ use rustix::process::Signal;
 use super::Federation;
 use super::parts::HUB_ETCD;
 use crate::karmada;
-use crate::process::{Again, Process};
+use crate::process::{ChildProcess, StartCommand};
 
-/// The data of the hub's etcd, as they were at one moment.
+/// A copy of the data of the hub's etcd.
 #[must_use]
 pub struct Snapshot {
     data: PathBuf,
     copy: PathBuf,
 }
 
-/// Karmada's controllers and its scheduler, which do not run.
+/// The stopped controllers and scheduler of Karmada.
 #[must_use]
 pub struct KarmadaStopped {
-    controllers: Again,
-    scheduler: Again,
+    controllers: StartCommand,
+    scheduler: StartCommand,
 }
 
-/// Karmada's controllers, of which those do not run that write to cells.
+/// Karmada's controllers, running without those that write to cells.
 #[must_use]
-pub struct KarmadaHeld(Again);
+pub struct KarmadaHeld(StartCommand);
 
 impl Federation {
-    /// Copies the data of the hub's etcd, which goes on.
+    /// Copies the data of the hub's etcd, which keeps running.
     ///
     /// # Errors
     ///
@@ -41,7 +41,7 @@ impl Federation {
         let etcd = etcd.context("the hub has no etcd of its own")?;
         let data = self.directory.join(HUB_ETCD);
         let copy = self.directory.join("hub-snapshot");
-        // It writes nothing meanwhile: what is copied is what a crash would leave.
+        // etcd is suspended meanwhile, so the copy is what a crash would leave.
         etcd.signal(Signal::STOP)?;
         let copied = copy_directory(&data, &copy);
         etcd.signal(Signal::CONT)?;
@@ -49,8 +49,8 @@ impl Federation {
         Ok(Snapshot { data, copy })
     }
 
-    /// Brings the hub back to an older state: every process of it ends, also Karmada's, because what they have cached is of
-    /// a future that is lost. All are started again but for Karmada's controllers.
+    /// Restores the hub from a snapshot. Ends every process of the hub, including Karmada's, because their caches
+    /// hold objects that the snapshot does not know. Restarts all of them except Karmada's controllers and scheduler.
     ///
     /// # Errors
     ///
@@ -61,8 +61,8 @@ impl Federation {
         let (of_hub, others): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|it| is_of_hub(it.name()));
         self.others = others;
-        let programs: Vec<_> = of_hub.iter().map(Process::again).collect();
-        join_all(of_hub.into_iter().map(Process::kill)).await;
+        let programs: Vec<_> = of_hub.iter().map(ChildProcess::again).collect();
+        join_all(of_hub.into_iter().map(ChildProcess::kill)).await;
         let controller_manager = self.hub.kill_controller_manager().await;
         self.hub.kill_apiserver().await;
         let (etcd, karmada): (Vec<_>, Vec<_>) =
@@ -92,7 +92,7 @@ impl Federation {
         })
     }
 
-    /// Starts Karmada's scheduler and its controllers again, but nothing is written to cells.
+    /// Restarts Karmada's scheduler and its controllers, without the controllers that write to cells.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ impl Federation {
         Ok(KarmadaHeld(stopped.controllers))
     }
 
-    /// Lets Karmada write to cells again.
+    /// Restarts Karmada's controllers, including those that write to cells.
     ///
     /// # Errors
     ///
@@ -121,7 +121,7 @@ impl Federation {
         self.start_again(vec![held.0]).await
     }
 
-    async fn start_again(&mut self, programs: Vec<Again>) -> anyhow::Result<()> {
+    async fn start_again(&mut self, programs: Vec<StartCommand>) -> anyhow::Result<()> {
         for program in programs {
             self.others.push(program.start().await?);
         }

@@ -1,4 +1,4 @@
-//! The double of Milo's authorizer, which the projects' API servers ask.
+//! A fake of Milo's authorizer, called by the projects' API servers.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -14,41 +14,41 @@ use tokio::time::sleep;
 
 use super::lock;
 use super::user::{PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE};
-use crate::refusal::{Refusal, json_response};
-use crate::serve::Body;
+use crate::serve::BoxedBody;
+use crate::status_error::{StatusError, json_response};
 
-/// Group and resource that rights are kept for. All else is allowed.
+/// API group and resource that need rights. Everything else is allowed.
 const GROUP: &str = "networking.datumapis.com";
 const RESOURCE: &str = "networks";
 
-/// What the authorizer was asked.
+/// One access review that the authorizer received.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Review {
-    /// The project whose API server asked.
+pub struct ReceivedReview {
+    /// The project of the API server that asked.
     pub project: String,
     /// `spec` of the SubjectAccessReview, verbatim.
     pub spec: Value,
 }
 
-/// What an API server sends.
+/// The request body from an API server.
 #[derive(Deserialize)]
-struct Question {
+struct ReviewBody {
     spec: Value,
 }
 
-impl Review {
+impl ReceivedReview {
     fn text(&self, pointer: &str) -> &str {
         let value = self.spec.pointer(pointer).and_then(Value::as_str);
         value.unwrap_or_default()
     }
 
-    /// Whether rights are kept for what is asked.
+    /// Whether the review is about a resource that needs rights.
     fn is_of_network(&self) -> bool {
         self.text("/resourceAttributes/group") == GROUP
             && self.text("/resourceAttributes/resource") == RESOURCE
     }
 
-    /// The only value of an Extra key.
+    /// Returns the value of an Extra key that has exactly one value.
     fn single(&self, key: &str) -> Option<&str> {
         let values = self.spec.get("extra")?.get(key)?.as_array()?;
         match values.as_slice() {
@@ -57,7 +57,7 @@ impl Review {
         }
     }
 
-    /// The project that the request is in: all three keys, each with one value, say so.
+    /// Returns the project of the request. All three parent keys must have exactly one value.
     fn parent(&self) -> Option<&str> {
         let is_project = self.single(PARENT_TYPE)? == "Project"
             && self.single(PARENT_API_GROUP)? == RESOURCE_MANAGER_GROUP;
@@ -65,76 +65,76 @@ impl Review {
     }
 }
 
-/// What is answered.
+/// The answer to an access review.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// Yes.
+pub enum AuthorizerAnswer {
+    /// Access is allowed.
     Allowed,
-    /// No, and why; whom RBAC allows it may still.
+    /// No permission, with the reason. RBAC may still allow the request.
     Denied(String),
-    /// No, because the question cannot be decided.
+    /// An evaluation error.
     Failed(String),
-    /// An HTTP error, after which API servers ask again for some seconds.
+    /// An HTTP error. API servers retry after it for some seconds.
     Broken,
 }
 
 /// A right to a permission such as `networking.datumapis.com/networks.use`.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Right {
+struct GrantedRight {
     uid: String,
     permission: String,
-    scope: Scope,
+    scope: RightScope,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-enum Scope {
+enum RightScope {
     Project(String),
     Named(String),
 }
 
-type Decide = dyn Fn(&Review) -> Option<Decision> + Send + Sync;
+type Decide = dyn Fn(&ReceivedReview) -> Option<AuthorizerAnswer> + Send + Sync;
 
-/// Decides as Milo's authorizer does, by rights that tests give, and remembers what it was asked about networks.
+/// Decides like Milo's authorizer, by rights that tests grant. Records reviews about networks.
 #[derive(Default)]
-pub struct Authorizer {
-    rights: Mutex<HashSet<Right>>,
-    /// Who decides for a project, instead of the rights.
+pub struct MiloAuthorizer {
+    rights: Mutex<HashSet<GrantedRight>>,
+    /// Overrides the rights, by project.
     deciders: Mutex<HashMap<String, Arc<Decide>>>,
     delays: Mutex<HashMap<String, Duration>>,
-    reviews: Mutex<Vec<Review>>,
+    reviews: Mutex<Vec<ReceivedReview>>,
 }
 
-impl Authorizer {
-    /// Gives a right in all of a project.
+impl MiloAuthorizer {
+    /// Grants a right to all objects of a project.
     pub fn allow(&self, uid: &str, project: &str, permission: &str) {
-        self.grant(uid, permission, Scope::Project(project.to_owned()));
+        self.grant(uid, permission, RightScope::Project(project.to_owned()));
     }
 
-    /// Gives a right to the object of this name, which needs no parent in Extra.
+    /// Grants a right to the object of this name. It needs no parent in Extra.
     pub fn allow_named(&self, uid: &str, name: &str, permission: &str) {
-        self.grant(uid, permission, Scope::Named(name.to_owned()));
+        self.grant(uid, permission, RightScope::Named(name.to_owned()));
     }
 
-    fn grant(&self, uid: &str, permission: &str, scope: Scope) {
+    fn grant(&self, uid: &str, permission: &str, scope: RightScope) {
         let (uid, permission) = (uid.to_owned(), permission.to_owned());
-        lock(&self.rights).insert(Right {
+        lock(&self.rights).insert(GrantedRight {
             uid,
             permission,
             scope,
         });
     }
 
-    /// Takes all rights of a user.
+    /// Revokes all rights of a user.
     pub fn forbid(&self, uid: &str) {
         lock(&self.rights).retain(|right| right.uid != uid);
     }
 
-    /// Lets `decide` answer whatever a project's API server asks, of networks or not; where it gives nothing, the rights
-    /// do.
+    /// Answers all reviews from a project's API server with `decide`, including those about other resources. Where
+    /// `decide` returns `None`, the rights decide.
     pub fn decide_by(
         &self,
         project: &str,
-        decide: impl Fn(&Review) -> Option<Decision> + Send + Sync + 'static,
+        decide: impl Fn(&ReceivedReview) -> Option<AuthorizerAnswer> + Send + Sync + 'static,
     ) {
         lock(&self.deciders).insert(project.to_owned(), Arc::new(decide));
     }
@@ -144,86 +144,88 @@ impl Authorizer {
         lock(&self.deciders).remove(project);
     }
 
-    /// Lets every answer about networks wait that a project's API server asks for.
+    /// Delays every answer about networks to a project's API server.
     pub fn set_delay(&self, project: &str, delay: Duration) {
         lock(&self.delays).insert(project.to_owned(), delay);
     }
 
-    /// What a project's API server asked about networks, in order.
-    pub fn reviews(&self, project: &str) -> Vec<Review> {
+    /// Returns the reviews about networks from a project's API server, in order.
+    pub fn reviews(&self, project: &str) -> Vec<ReceivedReview> {
         let reviews = lock(&self.reviews);
         let of_project = reviews.iter().filter(|review| review.project == project);
         of_project.cloned().collect()
     }
 
-    /// Forgets what a project's API server asked.
+    /// Forgets the recorded reviews of a project's API server.
     pub fn clear(&self, project: &str) {
         lock(&self.reviews).retain(|review| review.project != project);
     }
 
-    fn decide(&self, review: &Review) -> Decision {
+    fn decide(&self, review: &ReceivedReview) -> AuthorizerAnswer {
         let decide = lock(&self.deciders).get(&review.project).cloned();
         let decided = decide.and_then(|decide| decide(review));
         decided.unwrap_or_else(|| self.by_rights(review))
     }
 
-    fn by_rights(&self, review: &Review) -> Decision {
+    fn by_rights(&self, review: &ReceivedReview) -> AuthorizerAnswer {
         if !review.is_of_network() {
-            return Decision::Allowed;
+            return AuthorizerAnswer::Allowed;
         }
         let uid = review.text("/uid");
         if uid.is_empty() {
-            return Decision::Failed("user UID is required to decide".to_owned());
+            return AuthorizerAnswer::Failed("user UID is required to decide".to_owned());
         }
         let permission = format!(
             "{GROUP}/{RESOURCE}.{}",
             review.text("/resourceAttributes/verb")
         );
-        let project = review.parent().map(|name| Scope::Project(name.to_owned()));
+        let project = review
+            .parent()
+            .map(|name| RightScope::Project(name.to_owned()));
         let named = match review.text("/resourceAttributes/name") {
             "" => None,
-            name => Some(Scope::Named(name.to_owned())),
+            name => Some(RightScope::Named(name.to_owned())),
         };
         let rights = lock(&self.rights);
         let allowed = [project, named].into_iter().flatten().any(|scope| {
             let (uid, permission) = (uid.to_owned(), permission.clone());
-            rights.contains(&Right {
+            rights.contains(&GrantedRight {
                 uid,
                 permission,
                 scope,
             })
         });
         match allowed {
-            true => Decision::Allowed,
-            false => Decision::Denied(format!("{uid} has no permission {permission}")),
+            true => AuthorizerAnswer::Allowed,
+            false => AuthorizerAnswer::Denied(format!("{uid} has no permission {permission}")),
         }
     }
 
-    /// Answers an API server, whose project is the last part of the path.
-    pub(super) async fn handle(self: Arc<Self>, request: Request<Incoming>) -> Response<Body> {
+    /// Answers an API server. The last segment of the path is its project.
+    pub(super) async fn handle(self: Arc<Self>, request: Request<Incoming>) -> Response<BoxedBody> {
         let path = request.uri().path();
         let project = path.rsplit('/').next().unwrap_or_default().to_owned();
         let body = request.into_body().collect().await;
         let body = body.map(Collected::to_bytes).unwrap_or_default();
-        let Ok(Question { spec }) = serde_json::from_slice(&body) else {
-            let refusal = Refusal::new(StatusCode::BAD_REQUEST, "BadRequest", "no review");
-            return refusal.response();
+        let Ok(ReviewBody { spec }) = serde_json::from_slice(&body) else {
+            let error = StatusError::new(StatusCode::BAD_REQUEST, "BadRequest", "no review");
+            return error.response();
         };
-        let review = Review { project, spec };
+        let review = ReceivedReview { project, spec };
         if review.is_of_network() {
             lock(&self.reviews).push(review.clone());
             let delay = lock(&self.delays).get(&review.project).copied();
             sleep(delay.unwrap_or_default()).await;
         }
         let status = match self.decide(&review) {
-            Decision::Allowed => json!({"allowed": true}),
-            Decision::Denied(reason) => json!({"allowed": false, "reason": reason}),
-            Decision::Failed(error) => {
+            AuthorizerAnswer::Allowed => json!({"allowed": true}),
+            AuthorizerAnswer::Denied(reason) => json!({"allowed": false, "reason": reason}),
+            AuthorizerAnswer::Failed(error) => {
                 json!({"allowed": false, "reason": error, "evaluationError": error})
             }
-            Decision::Broken => {
+            AuthorizerAnswer::Broken => {
                 let code = StatusCode::INTERNAL_SERVER_ERROR;
-                return Refusal::new(code, "InternalError", "broken").response();
+                return StatusError::new(code, "InternalError", "broken").response();
             }
         };
         let answer = json!({
@@ -241,7 +243,7 @@ mod tests {
 
     const USE: &str = "networking.datumapis.com/networks.use";
 
-    fn review(change: impl FnOnce(&mut Value)) -> Review {
+    fn review(change: impl FnOnce(&mut Value)) -> ReceivedReview {
         let mut spec = json!({
             "user": "ada",
             "uid": "7",
@@ -253,7 +255,7 @@ mod tests {
             },
         });
         change(&mut spec);
-        Review {
+        ReceivedReview {
             project: "p1".to_owned(),
             spec,
         }
@@ -261,10 +263,11 @@ mod tests {
 
     #[test]
     fn a_right_in_a_project_needs_all_three_keys_with_one_value() {
-        let authorizer = Authorizer::default();
+        let authorizer = MiloAuthorizer::default();
         authorizer.allow("7", "p1", USE);
-        let allowed =
-            |change: fn(&mut Value)| authorizer.decide(&review(change)) == Decision::Allowed;
+        let allowed = |change: fn(&mut Value)| {
+            authorizer.decide(&review(change)) == AuthorizerAnswer::Allowed
+        };
         assert!(allowed(|_| ()));
         let denied: [fn(&mut Value); 7] = [
             |spec| spec["uid"] = json!("8"),
@@ -284,24 +287,24 @@ mod tests {
 
     #[test]
     fn a_right_to_a_name_needs_no_parent() {
-        let authorizer = Authorizer::default();
+        let authorizer = MiloAuthorizer::default();
         authorizer.allow_named("7", "n", USE);
         let bare = |spec: &mut Value| drop(spec.as_object_mut().unwrap().remove("extra"));
-        assert_eq!(authorizer.decide(&review(bare)), Decision::Allowed);
+        assert_eq!(authorizer.decide(&review(bare)), AuthorizerAnswer::Allowed);
         let other = |spec: &mut Value| spec["resourceAttributes"]["name"] = json!("m");
         assert!(matches!(
             authorizer.decide(&review(other)),
-            Decision::Denied(_)
+            AuthorizerAnswer::Denied(_)
         ));
     }
 
     #[test]
-    fn what_is_no_network_is_allowed_and_a_network_needs_a_uid() {
-        let authorizer = Authorizer::default();
+    fn other_resources_are_allowed_and_a_network_needs_a_uid() {
+        let authorizer = MiloAuthorizer::default();
         let other = |spec: &mut Value| spec["resourceAttributes"]["resource"] = json!("pods");
-        assert_eq!(authorizer.decide(&review(other)), Decision::Allowed);
+        assert_eq!(authorizer.decide(&review(other)), AuthorizerAnswer::Allowed);
         let without = |spec: &mut Value| drop(spec.as_object_mut().unwrap().remove("uid"));
-        let Decision::Failed(error) = authorizer.decide(&review(without)) else {
+        let AuthorizerAnswer::Failed(error) = authorizer.decide(&review(without)) else {
             panic!("decided")
         };
         assert!(error.starts_with("user UID is required"), "{error}");

@@ -1,4 +1,4 @@
-//! What Milo is made of, and where it runs.
+//! Configuration of Milo, and the paths of its files.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,7 +12,7 @@ use multicluster::clock;
 use serde_json::{Value, json};
 
 use super::ControlPlane;
-use crate::federation::Setup;
+use crate::federation::StartInputs;
 use crate::federation::parts::{crd_of_others, project_crds};
 use crate::files;
 use crate::objects::{apply, apply_status};
@@ -20,7 +20,7 @@ use crate::peers::Peers;
 use crate::pki::Pki;
 use crate::plane::{Plane, PlanePorts, RBAC, flag};
 
-/// The CRDs of the root, of others.
+/// Foreign CRDs of the root API server.
 const ROOT_CRDS: [&str; 2] = [
     "resourcemanager.miloapis.com_projects.yaml",
     "infrastructure.miloapis.com_projectcontrolplanes.yaml",
@@ -30,20 +30,20 @@ const PROJECT_VERSION: &str = "resourcemanager.miloapis.com/v1alpha1";
 /// What to start.
 #[derive(Clone, Debug)]
 pub struct MiloConfig {
-    /// Names the directory.
+    /// Prefix of the directory's name.
     pub label: String,
-    /// The build's target directory, below which the directory is made.
+    /// Cargo's target directory. Milo's directory is created below it.
     pub target: PathBuf,
     /// The compute-federation binary.
     pub binary: PathBuf,
-    /// The outside programs.
+    /// The external programs.
     pub peers: Peers,
-    /// The names of the projects to begin with.
+    /// Names of the initial projects.
     pub projects: Vec<String>,
 }
 
-/// Where everything is that parts are started with.
-pub(super) struct Place {
+/// Paths and inputs shared by the start functions of all parts.
+pub(super) struct MiloPaths {
     binary: PathBuf,
     peers: Peers,
     directory: PathBuf,
@@ -52,7 +52,7 @@ pub(super) struct Place {
     webhook_certificates: PathBuf,
 }
 
-impl Place {
+impl MiloPaths {
     pub(super) fn create(config: &MiloConfig) -> anyhow::Result<Self> {
         let directory = files::create(&config.target, &config.label)?;
         let logs = directory.join("logs");
@@ -79,8 +79,8 @@ impl Place {
         &self.webhook_certificates
     }
 
-    pub(super) fn setup(&self) -> Setup<'_> {
-        Setup {
+    pub(super) fn setup(&self) -> StartInputs<'_> {
+        StartInputs {
             binary: &self.binary,
             directory: &self.directory,
             logs: &self.logs,
@@ -103,7 +103,7 @@ impl Place {
         Ok(ControlPlane::new(plane))
     }
 
-    /// Starts the API server of a project, which asks the authorizer.
+    /// Starts the API server of a project, with the authorizer as its webhook.
     pub(super) async fn start_project(
         &self,
         name: &str,
@@ -112,7 +112,7 @@ impl Place {
         authorizer: &str,
     ) -> anyhow::Result<ControlPlane> {
         let file = self.directory.join(format!("{name}-authorizer.kubeconfig"));
-        // So that the authorizer knows who asks.
+        // The path tells the authorizer which project asks.
         let url = format!("{authorizer}/{name}");
         fs::write(&file, self.pki.kubeconfig_of(&url, "{}"))?;
         let flags: [OsString; 5] = [
@@ -129,7 +129,7 @@ impl Place {
     }
 }
 
-/// The Projects.
+/// Returns the API of the Projects.
 pub(super) fn projects(root: &Client) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk(RESOURCE_MANAGER_GROUP, "v1alpha1", "Project");
     Api::all_with(root.clone(), &ApiResource::from_gvk(&kind))
@@ -159,7 +159,7 @@ pub(super) async fn set_ready(root: &Client, name: &str, ready: bool) -> anyhow:
     apply_status(root, &project).await.map(drop)
 }
 
-/// Says beside `Ready` whether a project is suspended.
+/// Writes the condition `Suspended` of a project.
 pub(super) async fn set_suspended(root: &Client, name: &str, holds: bool) -> anyhow::Result<()> {
     let reason = if holds { "Suspended" } else { "Active" };
     let conditions = [
@@ -175,7 +175,7 @@ pub(super) async fn set_suspended(root: &Client, name: &str, holds: bool) -> any
     apply_status(root, &project).await.map(drop)
 }
 
-/// A condition that has just come to be so.
+/// Returns a condition that changed now.
 pub(super) fn condition(name: &str, holds: bool, reason: &str) -> Value {
     json!({
         "type": name,

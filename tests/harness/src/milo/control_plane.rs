@@ -8,14 +8,14 @@ use multicluster::connect;
 use serde_json::Value;
 use tokio::sync::{Mutex, MutexGuard, watch};
 
-use super::front::Upstream;
+use super::front::ProjectServer;
 use super::gate::Gate;
 use crate::forward;
 use crate::manager;
 use crate::networking;
 use crate::plane::Plane;
-use crate::process::Life;
-use crate::refusal::Refusal;
+use crate::process::Liveness;
+use crate::status_error::StatusError;
 
 /// The API server of a project, or of the root, behind the front.
 pub struct ControlPlane {
@@ -23,7 +23,7 @@ pub struct ControlPlane {
     kubeconfig: PathBuf,
     client: Client,
     plane: Mutex<Plane>,
-    life: watch::Sender<Option<Life>>,
+    life: watch::Sender<Option<Liveness>>,
     gate: Arc<Gate>,
 }
 
@@ -39,65 +39,65 @@ impl ControlPlane {
         }
     }
 
-    pub(super) async fn upstream(&self) -> anyhow::Result<Upstream> {
+    pub(super) async fn upstream(&self) -> anyhow::Result<ProjectServer> {
         let config = connect::kubeconfig(&self.kubeconfig, None).await?;
-        Ok(Upstream {
+        Ok(ProjectServer {
             client: forward::client(config)?,
             gate: Arc::clone(&self.gate),
         })
     }
 
-    /// `root`, or the project's name.
+    /// Returns `root`, or the project's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// A client with all rights that does not go through the front.
+    /// Returns a client with all rights that bypasses the front.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// A self-contained kubeconfig with all rights that does not lead through the front.
+    /// Returns a self-contained kubeconfig with all rights that bypasses the front.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
-    /// The API server itself, for its audit log.
+    /// Locks the plane, for example to read its audit log.
     pub async fn plane(&self) -> MutexGuard<'_, Plane> {
         self.plane.lock().await
     }
 
-    /// Lets the front answer nothing that is for this API server, and hold the answers that it streams.
+    /// Makes the front hold all requests for this API server, and pause the answers that it streams.
     pub fn hang(&self) {
         self.gate.hang();
     }
 
-    /// Lets the front refuse every request for this API server; answers that it streams go on.
-    pub fn refuse(&self, refusal: Refusal) {
-        self.gate.refuse(refusal);
+    /// Makes the front refuse every new request for this API server. Running streams continue.
+    pub fn refuse(&self, error: StatusError) {
+        self.gate.refuse(error);
     }
 
-    /// Lets the front refuse to create and to update, as Milo does while the project is suspended.
+    /// Makes the front refuse creates and updates, as Milo does while a project is suspended.
     pub fn suspend(&self) {
-        self.gate.refuse_writes(Refusal::suspended(&self.name));
+        self.gate.refuse_writes(StatusError::suspended(&self.name));
     }
 
-    /// Undoes [`hang`](Self::hang), [`suspend`](Self::suspend) and [`refuse`](Self::refuse): what hangs goes on.
+    /// Undoes [`hang`](Self::hang), [`suspend`](Self::suspend) and [`refuse`](Self::refuse). Held requests continue.
     pub fn pass(&self) {
         self.gate.open();
     }
 
-    /// Ends the API server as a crash would.
+    /// Kills the API server.
     pub async fn kill_apiserver(&self) {
         self.life.send_replace(None);
         self.plane.lock().await.kill_apiserver().await;
     }
 
-    /// Starts the API server again after it has been ended, and waits until it is ready.
+    /// Restarts the API server after it was killed, and waits until it is ready.
     ///
     /// # Errors
     ///
-    /// When it runs already, or ends.
+    /// When it runs already, or exits.
     pub async fn restart_apiserver(&self) -> anyhow::Result<()> {
         let mut plane = self.plane.lock().await;
         plane.restart_apiserver().await?;
@@ -105,7 +105,7 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Creates a LocationBinding, or changes it to this. Its condition `Available` is left out if nothing is said of it.
+    /// Creates or updates a LocationBinding. `None` leaves out its condition `Available`.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ impl ControlPlane {
         networking::bind_location(&self.client, name, topology, available).await
     }
 
-    /// Takes a location away.
+    /// Deletes a LocationBinding.
     ///
     /// # Errors
     ///
@@ -128,7 +128,7 @@ impl ControlPlane {
         networking::unbind_location(&self.client, name).await
     }
 
-    /// Waits until the API server ends though no one has asked it to.
+    /// Waits until the API server exits unexpectedly.
     pub(super) async fn death(&self) -> anyhow::Error {
         manager::death(self.life.subscribe()).await
     }

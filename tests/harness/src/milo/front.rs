@@ -1,4 +1,5 @@
-//! The one address of Milo: knows its callers, and leads each request to the API server of a project or to the root.
+//! The single address of Milo. It authenticates callers and routes each request to a project's API server or the
+//! root.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -10,31 +11,31 @@ use kube::Client;
 use super::gate::Gate;
 use super::lock;
 use super::route::{Route, route};
-use super::user::User;
+use super::user::MiloUser;
 use crate::forward::forward;
-use crate::refusal::Refusal;
-use crate::serve::Body;
+use crate::serve::BoxedBody;
+use crate::status_error::StatusError;
 
-/// How the headers begin by which a request is made in someone else's name.
+/// Prefix of the impersonation headers.
 const IMPERSONATION: &str = "impersonate-";
 
 /// An API server behind the front.
 #[derive(Clone)]
-pub(super) struct Upstream {
-    /// With all rights, and without limits in time.
+pub(super) struct ProjectServer {
+    /// Has all rights and no timeouts.
     pub(super) client: Client,
     pub(super) gate: Arc<Gate>,
 }
 
-/// What the front knows.
+/// The front: its routes and users.
 pub(super) struct Front {
-    root: Upstream,
-    projects: Mutex<HashMap<String, Upstream>>,
-    users: Mutex<HashMap<String, User>>,
+    root: ProjectServer,
+    projects: Mutex<HashMap<String, ProjectServer>>,
+    users: Mutex<HashMap<String, MiloUser>>,
 }
 
 impl Front {
-    pub(super) fn new(root: Upstream) -> Self {
+    pub(super) fn new(root: ProjectServer) -> Self {
         Self {
             root,
             projects: Mutex::default(),
@@ -42,7 +43,7 @@ impl Front {
         }
     }
 
-    pub(super) fn add_project(&self, name: &str, upstream: Upstream) {
+    pub(super) fn add_project(&self, name: &str, upstream: ProjectServer) {
         lock(&self.projects).insert(name.to_owned(), upstream);
     }
 
@@ -50,8 +51,8 @@ impl Front {
         lock(&self.projects).remove(name);
     }
 
-    /// Gives a user a token.
-    pub(super) fn add_user(&self, user: User) -> String {
+    /// Adds a user and returns the user's token.
+    pub(super) fn add_user(&self, user: MiloUser) -> String {
         let mut users = lock(&self.users);
         let token = format!("token-{}", users.len());
         users.insert(token.clone(), user);
@@ -59,14 +60,17 @@ impl Front {
     }
 
     /// Answers a request.
-    pub(super) async fn handle(self: Arc<Self>, request: Request<Incoming>) -> Response<Body> {
+    pub(super) async fn handle(self: Arc<Self>, request: Request<Incoming>) -> Response<BoxedBody> {
         match self.forward(request).await {
             Ok(response) => response,
-            Err(refusal) => refusal.response(),
+            Err(error) => error.response(),
         }
     }
 
-    async fn forward(&self, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+    async fn forward(
+        &self,
+        request: Request<Incoming>,
+    ) -> Result<Response<BoxedBody>, StatusError> {
         let (mut parts, body) = request.into_parts();
         let user = self.authenticate(&parts.headers)?;
         let Route { project, path } = route(parts.uri.path());
@@ -74,7 +78,7 @@ impl Front {
         upstream.gate.pass(&parts.method).await?;
 
         let broken = |error: &dyn std::fmt::Display| {
-            Refusal::new(StatusCode::BAD_REQUEST, "BadRequest", &error.to_string())
+            StatusError::new(StatusCode::BAD_REQUEST, "BadRequest", &error.to_string())
         };
         let impersonation = user.impersonation(project);
         let impersonation = impersonation.map_err(|error| broken(&format!("{error:#}")))?;
@@ -85,34 +89,38 @@ impl Front {
         parts.uri = Uri::try_from(uri).map_err(|error| broken(&error))?;
         parts.headers.extend(impersonation);
         let answer = forward(&upstream.client, parts, body).await?;
-        // A request that was on its way hangs too.
+        // Also holds requests that were already being forwarded.
         let _ = upstream.gate.pass(&Method::GET).await;
         Ok(answer.map(|body| upstream.gate.hold(body)))
     }
 
-    fn authenticate(&self, headers: &HeaderMap) -> Result<User, Refusal> {
+    fn authenticate(&self, headers: &HeaderMap) -> Result<MiloUser, StatusError> {
         let header = headers.get(header::AUTHORIZATION);
         let token = header.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
         let user = token.and_then(|token| lock(&self.users).get(token).cloned());
         let user = user.ok_or_else(|| {
-            Refusal::new(StatusCode::UNAUTHORIZED, "Unauthorized", "no one's token")
+            StatusError::new(StatusCode::UNAUTHORIZED, "Unauthorized", "unknown token")
         })?;
         let impersonates = |name: &HeaderName| name.as_str().starts_with(IMPERSONATION);
         if headers.keys().any(impersonates) {
-            let message = "the front lets no one call in the name of others";
-            return Err(Refusal::new(StatusCode::FORBIDDEN, "Forbidden", message));
+            let message = "impersonation through the front is not allowed";
+            return Err(StatusError::new(
+                StatusCode::FORBIDDEN,
+                "Forbidden",
+                message,
+            ));
         }
         Ok(user)
     }
 
-    fn upstream(&self, project: Option<&str>) -> Result<Upstream, Refusal> {
+    fn upstream(&self, project: Option<&str>) -> Result<ProjectServer, StatusError> {
         let Some(project) = project else {
             return Ok(self.root.clone());
         };
         let upstream = lock(&self.projects).get(project).cloned();
         upstream.ok_or_else(|| {
             let message = format!("there is no project {project:?}");
-            Refusal::new(StatusCode::NOT_FOUND, "NotFound", &message)
+            StatusError::new(StatusCode::NOT_FOUND, "NotFound", &message)
         })
     }
 }

@@ -1,4 +1,4 @@
-//! What lies between the front and an API server, and can be shut.
+//! A gate between the front and an API server. Closing it holds or refuses requests.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use http::Method;
 use http_body_util::{BodyExt, StreamBody};
 use tokio::sync::watch;
 
-use crate::refusal::Refusal;
-use crate::serve::Body;
+use crate::serve::BoxedBody;
+use crate::status_error::StatusError;
 
-/// How the front treats what is for an API server.
+/// What the gate does with requests.
 #[derive(Clone, Debug, Default)]
 enum Behaviour {
     #[default]
     Passes,
     Hangs,
-    Refuses(Refusal),
-    RefusesWrites(Refusal),
+    Refuses(StatusError),
+    RefusesWrites(StatusError),
 }
 
 /// Lets requests pass, holds or refuses them.
@@ -33,34 +33,38 @@ impl Gate {
         self.0.send_replace(Behaviour::Hangs);
     }
 
-    pub(super) fn refuse(&self, refusal: Refusal) {
-        self.0.send_replace(Behaviour::Refuses(refusal));
+    pub(super) fn refuse(&self, error: StatusError) {
+        self.0.send_replace(Behaviour::Refuses(error));
     }
 
-    /// Refuses to create and to update, and lets everything else pass.
-    pub(super) fn refuse_writes(&self, refusal: Refusal) {
-        self.0.send_replace(Behaviour::RefusesWrites(refusal));
+    /// Refuses creates and updates, and passes all other requests.
+    pub(super) fn refuse_writes(&self, error: StatusError) {
+        self.0.send_replace(Behaviour::RefusesWrites(error));
     }
 
-    /// Waits for as long as the gate hangs, and says then whether a request is refused.
-    pub(super) async fn pass(&self, method: &Method) -> Result<(), Refusal> {
+    /// Waits while the gate hangs.
+    ///
+    /// # Errors
+    ///
+    /// The error response, when the gate refuses the request.
+    pub(super) async fn pass(&self, method: &Method) -> Result<(), StatusError> {
         let mut behaviour = self.0.subscribe();
         let current = behaviour
             .wait_for(|behaviour| !matches!(behaviour, Behaviour::Hangs))
             .await;
         match current.as_deref() {
-            Ok(Behaviour::Refuses(refusal)) => Err(refusal.clone()),
-            Ok(Behaviour::RefusesWrites(refusal))
+            Ok(Behaviour::Refuses(error)) => Err(error.clone()),
+            Ok(Behaviour::RefusesWrites(error))
                 if [Method::POST, Method::PUT, Method::PATCH].contains(method) =>
             {
-                Err(refusal.clone())
+                Err(error.clone())
             }
             _ => Ok(()),
         }
     }
 
-    /// The same body, which does not go on while the gate hangs. What is refused is new requests: it ends no answer.
-    pub(super) fn hold(self: &Arc<Self>, body: kube::client::Body) -> Body {
+    /// Pauses the stream of a body while the gate hangs. Refusing affects only new requests.
+    pub(super) fn hold(self: &Arc<Self>, body: kube::client::Body) -> BoxedBody {
         let frames = stream::unfold((body, Arc::clone(self)), |(mut body, gate)| async move {
             let frame = body.frame().await?;
             let _ = gate.pass(&Method::GET).await;

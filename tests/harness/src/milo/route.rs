@@ -1,15 +1,15 @@
-//! Which API server a path leads to.
+//! Maps paths to API servers.
 
-/// Where a request goes.
+/// The destination of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Route<'p> {
-    /// The project, or the root.
+    /// The project; `None` is the root.
     pub(super) project: Option<&'p str>,
-    /// The path there.
+    /// The path on that API server.
     pub(super) path: &'p str,
 }
 
-/// Decides as Milo's router does: by the first `/projects/` of the path, if `<name>/control-plane/` follows.
+/// Routes as Milo does: by the first `/projects/` of the path, if `<name>/control-plane/` follows.
 pub(super) fn route(path: &str) -> Route<'_> {
     let project = || {
         let (_, rest) = path.split_once("/projects/")?;

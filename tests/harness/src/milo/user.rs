@@ -1,4 +1,4 @@
-//! Who calls through the front, and how an API server is told.
+//! Users of the front, and the impersonation headers for them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,21 +9,21 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 pub use api::milo::{PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE};
 
-/// A user whom the front knows.
+/// A user of the front.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct User {
+pub struct MiloUser {
     /// The name.
     pub name: String,
-    /// The UID; API servers hear of none if it is empty.
+    /// The UID. An empty one is not sent.
     pub uid: String,
-    /// The groups, to which API servers add `system:authenticated`.
+    /// The groups. API servers add `system:authenticated`.
     pub groups: Vec<String>,
-    /// The user's own Extra. A key without values does not arrive, nor does space around a value.
+    /// The user's own Extra. A key without values is lost, and so is white space around a value.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-impl User {
-    /// A user in no group and without Extra.
+impl MiloUser {
+    /// Creates a user without groups and Extra.
     pub fn new(name: &str, uid: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -32,7 +32,7 @@ impl User {
         }
     }
 
-    /// The same with an Extra key.
+    /// Returns the same user with one more Extra key.
     #[must_use]
     pub fn with_extra(mut self, key: &str, values: &[&str]) -> Self {
         let values = values.iter().map(|value| (*value).to_owned()).collect();
@@ -40,7 +40,7 @@ impl User {
         self
     }
 
-    /// Whom compute-federation calls as: with all rights.
+    /// Returns the user of compute-federation, which has all rights.
     pub fn operator() -> Self {
         Self {
             groups: vec!["system:masters".to_owned()],
@@ -48,11 +48,11 @@ impl User {
         }
     }
 
-    /// The headers that make an API server take a request for this user's, in this project or in none.
+    /// Returns the impersonation headers of this user, in this project or in none.
     ///
-    /// Keys are percent-encoded, upper-case letters too: an API server makes them lower-case before it decodes them, so
-    /// only what is encoded keeps its case. Values are sent as their bytes, which is what it takes them for; it decodes
-    /// nothing there.
+    /// Keys are percent-encoded, including upper-case letters: an API server lower-cases a key before it decodes it,
+    /// so only encoded letters keep their case. Values are sent as raw bytes, because an API server does not decode
+    /// them.
     pub(super) fn impersonation(&self, project: Option<&str>) -> anyhow::Result<HeaderMap> {
         let mut extra = self.extra.clone();
         for key in [PARENT_TYPE, PARENT_NAME, PARENT_API_GROUP] {
@@ -94,7 +94,7 @@ impl User {
     }
 }
 
-/// Percent-encodes all but what is the same in every case and may stand in the name of a header.
+/// Percent-encodes everything except lower-case letters, digits and symbols that header names allow.
 fn encoded(key: &str) -> String {
     let mut encoded = String::new();
     for byte in key.bytes() {
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_user_in_a_project() {
-        let mut user = User::new("ada@example.com", "7")
+        let mut user = MiloUser::new("ada@example.com", "7")
             .with_extra("example.com/Team é", &["b", "a", "ë"])
             .with_extra(PARENT_NAME, &["forged", "twice"]);
         user.groups = vec!["two".into(), "one".into()];
@@ -155,15 +155,15 @@ mod tests {
 
     #[test]
     fn a_user_at_the_root_has_no_parent() {
-        let user = User::new("ada", "").with_extra(PARENT_NAME, &["forged"]);
+        let user = MiloUser::new("ada", "").with_extra(PARENT_NAME, &["forged"]);
         let headers = user.impersonation(None).unwrap();
         let names: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
         assert_eq!(names, ["impersonate-user"]);
     }
 
     #[test]
-    fn a_value_that_no_header_can_hold() {
-        let user = User::new("ada", "7").with_extra("key", &["two\nlines"]);
+    fn a_value_that_is_no_header_value_is_refused() {
+        let user = MiloUser::new("ada", "7").with_extra("key", &["two\nlines"]);
         assert!(user.impersonation(None).is_err());
     }
 }

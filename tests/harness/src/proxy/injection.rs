@@ -1,37 +1,37 @@
-//! What is done to requests, by rule.
+//! Fault injection by rule.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use super::Asked;
-use crate::refusal::Refusal;
+use super::RequestInfo;
+use crate::status_error::StatusError;
 
-/// What is done to a request.
+/// A fault to inject.
 #[derive(Clone, Debug)]
-pub enum Fault {
-    /// It is answered so, and does not reach the API server.
-    Answer(Refusal),
-    /// It is answered as if its resource version were too old, and does not reach the API server.
+pub enum ProxyFault {
+    /// Answers with this error. The request does not reach the API server.
+    Answer(StatusError),
+    /// Answers that the resource version is too old. The request does not reach the API server.
     Expire,
-    /// It reaches the API server, and of the answer only the first half comes back, as if that were all. Watches are left
-    /// alone.
+    /// Forwards the request, and returns the first half of the answer as if it were complete. Does not affect
+    /// watches.
     Truncate,
 }
 
-/// To which requests something is done.
-pub struct Rule {
-    fault: Fault,
-    matches: Box<dyn Fn(&Asked) -> bool + Send + Sync>,
+/// A fault, and the requests it applies to.
+pub struct FaultRule {
+    fault: ProxyFault,
+    matches: Box<dyn Fn(&RequestInfo) -> bool + Send + Sync>,
     every: usize,
     times: usize,
     matched: watch::Sender<usize>,
 }
 
-impl fmt::Debug for Rule {
+impl fmt::Debug for FaultRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rule")
+        f.debug_struct("FaultRule")
             .field("fault", &self.fault)
             .field("every", &self.every)
             .field("times", &self.times)
@@ -39,9 +39,12 @@ impl fmt::Debug for Rule {
     }
 }
 
-impl Rule {
-    /// To every request of those that match.
-    pub fn new(fault: Fault, matches: impl Fn(&Asked) -> bool + Send + Sync + 'static) -> Self {
+impl FaultRule {
+    /// Injects the fault into every request that matches.
+    pub fn new(
+        fault: ProxyFault,
+        matches: impl Fn(&RequestInfo) -> bool + Send + Sync + 'static,
+    ) -> Self {
         Self {
             fault,
             matches: Box::new(matches),
@@ -51,21 +54,21 @@ impl Rule {
         }
     }
 
-    /// Only to every so-manieth of them, beginning with the first.
+    /// Limits the rule to every n-th matching request, starting with the first.
     #[must_use]
     pub fn every(self, every: usize) -> Self {
         let every = every.max(1);
         Self { every, ..self }
     }
 
-    /// Only so many times.
+    /// Limits the rule to this number of faults.
     #[must_use]
     pub fn times(self, times: usize) -> Self {
         Self { times, ..self }
     }
 
-    fn fault(&self, asked: &Asked) -> Option<Fault> {
-        if !(self.matches)(asked) {
+    fn fault(&self, request_info: &RequestInfo) -> Option<ProxyFault> {
+        if !(self.matches)(request_info) {
             return None;
         }
         let mut before = 0;
@@ -84,10 +87,10 @@ impl Rule {
 
 /// The rules of a proxy.
 #[derive(Debug, Default)]
-pub(super) struct Injections(Mutex<Vec<Arc<Rule>>>);
+pub(super) struct Injections(Mutex<Vec<Arc<FaultRule>>>);
 
 impl Injections {
-    pub(super) fn add(self: &Arc<Self>, rule: Rule) -> Injected {
+    pub(super) fn add(self: &Arc<Self>, rule: FaultRule) -> Injected {
         let rule = Arc::new(rule);
         self.rules().push(Arc::clone(&rule));
         Injected {
@@ -96,33 +99,35 @@ impl Injections {
         }
     }
 
-    pub(super) fn fault(&self, asked: &Asked) -> Option<Fault> {
-        self.rules().iter().find_map(|rule| rule.fault(asked))
+    pub(super) fn fault(&self, request_info: &RequestInfo) -> Option<ProxyFault> {
+        self.rules()
+            .iter()
+            .find_map(|rule| rule.fault(request_info))
     }
 
-    fn rules(&self) -> MutexGuard<'_, Vec<Arc<Rule>>> {
+    fn rules(&self) -> MutexGuard<'_, Vec<Arc<FaultRule>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A rule that is in force until this is dropped.
+/// Keeps a rule in force until it is dropped.
 #[derive(Debug)]
 pub struct Injected {
-    rule: Arc<Rule>,
+    rule: Arc<FaultRule>,
     injections: Arc<Injections>,
 }
 
 impl Injected {
-    /// To how many requests it has been done so far.
+    /// Returns how many requests got the fault so far.
     pub fn hits(&self) -> usize {
         self.rule.hits(*self.rule.matched.borrow())
     }
 
-    /// Waits until it has been done to so many.
+    /// Waits until this many requests got the fault.
     pub async fn reached(&self, hits: usize) {
         let mut matched = self.rule.matched.subscribe();
         let reached = |matched: &usize| self.rule.hits(*matched) >= hits;
-        // The rule lives as long as this.
+        // The rule cannot end before this value is dropped.
         let _ = matched.wait_for(reached).await;
     }
 }
@@ -141,21 +146,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_holds_for_every_so_manieth_and_so_many_times() {
+    fn a_rule_applies_to_every_nth_request_and_a_limited_number_of_times() {
         let injections = Arc::new(Injections::default());
-        let rule = Rule::new(Fault::Truncate, Asked::is_watch)
+        let rule = FaultRule::new(ProxyFault::Truncate, RequestInfo::is_watch)
             .every(2)
             .times(2);
         let injected = injections.add(rule);
         let hit = |uri: &str| {
             let request = Request::get(uri).body(()).expect("a request");
-            injections.fault(&Asked::of(&request)).is_some()
+            injections.fault(&RequestInfo::of(&request)).is_some()
         };
         assert!(!hit("/api/v1/pods"));
         let hits: Vec<_> = (0..6).map(|_| hit("/api/v1/pods?watch=true")).collect();
         assert_eq!(hits, [true, false, true, false, false, false]);
         assert_eq!(injected.hits(), 2);
-        let again = injections.add(Rule::new(Fault::Expire, |_| true));
+        let again = injections.add(FaultRule::new(ProxyFault::Expire, |_| true));
         assert!(hit("/api/v1/pods"));
         drop(again);
         assert!(!hit("/api/v1/pods"));

@@ -1,33 +1,33 @@
-//! The way between a client and an API server, which can be cut in one direction.
+//! The connection between clients and an API server. One direction of it can be cut.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// What is lost.
+/// The direction that is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// Requests do not reach the API server; the events of watches come through.
+    /// Requests do not reach the API server. Events of watches still arrive.
     Requests,
-    /// Requests reach the API server, but no answer and no event of a watch comes back.
+    /// Requests reach the API server. No answer and no watch event comes back.
     Answers,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct State {
+struct LinkState {
     cut: Option<Direction>,
-    /// How much was lost in this cut.
+    /// Number of requests or answers lost in this cut.
     lost: usize,
 }
 
-/// Whether requests and answers come through.
+/// Passes or loses requests and answers.
 #[derive(Debug, Default)]
-pub(super) struct Link(watch::Sender<State>);
+pub(super) struct Link(watch::Sender<LinkState>);
 
 impl Link {
-    /// Goes on at once if this direction is whole. If it is cut, gives nothing once it is whole again.
+    /// Returns `Some` at once if this direction is not cut. Otherwise returns `None` when the cut has ended.
     pub(super) async fn pass(&self, direction: Direction) -> Option<()> {
-        let is_cut = |state: &State| state.cut == Some(direction);
+        let is_cut = |state: &LinkState| state.cut == Some(direction);
         let lost = self.0.send_if_modified(|state| {
             let lost = is_cut(state);
             state.lost += usize::from(lost);
@@ -36,7 +36,7 @@ impl Link {
         if !lost {
             return Some(());
         }
-        // An error means that no one is left who could be answered.
+        // An error means that the proxy has ended; nothing can be answered then.
         let _ = self
             .0
             .subscribe()
@@ -45,23 +45,23 @@ impl Link {
         None
     }
 
-    pub(super) fn cut(self: &Arc<Self>, direction: Direction) -> Cut {
-        self.0.send_replace(State {
+    pub(super) fn cut(self: &Arc<Self>, direction: Direction) -> LinkCut {
+        self.0.send_replace(LinkState {
             cut: Some(direction),
             lost: 0,
         });
-        Cut(Arc::clone(self))
+        LinkCut(Arc::clone(self))
     }
 }
 
 /// A cut that lasts until this is dropped.
 #[derive(Debug)]
-pub struct Cut(Arc<Link>);
+pub struct LinkCut(Arc<Link>);
 
-impl Cut {
-    /// Waits until so many requests, or answers, have been lost.
+impl LinkCut {
+    /// Waits until this many requests or answers have been lost.
     pub async fn lost(&self, count: usize) {
-        // The sender lives as long as this.
+        // The sender cannot end before this value is dropped.
         let _ = self
             .0
             .0
@@ -71,9 +71,9 @@ impl Cut {
     }
 }
 
-impl Drop for Cut {
+impl Drop for LinkCut {
     fn drop(&mut self) {
-        self.0.0.send_replace(State::default());
+        self.0.0.send_replace(LinkState::default());
     }
 }
 
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_a_cut_loses_never_comes() {
+    async fn requests_and_answers_lost_in_a_cut_never_arrive() {
         let link = Arc::new(Link::default());
         assert_eq!(link.pass(Direction::Answers).await, Some(()));
         let cut = link.cut(Direction::Answers);

@@ -1,67 +1,72 @@
-//! How many writes were made, and after which of them nothing goes on.
+//! Counts writes, and can stop all traffic of writes after any of them.
 
 use hyper::Response;
 use kube::client::Body;
 use tokio::sync::{Mutex, watch};
 
-use crate::refusal::Refusal;
+use crate::status_error::StatusError;
 
 #[derive(Clone, Copy, Debug, Default)]
-struct State {
+struct WriteState {
     made: usize,
     stop_at: Option<usize>,
 }
 
-impl State {
+impl WriteState {
     fn is_stopped(&self) -> bool {
         self.stop_at.is_some_and(|at| self.made >= at)
     }
 }
 
-/// Counts the writes that API servers have taken, of all proxies that share it. One is made after the other, so that it is
-/// known which were made when they are stopped.
+/// Counts successful writes through all proxies that share it. Writes are serialized, so that it is known which of
+/// them were made before a stop.
 #[derive(Debug, Default)]
-pub struct Writes {
+pub struct WriteCounter {
     turn: Mutex<()>,
-    state: watch::Sender<State>,
+    state: watch::Sender<WriteState>,
 }
 
-impl Writes {
-    /// How many were made.
+impl WriteCounter {
+    /// Returns the number of writes so far.
     pub fn made(&self) -> usize {
         self.state.borrow().made
     }
 
-    /// Makes so many more writes, and then none: neither is the last of them answered, nor does any other reach an API
+    /// Lets this many more writes pass, then stops. The last of them gets no answer, and no later write reaches an
+    /// API
     /// server.
     pub fn stop_after(&self, more: usize) {
         self.state
             .send_modify(|state| state.stop_at = Some(state.made + more));
     }
 
-    /// Waits until writes are stopped.
+    /// Waits until the writes are stopped.
     pub async fn stopped(&self) {
-        // The sender is part of this.
-        let _ = self.state.subscribe().wait_for(State::is_stopped).await;
+        // The sender is part of this value.
+        let _ = self
+            .state
+            .subscribe()
+            .wait_for(WriteState::is_stopped)
+            .await;
     }
 
-    /// Waits until so many writes were made, counted as [`made`](Self::made) does.
+    /// Waits until the count of [`made`](Self::made) reaches this value.
     pub async fn reached(&self, count: usize) {
-        // The sender is part of this.
-        let made = |state: &State| state.made >= count;
+        // The sender is part of this value.
+        let made = |state: &WriteState| state.made >= count;
         let _ = self.state.subscribe().wait_for(made).await;
     }
 
-    /// Lets writes be made again. Those that were held until now are not: they break off.
+    /// Lets new writes pass again. Writes held until now break off.
     pub fn go_on(&self) {
         self.state.send_modify(|state| state.stop_at = None);
     }
 
-    /// Makes a write, in its turn, and gives the answer, if there is to be one.
+    /// Makes one write at a time. Returns its answer, or `None` if the writes are stopped.
     pub(super) async fn count(
         &self,
-        write: impl Future<Output = Result<Response<Body>, Refusal>>,
-    ) -> Option<Result<Response<Body>, Refusal>> {
+        write: impl Future<Output = Result<Response<Body>, StatusError>>,
+    ) -> Option<Result<Response<Body>, StatusError>> {
         let turn = self.turn.lock().await;
         if self.state.borrow().is_stopped() {
             drop(turn);
@@ -79,10 +84,10 @@ impl Writes {
         Some(answer)
     }
 
-    /// Waits until writes are made again, and gives nothing.
+    /// Waits until writes pass again, and returns `None`.
     async fn hold<T>(&self) -> Option<T> {
-        // The sender is part of this.
-        let goes_on = |state: &State| !state.is_stopped();
+        // The sender is part of this value.
+        let goes_on = |state: &WriteState| !state.is_stopped();
         let _ = self.state.subscribe().wait_for(goes_on).await;
         None
     }
@@ -97,18 +102,18 @@ mod tests {
 
     use super::*;
 
-    fn taken() -> Ready<Result<Response<Body>, Refusal>> {
+    fn taken() -> Ready<Result<Response<Body>, StatusError>> {
         ready(Ok(Response::new(Body::empty())))
     }
 
     #[tokio::test]
-    async fn nothing_goes_on_after_the_last_write() {
-        let writes = Writes::default();
+    async fn no_write_passes_after_the_last_one() {
+        let writes = WriteCounter::default();
         assert!(writes.count(taken()).await.is_some());
         writes.stop_after(2);
         assert!(writes.count(taken()).await.is_some());
-        // What is refused changes nothing.
-        let refused = async { Err(Refusal::conflict()) };
+        // A refused write changes nothing, so it is not counted.
+        let refused = async { Err(StatusError::conflict()) };
         assert!(writes.count(refused).await.is_some());
         let mut last = pin!(writes.count(taken()));
         assert!(poll!(&mut last).is_pending());

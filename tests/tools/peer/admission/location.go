@@ -13,7 +13,7 @@ import (
 
 const cityCodeTopology = "topology.datum.net/city-code"
 
-// LocationBinding says that a project may use a location.
+// LocationBinding lets a project use a location.
 type LocationBinding struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -43,12 +43,12 @@ type LocationBindingList struct {
 	Items           []LocationBinding `json:"items"`
 }
 
-// DeepCopyInto copies what the cache shares.
+// DeepCopyInto copies everything that the cache shares.
 func (l *LocationBinding) DeepCopyInto(out *LocationBinding) {
 	*out = *l
 	l.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	out.Spec.Topology = maps.Clone(l.Spec.Topology)
-	// A condition has no pointers.
+	// Conditions contain no pointers.
 	out.Status.Conditions = slices.Clone(l.Status.Conditions)
 }
 
@@ -69,7 +69,7 @@ func (l *LocationBindingList) DeepCopyObject() runtime.Object {
 	return &out
 }
 
-// cityCodes are those of the cities that the project may use.
+// cityCodes returns the codes of the cities that the project may use.
 func cityCodes(ctx context.Context, locations client.Reader) (sets.Set[string], error) {
 	var bindings LocationBindingList
 	if err := locations.List(ctx, &bindings); err != nil {

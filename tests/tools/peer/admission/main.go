@@ -1,5 +1,5 @@
-// Program admission is the Go webhook that compute-federation's admission is measured against: the same rules for the
-// fields of the Workloads that are sent, written with controller-runtime as its users write webhooks.
+// Program admission is the Go webhook that compute-federation's admission is compared with. It checks the same rules
+// for the fields of the benchmark's Workloads, and uses controller-runtime as usual.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 	host := flag.String("bind-address", "127.0.0.1", "address to serve at")
 	port := flag.Int("port", 9443, "port to serve at")
 	certDir := flag.String("cert-dir", "", "directory with tls.crt and tls.key")
-	// controller-runtime has a flag --kubeconfig of its own.
+	// controller-runtime already defines the flag --kubeconfig.
 	project := flag.String("project-kubeconfig", "", "API server of the project")
 	flag.Parse()
 	controllerruntime.SetLogger(klog.Background())
@@ -47,9 +47,9 @@ func serve(host string, port int, certDir, project string) error {
 	if err != nil {
 		return err
 	}
-	// No limit of its own: API servers have theirs.
+	// No client-side limit: API servers have their own.
 	config.QPS = -1
-	// What stands in the place of the API server knows no Protocol Buffers.
+	// The fake API server does not support Protocol Buffers.
 	config.ContentType = runtime.ContentTypeJSON
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -70,7 +70,7 @@ func serve(host string, port int, certDir, project string) error {
 		return err
 	}
 	ctx := controllerruntime.SetupSignalHandler()
-	// The cache is filled from the start, not by the first request.
+	// Fills the cache at start, not at the first request.
 	if _, err := manager.GetCache().GetInformer(ctx, &LocationBinding{}); err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func serve(host string, port int, certDir, project string) error {
 	return manager.Start(ctx)
 }
 
-// mapper knows the one kind that is looked up, without asking an API server.
+// mapper maps the one kind that is looked up, without discovery.
 func mapper(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{networkingVersion})
 	mapper.Add(networkingVersion.WithKind("LocationBinding"), meta.RESTScopeRoot)

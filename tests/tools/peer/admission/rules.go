@@ -114,7 +114,7 @@ func validateMetric(path *field.Path, resource *ResourceMetricSource) field.Erro
 	return append(errs, validateTarget(path.Child("target"), &resource.Target)...)
 }
 
-// validateTarget allows one target; those after the first are forbidden, and not looked at.
+// validateTarget allows one target. It rejects further targets without checking them.
 func validateTarget(path *field.Path, target *MetricTarget) field.ErrorList {
 	const oneTarget = "may not specify more than one target"
 	var errs field.ErrorList
@@ -148,7 +148,7 @@ func validateTarget(path *field.Path, target *MetricTarget) field.ErrorList {
 	return errs
 }
 
-// validateUniqueLabel takes a name that is missing, is no DNS label, or is that of an earlier element.
+// validateUniqueLabel rejects a name that is missing, is not a DNS label, or equals the name of an earlier element.
 func validateUniqueLabel(path *field.Path, name string, seen sets.Set[string]) field.ErrorList {
 	if name == "" {
 		return field.ErrorList{field.Required(path, "")}

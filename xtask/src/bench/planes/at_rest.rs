@@ -1,20 +1,20 @@
-//! What projects cost in which nothing happens, and what is left of them.
+//! The cost of idle projects, and what remains after they are disengaged.
 
 use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::subjects::{Built, Planes, Watcher};
-use super::{KINDS, QUIET, Row, Sizes, Target, WITHIN, number, progress, target_if, until};
+use super::processes::{Built, SimulatedPlanes, Watcher};
+use super::{Bound, KINDS, QUIET, Row, Sizes, WITHIN, number, progress, target_if, until};
 
-/// Memory and processor time with projects in which nothing happens.
+/// Measures memory and CPU time with idle projects.
 pub(super) async fn run(sizes: &Sizes, built: &Built) -> anyhow::Result<Vec<Row>> {
     let most = sizes.projects;
     let mut counts = vec![10, 100, most, 3 * most];
     counts.sort_unstable();
     counts.dedup();
-    let planes = Planes::start(built, 1).await?;
+    let planes = SimulatedPlanes::start(built, 1).await?;
     let mut rows = Vec::new();
     let mut least = None;
     for count in counts {
@@ -50,26 +50,26 @@ pub(super) async fn run(sizes: &Sizes, built: &Built) -> anyhow::Result<Vec<Row>
         };
         ours.stop().await;
         let row = Row::new(format!("{what}: memory"), resident, "MiB");
-        rows.push(target_if(row, is_measured, Target::AtMost(256.0)));
+        rows.push(target_if(row, is_measured, Bound::AtMost(256.0)));
         rows.push(Row::new(format!("{what}: most memory"), highest, "MiB"));
         let (first, first_resident, first_tasks) = *least.get_or_insert((count, resident, tasks));
         if count > first {
             let each = (resident - first_resident) / number(count - first);
             let row = Row::new(format!("{what}: memory for each"), each, "MiB");
-            rows.push(target_if(row, is_measured, Target::AtMost(0.25)));
+            rows.push(target_if(row, is_measured, Bound::AtMost(0.25)));
         }
         if count >= most {
             let row = Row::new(format!("{what}: processor"), cpu, "% of a core");
-            rows.push(target_if(row, is_measured, Target::AtMost(1.0)));
+            rows.push(target_if(row, is_measured, Bound::AtMost(1.0)));
         }
         if let Some((tasks_left, resident_left)) = left {
             let what = format!("{count} projects, not ready any more");
             rows.push(Row::new(format!("{what}: tasks before"), tasks, ""));
-            // No more than with a few projects.
+            // The bound is the number of tasks with few projects.
             let row = Row::new(format!("{what}: tasks"), tasks_left, "");
-            rows.push(row.target(Target::AtMost(first_tasks)));
+            rows.push(row.target(Bound::AtMost(first_tasks)));
             let row = Row::new(format!("{what}: memory"), resident_left, "MiB");
-            rows.push(row.target(Target::AtMost(2.0 * first_resident)));
+            rows.push(row.target(Bound::AtMost(2.0 * first_resident)));
         }
         progress(rows.get(known..).unwrap_or_default());
         if is_measured {
@@ -80,11 +80,15 @@ pub(super) async fn run(sizes: &Sizes, built: &Built) -> anyhow::Result<Vec<Row>
     Ok(rows)
 }
 
-/// Time for connections that no one needs to be closed, and for memory to be given back.
+/// Time until unused connections are closed and memory is returned to the kernel.
 const LEFT: Duration = Duration::from_secs(90);
 
-/// Lets no project be ready any more, and then all again. Tasks while none was, and resident memory.
-async fn leave(planes: &Planes, ours: &Watcher, count: usize) -> anyhow::Result<(f64, f64)> {
+/// Makes all projects unready and then ready again. Returns the number of tasks and the resident memory in between.
+async fn leave(
+    planes: &SimulatedPlanes,
+    ours: &Watcher,
+    count: usize,
+) -> anyhow::Result<(f64, f64)> {
     let engaged = async || ours.metric("compute_federation_projects_engaged", "").await;
     planes
         .ask::<serde_json::Value>("ready", json!({"ready": false}))
@@ -103,8 +107,12 @@ async fn leave(planes: &Planes, ours: &Watcher, count: usize) -> anyhow::Result<
     Ok((tasks, resident))
 }
 
-/// The same with informers written in Go.
-async fn go_at_rest(sizes: &Sizes, built: &Built, planes: &Planes) -> anyhow::Result<Vec<Row>> {
+/// Measures the same with informers written in Go.
+async fn go_at_rest(
+    sizes: &Sizes,
+    built: &Built,
+    planes: &SimulatedPlanes,
+) -> anyhow::Result<Vec<Row>> {
     let count = sizes.projects;
     let go = Watcher::go(built, planes).await?;
     go.until_logged("synced", WITHIN).await?;

@@ -1,4 +1,4 @@
-//! A project that creates many Workloads, and what that costs another.
+//! One project creates many Workloads; the benchmark measures how much that delays another project.
 
 use std::time::Duration;
 
@@ -6,37 +6,38 @@ use anyhow::Context;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::subjects::{self, Planes, Watcher};
-use super::{Latencies, Sizes, beside, deepest_queue, number, progress, target_if, until};
-use crate::bench::{Row, Target};
+use super::processes::{self, SimulatedPlanes, Watcher};
+use super::{ArrivalLatencies, Sizes, beside, deepest_queue, number, progress, target_if, until};
+use crate::bench::percentile::percentile;
+use crate::bench::{Bound, Row};
 
-/// Workloads that tell how long others take meanwhile, at most, and the time between two of them.
+/// Maximum number of Workloads in the other project, whose latencies are measured, and the time between two of them.
 const PROBES: usize = 400;
 const PROBE_MILLISECONDS: u64 = 25;
-/// Answers that a Workload waits for on its way to the hub, one after the other.
+/// Sequential API calls that a Workload needs on its way to the hub.
 const ANSWERS: usize = 4;
-/// The project in which they are asked for and made.
+/// The other project.
 const PROBED: &str = "p00001";
-/// From the beginning of a storm to the first Workload of another project.
+/// Time between the begin of the storm and the first Workload of the other project.
 const STORM_BEGINS: Duration = Duration::from_secs(1);
 
-/// One project creates Workloads, another one a few meanwhile.
+/// Creates many Workloads in one project, and meanwhile a few in another.
 pub(super) async fn run(
     sizes: &Sizes,
-    planes: &Planes,
+    planes: &SimulatedPlanes,
     ours: &Watcher,
 ) -> anyhow::Result<Vec<Row>> {
     let probe = |label: &str, count: usize| {
         let asked = json!({
             "project": PROBED, "label": label, "count": count, "every_milliseconds": PROBE_MILLISECONDS,
         });
-        planes.ask::<Latencies>("probe", asked)
+        planes.ask::<ArrivalLatencies>("probe", asked)
     };
-    // Beside the same questions as the storm.
+    // The calm run makes the same calls as the storm run.
     let calm = beside(probe("calm", PROBES), deepest_queue(ours));
     let ((calm, _), calm_answers) = tokio::try_join!(calm, answers(planes, PROBES))?;
     let before = planes.state().await?.copies;
-    let (cpu, planes_cpu) = (ours.cpu()?, subjects::cpu(planes.pid())?);
+    let (cpu, planes_cpu) = (ours.cpu()?, processes::cpu(planes.pid())?);
     let begin = Instant::now();
     let asked = json!({"project": "p00000", "count": sizes.storm, "rate": sizes.rate});
     let storm = async {
@@ -48,7 +49,7 @@ pub(super) async fn run(
         anyhow::Ok(begin.elapsed().as_secs_f64())
     };
     let probes = async {
-        // Not before the storm has come, and not when it is over.
+        // Starts after the storm has begun and ends before it is over.
         sleep(STORM_BEGINS).await;
         let lasts = Duration::from_secs_f64(number(sizes.storm) / sizes.rate);
         let meanwhile = lasts.saturating_sub(STORM_BEGINS).as_millis();
@@ -64,7 +65,7 @@ pub(super) async fn run(
     let seconds = begin.elapsed().as_secs_f64();
     let share = |cpu: f64| cpu / seconds * 100.0;
     let cpu = share(ours.cpu()? - cpu);
-    let planes_cpu = share(subjects::cpu(planes.pid())? - planes_cpu);
+    let planes_cpu = share(processes::cpu(planes.pid())? - planes_cpu);
     let what = format!("while another project creates {}", sizes.storm);
     let mut rows = Vec::new();
     for (whose, calm, stormy, is_ours) in [
@@ -83,7 +84,7 @@ pub(super) async fn run(
         {
             let times = stormy.context("none arrived")? / calm.context("none arrived")?;
             let row = Row::new(format!("{whose}, {what}: {percentile} / calm"), times, "x");
-            rows.push(target_if(row, is_ours, Target::AtMost(1.2)));
+            rows.push(target_if(row, is_ours, Bound::AtMost(1.2)));
         }
     }
     let what = format!("a project creates {}", sizes.storm);
@@ -101,8 +102,8 @@ pub(super) async fn run(
     Ok(rows)
 }
 
-/// How long the API servers and the machine take by themselves: of a Workload's latency, the part that is not ours.
-async fn answers(planes: &Planes, count: usize) -> anyhow::Result<Latencies> {
+/// Measures the latency of the API servers and the machine: the part of a Workload's latency that is not ours.
+async fn answers(planes: &SimulatedPlanes, count: usize) -> anyhow::Result<ArrivalLatencies> {
     let mut took = Vec::new();
     for _ in 0..count {
         let begin = Instant::now();
@@ -113,12 +114,11 @@ async fn answers(planes: &Planes, count: usize) -> anyhow::Result<Latencies> {
         sleep(Duration::from_millis(PROBE_MILLISECONDS)).await;
     }
     took.sort_by(f64::total_cmp);
-    let at = |percent: usize| took.get(took.len() * percent / 100).copied();
-    Ok(Latencies {
+    Ok(ArrivalLatencies {
         arrived: number(took.len()),
         missing: 0.0,
-        p50: at(50),
-        p99: at(99),
+        p50: percentile(&took, 50),
+        p99: percentile(&took, 99),
         max: took.last().copied(),
         late: 0.0,
     })

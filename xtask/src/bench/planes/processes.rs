@@ -1,4 +1,4 @@
-//! What runs: the simulated planes, and who watches them.
+//! The processes of the benchmark: the simulated planes, and the programs that watch them.
 
 use std::ffi::OsString;
 use std::fs;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use api::DEFAULT_NAMESPACE;
-use harness::process::{Process, Program, tail};
+use harness::process::{ChildProcess, Program, tail};
 use http::Request;
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
@@ -19,13 +19,13 @@ use tokio::time::{Instant, sleep};
 
 use crate::bench::servers::{cpus, free_port, on_cpus};
 
-/// Time for a process to answer.
+/// Time limit of a request to a process.
 const START: Duration = Duration::from_secs(20);
 
-/// What has been built, and where a run leaves its files.
+/// The build results, and the directory of this run.
 pub(super) struct Built {
     pub(super) binary: PathBuf,
-    /// Directory of the programs of `benches`.
+    /// Directory of the `benches` programs.
     pub(super) programs: PathBuf,
     pub(super) informers: PathBuf,
     pub(super) directory: PathBuf,
@@ -37,12 +37,12 @@ impl Built {
         &self,
         name: &str,
         (path, args): (PathBuf, Vec<OsString>),
-    ) -> anyhow::Result<Process> {
+    ) -> anyhow::Result<ChildProcess> {
         let logs = self.directory.join("logs");
         fs::create_dir_all(&logs)?;
-        // Only of this run.
+        // Removes the log of an earlier run.
         let _ = fs::remove_file(logs.join(format!("{name}.log")));
-        Process::start(Program {
+        ChildProcess::start(Program {
             name,
             path,
             args,
@@ -53,16 +53,16 @@ impl Built {
     }
 }
 
-/// The simulated planes.
-pub(super) struct Planes {
-    process: Process,
+/// The process of the simulated planes.
+pub(super) struct SimulatedPlanes {
+    process: ChildProcess,
     client: Client,
     port: u16,
     root: PathBuf,
     hub: PathBuf,
 }
 
-impl Planes {
+impl SimulatedPlanes {
     pub(super) async fn start(built: &Built, projects: usize) -> anyhow::Result<Self> {
         let port = free_port()?;
         let args = vec![
@@ -93,7 +93,7 @@ impl Planes {
         Ok(planes)
     }
 
-    /// Has something done, and gives what came of it.
+    /// Sends a command to the control endpoint and returns its result.
     pub(super) async fn ask<T: DeserializeOwned>(
         &self,
         what: &str,
@@ -104,7 +104,7 @@ impl Planes {
         answer.with_context(|| what.to_owned())
     }
 
-    /// Asks the API server of a project for an object, as a controller does.
+    /// Reads an object from the API server of a project, as a controller does.
     pub(super) async fn read_namespace(&self, project: &str) -> anyhow::Result<Value> {
         let path = format!(
             "/apis/resourcemanager.miloapis.com/v1alpha1/projects/{project}/control-plane/api/v1/namespaces/{DEFAULT_NAMESPACE}"
@@ -113,12 +113,12 @@ impl Planes {
         self.client.request(request).await.context(path)
     }
 
-    /// What there is and what has been asked.
-    pub(super) async fn state(&self) -> anyhow::Result<State> {
+    /// Returns the number of objects and requests so far.
+    pub(super) async fn state(&self) -> anyhow::Result<SimulationState> {
         self.ask("state", json!({})).await
     }
 
-    /// Seconds that it takes to list everything, and to do nothing with it.
+    /// Returns the seconds it takes to list everything without further processing.
     pub(super) async fn list(&self, built: &Built, projects: usize) -> anyhow::Result<f64> {
         let args = vec![
             format!("--port={}", self.port).into(),
@@ -149,24 +149,24 @@ impl Planes {
     }
 }
 
-/// What the simulated planes say of themselves.
+/// State of the simulated planes.
 #[derive(Clone, Copy, Debug, serde::Deserialize)]
-pub(super) struct State {
+pub(super) struct SimulationState {
     pub(super) copies: usize,
     pub(super) bindings: usize,
     pub(super) writes: u64,
     pub(super) watches: u64,
 }
 
-/// A process that watches the planes. It has the last CPU for itself.
+/// A process that watches the planes. It runs alone on the last CPU.
 pub(super) struct Watcher {
-    process: Process,
+    process: ChildProcess,
     metrics: u16,
 }
 
 impl Watcher {
-    /// Starts the management controllers, and does not wait for them.
-    pub(super) async fn ours(built: &Built, planes: &Planes) -> anyhow::Result<Self> {
+    /// Starts the management controllers without waiting for them.
+    pub(super) async fn ours(built: &Built, planes: &SimulatedPlanes) -> anyhow::Result<Self> {
         let metrics = free_port()?;
         let config = json!({
             "apiVersion": "apiserver.config.datumapis.com/v1alpha1",
@@ -192,8 +192,8 @@ impl Watcher {
         Ok(Self { process, metrics })
     }
 
-    /// Starts the informers written in Go, and does not wait for them.
-    pub(super) async fn go(built: &Built, planes: &Planes) -> anyhow::Result<Self> {
+    /// Starts the informers written in Go without waiting for them.
+    pub(super) async fn go(built: &Built, planes: &SimulatedPlanes) -> anyhow::Result<Self> {
         let args = vec!["--discovery-kubeconfig".into(), planes.root.clone().into()];
         let program = on_cpus(&cpus().0, built.informers.clone(), args);
         let process = built.start("informers", program).await?;
@@ -203,7 +203,7 @@ impl Watcher {
         })
     }
 
-    /// Waits until the log has this text.
+    /// Waits until the log contains this text.
     pub(super) async fn until_logged(&self, text: &str, within: Duration) -> anyhow::Result<()> {
         let begin = Instant::now();
         loop {
@@ -220,17 +220,17 @@ impl Watcher {
         }
     }
 
-    /// MiB of resident memory: now, and the most so far.
+    /// Returns the resident memory in MiB: now, and the maximum so far.
     pub(super) fn memory(&self) -> anyhow::Result<(f64, f64)> {
         crate::bench::servers::memory(self.process.pid())
     }
 
-    /// Seconds of CPU time that have been used.
+    /// Returns the seconds of CPU time used so far.
     pub(super) fn cpu(&self) -> anyhow::Result<f64> {
         cpu(self.process.pid())
     }
 
-    /// The sum of what a metric says, over all its labels that have this text.
+    /// Returns the sum of a metric over all series whose labels contain this text.
     pub(super) async fn metric(&self, name: &str, labels: &str) -> anyhow::Result<f64> {
         let metrics = get(self.metrics, "/metrics").await?;
         let lines = metrics.lines().filter(|line| {
@@ -246,14 +246,14 @@ impl Watcher {
     }
 }
 
-/// Seconds of CPU time that a process has used.
+/// Returns the seconds of CPU time that a process has used.
 pub(super) fn cpu(pid: i32) -> anyhow::Result<f64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).context("no such process")?;
-    // The name stands in parentheses; user and system time are the 12th and the 13th field after it.
+    // The name is in parentheses. User and system time are the 12th and the 13th field after it.
     let (_, fields) = stat.rsplit_once(')').context("unexpected stat")?;
     let ticks = fields.split_whitespace().skip(11).take(2);
     let ticks = ticks.map(str::parse::<f64>).sum::<Result<f64, _>>()?;
-    // The number of ticks per second is the same on every Linux.
+    // Linux reports 100 ticks per second on all architectures.
     Ok(ticks / 100.0)
 }
 
@@ -275,7 +275,7 @@ fn kubeconfig(built: &Built, port: u16, name: &str, path: &str) -> anyhow::Resul
     Ok(file)
 }
 
-/// The body of an answer to a plain request on loopback.
+/// Sends a plain HTTP request to loopback and returns the response body.
 async fn get(port: u16, path: &str) -> anyhow::Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");

@@ -1,4 +1,4 @@
-//! A deployment of a test, on the hub and in its cells.
+//! A deployment on the hub and in its cells.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +19,8 @@ use crate::fixture::{
 pub(super) const NAME: &str = "web";
 const KIND: &str = "WorkloadDeployment";
 
-/// The deployment, and who sees everything that is said about it.
-pub(super) struct Subject {
+/// The deployment, its cells, and the witness of all its versions.
+pub(super) struct DeploymentFixture {
     pub(super) namespace: String,
     pub(super) hub: Api<WorkloadDeployment>,
     pub(super) cells: BTreeMap<&'static str, Api<WorkloadDeployment>>,
@@ -28,9 +28,9 @@ pub(super) struct Subject {
     witness: Witness,
 }
 
-impl Subject {
-    /// Creates a deployment with this placement and this number of replicas, of which each cell is meant to get its
-    /// share.
+impl DeploymentFixture {
+    /// Creates a deployment with this placement and number of replicas. `shares` are the expected shares of the
+    /// cells.
     pub(super) async fn create(
         federation: &Federation,
         prefix: &str,
@@ -43,15 +43,15 @@ impl Subject {
         create::<DynamicObject>(&policies, policy(KIND, placement)).await?;
         let cells = shares.iter().map(|(cell, _)| (*cell, space.in_cell(cell)));
         let cells: BTreeMap<_, _> = cells.collect();
-        let mut subject = Self {
+        let mut fixture = Self {
             witness: Witness::begin(NAME, &hub, &cells).await?,
             namespace: space.hub_name,
             hub,
             cells,
             policies,
         };
-        subject.create_object(replicas, shares).await?;
-        Ok(subject)
+        fixture.create_object(replicas, shares).await?;
+        Ok(fixture)
     }
 
     async fn create_object(
@@ -66,7 +66,7 @@ impl Subject {
         Ok(())
     }
 
-    /// Creates the deployment again, after it has gone from the hub. What is seen begins here.
+    /// Creates the deployment again after its deletion from the hub, with a new witness.
     pub(super) async fn create_again(
         &mut self,
         replicas: i32,
@@ -97,7 +97,7 @@ impl Subject {
             .await
     }
 
-    /// Changes the image, and leaves the shares.
+    /// Changes the image without changing the shares.
     pub(super) async fn set_image(&mut self, image: &str) -> anyhow::Result<()> {
         let shares: Vec<_> = self.witness.shares().into_iter().collect();
         self.change(with_image(image), &shares).await
@@ -115,7 +115,7 @@ impl Subject {
         Ok(())
     }
 
-    /// Changes the policy, without consequence for the shares.
+    /// Changes the policy without changing the shares.
     pub(super) async fn set_policy(&self, spec: Value) -> anyhow::Result<()> {
         patch(&self.policies, POLICY, json!({"spec": spec}))
             .await
@@ -127,7 +127,7 @@ impl Subject {
         self.witness.meant(generation, shares);
     }
 
-    /// Waits until a cell has the hub's generation and its share.
+    /// Waits until a cell has the hub's generation and its expected share.
     pub(super) async fn until_assigned(&self, cell: &str) -> anyhow::Result<WorkloadDeployment> {
         let generation = self.hub.get(NAME).await?.metadata.generation;
         let share = self.witness.shares().get(cell).copied();
@@ -140,13 +140,14 @@ impl Subject {
         wait::until(&self.cells[cell], NAME, &what, WITHIN, assigned).await
     }
 
-    /// Says for a cell that it has acted on what it has, and that so many of its instances are ready.
+    /// Writes the status of a cell that has acted on its current object, with this many ready instances.
     pub(super) async fn act(&self, cell: &str, ready: i32) -> anyhow::Result<()> {
         let object = self.cells[cell].get(NAME).await?;
         act(&self.cells[cell], &object, ready).await
     }
 
-    /// Says so for every cell as soon as it has its share, with all instances ready, and waits until the hub knows.
+    /// For every cell, waits for its share and writes a status with all instances ready. Then waits until the hub
+    /// shows it.
     pub(super) async fn all_act(&self) -> anyhow::Result<()> {
         let mut total = 0;
         for cell in self.witness.shares().into_keys() {
@@ -157,7 +158,7 @@ impl Subject {
         self.until_current(total).await.map(drop)
     }
 
-    /// Waits until every cell has the hub's generation and its share.
+    /// Waits until every cell has the hub's generation and its expected share.
     pub(super) async fn until_all_assigned(&self) -> anyhow::Result<()> {
         for cell in self.witness.shares().into_keys() {
             self.until_assigned(cell).await?;
@@ -165,7 +166,7 @@ impl Subject {
         Ok(())
     }
 
-    /// Waits until the hub claims its current generation with so many instances, all of them ready.
+    /// Waits until the hub's status is for its current generation, with this many instances, all of them ready.
     pub(super) async fn until_current(&self, total: i32) -> anyhow::Result<WorkloadDeployment> {
         let current = |object: &WorkloadDeployment| {
             let status = object.status.clone().unwrap_or_default();
@@ -181,7 +182,7 @@ impl Subject {
             .await
     }
 
-    /// Waits until the hub's object is like this.
+    /// Waits until the hub's object satisfies `predicate`.
     pub(super) async fn until_hub(
         &self,
         what: &str,
@@ -190,13 +191,13 @@ impl Subject {
         wait::until(&self.hub, NAME, what, WITHIN, predicate).await
     }
 
-    /// Checks everything that the hub has said.
+    /// Checks all versions of the hub's object.
     pub(super) async fn check(self) -> anyhow::Result<()> {
         self.witness.check().await
     }
 }
 
-/// Makes a namespace whose deployments go to this placement.
+/// Creates a namespace and a policy with this placement.
 pub(super) async fn placed<'f>(
     federation: &'f Federation,
     prefix: &str,
@@ -207,8 +208,7 @@ pub(super) async fn placed<'f>(
     Ok(space)
 }
 
-/// Writes the status that a cell's controller writes when it has acted on an object of which so many instances are
-/// ready.
+/// Writes the status that a cell's controller would write after acting on the object, with this many ready instances.
 pub(super) async fn act(
     api: &Api<WorkloadDeployment>,
     object: &WorkloadDeployment,
@@ -241,7 +241,7 @@ pub(super) async fn act(
         .map(drop)
 }
 
-/// `replicas`, `desiredReplicas`, `currentReplicas` and `readyReplicas`.
+/// Returns `replicas`, `desiredReplicas`, `currentReplicas` and `readyReplicas`.
 pub(super) fn counters(object: &WorkloadDeployment) -> [i32; 4] {
     let status = object.status.clone().unwrap_or_default();
     [
@@ -252,20 +252,20 @@ pub(super) fn counters(object: &WorkloadDeployment) -> [i32; 4] {
     ]
 }
 
-/// The condition of this type on an object.
+/// Returns the condition of this type.
 pub(super) fn condition_of(object: &WorkloadDeployment, type_: &str) -> Option<Condition> {
     let status = object.status.as_ref()?;
     condition::find(&status.conditions, type_).cloned()
 }
 
-/// A change of a deployment's spec to this image.
+/// Returns a merge patch that sets this image.
 pub(super) fn with_image(image: &str) -> Value {
     let mut template = template();
     template["spec"]["runtime"]["sandbox"]["containers"][0]["image"] = json!(image);
     json!({"template": template})
 }
 
-/// The image that an object has.
+/// Returns the image of an object.
 pub(super) fn image_of(object: &WorkloadDeployment) -> Option<String> {
     let sandbox = object.spec.template.spec.runtime.sandbox.as_ref()?;
     Some(sandbox.containers.first()?.image.clone())

@@ -1,4 +1,4 @@
-//! A hub, and the webhook server that it calls.
+//! A hub, and the webhook server that Karmada calls.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -29,15 +29,15 @@ use tokio_rustls::client::TlsStream;
 
 use crate::fixture::{self, Space, WITHIN, create, deployment, dynamic, patch, policies, policy};
 
-/// Certificates of authorities, in DER.
-pub(super) type Authorities = BTreeSet<Vec<u8>>;
+/// CA certificates, in DER.
+pub(super) type CaCertificates = BTreeSet<Vec<u8>>;
 
-/// The registration on the hub.
+/// Name of the registration on the hub.
 const CONFIGURATION: &str = "compute-federation";
-/// The object by which Karmada is made to ask.
+/// Name of the object that makes Karmada call the webhook.
 const NAME: &str = "web";
 
-/// Starts a federation without cells, whose manager has these flags.
+/// Starts a federation without cells. Its manager has these flags.
 pub(super) async fn start(label: &str, flags: &[&str]) -> anyhow::Result<Federation> {
     let config = Config {
         cells: Vec::new(),
@@ -48,7 +48,7 @@ pub(super) async fn start(label: &str, flags: &[&str]) -> anyhow::Result<Federat
     Ok(federation)
 }
 
-/// Starts the manager again, with these flags more.
+/// Restarts the manager with these additional flags.
 pub(super) async fn restart(federation: &Federation, flags: &[&str]) -> anyhow::Result<()> {
     let mut manager = federation.management()?.lock().await;
     manager.terminate().await;
@@ -56,7 +56,7 @@ pub(super) async fn restart(federation: &Federation, flags: &[&str]) -> anyhow::
     manager.restart().await
 }
 
-/// What Karmada's log says of calls that failed.
+/// Returns the lines of Karmada's logs about failed calls.
 pub(super) fn failed_calls(federation: &Federation) -> anyhow::Result<Vec<String>> {
     let log = federation
         .directory()
@@ -68,19 +68,19 @@ pub(super) fn failed_calls(federation: &Federation) -> anyhow::Result<Vec<String
     Ok(failed.map(str::to_owned).collect())
 }
 
-/// The webhook server, its certificate and what the hub says of it.
-pub(super) struct Subject<'f> {
+/// The webhook server, its certificate, and its registration on the hub.
+pub(super) struct CertificateFixture<'f> {
     federation: &'f Federation,
     configurations: Api<DynamicObject>,
     space: Space<'f>,
     replicas: AtomicI32,
     port: u16,
-    /// Every bundle that the hub has had, in order.
-    bundles: Arc<Mutex<Vec<Authorities>>>,
+    /// All bundles that the registration has had, in order.
+    bundles: Arc<Mutex<Vec<CaCertificates>>>,
     _witness: JoinSet<()>,
 }
 
-impl<'f> Subject<'f> {
+impl<'f> CertificateFixture<'f> {
     pub(super) async fn new(federation: &'f Federation) -> anyhow::Result<Self> {
         let kind = GroupVersionKind::gvk(
             "config.karmada.io",
@@ -107,40 +107,40 @@ impl<'f> Subject<'f> {
         })
     }
 
-    /// The registration on the hub.
+    /// Returns the API of the registration on the hub.
     pub(super) fn configurations(&self) -> Api<DynamicObject> {
         self.configurations.clone()
     }
 
-    /// The port of the webhook server.
+    /// Returns the port of the webhook server.
     pub(super) fn port(&self) -> u16 {
         self.port
     }
 
-    /// Writes a new leaf.
+    /// Writes a new leaf certificate.
     pub(super) async fn renew(&self) -> anyhow::Result<()> {
         self.federation.webhook_certificate().lock().await.renew()
     }
 
-    /// Writes a new authority with its leaf.
+    /// Writes a new CA and a leaf certificate that it signed.
     pub(super) async fn renew_authority(&self) -> anyhow::Result<()> {
         let mut certificate = self.federation.webhook_certificate().lock().await;
         certificate.renew_authority()
     }
 
-    /// The authority of the files.
-    pub(super) async fn authority(&self) -> Authorities {
+    /// Returns the CA in the certificate files.
+    pub(super) async fn authority(&self) -> CaCertificates {
         let certificate = self.federation.webhook_certificate().lock().await;
-        Authorities::from([certificate.authority()])
+        CaCertificates::from([certificate.authority()])
     }
 
-    /// The bundle of the hub.
-    pub(super) async fn bundle(&self) -> anyhow::Result<Authorities> {
+    /// Returns the current bundle of the registration.
+    pub(super) async fn bundle(&self) -> anyhow::Result<CaCertificates> {
         bundle(&self.configurations.get(CONFIGURATION).await?)
     }
 
-    /// Waits until the hub has this bundle.
-    pub(super) async fn until_bundle(&self, expected: &Authorities) -> anyhow::Result<()> {
+    /// Waits until the registration has this bundle.
+    pub(super) async fn until_bundle(&self, expected: &CaCertificates) -> anyhow::Result<()> {
         let is_expected =
             |object: &DynamicObject| bundle(object).is_ok_and(|bundle| bundle == *expected);
         let api = &self.configurations;
@@ -149,13 +149,13 @@ impl<'f> Subject<'f> {
             .map(drop)
     }
 
-    /// Every bundle that the hub has had, in order.
-    pub(super) fn bundles(&self) -> Vec<Authorities> {
+    /// Returns all bundles that the registration has had, in order.
+    pub(super) fn bundles(&self) -> Vec<CaCertificates> {
         let bundles = self.bundles.lock().unwrap_or_else(PoisonError::into_inner);
         bundles.clone()
     }
 
-    /// Changes the bundle by hand, or takes it away.
+    /// Replaces the bundle, or removes it.
     pub(super) async fn edit(&self, edited: Option<&str>) -> anyhow::Result<()> {
         let mut object = self.configurations.get(CONFIGURATION).await?;
         object.data["webhooks"][0]["clientConfig"]["caBundle"] =
@@ -166,9 +166,9 @@ impl<'f> Subject<'f> {
             .map(drop)
     }
 
-    /// The leaf that new connections are served with.
+    /// Returns the leaf certificate that the server presents to new connections.
     pub(super) async fn served(&self) -> anyhow::Result<Vec<u8>> {
-        // The caller that looks here trusts what the hub has said at any time.
+        // This caller trusts every CA that the registration has ever had.
         let trusted = self.bundles().into_iter().flatten();
         let trusted = trusted.chain(self.authority().await).collect();
         let stream = connect(self.port, &client_config(&trusted)?).await?;
@@ -177,19 +177,22 @@ impl<'f> Subject<'f> {
         Ok(leaf.context("no certificate")?.to_vec())
     }
 
-    /// Waits until the leaf of the files is served.
+    /// Waits until the server presents the leaf certificate in the files.
     pub(super) async fn until_served(&self) -> anyhow::Result<()> {
         wait::eventually("the new leaf is served", WITHIN, || async {
             let certificate = self.federation.webhook_certificate().lock().await;
             let expected = certificate.leaf().to_vec();
             drop(certificate);
-            ensure!(self.served().await? == expected, "another leaf is");
+            ensure!(
+                self.served().await? == expected,
+                "the server presents another leaf"
+            );
             Ok(())
         })
         .await
     }
 
-    /// Waits until a metric of the server is this.
+    /// Waits until the server's metrics contain this line.
     pub(super) async fn until_metric(&self, expected: &str) -> anyhow::Result<()> {
         wait::eventually(expected, WITHIN, || async {
             let metrics = self.federation.management()?.lock().await.metrics().await?;
@@ -200,7 +203,7 @@ impl<'f> Subject<'f> {
         .await
     }
 
-    /// Waits until Karmada has asked for the replicas of an object, and got them.
+    /// Waits until Karmada has called the webhook for the replicas of an object, and has got an answer.
     pub(super) async fn until_karmada_asks(&self) -> anyhow::Result<()> {
         let replicas = self.replicas.fetch_add(1, Ordering::Relaxed) + 1;
         let on_hub: Api<WorkloadDeployment> = self.space.on_hub();
@@ -225,8 +228,8 @@ impl<'f> Subject<'f> {
     }
 }
 
-/// Remembers every bundle.
-async fn witness(api: Api<DynamicObject>, bundles: Arc<Mutex<Vec<Authorities>>>) {
+/// Records every bundle of the registration.
+async fn witness(api: Api<DynamicObject>, bundles: Arc<Mutex<Vec<CaCertificates>>>) {
     let mut versions = watch_object(api, CONFIGURATION)
         .backoff(SteadyBackoff)
         .boxed();
@@ -242,8 +245,8 @@ async fn witness(api: Api<DynamicObject>, bundles: Arc<Mutex<Vec<Authorities>>>)
     }
 }
 
-/// The authorities that a registration tells callers to trust.
-pub(super) fn bundle(configuration: &DynamicObject) -> anyhow::Result<Authorities> {
+/// Returns the CAs in the bundle of a registration.
+pub(super) fn bundle(configuration: &DynamicObject) -> anyhow::Result<CaCertificates> {
     let bundle = configuration.data["webhooks"][0]["clientConfig"]["caBundle"].as_str();
     let bundle = STANDARD.decode(bundle.context("no caBundle")?)?;
     CertificateDer::pem_slice_iter(&bundle)
@@ -251,8 +254,8 @@ pub(super) fn bundle(configuration: &DynamicObject) -> anyhow::Result<Authoritie
         .collect()
 }
 
-/// A client whose only roots are these.
-pub(super) fn client_config(trusted: &Authorities) -> anyhow::Result<Arc<ClientConfig>> {
+/// Returns a TLS client configuration whose only roots are these.
+pub(super) fn client_config(trusted: &CaCertificates) -> anyhow::Result<Arc<ClientConfig>> {
     let mut roots = RootCertStore::empty();
     for authority in trusted {
         roots.add(authority.clone().into())?;
@@ -265,7 +268,7 @@ pub(super) fn client_config(trusted: &Authorities) -> anyhow::Result<Arc<ClientC
     Ok(Arc::new(config))
 }
 
-/// A new connection, for which the name is checked.
+/// Opens a connection and verifies the server's name.
 pub(super) async fn connect(
     port: u16,
     config: &Arc<ClientConfig>,

@@ -1,26 +1,26 @@
-//! Answers that refuse.
+//! Error responses of API servers.
 
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
-use crate::serve::Body;
+use crate::serve::BoxedBody;
 
-/// An HTTP error with a Kubernetes `Status`.
+/// An HTTP error response with a Kubernetes `Status`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Refusal {
+pub struct StatusError {
     code: StatusCode,
     status: Value,
     retry_after: Option<u32>,
 }
 
-impl Refusal {
-    /// An error with this code; `reason` is that of the `Status`, such as `Forbidden`.
+impl StatusError {
+    /// Creates an error with this code. `reason` is the reason of the `Status`, such as `Forbidden`.
     pub fn new(code: StatusCode, reason: &str, message: &str) -> Self {
         Self::with_details(code, reason, message, &json!({}))
     }
 
-    /// What Milo answers to writes while a project is suspended.
+    /// Milo's answer to writes while a project is suspended.
     pub fn suspended(project: &str) -> Self {
         let message = format!("project {project:?} is suspended");
         let details = json!({"causes": [{"reason": "ProjectSuspended", "message": message}]});
@@ -44,7 +44,7 @@ impl Refusal {
         }
     }
 
-    /// 503, as from an API server that starts.
+    /// 503, as an API server answers while it starts.
     pub fn unavailable() -> Self {
         let message = "the server is currently unable to handle the request";
         Self::new(
@@ -54,19 +54,19 @@ impl Refusal {
         )
     }
 
-    /// 409: someone else was faster.
+    /// 409: the object has changed since it was read.
     pub fn conflict() -> Self {
         let message = "the object has been modified";
         Self::new(StatusCode::CONFLICT, "Conflict", message)
     }
 
-    /// 410: what was asked for is too old.
+    /// 410: the resource version or continue token is too old.
     pub fn expired() -> Self {
         let message = "too old resource version";
         Self::new(StatusCode::GONE, "Expired", message)
     }
 
-    /// 429, to be asked again after so many seconds.
+    /// 429 with `Retry-After`, in seconds.
     pub fn too_many_requests(retry_after: u32) -> Self {
         let message = "too many requests";
         let details = json!({"retryAfterSeconds": retry_after});
@@ -77,18 +77,18 @@ impl Refusal {
         }
     }
 
-    /// 500, as from an API server whose etcd is in trouble.
+    /// 500, as an API server answers when etcd times out.
     pub fn internal() -> Self {
         let message = "etcdserver: request timed out";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
     }
 
-    /// The `Status`.
+    /// Returns the `Status`.
     pub(crate) fn status(&self) -> &Value {
         &self.status
     }
 
-    pub(crate) fn response(&self) -> Response<Body> {
+    pub(crate) fn response(&self) -> Response<BoxedBody> {
         let mut response = json_response(self.code, &self.status);
         if let Some(seconds) = self.retry_after {
             let headers = response.headers_mut();
@@ -98,7 +98,7 @@ impl Refusal {
     }
 }
 
-pub(crate) fn json_response(code: StatusCode, body: &Value) -> Response<Body> {
+pub(crate) fn json_response(code: StatusCode, body: &Value) -> Response<BoxedBody> {
     let body = Full::from(body.to_string()).map_err(|never| match never {});
     let mut response = Response::new(body.boxed_unsync());
     *response.status_mut() = code;

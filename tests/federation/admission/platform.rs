@@ -1,4 +1,4 @@
-//! Milo with two projects and two replicas of compute-federation, and how they are asked.
+//! Milo with two projects and two replicas of compute-federation that serve admission.
 
 use std::collections::BTreeSet;
 use std::process::Output;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use harness::manager::Manager;
-use harness::milo::{ControlPlane, PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE, User};
+use harness::milo::{ControlPlane, MiloUser, PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE};
 use harness::{Milo, wait};
 use http::Request;
 use kube::{Client, Config};
@@ -19,18 +19,18 @@ use crate::kubectl::kubectl;
 pub(super) const A: &str = "a";
 pub(super) const B: &str = "b";
 pub(super) const NAMESPACE: &str = "default";
-/// The right to use a network.
+/// The permission to use a network.
 pub(super) const USE: &str = "networking.datumapis.com/networks.use";
-/// Where API servers ask.
+/// Path of the validating webhook.
 pub(super) const VALIDATE: &str = "/validate-compute-datumapis-com-v1alpha-workload?timeout=10s";
 
-/// What the tests of admission share.
+/// The fixture of the admission tests.
 pub(crate) struct Platform {
     pub(crate) milo: Milo,
     pub(super) replicas: Vec<Manager>,
 }
 
-/// Starts Milo, whose projects have cities of their own, and two replicas that serve admission for it.
+/// Starts Milo with projects in different cities, and two replicas that serve admission for it.
 pub(crate) async fn start(label: &str) -> anyhow::Result<Platform> {
     let milo = crate::milo::start(label, &crate::milo::PROJECTS).await?;
     for (project, cities) in [(A, ["DFW", "ORD"]), (B, ["LHR", "ORD"])] {
@@ -54,7 +54,7 @@ pub(crate) async fn start(label: &str) -> anyhow::Result<Platform> {
     Ok(platform)
 }
 
-/// A LocationBinding for a city, of the same name in lower case.
+/// Creates a LocationBinding for a city. Its name is the city code in lower case.
 pub(super) async fn bind(
     project: &ControlPlane,
     city: &str,
@@ -71,7 +71,7 @@ impl Platform {
         self.replicas.get(index).context("there are two replicas")
     }
 
-    /// Ends everything.
+    /// Ends all processes.
     pub(crate) async fn stop(self) {
         for mut replica in self.replicas {
             replica.terminate().await;
@@ -79,18 +79,18 @@ impl Platform {
         self.milo.stop().await;
     }
 
-    /// A user who may use networks in these projects.
-    pub(super) fn user(&self, name: &str, projects: &[&str]) -> User {
+    /// Creates a user who may use networks in these projects.
+    pub(super) fn user(&self, name: &str, projects: &[&str]) -> MiloUser {
         for project in projects {
             self.milo.authorizer().allow(name, project, USE);
         }
-        User::new(&format!("{name}@example.com"), name)
+        MiloUser::new(&format!("{name}@example.com"), name)
     }
 
-    /// `kubectl` as a user who comes through the front, with an object on its standard input.
+    /// Runs `kubectl` as a user through the front, with an object on its standard input.
     pub(super) async fn kubectl(
         &self,
-        user: &User,
+        user: &MiloUser,
         project: &str,
         args: &[&str],
         object: Option<&Value>,
@@ -99,10 +99,10 @@ impl Platform {
         kubectl(&kubeconfig, args, object).await
     }
 
-    /// Applies a Workload that is accepted.
+    /// Applies a Workload that must be accepted.
     pub(super) async fn accepted(
         &self,
-        user: &User,
+        user: &MiloUser,
         project: &str,
         workload: &Value,
     ) -> anyhow::Result<()> {
@@ -112,10 +112,10 @@ impl Platform {
         Ok(())
     }
 
-    /// Applies a Workload that is refused, and gives what `kubectl` says.
+    /// Applies a Workload that must be refused, and returns the error output of `kubectl`.
     pub(super) async fn refused(
         &self,
-        user: &User,
+        user: &MiloUser,
         project: &str,
         workload: &Value,
     ) -> anyhow::Result<String> {
@@ -124,12 +124,17 @@ impl Platform {
         Ok(String::from_utf8(output.stderr)?)
     }
 
-    async fn apply(&self, user: &User, project: &str, workload: &Value) -> anyhow::Result<Output> {
+    async fn apply(
+        &self,
+        user: &MiloUser,
+        project: &str,
+        workload: &Value,
+    ) -> anyhow::Result<Output> {
         self.kubectl(user, project, &["apply", "--filename=-"], Some(workload))
             .await
     }
 
-    /// Adds a project whose one city every replica knows.
+    /// Adds a project with one city, and waits until every replica knows the city.
     pub(super) async fn add_project_in_dfw(&self, name: &str) -> anyhow::Result<Arc<ControlPlane>> {
         let project = self.milo.add_project(name).await?;
         bind(&project, "DFW", Some(true)).await?;
@@ -137,7 +142,7 @@ impl Platform {
         Ok(project)
     }
 
-    /// Posts a review to a replica as an API server does, and gives the response.
+    /// Posts a review to a replica as an API server does, and returns the response.
     pub(super) async fn post(&self, replica: &Manager, review: &Value) -> anyhow::Result<Value> {
         let url = format!("https://127.0.0.1:{}", replica.webhook_port());
         let mut config = Config::new(url.parse()?);
@@ -150,7 +155,7 @@ impl Platform {
         answer.get("response").cloned().context("no response")
     }
 
-    /// The cities that a replica offers to a project: what its denial lists.
+    /// Returns the cities that a replica offers to a project. The denial of a Workload lists them.
     pub(super) async fn cities(
         &self,
         replica: &Manager,
@@ -191,7 +196,7 @@ impl Platform {
     }
 }
 
-/// A Workload that breaks no rule where the project has the cities.
+/// Returns a Workload that is valid in a project with these cities.
 pub(crate) fn workload(name: &str, network: &str, cities: &[&str]) -> Value {
     json!({
         "apiVersion": "compute.datumapis.com/v1alpha",
@@ -214,8 +219,8 @@ pub(crate) fn workload(name: &str, network: &str, cities: &[&str]) -> Value {
     })
 }
 
-/// What an API server of a project asks when a user creates an object.
-pub(super) fn review(user: &User, project: &str, object: &Value) -> Value {
+/// Returns the AdmissionReview of a project's API server for an object that a user creates.
+pub(super) fn review(user: &MiloUser, project: &str, object: &Value) -> Value {
     let mut extra: serde_json::Map<String, Value> = user
         .extra
         .iter()

@@ -1,11 +1,11 @@
-//! What every fault happens to: a Workload that is created, changed and deleted.
+//! The fixture of the fault tests: a Workload that is created, changed and deleted behind proxies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use api::Workload;
-use harness::audit::{Mark, Write};
+use harness::audit::{AuditPosition, Write};
 use harness::federation::Proxies;
 use harness::{Federation, wait};
 use kube::api::DeleteParams;
@@ -17,10 +17,10 @@ use crate::fixture::{Space, WITHIN, patch, workload};
 use crate::restart::state;
 use crate::settled::quiet;
 
-/// Time to come to the end of a phase: errors make waits between attempts grow.
+/// Time to complete a phase. Errors increase the waits between retries.
 const CONVERGED: Duration = WITHIN.saturating_mul(2);
 
-/// What is deleted only where a test wants it.
+/// Resources that may be deleted only when a test expects it.
 const KEPT: [&str; 5] = [
     "workloads",
     "workloaddeployments",
@@ -29,24 +29,24 @@ const KEPT: [&str; 5] = [
     "namespaces",
 ];
 
-/// Everything of a namespace, by plane, kind and name.
-type State = BTreeMap<String, Value>;
+/// All objects of a namespace, keyed by plane, kind and name.
+type NamespaceState = BTreeMap<String, Value>;
 
-/// What happens to a Workload.
+/// A phase in the life of a Workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
-    /// It is created, for two cities.
+pub(super) enum LifecyclePhase {
+    /// The customer creates it, for two cities.
     Create,
-    /// One placement is scaled, the other moves to another city.
+    /// The customer scales one placement and moves the other to another city.
     Update,
-    /// It is deleted.
+    /// The customer deletes it.
     Delete,
 }
 
-impl Phase {
+impl LifecyclePhase {
     pub(super) const ALL: [Self; 3] = [Self::Create, Self::Update, Self::Delete];
 
-    /// Does what a customer does.
+    /// Does the customer's part.
     async fn begin(self, space: &Space<'_>) -> anyhow::Result<()> {
         let workloads = space.in_project::<Workload>();
         match self {
@@ -68,7 +68,7 @@ impl Phase {
         }
     }
 
-    /// Waits until what the customer sees is what was asked for.
+    /// Waits until the project shows the requested state.
     async fn settled(self, space: &Space<'_>) -> anyhow::Result<()> {
         let names: &[&str] = match self {
             Self::Create => &["web-us-dfw-0", "web-west-ord-0"],
@@ -86,7 +86,7 @@ impl Phase {
             .map(drop)
     }
 
-    /// Whether something may be deleted then.
+    /// Whether this deletion is expected in the phase.
     fn may_delete(self, write: &Write) -> bool {
         match self {
             Self::Create => false,
@@ -99,12 +99,12 @@ impl Phase {
 }
 
 /// A federation with proxies before the API servers of the management plane.
-pub(super) struct Subject<'f> {
+pub(super) struct FaultFixture<'f> {
     pub(super) federation: &'f Federation,
     pub(super) proxies: Proxies,
 }
 
-impl<'f> Subject<'f> {
+impl<'f> FaultFixture<'f> {
     pub(super) async fn start(federation: &'f Federation) -> anyhow::Result<Self> {
         let proxies = federation.put_proxies().await?;
         Ok(Self {
@@ -113,17 +113,17 @@ impl<'f> Subject<'f> {
         })
     }
 
-    /// Takes the proxies away, however the test has ended.
+    /// Removes the proxies and returns the result of the test.
     pub(super) async fn end(self, result: anyhow::Result<()>) -> anyhow::Result<()> {
         let taken = self.federation.take_proxies().await;
-        // The first error is the cause of the other.
+        // An error of the test explains later errors, so it takes precedence.
         result.and(taken)
     }
 
-    /// Begins a phase and waits until the management is in the midst of it, or it is over.
+    /// Begins a phase and waits until half of its writes are made, or the phase is over.
     pub(super) async fn until_midst(
         &self,
-        step: &Step<'_>,
+        step: &FaultyPhase<'_>,
         undisturbed: &Undisturbed,
     ) -> anyhow::Result<()> {
         let writes = &self.proxies.writes;
@@ -135,19 +135,19 @@ impl<'f> Subject<'f> {
         }
     }
 
-    /// What comes of all phases without a fault.
+    /// Returns the results of all phases without a fault.
     pub(super) async fn undisturbed(&self) -> anyhow::Result<&'static Undisturbed> {
-        // All tests share one federation.
+        // All tests share one federation, so one measurement serves all.
         static UNDISTURBED: OnceCell<Undisturbed> = OnceCell::const_new();
         UNDISTURBED.get_or_try_init(|| self.measure()).await
     }
 
     async fn measure(&self) -> anyhow::Result<Undisturbed> {
-        // Other tests leave objects behind that are still on their way.
+        // Other tests may have left objects that are still changing.
         quiet(self.federation).await?;
         let space = Space::create(self.federation, "undisturbed").await?;
         let mut ends = Vec::new();
-        for phase in Phase::ALL {
+        for phase in LifecyclePhase::ALL {
             let before = self.proxies.writes.made();
             phase.begin(&space).await?;
             phase.settled(&space).await?;
@@ -155,57 +155,57 @@ impl<'f> Subject<'f> {
             let writes = self.proxies.writes.made() - before;
             eprintln!("{phase:?} takes {writes} writes");
             let state = state(&space).await?;
-            let is_gone = phase == Phase::Delete;
+            let is_gone = phase == LifecyclePhase::Delete;
             ensure!(state.is_empty() == is_gone, "after {phase:?}: {state:#?}");
-            ends.push(End { state, writes });
+            ends.push(PhaseResult { state, writes });
         }
         Ok(Undisturbed(ends))
     }
 }
 
-/// What each phase comes to without a fault.
-pub(super) struct Undisturbed(Vec<End>);
+/// The results of all phases without a fault.
+pub(super) struct Undisturbed(Vec<PhaseResult>);
 
-struct End {
-    state: State,
+struct PhaseResult {
+    state: NamespaceState,
     writes: usize,
 }
 
 impl Undisturbed {
-    /// How many writes a phase takes.
-    pub(super) fn writes(&self, phase: Phase) -> usize {
+    /// Returns the number of writes of a phase.
+    pub(super) fn writes(&self, phase: LifecyclePhase) -> usize {
         self.0[phase as usize].writes
     }
 }
 
-/// A phase that is gone through while a fault happens.
-pub(super) struct Step<'s> {
-    pub(super) phase: Phase,
+/// A phase during which a fault happens.
+pub(super) struct FaultyPhase<'s> {
+    pub(super) phase: LifecyclePhase,
     space: &'s Space<'s>,
-    expected: State,
-    mark: Mark,
+    expected: NamespaceState,
+    mark: AuditPosition,
     begin: Instant,
-    /// Time to come to the end.
+    /// Time to complete the phase.
     within: Duration,
 }
 
-impl<'s> Step<'s> {
+impl<'s> FaultyPhase<'s> {
     pub(super) fn new(
         space: &'s Space<'_>,
-        phase: Phase,
+        phase: LifecyclePhase,
         undisturbed: &Undisturbed,
     ) -> anyhow::Result<Self> {
         Ok(Self {
             phase,
             space,
             expected: undisturbed.0[phase as usize].state.clone(),
-            mark: Mark::now(space.federation.planes())?,
+            mark: AuditPosition::now(space.federation.planes())?,
             begin: Instant::now(),
             within: CONVERGED,
         })
     }
 
-    /// The same with so much more time to come to the end.
+    /// Extends the time to complete the phase.
     pub(super) fn and(self, more: Duration) -> Self {
         Self {
             within: self.within + more,
@@ -213,22 +213,27 @@ impl<'s> Step<'s> {
         }
     }
 
-    /// Does what a customer does.
+    /// Does the customer's part.
     pub(super) async fn begin(&self) -> anyhow::Result<()> {
         self.phase.begin(self.space).await
     }
 
-    /// Waits until everything is as it is without a fault.
+    /// Waits until the state equals that of an undisturbed run.
     pub(super) async fn as_undisturbed(&self) -> anyhow::Result<()> {
-        wait::eventually("as undisturbed", self.within, || async {
-            let (found, expected) = (state(self.space).await?, &self.expected);
-            ensure!(found == *expected, "{}", differences(&found, expected));
-            Ok(())
-        })
+        wait::eventually(
+            "the state equals that of an undisturbed run",
+            self.within,
+            || async {
+                let (found, expected) = (state(self.space).await?, &self.expected);
+                ensure!(found == *expected, "{}", differences(&found, expected));
+                Ok(())
+            },
+        )
         .await
     }
 
-    /// Waits until everything is as it is without a fault, and checks that nothing was deleted on the way that is wanted.
+    /// Waits until the state equals that of an undisturbed run, and checks that no wanted object was deleted on the
+    /// way.
     pub(super) async fn over(self, fault: &str) -> anyhow::Result<()> {
         let what = format!("{:?}, {fault}", self.phase);
         self.as_undisturbed().await.with_context(|| what.clone())?;
@@ -249,14 +254,14 @@ impl<'s> Step<'s> {
     }
 }
 
-/// What differs, one object after the other.
-fn differences(found: &State, expected: &State) -> String {
+/// Describes the differences, object by object.
+fn differences(found: &NamespaceState, expected: &NamespaceState) -> String {
     let names: BTreeSet<_> = found.keys().chain(expected.keys()).collect();
     let different = names
         .into_iter()
         .filter(|name| found.get(*name) != expected.get(*name));
     let shown = different.map(|name| {
-        let show = |state: &State| {
+        let show = |state: &NamespaceState| {
             state
                 .get(name)
                 .map_or_else(|| "nothing".to_owned(), Value::to_string)

@@ -1,26 +1,26 @@
-//! What a request asks for.
+//! Classifies requests.
 
 use http::{HeaderMap, Method, Request, header};
 
-/// Kinds by which nothing is written that a controller would have to do again.
+/// Resources whose writes are not counted, because a controller need not repeat them.
 const NO_WRITES: [&str; 2] = ["leases", "events"];
-/// How kinds end by which questions are asked.
+/// Suffixes of resources whose creation only asks a question.
 const REVIEWS: &str = "reviews";
 
-/// What a request asks for.
+/// The parts of a request that rules match on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct RequestInfo {
     /// The method.
     pub method: Method,
     /// The path.
     pub path: String,
     /// The query, without the question mark.
     pub query: String,
-    /// Who asks.
+    /// The user agent.
     pub user_agent: String,
 }
 
-impl Asked {
+impl RequestInfo {
     pub(super) fn of<B>(request: &Request<B>) -> Self {
         let user_agent = |headers: &HeaderMap| {
             let value = headers.get(header::USER_AGENT)?.to_str().ok()?;
@@ -34,17 +34,17 @@ impl Asked {
         }
     }
 
-    /// Whether this is a watch.
+    /// Whether the request is a watch.
     pub fn is_watch(&self) -> bool {
         self.has("watch", |value| value == "true")
     }
 
-    /// Whether this is a page of a list, but not the first one.
+    /// Whether the request is for a further page of a list.
     pub fn is_continued(&self) -> bool {
         self.has("continue", |value| !value.is_empty())
     }
 
-    /// Whether this changes an object other than a lease or an event.
+    /// Whether the request changes an object other than a Lease or an Event.
     pub fn is_write(&self) -> bool {
         let is_kind = |part: &str| NO_WRITES.contains(&part) || part.ends_with(REVIEWS);
         let reads = [Method::GET, Method::HEAD];
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writes_are_what_controllers_do() {
+    fn only_changes_of_objects_are_writes() {
         for (method, path, expected) in [
             ("GET", "/api/v1/namespaces", false),
             ("POST", "/api/v1/namespaces", true),
@@ -81,13 +81,13 @@ mod tests {
             ),
         ] {
             let request = Request::builder().method(method).uri(path);
-            let asked = Asked::of(&request.body(()).expect("a request"));
-            assert_eq!(asked.is_write(), expected, "{method} {path}");
+            let request_info = RequestInfo::of(&request.body(()).expect("a request"));
+            assert_eq!(request_info.is_write(), expected, "{method} {path}");
         }
     }
 
     #[test]
-    fn watches_and_pages_are_told_by_the_query() {
+    fn the_query_tells_watches_and_further_pages() {
         for (uri, watch, continued) in [
             ("/api/v1/pods", false, false),
             ("/api/v1/pods?limit=5&continue=", false, false),
@@ -95,8 +95,11 @@ mod tests {
             ("/api/v1/pods?limit=5&watch=true", true, false),
             ("/api/v1/pods?watch=false", false, false),
         ] {
-            let asked = Asked::of(&Request::get(uri).body(()).expect("a request"));
-            assert_eq!((asked.is_watch(), asked.is_continued()), (watch, continued));
+            let request_info = RequestInfo::of(&Request::get(uri).body(()).expect("a request"));
+            assert_eq!(
+                (request_info.is_watch(), request_info.is_continued()),
+                (watch, continued)
+            );
         }
     }
 }

@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 
 use crate::fixture::WITHIN;
 
-/// Writes of a namespace that an API server refuses.
-pub(super) struct Refusal {
+/// Makes an API server refuse some writes in a namespace.
+pub(super) struct RefusedUpdates {
     client: Client,
     name: String,
 }
 
-impl Refusal {
-    /// Begins to refuse updates of `group/resource` in a namespace that are not as the CEL expression says, with this
-    /// message, and waits until `update`, which tries one, is refused.
+impl RefusedUpdates {
+    /// Refuses updates of `group/resource` in a namespace, with this message, unless they satisfy the CEL expression.
+    /// Waits until `update`, which tries such an update, is refused.
     pub(super) async fn begin<T, F>(
         client: Client,
         namespace: &str,
@@ -27,7 +27,7 @@ impl Refusal {
     where
         F: Future<Output = kube::Result<T>>,
     {
-        let refusal = Self {
+        let refused = Self {
             client,
             name: namespace.to_owned(),
         };
@@ -43,23 +43,23 @@ impl Refusal {
             "matchConditions": [{"name": "namespace", "expression": of_namespace}],
             "validations": [{"expression": expression, "message": message}],
         });
-        refusal.apply("ValidatingAdmissionPolicy", &spec).await?;
-        refusal.act("Deny").await?;
+        refused.apply("ValidatingAdmissionPolicy", &spec).await?;
+        refused.act("Deny").await?;
         wait::eventually("the API server refuses", WITHIN, || async {
             match update().await {
                 Err(kube::Error::Api(error)) if error.message.contains(message) => Ok(()),
                 Err(error) => Err(error.into()),
                 Ok(_) => {
-                    ensure!(false, "it does not");
+                    ensure!(false, "the update is not refused");
                     Ok(())
                 }
             }
         })
         .await?;
-        Ok(refusal)
+        Ok(refused)
     }
 
-    /// Refuses no more.
+    /// Stops refusing.
     pub(super) async fn end(self) -> anyhow::Result<()> {
         self.act("Audit").await
     }
