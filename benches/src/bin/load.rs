@@ -1,5 +1,5 @@
-//! A client that keeps connections busy, each of which sends its next request when it has the answer to the one before;
-//! or that sends requests at a constant rate, whatever becomes of those before, and measures how long their answers take.
+//! A load generator with two modes. Closed loop: each connection sends its next request when it has the answer. Open loop
+//! (`--rate`): requests start at a constant rate, and the latency of their answers is measured.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -29,47 +29,47 @@ use tokio_rustls::TlsConnector;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Keeps connections to a server on loopback busy over HTTP/1.1 and TLS, and prints what that cost both sides; with a rate,
-/// how long answers took.
+/// Sends requests to a server on loopback over HTTP/1.1 and TLS, and prints the CPU time of both sides, or with --rate the
+/// latency of the answers.
 #[derive(Parser)]
 struct Args {
     /// Port of the server.
     #[arg(long)]
     port: u16,
-    /// Its process, whose CPU time is measured.
+    /// Process ID of the server, whose CPU time is measured.
     #[arg(long)]
     pid: u32,
-    /// The CA of its certificate.
+    /// CA of the server's certificate.
     #[arg(long)]
     ca: PathBuf,
     /// Path and query of each request.
     #[arg(long)]
     path: String,
-    /// Its body.
+    /// File with the body of each request.
     #[arg(long)]
     body: PathBuf,
-    /// Send one request, write its answer to this file, and end.
+    /// Send only one request, and write its answer to this file.
     #[arg(long)]
     answer: Option<PathBuf>,
-    /// Connections at a time.
+    /// Number of connections.
     #[arg(long, default_value_t = 32)]
     connections: usize,
-    /// CPU time of the server that counts, after half a second to warm up. A busy machine takes longer for it.
+    /// CPU time of the server for which the closed loop measures, in milliseconds, after half a second to warm up.
     #[arg(long, default_value_t = 1000)]
     cpu_milliseconds: u64,
-    /// Requests per second.
+    /// Requests per second. Needs --seconds.
     #[arg(long, requires = "seconds")]
     rate: Option<f64>,
-    /// Time for which requests are sent at the rate.
+    /// Time for which requests are sent at the rate, in seconds.
     #[arg(long)]
     seconds: Option<f64>,
 }
 
-/// The most time that a measurement takes.
+/// Longest time of a measurement.
 const AT_MOST: Duration = Duration::from_secs(30);
 
 #[derive(Clone)]
-struct Client {
+struct LoadClient {
     address: SocketAddr,
     tls: TlsConnector,
     path: Arc<str>,
@@ -85,7 +85,7 @@ async fn main() -> anyhow::Result<()> {
     let config = ClientConfig::builder()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let client = Client {
+    let client = LoadClient {
         address: (Ipv4Addr::LOCALHOST, args.port).into(),
         tls: TlsConnector::from(Arc::new(config)),
         path: args.path.as_str().into(),
@@ -107,14 +107,14 @@ async fn main() -> anyhow::Result<()> {
     }
     let measured = measure(&args, &client.answered);
     tokio::select! {
-        // A connection only ends by an error.
+        // A connection ends only with an error.
         Some(ended) = connections.join_next() => ended?,
         measured = measured => measured,
     }
 }
 
 async fn measure(args: &Args, answered: &AtomicU64) -> anyhow::Result<()> {
-    // Every connection has been used before it counts.
+    // Starts to measure when the connections have been used.
     while answered.load(Ordering::Relaxed) < args.connections as u64 {
         sleep(Duration::from_millis(5)).await;
     }
@@ -146,7 +146,7 @@ async fn measure(args: &Args, answered: &AtomicU64) -> anyhow::Result<()> {
     Ok(())
 }
 
-impl Client {
+impl LoadClient {
     async fn connect(&self) -> anyhow::Result<SendRequest<Full<Bytes>>> {
         let stream = TcpStream::connect(self.address).await?;
         stream.set_nodelay(true)?;
@@ -177,8 +177,8 @@ impl Client {
         }
     }
 
-    /// Sends a request at each planned time, over a connection that is free then, or the next one that is. A request that
-    /// waits for it has begun when it was planned to.
+    /// Sends a request at each planned time, over the next free connection. The latency counts from the planned time, so it
+    /// includes the wait for a free connection.
     async fn at_rate(self, rate: f64, time: Duration, connections: usize) -> anyhow::Result<()> {
         ensure!(rate > 0.0, "--rate: {rate} is no rate");
         let interval = Duration::from_secs_f64(1.0 / rate);
@@ -200,7 +200,7 @@ impl Client {
                 }
             });
         }
-        // The timer of the runtime counts whole milliseconds.
+        // A thread, because the timer of the runtime has a resolution of one millisecond.
         let pace = std::thread::spawn(move || {
             let begin = Instant::now();
             let mut next = begin;

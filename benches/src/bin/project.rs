@@ -1,6 +1,6 @@
-//! In the place of a project's API server: the LocationBindings of a project, and reviews of access, which take a while.
-//! It allows what is asked about the one user that it knows, as that user was in the request, so that a review which
-//! leaves anything out is denied.
+//! A fake of a project's API server for the admission benchmark: serves LocationBindings and SubjectAccessReviews, with a
+//! latency. It allows only reviews of one user with exactly the attributes of the request, so a review that omits one is
+//! denied.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -26,7 +26,7 @@ use tokio::time::sleep;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Serves what admission asks of a project.
+/// Serves the requests that admission sends to a project.
 #[derive(Parser)]
 struct Args {
     /// Port on loopback.
@@ -35,13 +35,13 @@ struct Args {
     /// Directory with tls.crt and tls.key.
     #[arg(long)]
     cert_dir: PathBuf,
-    /// File with the user that reviews are about: `userInfo` of a request.
+    /// File with the `userInfo` of the requests.
     #[arg(long)]
     user: PathBuf,
     /// The one network that this user may not use.
     #[arg(long)]
     denied_network: String,
-    /// Time that a review takes.
+    /// Latency of a review, in milliseconds.
     #[arg(long, default_value_t = 10)]
     review_milliseconds: u64,
 }
@@ -53,15 +53,15 @@ const CITIES: [&str; 30] = [
     "SIN", "SJC", "SYD", "YYZ",
 ];
 
-/// Whom reviews are about, and how they end.
-struct Authorizer {
-    user: User,
+/// Decides reviews about one user.
+struct SingleUserAuthorizer {
+    user: KnownUser,
     denied_network: String,
     time: Duration,
 }
 
 #[derive(Deserialize)]
-struct User {
+struct KnownUser {
     username: String,
     uid: String,
     groups: Vec<String>,
@@ -69,16 +69,16 @@ struct User {
 }
 
 #[derive(Deserialize)]
-struct Review<'a> {
+struct ReviewBody<'a> {
     #[serde(borrow)]
     spec: &'a RawValue,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Spec<'a> {
+struct ReviewSpec<'a> {
     #[serde(borrow)]
-    resource_attributes: Attributes<'a>,
+    resource_attributes: ReviewAttributes<'a>,
     user: &'a str,
     uid: &'a str,
     groups: Vec<String>,
@@ -86,7 +86,7 @@ struct Spec<'a> {
 }
 
 #[derive(Deserialize)]
-struct Attributes<'a> {
+struct ReviewAttributes<'a> {
     group: &'a str,
     name: &'a str,
     namespace: &'a str,
@@ -99,7 +99,7 @@ struct Attributes<'a> {
 async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     let user = fs::read(&args.user).context("--user")?;
-    let authorizer = Arc::new(Authorizer {
+    let authorizer = Arc::new(SingleUserAuthorizer {
         user: serde_json::from_slice(&user).context("--user")?,
         denied_network: args.denied_network,
         time: Duration::from_millis(args.review_milliseconds),
@@ -117,7 +117,7 @@ async fn main() -> anyhow::Result<()> {
     benches::serve(args.port, &args.cert_dir, router).await
 }
 
-/// Lists the LocationBindings, or watches them, which never change.
+/// Answers LIST and WATCH of LocationBindings, which never change.
 async fn locations(RawQuery(query): RawQuery) -> Response {
     let asks = |parameter: &str| {
         let parameters = query.as_deref().unwrap_or_default().split('&');
@@ -126,7 +126,7 @@ async fn locations(RawQuery(query): RawQuery) -> Response {
             .any(|(name, value)| name == parameter && matches!(value, "true" | "1"))
     };
     if asks("sendInitialEvents") {
-        // As an API server does that cannot: clients then list, and watch from there.
+        // Like an API server without this feature. Clients then LIST, and WATCH from there.
         return status(StatusCode::UNPROCESSABLE_ENTITY, "Invalid");
     }
     if asks("watch") {
@@ -172,8 +172,8 @@ fn location_binding(code: &str) -> Value {
     })
 }
 
-async fn review(State(authorizer): State<Arc<Authorizer>>, body: Bytes) -> Response {
-    let Ok(Review { spec }) = serde_json::from_slice(&body) else {
+async fn review(State(authorizer): State<Arc<SingleUserAuthorizer>>, body: Bytes) -> Response {
+    let Ok(ReviewBody { spec }) = serde_json::from_slice(&body) else {
         return status(StatusCode::BAD_REQUEST, "BadRequest");
     };
     let decision = match serde_json::from_str(spec.get()) {
@@ -191,9 +191,9 @@ async fn review(State(authorizer): State<Arc<Authorizer>>, body: Bytes) -> Respo
     json_response(StatusCode::CREATED, answer)
 }
 
-impl Authorizer {
-    fn decide(&self, asked: &Spec<'_>) -> Result<&'static str, &'static str> {
-        let Attributes {
+impl SingleUserAuthorizer {
+    fn decide(&self, asked: &ReviewSpec<'_>) -> Result<&'static str, &'static str> {
+        let ReviewAttributes {
             group,
             name,
             namespace,
