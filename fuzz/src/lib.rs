@@ -43,7 +43,7 @@ pub fn interpret(body: &[u8]) {
         return;
     };
     let _: &RawValue = serde_json::from_slice(&body).expect("the answer is JSON");
-    // The answer can contain a lone surrogate from the request. That is JSON, and Karmada reads it, but this parser does not.
+    // The answer can contain a lone surrogate from the request. Karmada accepts it as JSON, but this parser does not.
     let Ok(context) = serde_json::from_slice::<Value>(&body) else {
         return;
     };

@@ -138,7 +138,8 @@ async fn slow_clients_do_not_hold_up_calls() {
     )
     .await;
     let idle = server.memory();
-    // Sends the first byte, so that the server accepts every connection even if its backlog overflows.
+    // Sends the first byte: the kernel retransmits it until the server has accepted the connection, even if the backlog
+    // overflows.
     let half_open = join_all((0..EACH).map(|_| async {
         let mut stream = TcpStream::connect(("localhost", server.port)).await?;
         stream.write_all(&[22]).await?;
