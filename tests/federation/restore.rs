@@ -81,8 +81,7 @@ async fn restore(federation: &mut Federation) -> anyhow::Result<()> {
     let held = federation.start_karmada_held(karmada).await?;
     until_planned(&lasting.space(federation)).await?;
     federation.release_karmada(held).await?;
-    // Cell managers check all their copies on the hub at start. Without the restart this would take up to ten
-    // minutes.
+    // Cell managers check all their copies on the hub at start. Without the restart this would take up to ten minutes.
     for cell in [DFW, ORD] {
         let mut manager = federation.cell_manager(cell)?.lock().await;
         manager.terminate().await;

@@ -232,8 +232,7 @@ impl<'s> FaultyPhase<'s> {
         .await
     }
 
-    /// Waits until the state equals that of an undisturbed run, and checks that no wanted object was deleted on the
-    /// way.
+    /// Waits until the state equals that of an undisturbed run, and checks that no wanted object was deleted on the way.
     pub(super) async fn over(self, fault: &str) -> anyhow::Result<()> {
         let what = format!("{:?}, {fault}", self.phase);
         self.as_undisturbed().await.with_context(|| what.clone())?;

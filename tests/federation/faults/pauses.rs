@@ -11,8 +11,7 @@ use tokio::time::sleep;
 use super::fixture::{FaultFixture, FaultyPhase, LifecyclePhase};
 use crate::fixture::{DFW, Space, WITHIN, patch};
 
-/// Longer than a request timeout, than the idle time of watches, and than Karmada's time until it marks a cell as
-/// lost.
+/// Longer than a request timeout, than the idle time of watches, and than Karmada's time until it marks a cell as lost.
 const PAUSE: Duration = Duration::from_mins(2);
 /// Additional time until Karmada sees that a cell is back and corrects it.
 const BACK: Duration = Duration::from_mins(2);

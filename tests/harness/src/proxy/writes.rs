@@ -32,8 +32,7 @@ impl WriteCounter {
         self.state.borrow().made
     }
 
-    /// Lets this many more writes pass, then stops. The last of them gets no answer, and no later write reaches an
-    /// API
+    /// Lets this many more writes pass, then stops. The last of them gets no answer, and no later write reaches an API
     /// server.
     pub fn stop_after(&self, more: usize) {
         self.state
