@@ -57,13 +57,13 @@ async fn pauses(fixture: &FaultFixture<'_>) -> anyhow::Result<()> {
     ] {
         let space = Space::create(federation, "pauses").await?;
         for phase in LifecyclePhase::ALL {
-            let step = FaultyPhase::new(&space, phase, undisturbed)?.and(more);
+            let step = FaultyPhase::new(&space, phase, undisturbed)?.extended_by(more);
             fixture.until_midst(&step, undisturbed).await?;
             let paused = PausedPlane::new(plane)?;
             // The duration of the pause.
             sleep(PAUSE).await;
             drop(paused);
-            step.over(&format!("the {} paused", plane.name())).await?;
+            step.finish(&format!("the {} paused", plane.name())).await?;
         }
     }
     Ok(())
