@@ -21,7 +21,7 @@ pub(crate) struct Readiness {
     /// The caches of the controllers.
     pub(crate) caches: Vec<Synced>,
     /// The project registry, if there is one.
-    pub(crate) projects: Option<Projects>,
+    pub(crate) projects: Option<ProjectRegistry>,
     /// The certificate of the webhook server, if the server is on.
     pub(crate) certificate: Option<ServedCertificate>,
 }

@@ -135,8 +135,8 @@ fn requirements(requirements: &Value) {
 }
 
 /// Asserts that the hub can decode the status.
-fn status(kind: Kind, status: &Value) {
-    if kind == Kind::WorkloadDeployment {
+fn status(kind: InterpretedKind, status: &Value) {
+    if kind == InterpretedKind::WorkloadDeployment {
         let decoded: Result<api::WorkloadDeploymentStatus, _> =
             serde_json::from_value(status.clone());
         assert!(decoded.is_ok(), "{decoded:?}: {status}");
