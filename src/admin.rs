@@ -1,4 +1,4 @@
-//! `/healthz` and `/readyz`.
+//! The admin endpoint: `/healthz` and `/readyz`.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -13,35 +13,35 @@ use multicluster::ProjectRegistry;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// What must hold for the process to be ready.
+/// The conditions of readiness.
 #[derive(Debug)]
 pub(crate) struct Readiness {
     /// Cancelled when the process stops.
     pub(crate) stopping: CancellationToken,
     /// The caches of the controllers.
     pub(crate) caches: Vec<Synced>,
-    /// The projects that admission serves, if it is on.
-    pub(crate) projects: Option<ProjectRegistry>,
-    /// What the webhook server serves with, if it is on.
+    /// The project registry, if there is one.
+    pub(crate) projects: Option<Projects>,
+    /// The certificate of the webhook server, if the server is on.
     pub(crate) certificate: Option<ServedCertificate>,
 }
 
 /// The certificate of the webhook server.
 #[derive(Debug)]
 pub(crate) struct ServedCertificate {
-    /// Where it is read from.
+    /// The directory of its files.
     pub(crate) directory: PathBuf,
-    /// What is served.
+    /// The served certificate.
     pub(crate) state: watch::Receiver<CertificateState>,
-    /// What callers trust, where that is known.
+    /// The authorities that callers trust, if that is known.
     pub(crate) trusted: Option<watch::Receiver<Authorities>>,
-    /// Whether callers have ever trusted what is served.
-    pub(crate) introduced: OnceLock<()>,
+    /// Set once callers have trusted the served certificate.
+    pub(crate) was_trusted: OnceLock<()>,
 }
 
 impl ServedCertificate {
-    /// What is missing. A process that starts with an authority that callers do not know yet must not be called; from
-    /// then on a new certificate waits for their trust, and what is served stays.
+    /// Returns what is missing, if anything. A process that starts with an authority that callers do not trust must not be
+    /// called. After that, trust is not checked again: a new certificate is served only when callers trust it.
     fn missing(&self) -> Option<String> {
         let directory = self.directory.display();
         let state = self.state.borrow();
@@ -51,18 +51,18 @@ impl ServedCertificate {
             ));
         }
         let trusted = self.trusted.as_ref()?;
-        if self.introduced.get().is_none() && !state.served.is_subset(&trusted.borrow()) {
+        if self.was_trusted.get().is_none() && !state.served.is_subset(&trusted.borrow()) {
             return Some(format!(
-                "the caBundle of a registration of ours does not hold, or not for long enough, the authorities in {directory}"
+                "the caBundle of a webhook registration does not contain, or not for long enough, the authorities of {directory}"
             ));
         }
-        self.introduced.get_or_init(|| ());
+        self.was_trusted.get_or_init(|| ());
         None
     }
 }
 
 impl Readiness {
-    /// What is missing, one line each.
+    /// Returns what is missing, one line for each condition.
     fn missing(&self) -> Vec<String> {
         let mut missing = Vec::new();
         if self.stopping.is_cancelled() {
@@ -79,7 +79,7 @@ impl Readiness {
         missing
     }
 
-    /// What is wrong although the process is ready.
+    /// Returns a problem that does not affect readiness.
     fn warning(&self) -> Option<String> {
         let problem = self.certificate.as_ref()?.state.borrow().problem.clone()?;
         Some(format!(
@@ -88,7 +88,7 @@ impl Readiness {
     }
 }
 
-/// The routes of the admin endpoint.
+/// Returns the routes of the admin endpoint.
 pub(crate) fn router(readiness: Readiness) -> Router {
     let readyz = |State(readiness): State<Arc<Readiness>>| async move {
         match readiness.missing() {

@@ -47,7 +47,7 @@ impl ProjectLookup for RegistryLookup {
             .and_then(|project| Ok((project, access_review::request(review)?)));
         async move {
             let (project, request) = prepared?;
-            let _permit = project.request_permit().await;
+            let _permit = project.place().await;
             Ok(access_review::send(project.client(), request).await?)
         }
         .boxed()

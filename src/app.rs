@@ -16,7 +16,7 @@ use crate::admin::Readiness;
 use crate::allocator;
 use crate::args::{Args, OptionalFlag};
 use crate::config::Config;
-use crate::leadership::Lease;
+use crate::leadership::LeaderElection;
 use crate::signals::Signals;
 use context::AppContext;
 use running::RunningApp;
@@ -93,11 +93,11 @@ async fn wire(args: Args, config: Config) -> anyhow::Result<RunningApp> {
     } = context;
     endpoints::start_admin(&servers, &args, readiness).await?;
     endpoints::start_metrics(&servers, config.metrics, registry, own).await?;
-    let lease = Lease::start(&args, own_config, &planes_metrics, leadership)?;
+    let election = LeaderElection::start(&args, own_config, &planes_metrics, leadership)?;
     Ok(RunningApp {
         controllers,
         servers,
-        lease,
+        election,
         shutdown_delay,
     })
 }

@@ -1,4 +1,5 @@
-//! The command line, in the forms of Go's `flag` package, because manifests pass them (compute.md 5.2 and 5.3).
+//! The command line (docs/reference/flags.md). It accepts the forms of Go's `flag` package, because existing manifests use
+//! them.
 
 mod interpreter;
 mod server;
@@ -36,59 +37,62 @@ pub(crate) struct CommandLine {
     pub(crate) manager: Args,
 }
 
-/// What there is beside the manager.
+/// The subcommands beside the manager.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Karmada's resource interpreter alone, without any kubeconfig.
+    /// Runs only Karmada's resource interpreter. Needs no kubeconfig.
     Interpreter(InterpreterArgs),
 }
 
 /// The flags of the manager.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Kubeconfig of the process's own cluster: the project in the management plane, the cell in a cell. Else KUBECONFIG,
-    /// else that of the pod.
+    /// Kubeconfig of the process's own cluster: the project in `discovery.mode: single`, the cell in a cell. If unset, the
+    /// KUBECONFIG variable is used, then the service account of the pod.
     #[arg(long, value_name = "FILE", value_parser = path, default_value = "")]
     pub(crate) kubeconfig: OptionalFlag<PathBuf>,
 
-    /// Config file (`kind: WorkloadOperator`). Without one, defaults apply.
+    /// Config file (`kind: WorkloadOperator`). If unset, every field has its default.
     #[arg(long, value_name = "FILE", value_parser = path, default_value = "")]
     pub(crate) server_config: OptionalFlag<PathBuf>,
 
-    /// Kubeconfig of the hub.
+    /// Kubeconfig of the hub. Required by --enable-management-controllers and --enable-cell-controllers. A webhook server
+    /// also uses it to keep the caBundle of the interpreter registration current.
     #[arg(long, value_name = "FILE", alias = "downstream-kubeconfig", value_parser = path, default_value = "")]
     pub(crate) federation_kubeconfig: OptionalFlag<PathBuf>,
 
-    /// Context in the kubeconfig of the hub, if not the current one.
+    /// Context in the kubeconfig of the hub. If unset, its current context is used.
     #[arg(long, value_name = "NAME", alias = "downstream-context", value_parser = text, default_value = "")]
     pub(crate) federation_context: OptionalFlag<String>,
 
-    /// Run the controllers of the management plane.
+    /// Run the controllers of the management plane, which copy WorkloadDeployments to the hub and their status back.
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, value_parser = boolean, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub(crate) enable_management_controllers: bool,
 
-    /// Run the controllers of a cell.
+    /// Run the controllers of a cell, which create Instances and write their status to the hub. Needs
+    /// discovery.clusterName in the config file.
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, value_parser = boolean, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub(crate) enable_cell_controllers: bool,
 
-    /// Only write while holding a lease in the own cluster.
+    /// Elect a leader with a Lease in the own cluster. Only the leader writes; without election every replica writes.
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, value_parser = boolean, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub(crate) leader_elect: bool,
 
-    /// Namespace of the lease; that of the pod, if this is one.
+    /// Namespace of the Lease. If unset, the namespace of the pod is used; outside a pod it is required.
     #[arg(long, value_name = "NAMESPACE", value_parser = text, default_value = "")]
     pub(crate) leader_elect_namespace: OptionalFlag<String>,
 
-    /// Address of /healthz and /readyz; `:8081` means all addresses, `0` means off.
+    /// Listen address of /healthz and /readyz, over HTTP. `:8081` listens at all addresses, `0` turns the server off.
     #[arg(long, value_name = "ADDRESS", value_parser = health_address, default_value = DEFAULT_HEALTH_ADDRESS)]
     pub(crate) health_probe_bind_address: BindAddress,
 
-    /// How long a new authority is in the caBundle before a certificate of it is served.
+    /// How long a new CA must be in the caBundle of the webhook registrations before a certificate that it signed is
+    /// served. Callers need this time to read the new caBundle.
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
     pub(crate) ca_bundle_delay: Duration,
 
-    /// How long an authority stays in the caBundle that is not needed here: longer than it takes until every replica serves
-    /// a new certificate.
+    /// How long a CA stays in the caBundle after this replica no longer serves a certificate of it. It must be longer than
+    /// the time in which every replica gets a new certificate.
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10m")]
     pub(crate) ca_bundle_retirement: Duration,
 
@@ -98,24 +102,24 @@ pub(crate) struct Args {
     pub(crate) log: LogArgs,
 }
 
-/// What is logged, and how.
+/// The flags of the log.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct LogArgs {
-    /// Form of the log.
+    /// Format of the log on stderr.
     #[arg(long, value_enum, default_value = "text")]
     pub(crate) log_format: LogFormat,
 
-    /// What is logged: a level, or directives such as `info,multicluster=debug`.
+    /// Log level, or comma-separated directives such as `info,multicluster=debug`.
     #[arg(long, value_name = "DIRECTIVES", default_value = DEFAULT_LOG_LEVEL, value_parser = log_directives)]
     pub(crate) log_level: String,
 }
 
-/// Form of the log.
+/// Format of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
     /// One JSON object per line.
     Json,
-    /// Lines for people.
+    /// Plain text lines.
     Text,
 }
 
@@ -125,7 +129,7 @@ impl CommandLine {
     }
 }
 
-/// Go's flags may begin with one dash: `-leader-elect` is `--leader-elect`.
+/// Adds the second dash to flags with one dash, which Go allows: `-leader-elect` means `--leader-elect`.
 fn go_forms(args: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
     args.enumerate().map(|(index, arg)| match arg.to_str() {
         Some(text)

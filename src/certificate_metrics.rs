@@ -21,36 +21,36 @@ impl Collector for CertificateCollector {
         if let Some(not_after) = state.not_after {
             gauge(
                 "certificate_not_after_seconds",
-                "When the certificate that webhooks are served with expires",
+                "Time at which the served webhook certificate expires, in seconds since the epoch",
                 not_after.as_second(),
             )?;
         }
         if let Some(reloaded) = state.reloaded {
             gauge(
                 "certificate_reloaded_seconds",
-                "When a certificate was last taken into service",
+                "Time at which a certificate was last put into service, in seconds since the epoch",
                 reloaded.as_second(),
             )?;
         }
         gauge(
             "certificate_valid",
-            "Whether the files of the certificate can be served (1) or not (0)",
+            "1 if the certificate files can be served, else 0",
             i64::from(state.problem.is_none()),
         )?;
         gauge(
             "certificate_waits_for_trust",
-            "Whether the certificate of the files waits until callers trust its authorities (1) or not (0)",
+            "1 while the certificate in the files is not served because callers do not trust its CA yet, else 0",
             i64::from(state.mounted != state.served),
         )?;
         for (name, help, count) in [
             (
                 "certificate_reloads",
-                "Certificates that were taken into service",
+                "Certificates that were put into service",
                 state.reloads,
             ),
             (
                 "certificate_failures",
-                "Certificates that could not be served",
+                "Changes of the certificate files to something that cannot be served",
                 state.failures,
             ),
         ] {

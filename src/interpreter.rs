@@ -1,4 +1,4 @@
-//! `compute-federation interpreter`: Karmada's resource interpreter alone, without any kubeconfig.
+//! `compute-federation interpreter`: only Karmada's resource interpreter, without a kubeconfig.
 
 use std::fs::File;
 use std::io::{Write, stdout};
@@ -22,11 +22,15 @@ use crate::serving::{Servers, listen};
 use crate::signals::Signals;
 use crate::webhook_server;
 
-/// The registration as it is deployed.
+/// The deployed ResourceInterpreterWebhookConfiguration.
 const REGISTRATION: &str =
     include_str!("../deploy/base/federation/resource-interpreter-webhook.yaml");
 
-/// Runs until SIGTERM or SIGINT, or until a server ends.
+/// Runs the interpreter until SIGTERM or SIGINT, or until a server ends.
+///
+/// # Errors
+///
+/// If a part cannot start, or a server fails.
 pub(crate) fn run(args: &InterpreterArgs) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -46,7 +50,7 @@ async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
         .await?
         .context("the interpreter has no address")?;
     let port = listener.local_addr()?.port();
-    // Before a registration is printed, which says that all is well.
+    // Listens before the registration is printed: the registration tells its reader that the server is up.
     let health_probes = listen(&args.health_probe_bind_address).await?;
     let metrics = listen(&args.metrics_bind_address).await?;
     let mut certificate = None;
@@ -104,7 +108,7 @@ async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A new certificate for the address at which Karmada reaches this server, which is told to trust it on stdout.
+/// Makes a certificate for the address at which Karmada reaches this server, and prints the registration that trusts it.
 fn self_signed(args: &InterpreterArgs, port: u16) -> anyhow::Result<Acceptor> {
     let url = match &args.url {
         Some(url) => url.clone(),
@@ -129,7 +133,7 @@ fn self_signed(args: &InterpreterArgs, port: u16) -> anyhow::Result<Acceptor> {
     Ok(certificates.into())
 }
 
-/// The deployed registration, with this address and this `caBundle`.
+/// Returns the deployed registration, with this URL and this `caBundle`.
 fn registration(url: &str, bundle: &str) -> anyhow::Result<String> {
     let mut registration: Value = serde_saphyr::from_str(REGISTRATION)?;
     let webhooks = registration
@@ -146,7 +150,7 @@ fn registration(url: &str, bundle: &str) -> anyhow::Result<String> {
     Ok(serde_saphyr::to_string(&registration)?)
 }
 
-/// Prints a text and ends the pipe that stdout may be.
+/// Prints a text and closes stdout, so that the reader of a pipe sees the end.
 fn print_and_close(text: &str) -> std::io::Result<()> {
     let mut out = stdout().lock();
     writeln!(out, "---\n{text}")?;
@@ -163,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_registration_is_the_deployed_one_with_an_address() {
+    fn the_printed_registration_is_the_deployed_one_with_a_url() {
         let text =
             registration("https://127.0.0.1:9443/interpret", &STANDARD.encode("PEM")).unwrap();
         let registration: Value = serde_saphyr::from_str(&text).unwrap();

@@ -1,4 +1,4 @@
-//! Who may write: the holder of the lease, or, without leader election, this process.
+//! Leader election: only the holder of the Lease writes. Without election, this process always writes.
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
@@ -13,12 +13,12 @@ use tracing::warn;
 use crate::args::{Args, OptionalFlag};
 use crate::user_agent::user_agent;
 
-/// Name of the lease (compute.md 5.2).
+/// Name of the Lease: the one of the Go manager, so that old and new replicas never write at the same time.
 const LEASE: &str = "e98b06c6.datumapis.com";
-/// File in which a pod finds its namespace.
+/// The file that holds the namespace of the pod.
 const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
-/// The leadership that this process begins with.
+/// Returns the leadership at the start: none with election, permanent without.
 pub(crate) fn initial(args: &Args) -> Leadership {
     match args.leader_elect {
         true => Leadership::default(),
@@ -26,14 +26,18 @@ pub(crate) fn initial(args: &Args) -> Leadership {
     }
 }
 
-/// The lease, if one is needed.
-pub(crate) struct Lease {
+/// The task that acquires and renews the Lease, if there is election.
+pub(crate) struct LeaderElection {
     elector: Option<JoinHandle<Result<(), Lost>>>,
     release: CancellationToken,
 }
 
-impl Lease {
-    /// Waits for the lease, if one is needed, so that the controllers may write.
+impl LeaderElection {
+    /// Starts the election, if it is enabled. `leadership` is gained once the Lease is held.
+    ///
+    /// # Errors
+    ///
+    /// If the own cluster or the namespace of the Lease is unknown.
     pub(crate) fn start(
         args: &Args,
         own: Option<kube::Config>,
@@ -60,7 +64,7 @@ impl Lease {
             .nodename()
             .to_string_lossy()
             .into_owned();
-        // Pods can share a host name and a process ID.
+        // The host name alone is not unique: two pods on the host network share it.
         let identity = format!("{hostname}_{:016x}", RandomState::new().hash_one(()));
         let elector = LeaderElector::new(client, namespace.trim(), LEASE, identity, metrics);
         let elector = tokio::spawn(elector.run(leadership, release.clone()));
@@ -70,7 +74,7 @@ impl Lease {
         })
     }
 
-    /// Waits until the lease is lost, for ever if there is none.
+    /// Waits until the Lease is lost, and returns the reason. Without election, never returns.
     pub(crate) async fn lost(&mut self) -> anyhow::Error {
         match &mut self.elector {
             Some(elector) => match elector.await {
@@ -82,13 +86,13 @@ impl Lease {
         }
     }
 
-    /// Gives the lease up, now that nothing writes any more.
+    /// Releases the Lease. Call it only when nothing writes any more.
     pub(crate) async fn release(self) {
         self.release.cancel();
         if let Some(elector) = self.elector
             && let Ok(Err(lost)) = elector.await
         {
-            warn!(%lost, "the lease was lost while stopping");
+            warn!(%lost, "the Lease was lost while stopping");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The log of the process, on stderr.
+//! The log of the process, written to stderr.
 
 use std::io;
 
@@ -7,13 +7,13 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::args::{LogArgs, LogFormat};
 
-/// What is said by others and by us: a watch that is forbidden, at each try. Our caches say it once. `--log-level` may say
-/// otherwise.
-const SAID_TWICE: &str = "kube_runtime::watcher=error";
+/// Silences a warning that kube-runtime repeats at each attempt of a forbidden watch. The caches of `multicluster` log it once.
+/// `--log-level` can override this.
+const QUIET: &str = "kube_runtime::watcher=error";
 
 /// Starts logging.
 pub(crate) fn start(args: &LogArgs) {
-    let filter = format!("{SAID_TWICE},{}", args.log_level);
+    let filter = format!("{QUIET},{}", args.log_level);
     let builder = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(filter))
         .with_writer(io::stderr);

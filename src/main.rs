@@ -45,7 +45,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Raises the limit of open files to what is allowed: each connection is one. Without success the usual limit holds.
+/// Raises the limit of open files to the hard limit, because each connection is a file. If that fails, the process keeps its
+/// limit.
 fn allow_many_files() {
     let limits = getrlimit(Resource::Nofile);
     let raised = Rlimit {

@@ -1,4 +1,4 @@
-//! `/metrics`: open, or with TLS and only to who may get it in the own cluster, as the baseline serves it.
+//! Serves `/metrics`: over HTTP to everyone, or over TLS to users that the own cluster authorizes, like the Go manager.
 
 mod token_review;
 
@@ -21,7 +21,7 @@ use token_review::may_read;
 const OPENMETRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
-/// The route. With a `reviewer`, each request must carry a bearer token that this API server knows and allows to get
+/// Returns the route. With a `reviewer`, each request must carry a bearer token whose user this API server allows to `get`
 /// `/metrics`.
 pub(crate) fn router(registry: Registry, reviewer: Option<Client>) -> Router {
     let metrics = get(async |State(registry): State<Arc<Registry>>| {
@@ -55,7 +55,7 @@ async fn review(State(client): State<Client>, request: Request, next: Next) -> R
         Ok(Ok(())) => next.run(request).await,
         Ok(Err(refusal)) => refusal.into_response(),
         Err(error) => {
-            warn!("metrics request not reviewed: {error:#}");
+            warn!("the review of a metrics request failed: {error:#}");
             (
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "the review of the token failed; see the log\n",

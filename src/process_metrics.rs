@@ -1,4 +1,4 @@
-//! What the process itself takes up, by the names that Prometheus' clients have for it.
+//! Metrics of the process itself, under the names that Prometheus client libraries use.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 use tokio::runtime::Handle;
 
-/// A registry of these metrics alone: they have no prefix.
+/// Returns a registry with only these metrics, because their names have no prefix.
 pub(crate) fn registry() -> Registry {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(ProcessCollector));
@@ -26,9 +26,9 @@ impl Collector for ProcessCollector {
             let metric = ConstGauge::new(value);
             metric.encode(encoder.encode_descriptor(name, help, unit, metric.metric_type())?)
         };
-        // What cannot be read is not told.
+        // Omits metrics whose source cannot be read.
         if let Ok(resident) = resident_bytes() {
-            let help = "Resident memory";
+            let help = "Resident memory, in bytes";
             gauge(
                 "process_resident_memory",
                 help,
@@ -38,21 +38,21 @@ impl Collector for ProcessCollector {
         }
         if let Ok(files) = fs::read_dir("/proc/self/fd") {
             let open = i64::try_from(files.count()).unwrap_or(i64::MAX);
-            gauge("process_open_fds", "Open files and sockets", None, open)?;
+            gauge(
+                "process_open_fds",
+                "Open file descriptors, including sockets",
+                None,
+                open,
+            )?;
         }
         if let Ok(runtime) = Handle::try_current() {
             let tasks = runtime.metrics().num_alive_tasks();
             let tasks = i64::try_from(tasks).unwrap_or(i64::MAX);
-            gauge(
-                "process_tasks",
-                "Asynchronous tasks that have not ended",
-                None,
-                tasks,
-            )?;
+            gauge("process_tasks", "Running asynchronous tasks", None, tasks)?;
         }
         if let Ok(seconds) = processor_seconds() {
             let metric = ConstCounter::new(seconds);
-            let help = "Processor time of user and system";
+            let help = "User and system CPU time, in seconds";
             let name = "process_cpu";
             metric.encode(encoder.encode_descriptor(
                 name,
@@ -65,7 +65,7 @@ impl Collector for ProcessCollector {
     }
 }
 
-/// The second number of `/proc/self/statm`, which counts pages (proc_pid_statm(5)).
+/// Reads the second number of `/proc/self/statm`, which counts pages (proc_pid_statm(5)).
 fn resident_bytes() -> io::Result<i64> {
     let numbers = fs::read_to_string("/proc/self/statm")?;
     let pages = numbers.split_whitespace().nth(1);
@@ -75,8 +75,8 @@ fn resident_bytes() -> io::Result<i64> {
     bytes.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
 
-/// Fields 14 and 15 of `/proc/self/stat`, counted in clock ticks (proc_pid_stat(5)). The second may contain anything, and ends
-/// with the last parenthesis.
+/// Reads fields 14 and 15 of `/proc/self/stat`, in clock ticks (proc_pid_stat(5)). Field 2 may contain any character and ends
+/// at the last parenthesis.
 fn processor_seconds() -> io::Result<f64> {
     let stat = fs::read_to_string("/proc/self/stat")?;
     let behind_name = stat.rsplit_once(')').map_or("", |(_, behind)| behind);
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_process_tells_what_it_takes_up() {
+    async fn every_process_metric_has_a_value() {
         let waits = tokio::spawn(std::future::pending::<()>());
         let mut text = String::new();
         encode(&mut text, &registry()).unwrap();

@@ -1,4 +1,4 @@
-//! Servers as tasks of the process: where they listen, and with which certificate.
+//! Runs servers as tasks of the process.
 
 use std::convert::Infallible;
 use std::net::Ipv4Addr;
@@ -17,10 +17,10 @@ use tracing::info;
 use crate::bind_address::BindAddress;
 use crate::signals::Signals;
 
-/// How often the files of a certificate are looked at that no flag is for.
+/// How often the certificate files of the metrics server are read. There is no flag for it.
 pub(crate) const CERTIFICATE_POLL: Duration = Duration::from_secs(1);
 
-/// The servers of the process, and how they end.
+/// The servers of the process.
 #[derive(Clone, Default)]
 pub(crate) struct Servers {
     pub(crate) tasks: Tasks,
@@ -29,7 +29,7 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
-    /// Follows the files of a certificate.
+    /// Starts a task that follows the certificate files.
     pub(crate) fn reload(&self, reloader: Reloader, poll: Duration) -> Acceptor {
         let acceptor = reloader.acceptor();
         let stop = self.tasks.stop();
@@ -40,7 +40,7 @@ impl Servers {
         acceptor
     }
 
-    /// Serves until the process stops.
+    /// Starts a server, which runs until the process stops.
     pub(crate) fn serve(
         &self,
         what: &'static str,
@@ -64,11 +64,12 @@ impl Servers {
         });
     }
 
-    /// Stops once `delay_over` is past and all requests are answered. Gives why a server ended, if one did by itself.
+    /// Stops the servers after `delay_over`, and waits until all requests are answered. Returns the failure of a server that
+    /// ended by itself.
     ///
     /// # Errors
     ///
-    /// When another signal comes before that.
+    /// If another signal comes first.
     pub(crate) async fn end(
         &self,
         delay_over: Instant,
@@ -89,7 +90,7 @@ impl Servers {
         }
     }
 
-    /// Serves what operators ask, with the usual bounds.
+    /// Starts a server for operators, with default limits and without connection metrics.
     pub(crate) fn serve_operators(
         &self,
         what: &'static str,
@@ -108,7 +109,11 @@ impl Servers {
     }
 }
 
-/// Listens at an address, if it is not off. An empty host means all addresses, of both families where there are two.
+/// Listens at an address. Returns `None` if the address is off. An empty host means all IPv6 and IPv4 addresses.
+///
+/// # Errors
+///
+/// If the address cannot be listened at. Names the address.
 pub(crate) async fn listen(address: &BindAddress) -> anyhow::Result<Option<TcpListener>> {
     let BindAddress::At { host, port } = address else {
         return Ok(None);

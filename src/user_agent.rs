@@ -1,6 +1,6 @@
-//! What tells API servers' audit logs who it was.
+//! The user agent, which identifies the process in the audit logs of API servers.
 
-/// Of this process in one of its roles.
+/// Returns the user agent of this process in one of its roles.
 pub(crate) fn user_agent(role: &str) -> String {
     format!("compute-federation/{} ({role})", env!("CARGO_PKG_VERSION"))
 }

@@ -1,4 +1,4 @@
-//! The webhook server: its certificate, what its callers trust, and its routes.
+//! The webhook server: its routes, its certificate, and the caBundle by which callers trust it.
 
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
@@ -18,7 +18,7 @@ use crate::args::ServerArgs;
 use crate::certificate_metrics::CertificateCollector;
 use crate::serving::Servers;
 
-/// Serves the webhooks: the interpreter, and with `projects` admission.
+/// Starts the webhook server: the interpreter and, if there are `projects`, admission.
 pub(crate) fn serve(
     servers: &Servers,
     registry: &mut Registry,
@@ -40,26 +40,27 @@ pub(crate) fn serve(
     );
 }
 
-/// Follows the certificate of the webhook server. With `callers`, a new one is served once callers trust its authorities.
+/// Follows the certificate files of the webhook server. With a `publisher`, a new certificate is served only when callers
+/// trust its authorities.
 ///
 /// # Errors
 ///
-/// When there are files that cannot be served.
+/// If files exist that cannot be served.
 pub(crate) fn follow_certificate(
     servers: &Servers,
     registry: &mut Registry,
     args: &ServerArgs,
     files: Files,
-    callers: Option<CaBundlePublisher<'_>>,
+    publisher: Option<CaBundlePublisher<'_>>,
 ) -> Result<(Acceptor, ServedCertificate), CertificateError> {
     let directory = files.directory.clone();
     let mut reloader = Reloader::new(files, clock::now)?;
     let state = reloader.state();
     registry.register_collector(Box::new(CertificateCollector(state.clone())));
-    let trusted = callers.map(|callers| {
-        let (tell, trusted) = watch::channel(Authorities::new());
+    let trusted = publisher.map(|publisher| {
+        let (sender, trusted) = watch::channel(Authorities::new());
         reloader.wait_for_trust(trusted.clone());
-        callers.keep_informed(state.clone(), tell);
+        publisher.start(state.clone(), sender);
         trusted
     });
     let acceptor = servers.reload(reloader, args.certificate_poll);
@@ -67,12 +68,12 @@ pub(crate) fn follow_certificate(
         directory,
         state,
         trusted,
-        introduced: OnceLock::new(),
+        was_trusted: OnceLock::new(),
     };
     Ok((acceptor, certificate))
 }
 
-/// What it takes to tell callers whom to trust.
+/// Publishes the authorities of the certificate in the caBundle of the webhook registrations.
 pub(crate) struct CaBundlePublisher<'a> {
     pub(crate) tasks: &'a Tasks,
     pub(crate) registrations: Vec<(Registration, Client)>,
@@ -82,7 +83,8 @@ pub(crate) struct CaBundlePublisher<'a> {
 }
 
 impl CaBundlePublisher<'_> {
-    fn keep_informed(
+    /// Starts the caBundle controller, and passes every new certificate on to it.
+    fn start(
         self,
         mut state: watch::Receiver<CertificateState>,
         trusted: watch::Sender<Authorities>,
@@ -91,15 +93,15 @@ impl CaBundlePublisher<'_> {
             mounted: state.mounted.clone(),
             served: state.served.clone(),
         };
-        let (tell, certificates) = watch::channel(mounted(&state.borrow()));
+        let (sender, certificates) = watch::channel(mounted(&state.borrow()));
         let stop = self.tasks.stop();
         self.tasks
             .spawn("authorities of the certificate", async move {
                 let follow = async {
                     while state.changed().await.is_ok() {
-                        tell.send_replace(mounted(&state.borrow_and_update()));
+                        sender.send_replace(mounted(&state.borrow_and_update()));
                     }
-                    // The end of the reloader is the end of the process.
+                    // The reloader ends only with the process.
                     std::future::pending::<()>().await;
                 };
                 stop.run_until_cancelled(follow).await;

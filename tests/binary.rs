@@ -1,4 +1,4 @@
-//! The binary as an operator meets it: bad configuration, probes, certificates, requests over TLS, its end.
+//! Runs the binary: invalid configuration, probes, certificates, requests over TLS, and shutdown.
 
 #![allow(
     clippy::expect_used,
@@ -23,7 +23,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::process::Command;
 
-/// Time for the process to do what it is asked.
+/// Longest time for any step of the process.
 const WITHIN: Duration = Duration::from_secs(20);
 const HEAD: &str = "apiVersion: apiserver.config.datumapis.com/v1alpha1\nkind: WorkloadOperator\n";
 

@@ -17,7 +17,7 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use thiserror::Error;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// Validity of a self-signed certificate: a year, which outlives any process.
+/// Validity of a self-signed certificate: a year, longer than a process usually runs.
 const SELF_SIGNED_LIFETIME: SignedDuration = SignedDuration::from_hours(365 * 24);
 
 /// The files of a certificate.

@@ -1,4 +1,4 @@
-//! Certificates on disk and connections that are served with them.
+//! Connections that are served with certificates from files.
 
 mod files;
 
@@ -34,7 +34,7 @@ fn clock() -> Timestamp {
     "2026-11-21T10:00:00Z".parse().unwrap()
 }
 
-/// A self-signed certificate for `localhost` as PEM, and as DER.
+/// Makes a self-signed certificate for `localhost`: certificate and key as PEM, and the certificate as DER.
 fn issue() -> (String, String, CertificateDer<'static>) {
     let key = rcgen::KeyPair::generate().unwrap();
     let params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
@@ -51,7 +51,7 @@ fn write(directory: &Path, certificate: &str, key: &str) {
     fs::write(directory.join("tls.key"), key).unwrap();
 }
 
-/// Writes a generation as kubelet does: a new directory, then `..data` swapped by a rename.
+/// Writes a generation as kubelet does: writes a new directory, then swaps the link `..data` by a rename.
 fn swap(volume: &Path, generation: &str, certificate: &str, key: &str, authority: Option<&str>) {
     let directory = volume.join(generation);
     fs::create_dir(&directory).unwrap();
@@ -108,7 +108,7 @@ async fn start_with(directory: &Path, limits: Limits) -> TestServer {
     }
 }
 
-/// Connects as Karmada does: `trusted` is the only root, and the name is checked.
+/// Connects like Karmada: `trusted` is the only root, and the server name is verified.
 async fn connect(
     server: &TestServer,
     trusted: &CertificateDer<'static>,
@@ -116,7 +116,7 @@ async fn connect(
     connect_for(server, trusted, "http/1.1").await
 }
 
-/// The same for another protocol.
+/// Connects with this ALPN protocol.
 async fn connect_for(
     server: &TestServer,
     trusted: &CertificateDer<'static>,
@@ -156,7 +156,7 @@ async fn get(stream: &mut TlsStream<TcpStream>) -> String {
 }
 
 #[tokio::test]
-async fn a_swapped_directory_is_served_to_new_connections_while_old_ones_go_on() {
+async fn new_connections_use_a_swapped_directory_and_old_ones_continue() {
     let volume = TempDir::new().unwrap();
     let (first, second) = (issue(), issue());
     swap(volume.path(), "..1", &first.0, &first.1, None);
@@ -177,7 +177,7 @@ async fn a_swapped_directory_is_served_to_new_connections_while_old_ones_go_on()
     );
     get(&mut old).await;
 
-    // A broken one changes nothing but the count of failures.
+    // A broken certificate changes only the count of failures.
     swap(volume.path(), "..3", "garbage", &first.1, None);
     server
         .state
@@ -189,7 +189,7 @@ async fn a_swapped_directory_is_served_to_new_connections_while_old_ones_go_on()
 }
 
 #[tokio::test]
-async fn without_a_certificate_connections_are_closed_until_there_is_one() {
+async fn connections_are_closed_until_there_is_a_certificate() {
     let directory = TempDir::new().unwrap();
     let (certificate, key, der) = issue();
     let mut server = start(directory.path()).await;
@@ -217,10 +217,10 @@ async fn a_stop_ends_idle_connections_and_the_server() {
     assert!(TcpStream::connect(server.address).await.is_err());
 }
 
-/// How an HTTP/2 client begins.
+/// The first bytes of an HTTP/2 client.
 const PREFACE: &str = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Asserts that a connection on which only this is said ends.
+/// Asserts that the server closes a connection on which the client sends only `said`.
 async fn assert_ends(limits: Limits, protocol: &str, said: &[u8]) {
     let directory = TempDir::new().unwrap();
     let (certificate, key, der) = issue();
@@ -235,7 +235,7 @@ async fn assert_ends(limits: Limits, protocol: &str, said: &[u8]) {
 }
 
 #[tokio::test]
-async fn a_connection_without_a_request_ends_whatever_its_protocol() {
+async fn a_connection_without_a_request_is_closed_for_every_protocol() {
     let limits = Limits {
         header: Duration::from_millis(100),
         ..Limits::default()
@@ -246,26 +246,26 @@ async fn a_connection_without_a_request_ends_whatever_its_protocol() {
 }
 
 #[tokio::test]
-async fn an_idle_connection_ends_however_little_its_client_has_said() {
+async fn an_idle_connection_is_closed_even_after_an_incomplete_preface() {
     let limits = Limits {
         idle: Duration::from_millis(100),
         drain: Duration::from_millis(100),
         ..Limits::default()
     };
-    // Then no settings.
+    // Neither client sends SETTINGS.
     for said in ["PRI *", PREFACE] {
         assert_ends(limits, "h2", said.as_bytes()).await;
     }
 }
 
 #[tokio::test]
-async fn a_connection_whose_client_takes_no_answer_ends_at_its_age() {
+async fn a_connection_that_does_not_read_its_answer_is_closed_at_its_age() {
     let limits = Limits {
         age: Duration::from_millis(100),
         drain: Duration::from_millis(100),
         ..Limits::default()
     };
-    // RFC 9113, 4.1 and 6.5: SETTINGS, of which INITIAL_WINDOW_SIZE is 0; then HEADERS of stream 1, which ends it:
+    // RFC 9113, 4.1 and 6.5: SETTINGS with INITIAL_WINDOW_SIZE 0. Then HEADERS of stream 1 with END_STREAM:
     // `GET https:/` from the static table of RFC 7541.
     let settings = b"\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00";
     let headers = b"\x00\x00\x03\x01\x05\x00\x00\x00\x01\x82\x87\x84";
@@ -274,7 +274,7 @@ async fn a_connection_whose_client_takes_no_answer_ends_at_its_age() {
 }
 
 #[tokio::test]
-async fn plain_connections_are_served_too() {
+async fn connections_without_tls_are_served() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let service = service_fn(|_: Request<Incoming>| async {
@@ -323,7 +323,7 @@ async fn a_certificate_waits_until_its_authority_is_trusted() {
     trust.send_replace(authorities(&[&first.2, &second.2]));
     state.wait_for(|state| state.served == seen).await.unwrap();
 
-    // Who does not trust this one does not trust the served one either.
+    // The authority is the served one: a caller that does not trust it cannot call now either.
     trust.send_replace(Authorities::new());
     let third = issue();
     swap(volume.path(), "..3", &third.0, &third.1, Some(&second.0));
@@ -359,7 +359,7 @@ async fn a_certificate_that_expires_in_service_is_reported() {
 }
 
 #[tokio::test]
-async fn what_serves_meanwhile_is_replaced_by_the_files() {
+async fn the_files_replace_the_temporary_certificate() {
     let directory = TempDir::new().unwrap();
     let mut reloader = Reloader::new(Files::from(directory.path()), clock).unwrap();
     let meanwhile = Certificates::self_signed(&["localhost".to_owned()], clock()).unwrap();

@@ -1,12 +1,12 @@
-//! Admission, whatever is asked.
+//! The property of admission.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use webhooks::admission;
 
-/// A body is refused, or its answer is one that API servers take (Kubernetes: Dynamic Admission Control). It is the same each
-/// time; and whatever an object is like, an update that leaves what it says as it is is allowed.
+/// Either the body is refused, or API servers accept the answer (Kubernetes: Dynamic Admission Control). The answer is
+/// deterministic. An update that does not change the meaning of an object is allowed, even if the object is invalid.
 pub fn admit(body: &[u8]) {
     let cities: BTreeSet<String> = ["DFW", "LHR", "ORD"].map(str::to_owned).into();
     let validate = |body: &[u8]| {
@@ -27,13 +27,13 @@ pub fn admit(body: &[u8]) {
         true => Vec::new(),
         false => causes(&response["status"]),
     };
-    let of_types = |cause: &Value| cause["reason"] == "FieldValueTypeInvalid";
-    if !errors.iter().any(of_types) {
+    let is_type_error = |cause: &Value| cause["reason"] == "FieldValueTypeInvalid";
+    if !errors.iter().any(is_type_error) {
         unchanged(body, &validate);
     }
 }
 
-/// What is said to the user.
+/// Checks the `Status` of a denial, and returns its causes.
 fn causes(status: &Value) -> Vec<Value> {
     let code = status["code"].as_u64().expect("a code");
     assert!((400..600).contains(&code), "{code}");
@@ -52,7 +52,7 @@ fn causes(status: &Value) -> Vec<Value> {
                 .as_str()
                 .is_some_and(|text| !text.is_empty())
         );
-        // A long value is cut off.
+        // Long values are cut off.
         assert!(
             cause["message"]
                 .as_str()
@@ -62,9 +62,10 @@ fn causes(status: &Value) -> Vec<Value> {
     causes
 }
 
-/// The object is updated to what says the same.
+/// Asserts that an update of the object to an equivalent one is allowed.
 fn unchanged(body: &[u8], validate: &impl Fn(&[u8]) -> Result<Vec<u8>, String>) {
-    // Of a name that comes twice the last one counts here, and the first one there.
+    // For a duplicate key, this parser keeps the last value and admission the first, so the whole request is written again
+    // from the parsed value.
     let Ok(mut review) = serde_json::from_slice::<Value>(body) else {
         return;
     };
@@ -72,26 +73,23 @@ fn unchanged(body: &[u8], validate: &impl Fn(&[u8]) -> Result<Vec<u8>, String>) 
     if !object.is_object() {
         return;
     }
-    // Written otherwise, so that it is looked at.
-    let mut written_otherwise = object.clone();
-    if let Some(spec) = written_otherwise
-        .get_mut("spec")
-        .and_then(Value::as_object_mut)
-    {
+    // Adds an unknown field: an update with an identical spec would not be checked.
+    let mut equivalent = object.clone();
+    if let Some(spec) = equivalent.get_mut("spec").and_then(Value::as_object_mut) {
         spec.insert("of another version".into(), json!(0));
     }
     review["request"]["operation"] = json!("UPDATE");
     review["request"]["oldObject"] = object;
-    review["request"]["object"] = written_otherwise;
+    review["request"]["object"] = equivalent;
     let Ok(answer) = validate(review.to_string().as_bytes()) else {
         return;
     };
     let answer: Value = serde_json::from_slice(&answer).expect("the answer is JSON");
     let status = &answer["response"]["status"];
-    let of_types = |cause: &Value| cause["reason"] == "FieldValueTypeInvalid";
+    let is_type_error = |cause: &Value| cause["reason"] == "FieldValueTypeInvalid";
     let unreadable = status["details"]["causes"]
         .as_array()
-        .is_some_and(|causes| causes.iter().any(of_types));
+        .is_some_and(|causes| causes.iter().any(is_type_error));
     assert!(
         answer["response"]["allowed"] == true || status["code"] == 400 || unreadable,
         "{answer}"

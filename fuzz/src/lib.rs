@@ -1,4 +1,4 @@
-//! What must hold for whatever bytes arrive. Each function panics where it does not.
+//! Properties that hold for any input. Each function panics if its property does not hold.
 
 #![allow(
     clippy::expect_used,
@@ -21,8 +21,8 @@ use serde_json::value::RawValue;
 
 pub use admission::admit;
 
-/// A body is refused, or its answer is one that Karmada's client takes (karmada.md 1.3 and 1.4). It is the same where the
-/// body is not written as Karmada does, and so is read another way.
+/// Either the body is refused, or Karmada's client accepts the answer (docs/concepts/interpreter.md). A body that does not
+/// have Karmada's exact form takes another code path and gets the same answer.
 pub fn interpret(body: &[u8]) {
     let padded = [b" ", body].concat();
     let later = interpreters::interpret(&padded, Timestamp::UNIX_EPOCH);
@@ -43,7 +43,7 @@ pub fn interpret(body: &[u8]) {
         return;
     };
     let _: &RawValue = serde_json::from_slice(&body).expect("the answer is JSON");
-    // A lone surrogate in a text that is passed on is JSON, and Karmada reads it; this reader does not.
+    // The answer can contain a lone surrogate from the request. Karmada accepts it as JSON, but this parser does not.
     let Ok(context) = serde_json::from_slice::<Value>(&body) else {
         return;
     };
@@ -107,7 +107,7 @@ fn answers(operation: Operation, kind: InterpretedKind, response: &Value) {
                 .decode(patch.as_str().expect("text"))
                 .expect("base64");
             let _: Vec<&RawValue> = serde_json::from_slice(&patch).expect("a list");
-            // The same holds for a number beyond every type, which no API server has.
+            // This parser also rejects numbers that fit no type. No API server stores such a number.
             let Ok(patch) = serde_json::from_slice::<Vec<Value>>(&patch) else {
                 return;
             };
@@ -134,16 +134,16 @@ fn requirements(requirements: &Value) {
     }
 }
 
-/// What is written to the hub must decode there.
-fn status(kind: InterpretedKind, status: &Value) {
-    if kind == InterpretedKind::WorkloadDeployment {
+/// Asserts that the hub can decode the status.
+fn status(kind: Kind, status: &Value) {
+    if kind == Kind::WorkloadDeployment {
         let decoded: Result<api::WorkloadDeploymentStatus, _> =
             serde_json::from_value(status.clone());
         assert!(decoded.is_ok(), "{decoded:?}: {status}");
     }
 }
 
-/// A text is no quantity, or its canonical form says the same and stays as it is.
+/// Either the text is not a quantity, or its canonical form has the same value and is stable.
 pub fn quantity(text: &[u8]) {
     let Ok(text) = std::str::from_utf8(text) else {
         return;
@@ -156,8 +156,8 @@ pub fn quantity(text: &[u8]) {
     assert!(doubled.parse::<Amount>().is_ok(), "{doubled:?}");
 }
 
-/// The text reads as a quantity, and is printed again as it is; or once otherwise, as Kubernetes does: 62.5Ki is 64000, and
-/// that is 64k; a sum of 14Ei is read as the most that can have such a suffix.
+/// Asserts that a canonical text parses, and that printing it again gives the same text. Like Kubernetes, one more round may
+/// change it: 62.5Ki is 64000, which prints as 64k; and a sum of 14Ei is capped at the largest value with a binary suffix.
 fn is_canonical(text: &str) {
     let print = |text: &str| {
         let amount: Amount = text.parse().expect("the canonical form is a quantity");

@@ -1,4 +1,4 @@
-//! The corpus, and what becomes of it when bytes are changed. `PROPTEST_CASES` says how often.
+//! Checks the properties with the corpus and with random edits of it. `PROPTEST_CASES` sets the number of edits.
 
 #![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "tests")]
 
@@ -22,12 +22,12 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
     files.iter().map(|file| fs::read(file).unwrap()).collect()
 }
 
-/// A change of a text: at a place, so many bytes go and others come.
+/// A change of a text: at a position, removes and inserts bytes.
 #[derive(Clone, Debug)]
 struct Edit {
     at: Index,
-    goes: usize,
-    comes: Vec<u8>,
+    removed: usize,
+    inserted: Vec<u8>,
 }
 
 fn edits() -> impl Strategy<Value = Vec<Edit>> {
@@ -53,23 +53,32 @@ fn edits() -> impl Strategy<Value = Vec<Edit>> {
         b"\"name\":",
         b"\"disk\":",
     ]);
-    let comes = prop_oneof![
+    let inserted = prop_oneof![
         3 => token.prop_map(<[u8]>::to_vec),
         1 => vec(any::<u8>(), 0..4),
     ];
-    let edit = (any::<Index>(), 0..12_usize, comes);
+    let edit = (any::<Index>(), 0..12_usize, inserted);
     vec(
-        edit.prop_map(|(at, goes, comes)| Edit { at, goes, comes }),
+        edit.prop_map(|(at, removed, inserted)| Edit {
+            at,
+            removed,
+            inserted,
+        }),
         1..4,
     )
 }
 
 fn edited(text: &[u8], edits: &[Edit]) -> Vec<u8> {
     let mut text = text.to_vec();
-    for Edit { at, goes, comes } in edits {
+    for Edit {
+        at,
+        removed,
+        inserted,
+    } in edits
+    {
         let start = at.index(text.len() + 1);
-        let end = (start + goes).min(text.len());
-        text.splice(start..end, comes.iter().copied());
+        let end = (start + removed).min(text.len());
+        text.splice(start..end, inserted.iter().copied());
     }
     text
 }
@@ -87,7 +96,7 @@ fn the_corpus_holds() {
     }
 }
 
-/// Deep nesting must not exhaust the stack, wherever it stands.
+/// Deep nesting must not exhaust the stack, at any position.
 #[test]
 fn nesting_is_bounded() {
     for nested in ["[".repeat(1 << 20), "{\"a\":".repeat(1 << 18)] {

@@ -7,7 +7,7 @@ use multicluster::Tasks;
 use tokio::time::Instant;
 use tracing::info;
 
-use crate::leadership::Lease;
+use crate::leadership::LeaderElection;
 use crate::serving::Servers;
 use crate::signals::Signals;
 
@@ -15,7 +15,7 @@ use crate::signals::Signals;
 pub(super) struct RunningApp {
     pub(super) controllers: Tasks,
     pub(super) servers: Servers,
-    pub(super) lease: Lease,
+    pub(super) election: LeaderElection,
     /// For how long new connections are still served after the process began to stop.
     pub(super) shutdown_delay: Duration,
 }
@@ -32,7 +32,7 @@ impl RunningApp {
             name = signals.next() => info!(signal = name, "stopping"),
             () = controllers_stop.cancelled() => {}
             () = servers_stop.cancelled() => {}
-            error = self.lease.lost() => return Err(error),
+            error = self.election.lost() => return Err(error),
         }
         Ok(())
     }
@@ -48,10 +48,10 @@ impl RunningApp {
         self.controllers.stop().cancel();
         let controllers_failure = tokio::select! {
             failure = self.controllers.ended() => failure,
-            error = self.lease.lost() => return Err(error),
+            error = self.election.lost() => return Err(error),
             name = signals.next() => bail!("a second {name} came before the controllers had stopped"),
         };
-        self.lease.release().await;
+        self.election.release().await;
         let servers_failure = self.servers.end(delay_over, signals).await?;
         if let Some(failure) = controllers_failure.or(servers_failure) {
             bail!(failure);

@@ -11,32 +11,34 @@ use crate::bind_address::BindAddress;
 #[derive(Clone, Debug, clap::Args)]
 #[command(group = ArgGroup::new("certificate").required(true).args(["cert_dir", "self_signed"]))]
 pub(crate) struct InterpreterArgs {
-    /// Address to listen at; empty means all addresses.
+    /// Listen address. Empty means all addresses.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub(crate) bind_address: String,
 
-    /// Port to listen at; 0 means a free one.
+    /// Listen port. 0 means a free port.
     #[arg(long, default_value_t = 9443)]
     pub(crate) port: u16,
 
-    /// Directory with `tls.crt` and `tls.key`, as a CSI driver or a Secret volume writes it.
+    /// Directory with `tls.crt` and `tls.key`, as written by a CSI driver or a Secret volume. Either this or --self-signed
+    /// is required.
     #[arg(long, value_name = "DIR")]
     pub(crate) cert_dir: Option<PathBuf>,
 
-    /// For trying it out: serve with a new certificate that signs itself, and print the
-    /// ResourceInterpreterWebhookConfiguration that registers this server.
+    /// Serve a new self-signed certificate, and print the ResourceInterpreterWebhookConfiguration that registers this
+    /// server. For trials only: every start makes another certificate.
     #[arg(long)]
     pub(crate) self_signed: bool,
 
-    /// With --self-signed: where Karmada reaches this server, if not at its address and port.
+    /// With --self-signed, the URL at which Karmada reaches this server. If unset, it is made from the listen address and
+    /// port.
     #[arg(long, conflicts_with = "cert_dir")]
     pub(crate) url: Option<String>,
 
-    /// Address of /healthz and /readyz; `:8081` means all addresses, `0` means off.
+    /// Listen address of /healthz and /readyz, over HTTP. `:8081` listens at all addresses, `0` turns the server off.
     #[arg(long, value_name = "ADDRESS", default_value = "0")]
     pub(crate) health_probe_bind_address: BindAddress,
 
-    /// Address of /metrics, without TLS; `0` means off.
+    /// Listen address of /metrics, over HTTP. `:8080` listens at all addresses, `0` turns the server off.
     #[arg(long, value_name = "ADDRESS", default_value = "0")]
     pub(crate) metrics_bind_address: BindAddress,
 

@@ -1,4 +1,4 @@
-//! Flags of the webhook server: its bounds and its certificate.
+//! Flags of the webhook server: limits, and how often the certificate is read.
 
 use std::time::Duration;
 
@@ -6,74 +6,80 @@ use clap::builder::RangedU64ValueParser;
 
 use super::values::{duration, positive_duration};
 
-/// Bounds of the webhook server.
+/// The flags of the webhook server.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Webhook server")]
 pub(crate) struct ServerArgs {
-    /// Largest body of a request, in bytes.
+    /// Largest body of a request, in bytes. Larger requests are answered 413.
     #[arg(long, value_name = "BYTES", value_parser = positive(), default_value_t = webhooks::Limits::default().body)]
     max_body: usize,
 
-    /// Bytes of all requests that are being read or answered.
+    /// Bytes of all request bodies that are being read or answered. Counted separately for the interpreter and
+    /// for admission. Requests beyond this are answered 429.
     #[arg(long, value_name = "BYTES", value_parser = positive(), default_value_t = webhooks::Limits::default().bytes_in_flight)]
     max_bytes_in_flight: usize,
 
-    /// Requests at a time; further ones are answered 429.
+    /// Requests in flight, counted separately for the interpreter and for admission. Further requests are answered 429.
     #[arg(long, value_name = "COUNT", value_parser = positive(), default_value_t = webhooks::Limits::default().requests)]
     max_requests: usize,
 
-    /// Time for a request whose caller names none, and the most that a caller is given.
+    /// Timeout of a request whose caller names none, and the longest timeout that a caller gets. A body that arrives later
+    /// is answered 408.
     #[arg(long, value_name = "TIME", value_parser = positive_duration, default_value = "10s")]
     request_timeout: Duration,
 
-    /// Connections at a time; further ones wait.
+    /// Open connections. Further connections wait until one closes.
     #[arg(long, value_name = "COUNT", value_parser = positive(), default_value_t = certs::Limits::default().connections)]
     max_connections: usize,
 
-    /// Requests at a time on one HTTP/2 connection.
+    /// Requests in flight on one HTTP/2 connection. The client holds further requests back.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..), default_value_t = certs::Limits::default().requests_per_connection)]
     max_requests_per_connection: u32,
 
-    /// Time for a TLS handshake.
+    /// Time for a TLS handshake. A slower connection is closed.
     #[arg(long, value_name = "TIME", value_parser = positive_duration, default_value = "5s")]
     handshake_timeout: Duration,
 
-    /// Time for the first bytes of a connection, and for the header of an HTTP/1.1 request.
+    /// Time for the first bytes of a connection, and for the header of an HTTP/1.1 request. A slower connection is closed.
     #[arg(long, value_name = "TIME", value_parser = positive_duration, default_value = "5s")]
     header_timeout: Duration,
 
-    /// Time for which a client may not take what is sent to it.
+    /// Longest time that an answer waits for the client to read it. A slower connection is closed.
     #[arg(long, value_name = "TIME", value_parser = positive_duration, default_value = "30s")]
     write_timeout: Duration,
 
-    /// How long a connection is kept without a request.
+    /// How long a connection stays open without a request. Must be longer than the 90 s for which Karmada keeps idle
+    /// connections.
     #[arg(long, value_name = "TIME", value_parser = positive_duration, default_value = "2m")]
     idle_timeout: Duration,
 
-    /// Age, give or take a fifth, at which a connection is ended after its current requests.
+    /// Age, plus or minus 20 %, at which a connection is closed after its current requests, so that load spreads over
+    /// replicas.
     #[arg(long, value_name = "TIME", value_parser = positive_duration, default_value = "15m")]
     max_connection_age: Duration,
 
-    /// How often the files of the certificate are looked at.
+    /// How often the certificate files are read. A changed certificate is served without a restart.
     #[arg(long, value_name = "TIME", value_parser = positive_duration, default_value = "1s")]
     pub(crate) certificate_poll: Duration,
 
-    /// How long new connections are still served when the process stops, until no one sends any more.
+    /// How long new connections are still served after the process began to stop: the time in which load balancers notice
+    /// that it is not ready.
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
     pub(crate) shutdown_delay: Duration,
 
-    /// Time for requests in flight when the process stops, or when their connection is idle or too old.
+    /// Time for requests in flight when the process stops, or when their connection is too old or idle. Then the connection
+    /// is closed.
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "20s")]
     drain_timeout: Duration,
 }
 
-/// A number of which there must be some.
+/// Parses a number greater than 0.
 fn positive() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..)
 }
 
 impl ServerArgs {
-    /// The bounds on requests.
+    /// Returns the limits on requests.
     pub(crate) fn requests(&self) -> webhooks::Limits {
         webhooks::Limits {
             body: self.max_body,
@@ -84,7 +90,7 @@ impl ServerArgs {
         }
     }
 
-    /// The bounds on connections.
+    /// Returns the limits on connections.
     pub(crate) fn connections(&self) -> certs::Limits {
         certs::Limits {
             connections: self.max_connections,
@@ -107,14 +113,14 @@ mod tests {
     use super::*;
 
     #[derive(Parser)]
-    struct Alone {
+    struct ServerFlags {
         #[command(flatten)]
         server: ServerArgs,
     }
 
     #[test]
-    fn the_defaults_are_those_of_the_servers() {
-        let Alone { server } = Alone::parse_from(["x"]);
+    fn the_default_flags_are_the_default_limits() {
+        let ServerFlags { server } = ServerFlags::parse_from(["x"]);
         let debug = |limits: &dyn std::fmt::Debug| format!("{limits:?}");
         assert_eq!(
             debug(&server.requests()),

@@ -11,7 +11,7 @@ fn parse(args: &[&str]) -> Result<Args, String> {
 }
 
 #[test]
-fn nothing_is_on_by_default() {
+fn everything_is_off_by_default() {
     let args = parse(&[]).unwrap();
     assert!(
         !args.enable_management_controllers && !args.enable_cell_controllers && !args.leader_elect
@@ -27,7 +27,7 @@ fn nothing_is_on_by_default() {
 }
 
 #[test]
-fn booleans_take_gos_forms() {
+fn booleans_accept_the_forms_of_go() {
     for (flag, expected) in [
         ("--leader-elect", true),
         ("-leader-elect", true),
@@ -90,7 +90,7 @@ fn values_follow_an_equals_sign_or_a_space() {
 }
 
 #[test]
-fn a_log_level_that_says_nothing_is_refused() {
+fn an_invalid_log_level_is_refused() {
     for good in [
         "info",
         "DEBUG",
@@ -120,7 +120,7 @@ fn a_log_level_that_says_nothing_is_refused() {
 }
 
 #[test]
-fn addresses_take_gos_forms() {
+fn addresses_accept_the_forms_of_go() {
     let at = |host: &str, port| {
         Ok(BindAddress::At {
             host: host.into(),
@@ -138,7 +138,7 @@ fn addresses_take_gos_forms() {
 }
 
 #[test]
-fn times_take_gos_forms() {
+fn durations_accept_the_forms_of_go() {
     let delay = |text: &str| {
         parse(&[&format!("--ca-bundle-delay={text}")]).map(|args| args.ca_bundle_delay)
     };
@@ -179,7 +179,7 @@ fn the_interpreter_has_its_own_flags() {
 }
 
 #[test]
-fn a_bound_of_nothing_is_refused_with_its_flag() {
+fn a_limit_of_zero_is_refused_with_its_flag() {
     for flag in [
         "--max-body=0",
         "--max-bytes-in-flight=0",
@@ -202,7 +202,7 @@ fn a_bound_of_nothing_is_refused_with_its_flag() {
 }
 
 #[test]
-fn the_interpreter_needs_a_certificate_of_one_kind() {
+fn the_interpreter_needs_exactly_one_certificate_source() {
     let parse =
         |args: &[&str]| CommandLine::try_parse_from(args).map_err(|error| error.to_string());
     let error = parse(&["compute-federation", "interpreter"]).unwrap_err();

@@ -1,4 +1,4 @@
-//! What the config file may say, and what is said of what it may not.
+//! Valid config files, and the errors of others.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn error(text: &str) -> String {
 }
 
 #[test]
-fn the_defaults_are_those_of_the_baseline() {
+fn the_defaults_are_those_of_the_go_manager() {
     for config in [Config::load(None).unwrap(), parse("").unwrap()] {
         assert!(config.webhooks.is_none());
         assert_eq!(config.metrics.address, BindAddress::Off);
@@ -89,7 +89,7 @@ fn every_field_has_its_effect() {
 }
 
 #[test]
-fn projects_are_found_as_the_file_says() {
+fn discovery_follows_the_mode_of_the_file() {
     for (text, expected) in [
         ("{mode: single}", DiscoveryMode::Single),
         (
@@ -137,7 +137,7 @@ fn a_field_of_another_mode_is_an_error() {
 }
 
 #[test]
-fn an_error_is_one_line_with_the_place_and_the_field() {
+fn an_error_is_one_line_with_the_position_and_the_field() {
     for (text, expected) in [
         (
             "metricServer: {}",
@@ -194,7 +194,7 @@ fn an_error_is_one_line_with_the_place_and_the_field() {
 }
 
 #[test]
-fn another_kind_of_file_is_told_from_a_broken_one() {
+fn an_error_names_a_wrong_or_missing_api_version_or_kind() {
     for (text, expected) in [
         (
             "",

@@ -9,7 +9,12 @@ use k8s_openapi::api::authorization::v1::{
 use kube::api::PostParams;
 use kube::{Api, Client};
 
-/// Asks the own cluster whose the token is and whether he may.
+/// Asks the own cluster for the user of the token, and whether the user may read `/metrics`. The inner error is the answer
+/// to the caller.
+///
+/// # Errors
+///
+/// If one of the two reviews fails.
 pub(super) async fn may_read(
     client: &Client,
     token: &str,

@@ -1,4 +1,4 @@
-//! A client as Karmada has one: one authority is the only root, the name is checked, connections are kept.
+//! A client like Karmada's: it trusts one root, verifies the server name, and keeps its connections.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -23,7 +23,7 @@ pub(crate) fn free_port() -> u16 {
         .port()
 }
 
-/// Writes a new certificate that signs itself.
+/// Writes a new self-signed certificate.
 pub(crate) fn issue(directory: &Path) -> CertificateDer<'static> {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(["localhost".to_owned()]).unwrap();
@@ -33,13 +33,13 @@ pub(crate) fn issue(directory: &Path) -> CertificateDer<'static> {
 }
 
 /// A connection to the webhook server.
-pub(crate) struct Connection {
+pub(crate) struct TlsConnection {
     stream: TlsStream<TcpStream>,
-    /// Whether the server has said that this is the last answer.
+    /// Whether the last answer had `Connection: close`.
     pub(crate) closes: bool,
 }
 
-impl Connection {
+impl TlsConnection {
     pub(crate) async fn open(port: u16, trusted: &CertificateDer<'static>) -> io::Result<Self> {
         let mut roots = RootCertStore::empty();
         roots.add(trusted.clone()).unwrap();
@@ -58,7 +58,7 @@ impl Connection {
         })
     }
 
-    /// Sends what it is given, whatever it is.
+    /// Sends raw bytes.
     pub(crate) async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes).await?;
         self.stream.flush().await
@@ -70,14 +70,14 @@ impl Connection {
         while let Ok(1..) = self.stream.read(&mut chunk).await {}
     }
 
-    /// One request and its answer: status and body.
+    /// Sends a request and returns status and body of the answer.
     pub(crate) async fn post(&mut self, path: &str, body: &[u8]) -> io::Result<(u16, String)> {
         let head = format!(
             "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
             body.len()
         );
         let (mut reader, mut writer) = tokio::io::split(&mut self.stream);
-        // A server that refuses early does not read on.
+        // A server that refuses a request early stops reading, so writing and reading run concurrently.
         let send = async {
             let _ = writer.write_all(head.as_bytes()).await;
             let _ = writer.write_all(body).await;
@@ -104,7 +104,7 @@ impl Connection {
     }
 }
 
-/// Whether a response is there as long as it says it is.
+/// Returns whether the response has arrived up to its Content-Length.
 fn is_complete(response: &[u8]) -> bool {
     let Some(end) = response.windows(4).position(|window| window == b"\r\n\r\n") else {
         return false;
@@ -117,7 +117,7 @@ fn is_complete(response: &[u8]) -> bool {
     response.len() >= end + 4 + length
 }
 
-/// A plain request: status and body.
+/// Sends a GET request over HTTP and returns status and body of the answer.
 pub(crate) async fn get(port: u16, path: &str) -> io::Result<(u16, String)> {
     let mut stream = TcpStream::connect(("localhost", port)).await?;
     stream

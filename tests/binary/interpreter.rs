@@ -1,4 +1,4 @@
-//! `compute-federation interpreter`: alone, under attack, and replaced while it is called.
+//! `compute-federation interpreter`: self-signed, with slow clients, and restarted while it is called.
 
 use std::fs;
 use std::io;
@@ -20,10 +20,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Child;
 use tokio::time::{sleep, timeout};
 
-use crate::client::{Connection, free_port, get, issue, review};
+use crate::client::{TlsConnection, free_port, get, issue, review};
 use crate::{WITHIN, command};
 
-/// A replica of the interpreter.
+/// A running replica of the interpreter.
 struct Interpreter {
     process: Child,
     port: u16,
@@ -55,7 +55,7 @@ impl Interpreter {
         }
     }
 
-    /// Ends it as a rolling update does.
+    /// Sends SIGTERM, like a rolling update, and returns the exit code.
     async fn terminate(mut self) -> Option<i32> {
         let pid = Pid::from_raw(self.process.id().unwrap().cast_signed()).unwrap();
         kill_process(pid, Signal::TERM).unwrap();
@@ -66,7 +66,7 @@ impl Interpreter {
             .code()
     }
 
-    /// Resident memory in bytes.
+    /// Returns the resident memory in bytes.
     fn memory(&self) -> usize {
         let status =
             fs::read_to_string(format!("/proc/{}/status", self.process.id().unwrap())).unwrap();
@@ -88,7 +88,7 @@ fn call() -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn self_signed_it_prints_its_registration_ends_the_pipe_and_serves() {
+async fn a_self_signed_interpreter_prints_its_registration_closes_stdout_and_serves() {
     let port = free_port();
     let mut process = command()
         .args(["interpreter", "--self-signed", &format!("--port={port}")])
@@ -115,14 +115,14 @@ async fn self_signed_it_prints_its_registration_ends_the_pipe_and_serves() {
         .decode(config["caBundle"].as_str().unwrap())
         .unwrap();
     let trusted = CertificateDer::from_pem_slice(&bundle).unwrap();
-    let mut connection = Connection::open(port, &trusted).await.unwrap();
+    let mut connection = TlsConnection::open(port, &trusted).await.unwrap();
     let (status, body) = connection.post("/interpret", &call()).await.unwrap();
     assert_eq!(status, 200);
     assert!(body.contains("\"replicas\":3"), "{body}");
     assert!(process.try_wait().unwrap().is_none());
 }
 
-/// Half-open handshakes, headers and bodies that drip: each is bounded, and calls go on beside thousands of them.
+/// The time for handshakes, headers and bodies is limited, and other requests are answered beside thousands of slow ones.
 #[tokio::test]
 async fn slow_clients_do_not_hold_up_calls() {
     const EACH: usize = 700;
@@ -138,7 +138,8 @@ async fn slow_clients_do_not_hold_up_calls() {
     )
     .await;
     let idle = server.memory();
-    // A first byte makes the kernel see to it that the server hears of the connection, however many there are at once.
+    // Sends the first byte: the kernel retransmits it until the server has accepted the connection, even if the backlog
+    // overflows.
     let half_open = join_all((0..EACH).map(|_| async {
         let mut stream = TcpStream::connect(("localhost", server.port)).await?;
         stream.write_all(&[22]).await?;
@@ -152,7 +153,7 @@ async fn slow_clients_do_not_hold_up_calls() {
         b"POST /interpret HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{",
     ] {
         for _ in 0..EACH {
-            let mut connection = Connection::open(server.port, &trusted).await.unwrap();
+            let mut connection = TlsConnection::open(server.port, &trusted).await.unwrap();
             connection.send(start).await.unwrap();
             slow.push(connection);
         }
@@ -165,12 +166,12 @@ async fn slow_clients_do_not_hold_up_calls() {
     );
     let call = call();
     for _ in 0..50 {
-        let mut connection = Connection::open(server.port, &trusted).await.unwrap();
+        let mut connection = TlsConnection::open(server.port, &trusted).await.unwrap();
         let answer = timeout(Duration::from_secs(3), connection.post("/interpret", &call));
         assert_eq!(answer.await.expect("held up").unwrap().0, 200);
     }
-    // All of them are closed although they are never finished.
-    let closed = join_all(slow.iter_mut().map(Connection::closed));
+    // The server closes all of them.
+    let closed = join_all(slow.iter_mut().map(TlsConnection::closed));
     timeout(WITHIN, closed)
         .await
         .expect("slow connections stay open");
@@ -180,7 +181,7 @@ async fn slow_clients_do_not_hold_up_calls() {
     }
 }
 
-/// An address for several replicas, as a Service is one: a new connection goes to one that is ready.
+/// Starts a load balancer like a Service: passes each new connection to a ready replica. Returns its port.
 async fn balance(replicas: Arc<tokio::sync::Mutex<Vec<(u16, u16)>>>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -239,7 +240,7 @@ async fn a_rolling_restart_of_two_replicas_loses_no_call() {
                 (Arc::clone(&stop), Arc::clone(&answered), trusted.clone());
             tokio::spawn(async move {
                 while !stop.load(Ordering::Relaxed) {
-                    let mut connection = Connection::open(port, &trusted).await?;
+                    let mut connection = TlsConnection::open(port, &trusted).await?;
                     while !connection.closes && !stop.load(Ordering::Relaxed) {
                         let (status, body) =
                             connection.post("/interpret?timeout=3s", &call()).await?;

@@ -1,4 +1,4 @@
-//! What the process does not start with: it ends, and names the field, the file or the flag.
+//! Invalid configuration: the process ends, and its error names the field, the file or the flag.
 
 use std::process::Output;
 
@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use crate::{HEAD, WITHIN, command, write};
 
-/// Runs until the process ends by itself, which it must do with an error.
+/// Runs the process, which must end by itself with an error, and returns its log.
 async fn refused(args: &[&str]) -> String {
     let output = timeout(
         WITHIN,
@@ -21,7 +21,7 @@ async fn refused(args: &[&str]) -> String {
     String::from_utf8(stderr).unwrap()
 }
 
-/// A kubeconfig that leads nowhere, which is only found out when it is used.
+/// Writes a kubeconfig whose server does not exist. The process finds out only at its first request.
 fn kubeconfig(directory: &TempDir) -> String {
     let text = "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n\
                 users: [{name: u, user: {token: t}}]\ncontexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n";
@@ -72,7 +72,7 @@ async fn a_missing_file_is_named() {
 }
 
 #[tokio::test]
-async fn a_kubeconfig_that_is_none_is_named() {
+async fn an_invalid_kubeconfig_is_named() {
     let directory = TempDir::new().unwrap();
     let broken = write(&directory, "broken", "clusters: 3\n");
     let error = refused(&[
@@ -96,9 +96,9 @@ async fn a_kubeconfig_that_is_none_is_named() {
     );
 }
 
-/// I-28: a role without what it needs does not start.
+/// I-28: a role does not start without its prerequisites.
 #[tokio::test]
-async fn a_role_without_its_prerequisites_says_what_is_missing() {
+async fn an_error_names_the_missing_prerequisite_of_a_role() {
     let directory = TempDir::new().unwrap();
     let own = format!("--kubeconfig={}", kubeconfig(&directory));
     let hub = format!("--federation-kubeconfig={}", kubeconfig(&directory));
@@ -159,7 +159,7 @@ async fn an_unreadable_certificate_is_named() {
 }
 
 #[tokio::test]
-async fn a_wrong_flag_is_named() {
+async fn an_invalid_flag_is_named() {
     let error = refused(&["--enable-cell-controllers=perhaps"]).await;
     assert!(
         error.contains("--enable-cell-controllers")

@@ -1,4 +1,4 @@
-//! Probes, certificates and requests over TLS.
+//! The manager: probes, certificates and requests over TLS.
 
 use std::io;
 use std::process::Stdio;
@@ -12,11 +12,11 @@ use tokio::net::TcpStream;
 use tokio::process::Child;
 use tokio::time::{sleep, timeout};
 
-use crate::client::{Connection, free_port, get, issue, review};
+use crate::client::{TlsConnection, free_port, get, issue, review};
 use crate::{HEAD, WITHIN, command, write};
 
-/// The interpreter alone, without any kubeconfig.
-struct Server {
+/// A running manager without a kubeconfig, which serves only the interpreter.
+struct ManagerProcess {
     process: Child,
     directory: TempDir,
     health: u16,
@@ -24,7 +24,7 @@ struct Server {
     metrics: u16,
 }
 
-impl Server {
+impl ManagerProcess {
     fn start(args: &[&str]) -> Self {
         let directory = TempDir::new().unwrap();
         let [health, webhooks, metrics] = [free_port(), free_port(), free_port()];
@@ -50,7 +50,7 @@ impl Server {
         }
     }
 
-    /// Waits until a probe answers with this status, and gives its body.
+    /// Waits until a probe answers with this status, and returns its body.
     async fn until(&self, path: &str, status: u16) -> String {
         timeout(WITHIN, async {
             loop {
@@ -72,7 +72,7 @@ impl Server {
         path: &str,
         body: &[u8],
     ) -> io::Result<(u16, Value)> {
-        let mut connection = Connection::open(self.webhooks, trusted).await?;
+        let mut connection = TlsConnection::open(self.webhooks, trusted).await?;
         let (status, body) = connection.post(path, body).await?;
         Ok((status, serde_json::from_str(&body).unwrap()))
     }
@@ -80,7 +80,7 @@ impl Server {
 
 #[tokio::test]
 async fn the_interpreter_runs_without_a_kubeconfig_and_answers_bad_requests_clearly() {
-    let server = Server::start(&[]);
+    let server = ManagerProcess::start(&[]);
     let missing = server.until("/readyz", 503).await;
     let expected = format!(
         "no certificate to serve webhooks with in {}\n",
@@ -155,7 +155,7 @@ async fn the_interpreter_runs_without_a_kubeconfig_and_answers_bad_requests_clea
 
 #[tokio::test]
 async fn a_changed_certificate_is_served_without_a_restart() {
-    let server = Server::start(&[]);
+    let server = ManagerProcess::start(&[]);
     let first = issue(server.directory.path());
     server.until("/readyz", 200).await;
     let body = review("InterpretReplica", "WorkloadDeployment");
@@ -172,8 +172,8 @@ async fn a_changed_certificate_is_served_without_a_restart() {
 }
 
 #[tokio::test]
-async fn a_broken_certificate_leaves_the_former_in_service_and_is_told() {
-    let server = Server::start(&["--certificate-poll=50ms"]);
+async fn a_broken_certificate_is_reported_and_the_former_stays_in_service() {
+    let server = ManagerProcess::start(&["--certificate-poll=50ms"]);
     let ca = issue(server.directory.path());
     assert_eq!(server.until("/readyz", 200).await, "ok\n");
     let valid = async |expected: &str| {
@@ -211,8 +211,8 @@ async fn a_broken_certificate_leaves_the_former_in_service_and_is_told() {
 }
 
 #[tokio::test]
-async fn sigterm_ends_the_process_in_order_and_json_logs_say_so() {
-    let server = Server::start(&["--log-format=json"]);
+async fn sigterm_stops_the_process_gracefully_and_json_logs_show_it() {
+    let server = ManagerProcess::start(&["--log-format=json"]);
     issue(server.directory.path());
     server.until("/readyz", 200).await;
     let pid = Pid::from_raw(server.process.id().unwrap().cast_signed()).unwrap();
@@ -243,7 +243,7 @@ async fn sigterm_ends_the_process_in_order_and_json_logs_say_so() {
 }
 
 #[tokio::test]
-async fn with_nothing_enabled_the_process_says_so_and_answers_probes() {
+async fn a_process_with_nothing_enabled_warns_and_answers_probes() {
     let health = free_port();
     let mut process = command()
         .arg(format!("--health-probe-bind-address=localhost:{health}"))

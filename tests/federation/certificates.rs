@@ -33,7 +33,7 @@ const FLAGS: [&str; 4] = [
     // A connection that is closed shows up as a failed call.
     "--max-connection-age=1h",
 ];
-/// How long a bundle must stay unchanged: several times the polling interval.
+/// How long a bundle must stay unchanged: managers check it several times meanwhile.
 const SILENCE: Duration = Duration::from_secs(11);
 /// Name of the managers' Lease.
 const LEASE: &str = "e98b06c6.datumapis.com";
@@ -41,12 +41,12 @@ const LEASE: &str = "e98b06c6.datumapis.com";
 pub(crate) async fn rotation_without_a_failed_call() -> anyhow::Result<()> {
     let federation = fixture::start("certificates", &FLAGS).await?;
     let fixture = CertificateFixture::new(&federation).await?;
-    let mark = AuditPosition::now([federation.hub()])?;
+    let position = AuditPosition::now([federation.hub()])?;
     let mut callers = KarmadaCallers::start(&fixture).await?;
 
     fixture.renew().await?;
     fixture.until_served().await?;
-    callers.go_on().await?;
+    callers.until_more_calls().await?;
 
     let old = fixture.authority().await;
     let old_leaf = fixture.served().await?;
@@ -59,10 +59,10 @@ pub(crate) async fn rotation_without_a_failed_call() -> anyhow::Result<()> {
         "the server presents a leaf whose CA callers cannot know yet"
     );
     fixture.until_served().await?;
-    callers.go_on().await?;
+    callers.until_more_calls().await?;
     fixture.until_karmada_asks().await?;
     fixture.until_bundle(&new).await?;
-    callers.go_on().await?;
+    callers.until_more_calls().await?;
     fixture.until_karmada_asks().await?;
 
     let figures = callers.stop().await?;
@@ -72,7 +72,7 @@ pub(crate) async fn rotation_without_a_failed_call() -> anyhow::Result<()> {
         bundles == [old, both, new.clone()],
         "the hub has had other bundles than old, both, new"
     );
-    let writes = ours(&mark)?;
+    let writes = ours(&position)?;
     ensure!(writes.len() == 2, "{writes:#?}");
 
     let stranger = rcgen::generate_simple_self_signed(["stranger".to_owned()])?;
@@ -82,10 +82,10 @@ pub(crate) async fn rotation_without_a_failed_call() -> anyhow::Result<()> {
         fixture.until_bundle(&new).await?;
     }
     fixture.until_karmada_asks().await?;
-    let mark = AuditPosition::now([federation.hub()])?;
+    let position = AuditPosition::now([federation.hub()])?;
     // Not a wait for an event: nothing may happen during this time.
     sleep(SILENCE).await;
-    let writes = ours(&mark)?;
+    let writes = ours(&position)?;
     ensure!(writes.is_empty(), "{writes:#?}");
     ensure!(
         fixture::failed_calls(&federation)?.is_empty(),
@@ -112,7 +112,7 @@ pub(crate) async fn a_follower_waits_for_the_leader() -> anyhow::Result<()> {
     let namespace = format!("--leader-elect-namespace={}", space.name);
     fixture::restart(&federation, &["--leader-elect", &namespace]).await?;
 
-    let mark = AuditPosition::now([federation.hub()])?;
+    let position = AuditPosition::now([federation.hub()])?;
     let old = fixture.authority().await;
     let old_leaf = fixture.served().await?;
     fixture.renew_authority().await?;
@@ -121,7 +121,7 @@ pub(crate) async fn a_follower_waits_for_the_leader() -> anyhow::Result<()> {
         .await?;
     // Not a wait for an event: nothing may happen during this time.
     sleep(SILENCE).await;
-    let writes = ours(&mark)?;
+    let writes = ours(&position)?;
     ensure!(writes.is_empty(), "{writes:#?}");
     ensure!(fixture.bundle().await? == old, "the bundle has changed");
     ensure!(fixture.served().await? == old_leaf, "the leaf has changed");
@@ -148,8 +148,8 @@ pub(crate) async fn a_follower_waits_for_the_leader() -> anyhow::Result<()> {
 }
 
 /// Returns our writes to the registration on the hub.
-fn ours(mark: &AuditPosition) -> anyhow::Result<Vec<Write>> {
-    let writes = mark.writes()?.into_iter();
+fn ours(position: &AuditPosition) -> anyhow::Result<Vec<Write>> {
+    let writes = position.writes()?.into_iter();
     let resource = "resourceinterpreterwebhookconfigurations";
     Ok(writes
         .filter(|write| write.is_ours() && write.resource == resource)

@@ -10,8 +10,7 @@ use serde_json::json;
 
 use crate::fixture::{Space, WITHIN, create, patch, workload};
 
-/// Returns type, reason and count of the controllers' Events on an object of this kind and name, in order of
-/// occurrence.
+/// Returns type, reason and count of the controllers' Events on an object of this kind and name, in order of occurrence.
 pub(crate) async fn of(
     events: &Api<Event>,
     kind: &str,

@@ -112,8 +112,7 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> ValueLog<T> {
         Self { begin, all, task }
     }
 
-    /// Waits until each of these objects has had such a value after `after`. Returns when the last of them first had
-    /// it.
+    /// Waits until each of these objects has had such a value after `after`. Returns when the last of them first had it.
     async fn at(
         &self,
         names: &[String],

@@ -33,9 +33,9 @@ struct NamespaceWrites {
     in_cells: usize,
 }
 
-fn written(mark: &AuditPosition, space: &Space<'_>) -> anyhow::Result<NamespaceWrites> {
+fn written(position: &AuditPosition, space: &Space<'_>) -> anyhow::Result<NamespaceWrites> {
     let mut written = NamespaceWrites::default();
-    for write in mark.writes()? {
+    for write in position.writes()? {
         let (plane, resource) = (write.plane.as_str(), write.resource.as_str());
         let mut names = [&space.name, &space.hub_name].into_iter();
         let is_here = names.any(|name| write.object.contains(name.as_str()));
@@ -63,7 +63,7 @@ fn written(mark: &AuditPosition, space: &Space<'_>) -> anyhow::Result<NamespaceW
 /// Checks the number of writes for one change: `fixed`, and one status write for each status that arrived.
 async fn writes_no_more_than(
     what: &str,
-    mark: &AuditPosition,
+    position: &AuditPosition,
     space: &Space<'_>,
     fixed: &[(&str, usize)],
 ) -> anyhow::Result<()> {
@@ -73,7 +73,7 @@ async fn writes_no_more_than(
         of_deployments,
         of_instances,
         in_cells,
-    } = written(mark, space)?;
+    } = written(position, space)?;
     let mut needed: WriteCounts = fixed
         .iter()
         .map(|(what, count)| ((*what).to_owned(), *count))
@@ -112,7 +112,7 @@ pub(crate) async fn a_change_makes_only_the_necessary_writes(
 ) -> anyhow::Result<()> {
     let space = Space::create(federation, "writes").await?;
     quiet(federation).await?;
-    let mark = AuditPosition::now(federation.planes())?;
+    let position = AuditPosition::now(federation.planes())?;
     space.create_workload("web", &[("us", &["DFW"], 1)]).await?;
     space.until_settled("web", 1).await?;
     // Events are written later.
@@ -129,9 +129,9 @@ pub(crate) async fn a_change_makes_only_the_necessary_writes(
         ("project patch workloaddeployments", 1),
         ("project patch workloads", 1),
     ];
-    writes_no_more_than("create", &mark, &space, &created).await?;
+    writes_no_more_than("create", &position, &space, &created).await?;
 
-    let mark = AuditPosition::now(federation.planes())?;
+    let position = AuditPosition::now(federation.planes())?;
     let more = workload("web", &[("us", &["DFW"], 2)]);
     patch::<Workload>(&space.in_project(), "web", json!({"spec": more["spec"]})).await?;
     space.until_settled("web", 2).await?;
@@ -141,9 +141,9 @@ pub(crate) async fn a_change_makes_only_the_necessary_writes(
         ("project create instances", 1),
         ("project patch workloaddeployments", 1),
     ];
-    writes_no_more_than("scale", &mark, &space, &scaled).await?;
+    writes_no_more_than("scale", &position, &space, &scaled).await?;
 
-    let mark = AuditPosition::now(federation.planes())?;
+    let position = AuditPosition::now(federation.planes())?;
     space.delete_workload("web").await?;
     space.until_empty().await?;
     let deleted = [
@@ -154,7 +154,7 @@ pub(crate) async fn a_change_makes_only_the_necessary_writes(
         ("project patch workloaddeployments", 1),
         ("project patch workloads", 1),
     ];
-    writes_no_more_than("delete", &mark, &space, &deleted).await
+    writes_no_more_than("delete", &position, &space, &deleted).await
 }
 
 /// Sets a label and an annotation on an object as a foreign writer.

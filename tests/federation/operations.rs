@@ -242,8 +242,7 @@ pub(crate) async fn of_an_instance(federation: &Federation) -> anyhow::Result<()
     let controller = updated.spec.controller.context("spec.controller is lost")?;
     assert_eq!(controller.template_hash, "of-the-cell");
 
-    // InterpretStatus and AggregateStatus: the hub has the cell's status. InterpretHealth: the binding has the
-    // health.
+    // InterpretStatus and AggregateStatus: the hub has the cell's status. InterpretHealth: the binding has the health.
     wait::until(
         &space.on_hub::<Instance>(),
         "alone-0",

@@ -57,7 +57,7 @@ pub(crate) async fn an_instance_that_cannot_be_projected_is_reported_once(
 ) -> anyhow::Result<()> {
     let space = with_deployment(federation, "quarantine").await?;
     let nowhere = Space::on_hub_alone(federation, "quarantine").await?;
-    let mark = AuditPosition::now([federation.hub()])?;
+    let position = AuditPosition::now([federation.hub()])?;
     let cases = [
         (
             &nowhere,
@@ -95,7 +95,7 @@ pub(crate) async fn an_instance_that_cannot_be_projected_is_reported_once(
     is_counted(federation, &cases.each_ref().map(|case| case.2)).await?;
 
     sleep(REST).await;
-    let writes = mark.writes()?;
+    let writes = position.writes()?;
     for (space, name, expected, _) in &cases {
         let object = format!("{}/{name}", space.hub_name);
         let ours = writes
@@ -210,7 +210,7 @@ pub(crate) async fn deletions_during_downtime_are_projected(
     for name in ["gone", "gone-of-the-baseline"] {
         instances.delete(name, &DeleteParams::default()).await?;
     }
-    let mark = AuditPosition::now([federation.hub()])?;
+    let position = AuditPosition::now([federation.hub()])?;
     manager.restart().await?;
     drop(manager);
 
@@ -229,7 +229,7 @@ pub(crate) async fn deletions_during_downtime_are_projected(
         projections.get(name).await.context(name)?;
     }
     let object = format!("{}/held", space.hub_name);
-    let events: Vec<_> = mark
+    let events: Vec<_> = position
         .writes()?
         .iter()
         .filter(|it| it.object == object)

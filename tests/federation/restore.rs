@@ -65,7 +65,7 @@ pub(crate) async fn the_hub_follows_the_project_again() -> anyhow::Result<()> {
 async fn restore(federation: &mut Federation) -> anyhow::Result<()> {
     let (lasting, former) = prepare(federation).await?;
     let snapshot = federation.snapshot_hub()?;
-    go_on(&lasting.space(federation), &former.space(federation)).await?;
+    change_after_snapshot(&lasting.space(federation), &former.space(federation)).await?;
     let before = NamespaceObjects::of(&lasting.space(federation)).await?;
 
     // As in the documented procedure: Karmada writes nothing to the cells before the hub matches the project.
@@ -81,8 +81,7 @@ async fn restore(federation: &mut Federation) -> anyhow::Result<()> {
     let held = federation.start_karmada_held(karmada).await?;
     until_planned(&lasting.space(federation)).await?;
     federation.release_karmada(held).await?;
-    // Cell managers check all their copies on the hub at start. Without the restart this would take up to ten
-    // minutes.
+    // Cell managers check all their copies on the hub at start. Without the restart this would take up to ten minutes.
     for cell in [DFW, ORD] {
         let mut manager = federation.cell_manager(cell)?.lock().await;
         manager.terminate().await;
@@ -92,12 +91,12 @@ async fn restore(federation: &mut Federation) -> anyhow::Result<()> {
     let space = lasting.space(federation);
     wait::eventually("all planes are as before", 2 * WITHIN, || async {
         let after = NamespaceObjects::of(&space).await?;
-        before.is_again(&after)
+        before.check_equal(&after)
     })
     .await?;
     let after = NamespaceObjects::of(&space).await?;
-    assert_eq!(after.lasting, before.lasting, "something was made anew");
-    assert_ne!(after.made_anew, before.made_anew, "nothing was restored");
+    assert_eq!(after.lasting, before.lasting, "an object was recreated");
+    assert_ne!(after.recreated, before.recreated, "nothing was restored");
     // Restored objects of a deleted project namespace are deleted too.
     until_gone(&former.space(federation)).await?;
     // The restored hub works: a new Workload passes through it.
@@ -128,7 +127,7 @@ async fn prepare(federation: &Federation) -> anyhow::Result<(NamespaceNames, Nam
 }
 
 /// Makes changes after the snapshot.
-async fn go_on(space: &Space<'_>, former: &Space<'_>) -> anyhow::Result<()> {
+async fn change_after_snapshot(space: &Space<'_>, former: &Space<'_>) -> anyhow::Result<()> {
     for (name, city, replicas) in NOW {
         if THEN.iter().all(|(then, _)| *then != name) {
             let placement: (&str, &[&str], i32) = ("us", &[city], replicas);
@@ -226,7 +225,7 @@ struct NamespaceObjects {
     /// UIDs of objects that must not be recreated: the customer's objects, and Instances.
     lasting: Vec<String>,
     /// UID of the hub's copy that was created after the snapshot.
-    made_anew: Option<String>,
+    recreated: Option<String>,
 }
 
 impl NamespaceObjects {
@@ -240,16 +239,16 @@ impl NamespaceObjects {
         lasting.extend(uids::<Workload>(space.in_project()).await?);
         lasting.extend(uids::<WorkloadDeployment>(space.in_project()).await?);
         let copies: Api<WorkloadDeployment> = space.on_hub();
-        let made_anew = copies.get_opt("new-us-dfw").await?;
+        let recreated = copies.get_opt("new-us-dfw").await?;
         Ok(Self {
             state: state(space).await?,
             policies: listed.iter().map(ResourceExt::name_any).collect(),
             lasting,
-            made_anew: made_anew.and_then(|copy| copy.uid()),
+            recreated: recreated.and_then(|copy| copy.uid()),
         })
     }
 
-    fn is_again(&self, after: &Self) -> anyhow::Result<()> {
+    fn check_equal(&self, after: &Self) -> anyhow::Result<()> {
         ensure!(self.policies == after.policies, "{:?}", after.policies);
         for name in self.state.keys().chain(after.state.keys()) {
             let (was, is) = (self.state.get(name), after.state.get(name));

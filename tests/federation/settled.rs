@@ -30,7 +30,7 @@ pub(crate) async fn writes_nothing(federation: &Federation) -> anyhow::Result<()
 
     // Other tests may have left objects that are still changing.
     quiet(federation).await?;
-    let mark = AuditPosition::now(federation.planes())?;
+    let position = AuditPosition::now(federation.planes())?;
     // A restarted manager reconciles every object.
     for manager in [
         federation.management()?,
@@ -43,7 +43,10 @@ pub(crate) async fn writes_nothing(federation: &Federation) -> anyhow::Result<()
     }
     // Not a wait for an event: nothing may be written during this time.
     sleep(SILENCE).await;
-    let writes: Vec<_> = ours(mark.writes()?).iter().map(Write::to_string).collect();
+    let writes: Vec<_> = ours(position.writes()?)
+        .iter()
+        .map(Write::to_string)
+        .collect();
     assert!(
         writes.is_empty(),
         "{} writes:\n{}",
@@ -59,9 +62,9 @@ pub(crate) async fn quiet(federation: &Federation) -> anyhow::Result<()> {
         "two seconds without our writes",
         Duration::from_mins(1),
         || async {
-            let mark = AuditPosition::now(federation.planes())?;
+            let position = AuditPosition::now(federation.planes())?;
             sleep(Duration::from_secs(2)).await;
-            let writes: Vec<_> = mark
+            let writes: Vec<_> = position
                 .writes()?
                 .into_iter()
                 .filter(Write::is_ours)

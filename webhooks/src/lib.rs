@@ -73,7 +73,7 @@ pub fn router(
         .layer(CatchPanicLayer::custom(panicked))
 }
 
-// The layer hands the panic over by value.
+// The layer passes the panic by value.
 #[expect(clippy::needless_pass_by_value)]
 fn panicked(panic: Box<dyn Any + Send>) -> Response {
     let message = panic

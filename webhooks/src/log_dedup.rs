@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::{Mutex, PoisonError};
 
-/// Problems that are remembered, at 8 bytes each. When there are more, the oldest is forgotten and may be logged again.
+/// Problems that are remembered. When there are more, the oldest is forgotten and may be logged again.
 const REMEMBERED_MAX: usize = 4096;
 
 /// Remembers which problems were logged.

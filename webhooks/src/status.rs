@@ -1,11 +1,11 @@
-//! Failures outside the protocol of a webhook, as `metav1.Status`.
+//! HTTP errors with a `metav1.Status` body.
 
 use axum::body::Body;
 use axum::response::Response;
 use http::{HeaderValue, Method, StatusCode, Uri, header};
 use serde_json::json;
 
-/// A response with a `Status` body. `reason` is one of `metav1.StatusReason`.
+/// Returns a response with a `Status` body. `reason` is a `metav1.StatusReason`.
 pub(crate) fn response(code: StatusCode, reason: &str, message: &str) -> Response {
     let status = json!({
         "apiVersion": "v1",

@@ -36,7 +36,7 @@ fn limit() -> usize {
 
 type BodyFrame = Result<http_body::Frame<bytes::Bytes>, std::io::Error>;
 
-/// A body that never comes.
+/// A body that never arrives.
 fn silence() -> Body {
     Body::new(StreamBody::new(futures::stream::pending::<BodyFrame>()))
 }
@@ -73,7 +73,7 @@ fn review(operation: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_interpreter_answers_with_and_without_a_slash_and_with_a_timeout() {
+async fn the_interpreter_accepts_a_trailing_slash_and_a_timeout() {
     let server = server();
     for path in [
         "/interpret",
@@ -93,7 +93,7 @@ async fn the_interpreter_answers_with_and_without_a_slash_and_with_a_timeout() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_interpreted_is_an_answer_and_its_names_do_not_become_labels() {
+async fn an_unknown_operation_is_answered_and_does_not_become_a_label_value() {
     let server = server();
     let (code, answer) = server.send("POST", "/interpret", review("Sing")).await;
     assert_eq!(
@@ -108,7 +108,7 @@ async fn what_cannot_be_interpreted_is_an_answer_and_its_names_do_not_become_lab
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_review_is_refused_with_the_reason() {
+async fn a_body_that_is_not_a_review_is_refused_with_the_reason() {
     let server = server();
     let (code, status) = server.send("POST", "/interpret", "not json").await;
     assert_eq!(code, StatusCode::BAD_REQUEST);
@@ -127,7 +127,7 @@ async fn a_body_that_is_no_review_is_refused_with_the_reason() {
 }
 
 #[tokio::test]
-async fn a_body_beyond_the_limit_is_refused_whether_or_not_its_length_is_announced() {
+async fn a_too_large_body_is_refused_with_and_without_content_length() {
     let server = server();
     let (code, status) = server
         .send("POST", "/interpret", vec![b' '; limit() + 1])
@@ -148,7 +148,7 @@ async fn a_body_beyond_the_limit_is_refused_whether_or_not_its_length_is_announc
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_does_not_arrive_in_the_callers_time_is_refused() {
+async fn a_body_that_arrives_too_late_is_refused() {
     let server = server();
     let (code, status) = server
         .send("POST", "/interpret?timeout=2s", silence())
@@ -158,7 +158,7 @@ async fn a_body_that_does_not_arrive_in_the_callers_time_is_refused() {
 }
 
 #[tokio::test]
-async fn other_paths_and_methods_are_named() {
+async fn an_error_names_an_unknown_path_or_method() {
     let server = server();
     let (code, status) = server.send("POST", "/interpretation", "").await;
     assert_eq!(
@@ -179,7 +179,7 @@ async fn other_paths_and_methods_are_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn beyond_the_capacity_a_request_is_refused_at_once_and_told_to_come_again() {
+async fn an_overloaded_server_answers_429_with_retry_after() {
     let limits = Limits {
         requests: 2,
         ..Limits::default()
@@ -201,7 +201,7 @@ async fn beyond_the_capacity_a_request_is_refused_at_once_and_told_to_come_again
         "{}",
         server.metrics()
     );
-    // Those that come slowly take no one's place for long.
+    // Slow bodies give their slots back.
     tokio::time::advance(limits.slow).await;
     assert!(futures::poll!(held.as_mut()).is_pending());
     let (code, _) = server
@@ -219,7 +219,7 @@ async fn beyond_the_capacity_a_request_is_refused_at_once_and_told_to_come_again
 }
 
 #[tokio::test]
-async fn bodies_together_are_bounded() {
+async fn the_bytes_of_all_bodies_are_limited() {
     let limits = Limits {
         bytes_in_flight: 100,
         ..Limits::default()

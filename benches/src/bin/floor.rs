@@ -1,4 +1,4 @@
-//! The floor: a server of axum and rustls that reads the body and answers with a constant.
+//! The floor of the webhook benchmark: a server of axum and rustls that reads each body and answers a constant.
 
 use std::fs;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     let answer = Bytes::from(fs::read(&args.answer).context("--answer")?);
     let router = Router::new().fallback(
-        // Extracting `Bytes` reads the whole body.
+        // The extractor `Bytes` reads the whole body.
         post(move |_: Bytes| async move { answer })
             .layer(axum::extract::DefaultBodyLimit::max(8 * 1024 * 1024)),
     );

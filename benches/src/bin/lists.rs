@@ -1,4 +1,4 @@
-//! Lists everything that the management watches and discards it. This is the time that the API servers need.
+//! Lists everything that the management controllers watch, and drops it: the share of the API servers in the time to sync.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -23,8 +23,8 @@ use tokio_rustls::TlsConnector;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Lists all kinds of these projects and of the hub, with the concurrency and page size of the management. Prints the
-/// seconds that it takes.
+/// Lists everything of the projects and the hub, with the concurrency and the page size of the management controllers, and
+/// prints the seconds that this takes.
 #[derive(Parser)]
 struct Args {
     /// Port of the simulated planes.
@@ -33,18 +33,18 @@ struct Args {
     /// The CA of their certificate.
     #[arg(long)]
     ca: PathBuf,
-    /// Number of projects.
+    /// Number of simulated projects.
     #[arg(long)]
     projects: usize,
 }
 
-/// Number of concurrent lists.
+/// Concurrent LISTs.
 const LISTS: usize = 32;
-/// Number of objects per page.
+/// Objects per page.
 const PAGE: usize = 500;
 
 const PROJECTS: &str = "/apis/resourcemanager.miloapis.com/v1alpha1/projects";
-const OF_A_PROJECT: [&str; 6] = [
+const PROJECT_PATHS: [&str; 6] = [
     "/api/v1/namespaces",
     "/apis/compute.datumapis.com/v1alpha/instances",
     "/apis/compute.datumapis.com/v1alpha/workloaddeployments",
@@ -52,7 +52,7 @@ const OF_A_PROJECT: [&str; 6] = [
     "/apis/networking.datumapis.com/v1alpha/locationbindings",
     "/apis/networking.datumapis.com/v1alpha/networks",
 ];
-const OF_THE_HUB: [&str; 6] = [
+const HUB_PATHS: [&str; 6] = [
     "/hub/api/v1/namespaces",
     "/hub/apis/cluster.karmada.io/v1alpha1/clusters",
     "/hub/apis/compute.datumapis.com/v1alpha/instances",
@@ -69,16 +69,16 @@ async fn main() -> anyhow::Result<()> {
     let begin = Instant::now();
     let sender = connect(&args).await?;
     let of_projects = (0..args.projects).flat_map(|index| {
-        OF_A_PROJECT.map(|kind| format!("{PROJECTS}/p{index:05}/control-plane{kind}"))
+        PROJECT_PATHS.map(|kind| format!("{PROJECTS}/p{index:05}/control-plane{kind}"))
     });
-    let turns = Arc::new(Semaphore::new(LISTS));
+    let permits = Arc::new(Semaphore::new(LISTS));
     let mut lists = JoinSet::new();
-    let paths = OF_THE_HUB.map(str::to_owned).into_iter();
+    let paths = HUB_PATHS.map(str::to_owned).into_iter();
     for path in paths.chain([PROJECTS.to_owned()]).chain(of_projects) {
-        let turn = Arc::clone(&turns).acquire_owned().await?;
+        let permit = Arc::clone(&permits).acquire_owned().await?;
         let sender = sender.clone();
         lists.spawn(async move {
-            let _turn = turn;
+            let _permit = permit;
             list(sender, &path, args.port).await
         });
     }
@@ -120,7 +120,7 @@ async fn list(mut sender: Sender, path: &str, port: u16) -> anyhow::Result<()> {
         let response = sender.send_request(request).await?;
         ensure!(response.status() == StatusCode::OK, "{path}");
         let body = response.into_body().collect().await?.to_bytes();
-        // The token is in the metadata of the list, before the objects.
+        // The continue token is in the metadata of the list, before the objects.
         let head = String::from_utf8_lossy(body.get(..1024.min(body.len())).unwrap_or_default());
         let (_, rest) = head.split_once(r#""continue":""#).context("no list")?;
         let (token, _) = rest.split_once('"').context("no list")?;

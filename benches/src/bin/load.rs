@@ -1,5 +1,5 @@
-//! A load generator. It either keeps connections busy, each sending its next request after the answer to the last
-//! one, or sends requests at a constant rate, independent of the answers, and measures latencies.
+//! A load generator with two modes. Closed loop: each connection sends its next request when it has the answer. Open loop
+//! (`--rate`): requests start at a constant rate, and the latency of their answers is measured.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -30,17 +30,17 @@ use tokio_rustls::TlsConnector;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Keeps connections to a server on loopback busy over HTTP/1.1 and TLS, and prints the CPU time of both sides. With
-/// a rate, prints latencies.
+/// Sends requests to a server on loopback over HTTP/1.1 and TLS, and prints the CPU time of both sides, or with --rate the
+/// latency of the answers.
 #[derive(Parser)]
 struct Args {
     /// Port of the server.
     #[arg(long)]
     port: u16,
-    /// Process id of the server, whose CPU time is measured.
+    /// Process ID of the server, whose CPU time is measured.
     #[arg(long)]
     pid: u32,
-    /// The CA of its certificate.
+    /// CA of the server's certificate.
     #[arg(long)]
     ca: PathBuf,
     /// Path and query of each request.
@@ -49,28 +49,28 @@ struct Args {
     /// File with the body of each request.
     #[arg(long)]
     body: PathBuf,
-    /// Send one request, write its answer to this file, and end.
+    /// Send only one request, and write its answer to this file.
     #[arg(long)]
     answer: Option<PathBuf>,
     /// Number of connections.
     #[arg(long, default_value_t = 32)]
     connections: usize,
-    /// Server CPU time to measure, after half a second of warm-up. On a busy machine it takes longer to use.
+    /// CPU time of the server for which the closed loop measures, in milliseconds, after half a second to warm up.
     #[arg(long, default_value_t = 1000)]
     cpu_milliseconds: u64,
-    /// Requests per second.
+    /// Requests per second. Needs --seconds.
     #[arg(long, requires = "seconds")]
     rate: Option<f64>,
-    /// Duration of the requests at the rate.
+    /// Time for which requests are sent at the rate, in seconds.
     #[arg(long)]
     seconds: Option<f64>,
 }
 
-/// Time limit of a measurement.
+/// Longest time of a measurement.
 const AT_MOST: Duration = Duration::from_secs(30);
 
 #[derive(Clone)]
-struct Client {
+struct LoadClient {
     address: SocketAddr,
     tls: TlsConnector,
     path: Arc<str>,
@@ -86,7 +86,7 @@ async fn main() -> anyhow::Result<()> {
     let config = ClientConfig::builder()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let client = Client {
+    let client = LoadClient {
         address: (Ipv4Addr::LOCALHOST, args.port).into(),
         tls: TlsConnector::from(Arc::new(config)),
         path: args.path.as_str().into(),
@@ -115,7 +115,7 @@ async fn main() -> anyhow::Result<()> {
 }
 
 async fn measure(args: &Args, answered: &AtomicU64) -> anyhow::Result<()> {
-    // Every connection is used before the measurement begins.
+    // Starts to measure when the connections have been used.
     while answered.load(Ordering::Relaxed) < args.connections as u64 {
         sleep(Duration::from_millis(5)).await;
     }
@@ -147,7 +147,7 @@ async fn measure(args: &Args, answered: &AtomicU64) -> anyhow::Result<()> {
     Ok(())
 }
 
-impl Client {
+impl LoadClient {
     async fn connect(&self) -> anyhow::Result<SendRequest<Full<Bytes>>> {
         let stream = TcpStream::connect(self.address).await?;
         stream.set_nodelay(true)?;
@@ -178,8 +178,8 @@ impl Client {
         }
     }
 
-    /// Sends a request at each planned time, over a free connection or else the next one that becomes free. The
-    /// latency includes the wait for a connection.
+    /// Sends a request at each planned time, over the next free connection. The latency counts from the planned time, so it
+    /// includes the wait for a free connection.
     async fn at_rate(self, rate: f64, time: Duration, connections: usize) -> anyhow::Result<()> {
         ensure!(rate > 0.0, "--rate: {rate} is no rate");
         let interval = Duration::from_secs_f64(1.0 / rate);
@@ -201,7 +201,7 @@ impl Client {
                 }
             });
         }
-        // The runtime's timer has a resolution of one millisecond, so the pace comes from a thread.
+        // A thread, because the timer of the runtime has a resolution of one millisecond.
         let pace = std::thread::spawn(move || {
             let begin = Instant::now();
             let mut next = begin;

@@ -1,5 +1,6 @@
-//! A fake API server of a project: LocationBindings, and access reviews with a delay. It allows a review only if it
-//! repeats the one known user exactly as in the request. A review that leaves anything out is denied.
+//! A fake of a project's API server for the admission benchmark: serves LocationBindings and SubjectAccessReviews, with a
+//! latency. It allows only reviews of one user with exactly the attributes of the request, so a review that omits one is
+//! denied.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -25,7 +26,7 @@ use tokio::time::sleep;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Serves the LocationBindings and access reviews of a project.
+/// Serves the requests that admission sends to a project.
 #[derive(Parser)]
 struct Args {
     /// Port on loopback.
@@ -34,13 +35,13 @@ struct Args {
     /// Directory with tls.crt and tls.key.
     #[arg(long)]
     cert_dir: PathBuf,
-    /// File with the expected user: `userInfo` of a request.
+    /// File with the `userInfo` of the requests.
     #[arg(long)]
     user: PathBuf,
     /// The network that this user may not use.
     #[arg(long)]
     denied_network: String,
-    /// Delay of a review, in milliseconds.
+    /// Latency of a review, in milliseconds.
     #[arg(long, default_value_t = 10)]
     review_milliseconds: u64,
 }
@@ -52,15 +53,15 @@ const CITIES: [&str; 30] = [
     "SIN", "SJC", "SYD", "YYZ",
 ];
 
-/// Decides access reviews.
+/// Decides reviews about one user.
 struct SingleUserAuthorizer {
-    user: ReviewedUser,
+    user: KnownUser,
     denied_network: String,
     time: Duration,
 }
 
 #[derive(Deserialize)]
-struct ReviewedUser {
+struct KnownUser {
     username: String,
     uid: String,
     groups: Vec<String>,
@@ -68,7 +69,7 @@ struct ReviewedUser {
 }
 
 #[derive(Deserialize)]
-struct AccessReviewBody<'a> {
+struct ReviewBody<'a> {
     #[serde(borrow)]
     spec: &'a RawValue,
 }
@@ -116,7 +117,7 @@ async fn main() -> anyhow::Result<()> {
     benches::serve(args.port, &args.cert_dir, router).await
 }
 
-/// Lists or watches the LocationBindings, which never change.
+/// Answers LIST and WATCH of LocationBindings, which never change.
 async fn locations(RawQuery(query): RawQuery) -> Response {
     let asks = |parameter: &str| {
         let parameters = query.as_deref().unwrap_or_default().split('&');
@@ -125,8 +126,7 @@ async fn locations(RawQuery(query): RawQuery) -> Response {
             .any(|(name, value)| name == parameter && matches!(value, "true" | "1"))
     };
     if asks("sendInitialEvents") {
-        // Refuses streaming lists, like an API server without that feature. Clients then list first, and watch from
-        // there.
+        // Like an API server without this feature. Clients then LIST, and WATCH from there.
         return status(StatusCode::UNPROCESSABLE_ENTITY, "Invalid");
     }
     if asks("watch") {
@@ -173,7 +173,7 @@ fn location_binding(code: &str) -> Value {
 }
 
 async fn review(State(authorizer): State<Arc<SingleUserAuthorizer>>, body: Bytes) -> Response {
-    let Ok(AccessReviewBody { spec }) = serde_json::from_slice(&body) else {
+    let Ok(ReviewBody { spec }) = serde_json::from_slice(&body) else {
         return status(StatusCode::BAD_REQUEST, "BadRequest");
     };
     let decision = match serde_json::from_str(spec.get()) {

@@ -1,4 +1,4 @@
-//! What is read from a directory, and what is wrong with it.
+//! Reading and checking certificate files.
 
 use super::*;
 
@@ -59,7 +59,7 @@ fn self_signed_certificates_last_a_year() {
 }
 
 #[test]
-fn a_broken_certificate_at_the_start_is_an_error_and_a_missing_one_is_waited_for() {
+fn at_the_start_a_broken_certificate_is_an_error_and_a_missing_one_is_not() {
     let directory = TempDir::new().unwrap();
     let reloader = Reloader::new(Files::from(directory.path()), clock).unwrap();
     assert_eq!(reloader.state().borrow().not_after, None);

@@ -149,7 +149,7 @@ impl Handler<'_> {
             return Ok(Answer::of(json_response(StatusCode::OK, found.to_string())));
         }
         let Some(target) = &request.target else {
-            return Err(Refusal::no_path());
+            return Err(request.no_path());
         };
         if let Some(kind) = request.kind().filter(|kind| !server.serves(*kind)) {
             return Err(Refusal::not_served(kind.kind()));
@@ -172,7 +172,7 @@ impl Handler<'_> {
             {
                 self.answer_object(*kind, key, *part)
             }
-            (Target::Object(..), _) => Err(Refusal::no_path()),
+            (Target::Object(..), _) => Err(request.no_path()),
             _ => Err(Refusal::method_not_allowed()),
         }
     }
@@ -265,7 +265,7 @@ impl Handler<'_> {
             None => (None, None),
             Some(token) => {
                 let (version, key) = read_token(token).ok_or_else(|| {
-                    Refusal::bad("continue key is not valid: the API server did not give it")
+                    Refusal::bad("invalid continue token: continue key is not valid")
                 })?;
                 self.server.check_token(query.kind, version)?;
                 (Some(version), Some(key))

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 /// The owners of the fields of one object. A field is represented by its value.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Owners {
     /// What each manager owns by applying.
     applied: BTreeMap<String, Value>,

@@ -25,7 +25,7 @@ impl Refusal {
             code,
             reason,
             message: message.into(),
-            details: json!({}),
+            details: Value::Null,
             is_text: false,
         }
     }
@@ -77,10 +77,68 @@ impl Refusal {
             })
         };
         let causes: Vec<_> = conflicts.iter().map(cause).collect();
-        let message = format!("Apply failed with {} conflicts", causes.len());
+        let plural = if causes.len() == 1 { "" } else { "s" };
+        let message = format!("Apply failed with {} conflict{plural}", causes.len());
         Self {
             details: json!({"causes": causes}),
             ..Self::new(StatusCode::CONFLICT, "Conflict", message)
+        }
+    }
+
+    /// The object has another UID than the precondition of a delete, or another version.
+    pub(crate) fn precondition(
+        kind: &Kind,
+        name: &str,
+        field: &str,
+        asked: &str,
+        found: &str,
+    ) -> Self {
+        let end = match field {
+            "UID" => "The object might have been deleted and then recreated",
+            _ => "The object might have been modified",
+        };
+        let problem = format!(
+            "the {field} in the precondition ({asked}) does not match the {field} in record ({found}). {end}"
+        );
+        let conflict = Self::conflict(kind, name, &problem);
+        let (plural, singular) = (resource(kind), kind_and_group(kind));
+        let mut details = conflict.details.clone();
+        details["kind"] = kind.name.into();
+        Self {
+            message: conflict.message.replacen(&plural, &singular, 1),
+            details,
+            ..conflict
+        }
+    }
+
+    /// A field that cannot change has another value.
+    pub(crate) fn immutable(kind: &Kind, name: &str, field: &str, value: &str) -> Self {
+        let problem = format!("Invalid value: {value:?}: field is immutable");
+        let cause = json!({"field": field, "message": problem, "reason": "FieldValueInvalid"});
+        let mut details = Self::details(kind, name);
+        details["kind"] = kind.name.into();
+        // A kube-apiserver checks the metadata twice.
+        details["causes"] = json!([cause, cause]);
+        let message = format!(
+            "{} {name:?} is invalid: {field}: {problem}",
+            kind_and_group(kind)
+        );
+        Self {
+            details,
+            ..Self::invalid(message)
+        }
+    }
+
+    /// An apply does not name its manager.
+    pub(crate) fn no_manager() -> Self {
+        let problem = "Required value: is required for apply patch";
+        let cause =
+            json!({"field": "fieldManager", "message": problem, "reason": "FieldValueRequired"});
+        Self {
+            details: json!({"group": "meta.k8s.io", "kind": "PatchOptions", "causes": [cause]}),
+            ..Self::invalid(format!(
+                "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: {problem}"
+            ))
         }
     }
 
@@ -119,7 +177,10 @@ impl Refusal {
         match kind.group {
             "" => {
                 let message = "the server could not find the requested resource";
-                Self::new(StatusCode::NOT_FOUND, "NotFound", message)
+                Self {
+                    details: json!({}),
+                    ..Self::new(StatusCode::NOT_FOUND, "NotFound", message)
+                }
             }
             _ => Self::no_path(),
         }
@@ -140,16 +201,19 @@ impl Refusal {
 
     /// The `Status`.
     pub fn status(&self) -> Value {
-        json!({
+        let mut status = json!({
             "apiVersion": "v1",
             "code": self.code.as_u16(),
-            "details": self.details,
             "kind": "Status",
             "message": self.message,
             "metadata": {},
             "reason": self.reason,
             "status": "Failure",
-        })
+        });
+        if !self.details.is_null() {
+            status["details"] = self.details.clone();
+        }
+        status
     }
 
     /// The answer to the request.
@@ -165,5 +229,12 @@ fn resource(kind: &Kind) -> String {
     match kind.group {
         "" => kind.plural.to_owned(),
         group => format!("{}.{group}", kind.plural),
+    }
+}
+
+fn kind_and_group(kind: &Kind) -> String {
+    match kind.group {
+        "" => kind.name.to_owned(),
+        group => format!("{}.{group}", kind.name),
     }
 }

@@ -164,6 +164,14 @@ impl Request {
         matches!(self.parameter(name), Some("true" | "1"))
     }
 
+    /// The path is not known. The core group is known, so there it says that it lacks the resource.
+    pub(crate) fn no_path(&self) -> Refusal {
+        match self.path.starts_with("/api/v1/") {
+            true => Refusal::not_served(KindId::named("Namespace").kind()),
+            false => Refusal::no_path(),
+        }
+    }
+
     /// For how long a watch goes on.
     pub(crate) fn timeout(&self) -> Duration {
         let seconds = self.parameter("timeoutSeconds");
@@ -180,9 +188,7 @@ impl Request {
             "application/merge-patch+json" => Ok(Change::Merge(self.json()?)),
             APPLY => {
                 let manager = self.parameter("fieldManager");
-                let manager = manager.ok_or_else(|| {
-                    Refusal::invalid("fieldManager: Required value: is required for apply patch")
-                })?;
+                let manager = manager.ok_or_else(Refusal::no_manager)?;
                 Ok(Change::Apply {
                     body: self.json()?,
                     manager: manager.to_owned(),

@@ -82,6 +82,22 @@ pub(crate) struct Event {
 }
 
 impl Stored {
+    pub(crate) fn new(key: &Key, object: &Value, owners: Owners) -> Self {
+        Self {
+            key: key.clone(),
+            metadata: object["metadata"].to_string().into(),
+            owners,
+            body: object.to_string().into(),
+        }
+    }
+
+    /// The object with another version.
+    pub(crate) fn at(&self, version: u64) -> Self {
+        let mut object = self.value();
+        set(&mut object, "resourceVersion", version.to_string().into());
+        Self::new(&self.key, &object, Owners::default())
+    }
+
     /// The object.
     pub fn value(&self) -> Value {
         // The body was made from a value.
@@ -250,25 +266,6 @@ impl State {
         owners: Owners,
     ) -> Arc<Stored> {
         self.store(kind, key, object, EventType::Modified, |_| owners)
-    }
-
-    /// Keeps account of who owns fields of an object that has not changed otherwise.
-    pub(crate) fn note_owners_of(
-        &mut self,
-        kind: KindId,
-        key: &Key,
-        stored: &Stored,
-        owners: Owners,
-    ) -> Arc<Stored> {
-        let noted = Arc::new(Stored {
-            key: stored.key.clone(),
-            body: stored.body.clone(),
-            metadata: stored.metadata.clone(),
-            owners,
-        });
-        let objects = &mut self.collections[kind.index()].objects;
-        objects.insert(key.clone(), Arc::clone(&noted));
-        noted
     }
 
     /// Removes an object, and what it owns where garbage is collected.

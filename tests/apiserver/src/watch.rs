@@ -13,7 +13,7 @@ use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::selector::Query;
 use crate::server::{ApiServer, Interruption, OpenWatch};
-use crate::state::{Event, EventType};
+use crate::state::{Event, EventType, Stored};
 
 /// Time between bookmarks, as a kube-apiserver has it.
 const BOOKMARKS: Duration = Duration::from_mins(1);
@@ -124,10 +124,14 @@ impl Watch {
     fn lines(&self, events: &[Event]) -> String {
         let mut lines = String::new();
         for event in events {
-            let Some((type_, object)) = self.visible(event) else {
+            let Some(type_) = self.type_of(event) else {
                 continue;
             };
-            let object = self.query.show(object);
+            let object = match (type_, &event.former) {
+                // An object that leaves the selection is shown as it was while it was selected.
+                ("DELETED", Some(former)) => self.query.show(&former.at(event.version)),
+                _ => self.query.show(&event.object),
+            };
             let object = String::from_utf8_lossy(&object);
             // Writing to a String cannot fail.
             let _ = writeln!(lines, r#"{{"type":"{type_}","object":{object}}}"#);
@@ -135,18 +139,18 @@ impl Watch {
         lines
     }
 
-    /// How the event looks through the selectors: an object that begins to match appears, and one that ceases to goes.
-    fn visible<'e>(&self, event: &'e Event) -> Option<(&'static str, &'e crate::state::Stored)> {
-        let selects = |stored: &crate::state::Stored| self.query.selects(stored);
+    /// The type of the event as the selectors show it: an object that begins to match appears, and one that ceases to match
+    /// is deleted.
+    fn type_of(&self, event: &Event) -> Option<&'static str> {
+        let selects = |stored: &Stored| self.query.selects(stored);
         let was = event.former.as_deref().is_some_and(selects);
         let is = event.type_ != EventType::Deleted && selects(&event.object);
-        let type_ = match (was, is) {
-            (false, true) => "ADDED",
-            (true, true) => "MODIFIED",
-            (true, false) => "DELETED",
-            (false, false) => return None,
-        };
-        Some((type_, &event.object))
+        match (was, is) {
+            (false, true) => Some("ADDED"),
+            (true, true) => Some("MODIFIED"),
+            (true, false) => Some("DELETED"),
+            (false, false) => None,
+        }
     }
 
     fn bookmark_event(&self) -> String {

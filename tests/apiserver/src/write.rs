@@ -47,6 +47,10 @@ const KEPT: [&str; 9] = [
     "uid",
 ];
 
+/// The message of a write to a former version of an object.
+const MODIFIED: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
+
 /// Code of the answer, and the object.
 pub(crate) type Written = Result<(StatusCode, Arc<Stored>), Refusal>;
 
@@ -116,12 +120,8 @@ impl ApiServer {
         let changed = changed(&existing, part, change, &mut owners)?;
         check(of, key, &existing, &changed)?;
         let mut next = merged(of, part, &existing, changed);
-        if next == existing {
-            let is_to_note = is_apply && part == Part::Main;
-            let stored = match is_to_note {
-                true => state.note_owners_of(kind, key, &stored, owners),
-                false => stored,
-            };
+        // Who owns which field is a part of the object.
+        if next == existing && owners == stored.owners {
             return Ok((StatusCode::OK, stored));
         }
         if !is_apply {
@@ -136,7 +136,11 @@ impl ApiServer {
         }
         let is_held = next.pointer("/metadata/finalizers").is_some();
         let stored = match is_terminating(&next) && !is_held {
-            true => state.remove(kind, key, next),
+            // The answer shows the change. The event of the end shows the object as it was before.
+            true => {
+                state.remove(kind, key, existing);
+                Arc::new(Stored::new(key, &next, owners))
+            }
             false => state.update(kind, key, next, owners),
         };
         Ok((StatusCode::OK, stored))
@@ -154,7 +158,8 @@ impl ApiServer {
                     );
                     return Err(Refusal::conflict(of, &key.1, &problem));
                 }
-                let owners = Owners::of_applied(&of_part(&manager, part), &body);
+                let owned = applicable(body.clone(), part);
+                let owners = Owners::of_applied(&of_part(&manager, part), &owned);
                 self.create_as(kind, key, body, |_| owners)
             }
             _ => Err(Refusal::not_found(of, &key.1)),
@@ -181,10 +186,8 @@ impl ApiServer {
             let asked = text(options, &format!("/preconditions/{field}"));
             let found = text(&existing, &format!("/metadata/{field}"));
             if !asked.is_empty() && asked != found {
-                let problem = format!(
-                    "Precondition failed: {name} in precondition: {asked}, {name} in object meta: {found}"
-                );
-                return Err(Refusal::conflict(kind.kind(), &key.1, &problem));
+                let kind = kind.kind();
+                return Err(Refusal::precondition(kind, &key.1, name, asked, found));
             }
         }
         let deleted = state.delete(kind, key, existing);
@@ -207,20 +210,21 @@ fn changed(
     match change {
         Change::Put(body) => next = body,
         Change::Merge(body) => json_patch::merge(&mut next, &body),
-        Change::Json(patch) => json_patch::patch(&mut next, &patch)
-            .map_err(|error| Refusal::invalid(format!("the patch fails: {error}")))?,
+        Change::Json(patch) => json_patch::patch(&mut next, &patch).map_err(|_| {
+            Refusal::invalid("the server rejected our request due to an error in our request")
+        })?,
         Change::Apply {
             body,
             manager,
             force,
         } => {
             let manager = of_part(&manager, part);
+            let identity = body["metadata"].clone();
             let body = applicable(body, part);
             let conflicts = owners.conflicts(&body, &manager);
             if !force && !conflicts.is_empty() {
                 return Err(Refusal::apply_conflict(&conflicts));
             }
-            let identity = body["metadata"].clone();
             owners.apply(&mut next, &body, &manager);
             for field in ["uid", "resourceVersion"] {
                 if let Some(asked) = identity.get(field) {
@@ -232,9 +236,15 @@ fn changed(
     Ok(tidy(next))
 }
 
-/// What of an applied body has an effect on this part of an object.
+/// The fields of an applied body that a manager owns in this part of an object.
 fn applicable(mut body: Value, part: Part) -> Value {
+    if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+        for field in KEPT {
+            metadata.remove(field);
+        }
+    }
     if let Some(fields) = body.as_object_mut() {
+        fields.retain(|field, _| !["apiVersion", "kind"].contains(&field.as_str()));
         match part {
             Part::Main => fields.remove("status"),
             Part::Status => fields.remove("spec"),
@@ -248,15 +258,13 @@ fn check(kind: &Kind, key: &Key, existing: &Value, changed: &Value) -> Result<()
     for field in ["uid", "resourceVersion"] {
         let pointer = format!("/metadata/{field}");
         let (asked, found) = (text(changed, &pointer), text(existing, &pointer));
-        if !asked.is_empty() && asked != found {
-            let problem = match field {
-                "uid" => format!(
-                    "Precondition failed: UID in precondition: {asked}, UID in object meta: {found}"
-                ),
-                _ => "the object has been modified; please apply your changes to the latest version and try again".to_owned(),
-            };
-            return Err(Refusal::conflict(kind, &key.1, &problem));
+        if asked.is_empty() || asked == found {
+            continue;
         }
+        return Err(match field {
+            "uid" => Refusal::immutable(kind, &key.1, "metadata.uid", asked),
+            _ => Refusal::conflict(kind, &key.1, MODIFIED),
+        });
     }
     Ok(())
 }

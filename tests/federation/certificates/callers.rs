@@ -85,7 +85,7 @@ impl KarmadaCallers {
             let (trusted, calls) = (trusted.clone(), Arc::clone(&callers.calls));
             callers.tasks.spawn(call_again(port, trusted, calls));
         }
-        callers.go_on().await?;
+        callers.until_more_calls().await?;
         Ok(callers)
     }
 
@@ -118,7 +118,7 @@ impl KarmadaCallers {
     }
 
     /// Waits until each caller has made more calls. Fails if any call has failed.
-    pub(super) async fn go_on(&mut self) -> anyhow::Result<Figures> {
+    pub(super) async fn until_more_calls(&mut self) -> anyhow::Result<Figures> {
         let Figures { new, kept } = self.figures();
         let calls = Arc::clone(&self.calls);
         let more = async {
@@ -138,7 +138,7 @@ impl KarmadaCallers {
 
     /// Stops the callers and returns the number of calls.
     pub(super) async fn stop(mut self) -> anyhow::Result<Figures> {
-        self.go_on().await
+        self.until_more_calls().await
     }
 }
 

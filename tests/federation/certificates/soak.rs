@@ -36,7 +36,7 @@ pub(crate) async fn rotations() -> anyhow::Result<()> {
             fixture.until_served().await?;
             leaves += 1;
         }
-        let figures = callers.go_on().await?;
+        let figures = callers.until_more_calls().await?;
         if reported.elapsed() >= REPORT || authorities == AUTHORITIES {
             reported = Instant::now();
             eprintln!(

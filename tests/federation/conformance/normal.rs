@@ -103,7 +103,18 @@ fn list_metadata(metadata: &Value) -> Value {
 }
 
 /// A message without the numbers and UIDs in it.
+///
+/// The API server in memory does not say of each field who owns it, and not why a token cannot be read.
 fn message(text: &str) -> String {
+    for cut in [
+        "Apply failed with",
+        "conflict with",
+        "invalid continue token",
+    ] {
+        if text.starts_with(cut) {
+            return cut.to_owned();
+        }
+    }
     let is_of_uid = |it: char| it.is_ascii_hexdigit() || it == '-';
     let words = text.split_inclusive(|it: char| !is_of_uid(it));
     words

@@ -59,9 +59,9 @@ async fn errors(fixture: &FaultFixture<'_>) -> anyhow::Result<()> {
             };
             let injected = fixture.proxies.all().map(|proxy| proxy.inject(rule()));
             step.begin().await?;
-            step.as_undisturbed().await?;
+            step.until_as_undisturbed().await?;
             let hits = injected.each_ref().map(Injected::hits);
-            step.over(&format!("{name} {hits:?} times")).await?;
+            step.finish(&format!("{name} {hits:?} times")).await?;
             assert!(hits.iter().all(|hits| *hits > 0), "{name}: {hits:?}");
         }
     }
@@ -78,7 +78,7 @@ async fn ends(fixture: &FaultFixture<'_>) -> anyhow::Result<()> {
             let ends = if expired { 1 } else { ENDS };
             let hits = end_watches(fixture, &step, ends, expired).await?;
             let what = format!("watches that ended {ends} times, {hits} of them expired");
-            step.over(&what).await?;
+            step.finish(&what).await?;
         }
     }
     Ok(())
@@ -97,7 +97,7 @@ async fn end_watches(
     for end in 1..=ends {
         tokio::select! {
             () = proxies.writes.reached(before + end * WRITES) => {}
-            over = step.as_undisturbed() => over?,
+            over = step.until_as_undisturbed() => over?,
         }
         // Every second watch may resume at its resource version.
         let rule = || FaultRule::new(ProxyFault::Expire, RequestInfo::is_watch).every(2);

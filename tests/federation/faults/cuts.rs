@@ -39,7 +39,7 @@ async fn cuts(fixture: &FaultFixture<'_>, within: Duration) -> anyhow::Result<()
                 let lost = cut(fixture, &step, proxy, direction, undisturbed, within).await?;
                 cuts += usize::from(lost);
                 let what = format!("{direction:?} of the {plane} lost: {lost}");
-                step.over(&what).await?;
+                step.finish(&what).await?;
             }
             ensure!(cuts > 1, "{direction:?} of the {plane}: {cuts} cuts");
         }
@@ -71,6 +71,6 @@ async fn cut(
     tokio::select! {
         biased;
         () = cut => Ok(true),
-        over = step.as_undisturbed() => over.map(|()| false),
+        over = step.until_as_undisturbed() => over.map(|()| false),
     }
 }

@@ -120,7 +120,7 @@ impl<'f> FaultFixture<'f> {
         result.and(taken)
     }
 
-    /// Begins a phase and waits until half of its writes are made, or the phase is over.
+    /// Begins a phase and waits until a quarter of its writes are made, or the phase is over.
     pub(super) async fn until_midst(
         &self,
         step: &FaultyPhase<'_>,
@@ -131,7 +131,7 @@ impl<'f> FaultFixture<'f> {
         step.begin().await?;
         tokio::select! {
             () = writes.reached(midst) => Ok(()),
-            over = step.as_undisturbed() => over,
+            over = step.until_as_undisturbed() => over,
         }
     }
 
@@ -183,7 +183,7 @@ pub(super) struct FaultyPhase<'s> {
     pub(super) phase: LifecyclePhase,
     space: &'s Space<'s>,
     expected: NamespaceState,
-    mark: AuditPosition,
+    position: AuditPosition,
     begin: Instant,
     /// Time to complete the phase.
     within: Duration,
@@ -199,14 +199,14 @@ impl<'s> FaultyPhase<'s> {
             phase,
             space,
             expected: undisturbed.0[phase as usize].state.clone(),
-            mark: AuditPosition::now(space.federation.planes())?,
+            position: AuditPosition::now(space.federation.planes())?,
             begin: Instant::now(),
             within: CONVERGED,
         })
     }
 
     /// Extends the time to complete the phase.
-    pub(super) fn and(self, more: Duration) -> Self {
+    pub(super) fn extended_by(self, more: Duration) -> Self {
         Self {
             within: self.within + more,
             ..self
@@ -219,7 +219,7 @@ impl<'s> FaultyPhase<'s> {
     }
 
     /// Waits until the state equals that of an undisturbed run.
-    pub(super) async fn as_undisturbed(&self) -> anyhow::Result<()> {
+    pub(super) async fn until_as_undisturbed(&self) -> anyhow::Result<()> {
         wait::eventually(
             "the state equals that of an undisturbed run",
             self.within,
@@ -232,13 +232,14 @@ impl<'s> FaultyPhase<'s> {
         .await
     }
 
-    /// Waits until the state equals that of an undisturbed run, and checks that no wanted object was deleted on the
-    /// way.
-    pub(super) async fn over(self, fault: &str) -> anyhow::Result<()> {
+    /// Waits until the state equals that of an undisturbed run, and checks that no wanted object was deleted on the way.
+    pub(super) async fn finish(self, fault: &str) -> anyhow::Result<()> {
         let what = format!("{:?}, {fault}", self.phase);
-        self.as_undisturbed().await.with_context(|| what.clone())?;
+        self.until_as_undisturbed()
+            .await
+            .with_context(|| what.clone())?;
         let here = [&self.space.name, &self.space.hub_name].map(|it| format!("{it}/"));
-        let deleted = self.mark.writes()?.into_iter().filter(|write| {
+        let deleted = self.position.writes()?.into_iter().filter(|write| {
             let is_delete = write.verb.starts_with("delete") && write.code < 300;
             let is_kept = KEPT.contains(&write.resource.as_str());
             let is_here = here.iter().any(|it| write.object.starts_with(it));

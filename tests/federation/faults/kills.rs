@@ -37,7 +37,7 @@ async fn kills(fixture: &FaultFixture<'_>, some: Option<usize>) -> anyhow::Resul
                 restart(fixture).await?;
             }
             let what = format!("write {}, killed: {killed}", nth(phase));
-            step.over(&what).await?;
+            step.finish(&what).await?;
         }
         let space = Space::create(fixture.federation, "abandoned").await?;
         let up = FaultyPhase::new(&space, LifecyclePhase::Create, undisturbed)?;
@@ -47,7 +47,7 @@ async fn kills(fixture: &FaultFixture<'_>, some: Option<usize>) -> anyhow::Resul
             down.begin().await?;
             restart(fixture).await?;
             let what = format!("after a kill at write {last} of Create");
-            down.over(&what).await?;
+            down.finish(&what).await?;
         }
     }
     Ok(())
@@ -66,13 +66,13 @@ async fn kill_after(
     let is_stopped = tokio::select! {
         biased;
         () = writes.stopped() => true,
-        over = step.as_undisturbed() => over.map(|()| false)?,
+        over = step.until_as_undisturbed() => over.map(|()| false)?,
     };
     if is_stopped {
         let management = fixture.federation.management()?;
         management.lock().await.kill().await;
     }
-    writes.go_on();
+    writes.resume();
     Ok(is_stopped)
 }
 

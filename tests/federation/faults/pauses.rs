@@ -11,8 +11,7 @@ use tokio::time::sleep;
 use super::fixture::{FaultFixture, FaultyPhase, LifecyclePhase};
 use crate::fixture::{DFW, Space, WITHIN, patch};
 
-/// Longer than a request timeout, than the idle time of watches, and than Karmada's time until it marks a cell as
-/// lost.
+/// Longer than a request timeout, than the idle time of watches, and than Karmada's time until it marks a cell as lost.
 const PAUSE: Duration = Duration::from_mins(2);
 /// Additional time until Karmada sees that a cell is back and corrects it.
 const BACK: Duration = Duration::from_mins(2);
@@ -58,13 +57,13 @@ async fn pauses(fixture: &FaultFixture<'_>) -> anyhow::Result<()> {
     ] {
         let space = Space::create(federation, "pauses").await?;
         for phase in LifecyclePhase::ALL {
-            let step = FaultyPhase::new(&space, phase, undisturbed)?.and(more);
+            let step = FaultyPhase::new(&space, phase, undisturbed)?.extended_by(more);
             fixture.until_midst(&step, undisturbed).await?;
             let paused = PausedPlane::new(plane)?;
             // The duration of the pause.
             sleep(PAUSE).await;
             drop(paused);
-            step.over(&format!("the {} paused", plane.name())).await?;
+            step.finish(&format!("the {} paused", plane.name())).await?;
         }
     }
     Ok(())

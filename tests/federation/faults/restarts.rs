@@ -41,7 +41,7 @@ async fn each<'f>(fixture: &FaultFixture<'f>, back: &mut Vec<Crashing<'f>>) -> a
             // The downtime.
             sleep(DOWN).await;
             apiserver.come_back().await?;
-            step.over(&format!("the {} restarted", plane.name()))
+            step.finish(&format!("the {} restarted", plane.name()))
                 .await?;
         }
         back.push(apiserver);

@@ -89,8 +89,7 @@ pub(crate) async fn a_deleted_project_is_cleaned_up(federation: &Federation) -> 
     Ok(())
 }
 
-/// Waits until a management has checked the hub namespaces of projects that it does not serve, and its queue is
-/// empty.
+/// Waits until a management has checked the hub namespaces of projects that it does not serve, and its queue is empty.
 async fn until_looked_at(management: &Manager) -> anyhow::Result<()> {
     wait::eventually("hub namespaces are checked", WITHIN, || async {
         let metrics = management.metrics().await?;

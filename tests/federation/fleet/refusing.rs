@@ -16,8 +16,7 @@ use crate::needs;
 /// Time to detect that a project serves a new kind. It is checked every 30 to 60 seconds.
 const NOTICED: Duration = Duration::from_secs(90);
 
-/// Writes that a suspended project refuses are not retried, happen after its reinstatement, and delay no other
-/// project.
+/// Writes that a suspended project refuses are not retried, happen after its reinstatement, and delay no other project.
 pub(crate) async fn a_suspended_project_is_not_retried(
     federation: &Federation,
 ) -> anyhow::Result<()> {

@@ -80,8 +80,8 @@ pub(crate) async fn an_autoscaler_in_a_cell(federation: &Federation) -> anyhow::
     fixture.act(DFW1, 5).await?;
     let scaled = |object: &WorkloadDeployment| counters(object) == [7; 4];
     fixture.until_hub("scaled by the cell", scaled).await?;
-    // Karmada writes to the cell after each of these changes: an annotation on the hub, an
-    // edit by hand in the cell, a new template, and a new number of replicas.
+    // Karmada writes to the cell after each of these changes: an annotation on the hub, an edit by hand in the cell,
+    // a new template, and a new number of replicas.
     let annotation = json!({"metadata": {"annotations": {"test.datumapis.com/sync": "1"}}});
     patch(&fixture.hub, NAME, annotation).await?;
     let annotated =

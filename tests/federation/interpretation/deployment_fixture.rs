@@ -29,8 +29,7 @@ pub(super) struct DeploymentFixture {
 }
 
 impl DeploymentFixture {
-    /// Creates a deployment with this placement and number of replicas. `shares` are the expected shares of the
-    /// cells.
+    /// Creates a deployment with this placement and number of replicas. `shares` are the expected shares of the cells.
     pub(super) async fn create(
         federation: &Federation,
         prefix: &str,

@@ -3,8 +3,7 @@
 //! All planes keep their objects in one etcd, and a resource version is a revision of etcd. So the order of versions
 //! is known across planes. A version on the hub is explained if a version can be chosen for each cell such that
 //!
-//! - it is older than the version on the hub, and not older than the version chosen for the previous version on the
-//!   hub;
+//! - it is older than the version on the hub, and not older than the one chosen for the previous version on the hub;
 //! - the counters on the hub are the sums of the chosen versions' counters;
 //! - if the hub's status is for its current generation, each cell that this generation is meant for has acted on this
 //!   template with its share, and no other cell counts.
@@ -131,8 +130,7 @@ pub(super) struct Witness {
     name: String,
     hub: (Api<WorkloadDeployment>, VersionHistory),
     cells: BTreeMap<&'static str, (Api<WorkloadDeployment>, VersionHistory)>,
-    /// The expected shares, by generation on the hub. A change of the policy adds other shares for the same
-    /// generation.
+    /// The expected shares, by generation on the hub. A change of the policy adds other shares for the same generation.
     shares: BTreeMap<i64, Vec<ExpectedShares>>,
 }
 
@@ -200,8 +198,8 @@ impl Witness {
         Ok(())
     }
 
-    /// Returns the choices that explain a version, each at or after a choice in `before`. A choice holds for each
-    /// cell the number of its versions that count. The last of them is the cell's current status.
+    /// Returns the choices that explain a version, each at or after one in `reached`. A choice holds the number of
+    /// versions that count, by cell; the last of them is the cell's status.
     fn explanations(
         &self,
         in_cells: &CellVersions,
@@ -317,8 +315,7 @@ impl CellVersions {
 /// Checks whether a version in a cell supports the hub's status, for a cell with this share.
 type Acted = fn(&Version, &WorkloadDeployment, i32) -> bool;
 
-/// Returns the checks that every cell must pass for the hub's claims about its current generation: observed, and
-/// available.
+/// Returns the checks that every cell must pass for what the hub claims about its current generation.
 fn claims(hub: &WorkloadDeployment) -> Vec<Acted> {
     let status = hub.status.clone().unwrap_or_default();
     let generation = hub.metadata.generation;

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_in_the_midst_of_a_line_is_at_its_begin() {
+    fn a_position_inside_a_line_is_moved_to_its_begin() {
         let directory = tempfile::tempdir().unwrap();
         let log = directory.path().join("audit.log");
         let line = |name: &str| {
@@ -174,10 +174,10 @@ mod tests {
             fs::write(&log, &text.as_bytes()[..end]).unwrap();
             let begin = read(&log).unwrap().len();
             let logs = vec![("hub".to_owned(), log.clone(), begin)];
-            let mark = AuditPosition { logs };
-            assert_eq!(mark.writes().unwrap(), []);
+            let position = AuditPosition { logs };
+            assert_eq!(position.writes().unwrap(), []);
             fs::write(&log, &text).unwrap();
-            let written = mark.writes().unwrap();
+            let written = position.writes().unwrap();
             let written: Vec<_> = written.iter().map(|write| write.object.as_str()).collect();
             assert_eq!(written, ["/b"], "marked at {end}");
         }

@@ -1,8 +1,6 @@
-//! Milo on loopback: a root API server with the Projects, one API server per project, a front before all of them, and
-//! an authorizer. It serves tests of requests made through a project, such as admission. It has no hub and no cells.
-//!
-//! Real Milo serves all projects from one process and separates them in storage; here each project has an API server
-//! of its own. The front and the authorizer run inside this process, so that tests can control them directly.
+//! Milo on loopback: a root API server with the Projects, one API server per project, a front, and an authorizer. It
+//! serves tests of requests that go through a project, such as admission. It has no hub and no cells.
+//! Real Milo is one process that separates projects in storage. Front and authorizer run inside this process.
 
 mod authorizer;
 mod config;
@@ -45,7 +43,7 @@ pub use user::{MiloUser, PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE};
 
 /// A running Milo. Its processes end when it is dropped, or when the process that holds it ends.
 pub struct Milo {
-    place: MiloPaths,
+    paths: MiloPaths,
     ports: Mutex<Ports>,
     etcd: ChildProcess,
     etcd_port: u16,
@@ -69,36 +67,36 @@ impl Milo {
     /// When a part does not become ready or ends; the error names its log. Nothing is left running.
     pub async fn start(config: &MiloConfig) -> anyhow::Result<Self> {
         let begin = Instant::now();
-        let place = MiloPaths::create(config)?;
-        let directory = place.directory().to_owned();
-        let started = Self::assemble(config, place, begin).await;
+        let paths = MiloPaths::create(config)?;
+        let directory = paths.directory().to_owned();
+        let started = Self::assemble(config, paths, begin).await;
         started.with_context(|| format!("Milo in {} did not start", directory.display()))
     }
 
     async fn assemble(
         config: &MiloConfig,
-        place: MiloPaths,
+        paths: MiloPaths,
         begin: Instant,
     ) -> anyhow::Result<Self> {
-        let webhook_certificate = WebhookCertificate::create(place.webhook_certificates())?;
+        let webhook_certificate = WebhookCertificate::create(paths.webhook_certificates())?;
         let mut ports = Ports::take()?;
         let (etcd_port, peer_port) = (ports.next()?, ports.next()?);
-        let etcd = start_etcd(&place.setup(), ETCD, etcd_port, peer_port).await?;
+        let etcd = start_etcd(&paths.setup(), ETCD, etcd_port, peer_port).await?;
         let authorizer = Arc::new(MiloAuthorizer::default());
         let handler = Arc::clone(&authorizer);
         let handle = move |request| Arc::clone(&handler).handle(request).map(Some);
-        let authorizer_server = HttpsServer::start(place.pki(), handle).await?;
+        let authorizer_server = HttpsServer::start(paths.pki(), handle).await?;
 
         let url = authorizer_server.url();
         let mut project_ports = Vec::new();
         for name in &config.projects {
             project_ports.push((name, ports.next()?));
         }
-        let root = place.start_root(ports.next()?, etcd_port);
+        let root = paths.start_root(ports.next()?, etcd_port);
         let projects = try_join_all(
             project_ports
                 .into_iter()
-                .map(|(name, port)| place.start_project(name, port, etcd_port, &url)),
+                .map(|(name, port)| paths.start_project(name, port, etcd_port, &url)),
         );
         let (root, projects) = etcd
             .while_running(async { tokio::try_join!(root, projects) })
@@ -107,9 +105,9 @@ impl Milo {
         let front = Arc::new(Front::new(root.upstream().await?));
         let handler = Arc::clone(&front);
         let handle = move |request| Arc::clone(&handler).handle(request).map(Some);
-        let front_server = HttpsServer::start(place.pki(), handle).await?;
+        let front_server = HttpsServer::start(paths.pki(), handle).await?;
         let mut milo = Self {
-            place,
+            paths,
             ports: Mutex::new(ports),
             etcd,
             etcd_port,
@@ -139,7 +137,7 @@ impl Milo {
 
     /// Returns the directory of logs, kubeconfigs and certificates.
     pub fn directory(&self) -> &Path {
-        self.place.directory()
+        self.paths.directory()
     }
 
     /// Returns the API server with the Projects.
@@ -191,8 +189,8 @@ impl Milo {
         );
         let port = lock(&self.ports).next()?;
         let authorizer = self.authorizer_server.url();
-        let place = &self.place;
-        let project = place.start_project(name, port, self.etcd_port, &authorizer);
+        let paths = &self.paths;
+        let project = paths.start_project(name, port, self.etcd_port, &authorizer);
         self.adopt(project.await?).await
     }
 
@@ -253,8 +251,7 @@ impl Milo {
         Ok(())
     }
 
-    /// Ends the API server of a project that has no Project. Its objects stay in etcd: a new API server of this name
-    /// has them.
+    /// Ends the API server of a project without a Project. A new API server of this name still has its objects.
     ///
     /// # Errors
     ///
@@ -289,7 +286,7 @@ impl Milo {
         let server = self.front_server.url() + path;
         let credentials = format!("{{token: {token}}}");
         let file = self.directory().join(format!("{token}.kubeconfig"));
-        fs::write(&file, self.place.pki().kubeconfig_of(&server, &credentials))
+        fs::write(&file, self.paths.pki().kubeconfig_of(&server, &credentials))
             .with_context(|| file.display().to_string())?;
         Ok(file)
     }
@@ -305,9 +302,7 @@ impl Milo {
         Ok(connect::client(config, USER_AGENT)?)
     }
 
-    /// Prepares a replica of compute-federation that serves admission for all projects. Call `launch` to start it. It
-    /// ends
-    /// when it is dropped.
+    /// Prepares a replica that serves admission for all projects. `launch` starts it. Dropping it ends it.
     ///
     /// # Errors
     ///
@@ -316,8 +311,7 @@ impl Milo {
         self.manager(name, None)
     }
 
-    /// Prepares compute-federation's management controllers for all projects, on this hub. Call `launch` to start
-    /// them.
+    /// Prepares compute-federation's management controllers for all projects, on this hub. Call `launch` to start them.
     ///
     /// # Errors
     ///
@@ -338,7 +332,7 @@ impl Milo {
             hub,
         };
         let ports = manager_ports(&mut lock(&self.ports))?;
-        Manager::prepare(&self.place.setup(), role, ports)
+        Manager::prepare(&self.paths.setup(), role, ports)
     }
 
     /// Registers the webhook server at this port with all current and future projects.

@@ -1,5 +1,4 @@
-//! The certificate of the webhook server, in its own directory laid out like a Secret volume, and signed by its own
-//! CA.
+//! The certificate of the webhook server, in its own directory laid out like a Secret volume, and signed by its own CA.
 
 use std::fs;
 use std::io::ErrorKind;

@@ -1,4 +1,4 @@
-//! Reviews through the router, with projects of the test's making.
+//! Admission reviews through the router, with a fake of the projects.
 
 mod objects;
 mod requesters;
@@ -20,7 +20,7 @@ use tower::ServiceExt;
 use super::{AccessDecision, AccessReview, ProjectLookup, ProjectLookupError, VALIDATE_WORKLOAD};
 use crate::{Limits, Metrics, router};
 
-/// What is known of project `p1`, and what it was asked.
+/// The known facts of project `p1`, and the reviews that it received.
 #[derive(Default)]
 struct FakeProjects {
     only: Option<ProjectName>,
@@ -37,7 +37,7 @@ impl FakeProjects {
         }
     }
 
-    /// Also knows what the authorizer answers for a network. Of others it knows no end.
+    /// Sets the answer for a network. A review of a network without an answer never ends.
     fn answering(
         mut self,
         network: &'static str,
@@ -166,7 +166,7 @@ impl TestServer {
         (code, serde_json::from_slice(&body).unwrap())
     }
 
-    /// The `response` of a review.
+    /// Sends a review to the validating webhook, and returns its `response`.
     async fn validate(&self, review: &Value) -> Value {
         let (code, answer) = self.post(VALIDATE_WORKLOAD, review).await;
         assert_eq!(code, StatusCode::OK, "{answer}");

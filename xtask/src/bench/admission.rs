@@ -82,8 +82,7 @@ fn answer(bench: &BenchSetup, body: &Body) -> anyhow::Result<Value> {
     Ok(serde_json::from_slice(&answer)?)
 }
 
-/// Compares the latencies of a Workload with many networks to one with a single network. The best turn of each
-/// counts.
+/// Compares the latencies of a Workload with many networks to one with a single network. The best turn of each counts.
 async fn networks(bench: &BenchSetup) -> anyhow::Result<Vec<Row>> {
     let mut best: BTreeMap<(ServerKind, &str), RateLatencies> = BTreeMap::new();
     for kind in [ServerKind::Ours, ServerKind::Go].repeat(bench.rounds) {

@@ -1,7 +1,6 @@
 //! Fits tables and lines to the width of a terminal.
 
-/// Formats a table whose columns are as wide as their longest cells, or narrower if a line would be wider than
-/// `width`.
+/// Formats a table whose columns are as wide as their longest cells, or narrower if a line would be wider than `width`.
 pub(super) fn table(rows: &[Vec<String>], width: usize) -> Vec<String> {
     let count = rows.first().map_or(0, Vec::len);
     let longest: Vec<_> = (0..count)

@@ -48,14 +48,14 @@ fn the_status_is_written_by_itself_and_the_generation_counts_specs() {
 }
 
 #[test]
-fn a_write_to_another_version_or_another_object_is_a_conflict() {
+fn a_write_to_another_version_or_another_object_is_refused() {
     let (server, kind) = server();
-    for body in [
-        json!({"metadata": {"resourceVersion": "1"}}),
-        json!({"metadata": {"uid": "other"}}),
+    for (body, code) in [
+        (json!({"metadata": {"resourceVersion": "1"}}), 409),
+        (json!({"metadata": {"uid": "other"}}), 422),
     ] {
         let refused = server.change(kind, &key("a"), Part::Main, Change::Merge(body));
-        assert_eq!(refused.err().unwrap().code, StatusCode::CONFLICT);
+        assert_eq!(refused.err().unwrap().code.as_u16(), code);
     }
     let options = json!({"preconditions": {"uid": "other"}});
     let refused = server.delete(kind, &key("a"), &options);

@@ -17,8 +17,7 @@ pub struct Config {
     pub peers: Peers,
     /// The cells.
     pub cells: Vec<CellConfig>,
-    /// Whether compute-federation runs in the management plane and in the cells. A federation without it is called
-    /// bare.
+    /// Whether compute-federation runs in the management plane and in the cells. A federation without it is called bare.
     pub managers: bool,
     /// Whether Karmada uses its default times, more than half a minute, until it counts a cell as lost or returned.
     /// Otherwise the times are shorter.

@@ -1,5 +1,4 @@
-//! The single address of Milo. It authenticates callers and routes each request to a project's API server or the
-//! root.
+//! The single address of Milo. It authenticates callers and routes each request to a project's API server or the root.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

@@ -50,9 +50,8 @@ impl MiloUser {
 
     /// Returns the impersonation headers of this user, in this project or in none.
     ///
-    /// Keys are percent-encoded, including upper-case letters: an API server lower-cases a key before it decodes it,
-    /// so only encoded letters keep their case. Values are sent as raw bytes, because an API server does not decode
-    /// them.
+    /// Keys are percent-encoded, including upper-case letters: an API server lower-cases a key before it decodes it, so
+    /// only encoded letters keep their case. Values are sent as raw bytes, because an API server does not decode them.
     pub(super) fn impersonation(&self, project: Option<&str>) -> anyhow::Result<HeaderMap> {
         let mut extra = self.extra.clone();
         for key in [PARENT_TYPE, PARENT_NAME, PARENT_API_GROUP] {

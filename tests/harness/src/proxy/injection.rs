@@ -15,8 +15,7 @@ pub enum ProxyFault {
     Answer(StatusError),
     /// Answers that the resource version is too old. The request does not reach the API server.
     Expire,
-    /// Forwards the request, and returns the first half of the answer as if it were complete. Does not affect
-    /// watches.
+    /// Forwards the request, and returns the first half of the answer as if it were complete. Does not affect watches.
     Truncate,
 }
 

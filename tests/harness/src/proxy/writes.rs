@@ -32,8 +32,7 @@ impl WriteCounter {
         self.state.borrow().made
     }
 
-    /// Lets this many more writes pass, then stops. The last of them gets no answer, and no later write reaches an
-    /// API
+    /// Lets this many more writes pass, then stops. The last of them gets no answer, and no later write reaches an API
     /// server.
     pub fn stop_after(&self, more: usize) {
         self.state
@@ -58,7 +57,7 @@ impl WriteCounter {
     }
 
     /// Lets new writes pass again. Writes held until now break off.
-    pub fn go_on(&self) {
+    pub fn resume(&self) {
         self.state.send_modify(|state| state.stop_at = None);
     }
 
@@ -121,7 +120,7 @@ mod tests {
         let mut another = pin!(writes.count(async { panic!("it is made") }));
         assert!(poll!(&mut another).is_pending());
         assert_eq!(writes.made(), 3);
-        writes.go_on();
+        writes.resume();
         assert!(last.await.is_none() && another.await.is_none());
         assert!(writes.count(taken()).await.is_some());
         assert_eq!(writes.made(), 4);

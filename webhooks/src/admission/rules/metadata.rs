@@ -1,11 +1,11 @@
-//! The keys that a virtual machine accepts.
+//! Rules of the template's metadata: the SSH keys of a virtual machine.
 
 use ssh_key::{Certificate, Error, PublicKey};
 
 use crate::admission::field_error::{ErrorSink, FieldError, FieldPath};
 use crate::admission::workload_view::TemplateView;
 
-/// `template` is the path of the values. What the paths of errors leave out, `metadata`, the baseline leaves out as well.
+/// Checks the SSH keys. `template` is the path of `values`. The paths of errors omit `metadata`, like those of the Go manager.
 pub(super) fn check(
     template: &FieldPath<'_>,
     values: &TemplateView<'_>,
@@ -40,7 +40,7 @@ pub(super) fn check(
     }
 }
 
-/// Whether this is an entry of `authorized_keys` (sshd(8)): type, key, comment; options may stand before them.
+/// Returns whether the text is an entry of `authorized_keys` (sshd(8)): optional options, then type, key and comment.
 fn is_entry(entry: &str) -> bool {
     is_key(entry) || after_options(entry).is_some_and(is_key)
 }
@@ -50,16 +50,16 @@ fn is_key(text: &str) -> bool {
     let (Some(type_), Some(base64)) = (words.next(), words.next()) else {
         return false;
     };
-    // The library takes one blank only, and some comments not at all.
+    // The library accepts only one blank between the words, and rejects some comments.
     let key = format!("{type_} {base64}");
     if !type_.ends_with("-cert-v01@openssh.com") {
         return PublicKey::from_openssh(&key).is_ok();
     }
-    // The library does not know what is valid for ever.
+    // The library rejects certificates without an end of validity.
     matches!(Certificate::from_openssh(&key), Ok(_) | Err(Error::Time))
 }
 
-/// What stands after the first blank that is not in quotes.
+/// Returns the text from the first blank on that is not in quotes.
 fn after_options(entry: &str) -> Option<&str> {
     let (mut quoted, mut escaped) = (false, false);
     let is_end = |c: char| {

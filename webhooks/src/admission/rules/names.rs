@@ -1,4 +1,4 @@
-//! Forms of names, in Kubernetes' words (`k8s.io/apimachinery/pkg/util/validation`).
+//! Rules of names, with the messages of `k8s.io/apimachinery/pkg/util/validation`.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -11,10 +11,11 @@ const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alpha
     '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 const PORT_NAME_MAX: usize = 15;
 
-/// Values so far, each with the name of the element that had it first, until a duplicate is reported.
+/// The values of the list elements so far. Maps each value to the name of the element that had it first, until a duplicate
+/// is reported.
 pub(super) type UsedValues<'a> = HashMap<&'a str, Option<&'a str>>;
 
-/// Reports a name that is missing, is no DNS label, or is that of an earlier element.
+/// Reports a name that is missing, is not a DNS label, or is used by an earlier element.
 pub(super) fn check_unique_label<'a>(
     path: &FieldPath<'_>,
     name: &'a str,
@@ -28,7 +29,7 @@ pub(super) fn check_unique_label<'a>(
     check_unique(path, name, name, seen, report);
 }
 
-/// Reports a name that is no DNS label (RFC 1123).
+/// Reports a name that is not a DNS label (RFC 1123).
 pub(super) fn check_label(path: &FieldPath<'_>, name: &str, report: &mut ErrorSink<'_>) {
     if name.len() > LABEL_MAX {
         report(
@@ -41,7 +42,7 @@ pub(super) fn check_label(path: &FieldPath<'_>, name: &str, report: &mut ErrorSi
     }
 }
 
-/// Reports a value that an earlier element has. `element` names the one that has it here.
+/// Reports a value that an earlier element has. `element` names the element that has it now.
 pub(super) fn check_unique<'a>(
     path: &FieldPath<'_>,
     value: &'a str,
@@ -58,7 +59,7 @@ pub(super) fn check_unique<'a>(
     }
 }
 
-/// Reports a name that is no IANA service name (RFC 6335, section 5.1).
+/// Reports a name that is not an IANA service name (RFC 6335, section 5.1).
 pub(super) fn check_port_name(path: &FieldPath<'_>, name: &str, report: &mut ErrorSink<'_>) {
     let is_known = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     let rules = [
@@ -85,7 +86,7 @@ pub(super) fn check_port_name(path: &FieldPath<'_>, name: &str, report: &mut Err
     }
 }
 
-/// Whether a name has the characters of a DNS label, at whatever length.
+/// Returns whether a name has the characters of a DNS label, of any length.
 fn is_label(name: &str) -> bool {
     let is_alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let ends = [name.bytes().next(), name.bytes().next_back()];
@@ -93,7 +94,7 @@ fn is_label(name: &str) -> bool {
         && name.bytes().all(|b| is_alphanumeric(b) || b == b'-')
 }
 
-/// Whether a name is a DNS label.
+/// Returns whether a name is a DNS label.
 pub(super) fn is_valid_label(name: &str) -> bool {
     name.len() <= LABEL_MAX && is_label(name)
 }

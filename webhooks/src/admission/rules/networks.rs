@@ -1,4 +1,4 @@
-//! Network interfaces, and who may use their networks.
+//! Rules of network interfaces, and of the right to use their networks.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -38,7 +38,7 @@ pub(super) fn check(
     }
 }
 
-/// Networks that the Workload uses and did not use before, each once, in the order of its interfaces.
+/// Returns the networks that the Workload uses and the former one did not, each once, in the order of the interfaces.
 pub(crate) fn new_networks<'w>(
     workload: &'w WorkloadSpecView<'_>,
     former: Option<&WorkloadSpecView<'_>>,

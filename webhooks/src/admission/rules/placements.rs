@@ -1,4 +1,4 @@
-//! Where a Workload runs, and at which scale.
+//! Rules of placements: their cities and their scale.
 
 use std::collections::{HashMap, HashSet};
 
@@ -56,7 +56,7 @@ fn check_cities(
                 report(&path, FieldError::not_supported(code, supported.as_str()));
             }
             _ => {
-                // Karmada finds the clusters of a city by their label.
+                // The code becomes a label value: Karmada selects the clusters of a city by label.
                 if let Err(IdentityError::Invalid { rule, .. }) = CityCode::new(code) {
                     report(&path, FieldError::invalid(code, rule));
                 }
@@ -128,7 +128,7 @@ fn check_metric(
     check_target(&path.field("target"), &resource.target, report);
 }
 
-/// One target is allowed; those after the first are forbidden, and not looked at.
+/// Checks the target. Only one is allowed: further targets are forbidden, and their values are not checked.
 fn check_target(path: &FieldPath<'_>, target: &MetricTargetView, report: &mut ErrorSink<'_>) {
     let MetricTargetView {
         value,
@@ -176,12 +176,12 @@ fn check_target(path: &FieldPath<'_>, target: &MetricTargetView, report: &mut Er
     }
 }
 
-/// Whether the Workload is placed in a city in which it was not placed before.
+/// Returns whether a placement has a city that the former placement of the same name did not have.
 pub(crate) fn has_new_cities(
     workload: &WorkloadSpecView<'_>,
     former: Option<&WorkloadSpecView<'_>>,
 ) -> bool {
-    // A name is looked at once for each placement, not for each of its cities: it may be long.
+    // Hashes the name once for each placement, not for each city: a name can be very long.
     let mut known: HashMap<&str, HashSet<&str>> = HashMap::new();
     for placement in former.iter().flat_map(|former| &former.placements) {
         known

@@ -1,4 +1,4 @@
-//! Each rule with its message, in a table per part of the Workload.
+//! Each rule with its message, in one table for each part of the Workload.
 
 mod metadata;
 mod networks;
@@ -15,7 +15,7 @@ use super::errors;
 use crate::admission::external_facts::{AvailableCities, ExternalFacts, NetworkRefusal};
 use crate::admission::workload_view::WorkloadSpecView;
 
-/// A Workload of containers that breaks no rule.
+/// A valid Workload of containers.
 fn sandbox() -> Value {
     json!({
         "template": {
@@ -61,7 +61,7 @@ fn sandbox() -> Value {
     })
 }
 
-/// A Workload of virtual machines that breaks no rule.
+/// A valid Workload of virtual machines.
 fn machine() -> Value {
     let mut workload = sandbox();
     workload["template"]["metadata"] = json!({"annotations": {
@@ -86,15 +86,15 @@ fn cities() -> BTreeSet<String> {
     ["DFW", "LHR", "New York", "ORD"].map(str::to_owned).into()
 }
 
-/// What an authorizer says about networks.
+/// Refused networks.
 type Refusals = BTreeMap<&'static str, NetworkRefusal>;
 
-/// The errors of a Workload, as lines.
+/// Returns the errors of a Workload, one line each.
 fn lines(workload: &Value) -> Vec<String> {
     lines_since(None, workload, Refusals::new())
 }
 
-/// Those that the Workload did not have before.
+/// Returns the errors that the former Workload did not have.
 fn lines_since(former: Option<&Value>, workload: &Value, networks: Refusals) -> Vec<String> {
     let codes = cities();
     let facts = ExternalFacts {
@@ -114,8 +114,7 @@ fn lines_since(former: Option<&Value>, workload: &Value, networks: Refusals) -> 
         .collect()
 }
 
-/// A change of a Workload and the errors that it makes: the path of a value as a JSON pointer, the value, where null
-/// removes it, and the lines.
+/// A change of a valid Workload, and its errors: a JSON pointer, the new value (null removes the field), and the lines.
 type Case = (&'static str, Value, &'static [&'static str]);
 
 fn check(valid: fn() -> Value, cases: &[Case]) {
@@ -127,7 +126,7 @@ fn check(valid: fn() -> Value, cases: &[Case]) {
     }
 }
 
-/// Puts a value into an object, or removes it. The end of a list is `-`.
+/// Sets a value in an object, or removes it. `-` appends to a list.
 fn set(workload: &mut Value, pointer: &str, value: Value) {
     let (parent, name) = pointer.rsplit_once('/').unwrap();
     match workload.pointer_mut(parent).unwrap() {
@@ -155,7 +154,7 @@ fn an_empty_workload_has_four_errors() {
 }
 
 #[test]
-fn errors_come_in_the_order_of_the_parts() {
+fn errors_are_listed_in_the_order_of_the_parts() {
     let mut workload = machine();
     for (pointer, value) in [
         ("/placements/0/name", json!("")),

@@ -1,4 +1,4 @@
-//! Volumes of an instance.
+//! Rules of the volumes of an instance.
 
 use std::collections::HashSet;
 
@@ -14,13 +14,13 @@ use crate::admission::workload_view::{
 const DISK_TYPES: [&str; 1] = ["pd-standard"];
 const IMAGES: [&str; 1] = ["datumcloud/ubuntu-2204-lts"];
 const FILESYSTEMS: [&str; 1] = ["ext4"];
-/// Permission bits of a file.
+/// Valid permission bits of a file.
 const MODES: std::ops::RangeInclusive<i32> = 0..=0o777;
 const GI: i128 = 1 << 30;
-/// Bounds of a disk, in Gi.
+/// Smallest and largest disk, in Gi.
 const DISK_MIN: i128 = 10;
 const DISK_MAX: i128 = 100;
-/// What an image needs, in Gi.
+/// Smallest disk that holds an operating system image, in Gi.
 const IMAGE_MIN: i128 = 25;
 const ONE_SOURCE: &str = "may not specify more than one volume source";
 
@@ -57,7 +57,7 @@ pub(super) fn check(
     }
 }
 
-/// The devices of volumes. A volume of whatever kind that names none has `persistent-disk-` and its index.
+/// The device names of volumes. A volume of any kind without a device name gets `persistent-disk-` and its index.
 struct Devices<'a> {
     volumes: &'a [VolumeView<'a>],
     seen: UsedValues<'a>,
@@ -66,7 +66,7 @@ struct Devices<'a> {
 impl<'a> Devices<'a> {
     const DEFAULT: &'static str = "persistent-disk-";
 
-    /// Reports the device of the next volume if an earlier one has it.
+    /// Reports the device name of the volume at `index` if an earlier volume has it. Call it for each volume in order.
     fn check(
         &mut self,
         index: usize,
@@ -87,18 +87,18 @@ impl<'a> Devices<'a> {
         check_unique(path, device, &volume.name, &mut self.seen, report);
     }
 
-    /// The volume before this index that has the device by default.
+    /// Returns the volume before `index` that gets this device name by default.
     fn with_default(&self, device: &str, index: usize) -> Option<&'a VolumeView<'a>> {
         let digits = device.strip_prefix(Self::DEFAULT)?;
         let of: usize = digits.parse().ok()?;
-        // A number is written in one way.
+        // A default name has no leading zeros.
         let is_earlier = of < index && of.to_string() == digits;
         let volume = self.volumes.get(of).filter(|_| is_earlier)?;
         volume.device().is_none().then_some(volume)
     }
 }
 
-/// The names of volumes that something attaches.
+/// Returns the names of the volumes that a container or the virtual machine attaches.
 fn attached<'a>(values: &'a InstanceSpecView<'_>) -> HashSet<&'a str> {
     let runtime = &values.runtime;
     let containers = runtime
@@ -114,7 +114,7 @@ fn attached<'a>(values: &'a InstanceSpecView<'_>) -> HashSet<&'a str> {
         .collect()
 }
 
-/// One source is allowed; those after the first are forbidden, and not looked at.
+/// Checks the source. Only one is allowed: further sources are forbidden, and their fields are not checked.
 fn check_source(volume: &FieldPath<'_>, values: &VolumeView<'_>, report: &mut ErrorSink<'_>) {
     let VolumeView {
         disk,
@@ -163,7 +163,7 @@ fn check_disk(disk: &FieldPath<'_>, values: &DiskView<'_>, report: &mut ErrorSin
         resources,
     } = &values.spec;
     let spec = template.field("spec");
-    // The API server puts the one type there is in the place of none.
+    // The API server sets the only type there is as the default.
     if let Some(type_) = type_
         && !DISK_TYPES.contains(&type_.0.as_ref())
     {
@@ -172,7 +172,7 @@ fn check_disk(disk: &FieldPath<'_>, values: &DiskView<'_>, report: &mut ErrorSin
             FieldError::not_supported(&type_.0, supported(DISK_TYPES)),
         );
     }
-    // The baseline leaves `spec` out of this path.
+    // The Go manager omits `spec` in this path.
     if let Some(populator) = populator {
         check_populator(&template.field("populator"), populator, report);
     }
@@ -274,7 +274,7 @@ fn check_secret(path: &FieldPath<'_>, values: &SecretView<'_>, report: &mut Erro
     check_files(path, values.default_mode, &values.items, report);
 }
 
-/// The files that a ConfigMap or a Secret is made into: all keys, under their own names.
+/// Checks how a ConfigMap or Secret becomes files: every key, under its own name.
 fn check_files(
     path: &FieldPath<'_>,
     default_mode: Option<i32>,

@@ -1,4 +1,4 @@
-//! What is asked about, and how that is written.
+//! Requests: which objects are checked, and how large an answer can be.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -7,8 +7,8 @@ use super::{FakeProjects, allowed, create, review, server, workload};
 use crate::admission::{MUTATE_WORKLOAD, VALIDATE_WORKLOAD};
 
 #[tokio::test]
-async fn an_update_asks_only_for_what_is_new() {
-    // Nothing is known of the project, and no one answers.
+async fn an_update_looks_up_only_new_facts() {
+    // The cities are unknown, and no review is answered.
     let unknown = FakeProjects {
         cities: None,
         ..FakeProjects::new()
@@ -28,7 +28,7 @@ async fn an_update_asks_only_for_what_is_new() {
 }
 
 #[tokio::test]
-async fn what_does_not_touch_the_spec_is_never_blocked() {
+async fn a_request_that_does_not_change_the_spec_is_never_denied() {
     let server = server(FakeProjects::new().answering("default", allowed()));
     let mut invalid = workload("default", "");
     invalid["spec"]["placements"] = json!([]);
@@ -43,7 +43,7 @@ async fn what_does_not_touch_the_spec_is_never_blocked() {
     server
         .assert_allowed(&review("UPDATE", &invalid, &terminating))
         .await;
-    // A server-side apply can create an object that says so of itself.
+    // A requester can set a deletionTimestamp with server-side apply. It has no effect.
     for (operation, old) in [("CREATE", &Value::Null), ("UPDATE", &other)] {
         let mut forged = invalid.clone();
         forged["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -59,7 +59,7 @@ async fn what_does_not_touch_the_spec_is_never_blocked() {
 }
 
 #[tokio::test]
-async fn a_field_of_another_type_is_named() {
+async fn an_error_names_a_field_of_the_wrong_type() {
     let server = server(FakeProjects::new());
     let mut review = create("default");
     review["request"]["object"]["spec"]["placements"][0]["name"] = json!(3);
@@ -78,7 +78,7 @@ async fn a_field_of_another_type_is_named() {
 }
 
 #[tokio::test]
-async fn what_is_no_review_of_a_workload_is_refused() {
+async fn a_body_that_is_not_a_review_of_a_workload_is_refused() {
     let server = server(FakeProjects::new());
     let mut review = create("default");
     review["request"]["kind"]["kind"] = json!("Instance");
@@ -104,7 +104,7 @@ async fn what_is_no_review_of_a_workload_is_refused() {
 }
 
 #[tokio::test]
-async fn nothing_is_mutated() {
+async fn the_mutating_webhook_changes_nothing() {
     let server = server(FakeProjects::new());
     let (code, answer) = server.post(MUTATE_WORKLOAD, &create("default")).await;
     assert_eq!(code, StatusCode::OK);
@@ -112,7 +112,7 @@ async fn nothing_is_mutated() {
 }
 
 #[tokio::test]
-async fn of_a_million_errors_the_first_are_listed() {
+async fn only_the_first_of_a_million_errors_are_listed() {
     let server = server(FakeProjects::new().answering("default", allowed()));
     let mut review = create("default");
     let codes: Vec<_> = (0..1000).map(|code| format!("X{code}")).collect();
@@ -128,7 +128,7 @@ async fn of_a_million_errors_the_first_are_listed() {
 }
 
 #[tokio::test]
-async fn an_answer_is_short_whatever_the_object_and_however_many_cities_there_are() {
+async fn an_answer_is_short_for_any_object_and_any_number_of_cities() {
     const MOST: usize = 256 << 10;
     let codes = (0..1000).map(|code| format!("X{code}")).collect();
     let many = FakeProjects {
@@ -149,7 +149,7 @@ async fn an_answer_is_short_whatever_the_object_and_however_many_cities_there_ar
 }
 
 #[tokio::test]
-async fn a_long_value_of_another_type_is_cut_off() {
+async fn a_long_value_of_the_wrong_type_is_cut_off() {
     let server = server(FakeProjects::new());
     let mut review = create("default");
     let long = ", expected x at line ".repeat(1000);
@@ -163,9 +163,9 @@ async fn a_long_value_of_another_type_is_cut_off() {
     assert!(message.len() < 600, "{}", message.len());
 }
 
-/// Work must not grow with the length of a name times the number of errors in it: this would take hours.
+/// The cost must not grow with the length of a name times the number of errors below it: this test would take hours.
 #[tokio::test]
-async fn a_long_name_costs_no_more_because_there_are_many_errors_in_it() {
+async fn a_long_name_is_hashed_once_for_all_errors_below_it() {
     let with = |city: &str| {
         let mut workload = create("default")["request"]["object"].clone();
         workload["spec"]["placements"][0]["name"] = "n".repeat(1_000_000).into();

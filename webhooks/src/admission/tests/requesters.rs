@@ -1,4 +1,4 @@
-//! Who asks, for which project, and what is known of it.
+//! Requesters, their project, and the facts about it.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ async fn a_valid_workload_is_allowed_and_the_review_has_every_claim() {
 }
 
 #[tokio::test]
-async fn everything_that_is_wrong_is_one_status_with_a_cause_for_each() {
+async fn all_errors_are_causes_of_one_status() {
     let denied = AccessDecision {
         allowed: false,
         reason: "not registered".into(),
@@ -80,7 +80,7 @@ async fn everything_that_is_wrong_is_one_status_with_a_cause_for_each() {
 }
 
 #[tokio::test]
-async fn who_cannot_be_asked_is_an_error_and_no_refusal() {
+async fn a_failed_review_is_an_error_and_not_a_denial() {
     let down = ProjectLookupError("p1 is down".into());
     let server = server(FakeProjects::new().answering("default", Err(down)));
     let problem = "it is not known whether the network may be used: p1 is down; try again";
@@ -116,7 +116,7 @@ async fn a_review_that_hangs_ends_before_the_callers_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_answer_about_networks_denies_no_city_either() {
+async fn without_an_answer_about_networks_no_city_is_blamed() {
     let causes = async |projects: FakeProjects| -> Vec<String> {
         let mut review = create("default");
         review["request"]["object"]["spec"]["placements"][0]["cityCodes"] = json!(["NYC"]);
@@ -130,7 +130,7 @@ async fn who_does_not_answer_about_networks_denies_no_city_either() {
     assert_eq!(causes(answers).await, ["FieldValueNotSupported"]);
 }
 
-/// So many networks, which the requester may use or must not, and a Workload with all of them.
+/// Returns a fake that allows or denies this many networks, and a review of a Workload that uses all of them.
 fn with_networks(count: usize, allowed: bool) -> (FakeProjects, Value) {
     let decision = AccessDecision {
         allowed,
@@ -149,17 +149,17 @@ fn with_networks(count: usize, allowed: bool) -> (FakeProjects, Value) {
 }
 
 #[tokio::test]
-async fn so_many_denied_networks_hide_no_city() {
+async fn many_denied_networks_do_not_hide_an_unknown_city() {
     let (projects, mut review) = with_networks(101, false);
     review["request"]["object"]["spec"]["placements"][0]["cityCodes"] = json!(["NYC"]);
     let response = server(projects).validate(&review).await;
     let causes = response["status"]["details"]["causes"].as_array().unwrap();
-    // The network that was not asked about, and the city.
+    // The network without a review, and the city.
     assert_eq!(causes[100]["message"], "and 2 more errors");
 }
 
 #[tokio::test]
-async fn cities_that_are_not_known_are_an_error_after_which_clients_ask_again() {
+async fn unknown_cities_are_an_error_that_clients_retry() {
     let unknown = FakeProjects {
         cities: None,
         ..FakeProjects::new()
@@ -191,7 +191,7 @@ async fn a_request_without_a_project_is_forbidden() {
 }
 
 #[tokio::test]
-async fn where_there_is_one_project_no_claims_are_needed() {
+async fn a_single_project_needs_no_claims() {
     let single = FakeProjects {
         only: Some(ProjectName::new("single").unwrap()),
         ..FakeProjects::new()
@@ -203,7 +203,7 @@ async fn where_there_is_one_project_no_claims_are_needed() {
 }
 
 #[tokio::test]
-async fn no_more_networks_are_asked_for_than_refusals_are_listed() {
+async fn reviews_stop_when_the_list_of_refusals_is_full() {
     let (projects, review) = with_networks(10_000, false);
     let server = server(projects);
     let response = server.validate(&review).await;
@@ -218,7 +218,7 @@ async fn no_more_networks_are_asked_for_than_refusals_are_listed() {
 }
 
 #[tokio::test]
-async fn a_request_asks_about_so_many_networks_only() {
+async fn the_reviews_of_one_request_are_limited() {
     let (projects, review) = with_networks(300, true);
     let server = server(projects);
     let response = server.validate(&review).await;

@@ -3,8 +3,7 @@ use serde_json::{Value, json};
 use super::{check, lines, machine, set};
 
 const ANNOTATION: &str = "/template/metadata/annotations/compute.datumapis.com~1ssh-keys";
-/// What `ssh-keygen` makes, and what stands in `authorized_keys` beside it; after `ok` what is accepted, after `no` what
-/// is not.
+/// Keys of `ssh-keygen`, and other entries of `authorized_keys`. `ok` marks accepted entries, `no` refused ones.
 const ENTRIES: &str = include_str!("authorized_keys");
 
 #[test]

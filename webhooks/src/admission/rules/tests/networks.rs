@@ -31,7 +31,7 @@ fn network_interfaces() {
 }
 
 #[test]
-fn what_the_authorizer_says_stands_at_the_interface() {
+fn a_refused_network_is_an_error_of_its_interface() {
     let mut workload = sandbox();
     let interfaces = json!([
         {"network": {"name": "allowed"}},
@@ -55,7 +55,7 @@ fn what_the_authorizer_says_stands_at_the_interface() {
 }
 
 #[test]
-fn each_network_is_asked_for_once_and_none_that_was_used_before() {
+fn each_new_network_is_reviewed_once() {
     let workload = |networks: &[&str]| -> Value {
         let interfaces = networks
             .iter()

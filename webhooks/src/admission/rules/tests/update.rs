@@ -1,4 +1,4 @@
-//! What was wrong before and has not changed does not stand in the way of other changes.
+//! Updates: an error that the former Workload had does not block other changes.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ fn new_lines(former: &Value, workload: &Value) -> Vec<String> {
 const NONE: [&str; 0] = [];
 
 #[test]
-fn what_was_invalid_before_stays_accepted_and_what_is_worse_does_not() {
+fn a_former_error_is_accepted_and_a_new_one_is_not() {
     let min = "/placements/0/scaleSettings/minReplicas";
     let image = "/template/spec/runtime/sandbox/containers/0/image";
     let former = with(&[(min, json!(0))]);
@@ -42,7 +42,7 @@ fn what_was_invalid_before_stays_accepted_and_what_is_worse_does_not() {
 }
 
 #[test]
-fn a_city_that_is_gone_stays_where_it_was_and_comes_nowhere_else() {
+fn a_removed_city_may_stay_in_its_placement_but_not_enter_another() {
     let cities = "/placements/0/cityCodes";
     let former = with(&[(cities, json!(["GONE", "DFW"]))]);
     assert_eq!(
@@ -64,7 +64,7 @@ fn a_city_that_is_gone_stays_where_it_was_and_comes_nowhere_else() {
 }
 
 #[test]
-fn elements_are_known_by_their_names() {
+fn list_elements_are_compared_by_name() {
     let ports = "/template/spec/runtime/sandbox/containers/0/ports";
     let port = |name: &str, port: i32| json!({"name": name, "port": port});
     let former = with(&[(ports, json!([port("a", 0), port("b", 1)]))]);
@@ -80,7 +80,7 @@ fn elements_are_known_by_their_names() {
     );
 }
 
-/// The new errors of elements that share a value with another: where they are, below the template, and the value.
+/// Returns the new duplicates, as the path below the template's spec and the value.
 fn new_duplicates(former: &Value, workload: &Value) -> Vec<String> {
     let lines = new_lines(former, workload).into_iter();
     let duplicates = lines.filter_map(|line| {
@@ -94,7 +94,7 @@ fn new_duplicates(former: &Value, workload: &Value) -> Vec<String> {
 }
 
 #[test]
-fn attachments_that_share_a_path_may_change_places_and_no_other_may_join_them() {
+fn attachments_that_share_a_path_may_be_reordered_but_no_other_may_join_them() {
     let mounts = |mounts: [(&str, &str); 3]| {
         let mounts = mounts.map(|(name, path)| json!({"name": name, "mountPath": path}));
         let pointer = "/template/spec/runtime/sandbox/containers/0/volumeAttachments";
@@ -123,7 +123,7 @@ fn attachments_that_share_a_path_may_change_places_and_no_other_may_join_them() 
 }
 
 #[test]
-fn volumes_that_share_a_device_may_change_places_and_no_other_may_join_them() {
+fn volumes_that_share_a_device_may_be_reordered_but_no_other_may_join_them() {
     const ZERO: Option<&str> = Some("persistent-disk-0");
     let volumes = |volumes: &[(&str, Option<&str>)]| {
         let volumes = volumes.iter();
@@ -158,7 +158,7 @@ fn volumes_that_share_a_device_may_change_places_and_no_other_may_join_them() {
 }
 
 #[test]
-fn of_metrics_of_one_name_as_many_may_be_wrong_as_were_before() {
+fn metrics_of_one_name_may_have_as_many_errors_as_before() {
     let metrics = |values: &[&str]| {
         let values = values.iter();
         let metrics = values.map(|v| json!({"resource": {"name": "cpu", "target": {"value": v}}}));
@@ -181,7 +181,7 @@ fn of_metrics_of_one_name_as_many_may_be_wrong_as_were_before() {
 }
 
 #[test]
-fn bounds_that_contradict_each_other_may_stay_as_they_are() {
+fn contradicting_replica_bounds_may_stay_unchanged() {
     let scale = |min: i32, max: i32| {
         with(&[
             ("/placements/0/scaleSettings/minReplicas", json!(min)),
@@ -203,7 +203,7 @@ fn bounds_that_contradict_each_other_may_stay_as_they_are() {
 }
 
 #[test]
-fn a_forbidden_value_may_stay_and_may_not_change() {
+fn a_forbidden_value_may_stay_but_not_change() {
     let resources = "/template/spec/runtime/sandbox/containers/0/resources";
     let former = with(&[(resources, json!({"limits": {"cpu": "1"}}))]);
     assert_eq!(new_lines(&former, &former), NONE);

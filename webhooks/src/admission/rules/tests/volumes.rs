@@ -27,7 +27,7 @@ fn names_and_devices() {
             ],
         ),
         (
-            // The default of a volume counts whatever its kind.
+            // Volume 0 has this device by default, although it is not a disk.
             "/template/spec/volumes/1/disk/deviceName",
             json!("persistent-disk-0"),
             &[
@@ -49,7 +49,7 @@ fn names_and_devices() {
 }
 
 #[test]
-fn a_device_is_that_of_one_volume() {
+fn a_device_belongs_to_one_volume() {
     let disk = |name: &str, device: Option<&str>| {
         json!({"name": name, "disk": {"deviceName": device, "template": {"spec": {
             "populator": {"filesystem": {"type": "ext4"}}, "resources": {"requests": {"storage": "10Gi"}},
@@ -232,7 +232,7 @@ fn sizes() {
 }
 
 #[test]
-fn a_disk_holds_its_image() {
+fn a_disk_is_large_enough_for_its_image() {
     let size = "/template/spec/volumes/0/disk/template/spec/resources";
     let request = |size: &str| json!({"requests": {"storage": size}});
     let cases: &[Case] = &[
