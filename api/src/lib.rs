@@ -9,6 +9,7 @@
 
 pub mod annotations;
 pub mod condition;
+pub mod conditions;
 pub mod core_v1;
 pub mod crds;
 pub mod finalizers;
@@ -18,12 +19,13 @@ pub mod instance;
 pub mod instance_template;
 pub mod karmada;
 pub mod labels;
+pub mod metadata_key;
 pub mod milo;
 pub mod network_interface;
 pub mod networking;
 pub mod quantity;
+pub mod reasons;
 pub mod runtime;
-pub mod scheduling_gates;
 pub mod text;
 pub mod volume;
 pub mod workload;

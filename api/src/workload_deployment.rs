@@ -16,14 +16,9 @@ pub const REPLICAS_READY: &str = "ReplicasReady";
 /// reported, or there is none.
 pub const CELLS_REPORTING: &str = "CellsReporting";
 
-/// Reason of [`CELLS_REPORTING`] and of an unknown [`AVAILABLE`]: a cell cannot be reached.
-pub const CELL_UNREACHABLE: &str = "CellUnreachable";
-/// Reason of [`CELLS_REPORTING`]: a cell has not applied the deployment.
-pub const CELL_NOT_APPLIED: &str = "CellNotApplied";
-/// Reason of [`CELLS_REPORTING`]: a cell has applied the deployment, and there is no status of it.
-pub const CELL_NOT_REPORTED: &str = "CellNotReported";
-/// Reason of [`CELLS_REPORTING`] and of an unknown [`AVAILABLE`]: no cell fits the deployment.
-pub const NO_MATCHING_CELL: &str = "NoMatchingCell";
+pub use crate::reasons::workload_deployment::{
+    CELL_NOT_APPLIED, CELL_NOT_REPORTED, CELL_UNREACHABLE, NO_MATCHING_CELL,
+};
 
 /// Desired state of a WorkloadDeployment.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use api::karmada::ResourceInterpreterCustomization;
+use api::reasons::SHADOWS_WEBHOOK as REASON;
 use api::{Instance, WorkloadDeployment};
 use kube::runtime::events::EventType;
 use kube::{Client, Resource};
@@ -16,8 +17,6 @@ use crate::runtime::ReconcileError;
 use crate::runtime::events::Events;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::{Controller, Wiring};
-
-const REASON: &str = "ShadowsWebhook";
 
 /// What follows them.
 pub(crate) struct CustomizationReflector {

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 
 use api::instance::READY;
+use api::reasons::instance::PENDING as DEFAULT_REASON;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -16,9 +17,6 @@ use crate::raw::{parse, same};
 use crate::requirements;
 use crate::review::{Component, Operation, Outcome, Request, Requirements};
 use crate::template::Spec;
-
-/// The reason of `Ready` that the CRD's default gives.
-const DEFAULT_REASON: &str = "Pending";
 
 /// Answers one request about an Instance.
 pub(crate) fn interpret<O>(

@@ -1,12 +1,10 @@
 //! What an error says of the whole API server.
 
+use api::milo::PROJECT_SUSPENDED;
 use kube::core::Status;
 use multicluster::queue::{Failure, Outage};
 
 use super::ReconcileError;
-
-/// What Milo gives as the cause where it refuses to write to a project that is suspended (platform.md 1.8).
-const PROJECT_SUSPENDED: &str = "ProjectSuspended";
 
 impl Failure for ReconcileError {
     fn outage(&self) -> Option<Outage> {
