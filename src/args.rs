@@ -37,6 +37,9 @@ pub(crate) struct CommandLine {
 pub(crate) enum Command {
     /// Karmada's resource interpreter alone, without any kubeconfig.
     Interpreter(InterpreterArgs),
+    /// Prints what the program knows about itself as one JSON document; `cargo xtask docs` renders it.
+    #[command(hide = true)]
+    Reference,
 }
 
 /// The flags of the manager.

@@ -85,7 +85,10 @@ fn scale(replicas: i32) -> Value {
 
 /// A condition with a time of its own.
 pub(crate) fn condition(type_: &str, holds: bool, observed: Option<i64>) -> Condition {
-    let status = ConditionStatus::from_bool(holds);
+    let status = match holds {
+        true => ConditionStatus::True,
+        false => ConditionStatus::False,
+    };
     Condition::new(type_, status, "Because", "m", Timestamp::UNIX_EPOCH).observed(observed)
 }
 

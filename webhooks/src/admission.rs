@@ -9,6 +9,7 @@ mod identity;
 mod path;
 mod problem;
 mod projects;
+mod reference;
 mod review;
 mod rules;
 mod subject;
@@ -19,6 +20,7 @@ mod workload;
 use std::collections::BTreeSet;
 
 pub use projects::{AccessReview, Decision, ProjectError, Projects};
+pub use reference::{RULES, Rule};
 pub use review::UserInfo;
 
 pub(crate) use handle::{mutate, validate};

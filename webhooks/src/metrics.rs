@@ -1,6 +1,7 @@
 //! What the webhook server counts.
 
 mod admission;
+mod examples;
 mod intake;
 
 use std::time::Duration;

@@ -11,13 +11,13 @@ use prometheus_client::registry::Registry;
 pub(crate) struct Intake {
     /// The protocol, as metrics and the log name it.
     pub(crate) protocol: &'static str,
-    refused: Family<RefusedLabels, Counter>,
+    pub(super) refused: Family<RefusedLabels, Counter>,
     in_flight: Gauge,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RefusedLabels {
-    reason: &'static str,
+pub(super) struct RefusedLabels {
+    pub(super) reason: &'static str,
 }
 
 /// A request that is being read or answered.
