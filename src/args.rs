@@ -99,6 +99,7 @@ pub(crate) struct Args {
 
 /// What is logged, and how.
 #[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Log")]
 pub(crate) struct LogArgs {
     /// Form of the log.
     #[arg(long, value_enum, default_value = "text")]

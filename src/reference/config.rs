@@ -176,7 +176,7 @@ mod tests {
         let mut text = String::new();
         let mut indent = String::new();
         for name in section.split('.').filter(|name| !name.is_empty()) {
-            text += &format!("{indent}{name}:\n");
+            text.push_str(&[&indent, name, ":\n"].concat());
             indent += "  ";
         }
         let text = format!("{text}{indent}noSuchField: 1\n");

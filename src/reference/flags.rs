@@ -25,7 +25,8 @@ pub(super) fn page() -> Page {
         .get_subcommands()
         .find(|command| command.get_name() == "interpreter");
     if let Some(command) = interpreter {
-        sections.extend(groups("`interpreter`", command));
+        // The flags of the webhook server and of the log are the same.
+        sections.extend(groups("`interpreter`", command).into_iter().take(1));
     }
     Page {
         file: "flags.md",
@@ -40,7 +41,7 @@ fn groups(name: &str, command: &Command) -> Vec<Section> {
         "Manager" => "Flags of the manager. It runs without a subcommand.",
         _ => {
             "Flags of `compute-federation interpreter`: the resource interpreter webhook alone, without a kubeconfig and without \
-              admission."
+              admission. It also has the flags of the webhook server and of the log above."
         }
     };
     let mut headings = vec![None];
@@ -59,11 +60,11 @@ fn groups(name: &str, command: &Command) -> Vec<Section> {
         let section = match heading {
             None => Section::named(name, [about]),
             Some(heading) => {
-                let heading = format!("{name}: {}", heading.to_lowercase());
-                Section::named(
-                    &heading,
-                    ["[Limits](limits.md) gives the same bounds with their reasons."],
-                )
+                let text = match heading {
+                    "Webhook server" => "[Limits](limits.md) describes these bounds in detail.",
+                    _ => "",
+                };
+                Section::named(heading, [text])
             }
         };
         (!rows.is_empty()).then(|| section.table(COLUMNS, rows))

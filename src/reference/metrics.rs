@@ -24,6 +24,18 @@ struct Metric {
     labels: Vec<String>,
 }
 
+/// What the label `trouble` of `queue_groups_in_trouble` says.
+const TROUBLE: [&str; 5] = [
+    "`compute_federation_queue_groups_in_trouble` counts the groups of a controller's queue that wait. A group is a project; with \
+     `mode: single` and in a cell there is only one group.",
+    "`unreachable`: the API server of the group, or in a cell the hub's, does not answer the controller. The log names it.",
+    "`suspended`: the project refuses writes until it is reinstated.",
+    "`busy`: the group writes more than the 200 keys per second that one group may write in this controller, and waits so that it does \
+     not delay others. It is 0 where a backlog is processed more slowly than that.",
+    "An idle controller sends no requests, so it does not notice an outage. If the API server of an idle cell does not answer, its \
+     manager's log and its Cluster on the hub tell.",
+];
+
 pub(super) fn page() -> anyhow::Result<Page> {
     let mut metrics = exposed()?;
     let rows = ADVICE.iter().map(|advice| {
@@ -65,6 +77,7 @@ pub(super) fn page() -> anyhow::Result<Page> {
         sections: vec![
             Section::text(introduction)
                 .table(["metric", "type", "labels", "meaning", "alarm"], rows),
+            Section::named("Trouble of a queue", TROUBLE),
         ],
     })
 }

@@ -5,6 +5,7 @@ use std::process::Command;
 use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
 use harness::checkout::root;
+use serde_json::Value;
 
 use crate::build::{cargo, cargo_output, cargo_with};
 use crate::output::tell;
@@ -153,9 +154,12 @@ fn each_crate_alone() -> anyhow::Result<()> {
 /// Returns the names of the workspace's crates.
 fn members() -> anyhow::Result<Vec<String>> {
     let metadata = cargo_output(&["metadata", "--no-deps", "--format-version", "1", "--locked"])?;
-    let metadata: serde_json::Value = serde_json::from_str(&metadata)?;
-    let packages = metadata["packages"].as_array().into_iter().flatten();
-    let names = packages.filter_map(|package| package["name"].as_str());
+    let metadata: Value = serde_json::from_str(&metadata)?;
+    let packages = metadata.get("packages").and_then(Value::as_array);
+    let names = packages
+        .into_iter()
+        .flatten()
+        .filter_map(|package| package.get("name")?.as_str());
     Ok(names.map(str::to_owned).collect())
 }
 

@@ -69,7 +69,10 @@ fn problem_of_link(page: &str, target: &str) -> anyhow::Result<Option<String>> {
     };
     let path = match path {
         "" => PathBuf::from(page),
-        path => Path::new(page).parent().unwrap_or(Path::new("")).join(path),
+        path => Path::new(page)
+            .parent()
+            .unwrap_or_else(|| Path::new(""))
+            .join(path),
     };
     broken(&format!("{}{anchor}", normal(&path).display()))
 }

@@ -18,12 +18,13 @@ pub(super) fn page(page: &Page) -> String {
 
 fn section(section: &Section, text: &mut String) {
     if let Some(heading) = &section.heading {
-        *text += &format!("\n## {heading}\n");
+        text.push_str(&["\n## ", heading, "\n"].concat());
     }
     for paragraph in section.paragraphs.iter().filter(|it| !it.is_empty()) {
         *text += "\n";
         if paragraph.starts_with("```") || paragraph.starts_with("    ") {
-            *text += &format!("{paragraph}\n");
+            text.push_str(paragraph);
+            text.push('\n');
             continue;
         }
         for line in paragraph.lines() {
@@ -64,7 +65,8 @@ fn wrapped(line: &str) -> String {
     for word in line.split(' ') {
         let word_length = word.chars().count();
         if length > 0 && length + 1 + word_length > WIDTH {
-            text += &format!("\n{indent}");
+            text.push('\n');
+            text.push_str(indent);
             length = indent.len();
         } else if length > 0 {
             text.push(' ');
