@@ -42,6 +42,9 @@ pub(crate) struct CommandLine {
 pub(crate) enum Command {
     /// Runs only Karmada's resource interpreter. Needs no kubeconfig.
     Interpreter(InterpreterArgs),
+    /// Prints what the program knows about itself as one JSON document; `cargo xtask docs` renders it.
+    #[command(hide = true)]
+    Reference,
 }
 
 /// The flags of the manager.
@@ -104,6 +107,7 @@ pub(crate) struct Args {
 
 /// The flags of the log.
 #[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Log")]
 pub(crate) struct LogArgs {
     /// Format of the log on stderr.
     #[arg(long, value_enum, default_value = "text")]

@@ -13,6 +13,7 @@ mod leadership;
 mod logging;
 mod metrics_server;
 mod process_metrics;
+mod reference;
 mod serving;
 mod signals;
 mod user_agent;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
             logging::start(&args.log);
             interpreter::run(&args)
         }
+        Some(Command::Reference) => reference::run(),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,

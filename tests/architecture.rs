@@ -1,4 +1,4 @@
-//! Who may depend on whom, and what pure code must not know.
+//! Allowed dependencies between crates, purity of plans and rules, and lists that must be complete.
 
 #![allow(
     clippy::expect_used,
@@ -15,7 +15,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// The crates of the workspace and which of them each may use. What is not listed must not be used.
+/// The crates of the workspace, each with the crates of the workspace that it may use.
 const ARROWS: [(&str, &[&str]); 12] = [
     ("api", &[]),
     ("apiserver", &[]),
@@ -34,7 +34,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("xtask", &["api", "harness"]),
 ];
 
-/// Crates of others that some of ours must not use: pure code does no I/O, and TLS knows no Kubernetes.
+/// External crates that a crate must not use: pure code does no I/O, and `certs` does not depend on Kubernetes.
 const BARRED: [(&str, &[&str]); 4] = [
     (
         "interpreters",
@@ -45,7 +45,7 @@ const BARRED: [(&str, &[&str]); 4] = [
     ("api", &["tokio", "tracing"]),
 ];
 
-/// The dependencies of each crate of the workspace, without those of its tests.
+/// Returns the dependencies of each crate of the workspace, without dev-dependencies.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--format-version", "1", "--locked"])
@@ -96,7 +96,7 @@ fn crates_use_only_what_the_architecture_allows() {
     }
 }
 
-/// What neither plans nor rules contain.
+/// Words that neither plans nor rules contain.
 const IMPURE: [&str; 10] = [
     "async ", "tokio", "Client", "Api<", "Api:", "clock::", "now()", "tracing", "std::env",
     "std::fs",
@@ -160,7 +160,7 @@ fn rules_of_admission_do_no_io_and_tell_no_time() {
     }
 }
 
-/// The invariants of compute.md 8. I-26 is the cell's, which does not know of locations yet.
+/// The invariants of docs/concepts/invariants.md. I-26 concerns locations in the cell, which are not implemented yet.
 #[test]
 fn every_invariant_is_named_by_a_test() {
     let folders = ["api/src", "multicluster/src", "controllers/src", "tests"];
@@ -189,7 +189,60 @@ fn every_invariant_is_named_by_a_test() {
     assert_eq!(named, expected);
 }
 
-/// The Rust files below a folder of the checkout, by path.
+/// The reasons of conditions and events, from the list of them.
+fn reasons() -> Vec<String> {
+    let list = harness::checkout::root().join("api/src/reasons.rs");
+    let text = fs::read_to_string(list).unwrap();
+    let constants = text
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("pub const "));
+    let values = constants.filter_map(|line| Some(line.split('"').nth(1)?.to_owned()));
+    values.collect()
+}
+
+#[test]
+fn reasons_are_written_in_one_place() {
+    let reasons = reasons();
+    assert!(reasons.iter().any(|reason| reason == "NetworkNotFound"));
+    for (file, text) in ["controllers/src", "interpreters/src"]
+        .into_iter()
+        .flat_map(sources)
+    {
+        if file.ends_with("/tests.rs") || file.contains("/tests/") {
+            continue;
+        }
+        // Tests at the end of a file state what they expect.
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+        for reason in &reasons {
+            let literal = format!("\"{reason}\"");
+            assert!(
+                !code.contains(&literal),
+                "{file}: take {literal} from api::reasons"
+            );
+        }
+        for line in code.lines() {
+            let is_list = line.contains("const ") && line.to_uppercase().contains("REASON");
+            let is_text = line.contains(": &str = \"");
+            assert!(
+                !(is_list && is_text),
+                "{file}: {line}: add it to api::reasons"
+            );
+        }
+        for (at, _) in code.match_indices("Condition::new(") {
+            let arguments = code[at..].split(';').next().unwrap();
+            let strings = arguments.split('"').skip(1).step_by(2);
+            let mut words = strings.filter(|text| is_camel_case(text));
+            assert_eq!(words.next(), None, "{file}: {arguments}");
+        }
+    }
+}
+
+fn is_camel_case(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_uppercase())
+        && text.chars().all(|c| c.is_ascii_alphanumeric())
+}
+
+/// Returns the Rust files below a folder of the checkout: path and text.
 fn sources(folder: &str) -> Vec<(String, String)> {
     fn collect(folder: &Path, files: &mut Vec<(String, String)>) {
         for entry in fs::read_dir(folder).unwrap() {

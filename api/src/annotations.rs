@@ -1,29 +1,109 @@
-//! Annotation keys (compute.md 1.5 and karmada.md 8.2).
+//! Annotation keys. See docs/concepts/identity.md.
 
-/// Hub namespace of a WorkloadDeployment or of a projected Instance, recorded before anything is written there, so that finalization needs to
-/// read nothing else (P-7).
+use crate::metadata_key::{MetadataKey, metadata_key};
+
+/// Hub namespace of a WorkloadDeployment or of a projected Instance. It is recorded before anything is written on the hub,
+/// so that finalization needs to read nothing else (I-9).
 pub const FEDERATION_NAMESPACE: &str = "compute.datumapis.com/federation-namespace";
-/// On a hub namespace: UID of the Namespace `default` of the project's API server, by which that is known again.
+/// On a hub namespace: UID of the Namespace `default` of the project's API server. It identifies that API server.
 pub const UPSTREAM_CLUSTER_UID: &str = "compute.datumapis.com/upstream-cluster-uid";
-/// On a hub namespace: UID of the Namespace `default` of the Milo root that has the Project, by which that is known again.
+/// On a hub namespace: UID of the Namespace `default` of the Milo root that has the Project. It identifies that root.
 pub const UPSTREAM_ROOT_UID: &str = "compute.datumapis.com/upstream-root-uid";
 /// JSON array of `Kind/name` tokens: ConfigMaps and Secrets that must travel with a WorkloadDeployment.
 pub const EXPECTED_REFERENCED_DATA: &str = "compute.datumapis.com/expected-referenced-data";
-/// Generation of the hub object that Karmada last applied to a cell. Written by Karmada on the cell's object.
+/// Generation of the hub object that Karmada last applied to a cell. Karmada writes it on the cell's object.
 pub const RESOURCE_TEMPLATE_GENERATION: &str = "resourcetemplate.karmada.io/generation";
-/// On what the hub has for cells: when Karmada was last made to apply it again, which it does where an annotation changes.
+/// On hub objects that Karmada carries to cells: when Karmada was last made to apply the object again. Karmada applies an
+/// object again when an annotation changes.
 pub const REAPPLIED_AT: &str = "compute.datumapis.com/reapplied-at";
-/// Public keys that a virtual machine accepts, one `user:key` to a line (compute.md 3.4).
+/// Public keys that a virtual machine accepts, one `user:key` per line. See docs/reference/admission.md.
 pub const SSH_KEYS: &str = "compute.datumapis.com/ssh-keys";
-/// Name of the PropagationPolicy that has claimed an object of the hub. Written by Karmada on the object and on its binding, in the
-/// namespace of the policy.
+/// Name of the PropagationPolicy that has claimed a hub object. Karmada writes it on the object and on its binding, which are
+/// in the policy's namespace.
 pub const POLICY_NAME: &str = "propagationpolicy.karmada.io/name";
 
-/// Why a hub Instance is not projected, in one word (P-10). The four are there together, for as long as it is so.
+/// Why a hub Instance is not projected, as one word. The four quarantine annotations exist together, for as long as the
+/// quarantine lasts.
 pub const QUARANTINE_REASON: &str = "compute.datumapis.com/quarantine-reason";
-/// The same, with what names the objects at fault.
+/// Why a hub Instance is not projected, with the names of the objects at fault.
 pub const QUARANTINE_MESSAGE: &str = "compute.datumapis.com/quarantine-message";
-/// Hash of the labels that led there; with other labels it is another case.
+/// Hash of the labels that led to the quarantine. With other labels the Instance is judged again.
 pub const QUARANTINE_FINGERPRINT: &str = "compute.datumapis.com/quarantine-fingerprint";
-/// Since when it is so.
+/// When the quarantine began.
 pub const QUARANTINE_TIME: &str = "compute.datumapis.com/quarantine-time";
+
+/// Every annotation, as `docs/reference/labels.md` describes it.
+pub const ALL: &[MetadataKey] = &[
+    metadata_key(
+        FEDERATION_NAMESPACE,
+        "WorkloadDeployment, Instance; project",
+        "`federator`, `projector`",
+        "Name of the hub namespace. It is recorded before anything is written on the hub.",
+    ),
+    metadata_key(
+        UPSTREAM_CLUSTER_UID,
+        "Namespace; hub",
+        "`federator`",
+        "UID of the Namespace `default` of the project's API server. It identifies that API server.",
+    ),
+    metadata_key(
+        UPSTREAM_ROOT_UID,
+        "Namespace; hub",
+        "`federator`",
+        "UID of the Namespace `default` of the Milo root that has the Project. It identifies that root.",
+    ),
+    metadata_key(
+        EXPECTED_REFERENCED_DATA,
+        "WorkloadDeployment; project, hub, cell",
+        "a controller of the project plane; `federator` copies it",
+        "JSON array of `Kind/name`: ConfigMaps and Secrets that must travel with the WorkloadDeployment.",
+    ),
+    metadata_key(
+        RESOURCE_TEMPLATE_GENERATION,
+        "WorkloadDeployment; cell",
+        "Karmada",
+        "Generation of the hub's object that Karmada last applied to the cell.",
+    ),
+    metadata_key(
+        REAPPLIED_AT,
+        "WorkloadDeployment, Namespace; hub",
+        "`federator`",
+        "When Karmada was last made to apply the object again, because a cell did not have what Karmada considers applied.",
+    ),
+    metadata_key(
+        SSH_KEYS,
+        "Workload, in `spec.template.metadata`; project",
+        "the customer",
+        "Public keys that a virtual machine accepts, one `user:key` per line.",
+    ),
+    metadata_key(
+        POLICY_NAME,
+        "WorkloadDeployment, ResourceBinding; hub",
+        "Karmada",
+        "Name of the PropagationPolicy that has claimed the object.",
+    ),
+    metadata_key(
+        QUARANTINE_REASON,
+        "Instance; hub",
+        "`projector`",
+        "Why the Instance is not projected, as one word. See [Quarantine reasons](conditions.md#quarantine-reasons).",
+    ),
+    metadata_key(
+        QUARANTINE_MESSAGE,
+        "Instance; hub",
+        "`projector`",
+        "Why the Instance is not projected, with the names of the objects at fault.",
+    ),
+    metadata_key(
+        QUARANTINE_FINGERPRINT,
+        "Instance; hub",
+        "`projector`",
+        "Hash of the labels that led to the quarantine. With other labels the Instance is judged again.",
+    ),
+    metadata_key(
+        QUARANTINE_TIME,
+        "Instance; hub",
+        "`projector`",
+        "When the quarantine began.",
+    ),
+];

@@ -1,4 +1,4 @@
-//! Conditions, with the validation of `metav1.Condition` that a CRD carries.
+//! Conditions, with the validation that a CRD has for `metav1.Condition`.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -12,20 +12,20 @@ pub const MESSAGE_MAX: usize = 32768;
 /// Longest `type`, in characters.
 pub const TYPE_MAX: usize = 316;
 
-/// Condition contains details for one aspect of the current state of this API Resource.
+/// One aspect of the current state of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// The last time the condition transitioned from one status to another.
+    /// When the status last changed.
     pub last_transition_time: Time,
-    /// A human readable message indicating details about the transition. This may be an empty string.
+    /// Details for people. May be empty.
     #[schemars(length(max = 32768))]
     pub message: String,
-    /// The `.metadata.generation` that the condition was set based upon.
+    /// The `.metadata.generation` that the condition is based on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub observed_generation: Option<i64>,
-    /// A programmatic identifier indicating the reason for the condition's last transition.
+    /// Reason of the condition, for programs.
     #[schemars(
         length(min = 1, max = 1024),
         regex(pattern = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")
@@ -33,7 +33,7 @@ pub struct Condition {
     pub reason: String,
     /// Status of the condition, one of True, False, Unknown.
     pub status: ConditionStatus,
-    /// Type of condition in CamelCase or in foo.example.com/CamelCase.
+    /// Type of the condition, in CamelCase or in foo.example.com/CamelCase.
     #[serde(rename = "type")]
     #[schemars(
         length(max = 316),
@@ -44,28 +44,21 @@ pub struct Condition {
     pub type_: String,
 }
 
-/// Status of a condition. The order is that of the fold: `False` is the worst.
+/// Status of a condition. The order is that of aggregation: `False` is the worst.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize, JsonSchema,
 )]
 pub enum ConditionStatus {
     /// The condition does not hold.
     False,
-    /// Whether the condition holds cannot be told.
+    /// It is not known whether the condition holds.
     Unknown,
     /// The condition holds.
     True,
 }
 
-impl ConditionStatus {
-    /// `True` or `False`, never `Unknown`.
-    pub fn from_bool(holds: bool) -> Self {
-        if holds { Self::True } else { Self::False }
-    }
-}
-
 impl Condition {
-    /// A condition of this type as a controller sees it now. [`set`] decides about the transition time.
+    /// Creates a condition with `now` as its transition time. [`set`] keeps the former time if the status stays.
     pub fn new(
         type_: &str,
         status: ConditionStatus,
@@ -84,35 +77,35 @@ impl Condition {
         }
     }
 
-    /// The same condition, set based upon this generation.
+    /// Returns the condition with this observed generation.
     #[must_use]
     pub fn observed(mut self, generation: Option<i64>) -> Self {
         self.observed_generation = generation;
         self
     }
 
-    /// Whether the condition is True.
+    /// Returns whether the condition is True.
     pub fn is_true(&self) -> bool {
         self.status == ConditionStatus::True
     }
 
-    /// Whether the condition is False.
+    /// Returns whether the condition is False.
     pub fn is_false(&self) -> bool {
         self.status == ConditionStatus::False
     }
 }
 
-/// The condition of this type, if there is one.
+/// Returns the condition of this type, if there is one.
 pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_ == type_)
 }
 
-/// Whether the condition of this type exists and is True.
+/// Returns whether the condition of this type exists and is True.
 pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
     find(conditions, type_).is_some_and(Condition::is_true)
 }
 
-/// Puts `condition` in the place of the one of its type, or at the end. Its transition time moves only with its status.
+/// Replaces the condition of the same type, or appends `condition`. The transition time changes only with the status.
 pub fn set(conditions: &mut Vec<Condition>, mut condition: Condition) {
     match conditions
         .iter_mut()

@@ -1,4 +1,4 @@
-//! The parts of Kubernetes' core/v1 that the compute API embeds, with the schema that its CRDs carry.
+//! The types of Kubernetes' core/v1 that the compute API embeds, with the schema of its CRDs.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use crate::Quantity;
 pub struct EnvVar {
     /// Name of the environment variable.
     pub name: String,
-    /// Value of the variable; may refer to variables that are defined before it as $(VAR_NAME).
+    /// Value of the variable. It may refer to variables that are defined before it, as $(VAR_NAME).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// Source for the environment variable's value. Cannot be used if value is not empty.
@@ -87,7 +87,7 @@ pub struct ConfigMapVolumeSource {
     /// Mode bits used to set permissions on created files by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_mode: Option<i32>,
-    /// Keys to project, each into its own path; every key where none is listed.
+    /// Keys to project, each into its own path. Empty means every key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub items: Vec<KeyToPath>,
@@ -106,7 +106,7 @@ pub struct SecretVolumeSource {
     /// Mode bits used to set permissions on created files by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_mode: Option<i32>,
-    /// Keys to project, each into its own path; every key where none is listed.
+    /// Keys to project, each into its own path. Empty means every key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub items: Vec<KeyToPath>,

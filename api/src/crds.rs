@@ -3,10 +3,22 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{CustomResourceExt, ResourceExt};
 use serde_json::{Value, json};
+use thiserror::Error;
 
 use crate::{Instance, Workload, WorkloadDeployment};
 
-/// A CRD and the name of the file that holds it.
+/// A CRD cannot be written: a defect of the Rust types.
+#[derive(Debug, Error)]
+pub enum CrdError {
+    /// The definition is not valid JSON of a CustomResourceDefinition.
+    #[error("definition: {0}")]
+    Definition(#[from] serde_json::Error),
+    /// The definition cannot be written as YAML.
+    #[error("YAML: {0}")]
+    Yaml(#[from] serde_saphyr::ser::Error),
+}
+
+/// A CRD and the name of its file.
 pub struct CrdFile {
     /// File name without a directory: `<group>_<plural>.yaml`.
     pub name: String,
@@ -14,11 +26,11 @@ pub struct CrdFile {
     pub yaml: String,
 }
 
-/// The CRDs of Workload, WorkloadDeployment and Instance.
+/// Returns the CRDs of Workload, WorkloadDeployment and Instance.
 ///
 /// # Errors
 ///
-/// When a definition cannot be serialized, which is a defect of the Rust types.
+/// A definition cannot be serialized, which is a defect of the Rust types.
 pub fn definitions() -> Result<Vec<CustomResourceDefinition>, serde_json::Error> {
     [Workload::crd(), WorkloadDeployment::crd(), Instance::crd()]
         .into_iter()
@@ -30,12 +42,12 @@ pub fn definitions() -> Result<Vec<CustomResourceDefinition>, serde_json::Error>
         .collect()
 }
 
-/// The files below `deploy/base/crd`.
+/// Returns the CRD files of `deploy/base/crd`.
 ///
 /// # Errors
 ///
-/// When a definition cannot be serialized, which is a defect of the Rust types.
-pub fn files() -> Result<Vec<CrdFile>, Box<dyn std::error::Error + Send + Sync>> {
+/// A definition cannot be serialized, which is a defect of the Rust types.
+pub fn files() -> Result<Vec<CrdFile>, CrdError> {
     definitions()?
         .into_iter()
         .map(|definition| {
@@ -50,9 +62,9 @@ pub fn files() -> Result<Vec<CrdFile>, Box<dyn std::error::Error + Send + Sync>>
         .collect()
 }
 
-/// Brings the derived schema to the form that Kubernetes' own generator writes: an optional field is one that may be absent, not one that
-/// may be null, a quantity says that it is an integer or a string,
-/// and there are no titles. A property of such a name is an object, and stays.
+/// Converts the derived schema to the form of Kubernetes' own generator. An optional field may be absent, but not null. A
+/// quantity is an integer or a string. There are no titles. A property with the name of such a keyword is an object; it
+/// stays.
 fn adapt(value: &mut Value) {
     match value {
         Value::Object(fields) => {

@@ -1,8 +1,32 @@
-//! Finalizers (compute.md 1.5). Each is removed only by the code path that finished its work (I-8).
+//! Finalizers. Each is removed only by the code path that finished its work (I-8).
 
-/// On a Workload (project) and on a WorkloadDeployment (cell): waits for the children to be gone.
+use crate::metadata_key::{MetadataKey, metadata_key};
+
+/// On a Workload (project) and on a WorkloadDeployment (cell): waits until the children are deleted.
 pub const WORKLOAD_CONTROLLER: &str = "compute.datumapis.com/workload-controller";
-/// On a WorkloadDeployment (project): removes the hub copy.
+/// On a WorkloadDeployment (project): waits until the hub copy is deleted.
 pub const FEDERATOR: &str = "compute.datumapis.com/federator";
-/// On an Instance (cell): removes the hub copy.
+/// On an Instance (cell): waits until the hub copy is deleted.
 pub const INSTANCE_CONTROLLER: &str = "compute.datumapis.com/instance-controller";
+
+/// Every finalizer, as `docs/reference/labels.md` describes it.
+pub const ALL: &[MetadataKey] = &[
+    metadata_key(
+        WORKLOAD_CONTROLLER,
+        "Workload; project. WorkloadDeployment; cell",
+        "`workload`, `deployment`",
+        "Waits until the children are deleted: WorkloadDeployments in the project, Instances in the cell.",
+    ),
+    metadata_key(
+        FEDERATOR,
+        "WorkloadDeployment; project",
+        "`federator`",
+        "Waits until the hub's copy is deleted.",
+    ),
+    metadata_key(
+        INSTANCE_CONTROLLER,
+        "Instance; cell",
+        "`deployment`, `instance-writeback`",
+        "Waits until the hub's copy is deleted.",
+    ),
+];

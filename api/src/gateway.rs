@@ -1,4 +1,4 @@
-//! Status of a Gateway API Gateway, as `Workload.status.gateway` embeds it (compute.md 1.1).
+//! Status of a Gateway API Gateway, as `Workload.status.gateway` embeds it. See docs/concepts/api.md.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Identities that cross planes. None of them can be empty, and none has a default (I-7, I-16).
+//! Identities that cross planes. No identity can be empty, and none has a default (I-7, I-16).
 
 use std::fmt;
 
@@ -6,27 +6,27 @@ use thiserror::Error;
 
 use crate::labels;
 
-/// Longest value of a label, in bytes (Kubernetes: labels and selectors).
+/// Longest value of a label, in bytes. Source: "Labels and Selectors" in the Kubernetes documentation.
 const LABEL_VALUE_MAX: usize = 63;
 const CLUSTER_PREFIX: &str = "cluster-";
 
-/// A name that cannot serve as the identity it was read for.
+/// A name that is not valid for the identity that it was read for.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum IdentityError {
-    /// Nothing was given where a name is needed.
+    /// The name is empty.
     #[error("{what} is empty")]
     Empty {
-        /// What the value was to be.
+        /// The identity, such as "city code".
         what: &'static str,
     },
-    /// The value does not have the form that the identity needs.
+    /// The value breaks a rule of the identity.
     #[error("{what} {value:?} is not valid: {rule}")]
     Invalid {
-        /// What the value was to be.
+        /// The identity, such as "city code".
         what: &'static str,
         /// The value as it was read.
         value: String,
-        /// The rule that it breaks.
+        /// The broken rule.
         rule: &'static str,
     },
     /// The object that carries the identity does not have the label.
@@ -44,7 +44,7 @@ macro_rules! identity {
         pub struct $name(String);
 
         impl $name {
-            /// Checks `value` and takes it as it is.
+            /// Returns `value` as an identity, unchanged.
             ///
             /// # Errors
             ///
@@ -61,7 +61,7 @@ macro_rules! identity {
                 }
             }
 
-            /// The name as it is written on the wire.
+            /// Returns the name as it is on the wire.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -87,29 +87,30 @@ identity! {
 }
 
 identity! {
-    /// Namespace on the hub, and of the same name in the cells, that mirrors one project namespace: `ns-<uid>`.
+    /// Namespace on the hub that mirrors one project namespace: `ns-<uid>`. The cells have it under the same name.
     HubNamespace, "hub namespace", dns_label
 }
 
 identity! {
-    /// City code of a placement, case preserved. It is the value of a label, so it must be a valid one.
+    /// City code of a placement, case preserved. It must be a valid label value.
     CityCode, "city code", label_value
 }
 
 identity! {
-    /// Name of a cell: the name of its Karmada Cluster.
+    /// Name of a cell: that of its Karmada Cluster.
     CellName, "cell name", dns_label
 }
 
 impl ProjectName {
-    /// The value of [`labels::UPSTREAM_CLUSTER_NAME`] that names this project.
+    /// Returns the value of [`labels::UPSTREAM_CLUSTER_NAME`] that names this project.
     pub fn to_label(&self) -> String {
         format!("{CLUSTER_PREFIX}{}", self.0)
     }
 
-    /// Reads a project from the value of [`labels::UPSTREAM_CLUSTER_NAME`].
+    /// Decodes a project from the value of [`labels::UPSTREAM_CLUSTER_NAME`].
     ///
-    /// Accepts every form that was ever written (compute.md 2.8, P-5): `cluster-x`, `cluster-_x` and `cluster-org_x` all name the project `x`.
+    /// Accepts every form that was ever written (docs/concepts/identity.md): `cluster-x`, `cluster-_x` and `cluster-org_x`
+    /// all name the project `x`.
     ///
     /// # Errors
     ///
@@ -129,10 +130,10 @@ impl ProjectName {
 }
 
 impl HubNamespace {
-    /// What stands before the UID.
+    /// Precedes the UID.
     const PREFIX: &'static str = "ns-";
 
-    /// The hub namespace of the project namespace with this UID (compute.md 2.8).
+    /// Returns the hub namespace of the project namespace with this UID.
     ///
     /// # Errors
     ///
@@ -146,14 +147,14 @@ impl HubNamespace {
         Self::new(format!("{}{uid}", Self::PREFIX))
     }
 
-    /// Whether it is called as [`HubNamespace::of_project_namespace`] calls one.
+    /// Returns whether the name has the form that [`HubNamespace::of_project_namespace`] gives.
     pub fn is_of_project_namespace(&self) -> bool {
         self.as_str().starts_with(Self::PREFIX)
     }
 }
 
 impl CityCode {
-    /// The part of an object name that stands for this city: lower case, spaces as hyphens (compute.md 2.8).
+    /// Returns the part of an object name that stands for this city: lower case, spaces as hyphens.
     pub fn name_part(&self) -> String {
         self.0.to_lowercase().replace(' ', "-")
     }
@@ -173,7 +174,7 @@ fn label_value(value: &str) -> Result<(), &'static str> {
     )
 }
 
-/// Whether all characters are such that may stand at an edge, or, between two of those, are `inner` ones.
+/// Returns whether the first and the last character are edge characters, and all others are edge or `inner` characters.
 fn is_label(value: &str, edge: fn(char) -> bool, inner: fn(char) -> bool) -> bool {
     value.len() <= LABEL_VALUE_MAX
         && value.starts_with(edge)
@@ -225,7 +226,7 @@ mod tests {
         );
     }
 
-    /// I-13: nothing is decided on a key that is empty.
+    /// I-13: an empty key is never a name.
     #[test]
     fn no_identity_is_ever_empty() {
         assert_eq!(

@@ -1,4 +1,5 @@
-//! Instance (compute.md 1.3): one machine or sandbox. Real in its cell, a copy on the hub, a projection in the project.
+//! Instance: one virtual machine or sandbox. The cell has the original, the hub a copy, the project a projection of the
+//! copy. See docs/concepts/api.md.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -9,13 +10,13 @@ use crate::network_interface::InstanceNetworkInterface;
 use crate::runtime::InstanceRuntimeSpec;
 use crate::volume::InstanceVolume;
 
-/// Condition: the instance runs and may be used.
+/// Condition: the instance is running and ready to use.
 pub const READY: &str = "Ready";
 /// Condition, written by the infrastructure provider: the instance has been programmed.
 pub const PROGRAMMED: &str = "Programmed";
 /// Condition, written by the infrastructure provider: the instance is running.
 pub const RUNNING: &str = "Running";
-/// Condition that exists only while it is False: the Instance of the cell could not be copied to the hub.
+/// Condition that exists only while it is False: the cell's Instance is not copied to the hub.
 pub const COPIED_TO_HUB: &str = "CopiedToHub";
 
 /// Desired state of an Instance.
@@ -64,18 +65,18 @@ pub const COPIED_TO_HUB: &str = "CopiedToHub";
     )
 )]
 pub struct InstanceSpec {
-    /// What the deployment controller of the cell records about the Instance.
+    /// Records of the cell's deployment controller about the Instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub controller: Option<InstanceController>,
+    pub controller: Option<InstanceControllerSpec>,
     /// Location that the instance has been scheduled to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<LocationReference>,
     /// Network interfaces of the instance.
     #[schemars(length(min = 1))]
     pub network_interfaces: Vec<InstanceNetworkInterface>,
-    /// What the instance runs, and on which resources.
+    /// Runtime of the instance, with its resources.
     pub runtime: InstanceRuntimeSpec,
-    /// Volumes that containers or the virtual machine can attach.
+    /// Volumes that the containers or the virtual machine can attach.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub volumes: Vec<InstanceVolume>,
@@ -84,8 +85,8 @@ pub struct InstanceSpec {
 /// Owned by the deployment controller of the cell.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct InstanceController {
-    /// Gates that must be removed before the instance is realised.
+pub struct InstanceControllerSpec {
+    /// Gates that must be removed before the provider creates the instance.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub scheduling_gates: Vec<SchedulingGate>,
@@ -93,7 +94,7 @@ pub struct InstanceController {
     pub template_hash: String,
 }
 
-/// A reason to hold an Instance back.
+/// A reason why an Instance must not be created yet.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SchedulingGate {
@@ -108,7 +109,7 @@ pub struct SchedulingGate {
 pub struct LocationReference {
     /// Name of the Location.
     pub name: String,
-    /// Namespace of the Location. Objects of later versions, whose Locations are cluster-scoped, have none.
+    /// Namespace of the Location. Later versions have cluster-scoped Locations and leave this out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 }
@@ -127,7 +128,7 @@ pub struct InstanceStatus {
     /// Known conditions: Ready, Programmed, Running.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// What the infrastructure provider recorded.
+    /// Records of the infrastructure provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller: Option<InstanceControllerStatus>,
     /// Status of each network interface.
@@ -135,11 +136,11 @@ pub struct InstanceStatus {
     pub network_interfaces: Vec<InstanceNetworkInterfaceStatus>,
 }
 
-/// Written by the infrastructure provider that realises the instance.
+/// Written by the infrastructure provider that creates the instance.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InstanceControllerStatus {
-    /// Hash of the template that the running instance was made from.
+    /// Hash of the template that the running instance was created from.
     pub observed_template_hash: String,
 }
 
@@ -154,14 +155,14 @@ pub struct InstanceNetworkInterfaceStatus {
 /// Addresses of a network interface.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct InstanceNetworkInterfaceAssignments {
-    /// The external IP address that leads to the interface.
+    /// External IP address of the interface.
     #[serde(
         rename = "externalIP",
         default,
         skip_serializing_if = "Option::is_none"
     )]
     pub external_ip: Option<String>,
-    /// The IP address in the network.
+    /// IP address of the interface within its network.
     #[serde(rename = "networkIP", default, skip_serializing_if = "Option::is_none")]
     pub network_ip: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The template of Instances, in Workload and WorkloadDeployment (compute.md 1.4).
+//! The template of Instances, in Workload and WorkloadDeployment. See docs/concepts/api.md.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,11 @@ pub struct InstanceTemplateSpec {
     /// Metadata of the instances created from this template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<EmbeddedMetadata>,
-    /// Desired behavior of an instance.
+    /// Desired state of an instance.
     pub spec: InstanceSpec,
 }
 
-/// The part of `ObjectMeta` that an embedded object keeps.
+/// The fields of `ObjectMeta` that an embedded object has.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EmbeddedMetadata {

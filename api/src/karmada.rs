@@ -1,4 +1,4 @@
-//! The parts of Karmada's API that are used (karmada.md 2, 8). Fields that are not listed are tolerated when they are read.
+//! The used parts of Karmada's API. Unknown fields are tolerated. See docs/concepts/karmada-behaviour.md.
 
 pub mod binding;
 pub mod cluster;

@@ -1,4 +1,6 @@
-//! Label keys (compute.md 1.5).
+//! Label keys. See docs/concepts/identity.md.
+
+use crate::metadata_key::{MetadataKey, metadata_key};
 
 /// UID of the Workload on the project plane. On WorkloadDeployments and Instances.
 pub const WORKLOAD_UID: &str = "compute.datumapis.com/workload-uid";
@@ -17,7 +19,7 @@ pub const INSTANCE_INDEX: &str = "compute.datumapis.com/instance-index";
 /// Name of the cell that wrote a hub copy.
 pub const SOURCE_CLUSTER: &str = "compute.datumapis.com/source-cluster";
 
-/// Raw city code, case preserved. On hub WorkloadDeployments and Karmada Clusters; PropagationPolicies select by it.
+/// City code as written, case preserved. On hub WorkloadDeployments and Karmada Clusters; PropagationPolicies select by it.
 pub const CITY_CODE: &str = "topology.datum.net/city-code";
 
 /// Encoded project name, see [`crate::identity::ProjectName::to_label`]. On hub Namespaces, hub Instances and projections.
@@ -25,10 +27,10 @@ pub const UPSTREAM_CLUSTER_NAME: &str = "meta.datumapis.com/upstream-cluster-nam
 /// Name of the project namespace. On hub Namespaces, hub WorkloadDeployments, hub Instances and projections.
 pub const UPSTREAM_NAMESPACE: &str = "meta.datumapis.com/upstream-namespace";
 
-/// Identity of a PropagationPolicy for as long as it lives. Written by Karmada on the policy, and on what it has claimed.
+/// Identity of a PropagationPolicy for its lifetime. Karmada writes it on the policy and on the objects the policy has claimed.
 pub const POLICY_PERMANENT_ID: &str = "propagationpolicy.karmada.io/permanent-id";
 
-/// The labels that link an Instance to its deployment; each must be present before an Instance is copied to the hub (P-11).
+/// The labels that link an Instance to its deployment. An Instance without all of them is not copied to the hub.
 pub const INSTANCE_LINKING: [&str; 7] = [
     WORKLOAD_UID,
     WORKLOAD_NAME,
@@ -37,4 +39,80 @@ pub const INSTANCE_LINKING: [&str; 7] = [
     WORKLOAD_DEPLOYMENT_UID,
     WORKLOAD_DEPLOYMENT_NAME,
     INSTANCE_INDEX,
+];
+
+/// Every label, as `docs/reference/labels.md` describes it.
+pub const ALL: &[MetadataKey] = &[
+    metadata_key(
+        WORKLOAD_UID,
+        "WorkloadDeployment, Instance; all planes",
+        "`workload`, `deployment`",
+        "UID of the Workload in the project.",
+    ),
+    metadata_key(
+        WORKLOAD_NAME,
+        "WorkloadDeployment, Instance; all planes",
+        "`workload`, `deployment`",
+        "Name of the Workload.",
+    ),
+    metadata_key(
+        WORKLOAD_DEPLOYMENT_UID,
+        "Instance; all planes",
+        "`deployment`, `instance-writeback`, `projector`",
+        "UID of the WorkloadDeployment on the same plane. It differs from plane to plane.",
+    ),
+    metadata_key(
+        WORKLOAD_DEPLOYMENT_NAME,
+        "Instance; all planes",
+        "`deployment`",
+        "Name of the WorkloadDeployment, which is equal on every plane.",
+    ),
+    metadata_key(
+        PLACEMENT_NAME,
+        "WorkloadDeployment, Instance; all planes",
+        "`workload`, `deployment`",
+        "Name of the placement of the Workload.",
+    ),
+    metadata_key(
+        INSTANCE_CITY_CODE,
+        "Instance; all planes",
+        "`deployment`",
+        "City code of the WorkloadDeployment.",
+    ),
+    metadata_key(
+        INSTANCE_INDEX,
+        "Instance; all planes",
+        "`deployment`",
+        "Decimal ordinal of the Instance within its WorkloadDeployment.",
+    ),
+    metadata_key(
+        SOURCE_CLUSTER,
+        "Instance; hub, project",
+        "`instance-writeback`",
+        "Name of the cell that wrote the hub's copy.",
+    ),
+    metadata_key(
+        CITY_CODE,
+        "WorkloadDeployment, PropagationPolicy, Cluster; hub",
+        "`federator`, `policy`; on Clusters an operator",
+        "City code, case preserved. PropagationPolicies select objects and cells by it.",
+    ),
+    metadata_key(
+        UPSTREAM_CLUSTER_NAME,
+        "Namespace, Instance; hub. Instance; project",
+        "`federator`, `instance-writeback`, `projector`",
+        "Encoded name of the project.",
+    ),
+    metadata_key(
+        UPSTREAM_NAMESPACE,
+        "Namespace, WorkloadDeployment, Instance; hub. Instance; project",
+        "`federator`, `instance-writeback`, `projector`",
+        "Name of the project's namespace.",
+    ),
+    metadata_key(
+        POLICY_PERMANENT_ID,
+        "PropagationPolicy, WorkloadDeployment, ResourceBinding; hub",
+        "Karmada",
+        "Identity of the PropagationPolicy that has claimed the object.",
+    ),
 ];

@@ -1,14 +1,15 @@
-//! Wire types of every API that compute-federation speaks.
+//! Wire types of every API that compute-federation uses.
 //!
-//! Owns the compute API (`compute.datumapis.com/v1alpha`) with the generation of its CRDs, the parts of
-//! the APIs of Karmada, Milo and Datum's networking that are used, and the labels, annotations, finalizers and identity types that travel
-//! between planes. Each of those exists once, here.
+//! Owns the compute API (`compute.datumapis.com/v1alpha`) with the generation of its CRDs; the used parts of the APIs of
+//! Karmada, Milo and Datum's networking; and the labels, annotations, finalizers, conditions, reasons and identity types.
+//! Each of them exists once, here.
 //!
-//! Types of other projects carry only the fields that are used; unknown fields are tolerated when they are read. This crate does no I/O,
-//! and decides nothing: rules live in `interpreters`, `webhooks` and `controllers`.
+//! Types of other projects have only the used fields; unknown fields are tolerated. This crate does no I/O and makes no
+//! decisions: rules are in `interpreters`, `webhooks` and `controllers`.
 
 pub mod annotations;
 pub mod condition;
+pub mod conditions;
 pub mod core_v1;
 pub mod crds;
 pub mod finalizers;
@@ -18,12 +19,13 @@ pub mod instance;
 pub mod instance_template;
 pub mod karmada;
 pub mod labels;
+pub mod metadata_key;
 pub mod milo;
 pub mod network_interface;
 pub mod networking;
 pub mod quantity;
+pub mod reasons;
 pub mod runtime;
-pub mod scheduling_gates;
 pub mod text;
 pub mod volume;
 pub mod workload;
@@ -41,9 +43,9 @@ pub use workload_deployment::{
 
 /// API group of Workload, WorkloadDeployment and Instance.
 pub const GROUP: &str = "compute.datumapis.com";
-/// The one served and stored version of [`GROUP`].
+/// The only served and stored version of [`GROUP`].
 pub const VERSION: &str = "v1alpha";
 /// `apiVersion` of the compute kinds.
 pub const API_VERSION: &str = "compute.datumapis.com/v1alpha";
-/// The namespace that every API server has; its UID tells one from another.
+/// The namespace that every API server has. Its UID identifies the API server.
 pub const DEFAULT_NAMESPACE: &str = "default";

@@ -1,33 +1,34 @@
-//! The parts of Milo's API that are used: where projects are (platform.md 1.1, 1.2), whether they are suspended (platform.md 1.8)
-//! and what a request says of its project (platform.md 2.1). Fields that are not listed are tolerated when they are read.
+//! The used parts of Milo's API: projects, their suspension, and the claims that name the project of a request. Unknown fields
+//! are tolerated. See docs/concepts/milo.md.
 
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
 use crate::Condition;
 
-/// API group of Project, and what [`PARENT_API_GROUP`] says in a request to a project.
+/// API group of Project, and the value of [`PARENT_API_GROUP`] in a request to a project.
 pub const RESOURCE_MANAGER_GROUP: &str = "resourcemanager.miloapis.com";
 
-/// Condition of a Project whose API can be used.
+/// Condition of a Project: its API can be used.
 pub const READY: &str = "Ready";
-/// Condition of a Project which refuses to create and to update, while it is True. Reads and deletes go on.
+/// Condition of a Project: creates and updates are refused while it is True. Reads and deletes are served.
 pub const SUSPENDED: &str = "Suspended";
-/// The cause, in the details of a 403, of what a suspended project refuses.
+/// Cause in the details of a 403 that a suspended project answers with.
 pub const PROJECT_SUSPENDED: &str = "ProjectSuspended";
-/// Condition of a ProjectControlPlane whose API can be used.
+/// Condition of a ProjectControlPlane: its API can be used.
 pub const CONTROL_PLANE_READY: &str = "ControlPlaneReady";
 
-/// Key of a user's Extra: the kind that the request was sent to, `Project` for a project. Each of these keys has one value.
+/// Key of a user's Extra: kind of the parent that the request was sent to, `Project` for a project. Each of these keys has one
+/// value.
 pub const PARENT_TYPE: &str = "iam.miloapis.com/parent-type";
-/// Key of a user's Extra: the bare name of the project.
+/// Key of a user's Extra: name of the project, without a prefix.
 pub const PARENT_NAME: &str = "iam.miloapis.com/parent-name";
 /// Key of a user's Extra: the API group of the kind in [`PARENT_TYPE`].
 pub const PARENT_API_GROUP: &str = "iam.miloapis.com/parent-api-group";
-/// What [`PARENT_TYPE`] says in a request to a project.
+/// Value of [`PARENT_TYPE`] in a request to a project.
 pub const PARENT_TYPE_PROJECT: &str = "Project";
 
-/// A customer's project, which has an API server of its own.
+/// A customer's project. It has its own API server.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[kube(
     group = "resourcemanager.miloapis.com",
@@ -41,7 +42,7 @@ pub const PARENT_TYPE_PROJECT: &str = "Project";
 )]
 pub struct ProjectSpec {}
 
-/// The API server of the project of the same name, as the infrastructure cluster knows it.
+/// The API server of the project of the same name. In the infrastructure cluster.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[kube(
     group = "infrastructure.miloapis.com",
@@ -55,10 +56,10 @@ pub struct ProjectSpec {}
 )]
 pub struct ProjectControlPlaneSpec {}
 
-/// A status of which only the conditions are used.
+/// A status. Only its conditions are used.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct ConditionsStatus {
-    /// What holds of the object.
+    /// Conditions of the object.
     #[serde(default)]
     pub conditions: Vec<Condition>,
 }

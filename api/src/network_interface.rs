@@ -1,4 +1,4 @@
-//! Network interfaces of an Instance (compute.md 1.4, platform.md 5).
+//! Network interfaces of an Instance. See docs/concepts/api.md.
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
@@ -35,21 +35,21 @@ pub struct InterfaceNetworkPolicy {
     pub ingress: Vec<IngressRule>,
 }
 
-/// Traffic that is let in: that which matches both ports and sources.
+/// Allowed traffic: it must match both ports and sources.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct IngressRule {
-    /// Sources that may connect; every source where none is listed.
+    /// Sources that may connect. Empty means every source.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub from: Vec<IngressPeer>,
-    /// Ports that may be connected to; every port where none is listed.
+    /// Ports that accept connections. Empty means every port.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub ports: Vec<IngressPort>,
 }
 
-/// A port that traffic is allowed on.
+/// A port on which traffic is allowed.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct IngressPort {
@@ -79,7 +79,7 @@ pub struct IngressPeer {
 pub struct IpBlock {
     /// The block in CIDR notation.
     pub cidr: String,
-    /// Blocks within `cidr` that are left out.
+    /// Blocks within `cidr` that are excluded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub except: Vec<String>,

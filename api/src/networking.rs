@@ -1,5 +1,5 @@
-//! The parts of `networking.datumapis.com/v1alpha` that are used (platform.md 5.3, 5.4, 5.6). Fields that are not listed are
-//! tolerated when they are read.
+//! The used parts of `networking.datumapis.com/v1alpha`. Unknown fields are tolerated. See
+//! docs/concepts/milo.md#locations-and-networks.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::Condition;
 
-/// Condition of a LocationBinding: False where the service is not available at the location.
+/// Condition of a LocationBinding: False if the service is not available at the location.
 pub const AVAILABLE: &str = "Available";
-/// Key of a topology: the city of a location, as [`crate::labels::CITY_CODE`] has it on other objects.
+/// Key of a topology: city code of the location. Equal to the label [`crate::labels::CITY_CODE`] of other objects.
 pub const CITY_CODE: &str = crate::labels::CITY_CODE;
 
 /// A location that a project may use. Cluster-scoped, on the plane of the project.
@@ -28,29 +28,29 @@ pub const CITY_CODE: &str = crate::labels::CITY_CODE;
 pub struct LocationBindingSpec {
     /// The location.
     #[serde(default)]
-    pub location_ref: LocationReference,
-    /// Where the location is, copied from it: [`CITY_CODE`] and others.
+    pub location_ref: BoundLocation,
+    /// Topology of the location, copied from it: [`CITY_CODE`] and others.
     #[serde(default)]
     pub topology: BTreeMap<String, String>,
 }
 
-/// Names a Location.
+/// Names the Location of a binding.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-pub struct LocationReference {
+pub struct BoundLocation {
     /// Name of the Location.
     #[serde(default)]
     pub name: String,
 }
 
-/// What is known of a location that a project may use.
+/// Observed state of a LocationBinding.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct LocationBindingStatus {
-    /// What holds of the binding.
+    /// Conditions of the binding.
     #[serde(default)]
     pub conditions: Vec<Condition>,
 }
 
-/// A network that instances are attached to. Only that it exists, and its metadata, are used.
+/// A network that instances are attached to. Only its existence and its metadata are used.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[kube(
     group = "networking.datumapis.com",

@@ -11,11 +11,11 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 
-/// A quantity as it stands in an object. The text is kept as it was written, so that a mirrored object does not change.
+/// A quantity as an object has it. The text is kept unchanged, so that a mirrored object does not change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Quantity(pub String);
 
-/// A text that is not a quantity.
+/// The text is not a quantity.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{text:?} is not a quantity: {rule}")]
 pub struct ParseQuantityError {
@@ -23,7 +23,7 @@ pub struct ParseQuantityError {
     rule: &'static str,
 }
 
-/// The value of a quantity, exact to 1n, together with the family of suffixes in which it is printed.
+/// The value of a quantity, exact to 1n, with the family of suffixes for printing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Amount {
     nanos: i128,
@@ -41,11 +41,11 @@ pub enum Format {
     DecimalExponent,
 }
 
-/// How many billionths make one.
+/// Billionths in one.
 pub const NANOS: i128 = 1_000_000_000;
-/// A quantity with a binary suffix is at most 2^63-1 in magnitude; what is larger is capped, as Kubernetes does it.
+/// Largest magnitude of a quantity with a binary suffix, in billionths: 2^63-1. Kubernetes caps larger ones, too.
 const BINARY_MAX_NANOS: i128 = i64::MAX as i128 * NANOS;
-/// Any other is capped at 10^29. Kubernetes knows no bound, which a tenant could make use of.
+/// Largest magnitude of any other quantity, in billionths: 10^29. Kubernetes has no bound; a tenant could misuse that.
 const MAX_NANOS: i128 = 10_i128.pow(29) * NANOS;
 const DECIMAL_SUFFIXES: [(&str, i32); 10] = [
     ("n", -9),
@@ -62,7 +62,7 @@ const DECIMAL_SUFFIXES: [(&str, i32); 10] = [
 const BINARY_SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
 impl Quantity {
-    /// The exact value.
+    /// Returns the exact value.
     ///
     /// # Errors
     ///
@@ -79,18 +79,18 @@ impl From<&str> for Quantity {
 }
 
 impl Amount {
-    /// Nothing, printed as `0`.
+    /// Zero, printed as `0`.
     pub const ZERO: Self = Self {
         nanos: 0,
         format: Format::DecimalSi,
     };
 
-    /// The value, in billionths.
+    /// Returns the value in billionths.
     pub fn nanos(self) -> i128 {
         self.nanos
     }
 
-    /// The sum, capped at 10^29. It is printed in the family of `self`, unless that is zero.
+    /// Returns the sum, capped at 10^29, in the family of `self`, or in that of `other` if `self` is zero.
     #[must_use]
     pub fn saturating_add(self, other: Self) -> Self {
         let format = if self.nanos == 0 {
@@ -141,7 +141,7 @@ impl FromStr for Amount {
     }
 }
 
-/// What a suffix multiplies by.
+/// Factor of a suffix.
 #[derive(Clone, Copy)]
 enum Scale {
     Binary(u32),
@@ -164,7 +164,7 @@ impl Scale {
         if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
             return None;
         }
-        // An exponent beyond i32 is far beyond the cap or below 1n either way.
+        // An exponent outside i32 is far above the cap or far below 1n.
         let beyond = if exponent.starts_with('-') {
             i32::MIN
         } else {
@@ -174,7 +174,7 @@ impl Scale {
         Some((Format::DecimalExponent, Self::Decimal(exponent)))
     }
 
-    /// `whole.fraction` times the scale in nanos: capped, and rounded away from zero below 1n.
+    /// Returns `whole.fraction` times the scale in billionths, capped, and rounded away from zero below 1n.
     fn nanos(self, whole: &str, fraction: &str) -> i128 {
         let digits: Vec<u8> = whole
             .bytes()
@@ -194,7 +194,7 @@ impl Scale {
     }
 }
 
-/// `digits` × `factor` × 10^`exponent`, capped, and rounded up where digits fall away.
+/// Returns `digits` × `factor` × 10^`exponent`, capped, and rounded up if digits are lost.
 fn scaled(digits: &[u8], factor: i128, exponent: i64) -> i128 {
     let mut product = times(digits, factor);
     let mut inexact = false;
@@ -203,7 +203,7 @@ fn scaled(digits: &[u8], factor: i128, exponent: i64) -> i128 {
         let kept = product.len().saturating_sub(places);
         inexact = product.drain(kept..).any(|digit| digit != 0);
     } else {
-        // Forty digits are beyond the cap already.
+        // Forty digits are above the cap.
         product.extend((0..exponent.min(40)).map(|_| 0));
     }
     let value = product.iter().fold(0, |value: i128, digit| {
@@ -212,7 +212,7 @@ fn scaled(digits: &[u8], factor: i128, exponent: i64) -> i128 {
     value.saturating_add(i128::from(inexact)).min(MAX_NANOS)
 }
 
-/// Multiplies a decimal number, most significant digit first, without losing any of it.
+/// Multiplies a decimal number exactly. The most significant digit is first.
 fn times(digits: &[u8], factor: i128) -> Vec<u8> {
     let mut carry = 0;
     let mut reversed = Vec::with_capacity(digits.len() + 20);
@@ -246,7 +246,7 @@ impl fmt::Display for Amount {
                 BINARY_SUFFIXES.get(power).copied().unwrap_or_default()
             );
         }
-        // The largest suffix is E, for 18 zeros behind the nine of nanos; exponents go on.
+        // The largest suffix is E: 18 zeros after the nine of billionths. Exponents have no limit.
         let most = if self.format == Format::DecimalExponent {
             usize::MAX
         } else {
@@ -271,7 +271,7 @@ impl fmt::Display for Amount {
     }
 }
 
-/// Divides by `factor` as often as that leaves no remainder, at most `most` times, and says how often.
+/// Divides by `factor` while there is no remainder, at most `most` times. Returns the quotient and the number of divisions.
 fn without_factors(mut number: i128, factor: i128, most: usize) -> (i128, usize) {
     let mut times = 0;
     while number != 0 && number % factor == 0 && times < most {

@@ -1,4 +1,4 @@
-//! What an Instance runs: a sandbox of containers or a virtual machine (compute.md 1.4).
+//! Runtime of an Instance: a sandbox of containers or a virtual machine. See docs/concepts/api.md.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 use crate::Quantity;
 use crate::core_v1::{EnvVar, LocalReference};
 
-/// What the instance runs, and on which resources.
+/// Runtime of an instance, with its resources. Exactly one of `sandbox` and `virtualMachine` is set.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InstanceRuntimeSpec {
     /// Resources of the instance.
     pub resources: InstanceRuntimeResources,
-    /// A sandbox is a managed isolated environment capable of running containers.
+    /// A sandbox: a managed, isolated environment that runs containers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxRuntime>,
-    /// A virtual machine boots from a disk.
+    /// A virtual machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub virtual_machine: Option<VirtualMachineRuntime>,
 }
@@ -28,7 +28,7 @@ pub struct InstanceRuntimeSpec {
 pub struct InstanceRuntimeResources {
     /// Full or partial URL of the instance type resource.
     pub instance_type: String,
-    /// Resources beside those of the instance type.
+    /// Resources in addition to those of the instance type.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub requests: BTreeMap<String, Quantity>,
 }
@@ -43,7 +43,7 @@ pub struct SandboxRuntime {
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub containers: Vec<SandboxContainer>,
-    /// Secrets in the same namespace used for pulling the images.
+    /// Secrets of the same namespace for pulling the images.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub image_pull_secrets: Vec<LocalReference>,
 }
@@ -117,7 +117,7 @@ pub struct VirtualMachineRuntime {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub ports: Vec<NamedPort>,
-    /// Volumes to attach; the first is the boot disk.
+    /// Volumes to attach. The first is the boot disk.
     #[schemars(length(min = 1))]
     pub volume_attachments: Vec<VolumeAttachment>,
 }

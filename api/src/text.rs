@@ -1,4 +1,4 @@
-//! A text that is borrowed where it can be, also as the name or the value of a map.
+//! A text that is borrowed from the input if possible, also as the key or the value of a map.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,19 +7,19 @@ use std::marker::PhantomData;
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer};
 
-/// A text; serde borrows a bare `Cow` only where it is a field.
+/// A text that is borrowed from the input if possible. Serde borrows a bare `Cow` only in a field with `#[serde(borrow)]`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text<'a>(pub Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(Read(PhantomData))
+        deserializer.deserialize_str(TextVisitor(PhantomData))
     }
 }
 
-struct Read<'a>(PhantomData<&'a str>);
+struct TextVisitor<'a>(PhantomData<&'a str>);
 
-impl<'de: 'a, 'a> Visitor<'de> for Read<'a> {
+impl<'de: 'a, 'a> Visitor<'de> for TextVisitor<'a> {
     type Value = Text<'a>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,4 +1,4 @@
-//! Volumes of an Instance (compute.md 1.4).
+//! Volumes of an Instance. See docs/concepts/api.md.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub struct InstanceVolume {
     /// A ConfigMap that populates the volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_map: Option<ConfigMapVolumeSource>,
-    /// A persistent disk backed volume.
+    /// A persistent disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskVolumeSource>,
     /// Name of the volume.
@@ -44,15 +44,15 @@ pub struct DiskTemplateSpec {
     /// Metadata of the disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<EmbeddedMetadata>,
-    /// Desired behavior of the disk.
+    /// Desired state of the disk.
     pub spec: DiskSpec,
 }
 
-/// Desired behavior of a disk.
+/// Desired state of a disk.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DiskSpec {
-    /// What the disk is populated with when it is created.
+    /// Initial content of the disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub populator: Option<DiskPopulator>,
     /// Resources of the disk.
@@ -73,7 +73,7 @@ pub struct DiskResourceRequirements {
     pub requests: BTreeMap<String, Quantity>,
 }
 
-/// What a disk is populated with; at most one of the fields.
+/// Initial content of a disk. At most one field is set.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DiskPopulator {

@@ -1,4 +1,4 @@
-//! Workload (compute.md 1.1): what a customer writes, on the project plane.
+//! Workload: the object that a customer writes, in a project. See docs/concepts/api.md.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use crate::gateway::GatewayStatus;
 use crate::{Condition, InstanceTemplateSpec, Quantity};
 
-/// Condition of a Workload, and of each of its placements: something of it is available.
+/// Condition of a Workload and of each of its placements: at least one part of it is available.
 pub const AVAILABLE: &str = "Available";
 
-/// The one instance management policy there is.
+/// The only instance management policy.
 pub const ORDERED_READY: &str = "OrderedReady";
 
 /// Desired state of a Workload.
@@ -67,11 +67,11 @@ pub struct WorkloadSpec {
     pub template: InstanceTemplateSpec,
 }
 
-/// A group of cities that are scaled alike.
+/// A group of cities with the same scale settings.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadPlacement {
-    /// Codes of the cities that each get a deployment.
+    /// Codes of the cities. Each city gets a deployment.
     pub city_codes: Vec<String>,
     /// Name of the placement.
     pub name: String,
@@ -89,7 +89,7 @@ pub struct HorizontalScaleSettings {
     /// The maximum number of replicas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_replicas: Option<i32>,
-    /// Metrics that scaling goes by.
+    /// Metrics for scaling.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<MetricSpec>,
     /// The minimum number of replicas.
@@ -107,26 +107,26 @@ impl Default for HorizontalScaleSettings {
     }
 }
 
-/// One metric that scaling goes by.
+/// A metric for scaling.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MetricSpec {
-    /// A resource that is known to Kubernetes, such as cpu.
+    /// A resource known to Kubernetes, such as cpu.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<ResourceMetricSource>,
 }
 
-/// A resource and the value to keep it at.
+/// A resource and its target.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceMetricSource {
     /// Name of the resource.
     pub name: String,
-    /// The value to keep it at.
+    /// Target of the resource.
     pub target: MetricTarget,
 }
 
-/// The value to keep a metric at; one of the fields.
+/// Target of a metric. Exactly one field is set.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MetricTarget {

@@ -1,4 +1,4 @@
-//! WorkloadDeployment (compute.md 1.2): one placement of a Workload in one city, on every plane.
+//! WorkloadDeployment: one placement of a Workload in one city, on every plane. See docs/concepts/api.md.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -13,17 +13,12 @@ pub const AVAILABLE: &str = "Available";
 /// Condition: no instance waits for quota.
 pub const REPLICAS_READY: &str = "ReplicasReady";
 /// Condition that exists only while it is False: a cell of the deployment cannot be reached, has not applied it or has not
-/// reported, or there is none.
+/// reported; or the deployment has no cell.
 pub const CELLS_REPORTING: &str = "CellsReporting";
 
-/// Reason of [`CELLS_REPORTING`] and of an unknown [`AVAILABLE`]: a cell cannot be reached.
-pub const CELL_UNREACHABLE: &str = "CellUnreachable";
-/// Reason of [`CELLS_REPORTING`]: a cell has not applied the deployment.
-pub const CELL_NOT_APPLIED: &str = "CellNotApplied";
-/// Reason of [`CELLS_REPORTING`]: a cell has applied the deployment, and there is no status of it.
-pub const CELL_NOT_REPORTED: &str = "CellNotReported";
-/// Reason of [`CELLS_REPORTING`] and of an unknown [`AVAILABLE`]: no cell fits the deployment.
-pub const NO_MATCHING_CELL: &str = "NoMatchingCell";
+pub use crate::reasons::workload_deployment::{
+    CELL_NOT_APPLIED, CELL_NOT_REPORTED, CELL_UNREACHABLE, NO_MATCHING_CELL,
+};
 
 /// Desired state of a WorkloadDeployment.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -83,7 +78,7 @@ pub struct WorkloadDeploymentSpec {
     pub city_code: String,
     /// Name of the placement of the Workload.
     pub placement_name: String,
-    /// The number of instances; takes the place of `scaleSettings.minReplicas` where it is set.
+    /// The number of instances. If set, it replaces `scaleSettings.minReplicas`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub replicas: Option<i32>,
@@ -96,7 +91,7 @@ pub struct WorkloadDeploymentSpec {
 }
 
 impl WorkloadDeploymentSpec {
-    /// The number of instances that are desired, never negative.
+    /// Returns the desired number of instances, which is never negative.
     pub fn desired_replicas(&self) -> i32 {
         self.replicas
             .unwrap_or(self.scale_settings.min_replicas)
@@ -118,7 +113,7 @@ pub struct WorkloadReference {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadDeploymentStatus {
-    /// What each cell said last, once the deployment is in two cells or more. Only on the hub.
+    /// Last report of each cell, once the deployment is in two or more cells. Only on the hub.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub cells: Vec<CellStatus>,
@@ -129,7 +124,7 @@ pub struct WorkloadDeploymentStatus {
     pub current_replicas: i32,
     /// The desired number of instances.
     pub desired_replicas: i32,
-    /// The location that the deployment was assigned to before federation. Nothing writes it any more.
+    /// Location that the deployment was assigned to before federation. No longer written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<LocationReference>,
     /// The generation of this plane's object that all cells have acted on.
@@ -141,14 +136,14 @@ pub struct WorkloadDeploymentStatus {
     pub replicas: i32,
 }
 
-/// What one cell said last.
+/// Last report of one cell.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CellStatus {
-    /// The share of the cell when all cells had last acted on theirs.
+    /// Share of the cell when all cells had last acted on their share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assigned_replicas: Option<i32>,
-    /// Conditions as the cell reported them.
+    /// Conditions that the cell reported.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// Instances that run the current template.
@@ -164,7 +159,7 @@ pub struct CellStatus {
     /// Generation of the hub object that the cell last acted on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_template_generation: Option<i64>,
-    /// The number of instances of which `assignedReplicas` is a share.
+    /// Total number of instances that `assignedReplicas` is a share of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template_replicas: Option<i32>,
 }

@@ -1,5 +1,7 @@
 //! Metrics of connections.
 
+mod examples;
+
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use api::karmada::ResourceInterpreterCustomization;
+use api::reasons::SHADOWS_WEBHOOK as REASON;
 use api::{Instance, WorkloadDeployment};
 use kube::runtime::events::EventType;
 use kube::{Client, Resource};
@@ -19,8 +20,6 @@ use crate::runtime::keys::ObjectKey;
 use crate::runtime::triggers::{HubSource, wake};
 use crate::runtime::wiring::{Controller, Wiring};
 use crate::runtime::{ReconcileContext, ReconcileError};
-
-const REASON: &str = "ShadowsWebhook";
 
 /// Watches them.
 pub(crate) struct CustomizationReflector {

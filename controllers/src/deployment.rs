@@ -5,7 +5,7 @@ pub(crate) mod triggers;
 
 use std::sync::Arc;
 
-use api::instance::InstanceController;
+use api::instance::InstanceControllerSpec;
 use api::{Instance, InstanceSpec, WorkloadDeployment, finalizers, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
@@ -181,7 +181,7 @@ fn body(deployment: &WorkloadDeployment, ordinal: i32) -> Value {
     let metadata = template.metadata.clone().unwrap_or_default();
     let mut labels = metadata.labels;
     labels.extend(linking_labels(deployment, ordinal));
-    let controller = InstanceController {
+    let controller = InstanceControllerSpec {
         scheduling_gates: Vec::new(),
         template_hash: template_hash(deployment),
     };

@@ -51,7 +51,10 @@ pub(crate) fn instance(namespace: &str, name: &str) -> Instance {
 
 /// A condition that changed at the Unix epoch.
 pub(crate) fn condition(type_: &str, holds: bool, observed: Option<i64>) -> Condition {
-    let status = ConditionStatus::from_bool(holds);
+    let status = match holds {
+        true => ConditionStatus::True,
+        false => ConditionStatus::False,
+    };
     Condition::new(type_, status, "Because", "m", Timestamp::UNIX_EPOCH).observed(observed)
 }
 

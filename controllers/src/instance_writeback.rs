@@ -156,7 +156,7 @@ impl InstanceWriteback {
                     .publish(
                         instance,
                         EventType::Normal,
-                        "CopiedToHub",
+                        api::instance::COPIED_TO_HUB,
                         "copied to the hub",
                     )
                     .await;

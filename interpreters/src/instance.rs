@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 
 use api::instance::READY;
+use api::reasons::instance::PENDING as DEFAULT_REASON;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -16,9 +17,6 @@ use crate::patch::Patch;
 use crate::raw::{parse, same};
 use crate::requirements;
 use crate::review::{Component, Operation, OperationOutcome, Request, Requirements};
-
-/// The reason of `Ready` in the CRD's default status.
-const DEFAULT_REASON: &str = "Pending";
 
 /// Answers one request in any JSON form.
 pub(crate) fn interpret(

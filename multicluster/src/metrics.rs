@@ -1,5 +1,7 @@
 //! What watches, queues and controllers count.
 
+mod examples;
+
 use std::hash::Hash;
 use std::time::Duration;
 

@@ -10,6 +10,7 @@ mod handler;
 mod nullable;
 mod project_claims;
 mod project_lookup;
+mod reference;
 mod review;
 mod rules;
 #[cfg(test)]
@@ -22,6 +23,7 @@ mod workload_view;
 use std::collections::BTreeSet;
 
 pub use project_lookup::{AccessDecision, AccessReview, ProjectLookup, ProjectLookupError};
+pub use reference::{RULES, Rule};
 pub use review::ReviewError;
 pub use user_info::UserInfo;
 

@@ -1,6 +1,7 @@
 //! Metrics of the webhook server.
 
 mod admission;
+mod examples;
 mod requests;
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Cargo, called for what the commands need.
+//! Calls of Cargo and Git.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, ensure};
 use harness::checkout::root;
 
-/// The build's target directory.
+/// Returns the build's target directory.
 pub(crate) fn target() -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR").filter(|directory| !directory.is_empty()) {
         Some(directory) => root().join(directory),
@@ -14,12 +14,12 @@ pub(crate) fn target() -> PathBuf {
     }
 }
 
-/// Runs Cargo in the root of the checkout with its output going where ours goes.
+/// Runs Cargo in the root of the checkout. Its output goes to that of this process.
 pub(crate) fn cargo(args: &[&str]) -> anyhow::Result<()> {
     cargo_with(args, &[])
 }
 
-/// The same, with more environment variables.
+/// Runs Cargo like [`cargo`], with additional environment variables.
 pub(crate) fn cargo_with(args: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<()> {
     let status = command(args)
         .envs(environment.iter().copied())
@@ -29,13 +29,24 @@ pub(crate) fn cargo_with(args: &[&str], environment: &[(&str, &str)]) -> anyhow:
     Ok(())
 }
 
-/// The same, but gives what Cargo prints on its standard output.
+/// Runs Cargo and returns its standard output.
 pub(crate) fn cargo_output(args: &[&str]) -> anyhow::Result<String> {
-    let output = command(args)
+    output(command(args), &format!("cargo {}", args.join(" ")))
+}
+
+/// Runs a program in the root of the checkout and returns its standard output.
+pub(crate) fn output_of(program: &str, args: &[&str]) -> anyhow::Result<String> {
+    let mut command = Command::new(program);
+    command.args(args).current_dir(root());
+    output(command, &format!("{program} {}", args.join(" ")))
+}
+
+fn output(mut command: Command, name: &str) -> anyhow::Result<String> {
+    let output = command
         .stderr(Stdio::inherit())
         .output()
-        .context("cargo not started")?;
-    ensure!(output.status.success(), "cargo {} failed", args.join(" "));
+        .with_context(|| format!("{name}: not started"))?;
+    ensure!(output.status.success(), "{name} failed");
     Ok(String::from_utf8(output.stdout)?)
 }
 
@@ -46,7 +57,7 @@ fn command(args: &[&str]) -> Command {
     command
 }
 
-/// Builds the compute-federation binary and gives its path.
+/// Builds the compute-federation binary and returns its path.
 pub(crate) fn binary() -> anyhow::Result<PathBuf> {
     cargo(&["build", "--locked", "--package", "compute-federation"])?;
     Ok(target().join("debug/compute-federation"))

@@ -7,11 +7,11 @@ use harness::checkout::root;
 
 use crate::output::print;
 
-/// Writes the files, or with `check` fails if one differs from what would be written.
+/// Writes the files that differ. With `check` writes nothing and fails if one differs.
 pub(crate) fn run(check: bool) -> anyhow::Result<()> {
     let directory = root().join("deploy/base/crd");
     let mut stale = Vec::new();
-    for file in api::crds::files().map_err(anyhow::Error::from_boxed)? {
+    for file in api::crds::files()? {
         let path = directory.join(&file.name);
         if fs::read_to_string(&path).is_ok_and(|text| text == file.yaml) {
             continue;

@@ -4,9 +4,11 @@ mod bench;
 mod build;
 mod crds;
 mod demo;
+mod docs;
 mod observe;
 mod output;
 mod test;
+mod tools;
 
 use std::process::ExitCode;
 
@@ -25,20 +27,22 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Shows a Workload all the way through a real federation.
+    /// Shows a Workload on its way through a real federation.
     Demo(demo::Args),
     /// Runs the tests.
     Test(test::Args),
-    /// Measures side by side.
+    /// Runs the benchmarks.
     Bench(bench::Args),
     /// Builds the outside programs and prints where they are.
     Peers,
     /// Writes the CRDs of deploy/base/crd from the Rust types.
     Crds {
-        /// Only fail if a file differs.
+        /// Write nothing: fail if a file is stale.
         #[arg(long)]
         check: bool,
     },
+    /// Writes the pages of docs/reference from the code.
+    Docs(docs::Args),
 }
 
 fn main() -> ExitCode {
@@ -49,10 +53,11 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Peers => peers(),
         Command::Crds { check } => crds::run(check),
+        Command::Docs(args) => docs::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read it has seen enough.
+        // The reader of the output has closed it, as `head` does.
         Err(error) if error.is::<Closed>() => ExitCode::SUCCESS,
         Err(error) => {
             tell(format!("error: {error:#}"));

@@ -1,9 +1,9 @@
-//! What the commands say: results on the standard output, progress on the standard error.
+//! Output of the commands: results on the standard output, progress on the standard error.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write, stderr, stdout};
 
-/// No one reads the standard output any more.
+/// The reader of the standard output has closed it.
 #[derive(Debug, thiserror::Error)]
 #[error("the output is closed")]
 pub(crate) struct Closed;
@@ -13,7 +13,7 @@ pub(crate) fn print(line: impl Display) -> anyhow::Result<()> {
     write(&format!("{line}\n"))
 }
 
-/// Prints a text as it is.
+/// Prints a text without a line break.
 pub(crate) fn write(text: &str) -> anyhow::Result<()> {
     let mut out = stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -23,8 +23,8 @@ pub(crate) fn write(text: &str) -> anyhow::Result<()> {
     })
 }
 
-/// Tells of progress.
+/// Prints a line of progress.
 pub(crate) fn tell(line: impl Display) {
-    // Whoever has closed it does not want to know.
+    // A closed standard error is no reason to fail.
     let _ = writeln!(stderr(), "{line}");
 }

@@ -1,16 +1,20 @@
-//! `cargo xtask test`: everything that must hold, in one command.
+//! `cargo xtask test`: the checks of the gate, in one command.
 
-use anyhow::bail;
+use std::process::Command;
+
+use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
+use harness::checkout::root;
+use serde_json::Value;
 
 use crate::build::{cargo, cargo_output, cargo_with};
 use crate::output::tell;
-use crate::{crds, peers};
+use crate::{crds, docs, peers, tools};
 
 /// Runs the tests.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// What to run.
+    /// The tests to run.
     #[arg(value_enum, default_value = "all")]
     scope: Scope,
     /// Only tests whose name contains this.
@@ -20,18 +24,18 @@ pub(crate) struct Args {
 /// Parts of the tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Scope {
-    /// Everything that is quick: what is pure, and what needs one process.
+    /// The quick tests: pure code, and tests that need one process.
     Unit,
     /// End-to-end tests on a real federation.
     Federation,
-    /// What takes many minutes on a real federation: a thousand rotations of certificates, a burst of a thousand objects, a
-    /// kill after each write, cuts and pauses of minutes.
+    /// Tests that take many minutes on a real federation: a thousand rotations of certificates, a burst of a thousand
+    /// objects, a kill after each write, cuts and pauses of minutes.
     Soak,
-    /// Format, lints, generated files, documentation, unit and federation.
+    /// Static checks, unit tests and federation tests.
     All,
 }
 
-/// What is pure, and what needs one process.
+/// Tests of pure code, and tests that need one process.
 const UNIT: &[&str] = &[
     "test",
     "--workspace",
@@ -45,7 +49,7 @@ const UNIT: &[&str] = &[
     "--test",
     "short",
 ];
-/// What needs a federation.
+/// Tests that need a federation.
 const FEDERATION: &[&str] = &[
     "test",
     "--locked",
@@ -63,7 +67,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Scope::All => &[UNIT, FEDERATION],
     };
     if let Some(filter) = filter {
-        is_name(suites, filter, args.scope)?;
+        require_match(suites, filter, args.scope)?;
     }
     match args.scope {
         Scope::Unit => unit(filter),
@@ -77,8 +81,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-/// Fails if no test has the filter in its name: nothing would be tested, and look as if it were.
-fn is_name(suites: &[&[&str]], filter: &str, scope: Scope) -> anyhow::Result<()> {
+/// Fails if no test has the filter in its name: a run of no tests would look like a success.
+fn require_match(suites: &[&[&str]], filter: &str, scope: Scope) -> anyhow::Result<()> {
     let list: &[&str] = match scope {
         Scope::Soak => &["--", "--ignored", "--list"],
         _ => &["--", "--list"],
@@ -95,6 +99,8 @@ fn is_name(suites: &[&[&str]], filter: &str, scope: Scope) -> anyhow::Result<()>
 fn static_checks() -> anyhow::Result<()> {
     step("format");
     cargo(&["fmt", "--all", "--check"])?;
+    step("dependencies");
+    dependencies()?;
     step("lints");
     cargo(&[
         "clippy",
@@ -105,8 +111,11 @@ fn static_checks() -> anyhow::Result<()> {
         "--deny",
         "warnings",
     ])?;
+    step("each crate alone");
+    each_crate_alone()?;
     step("generated files");
     crds::run(true)?;
+    docs::check()?;
     step("documentation");
     let deny = [("RUSTDOCFLAGS", "--deny warnings")];
     cargo_with(
@@ -119,6 +128,39 @@ fn static_checks() -> anyhow::Result<()> {
         ],
         &deny,
     )
+}
+
+/// Checks licences, sources, versions and banned crates by `deny.toml`. Advisories are not checked: their database needs
+/// the network.
+fn dependencies() -> anyhow::Result<()> {
+    let mut command = Command::new(tools::cargo_deny()?);
+    command.args(["--offline", "--locked", "--workspace", "check"]);
+    command.args(["bans", "licenses", "sources"]);
+    let status = command.current_dir(root()).status();
+    let status = status.context("cargo-deny not started")?;
+    ensure!(status.success(), "cargo deny check failed");
+    Ok(())
+}
+
+/// Checks every crate of the workspace by itself. Together, a crate compiles even if only another crate enables a feature
+/// that it needs.
+fn each_crate_alone() -> anyhow::Result<()> {
+    for name in members()? {
+        cargo(&["check", "--quiet", "--locked", "--package", &name])?;
+    }
+    Ok(())
+}
+
+/// Returns the names of the workspace's crates.
+fn members() -> anyhow::Result<Vec<String>> {
+    let metadata = cargo_output(&["metadata", "--no-deps", "--format-version", "1", "--locked"])?;
+    let metadata: Value = serde_json::from_str(&metadata)?;
+    let packages = metadata.get("packages").and_then(Value::as_array);
+    let names = packages
+        .into_iter()
+        .flatten()
+        .filter_map(|package| package.get("name")?.as_str());
+    Ok(names.map(str::to_owned).collect())
 }
 
 fn unit(filter: Option<&str>) -> anyhow::Result<()> {
@@ -137,7 +179,7 @@ fn soak(filter: Option<&str>) -> anyhow::Result<()> {
     step("outside programs");
     peers()?;
     step("soak");
-    // One after the other: each is a load of its own.
+    // Each of these tests loads the machine by itself.
     let alone = ["--", "--ignored", "--test-threads=1"];
     cargo(&[FEDERATION, filter.as_slice(), alone.as_slice()].concat())
 }

@@ -1,4 +1,4 @@
-//! `work.karmada.io/v1alpha2` (karmada.md 4, 8.5).
+//! `work.karmada.io/v1alpha2`. See docs/concepts/karmada-behaviour.md.
 
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
@@ -6,12 +6,12 @@ use serde_json::value::RawValue;
 
 use crate::Condition;
 
-/// Condition of a binding whose object is placed. It is of the generation that is `status.schedulerObservedGeneration`.
+/// Condition of a binding: its object is scheduled. It refers to the generation in `status.schedulerObservedGeneration`.
 pub const SCHEDULED: &str = "Scheduled";
-/// Reason of a binding that is not [`SCHEDULED`]: no cell fits its object.
+/// Reason of a False [`SCHEDULED`]: no cell matches the object.
 pub const NO_CLUSTER_FIT: &str = "NoClusterFit";
 
-/// Where an object of the hub goes, and what its cells say of it. In the namespace of the object.
+/// The cells of a hub object, and the status that each cell reports. In the namespace of the object.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -25,10 +25,10 @@ pub const NO_CLUSTER_FIT: &str = "NoClusterFit";
     status = "ResourceBindingStatus"
 )]
 pub struct ResourceBindingSpec {
-    /// The cells that the object goes to: none before it is scheduled, and where none fits.
+    /// The cells of the object. Empty before it is scheduled, and if no cell matches.
     #[serde(default)]
     pub clusters: Vec<TargetCluster>,
-    /// The object.
+    /// The bound object.
     #[serde(default)]
     pub resource: ObjectReference,
 }
@@ -37,45 +37,45 @@ pub struct ResourceBindingSpec {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectReference {
-    /// `apiVersion` of its kind.
+    /// `apiVersion` of the object.
     #[serde(default)]
     pub api_version: String,
-    /// Its kind.
+    /// Kind of the object.
     #[serde(default)]
     pub kind: String,
-    /// Its name.
+    /// Name of the object.
     #[serde(default)]
     pub name: String,
-    /// Its namespace.
+    /// Namespace of the object.
     #[serde(default)]
     pub namespace: String,
-    /// Its UID.
+    /// UID of the object.
     #[serde(default)]
     pub uid: String,
 }
 
-/// A cell that an object goes to.
+/// A cell of a bound object.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct TargetCluster {
     /// Name of the cell.
     #[serde(default)]
     pub name: String,
-    /// The replicas that it is to have.
+    /// Desired replicas in the cell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
 }
 
-/// What Karmada knows of a binding.
+/// Observed state of a binding.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceBindingStatus {
-    /// What the cells say, for the fold of `interpreters`.
+    /// Status reports of the cells. `interpreters` aggregates them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aggregated_status: Option<AggregatedStatus>,
-    /// What holds of the binding.
+    /// Conditions of the binding.
     #[serde(default)]
     pub conditions: Vec<Condition>,
-    /// The generation of the binding that was scheduled last.
+    /// Generation of the binding that was scheduled last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduler_observed_generation: Option<i64>,
 }
@@ -93,7 +93,7 @@ impl AggregatedStatus {
 }
 
 impl PartialEq for AggregatedStatus {
-    /// Whether both are written the same.
+    /// Returns whether both have the same text.
     fn eq(&self, other: &Self) -> bool {
         self.get() == other.get()
     }
@@ -184,7 +184,7 @@ mod tests {
         let alone: ResourceBinding = serde_json::from_str(&text).unwrap();
         assert_eq!(items(&alone), ITEMS);
         assert_eq!(alone, alone.clone());
-        // As a list and a watch bring it, and as a tree.
+        // From a list, from a watch and from a `serde_json::Value`.
         let list = format!(
             r#"{{"kind":"ResourceBindingList","apiVersion":"work.karmada.io/v1alpha2","metadata":{{"resourceVersion":"42"}},"items":[{text}]}}"#
         );
@@ -198,7 +198,7 @@ mod tests {
         };
         assert_eq!(items(&watched), ITEMS);
         let tree: Value = serde_json::from_str(&text).unwrap();
-        // As caches do, which go on where an object cannot be decoded.
+        // As caches decode it: they skip objects that cannot be decoded.
         assert_eq!(items(&ResourceBinding::deserialize(&tree).unwrap()), ITEMS);
         assert_eq!(items(&serde_json::from_value(tree).unwrap()), ITEMS);
     }

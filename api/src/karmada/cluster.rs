@@ -1,15 +1,15 @@
-//! `cluster.karmada.io/v1alpha1` (karmada.md 8.6).
+//! `cluster.karmada.io/v1alpha1`. See docs/concepts/karmada-behaviour.md.
 
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
 use crate::Condition;
 
-/// Condition of a Cluster whose API server answers. It turns False 35 s after the last answer where connections are refused,
-/// 80 s after it where they hang (karmada.md 12, 6).
+/// Condition of a Cluster: its API server answers. It becomes False 35 s after the last answer if connections are refused,
+/// and 80 s after it if they hang (docs/concepts/karmada-behaviour.md).
 pub const READY: &str = "Ready";
 
-/// A cell, as the hub knows it. Cluster-scoped; its name is the name of the cell.
+/// A cell. Cluster-scoped; its name is the name of the cell.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[kube(
     group = "cluster.karmada.io",
@@ -23,10 +23,10 @@ pub const READY: &str = "Ready";
 )]
 pub struct ClusterSpec {}
 
-/// What Karmada knows of a cell.
+/// Observed state of a cell.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct ClusterStatus {
-    /// What holds of the cell.
+    /// Conditions of the cell.
     #[serde(default)]
     pub conditions: Vec<Condition>,
 }

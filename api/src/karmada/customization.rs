@@ -1,9 +1,9 @@
-//! `config.karmada.io/v1alpha1` (karmada.md 5).
+//! `config.karmada.io/v1alpha1`. See docs/concepts/interpreter.md.
 
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
-/// Scripts that interpret a kind. They go before a webhook for the same kind, which is then not asked. Cluster-scoped.
+/// Lua scripts that interpret a kind. Karmada runs them instead of calling a webhook for the same kind. Cluster-scoped.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[kube(
     group = "config.karmada.io",
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
     derive = "PartialEq"
 )]
 pub struct ResourceInterpreterCustomizationSpec {
-    /// The kind that is interpreted.
+    /// The interpreted kind.
     #[serde(default)]
     pub target: CustomizationTarget,
 }

@@ -1,4 +1,4 @@
-//! `policy.karmada.io/v1alpha1` (karmada.md 8.1).
+//! `policy.karmada.io/v1alpha1`. See docs/concepts/karmada-behaviour.md.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Fields that have no type here, by name. Whoever owns the whole sees by them that someone has added to it.
+/// Fields that have no type here, by name. They show the owner of an object that someone has added to it.
 pub type Others = BTreeMap<String, Value>;
 
-/// Which objects go to which cells. Fields that are not listed are Karmada's defaults, or an operator's, and tolerated.
+/// Propagates objects to cells. Unknown fields are Karmada's defaults or an operator's, and are tolerated.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -22,10 +22,10 @@ pub type Others = BTreeMap<String, Value>;
     derive = "PartialEq"
 )]
 pub struct PropagationPolicySpec {
-    /// Where the objects go.
+    /// Selects the cells.
     #[serde(default)]
     pub placement: Placement,
-    /// Whether the ConfigMaps and Secrets that the objects depend on go with them.
+    /// Whether the ConfigMaps and Secrets that the objects depend on are propagated with them.
     #[serde(default)]
     pub propagate_deps: bool,
     /// The objects that the policy claims.
@@ -52,19 +52,19 @@ pub struct ResourceSelector {
     /// Namespace of the objects: that of the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// What else narrows the selection.
+    /// Unknown fields, which narrow the selection.
     #[serde(flatten)]
     pub others: Others,
 }
 
-/// Where objects go.
+/// Cells of the objects.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Placement {
     /// The cells that are eligible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_affinity: Option<ClusterAffinity>,
-    /// What else decides where they go, such as spread constraints.
+    /// Unknown fields that influence the choice of cells, such as spread constraints.
     #[serde(flatten)]
     pub others: Others,
 }
@@ -76,7 +76,7 @@ pub struct ClusterAffinity {
     /// Labels that a Cluster must have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<LabelSelector>,
-    /// What else makes them eligible, such as their names.
+    /// Unknown fields that select cells, such as names.
     #[serde(flatten)]
     pub others: Others,
 }
@@ -88,7 +88,7 @@ pub struct LabelSelector {
     /// Labels and the values that they must have.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub match_labels: BTreeMap<String, String>,
-    /// What else is asked of labels, such as expressions.
+    /// Unknown fields that select by labels, such as expressions.
     #[serde(flatten)]
     pub others: Others,
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use api::condition::{self, Condition, ConditionStatus};
 use api::instance::{PROGRAMMED, READY};
+use api::reasons::workload_deployment as reason;
 use api::workload::ORDERED_READY;
 use api::workload_deployment::{AVAILABLE, REPLICAS_READY};
 use api::{Instance, WorkloadDeployment, WorkloadDeploymentStatus, finalizers, labels};
@@ -13,15 +14,6 @@ use kube::ResourceExt;
 
 use crate::names;
 use crate::objects::{StringMap, controller_uid, covers, has_finalizer, is_terminating};
-
-/// Reasons of a deployment's conditions (compute.md 1.2).
-mod reason {
-    pub(super) const STABLE_INSTANCE_FOUND: &str = "StableInstanceFound";
-    pub(super) const PROVISIONING_INSTANCES: &str = "ProvisioningInstances";
-    pub(super) const NO_INSTANCES_DESIRED: &str = "NoInstancesDesired";
-    pub(super) const UNSUPPORTED_POLICY: &str = "UnsupportedInstanceManagementPolicy";
-    pub(super) const REPLICAS_AVAILABLE: &str = "ReplicasAvailable";
-}
 
 /// Our hashes begin with this; any other is the baseline's, which no one can compute again (I-22).
 const HASH_PREFIX: &str = "v1-";

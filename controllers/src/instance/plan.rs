@@ -3,15 +3,8 @@
 use api::Instance;
 use api::condition::{self, Condition, ConditionStatus};
 use api::instance::{PROGRAMMED, READY, RUNNING};
+use api::reasons::instance as reason;
 use jiff::Timestamp;
-
-/// Reasons of `Ready` (compute.md 1.3).
-mod reason {
-    pub(super) const SCHEDULING_GATES_PRESENT: &str = "SchedulingGatesPresent";
-    pub(super) const PENDING_PROGRAMMING: &str = "PendingProgramming";
-    pub(super) const PENDING: &str = "Pending";
-    pub(super) const RUNNING: &str = "Running";
-}
 
 /// The conditions of an Instance with `Ready` as it must be, where they change.
 pub(crate) fn readiness(instance: &Instance, now: Timestamp) -> Option<Vec<Condition>> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use api::condition::{self, Condition, ConditionStatus};
 use api::instance::COPIED_TO_HUB;
+pub(super) use api::reasons::copied_to_hub as reason;
 use api::{CellName, Instance, InstanceStatus, WorkloadDeployment, finalizers, labels};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
@@ -20,16 +21,6 @@ use crate::objects::{
 /// How long the hub is left alone that does not allow a copy: at first, and at most.
 const PAUSE_MIN: Duration = Duration::from_secs(5);
 const PAUSE_MAX: Duration = Duration::from_mins(1);
-
-/// Reasons of `CopiedToHub`.
-pub(super) mod reason {
-    pub(super) const LINKING_LABELS_MISSING: &str = "LinkingLabelsMissing";
-    pub(super) const HUB_NAMESPACE_MISSING: &str = "HubNamespaceMissing";
-    pub(super) const HUB_NAMESPACE_UNIDENTIFIED: &str = "HubNamespaceUnidentified";
-    pub(super) const HUB_DEPLOYMENT_MISSING: &str = "HubDeploymentMissing";
-    pub(super) const HELD_BY_ANOTHER_CELL: &str = "HeldByAnotherCell";
-    pub(super) const HELD_BY_ANOTHER_OWNER: &str = "HeldByAnotherOwner";
-}
 
 /// What the controller sees.
 pub(super) struct Observed<'a> {

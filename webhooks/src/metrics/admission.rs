@@ -16,8 +16,8 @@ const BUCKETS: [f64; 9] = [0.000_25, 0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10
 /// Metrics of admission.
 #[derive(Debug)]
 pub(crate) struct AdmissionMetrics {
-    answered: Family<AdmissionLabels, Counter>,
-    seconds: Family<WebhookLabels, Histogram>,
+    pub(super) answered: Family<AdmissionLabels, Counter>,
+    pub(super) seconds: Family<WebhookLabels, Histogram>,
     pub(crate) requests: RequestMetrics,
 }
 
@@ -29,14 +29,14 @@ pub(crate) enum Webhook {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct AdmissionLabels {
-    webhook: &'static str,
-    outcome: &'static str,
+pub(super) struct AdmissionLabels {
+    pub(super) webhook: &'static str,
+    pub(super) outcome: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct WebhookLabels {
-    webhook: &'static str,
+pub(super) struct WebhookLabels {
+    pub(super) webhook: &'static str,
 }
 
 impl Webhook {

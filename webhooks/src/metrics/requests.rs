@@ -11,13 +11,13 @@ use prometheus_client::registry::Registry;
 pub(crate) struct RequestMetrics {
     /// The name of the protocol in metrics and in the log.
     pub(crate) protocol: &'static str,
-    refused: Family<RefusalLabels, Counter>,
+    pub(super) refused: Family<RefusalLabels, Counter>,
     in_flight: Gauge,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RefusalLabels {
-    reason: &'static str,
+pub(super) struct RefusalLabels {
+    pub(super) reason: &'static str,
 }
 
 /// Counts a request as in flight until it is dropped.

@@ -1,4 +1,4 @@
-use api::instance::{InstanceController, InstanceControllerStatus};
+use api::instance::{InstanceControllerSpec, InstanceControllerStatus};
 use api::{InstanceSpec, InstanceStatus};
 use kube::Resource;
 
@@ -15,7 +15,7 @@ fn deployment(replicas: i32) -> WorkloadDeployment {
 /// An Instance that was made from the deployment's template.
 fn made(deployment: &WorkloadDeployment, name: &str, ready: bool) -> Instance {
     let mut instance = fixtures::instance("ns-1", name);
-    let controller = InstanceController {
+    let controller = InstanceControllerSpec {
         scheduling_gates: Vec::new(),
         template_hash: template_hash(deployment),
     };

@@ -1,24 +1,19 @@
 //! The status of a project's WorkloadDeployment, from that of its copy on the hub.
 
 use api::condition::{self, Condition, ConditionStatus};
+use api::conditions::REFERENCED_DATA_READY;
 use api::identity::IdentityError;
+pub(super) use api::reasons::workload_deployment::HUB_NAMESPACE_CONTRADICTED;
+pub(super) use api::reasons::workload_deployment::INVALID_CITY_CODE;
+use api::reasons::workload_deployment::NOT_REPORTED;
 use api::workload_deployment::{AVAILABLE, CELLS_REPORTING, REPLICAS_READY};
 use api::{WorkloadDeployment, WorkloadDeploymentStatus};
 use jiff::Timestamp;
 
 use crate::generation::GenerationMap;
 
-/// `Available` is False for this reason when the city code cannot be the value of a label, which policies select by.
-pub(super) const INVALID_CITY_CODE: &str = "InvalidCityCode";
-/// `Available` is Unknown for this reason while nothing is known of a copy that was made anew.
-const NOT_REPORTED: &str = "NotReported";
-/// `Available` is Unknown for this reason while what is said of the hub namespace contradicts itself.
-pub(super) const HUB_NAMESPACE_CONTRADICTED: &str = "HubNamespaceContradicted";
-
 /// Conditions that come from the hub: one that the hub has no more goes.
 const MIRRORED: [&str; 3] = [AVAILABLE, REPLICAS_READY, CELLS_REPORTING];
-/// Condition that a controller of the project plane owns, whatever the hub says (compute.md 1.6).
-const REFERENCED_DATA_READY: &str = "ReferencedDataReady";
 
 /// The hub's status for the project: generations translated, the hub's memory of its cells left out, and the conditions
 /// that others own in the project kept (P-17).

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use api::reasons::quarantine;
 use api::{annotations, labels};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -37,10 +38,10 @@ pub(crate) enum Reason {
 impl Reason {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
-            Self::NamespaceUnidentified => "NamespaceUnidentified",
-            Self::IdentityContradicted => "IdentityContradicted",
-            Self::DeploymentNameMissing => "DeploymentNameMissing",
-            Self::DeploymentMissing => "DeploymentMissing",
+            Self::NamespaceUnidentified => quarantine::NAMESPACE_UNIDENTIFIED,
+            Self::IdentityContradicted => quarantine::IDENTITY_CONTRADICTED,
+            Self::DeploymentNameMissing => quarantine::DEPLOYMENT_NAME_MISSING,
+            Self::DeploymentMissing => quarantine::DEPLOYMENT_MISSING,
         }
     }
 }

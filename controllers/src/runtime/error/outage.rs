@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
+use api::milo::PROJECT_SUSPENDED;
 use kube::core::Status;
 use multicluster::queue::{Failure, Outage};
 
 use super::ReconcileError;
-
-/// The reason of the cause with which Milo refuses writes to a suspended project (docs/concepts/milo.md).
-const PROJECT_SUSPENDED: &str = "ProjectSuspended";
 
 /// The codes of answers that may have a Retry-After: `Too Many Requests` and `Service Unavailable`.
 const DEFERRALS: [u16; 2] = [429, 503];

@@ -3,6 +3,7 @@
 use api::Condition;
 use api::condition::ConditionStatus::True;
 use api::condition::find;
+use api::conditions::ON_THE_WAY;
 use kube::runtime::events::EventType;
 
 /// What a condition has come to say.
@@ -12,17 +13,6 @@ pub(super) struct Transition {
     pub(super) reason: String,
     pub(super) note: String,
 }
-
-/// Reasons that conditions have on the way to True: no one has to do anything, and no event tells of them.
-const ON_THE_WAY: [&str; 7] = [
-    "CellNotApplied",
-    "CellNotReported",
-    "NoAvailableDeployments",
-    "NoAvailablePlacements",
-    "NoInstancesDesired",
-    "NotReported",
-    "ProvisioningInstances",
-];
 
 /// The transitions of these conditions: to True, away from it, and to a reason for which someone may have to do something. A
 /// condition that only exists while it is not True is as good as True when it is gone.

@@ -1,14 +1,12 @@
 //! What a Workload needs of its project before anything new is made for it (compute.md 2.1): Networks, and
 //! LocationBindings of its cities.
 
+pub(super) use api::reasons::workload::NETWORK_NOT_FOUND;
 use api::workload::AVAILABLE;
 use api::{Workload, condition};
 use kube::ResourceExt;
 
 use super::{Known, Observed};
-
-/// `Available` is False for this reason while a Network does not exist (compute.md 1.1).
-pub(super) const NETWORK_NOT_FOUND: &str = "NetworkNotFound";
 
 /// Most cities that are named for one obstacle.
 const CITIES_NAMED: usize = 16;

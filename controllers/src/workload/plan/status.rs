@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::condition::{self, Condition, ConditionStatus, MESSAGE_MAX};
+pub(super) use api::reasons::workload as reason;
 use api::workload::{AVAILABLE, WorkloadPlacementStatus};
 use api::{WorkloadDeployment, WorkloadStatus, workload_deployment};
 use jiff::Timestamp;
@@ -10,14 +11,6 @@ use kube::ResourceExt;
 
 use super::Observed;
 use super::needs::{Gap, NETWORK_NOT_FOUND, Needs, describe};
-
-/// Why a placement or a Workload is available (compute.md 1.1).
-pub(super) mod reason {
-    pub(in crate::workload::plan) const DEPLOYMENT_FOUND: &str = "AvailableDeploymentFound";
-    pub(in crate::workload::plan) const NO_DEPLOYMENTS: &str = "NoAvailableDeployments";
-    pub(in crate::workload::plan) const PLACEMENT_FOUND: &str = "AvailablePlacementFound";
-    pub(in crate::workload::plan) const NO_PLACEMENTS: &str = "NoAvailablePlacements";
-}
 
 /// Sums over all deployments, with one entry per placement: those of the spec in its order, then those that are going.
 /// `in_step` says that the deployments are as the Workload's current generation wants them and have acted on it. What is

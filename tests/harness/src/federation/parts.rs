@@ -69,7 +69,7 @@ pub(super) async fn start_hub_etcd(
 
 /// Returns the files of our CRDs in `deploy/`.
 pub(crate) fn our_crds() -> anyhow::Result<Vec<PathBuf>> {
-    let files = api::crds::files().map_err(anyhow::Error::from_boxed)?;
+    let files = api::crds::files()?;
     Ok(files
         .iter()
         .map(|file| deploy().join("base/crd").join(&file.name))

@@ -1,0 +1,696 @@
+//! Every condition and event that compute-federation writes or acts on, with its meaning and its remedy.
+//!
+//! `cargo xtask docs` writes `docs/reference/conditions.md` from these lists.
+
+use crate::condition::ConditionStatus::{self, False, True, Unknown};
+use crate::reasons::{self, copied_to_hub, quarantine};
+use crate::{instance, karmada, milo, networking, workload, workload_deployment};
+use reasons::{
+    instance as of_instance, workload as of_workload, workload_deployment as of_deployment,
+};
+
+/// Condition of a WorkloadDeployment that a controller of the project plane owns, whatever the hub reports.
+pub const REFERENCED_DATA_READY: &str = "ReferencedDataReady";
+
+/// An API server's role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlaneKind {
+    /// A customer's project.
+    Project,
+    /// The Karmada hub.
+    Hub,
+    /// A POP cell.
+    Cell,
+    /// The Milo root, which has the Projects.
+    Root,
+}
+
+impl PlaneKind {
+    /// The word for this plane.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Project => "project",
+            Self::Hub => "hub",
+            Self::Cell => "cell",
+            Self::Root => "root",
+        }
+    }
+}
+
+/// A condition that compute-federation writes, with one of its reasons.
+#[derive(Clone, Copy, Debug)]
+pub struct WrittenCondition {
+    /// Kind of the object, or the part of it that has the condition.
+    pub kind: &'static str,
+    /// Planes on which the condition occurs.
+    pub planes: &'static [PlaneKind],
+    /// Type of the condition.
+    pub type_: &'static str,
+    /// Status that goes with the reason.
+    pub status: ConditionStatus,
+    /// Reason of the condition.
+    pub reason: &'static str,
+    /// What the reason means.
+    pub meaning: &'static str,
+    /// What an operator or a customer does about it.
+    pub remedy: &'static str,
+}
+
+/// A condition that compute-federation reads, written by others.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadCondition {
+    /// Kind of the object.
+    pub kind: &'static str,
+    /// Plane of the object.
+    pub plane: PlaneKind,
+    /// Type of the condition.
+    pub type_: &'static str,
+    /// Reason, where it matters.
+    pub reason: Option<&'static str>,
+    /// The program that writes the condition.
+    pub writer: &'static str,
+    /// What compute-federation does with it.
+    pub effect: &'static str,
+}
+
+/// Severity of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventType {
+    /// Information.
+    Normal,
+    /// Something that may have to be corrected.
+    Warning,
+}
+
+/// A family of events that compute-federation publishes.
+#[derive(Clone, Copy, Debug)]
+pub struct PublishedEvent {
+    /// Kind of the object.
+    pub kind: &'static str,
+    /// Plane of the object and of the event.
+    pub plane: PlaneKind,
+    /// Severity.
+    pub type_: EventType,
+    /// Reasons of the events.
+    pub reasons: &'static [&'static str],
+    /// When the event is published.
+    pub when: &'static str,
+}
+
+const NOTHING: &str = "Nothing.";
+
+const fn written(
+    kind: &'static str,
+    planes: &'static [PlaneKind],
+    type_: &'static str,
+    status: ConditionStatus,
+    reason: &'static str,
+    texts: (&'static str, &'static str),
+) -> WrittenCondition {
+    let (meaning, remedy) = texts;
+    WrittenCondition {
+        kind,
+        planes,
+        type_,
+        status,
+        reason,
+        meaning,
+        remedy,
+    }
+}
+
+const WORKLOAD: &str = "Workload";
+const PLACEMENT: &str = "Workload, in `status.placements[]`";
+const DEPLOYMENT: &str = "WorkloadDeployment";
+const INSTANCE: &str = "Instance";
+const PROJECT: &[PlaneKind] = &[PlaneKind::Project];
+const HUB_AND_PROJECT: &[PlaneKind] = &[PlaneKind::Hub, PlaneKind::Project];
+const EVERYWHERE: &[PlaneKind] = &[PlaneKind::Cell, PlaneKind::Hub, PlaneKind::Project];
+const CELL: &[PlaneKind] = &[PlaneKind::Cell];
+
+/// The conditions that compute-federation writes, one entry for each object kind, type and reason.
+pub const WRITTEN: &[WrittenCondition] = &[
+    written(
+        WORKLOAD,
+        PROJECT,
+        workload::AVAILABLE,
+        True,
+        of_workload::PLACEMENT_FOUND,
+        ("At least one placement is available.", NOTHING),
+    ),
+    written(
+        WORKLOAD,
+        PROJECT,
+        workload::AVAILABLE,
+        False,
+        of_workload::NO_PLACEMENTS,
+        (
+            "No placement is available. The message gives the first placement, its deployment and the reason.",
+            "Follow the reason in the message.",
+        ),
+    ),
+    written(
+        WORKLOAD,
+        PROJECT,
+        workload::AVAILABLE,
+        False,
+        of_workload::NETWORK_NOT_FOUND,
+        (
+            "A Network of the template does not exist in the Workload's namespace. The message names it.",
+            "Create the Network, or correct the template. Until then nothing of the Workload is created, changed or deleted, except when the Workload itself is deleted.",
+        ),
+    ),
+    written(
+        PLACEMENT,
+        PROJECT,
+        workload::AVAILABLE,
+        True,
+        of_workload::DEPLOYMENT_FOUND,
+        (
+            "At least one WorkloadDeployment of the placement is available. The message also names cities without a deployment.",
+            NOTHING,
+        ),
+    ),
+    written(
+        PLACEMENT,
+        PROJECT,
+        workload::AVAILABLE,
+        False,
+        of_workload::NO_DEPLOYMENTS,
+        (
+            "No WorkloadDeployment of the placement is available.",
+            "Follow the message: it gives the first deployment's reason, the API server's refusal, or the cities that have no deployment and why.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        EVERYWHERE,
+        workload_deployment::AVAILABLE,
+        True,
+        of_deployment::STABLE_INSTANCE_FOUND,
+        ("At least one Instance is ready.", NOTHING),
+    ),
+    written(
+        DEPLOYMENT,
+        EVERYWHERE,
+        workload_deployment::AVAILABLE,
+        True,
+        of_deployment::NO_INSTANCES_DESIRED,
+        ("The deployment has zero desired replicas.", NOTHING),
+    ),
+    written(
+        DEPLOYMENT,
+        EVERYWHERE,
+        workload_deployment::AVAILABLE,
+        False,
+        of_deployment::PROVISIONING_INSTANCES,
+        (
+            "No Instance is ready yet. The message may add why the cell's API server refused one.",
+            "If it lasts, look at the Instances in the cell.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        EVERYWHERE,
+        workload_deployment::AVAILABLE,
+        False,
+        of_deployment::UNSUPPORTED_POLICY,
+        (
+            "The cell does not implement the `instanceManagementPolicy`.",
+            "Use `OrderedReady`.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        EVERYWHERE,
+        workload_deployment::REPLICAS_READY,
+        True,
+        of_deployment::REPLICAS_AVAILABLE,
+        ("No Instance waits for quota.", NOTHING),
+    ),
+    written(
+        DEPLOYMENT,
+        PROJECT,
+        workload_deployment::AVAILABLE,
+        False,
+        of_deployment::INVALID_CITY_CODE,
+        (
+            "The city code is not a valid label value, so no policy can select a cell. Nothing is written to the hub.",
+            "Correct the city code in the Workload.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        PROJECT,
+        workload_deployment::AVAILABLE,
+        Unknown,
+        of_deployment::NOT_REPORTED,
+        (
+            "The copy on the hub was created again, and no cell has reported since.",
+            "If it lasts, check whether the hub's copy has a policy and a cell.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        PROJECT,
+        workload_deployment::AVAILABLE,
+        Unknown,
+        of_deployment::HUB_NAMESPACE_CONTRADICTED,
+        (
+            "The annotation `federation-namespace`, the project's Namespace and the labels of the hub namespace contradict each other.",
+            "Correct the one that is wrong. Until then nothing is written or deleted on the hub, and the finalizer stays.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        PROJECT,
+        workload_deployment::AVAILABLE,
+        Unknown,
+        of_deployment::CELL_UNREACHABLE,
+        (
+            "Every cell of the deployment is unreachable. The counters are the last known ones.",
+            "Restore the cells that `CellsReporting` names.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        PROJECT,
+        workload_deployment::AVAILABLE,
+        Unknown,
+        of_deployment::NO_MATCHING_CELL,
+        (
+            "Karmada finds no cell for the deployment. The message is Karmada's.",
+            "Add a cell with the city's label, or correct the city code.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        PROJECT,
+        workload_deployment::CELLS_REPORTING,
+        False,
+        of_deployment::CELL_UNREACHABLE,
+        (
+            "The Cluster of a cell is not `Ready` on the hub. The message names the cells; `Available` rests on the others.",
+            "Restore the connection between Karmada and the cell.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        PROJECT,
+        workload_deployment::CELLS_REPORTING,
+        False,
+        of_deployment::NO_MATCHING_CELL,
+        (
+            "Karmada finds no cell for the deployment. The message is Karmada's.",
+            "Add a cell with the city's label, or correct the city code.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        HUB_AND_PROJECT,
+        workload_deployment::CELLS_REPORTING,
+        False,
+        of_deployment::CELL_NOT_APPLIED,
+        (
+            "A cell has not applied the deployment. The message names the cell and gives Karmada's error.",
+            "Correct the error. The federator makes Karmada apply it again after a minute, then at growing intervals.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        HUB_AND_PROJECT,
+        workload_deployment::CELLS_REPORTING,
+        False,
+        of_deployment::CELL_NOT_REPORTED,
+        (
+            "A cell has applied the deployment and has not reported a status. The message names the cell.",
+            "If it lasts, check whether the cell's manager runs.",
+        ),
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::READY,
+        True,
+        of_instance::RUNNING,
+        ("The Instance is programmed and running.", NOTHING),
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::READY,
+        False,
+        of_instance::SCHEDULING_GATES_PRESENT,
+        (
+            "Scheduling gates hold the Instance back. The message names them.",
+            "Find out why the owner of the gate has not removed it.",
+        ),
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::READY,
+        False,
+        of_instance::PENDING_PROGRAMMING,
+        (
+            "The infrastructure provider has not programmed the Instance, and gives no other reason.",
+            "If it lasts, look at the infrastructure provider.",
+        ),
+    ),
+    written(
+        INSTANCE,
+        EVERYWHERE,
+        instance::READY,
+        False,
+        of_instance::PENDING,
+        (
+            "The Instance is programmed and not running, and the infrastructure provider gives no other reason.",
+            "If it lasts, look at the infrastructure provider.",
+        ),
+    ),
+    written(
+        INSTANCE,
+        CELL,
+        instance::COPIED_TO_HUB,
+        False,
+        copied_to_hub::LINKING_LABELS_MISSING,
+        (
+            "The Instance lacks labels that link it to its WorkloadDeployment. The message names them.",
+            "Restore the labels, or delete the Instance; its controller creates another.",
+        ),
+    ),
+    written(
+        INSTANCE,
+        CELL,
+        instance::COPIED_TO_HUB,
+        False,
+        copied_to_hub::HUB_NAMESPACE_MISSING,
+        (
+            "The hub has no Namespace of this name.",
+            "Check whether the project still has the WorkloadDeployment, and whether the management process runs.",
+        ),
+    ),
+    written(
+        INSTANCE,
+        CELL,
+        instance::COPIED_TO_HUB,
+        False,
+        copied_to_hub::HUB_NAMESPACE_UNIDENTIFIED,
+        (
+            "The hub's Namespace lacks a label `meta.datumapis.com/upstream-*`.",
+            "Restore the label that the message names.",
+        ),
+    ),
+    written(
+        INSTANCE,
+        CELL,
+        instance::COPIED_TO_HUB,
+        False,
+        copied_to_hub::HUB_DEPLOYMENT_MISSING,
+        (
+            "The hub does not have the Instance's WorkloadDeployment, or it is being deleted.",
+            "Check whether the project still has the WorkloadDeployment, and whether the management process runs.",
+        ),
+    ),
+    written(
+        INSTANCE,
+        CELL,
+        instance::COPIED_TO_HUB,
+        False,
+        copied_to_hub::HELD_BY_ANOTHER_CELL,
+        (
+            "The hub's Instance of this name was written by another cell, which the message names.",
+            "Check that each cell has its own `discovery.clusterName`, and that the other cell deletes its copy.",
+        ),
+    ),
+    written(
+        INSTANCE,
+        CELL,
+        instance::COPIED_TO_HUB,
+        False,
+        copied_to_hub::HELD_BY_ANOTHER_OWNER,
+        (
+            "The hub's Instance of this name belongs to another WorkloadDeployment.",
+            "Wait until the hub's garbage collector has deleted it, or correct its owner.",
+        ),
+    ),
+];
+
+/// The conditions that compute-federation reads and others write.
+pub const READ: &[ReadCondition] = &[
+    ReadCondition {
+        kind: INSTANCE,
+        plane: PlaneKind::Cell,
+        type_: instance::PROGRAMMED,
+        reason: None,
+        writer: "infrastructure provider",
+        effect: "Its reason and message go into `Ready` until it is True.",
+    },
+    ReadCondition {
+        kind: INSTANCE,
+        plane: PlaneKind::Cell,
+        type_: instance::RUNNING,
+        reason: None,
+        writer: "infrastructure provider",
+        effect: "Its reason and message go into `Ready` until it is True.",
+    },
+    ReadCondition {
+        kind: DEPLOYMENT,
+        plane: PlaneKind::Project,
+        type_: REFERENCED_DATA_READY,
+        reason: None,
+        writer: "a controller of the project plane",
+        effect: "Kept as it is, whatever the hub reports.",
+    },
+    ReadCondition {
+        kind: "ResourceBinding",
+        plane: PlaneKind::Hub,
+        type_: karmada::binding::SCHEDULED,
+        reason: Some(karmada::binding::NO_CLUSTER_FIT),
+        writer: "Karmada's scheduler",
+        effect: "When False with this reason, the project's WorkloadDeployment gets `NoMatchingCell`.",
+    },
+    ReadCondition {
+        kind: "Cluster",
+        plane: PlaneKind::Hub,
+        type_: karmada::cluster::READY,
+        reason: None,
+        writer: "Karmada's controller manager",
+        effect: "While it is not True, deployments of the cell get `CellUnreachable`.",
+    },
+    ReadCondition {
+        kind: "LocationBinding",
+        plane: PlaneKind::Project,
+        type_: networking::AVAILABLE,
+        reason: None,
+        writer: "Datum's networking",
+        effect: "While it is False, the city gets no new deployment and admission refuses it.",
+    },
+    ReadCondition {
+        kind: "Project",
+        plane: PlaneKind::Root,
+        type_: milo::READY,
+        reason: None,
+        writer: "Milo",
+        effect: "The project's API server is used once it is True.",
+    },
+    ReadCondition {
+        kind: "Project",
+        plane: PlaneKind::Root,
+        type_: milo::SUSPENDED,
+        reason: None,
+        writer: "Milo",
+        effect: "While it is True, refused writes wait until the project is reinstated.",
+    },
+    ReadCondition {
+        kind: "ProjectControlPlane",
+        plane: PlaneKind::Root,
+        type_: milo::CONTROL_PLANE_READY,
+        reason: None,
+        writer: "Milo",
+        effect: "With `internalServiceDiscovery`: the project's API server is used once it is True.",
+    },
+];
+
+/// The reasons of events on a Workload or a WorkloadDeployment that warn: conditions that someone may have to correct.
+const WARNINGS: &[&str] = &[
+    of_workload::NETWORK_NOT_FOUND,
+    of_deployment::UNSUPPORTED_POLICY,
+    of_deployment::INVALID_CITY_CODE,
+    of_deployment::HUB_NAMESPACE_CONTRADICTED,
+    of_deployment::CELL_UNREACHABLE,
+    of_deployment::NO_MATCHING_CELL,
+];
+
+/// The events that compute-federation publishes.
+pub const EVENTS: &[PublishedEvent] = &[
+    PublishedEvent {
+        kind: "Workload, WorkloadDeployment",
+        plane: PlaneKind::Project,
+        type_: EventType::Normal,
+        reasons: &[
+            of_workload::PLACEMENT_FOUND,
+            of_deployment::STABLE_INSTANCE_FOUND,
+            of_deployment::NO_INSTANCES_DESIRED,
+        ],
+        when: "`Available` has become True.",
+    },
+    PublishedEvent {
+        kind: "WorkloadDeployment",
+        plane: PlaneKind::Project,
+        type_: EventType::Normal,
+        reasons: &[workload_deployment::CELLS_REPORTING],
+        when: "`CellsReporting` was False for a reason that warns, and is gone.",
+    },
+    PublishedEvent {
+        kind: "Workload, WorkloadDeployment",
+        plane: PlaneKind::Project,
+        type_: EventType::Warning,
+        reasons: WARNINGS,
+        when: "`Available` or `CellsReporting` has this reason now, which someone may have to correct.",
+    },
+    PublishedEvent {
+        kind: "Workload, WorkloadDeployment",
+        plane: PlaneKind::Project,
+        type_: EventType::Warning,
+        reasons: ON_THE_WAY,
+        when: "`Available` was True and is not any more. While it has not been True yet, these reasons cause no event.",
+    },
+    PublishedEvent {
+        kind: INSTANCE,
+        plane: PlaneKind::Cell,
+        type_: EventType::Normal,
+        reasons: &[instance::COPIED_TO_HUB],
+        when: "The Instance is copied to the hub again.",
+    },
+    PublishedEvent {
+        kind: INSTANCE,
+        plane: PlaneKind::Cell,
+        type_: EventType::Warning,
+        reasons: &[
+            copied_to_hub::LINKING_LABELS_MISSING,
+            copied_to_hub::HUB_NAMESPACE_MISSING,
+            copied_to_hub::HUB_NAMESPACE_UNIDENTIFIED,
+            copied_to_hub::HUB_DEPLOYMENT_MISSING,
+            copied_to_hub::HELD_BY_ANOTHER_CELL,
+            copied_to_hub::HELD_BY_ANOTHER_OWNER,
+        ],
+        when: "The Instance is not copied to the hub, for this reason of `CopiedToHub`.",
+    },
+    PublishedEvent {
+        kind: INSTANCE,
+        plane: PlaneKind::Hub,
+        type_: EventType::Warning,
+        reasons: QUARANTINE_REASONS,
+        when: "The Instance is not projected until someone corrects it.",
+    },
+    PublishedEvent {
+        kind: "ResourceInterpreterCustomization",
+        plane: PlaneKind::Hub,
+        type_: EventType::Warning,
+        reasons: &[reasons::SHADOWS_WEBHOOK],
+        when: "Karmada runs its Lua script and does not call the webhook.",
+    },
+];
+
+/// Reasons of a condition that becomes True without anyone's help. No event tells of them, unless the condition was True
+/// before.
+pub const ON_THE_WAY: &[&str] = &[
+    of_deployment::CELL_NOT_APPLIED,
+    of_deployment::CELL_NOT_REPORTED,
+    of_workload::NO_DEPLOYMENTS,
+    of_workload::NO_PLACEMENTS,
+    of_deployment::NO_INSTANCES_DESIRED,
+    of_deployment::NOT_REPORTED,
+    of_deployment::PROVISIONING_INSTANCES,
+];
+
+/// Reasons for which an Instance of the hub is quarantined.
+pub const QUARANTINE_REASONS: &[&str] = &[
+    quarantine::NAMESPACE_UNIDENTIFIED,
+    quarantine::IDENTITY_CONTRADICTED,
+    quarantine::DEPLOYMENT_NAME_MISSING,
+    quarantine::DEPLOYMENT_MISSING,
+];
+
+/// A reason of the annotation `compute.datumapis.com/quarantine-reason`.
+#[derive(Clone, Copy, Debug)]
+pub struct QuarantineReason {
+    /// The annotation's value.
+    pub reason: &'static str,
+    /// What is wrong.
+    pub meaning: &'static str,
+    /// What ends it.
+    pub remedy: &'static str,
+}
+
+/// The quarantine reasons with their meaning.
+pub const QUARANTINE: &[QuarantineReason] = &[
+    QuarantineReason {
+        reason: quarantine::NAMESPACE_UNIDENTIFIED,
+        meaning: "The labels `meta.datumapis.com/upstream-*` of the hub namespace do not identify a project and namespace.",
+        remedy: "Correct the labels of the hub namespace.",
+    },
+    QuarantineReason {
+        reason: quarantine::IDENTITY_CONTRADICTED,
+        meaning: "The labels `meta.datumapis.com/upstream-*` of the Instance name another project or namespace than those of its hub namespace.",
+        remedy: "Correct the labels that are wrong.",
+    },
+    QuarantineReason {
+        reason: quarantine::DEPLOYMENT_NAME_MISSING,
+        meaning: "Neither the label `compute.datumapis.com/workload-deployment-name` nor a controller reference names the WorkloadDeployment.",
+        remedy: "Restore the label.",
+    },
+    QuarantineReason {
+        reason: quarantine::DEPLOYMENT_MISSING,
+        meaning: "The project does not have the WorkloadDeployment, or the hub namespace is not that of the project's namespace. Reported 15 minutes after the Instance was created and the WorkloadDeployment was first missed.",
+        remedy: "Delete the Instance in its cell, or restore the WorkloadDeployment.",
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// The values of the constants in `reasons.rs`.
+    fn constants() -> BTreeSet<&'static str> {
+        let lines = include_str!("reasons.rs").lines();
+        let values =
+            lines.filter_map(|line| line.trim().strip_prefix("pub const ")?.split('"').nth(1));
+        values.collect()
+    }
+
+    #[test]
+    fn every_reason_is_documented() {
+        let conditions = WRITTEN.iter().map(|condition| condition.reason);
+        let events = EVENTS.iter().flat_map(|event| event.reasons).copied();
+        let quarantine = QUARANTINE.iter().map(|it| it.reason);
+        let documented: BTreeSet<_> = conditions
+            .chain(quarantine)
+            .chain([reasons::SHADOWS_WEBHOOK])
+            .collect();
+        assert_eq!(documented, constants());
+        let types = [
+            workload_deployment::CELLS_REPORTING,
+            instance::COPIED_TO_HUB,
+        ];
+        let events: BTreeSet<_> = events.filter(|reason| !types.contains(reason)).collect();
+        assert!(events.is_subset(&documented), "{events:?}");
+    }
+
+    #[test]
+    fn the_quarantine_reasons_are_those_of_the_list() {
+        let documented: Vec<_> = QUARANTINE.iter().map(|it| it.reason).collect();
+        assert_eq!(documented, QUARANTINE_REASONS);
+    }
+
+    #[test]
+    fn no_condition_is_listed_twice() {
+        let mut seen = BTreeSet::new();
+        for it in WRITTEN {
+            assert!(seen.insert((it.kind, it.type_, it.reason)), "{it:?}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Reasons of conditions and events. Each exists once, here; [`crate::conditions`] says where it occurs and what it means.
+
+/// Reasons of `Available` of a Workload and of its placements.
+pub mod workload {
+    /// A placement is available.
+    pub const PLACEMENT_FOUND: &str = "AvailablePlacementFound";
+    /// No placement is available.
+    pub const NO_PLACEMENTS: &str = "NoAvailablePlacements";
+    /// A WorkloadDeployment of the placement is available.
+    pub const DEPLOYMENT_FOUND: &str = "AvailableDeploymentFound";
+    /// No WorkloadDeployment of the placement is available.
+    pub const NO_DEPLOYMENTS: &str = "NoAvailableDeployments";
+    /// A Network of the template does not exist.
+    pub const NETWORK_NOT_FOUND: &str = "NetworkNotFound";
+}
+
+/// Reasons of the conditions of a WorkloadDeployment.
+pub mod workload_deployment {
+    /// `Available`: an Instance is ready.
+    pub const STABLE_INSTANCE_FOUND: &str = "StableInstanceFound";
+    /// `Available`: no Instance is ready yet.
+    pub const PROVISIONING_INSTANCES: &str = "ProvisioningInstances";
+    /// `Available`: zero replicas are desired.
+    pub const NO_INSTANCES_DESIRED: &str = "NoInstancesDesired";
+    /// `Available`: the cell does not implement the `instanceManagementPolicy`.
+    pub const UNSUPPORTED_POLICY: &str = "UnsupportedInstanceManagementPolicy";
+    /// `ReplicasReady`: no Instance waits for quota.
+    pub const REPLICAS_AVAILABLE: &str = "ReplicasAvailable";
+    /// `Available`: the city code is not a valid label value, and policies select cells by that label.
+    pub const INVALID_CITY_CODE: &str = "InvalidCityCode";
+    /// `Available`: the copy on the hub was created again, and no cell has reported since.
+    pub const NOT_REPORTED: &str = "NotReported";
+    /// `Available`: the records of the hub namespace contradict each other.
+    pub const HUB_NAMESPACE_CONTRADICTED: &str = "HubNamespaceContradicted";
+    /// `CellsReporting`, and `Available` when it is Unknown: a cell cannot be reached.
+    pub const CELL_UNREACHABLE: &str = "CellUnreachable";
+    /// `CellsReporting`: a cell has not applied the deployment.
+    pub const CELL_NOT_APPLIED: &str = "CellNotApplied";
+    /// `CellsReporting`: a cell has applied the deployment and has not reported a status.
+    pub const CELL_NOT_REPORTED: &str = "CellNotReported";
+    /// `CellsReporting`, and `Available` when it is Unknown: no cell matches the deployment.
+    pub const NO_MATCHING_CELL: &str = "NoMatchingCell";
+}
+
+/// Reasons of `Ready` of an Instance.
+pub mod instance {
+    /// A scheduling gate holds the Instance back.
+    pub const SCHEDULING_GATES_PRESENT: &str = "SchedulingGatesPresent";
+    /// The infrastructure provider has not programmed the Instance.
+    pub const PENDING_PROGRAMMING: &str = "PendingProgramming";
+    /// The Instance is not running.
+    pub const PENDING: &str = "Pending";
+    /// The Instance is ready to use.
+    pub const RUNNING: &str = "Running";
+}
+
+/// Reasons of `CopiedToHub` of an Instance.
+pub mod copied_to_hub {
+    /// The Instance lacks labels that link it to its WorkloadDeployment.
+    pub const LINKING_LABELS_MISSING: &str = "LinkingLabelsMissing";
+    /// The hub has no Namespace of the Instance's namespace.
+    pub const HUB_NAMESPACE_MISSING: &str = "HubNamespaceMissing";
+    /// The hub's Namespace does not name its project and namespace.
+    pub const HUB_NAMESPACE_UNIDENTIFIED: &str = "HubNamespaceUnidentified";
+    /// The hub does not have the Instance's WorkloadDeployment.
+    pub const HUB_DEPLOYMENT_MISSING: &str = "HubDeploymentMissing";
+    /// The hub's Instance of this name was written by another cell.
+    pub const HELD_BY_ANOTHER_CELL: &str = "HeldByAnotherCell";
+    /// The hub's Instance of this name has another controller.
+    pub const HELD_BY_ANOTHER_OWNER: &str = "HeldByAnotherOwner";
+}
+
+/// Reasons for which an Instance of the hub is quarantined: it is not projected until someone corrects it.
+pub mod quarantine {
+    /// The labels of the hub namespace do not identify a project and namespace.
+    pub const NAMESPACE_UNIDENTIFIED: &str = "NamespaceUnidentified";
+    /// The labels of the Instance name another project or namespace than those of its hub namespace.
+    pub const IDENTITY_CONTRADICTED: &str = "IdentityContradicted";
+    /// The Instance does not name its WorkloadDeployment.
+    pub const DEPLOYMENT_NAME_MISSING: &str = "DeploymentNameMissing";
+    /// The project does not have the WorkloadDeployment.
+    pub const DEPLOYMENT_MISSING: &str = "DeploymentMissing";
+}
+
+/// Reason of the event on a ResourceInterpreterCustomization: Karmada runs its Lua script instead of calling the webhook.
+pub const SHADOWS_WEBHOOK: &str = "ShadowsWebhook";

@@ -1,0 +1,103 @@
+//! `conditions.md`: conditions, reasons and events.
+
+use api::conditions::{EVENTS, EventType, PlaneKind, QUARANTINE, READ, WRITTEN};
+
+use super::{Page, Section, code, codes};
+
+pub(super) fn page() -> Page {
+    let mut sections = vec![Section::text([
+        "Conditions of one object are one list with several writers. Each writer sends the whole list as it has read it, with the \
+         `resourceVersion`, and reads again after a 409. An infrastructure provider must do the same.",
+        "`CellsReporting` and `CopiedToHub` exist only while they are False.",
+        "`Available` of a Workload or of a placement may also be Unknown: then it has the reason of the first WorkloadDeployment \
+         whose `Available` is Unknown.",
+        "`Ready` of an Instance may also have the reason that the infrastructure provider gives in `Programmed` or `Running`.",
+    ])];
+    let mut kinds = Vec::new();
+    for condition in WRITTEN {
+        if !kinds.contains(&condition.kind) {
+            kinds.push(condition.kind);
+        }
+    }
+    for kind in kinds {
+        let rows = WRITTEN
+            .iter()
+            .filter(|condition| condition.kind == kind)
+            .map(|it| {
+                let planes: Vec<_> = it.planes.iter().copied().map(PlaneKind::as_str).collect();
+                vec![
+                    format!("`{}` {:?}", it.type_, it.status),
+                    code(it.reason),
+                    planes.join(", "),
+                    it.meaning.to_owned(),
+                    it.remedy.to_owned(),
+                ]
+            });
+        let columns = ["condition", "reason", "plane", "meaning", "what to do"];
+        sections.push(Section::named(kind, [""; 0]).table(columns, rows));
+    }
+    sections.push(quarantine());
+    sections.push(events());
+    sections.push(read());
+    Page {
+        file: "conditions.md",
+        title: "Conditions, reasons and events",
+        sections,
+    }
+}
+
+fn quarantine() -> Section {
+    let rows = QUARANTINE
+        .iter()
+        .map(|it| vec![code(it.reason), it.meaning.to_owned(), it.remedy.to_owned()]);
+    let paragraphs = [
+        "The labels of the hub namespace tell which project an Instance belongs to. The projector quarantines an Instance of the hub \
+         that it cannot project: the projection stays as it is and is never deleted.",
+        "It reports a quarantine once: by an event, a line in the log and the annotations `compute.datumapis.com/quarantine-reason`, \
+         `-message`, `-fingerprint` (of the labels that led there) and `-time`. `compute_federation_quarantined_objects` counts it for as \
+         long as it lasts. If the hub refuses the annotations, the metric and the line in the log remain.",
+        "A quarantine ends by itself once its cause is corrected.",
+    ];
+    Section::named("Quarantine reasons", paragraphs)
+        .table(["reason", "meaning", "what to do"], rows)
+}
+
+fn events() -> Section {
+    let rows = EVENTS.iter().map(|event| {
+        vec![
+            event.kind.to_owned(),
+            event.plane.as_str().to_owned(),
+            match event.type_ {
+                EventType::Normal => "Normal".to_owned(),
+                EventType::Warning => "Warning".to_owned(),
+            },
+            codes(event.reasons.iter().copied()),
+            event.when.to_owned(),
+        ]
+    });
+    let paragraphs = [
+        "Events never delay a write. The condition or annotation that they report is the record; an event may be dropped.",
+        "Karmada itself publishes `GetReplicasFailed` and `ApplyPolicyFailed` on WorkloadDeployments of the hub when it cannot call the \
+         interpreter.",
+    ];
+    Section::named("Events", paragraphs).table(["object", "plane", "type", "reasons", "when"], rows)
+}
+
+fn read() -> Section {
+    let rows = READ.iter().map(|it| {
+        let reason = it.reason.map(|reason| format!(", reason `{reason}`"));
+        vec![
+            it.kind.to_owned(),
+            it.plane.as_str().to_owned(),
+            format!("`{}`{}", it.type_, reason.unwrap_or_default()),
+            it.writer.to_owned(),
+            it.effect.to_owned(),
+        ]
+    });
+    let columns = ["object", "plane", "condition", "writer", "effect"];
+    Section::named(
+        "Conditions that others write",
+        ["compute-federation reads these conditions."],
+    )
+    .table(columns, rows)
+}

@@ -1,0 +1,214 @@
+//! `config.md`: the fields of the config file.
+
+use super::{Page, Section, code};
+
+/// A field of the config file.
+struct Field {
+    path: &'static str,
+    default: &'static str,
+    meaning: &'static str,
+}
+
+const fn field(path: &'static str, default: &'static str, meaning: &'static str) -> Field {
+    Field {
+        path,
+        default,
+        meaning,
+    }
+}
+
+/// The fields; a path with a dot is a field of a section.
+const FIELDS: [Field; 19] = [
+    field(
+        "apiVersion",
+        "required",
+        "`apiserver.config.datumapis.com/v1alpha1`.",
+    ),
+    field("kind", "required", "`WorkloadOperator`."),
+    field("metricsServer", "`{}`", "The server of `/metrics`."),
+    field(
+        "metricsServer.bindAddress",
+        "`\"0\"`",
+        "Address of the metrics server: `host:port`, `:port` for all addresses, `\"0\"` for off.",
+    ),
+    field(
+        "metricsServer.secureServing",
+        "`true`",
+        "Serve metrics over TLS, and only to users who may get `/metrics` in the own cluster.",
+    ),
+    field(
+        "metricsServer.tls",
+        "`{}`",
+        "The certificate of the metrics server.",
+    ),
+    field(
+        "metricsServer.tls.certDir",
+        "`<tmp>/k8s-metrics-server/serving-certs`",
+        "Directory of the certificate. While the files are missing, a self-signed certificate is served.",
+    ),
+    field(
+        "metricsServer.tls.certName",
+        "`tls.crt`",
+        "File name of the certificate chain.",
+    ),
+    field(
+        "metricsServer.tls.keyName",
+        "`tls.key`",
+        "File name of the private key.",
+    ),
+    field(
+        "webhookServer",
+        "absent",
+        "The webhook server. Absent: none. `{}`: on, with the defaults.",
+    ),
+    field(
+        "webhookServer.host",
+        "all addresses",
+        "Host name or IP address to listen at.",
+    ),
+    field("webhookServer.port", "`9443`", "Port to listen at."),
+    field(
+        "webhookServer.tls",
+        "`{}`",
+        "The certificate of the webhook server. `ca.crt` beside it has the authorities.",
+    ),
+    field(
+        "webhookServer.tls.certDir",
+        "`<tmp>/k8s-webhook-server/serving-certs`",
+        "Directory of the certificate. While the files are missing, `/readyz` fails and names the directory.",
+    ),
+    field(
+        "webhookServer.tls.certName",
+        "`tls.crt`",
+        "File name of the certificate chain.",
+    ),
+    field(
+        "webhookServer.tls.keyName",
+        "`tls.key`",
+        "File name of the private key.",
+    ),
+    field("discovery", "`{}`", "Which projects there are."),
+    field(
+        "discovery.mode",
+        "`single`",
+        "`single`: the own cluster is the one project, named `single`; a hub has at most one such management. `milo`: every project of Milo that is ready.",
+    ),
+    field(
+        "discovery.clusterName",
+        "unset",
+        "Name of this cell. The cell role needs it, and it must be unique on the hub.",
+    ),
+];
+
+/// The fields that have a meaning with `mode: milo` only.
+const MILO_FIELDS: [Field; 3] = [
+    field(
+        "discovery.discoveryKubeconfigPath",
+        "own cluster",
+        "Kubeconfig of the API server that has the Projects.",
+    ),
+    field(
+        "discovery.projectKubeconfigPath",
+        "own cluster",
+        "Kubeconfig for the projects' API servers. The path of its URL is replaced by each project's; host and credentials stay.",
+    ),
+    field(
+        "discovery.internalServiceDiscovery",
+        "`false`",
+        "Watch ProjectControlPlanes instead of Projects, and call services of the cluster: the host is replaced too.",
+    ),
+];
+
+const EXAMPLE: &str = r#"```yaml
+apiVersion: apiserver.config.datumapis.com/v1alpha1
+kind: WorkloadOperator
+metricsServer:
+  bindAddress: ":8443"
+webhookServer:
+  tls:
+    certDir: /etc/compute-federation/webhook-certs
+discovery:
+  mode: milo
+  discoveryKubeconfigPath: /etc/milo/root.kubeconfig
+  projectKubeconfigPath: /etc/milo/project.kubeconfig
+```"#;
+
+pub(super) fn page() -> Page {
+    let columns = ["field", "default", "meaning"];
+    let rows = |fields: &'static [Field]| {
+        let rows = fields
+            .iter()
+            .map(|it| vec![code(it.path), it.default.to_owned(), it.meaning.to_owned()]);
+        rows.collect::<Vec<_>>()
+    };
+    Page {
+        file: "config.md",
+        title: "Config file",
+        sections: vec![
+            Section::text([
+                "`--server-config` names the config file. Without one the defaults apply.",
+                "The file is decoded strictly: an unknown field is an error, which names the line and the field. So is a field that has \
+                 no effect in the given mode. An empty text means unset. `<tmp>` is the directory for temporary files, which `TMPDIR` \
+                 moves.",
+                EXAMPLE,
+                "Certificates are read every second, so a renewed one is served without a restart. A broken one leaves the former in \
+                 service.",
+            ]),
+            Section::named("Fields", [""; 0]).table(columns, rows(&FIELDS)),
+            Section::named(
+                "Fields of `mode: milo`",
+                ["With `mode: milo` the management controllers and admission serve every project of Milo that is ready."],
+            )
+            .table(columns, rows(&MILO_FIELDS)),
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::config::Config;
+
+    /// The fields of a section, as the decoder lists them when it meets one that it does not know.
+    fn fields(section: &str) -> BTreeSet<String> {
+        let mut text = String::new();
+        let mut indent = String::new();
+        for name in section.split('.').filter(|name| !name.is_empty()) {
+            text.push_str(&[&indent, name, ":\n"].concat());
+            indent += "  ";
+        }
+        let text = format!("{text}{indent}noSuchField: 1\n");
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("config.yaml");
+        std::fs::write(&file, text).unwrap();
+        let error = format!("{:#}", Config::load(Some(&file)).unwrap_err());
+        let (_, known) = error
+            .split_once("known are ")
+            .unwrap_or_else(|| panic!("{section}: {error}"));
+        let known = known.split(", ").map(|name| match section {
+            "" => name.to_owned(),
+            section => format!("{section}.{name}"),
+        });
+        known.collect()
+    }
+
+    #[test]
+    fn every_field_of_the_file_is_listed() {
+        let sections = [
+            "",
+            "metricsServer",
+            "metricsServer.tls",
+            "webhookServer",
+            "webhookServer.tls",
+            "discovery",
+        ];
+        let known: BTreeSet<_> = sections.into_iter().flat_map(fields).collect();
+        let listed = FIELDS
+            .iter()
+            .chain(&MILO_FIELDS)
+            .map(|it| it.path.to_owned());
+        assert_eq!(listed.collect::<BTreeSet<_>>(), known);
+    }
+}

@@ -1,0 +1,45 @@
+//! `labels.md`: labels, annotations and finalizers.
+
+use api::metadata_key::MetadataKey;
+use api::{annotations, finalizers, labels};
+
+use super::{Page, Section, code};
+
+pub(super) fn page() -> Page {
+    let section = |heading: &str, text: &str, keys: &[MetadataKey]| {
+        let rows = keys.iter().map(|it| {
+            vec![
+                code(it.key),
+                it.objects.to_owned(),
+                it.writer.to_owned(),
+                it.meaning.to_owned(),
+            ]
+        });
+        let rows: Vec<_> = rows.collect();
+        Section::named(heading, [text]).table(["key", "on", "written by", "meaning"], rows)
+    };
+    Page {
+        file: "labels.md",
+        title: "Labels, annotations and finalizers",
+        sections: vec![
+            Section::text([
+                "Names in code under \"written by\" are controllers, as the metrics' label `controller` names them.",
+            ]),
+            section(
+                "Labels",
+                "An Instance is copied to the hub only if it has all labels that link it to its WorkloadDeployment.",
+                labels::ALL,
+            ),
+            section(
+                "Annotations",
+                "Of the annotations of a project's WorkloadDeployment the hub has `compute.datumapis.com/expected-referenced-data` alone.",
+                annotations::ALL,
+            ),
+            section(
+                "Finalizers",
+                "Each finalizer is removed only by the code path that finished its work.",
+                finalizers::ALL,
+            ),
+        ],
+    }
+}

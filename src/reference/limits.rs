@@ -1,0 +1,117 @@
+//! `limits.md`: the flags that bound the webhook server. `cargo xtask docs` adds the fixed limits from the sources.
+
+use clap::CommandFactory;
+
+use super::flags::default;
+use super::{Page, Section, code};
+use crate::args::CommandLine;
+
+/// The flags of the webhook server with the effect and the reason of each bound.
+const BOUNDS: [(&str, &str); 14] = [
+    (
+        "max-body",
+        "Largest body of a request, in bytes. A larger one is answered with 413.",
+    ),
+    (
+        "max-bytes-in-flight",
+        "Bytes of all requests that are being read or answered, for the interpreter and for admission each. A request of admission counts nine times, because decoding enlarges it. Further requests are answered with 429.",
+    ),
+    (
+        "max-requests",
+        "Requests at a time, without those whose body takes longer than 250 ms to arrive. Further requests are answered with 429.",
+    ),
+    (
+        "request-timeout",
+        "Time for a request whose caller gives no `timeout`, and the maximum for all. A caller's `timeout` counts less 250 ms. After it the answer is 408.",
+    ),
+    (
+        "max-connections",
+        "Connections at a time. Further ones wait in the socket's backlog.",
+    ),
+    (
+        "max-requests-per-connection",
+        "Requests at a time on one HTTP/2 connection.",
+    ),
+    ("handshake-timeout", "Time for a TLS handshake."),
+    (
+        "header-timeout",
+        "Time for the first bytes of a connection, and for the header of an HTTP/1.1 request.",
+    ),
+    (
+        "write-timeout",
+        "Time for which a client may refuse to take what is sent to it.",
+    ),
+    (
+        "idle-timeout",
+        "Lifetime of a connection without a request. It is longer than the 90 s after which Karmada closes its own idle connections.",
+    ),
+    (
+        "max-connection-age",
+        "Lifetime of a connection, give or take a fifth. Its requests in flight then have `--drain-timeout`.",
+    ),
+    (
+        "certificate-poll",
+        "Interval at which the certificate's files are read.",
+    ),
+    (
+        "shutdown-delay",
+        "Time for which new connections are still served after SIGTERM, while `/readyz` already fails.",
+    ),
+    (
+        "drain-timeout",
+        "Time for requests in flight when the process stops, or when their connection is idle or too old.",
+    ),
+];
+
+pub(super) fn page() -> Page {
+    let command = CommandLine::command();
+    let rows = BOUNDS.map(|(flag, meaning)| {
+        let arg = command
+            .get_arguments()
+            .find(|arg| arg.get_long() == Some(flag));
+        vec![
+            code(&format!("--{flag}")),
+            arg.map(default).unwrap_or_default(),
+            meaning.to_owned(),
+        ]
+    });
+    let server = Section::named(
+        "Webhook server",
+        [
+            "These flags exist in the manager and in `interpreter`. The defaults are meant to be left alone.",
+            "A 429 is sent at once, with `Retry-After: 1`; Karmada's client repeats the request within its deadline. An object that \
+             cannot be interpreted is no HTTP error: the answer says so, and the log names the object and the field once for each \
+             problem.",
+        ],
+    );
+    Page {
+        file: "limits.md",
+        title: "Limits",
+        sections: vec![server.table(["flag", "default", "meaning"], rows)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_flag_of_the_webhook_server_is_listed_once() {
+        let command = CommandLine::command();
+        let flags = command
+            .get_arguments()
+            .filter(|arg| arg.get_help_heading() == Some("Webhook server"))
+            .filter_map(|arg| arg.get_long());
+        let flags: BTreeSet<_> = flags.collect();
+        assert_eq!(
+            BOUNDS
+                .map(|(flag, _)| flag)
+                .into_iter()
+                .collect::<BTreeSet<_>>(),
+            flags
+        );
+        assert_eq!(BOUNDS.len(), flags.len());
+    }
+}

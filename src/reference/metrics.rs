@@ -1,0 +1,167 @@
+//! `metrics.md`: the metrics of the real registry, with advice on alarms.
+
+mod advice;
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, bail, ensure};
+use certs::CertificateState;
+use jiff::Timestamp;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use tokio::sync::watch;
+
+use self::advice::ADVICE;
+use super::{Page, Section, code};
+use crate::certificate_metrics::CertificateCollector;
+use crate::process_metrics;
+
+/// A metric as the exposition describes it.
+#[derive(Debug, Default)]
+struct Metric {
+    help: String,
+    type_: String,
+    labels: Vec<String>,
+}
+
+/// What the label `trouble` of `queue_groups_in_trouble` says.
+const TROUBLE: [&str; 5] = [
+    "`compute_federation_queue_groups_in_trouble` counts the groups of a controller's queue that wait. A group is a project; with \
+     `mode: single` and in a cell there is only one group.",
+    "`unreachable`: the API server of the group, or in a cell the hub's, does not answer the controller. The log names it.",
+    "`suspended`: the project refuses writes until it is reinstated.",
+    "`busy`: the group writes more than the 200 keys per second that one group may write in this controller, and waits so that it does \
+     not delay others. It is 0 where a backlog is processed more slowly than that.",
+    "An idle controller sends no requests, so it does not notice an outage. If the API server of an idle cell does not answer, its \
+     manager's log and its Cluster on the hub tell.",
+];
+
+pub(super) fn page() -> anyhow::Result<Page> {
+    let mut metrics = exposed()?;
+    let rows = ADVICE.iter().map(|advice| {
+        let metric = metrics
+            .remove(advice.metric)
+            .with_context(|| format!("no metric is called {}", advice.metric))?;
+        let labels: Vec<_> = advice.labels.iter().map(|(label, _)| *label).collect();
+        ensure!(
+            metric.labels == labels,
+            "{}: its labels are {:?}, not {labels:?}",
+            advice.metric,
+            metric.labels
+        );
+        let labels = advice.labels.iter().map(|(label, values)| match *values {
+            "" => code(label),
+            values => format!("`{label}`: {values}"),
+        });
+        Ok(vec![
+            code(advice.metric),
+            metric.type_,
+            labels.collect::<Vec<_>>().join("; "),
+            format!("{}.", metric.help.trim_end_matches('.')),
+            advice.alarm.to_owned(),
+        ])
+    });
+    let rows: Vec<_> = rows.collect::<anyhow::Result<_>>()?;
+    if let Some(name) = metrics.keys().next() {
+        bail!("{name}: src/reference/metrics/advice.rs has no entry for this metric");
+    }
+    let introduction = [
+        "The manager serves metrics at `metricsServer.bindAddress` of the [config file](config.md), `interpreter` at \
+         `--metrics-bind-address`.",
+        "A metric with labels is shown once it has had a case. The `process_*` metrics describe the process; `process_tasks` counts \
+         asynchronous tasks that have not ended.",
+    ];
+    Ok(Page {
+        file: "metrics.md",
+        title: "Metrics",
+        sections: vec![
+            Section::text(introduction)
+                .table(["metric", "type", "labels", "meaning", "alarm"], rows),
+            Section::named("Trouble of a queue", TROUBLE),
+        ],
+    })
+}
+
+/// The metrics of a process that has every part, by the name of their samples.
+fn exposed() -> anyhow::Result<BTreeMap<String, Metric>> {
+    let mut registry = Registry::with_prefix("compute_federation");
+    multicluster::Metrics::register(&mut registry).record_examples();
+    webhooks::Metrics::register(&mut registry).record_examples();
+    certs::Metrics::register(registry.sub_registry_with_prefix("webhooks")).record_examples();
+    let state = CertificateState {
+        not_after: Some(Timestamp::UNIX_EPOCH),
+        reloaded: Some(Timestamp::UNIX_EPOCH),
+        ..CertificateState::default()
+    };
+    let (_sender, state) = watch::channel(state);
+    registry.register_collector(Box::new(CertificateCollector(state)));
+    let mut text = String::new();
+    encode(&mut text, &registry)?;
+    encode(&mut text, &process_metrics::registry())?;
+    parse(&text)
+}
+
+/// Reads what the exposition says of each metric.
+fn parse(text: &str) -> anyhow::Result<BTreeMap<String, Metric>> {
+    let mut metrics: BTreeMap<String, Metric> = BTreeMap::new();
+    let mut current = String::new();
+    let mut shown = Vec::new();
+    for line in text.lines() {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            let (name, help) = help.split_once(' ').unwrap_or((help, ""));
+            name.clone_into(&mut current);
+            let metric = metrics.entry(current.clone()).or_default();
+            help.clone_into(&mut metric.help);
+        } else if let Some(type_) = line.strip_prefix("# TYPE ") {
+            let (_, type_) = type_.split_once(' ').unwrap_or_default();
+            type_.clone_into(&mut metrics.entry(current.clone()).or_default().type_);
+        } else if !line.starts_with('#') {
+            if !shown.contains(&current) {
+                shown.push(current.clone());
+            }
+            let labels = line
+                .split_once('{')
+                .and_then(|(_, rest)| rest.rsplit_once('}'));
+            let names = labels.iter().flat_map(|(labels, _)| labels.split(','));
+            let names = names
+                .filter_map(|label| label.split_once('='))
+                .map(|(name, _)| name.to_owned());
+            // `le` is the bucket of a histogram.
+            metrics.entry(current.clone()).or_default().labels =
+                names.filter(|name| name != "le").collect();
+        }
+    }
+    // Samples of counters have a suffix.
+    let named = metrics.into_iter().map(|(name, metric)| {
+        ensure!(
+            shown.contains(&name),
+            "{name}: `record_examples` creates no case of this metric"
+        );
+        let name = match metric.type_.as_str() {
+            "counter" => format!("{name}_total"),
+            _ => name,
+        };
+        Ok((name, metric))
+    });
+    named.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn every_metric_has_advice_and_no_advice_is_left_over() {
+        let page = page().unwrap();
+        assert_eq!(page.sections[0].rows.len(), ADVICE.len());
+    }
+
+    #[test]
+    fn a_metric_without_a_case_is_an_error() {
+        let text = "# HELP a_things Things.\n# TYPE a_things counter\n# EOF\n";
+        assert!(parse(text).is_err());
+        let text = "# HELP a_things Things.\n# TYPE a_things counter\na_things_total{kind=\"x\",le=\"1\"} 0\n# EOF\n";
+        let metrics = parse(text).unwrap();
+        assert_eq!(metrics["a_things_total"].labels, ["kind"]);
+    }
+}

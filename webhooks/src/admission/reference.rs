@@ -1,0 +1,280 @@
+//! The rules of admission as `docs/reference/admission.md` lists them.
+
+/// A rule for one field.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// File in `rules/` that checks it.
+    pub file: &'static str,
+    /// Path of the field; `spec` is the Workload's.
+    pub field: &'static str,
+    /// What the value must be.
+    pub rule: &'static str,
+    /// Whether the Go manager does not have the rule.
+    pub is_added: bool,
+}
+
+const fn rule(file: &'static str, field: &'static str, rule: &'static str) -> Rule {
+    Rule {
+        file,
+        field,
+        rule,
+        is_added: false,
+    }
+}
+
+const fn added(file: &'static str, field: &'static str, text: &'static str) -> Rule {
+    Rule {
+        is_added: true,
+        ..rule(file, field, text)
+    }
+}
+
+const METADATA: &str = "metadata.rs";
+const VOLUMES: &str = "volumes.rs";
+const RUNTIME: &str = "runtime.rs";
+const NETWORKS: &str = "networks.rs";
+const PLACEMENTS: &str = "placements.rs";
+
+/// The rules, in the order in which their errors are listed.
+pub const RULES: &[Rule] = &[
+    rule(
+        METADATA,
+        "spec.template.annotations[compute.datumapis.com/ssh-keys]",
+        "Required for a virtual machine: `user:key`, one per line.",
+    ),
+    added(
+        METADATA,
+        "spec.template.annotations[compute.datumapis.com/ssh-keys]",
+        "The type of a key is that of its content, as sshd requires it.",
+    ),
+    rule(
+        VOLUMES,
+        "spec.template.spec.volumes[i].name",
+        "A DNS label, unique, and attached by a container or the virtual machine.",
+    ),
+    rule(
+        VOLUMES,
+        "spec.template.spec.volumes[i].disk.deviceName",
+        "Unique. A volume without one has `persistent-disk-` and its index.",
+    ),
+    rule(
+        VOLUMES,
+        "spec.template.spec.volumes[i]",
+        "Exactly one source: `disk`, `configMap` or `secret`.",
+    ),
+    rule(
+        VOLUMES,
+        "spec.template.spec.volumes[i].disk.template",
+        "Required.",
+    ),
+    rule(
+        VOLUMES,
+        "spec.template.spec.volumes[i].disk.template.spec.type",
+        "`pd-standard`.",
+    ),
+    rule(
+        VOLUMES,
+        "spec.template.spec.volumes[i].disk.template.populator.image.name",
+        "`datumcloud/ubuntu-2204-lts`.",
+    ),
+    rule(
+        VOLUMES,
+        "spec.template.spec.volumes[i].disk.template.populator.filesystem.type",
+        "`ext4`.",
+    ),
+    added(
+        VOLUMES,
+        "spec.template.spec.volumes[i].disk.template.populator.filesystem",
+        "Not beside an image.",
+    ),
+    rule(
+        VOLUMES,
+        "spec.template.spec.volumes[i].disk.template.spec.resources.requests[storage]",
+        "A multiple of 1Gi from 10Gi to 100Gi, for an image at least 25Gi. Required without an image.",
+    ),
+    rule(
+        VOLUMES,
+        "spec.template.spec.volumes[i].configMap",
+        "`name` is set, `defaultMode` is within 0 to 0777 (octal), `items` is empty.",
+    ),
+    added(
+        VOLUMES,
+        "spec.template.spec.volumes[i].secret",
+        "`secretName` is set, `defaultMode` is within 0 to 0777 (octal), `items` is empty: as for a ConfigMap.",
+    ),
+    rule(
+        RUNTIME,
+        "spec.template.spec.runtime.resources",
+        "`instanceType` is `datumcloud/d1-standard-2`.",
+    ),
+    rule(
+        RUNTIME,
+        "spec.template.spec.runtime.resources.requests",
+        "Empty: resources are those of the instance type.",
+    ),
+    rule(
+        RUNTIME,
+        "spec.template.spec.runtime",
+        "Exactly one of `sandbox` and `virtualMachine`.",
+    ),
+    rule(
+        RUNTIME,
+        "spec.template.spec.runtime.sandbox.containers",
+        "At least one.",
+    ),
+    rule(
+        RUNTIME,
+        "spec.template.spec.runtime.sandbox.containers[i].name",
+        "A DNS label, unique.",
+    ),
+    rule(
+        RUNTIME,
+        "spec.template.spec.runtime.sandbox.containers[i].image",
+        "Required.",
+    ),
+    rule(
+        RUNTIME,
+        "spec.template.spec.runtime.sandbox.containers[i].resources",
+        "Absent: resources are those of the instance type.",
+    ),
+    rule(
+        RUNTIME,
+        "spec.template.spec.runtime.sandbox.imagePullSecrets[i].name",
+        "Required.",
+    ),
+    rule(
+        RUNTIME,
+        "spec.template.spec.runtime.virtualMachine.volumeAttachments",
+        "At least one; the first is a disk that is populated by an image.",
+    ),
+    rule(
+        RUNTIME,
+        "spec.template.spec.runtime.*.volumeAttachments[i].name",
+        "The name of a volume.",
+    ),
+    rule(
+        RUNTIME,
+        "spec.template.spec.runtime.*.volumeAttachments[i].mountPath",
+        "Unique; a disk needs a populator, which makes its file system.",
+    ),
+    rule(
+        RUNTIME,
+        "spec.template.spec.runtime.*.ports[i].name",
+        "An IANA service name, unique.",
+    ),
+    rule(
+        RUNTIME,
+        "spec.template.spec.runtime.*.ports[i].port",
+        "From 1 to 65535.",
+    ),
+    added(
+        RUNTIME,
+        "spec.template.spec.runtime.*.ports[i].port",
+        "The error shows the port, not its name.",
+    ),
+    rule(
+        NETWORKS,
+        "spec.template.spec.networkInterfaces",
+        "At least one.",
+    ),
+    rule(
+        NETWORKS,
+        "spec.template.spec.networkInterfaces[i].network.name",
+        "A DNS label.",
+    ),
+    rule(
+        NETWORKS,
+        "spec.template.spec.networkInterfaces[i].network",
+        "The requester may `use` the Network.",
+    ),
+    rule(PLACEMENTS, "spec.placements", "At least one."),
+    rule(PLACEMENTS, "spec.placements[i].name", "A DNS label."),
+    added(PLACEMENTS, "spec.placements[i].name", "Unique."),
+    rule(
+        PLACEMENTS,
+        "spec.placements[i].cityCodes",
+        "At least one; each is a city of the project.",
+    ),
+    added(
+        PLACEMENTS,
+        "spec.placements[i].cityCodes[j]",
+        "A label value: Karmada finds the cells of the city by that label.",
+    ),
+    rule(
+        PLACEMENTS,
+        "spec.placements[i].scaleSettings.minReplicas",
+        "From 1 to 1000.",
+    ),
+    added(
+        PLACEMENTS,
+        "spec.placements[i].scaleSettings.maxReplicas",
+        "Not below `minReplicas`.",
+    ),
+    rule(
+        PLACEMENTS,
+        "spec.placements[i].scaleSettings.metrics",
+        "At least one, if `maxReplicas` is set.",
+    ),
+    rule(
+        PLACEMENTS,
+        "spec.placements[i].scaleSettings.metrics[j].resource.name",
+        "`cpu`.",
+    ),
+    rule(
+        PLACEMENTS,
+        "spec.placements[i].scaleSettings.metrics[j].resource.target",
+        "Exactly one of `value`, `averageValue` (positive quantities) and `averageUtilization` (at least 1).",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    /// Forms of names, which other files check with.
+    const WITHOUT_FIELDS: [&str; 2] = ["names.rs", "tests.rs"];
+
+    fn files() -> BTreeSet<String> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/admission/rules");
+        let files = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name());
+        let files = files.map(|name| name.into_string().unwrap());
+        files
+            .filter(|name| name.ends_with(".rs") && !WITHOUT_FIELDS.contains(&name.as_str()))
+            .collect()
+    }
+
+    #[test]
+    fn every_file_of_rules_is_listed() {
+        let listed: BTreeSet<_> = RULES.iter().map(|rule| rule.file.to_owned()).collect();
+        assert_eq!(listed, files());
+    }
+
+    #[test]
+    fn every_field_that_a_file_checks_is_in_one_of_its_rules() {
+        for file in files() {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("src/admission/rules")
+                .join(&file);
+            let text = fs::read_to_string(path).unwrap();
+            let listed: String = RULES
+                .iter()
+                .filter(|rule| rule.file == file)
+                .map(|rule| format!("{} {} ", rule.field, rule.rule))
+                .collect();
+            let words: BTreeSet<_> = listed.split(|c: char| !c.is_alphanumeric()).collect();
+            let fields = text
+                .split(".field(\"")
+                .skip(1)
+                .filter_map(|rest| rest.split('"').next());
+            for field in fields {
+                assert!(words.contains(field), "{file}: no rule names {field}");
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Whether the documentation is true: its links, paths, commands and names.
+
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::Context;
+use harness::checkout::root;
+
+use super::citations::{self, broken, has_extension, tracked};
+use super::markdown::Document;
+use super::names::Names;
+
+/// Lines of the README.
+const README_LINES: usize = 150;
+const SUMMARY: &str = "docs/SUMMARY.md";
+
+pub(super) fn problems() -> anyhow::Result<Vec<String>> {
+    let files = tracked()?;
+    let is_page = |file: &&String| {
+        has_extension(file, &["md"])
+            && (file.starts_with("docs/")
+                || matches!(file.as_str(), "README.md" | "CONTRIBUTING.md"))
+    };
+    let pages: Vec<_> = files.iter().filter(is_page).collect();
+    let folders = top_folders(&files);
+    let names = Names::read()?;
+    let mut problems = Vec::new();
+    for page in &pages {
+        let text = fs::read_to_string(root().join(page)).with_context(|| (*page).clone())?;
+        let document = Document::parse(&text);
+        for link in &document.links {
+            if let Some(problem) = problem_of_link(page, &link.text)? {
+                problems.push(format!("{page}:{}: {problem}", link.line));
+            }
+        }
+        for span in &document.spans {
+            let problem =
+                problem_of_path(&span.text, &folders).or_else(|| names.problem_of_span(&span.text));
+            problems.extend(problem.map(|problem| format!("{page}:{}: {problem}", span.line)));
+        }
+        for line in &document.blocks {
+            let problem = names.problem_of_line(&line.text);
+            problems.extend(problem.map(|problem| format!("{page}:{}: {problem}", line.line)));
+        }
+    }
+    problems.extend(summary(&pages));
+    problems.extend(readme()?);
+    problems.extend(citations::problems()?);
+    Ok(problems)
+}
+
+/// The folders of the root that have files.
+fn top_folders(files: &[String]) -> Vec<&str> {
+    let mut folders: Vec<_> = files
+        .iter()
+        .filter_map(|file| Some(file.split_once('/')?.0))
+        .collect();
+    folders.dedup();
+    folders
+}
+
+fn problem_of_link(page: &str, target: &str) -> anyhow::Result<Option<String>> {
+    if target.contains("://") || target.starts_with("mailto:") {
+        return Ok(None);
+    }
+    let (path, anchor) = match target.split_once('#') {
+        Some((path, anchor)) => (path, format!("#{anchor}")),
+        None => (target, String::new()),
+    };
+    let path = match path {
+        "" => PathBuf::from(page),
+        path => Path::new(page)
+            .parent()
+            .unwrap_or_else(|| Path::new(""))
+            .join(path),
+    };
+    broken(&format!("{}{anchor}", normal(&path).display()))
+}
+
+/// The path without `..`.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => drop(normal.pop()),
+            Component::CurDir => {}
+            other => normal.push(other),
+        }
+    }
+    normal
+}
+
+/// What is wrong with code that looks like a path of the repository.
+fn problem_of_path(span: &str, folders: &[&str]) -> Option<String> {
+    let (first, _) = span.split_once('/')?;
+    let is_path = span
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_'));
+    if !is_path || !folders.contains(&first) || root().join(span).exists() {
+        return None;
+    }
+    Some(format!("{span} does not exist"))
+}
+
+/// Pages that the summary of the book lacks.
+fn summary(pages: &[&String]) -> Vec<String> {
+    let summary = fs::read_to_string(root().join(SUMMARY)).unwrap_or_default();
+    let listed: Vec<_> = Document::parse(&summary)
+        .links
+        .into_iter()
+        .map(|link| format!("docs/{}", link.text))
+        .collect();
+    let missing = pages.iter().filter(|page| {
+        page.starts_with("docs/") && *page.as_str() != *SUMMARY && !listed.contains(page)
+    });
+    missing
+        .map(|page| format!("{SUMMARY}: {page} is missing"))
+        .collect()
+}
+
+fn readme() -> anyhow::Result<Option<String>> {
+    let lines = fs::read_to_string(root().join("README.md"))?
+        .lines()
+        .count();
+    Ok((lines > README_LINES)
+        .then(|| format!("README.md has {lines} lines, more than {README_LINES}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_relative_to_their_page() {
+        assert_eq!(
+            problem_of_link("docs/reference/flags.md", "../../README.md").unwrap(),
+            None
+        );
+        assert_eq!(
+            problem_of_link("README.md", "https://example.com/x").unwrap(),
+            None
+        );
+        assert!(
+            problem_of_link("README.md", "no-such.md")
+                .unwrap()
+                .is_some()
+        );
+        assert!(
+            problem_of_link("README.md", "#no-such-heading")
+                .unwrap()
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn paths_of_the_repository_exist() {
+        let folders = ["api", "src"];
+        assert_eq!(problem_of_path("api/src/lib.rs", &folders), None);
+        assert_eq!(problem_of_path("workloads/status", &folders), None);
+        assert!(problem_of_path("src/no_such.rs", &folders).is_some());
+    }
+}

@@ -1,0 +1,208 @@
+//! The fixed limits: constants of the sources, with the value that is written there.
+
+use std::fs;
+
+use anyhow::{Context, ensure};
+use harness::checkout::root;
+
+use super::Section;
+use super::citations::rust_files;
+
+/// Crate, name and meaning of a constant. The name is unique in its crate.
+const CONSTANTS: [(&str, &str, &str); 28] = [
+    (
+        "webhooks",
+        "MARGIN",
+        "Part of a caller's `timeout` that is left for the answer's way back.",
+    ),
+    (
+        "webhooks",
+        "DECODED",
+        "Factor by which a request of admission counts more once it is decoded.",
+    ),
+    (
+        "webhooks",
+        "LISTED",
+        "Errors of a Workload that an answer lists.",
+    ),
+    ("webhooks", "SHOWN", "Bytes of a value that an error shows."),
+    (
+        "webhooks",
+        "REPEATED",
+        "Bytes of an authorizer's message that an error repeats.",
+    ),
+    (
+        "webhooks",
+        "SUPPORTED",
+        "Bytes of the supported values that an error lists.",
+    ),
+    ("webhooks", "ASKED", "Networks that one request asks about."),
+    (
+        "webhooks",
+        "REVIEWS",
+        "Access reviews of one request at a time.",
+    ),
+    (
+        "webhooks",
+        "REMEMBERED",
+        "Problems that are remembered, so that the log names each once.",
+    ),
+    (
+        "webhooks",
+        "REPLICAS_MAX",
+        "Largest `minReplicas` that admission accepts.",
+    ),
+    (
+        "certs",
+        "HEADER_MAX",
+        "Bytes of the headers of an HTTP/2 request.",
+    ),
+    ("api", "MESSAGE_MAX", "Characters of a condition's message."),
+    (
+        "controllers",
+        "GRACE",
+        "Time for which an Instance of the hub may lack its WorkloadDeployment before it is quarantined.",
+    ),
+    (
+        "controllers",
+        "PAUSE_MIN",
+        "First pause after a copy to the hub was refused.",
+    ),
+    (
+        "controllers",
+        "PAUSE_MAX",
+        "Longest pause after a copy to the hub was refused.",
+    ),
+    (
+        "controllers",
+        "LINE",
+        "Events that wait in one project. Further ones are dropped.",
+    ),
+    (
+        "controllers",
+        "CITIES_NAMED",
+        "Cities without a deployment that a message names.",
+    ),
+    ("multicluster", "LISTS", "LISTs at a time."),
+    ("multicluster", "PAGE", "Objects of one page of a LIST."),
+    (
+        "multicluster",
+        "PER_CONNECTION",
+        "Requests and watches of one HTTP/2 connection to an API server.",
+    ),
+    (
+        "multicluster",
+        "CONNECT",
+        "Time for a connection to an API server.",
+    ),
+    (
+        "multicluster",
+        "REQUEST",
+        "Time for the answer of an API server.",
+    ),
+    (
+        "multicluster",
+        "WATCH_SILENCE",
+        "Time without any event or bookmark after which a watch is begun again.",
+    ),
+    (
+        "multicluster",
+        "REQUESTS",
+        "Access reviews of one project at a time.",
+    ),
+    (
+        "multicluster",
+        "RESYNC",
+        "Interval at which every object is reconciled again.",
+    ),
+    (
+        "multicluster",
+        "BACKOFF_MIN",
+        "First pause after a failed reconciliation.",
+    ),
+    (
+        "multicluster",
+        "BACKOFF_MAX",
+        "Longest pause after a failed reconciliation.",
+    ),
+    (
+        "multicluster",
+        "RENEW_DEADLINE",
+        "Time without a renewal of the lease after which the process stops writing.",
+    ),
+];
+
+pub(super) fn fixed() -> anyhow::Result<Section> {
+    let rows = CONSTANTS.map(|(crate_, name, meaning)| {
+        let (file, value) = constant(crate_, name)?;
+        Ok(vec![
+            value,
+            meaning.to_owned(),
+            format!("`{name}` in `{file}`"),
+        ])
+    });
+    Ok(Section {
+        heading: Some("Fixed limits".to_owned()),
+        paragraphs: vec!["No flag changes these.".to_owned()],
+        columns: ["value", "meaning", "source"].map(str::to_owned).to_vec(),
+        rows: rows.into_iter().collect::<anyhow::Result<_>>()?,
+    })
+}
+
+/// The file and the value of a constant.
+fn constant(crate_: &str, name: &str) -> anyhow::Result<(String, String)> {
+    let mut found = Vec::new();
+    for file in rust_files(&format!("{crate_}/src"))? {
+        let text = fs::read_to_string(root().join(&file))?;
+        let lines = text.lines().filter(|line| !line.starts_with("    "));
+        let declared = lines.filter_map(|line| line.split_once(&format!("const {name}: ")));
+        let values = declared.filter_map(|(_, rest)| rest.split_once(" = "));
+        found.extend(values.map(|(_, value)| (file.clone(), shown(value.trim_end_matches(';')))));
+    }
+    ensure!(
+        found.len() <= 1,
+        "xtask/src/docs/limits.rs: {crate_} has more than one constant {name}"
+    );
+    found
+        .pop()
+        .with_context(|| format!("xtask/src/docs/limits.rs: {crate_} has no constant {name}"))
+}
+
+/// The value as people write it.
+fn shown(value: &str) -> String {
+    let units = [
+        ("Duration::from_millis(", "ms"),
+        ("Duration::from_secs(", "s"),
+        ("Duration::from_mins(", "min"),
+        ("Duration::from_hours(", "h"),
+    ];
+    for (constructor, unit) in units {
+        let number = value
+            .strip_prefix(constructor)
+            .and_then(|rest| rest.strip_suffix(')'));
+        if let Some(number) = number {
+            return format!("{} {unit}", number.replace('_', ""));
+        }
+    }
+    match value.bytes().all(|b| b.is_ascii_digit() || b == b'_') {
+        true => value.replace('_', ""),
+        false => format!("`{value}`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_have_units() {
+        assert_eq!(shown("Duration::from_mins(15)"), "15 min");
+        assert_eq!(shown("1_024"), "1024");
+        assert_eq!(shown("16 << 10"), "`16 << 10`");
+    }
+
+    #[test]
+    fn every_constant_exists() {
+        fixed().unwrap();
+    }
+}

@@ -1,0 +1,52 @@
+//! Cargo's tools that the gate needs, each built once into the cache.
+
+use std::env;
+use std::path::PathBuf;
+
+use anyhow::Context;
+
+use crate::build::cargo;
+use crate::output::tell;
+
+/// cargo-deny checks licences, sources and versions of the dependencies. Its advisories are not used: they need the network.
+pub(crate) fn cargo_deny() -> anyhow::Result<PathBuf> {
+    installed("cargo-deny", "0.20.2")
+}
+
+/// mdBook makes a book of `docs`.
+pub(crate) fn mdbook() -> anyhow::Result<PathBuf> {
+    installed("mdbook", "0.5.4")
+}
+
+/// The program of a crate at a version, installed into the cache if it is not there yet.
+fn installed(name: &str, version: &str) -> anyhow::Result<PathBuf> {
+    let directory = cache()?.join("tools").join(format!("{name}-{version}"));
+    let program = directory.join("bin").join(name);
+    if !program.is_file() {
+        tell(format!("installing {name} {version}, once"));
+        let directory = directory.display().to_string();
+        // A debug build takes half of the time and is fast enough.
+        cargo(&[
+            "install",
+            name,
+            "--version",
+            version,
+            "--locked",
+            "--debug",
+            "--no-default-features",
+            "--root",
+            &directory,
+        ])?;
+    }
+    Ok(program)
+}
+
+/// The directory of everything that is built once: `$XDG_CACHE_HOME/compute-federation`.
+fn cache() -> anyhow::Result<PathBuf> {
+    let of_user = env::var_os("XDG_CACHE_HOME")
+        .filter(|directory| !directory.is_empty())
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")));
+    let of_user = of_user.context("neither XDG_CACHE_HOME nor HOME is set")?;
+    Ok(of_user.join("compute-federation"))
+}
