@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::*;
 use crate::queue::scheduler::Scheduler;
-use crate::queue::tenant::{RESYNC, rest};
+use crate::queue::tenant::{RESYNC, resync_after};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Numbered {
@@ -192,7 +192,7 @@ fn keys_that_settle_together_do_not_come_back_together() {
             project: number % 3_000,
             object: number,
         };
-        let rest = rest(&key);
+        let rest = resync_after(&key);
         assert!(rest >= half && rest < RESYNC, "{rest:?}");
         let beyond = rest.as_millis() - half.as_millis();
         slots[(beyond * SLOTS as u128 / half.as_millis()) as usize] += 1;
