@@ -73,7 +73,7 @@ pub enum NotEngaged {
         problem: String,
     },
     /// No project of this name is known.
-    #[error("there is no project {0}, or it has not been heard of yet")]
+    #[error("there is no project {0}, or it was created a moment ago")]
     Unknown(ProjectName),
     /// The project exists, and its API server cannot be used.
     #[error("project {name} is not ready: {problem}")]

@@ -9,14 +9,15 @@ use futures::future::{BoxFuture, join_all, pending};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, Resource};
 use multicluster::cache::{Change, ListLimiter, Reflector, SyncState};
-use multicluster::queue::{Key, Limits, Workers};
+use multicluster::clock::Clock;
+use multicluster::queue::{Key, Limits, ReconcileContext, Workers};
 use multicluster::{Cache, Outcome, Tasks};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::runtime::{Clock, ReconcileContext, ReconcileError};
+use crate::runtime::error::ReconcileError;
 
 /// When to try a key again while it is not known whether its project exists. The registry of projects logs the reason.
 const NOT_KNOWN: Duration = Duration::from_secs(10);

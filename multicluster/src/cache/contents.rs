@@ -16,7 +16,7 @@ pub(super) struct Contents<K> {
     pub(super) undecodable: usize,
     tombstones: Tombstones,
     /// Objects that writes returned and the watch has not reported yet.
-    written: HashMap<NamespacedName, Written<K>>,
+    written: HashMap<NamespacedName, UnreportedWrite<K>>,
     /// How many lists have begun.
     lists: u64,
     indexes: Vec<Values<K>>,
@@ -24,7 +24,7 @@ pub(super) struct Contents<K> {
 
 /// What the cache knew of an object before a write that the watch has not reported yet.
 #[derive(Debug)]
-struct Written<K> {
+struct UnreportedWrite<K> {
     /// The version that the watch reported last, if it reported one.
     reported: Option<CacheEntry<K>>,
     /// How many lists had begun when the write was stored.
@@ -69,7 +69,7 @@ impl<K: Resource> Contents<K> {
             let lists = self.lists;
             let write = self.written.entry(key);
             let reported = former;
-            write.or_insert(Written { reported, lists }).lists = lists;
+            write.or_insert(UnreportedWrite { reported, lists }).lists = lists;
         }
     }
 
@@ -180,7 +180,8 @@ impl<K: Resource> Contents<K> {
                 && entry.is_newer(listed)
             {
                 let reported = Some(mem::replace(listed, entry));
-                self.written.insert(key, Written { reported, lists });
+                self.written
+                    .insert(key, UnreportedWrite { reported, lists });
             }
         }
         let entries = self.objects.values();

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn one_object_of_each_value_is_shown() {
+    fn one_object_of_each_value_is_visited() {
         let cache = Cache::<ConfigMap>::default();
         let of_unreadable = |_: &ObjectMeta| vec!["n/broken".to_owned()];
         let index = Index::new(cache.clone(), Values::new(colours, of_unreadable));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_has_what_the_cache_has() {
+    fn an_index_follows_its_cache() {
         let cache = Cache::<ConfigMap>::default();
         let CacheEntry::Decoded(written) = entry("a", 1, &json!({"x": "red"})) else {
             unreachable!()
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!((names("red"), names("blue")), ("a b".into(), "b".into()));
         insert(entry("a", 3, &json!({"x": "blue"})));
         assert_eq!((names("red"), names("blue")), ("b".into(), "a b".into()));
-        // Older news changes nothing.
+        // An older version changes nothing.
         insert(entry("a", 1, &json!({"x": "red"})));
         assert_eq!(names("red"), "b");
         insert(undecodable("a", 4));
@@ -169,7 +169,7 @@ mod tests {
         let gone = entry("b", 6, &json!({}));
         cache.inner.write().remove(&gone);
         assert_eq!((names("red"), names("blue")), (String::new(), "a".into()));
-        // A list, and what was written while it was made.
+        // A list, and a write while it was made.
         cache.inner.write().begin_list();
         cache
             .inner
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_decoded_is_found_by_its_metadata_where_the_index_looks_at_them() {
+    fn an_undecodable_object_is_found_by_its_metadata() {
         let cache = Cache::<ConfigMap>::default();
         let by_name = |metadata: &ObjectMeta| metadata.name.clone().into_iter().collect();
         let index = Index::new(cache.clone(), Values::new(colours, by_name));

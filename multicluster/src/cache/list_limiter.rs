@@ -118,7 +118,7 @@ mod tests {
 
     /// I-24: caches are filled a bounded number at a time.
     #[tokio::test(start_paused = true)]
-    async fn a_list_that_hangs_holds_its_slot_for_a_bounded_time() {
+    async fn lists_that_hang_hold_others_up_for_their_turn_only() {
         let lists = ListLimiter::default();
         let mut permits = Vec::new();
         for _ in 0..LISTS {

@@ -19,8 +19,9 @@ const PER_CONNECTION: usize = 80;
 /// Flow-control window of one request, in bytes. A request that reads its answer slowly must not block the others on its
 /// connection.
 const WINDOW: u32 = 256 * 1024;
-/// How long an idle connection stays in hyper's pool: longer than a watch, so that the next watch finds the connection.
-const MAX_AGE: Duration = Duration::from_mins(10);
+/// How long hyper's pool offers a connection after its last request began (`pool_idle_timeout`): longer than a watch, so that
+/// the next watch finds the connection.
+const POOL_TIMEOUT: Duration = Duration::from_mins(10);
 /// How long a connection without requests is kept, at least; at most twice that. An interrupted watch is resumed sooner.
 pub(super) const IDLE: Duration = Duration::from_mins(1);
 
@@ -144,7 +145,7 @@ impl SharedConnection {
         let http = legacy::Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(MAX_AGE)
+            .pool_idle_timeout(POOL_TIMEOUT)
             .http2_initial_stream_window_size(WINDOW)
             .http2_initial_connection_window_size(window)
             .http2_keep_alive_interval(PING)
@@ -212,19 +213,19 @@ mod tests {
         let mut permits: Vec<_> = (0..=PER_CONNECTION)
             .map(|_| connections.stream_permit())
             .collect();
-        // One of the first connection stays.
+        // One request of the first connection stays.
         permits.truncate(1);
         assert_eq!(loads(&connections), [1, 0]);
         sleep(IDLE + Duration::from_secs(1)).await;
         assert_eq!(loads(&connections), [1]);
         drop(permits);
-        // It is used again and again.
+        // The connection is used again before it is closed.
         for _ in 0..5 {
             sleep(IDLE * 2 / 3).await;
             assert_eq!(loads(&connections), [0]);
             drop(connections.stream_permit());
         }
-        // It has a request when it is looked at.
+        // The connection has a request when its idle time ends.
         let permit = connections.stream_permit();
         sleep(2 * IDLE).await;
         assert_eq!(loads(&connections), [1]);
