@@ -21,7 +21,7 @@ use crate::metrics::{Counted, Metrics};
 use crate::tasks::Tasks;
 
 /// How long a project of the first list may delay the readiness of the process.
-const PATIENCE: Duration = Duration::from_secs(10);
+const READINESS_WAIT: Duration = Duration::from_secs(10);
 
 pub(super) struct Registry {
     tasks: Tasks,
@@ -202,7 +202,8 @@ impl Registry {
                 let engaged = EngagedEntry {
                     project,
                     uid,
-                    awaited_until: (!*self.listed.borrow()).then(|| Instant::now() + PATIENCE),
+                    awaited_until: (!*self.listed.borrow())
+                        .then(|| Instant::now() + READINESS_WAIT),
                     suspended: None,
                     _task: self.tasks.spawn_cancellable("project", task),
                     _counted: Counted::new(&self.metrics.projects_engaged),

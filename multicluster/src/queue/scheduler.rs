@@ -39,7 +39,7 @@ enum Due<K: Key> {
     /// The API server of the tenant may be probed.
     Probe(K::Tenant),
     /// The write budget of the tenant allows the next write.
-    Throttled(K::Tenant),
+    Unthrottle(K::Tenant),
 }
 
 /// How many keys and tenants are in which state.
@@ -115,7 +115,7 @@ impl<K: Key> Scheduler<K> {
             match due {
                 Due::Key(key) => self.wake(&key),
                 Due::Probe(tenant) => self.probe(&tenant),
-                Due::Throttled(tenant) => self.unthrottle(&tenant),
+                Due::Unthrottle(tenant) => self.unthrottle(&tenant),
             }
         }
     }
@@ -265,7 +265,7 @@ impl<K: Key> Scheduler<K> {
         if may_run && tenant.throttled.is_none() {
             let wait = tenant.write_budget.wait(&self.limits, Instant::now());
             if !wait.is_zero() {
-                tenant.throttled = Some(self.timers.add(wait, Due::Throttled(id.clone())));
+                tenant.throttled = Some(self.timers.add(wait, Due::Unthrottle(id.clone())));
                 self.counts.busy += 1;
             }
         }
