@@ -46,7 +46,7 @@ impl LeaderElection {
     ) -> anyhow::Result<Self> {
         let release = CancellationToken::new();
         if !args.leader_elect {
-            metrics.leads_unopposed();
+            metrics.leads_without_election();
             return Ok(Self {
                 elector: None,
                 release,

@@ -63,7 +63,7 @@ fn start_with(
 
 /// What is said of a project that no one has heard of.
 fn unheard_of(name: &str) -> String {
-    format!("there is no project {name}, or it has not been heard of yet")
+    format!("there is no project {name}, or it was created a moment ago")
 }
 
 /// A LocationBinding that cannot be decoded.

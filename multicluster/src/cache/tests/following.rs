@@ -206,7 +206,7 @@ async fn a_kind_that_is_not_served_is_no_kind_without_objects_and_is_looked_for_
     following.until(|it| it.state() == not_served).await;
     following.server.heal();
     let begin = Instant::now();
-    following.lists.want();
+    following.lists.retry_soon();
     following.until(|it| it.state() == "a@2 b@3").await;
     assert!(begin.elapsed() < Duration::from_secs(2));
 }
@@ -214,7 +214,7 @@ async fn a_kind_that_is_not_served_is_no_kind_without_objects_and_is_looked_for_
 #[tokio::test(start_paused = true)]
 async fn the_first_cache_that_reaches_an_api_server_again_takes_the_others_with_it() {
     let first = following().await;
-    let others = [(); 4].map(|()| follow_at(first.server.clone(), first.lists.beside()));
+    let others = [(); 4].map(|()| follow_at(first.server.clone(), first.lists.for_another_cache()));
     first.until(|it| it.server.watches() == 5).await;
     first.server.fail(Fault::refuse(503));
     first.server.end_watches();
@@ -224,7 +224,7 @@ async fn the_first_cache_that_reaches_an_api_server_again_takes_the_others_with_
     assert!(others.iter().all(unavailable) && unavailable(&first));
     first.server.heal();
     let begin = Instant::now();
-    first.lists.want();
+    first.lists.retry_soon();
     for following in others.iter().chain([&first]) {
         following.until(|it| it.state() == "a@2").await;
     }
