@@ -86,8 +86,8 @@ impl WriteCounter {
     /// Waits until writes pass again, and returns `None`.
     async fn hold<T>(&self) -> Option<T> {
         // The sender is part of this value.
-        let goes_on = |state: &WriteState| !state.is_stopped();
-        let _ = self.state.subscribe().wait_for(goes_on).await;
+        let is_resumed = |state: &WriteState| !state.is_stopped();
+        let _ = self.state.subscribe().wait_for(is_resumed).await;
         None
     }
 }
