@@ -117,7 +117,7 @@ mod tests {
         let mut last = pin!(writes.count(taken()));
         assert!(poll!(&mut last).is_pending());
         writes.stopped().await;
-        let mut another = pin!(writes.count(async { panic!("it is made") }));
+        let mut another = pin!(writes.count(async { panic!("the write is made") }));
         assert!(poll!(&mut another).is_pending());
         assert_eq!(writes.made(), 3);
         writes.resume();
