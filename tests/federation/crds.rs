@@ -258,7 +258,7 @@ pub(crate) async fn the_api_server_defaults_and_refuses_as_the_schema_says(
         let error = create(&api, object)
             .await
             .err()
-            .with_context(|| format!("{change} is let in"))?
+            .with_context(|| format!("{change} is accepted"))?
             .to_string();
         ensure!(error.contains(field), "{field}: {error}");
     }

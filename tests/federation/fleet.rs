@@ -184,7 +184,7 @@ async fn until_shown(manager: &Manager, metric: &str) -> anyhow::Result<()> {
     wait::eventually(&line, WITHIN, || async {
         let metrics = manager.metrics().await?;
         let shown = metrics.lines().any(|it| it == line);
-        ensure!(shown, "it is not shown");
+        ensure!(shown, "the metrics do not contain the line");
         Ok(())
     })
     .await

@@ -44,7 +44,7 @@ pub(crate) async fn deployments_of_one_city_come_and_go(
             }
             ensure!(
                 policies.get("city-dfw").await?.uid() == uid,
-                "the policy was made anew while something went by it"
+                "the policy was recreated while a deployment used it"
             );
         }
         for name in NAMES {

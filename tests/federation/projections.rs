@@ -223,7 +223,7 @@ pub(crate) async fn deletions_during_downtime_are_projected(
     };
     wait::until(&projections, "kept", "taken over", WITHIN, is_recorded).await?;
     let counted = || is_counted(federation, &[CONTRADICTED]);
-    wait::eventually("counted anew", WITHIN, counted).await?;
+    wait::eventually("the metric counts it again", WITHIN, counted).await?;
     sleep(REST).await;
     for name in ["kept", "bare", "of-another"] {
         projections.get(name).await.context(name)?;

@@ -257,7 +257,7 @@ pub(crate) async fn a_hub_namespace_without_identity_is_counted(
         deployment("wd", "DFW"),
     )
     .await?;
-    wait::eventually("it is counted", WITHIN, || async {
+    wait::eventually("the metric counts the namespace", WITHIN, || async {
         let manager = federation.management()?.lock().await;
         let metrics = manager.metrics().await?;
         let value = metrics

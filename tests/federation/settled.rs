@@ -56,7 +56,7 @@ pub(crate) async fn writes_nothing(federation: &Federation) -> anyhow::Result<()
     Ok(())
 }
 
-/// Waits until no client has written anything for a moment.
+/// Waits until compute-federation has made no write for two seconds.
 pub(crate) async fn quiet(federation: &Federation) -> anyhow::Result<()> {
     harness::wait::eventually(
         "two seconds without our writes",

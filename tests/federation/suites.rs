@@ -81,7 +81,7 @@ pub(crate) async fn propagation_policy_lifecycle(federation: &Federation) -> any
     assert_eq!(
         policies.get("city-dfw").await?.uid(),
         policy.uid(),
-        "the policy was made anew"
+        "the policy was recreated"
     );
 
     for name in ["wd-beta", "wd-gamma"] {

@@ -108,10 +108,10 @@ async fn take_over(federation: &Federation) -> anyhow::Result<()> {
         .delete(customizations::NAME, &DeleteParams::default())
         .await?;
     until_counted(federation, 0).await?;
-    let asked = json!({"metadata": {"labels": {"example.com/interpreted": "anew"}}});
+    let relabelled = json!({"metadata": {"labels": {"example.com/interpreted": "anew"}}});
     for it in &DEPLOYMENTS {
         let copies = space.on_hub::<WorkloadDeployment>();
-        patch(&copies, &it.name(), asked.clone()).await?;
+        patch(&copies, &it.name(), relabelled.clone()).await?;
     }
     space.until_settled(WEB, 2).await?;
     wait::eventually("the project is as before", WITHIN, same).await?;
@@ -158,7 +158,7 @@ async fn until_adopted(space: &Space<'_>) -> anyhow::Result<()> {
     wait::until(
         &namespaces,
         &space.hub_name,
-        "labelled anew",
+        "relabelled",
         WITHIN,
         is_rewritten,
     )

@@ -204,7 +204,7 @@ pub(crate) async fn a_new_image_replaces_instances_one_by_one(
             } else if is_new || instance.metadata.deletion_timestamp.is_some() {
                 away.insert(name);
             }
-            ensure!(away.len() <= 1, "away at the same time: {away:?}");
+            ensure!(away.len() <= 1, "unavailable at the same time: {away:?}");
         }
         Ok(())
     };

@@ -253,23 +253,28 @@ pub(crate) async fn projects_come_and_go(platform: &Platform) -> anyhow::Result<
         })
         .await
     };
-    until("no one knows it", 503, "there is no project passing").await?;
+    until("the project is unknown", 503, "there is no project passing").await?;
     let project = platform.milo.start_project(name).await?;
     bind(&project, "DFW", Some(true)).await?;
     platform.milo.create_project(name).await?;
-    until("it is not ready", 503, "project passing is not ready").await?;
-    platform.milo.set_ready(name, true).await?;
-    until("it is engaged", 200, "").await?;
-    platform.milo.set_ready(name, false).await?;
     until(
-        "it is not ready any more",
+        "the project is not ready",
         503,
         "project passing is not ready",
     )
     .await?;
     platform.milo.set_ready(name, true).await?;
-    until("it is engaged again", 200, "").await?;
+    until("the project is engaged", 200, "").await?;
+    platform.milo.set_ready(name, false).await?;
+    until(
+        "the project is unready again",
+        503,
+        "project passing is not ready",
+    )
+    .await?;
+    platform.milo.set_ready(name, true).await?;
+    until("the project is engaged again", 200, "").await?;
     platform.milo.delete_project(name).await?;
-    until("it is gone", 503, "there is no project passing").await?;
+    until("the project is gone", 503, "there is no project passing").await?;
     platform.milo.stop_project(name).await
 }

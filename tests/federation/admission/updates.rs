@@ -76,7 +76,10 @@ pub(crate) async fn earlier_mistakes_do_not_block_updates(
     let refused = workloads
         .patch("forged", &params, &Patch::Apply(&forged))
         .await;
-    let error = refused.err().context("a forged end is let in")?.to_string();
+    let error = refused
+        .err()
+        .context("a forged deletionTimestamp is accepted")?
+        .to_string();
     ensure!(error.contains("Not_A_Label"), "{error}");
 
     // Deletion must work for every object, and without any webhook.

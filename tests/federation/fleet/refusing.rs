@@ -45,7 +45,7 @@ pub(crate) async fn a_suspended_project_is_not_retried(
         b.scale(replicas).await?;
         b.until_settled(replicas).await?;
     }
-    assert_eq!(attempts().await?, refused, "it is tried again and again");
+    assert_eq!(attempts().await?, refused, "the refused write is retried");
 
     fleet.milo.set_suspended("held", false).await?;
     a.until_settled(2).await?;

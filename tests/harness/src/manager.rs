@@ -25,16 +25,16 @@ const READY: Duration = Duration::from_secs(20);
 pub(crate) enum Role<'a> {
     /// The management controllers and the webhook server of one project.
     Management {
-        /// Kubeconfig of its own cluster.
+        /// The API server of its own cluster.
         project: &'a Plane,
-        /// Kubeconfig of Karmada's API server.
+        /// Karmada's API server.
         hub: &'a Plane,
     },
     /// The controllers of a cell.
     Cell {
-        /// Kubeconfig of its own cluster.
+        /// The API server of its own cluster.
         cell: &'a Plane,
-        /// Kubeconfig of Karmada's API server.
+        /// Karmada's API server.
         hub: &'a Plane,
     },
     /// All projects of Milo. With a hub it runs the management controllers, without one the webhook server.
@@ -45,7 +45,7 @@ pub(crate) enum Role<'a> {
         discovery: &'a Path,
         /// Kubeconfig template for projects: the path of its URL is replaced.
         projects: &'a Path,
-        /// Kubeconfig of Karmada's API server.
+        /// Karmada's API server.
         hub: Option<&'a Plane>,
     },
 }

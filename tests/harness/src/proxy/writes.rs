@@ -86,8 +86,8 @@ impl WriteCounter {
     /// Waits until writes pass again, and returns `None`.
     async fn hold<T>(&self) -> Option<T> {
         // The sender is part of this value.
-        let goes_on = |state: &WriteState| !state.is_stopped();
-        let _ = self.state.subscribe().wait_for(goes_on).await;
+        let is_resumed = |state: &WriteState| !state.is_stopped();
+        let _ = self.state.subscribe().wait_for(is_resumed).await;
         None
     }
 }
@@ -117,7 +117,7 @@ mod tests {
         let mut last = pin!(writes.count(taken()));
         assert!(poll!(&mut last).is_pending());
         writes.stopped().await;
-        let mut another = pin!(writes.count(async { panic!("it is made") }));
+        let mut another = pin!(writes.count(async { panic!("the write is made") }));
         assert!(poll!(&mut another).is_pending());
         assert_eq!(writes.made(), 3);
         writes.resume();
