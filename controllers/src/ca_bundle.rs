@@ -23,7 +23,7 @@ use tracing::{info, warn};
 
 use crate::runtime::{Clock, ReconcileError};
 pub use plan::{Authorities, Delays};
-use plan::{Memory, Observed, Plan, plan};
+use plan::{BundleHistory, Observed, Plan, plan};
 use trust::Trust;
 
 const NAME: &str = "ca-bundle";
@@ -119,7 +119,7 @@ pub fn start(tasks: &Tasks, config: Config) {
             metrics: metrics.clone(),
             may_write: may_write.clone(),
             clock,
-            memory: None,
+            history: None,
             problem: None,
         };
         let stop = tasks.stop();
@@ -143,7 +143,7 @@ struct Keeper {
     may_write: CancellationToken,
     clock: Clock,
     /// `None` before the first look.
-    memory: Option<Memory>,
+    history: Option<BundleHistory>,
     /// The last error, so that it is reported once.
     problem: Option<String>,
 }
@@ -191,7 +191,7 @@ impl Keeper {
             self.trust.tell(self.index, needed());
             return Ok(true);
         };
-        let written = match self.memory {
+        let written = match self.history {
             Some(_) => None,
             None => last_change(&configuration),
         };
@@ -203,15 +203,15 @@ impl Keeper {
             delays: self.delays,
             now: (self.clock)(),
         };
-        let former = self.memory.take().unwrap_or_default();
+        let former = self.history.take().unwrap_or_default();
         let Plan {
             write,
             trusted,
-            memory,
+            history,
         } = plan(&observed, &former);
         let waits = !mounted.is_subset(&trusted) || mounted != served;
-        let settled = write.is_none() && !waits && memory.unneeded.is_empty();
-        self.memory = Some(memory);
+        let settled = write.is_none() && !waits && history.unneeded.is_empty();
+        self.history = Some(history);
         self.trust.tell(self.index, trusted);
         if let (Some(bundle), true) = (write, self.may_write.is_cancelled()) {
             self.write(&configuration, bundles.len(), &bundle).await?;

@@ -40,13 +40,13 @@ pub struct Config {
 
 /// The work queue of each controller.
 #[derive(Clone)]
-struct Queues {
+struct CellQueues {
     deployment: Queue<ObjectKey>,
     instance: Queue<ObjectKey>,
     writeback: Queue<ObjectKey>,
 }
 
-impl Queues {
+impl CellQueues {
     /// Passes a change to the triggers of each controller.
     fn wake(&self, source: CellSource, change: Change<'_>) {
         let on_cell = deployment::triggers::ON_CELL;
@@ -59,7 +59,7 @@ impl Queues {
 }
 
 /// Passes each change of a kind to the triggers of its source.
-fn for_each_change<K>(reflector: &mut Reflector<K>, source: CellSource, queues: &Queues)
+fn for_each_change<K>(reflector: &mut Reflector<K>, source: CellSource, queues: &CellQueues)
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
@@ -83,7 +83,7 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
 
     let mut deployments = Reflector::<WorkloadDeployment>::new("cell", &metrics);
     let mut instances = Reflector::<Instance>::new("cell", &metrics);
-    let queues = Queues {
+    let queues = CellQueues {
         deployment: deployment_queue,
         instance: instance_queue,
         writeback: writeback_queue,

@@ -19,7 +19,10 @@ use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use plan::{Observed, Step, instance_name, linking_labels, ordinal, plan, template_hash};
+use plan::{
+    Observed, RolloutStep, instance_name, linking_labels, ordinal, plan, status_after_refusal,
+    template_hash,
+};
 
 pub(crate) struct DeploymentController {
     pub(crate) cell: Arc<CellCaches>,
@@ -44,7 +47,6 @@ impl Controller for DeploymentController {
         let observed = Observed {
             deployment: &deployment,
             instances: &instances,
-            refusal: None,
             now: context.now(),
         };
         self.execute(context, &observed).await?;
@@ -88,20 +90,20 @@ impl DeploymentController {
             );
         }
         match plan.steps.first() {
-            Some(Step::Create(ordinal)) => {
+            Some(RolloutStep::Create(ordinal)) => {
                 errors.note(
                     self.ensure(context, &instances, deployment, None, *ordinal)
                         .await,
                 );
             }
-            Some(Step::Replace(instance) | Step::Delete(instance)) => {
+            Some(RolloutStep::Replace(instance) | RolloutStep::Delete(instance)) => {
                 errors.note(
                     self.writer
                         .delete(context, &instances, instance.as_ref())
                         .await,
                 );
             }
-            Some(Step::Wait(_)) | None => {}
+            Some(RolloutStep::Wait(_)) | None => {}
         }
         for instance in &plan.delete {
             errors.note(
@@ -111,11 +113,7 @@ impl DeploymentController {
             );
         }
         if let Some(refusal) = errors.refusal() {
-            let observed = Observed {
-                refusal: Some(&refusal),
-                ..*observed
-            };
-            plan.status = plan::plan(&observed).status;
+            plan.status = status_after_refusal(observed, &refusal);
         }
         if let Some(status) = &plan.status {
             errors.note(

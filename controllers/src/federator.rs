@@ -24,7 +24,9 @@ use crate::runtime::keys::ProjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer, merge_patch};
 use crate::runtime::{ReconcileContext, ReconcileError};
+use orphans::OrphanSweeper;
 use plan::{DesiredNamespace, Observed, Plan, hub_namespace, plan, same_referenced_data};
+use reapply::Reapplier;
 pub(crate) use reapply::stale_cells::StaleCells;
 
 /// The parts of a copy that the federator alone writes.
@@ -54,7 +56,7 @@ impl Controller for Federator {
         let deployment = project.deployments.get(&key.namespace, &key.name)?;
         let Some(deployment) = deployment else {
             self.stale_cells.forget(&key);
-            self.delete_orphans(context, &project, &key, None).await?;
+            self.orphans(&project).sweep(context, &key, None).await?;
             return Ok(Outcome::Gone);
         };
         let namespace = project.namespaces.get("", &key.namespace)?;
@@ -69,7 +71,8 @@ impl Controller for Federator {
         };
         // A namespace of the same name may have been there before.
         let orphans = self
-            .delete_orphans(context, &project, &key, own.as_ref())
+            .orphans(&project)
+            .sweep(context, &key, own.as_ref())
             .await;
         let mut errors = FirstError::default();
         let outcome = errors.note(federated);
@@ -80,6 +83,14 @@ impl Controller for Federator {
 }
 
 impl Federator {
+    fn orphans<'a>(&'a self, project: &'a ProjectCaches) -> OrphanSweeper<'a> {
+        OrphanSweeper {
+            hub: &self.hub,
+            project,
+            writer: &self.writer,
+        }
+    }
+
     async fn federate(
         &self,
         context: &ReconcileContext,
@@ -137,12 +148,19 @@ impl Federator {
             },
             now: context.now(),
         });
-        let unapplied = plan.unapplied.clone();
+        let staleness = plan.staleness.clone();
         let executed = self
             .execute(context, project, deployment, hub_namespace, plan)
             .await;
-        // That the project refuses a status is nothing to the cells.
-        let outcome = self.reapply(context, key, hub_namespace, unapplied).await;
+        // A failed write of the project's status must not block re-application.
+        let reapplier = Reapplier {
+            hub: &self.hub,
+            stale_cells: &self.stale_cells,
+            writer: &self.writer,
+        };
+        let outcome = reapplier
+            .reapply(context, key, hub_namespace, staleness)
+            .await;
         let mut errors = FirstError::default();
         errors.note(executed);
         let outcome = errors.note(outcome);

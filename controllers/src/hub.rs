@@ -5,5 +5,6 @@ pub(crate) mod cells;
 pub(crate) mod policy_locks;
 pub(crate) mod unidentified;
 pub(crate) mod upstream;
+pub(crate) mod upstream_namespace;
 
 pub(crate) use caches::HubCaches;

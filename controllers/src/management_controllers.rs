@@ -2,6 +2,7 @@
 //! change to the triggers of the controllers.
 
 mod hub;
+mod indexes;
 mod lookups;
 mod project;
 mod queues;
@@ -25,7 +26,8 @@ use crate::runtime::write::Writer;
 use crate::workload::WorkloadController;
 use hub::HubReflectors;
 use lookups::HubView;
-use queues::Queues;
+pub use project::Management;
+use queues::ManagementQueues;
 
 /// What the controllers of the management plane need.
 pub struct Config {
@@ -39,15 +41,6 @@ pub struct Config {
     pub may_write: CancellationToken,
     /// Tells the time.
     pub clock: Clock,
-}
-
-/// The controllers of the management plane, which work on projects as they come and go.
-pub struct Management {
-    projects: Arc<SyncedProjects>,
-    hub: HubView,
-    queues: Queues,
-    stale_cells: Arc<StaleCells>,
-    metrics: Metrics,
 }
 
 /// Starts the caches of the hub, and the controllers. They write once those caches are filled and they may.
@@ -66,7 +59,7 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
     let (namespace, namespace_workers) = Queue::new(NamespaceController::NAME, &metrics);
     let (customizations, customizations_workers) =
         Queue::new(CustomizationController::NAME, &metrics);
-    let queues = Queues {
+    let queues = ManagementQueues {
         workload,
         federator,
         policy,

@@ -1,7 +1,7 @@
 //! The end of hub namespaces. The federator makes them; one goes when the project's namespace that it stands for is gone and
 //! nothing is left in it. What a project that is gone has left running stays: no one can be asked for it.
 
-mod kept;
+mod kept_namespaces;
 mod plan;
 pub(crate) mod triggers;
 
@@ -16,15 +16,15 @@ use multicluster::{Cache, Outcome};
 
 use crate::hub::HubCaches;
 use crate::hub::upstream::{self, Upstream};
+use crate::hub::upstream_namespace::{Proof, UpstreamNamespace, answered, seen};
 use crate::objects::{Namespace, is_terminating, recorded_hub_namespace};
 use crate::projects::{ProjectCaches, SyncedProjects};
 use crate::runtime::keys::HubKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Object, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use kept::Kept;
-use plan::{Left, Observed, Plan, Proof, Reason, plan};
-pub(crate) use plan::{UpstreamNamespace, answered, seen};
+use kept_namespaces::KeptNamespaces;
+use plan::{KeepReason, Left, Observed, Plan, plan};
 
 /// What Kubernetes puts into every namespace.
 const ROOT_CA: &str = "kube-root-ca.crt";
@@ -34,7 +34,7 @@ pub(crate) struct NamespaceController {
     projects: Arc<SyncedProjects>,
     hub: Arc<HubCaches>,
     writer: Writer,
-    kept: Kept,
+    kept: KeptNamespaces,
 }
 
 impl Controller for NamespaceController {
@@ -82,7 +82,8 @@ impl Controller for NamespaceController {
         };
         let mut planned = plan(&observed);
         if planned == Plan::Prove {
-            if let Err(problem) = self.prove(project, &upstream, &mut observed).await? {
+            if let Proving::Refused(problem) = self.prove(project, &upstream, &mut observed).await?
+            {
                 return Ok(Outcome::Again(self.kept.note(name, &problem)));
             }
             planned = plan(&observed);
@@ -110,7 +111,9 @@ impl Controller for NamespaceController {
                 self.kept.settle(name);
                 Ok(Outcome::Settled)
             }
-            Plan::Keep(Reason::NotEmpty(what)) => Ok(Outcome::Again(self.kept.note(name, &what))),
+            Plan::Keep(KeepReason::NotEmpty(what)) => {
+                Ok(Outcome::Again(self.kept.note(name, &what)))
+            }
             Plan::Keep(_) => {
                 self.kept.settle(name);
                 Ok(Outcome::Settled)
@@ -123,13 +126,21 @@ impl Controller for NamespaceController {
     }
 }
 
+/// The outcome of asking a project and the hub.
+enum Proving {
+    /// All answers are in what is observed.
+    Done,
+    /// The project refuses to answer, for this reason.
+    Refused(String),
+}
+
 impl NamespaceController {
     pub(crate) fn new(projects: Arc<SyncedProjects>, hub: Arc<HubCaches>, writer: Writer) -> Self {
         Self {
             projects,
             hub,
             writer,
-            kept: Kept::default(),
+            kept: KeptNamespaces::default(),
         }
     }
 
@@ -149,12 +160,12 @@ impl NamespaceController {
         project: Option<&ProjectCaches>,
         upstream: &Upstream,
         observed: &mut Observed<'_>,
-    ) -> Result<Result<(), String>, ReconcileError> {
+    ) -> Result<Proving, ReconcileError> {
         if let Some(project) = project {
             let namespaces = Collection::<Namespace>::of_plane(&project.client, None);
             let answer = match namespaces.read(&upstream.namespace).await {
                 Ok(answer) => answer,
-                Err(error) => return refused(error).map(Err),
+                Err(error) => return refused(error).map(Proving::Refused),
             };
             observed.upstream = answered(observed.namespace, answer.as_ref());
         }
@@ -162,7 +173,7 @@ impl NamespaceController {
         if is_absent && observed.left == Left::Unknown {
             observed.left = self.left_on_hub(observed.namespace).await?;
         }
-        Ok(Ok(()))
+        Ok(Proving::Done)
     }
 
     /// Asks the hub for one object of each kind that counts; last for what is most likely to have come meanwhile.

@@ -67,15 +67,6 @@ pub(crate) fn controller_reference<K: Resource<DynamicType = ()>>(owner: &K) -> 
     }
 }
 
-/// A reference to `owner` that makes garbage collection take the object with it, and nothing more.
-pub(crate) fn owner_reference<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReference {
-    OwnerReference {
-        block_owner_deletion: None,
-        controller: None,
-        ..controller_reference(owner)
-    }
-}
-
 /// The UID of the object that controls this one.
 pub(crate) fn controller_uid(object: &impl ResourceExt) -> Option<&str> {
     let owners = object.owner_references();

@@ -22,7 +22,7 @@ use crate::runtime::keys::HubKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use plan::{Desired, Observed, Unneeded, plan};
+use plan::{Desired, Observed, Unneeded, is_still_unneeded, plan};
 pub(crate) use plan::{kinds, serves};
 
 /// When to look again at a policy that may not be deleted yet, for a reason of which no watch tells.
@@ -171,8 +171,7 @@ impl PolicyController {
         observed: &Observed,
         unneeded: &Unneeded,
     ) -> Result<bool, ReconcileError> {
-        let plan = plan(observed);
-        if !plan.delete.contains(unneeded) || self.is_used(namespace, unneeded).await? {
+        if !is_still_unneeded(observed, unneeded) || self.is_used(namespace, unneeded).await? {
             return Ok(false);
         }
         let policies = self.policies(namespace);

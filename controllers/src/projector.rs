@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::hub::HubCaches;
 use crate::hub::upstream::Upstream;
-use crate::objects::{Namespace, deployment_name, is_terminating, owner_reference};
+use crate::objects::{Namespace, deployment_name, is_terminating};
 use crate::projects::{ProjectCaches, SyncedProjects};
 use crate::runtime::keys::InstanceKey;
 use crate::runtime::wiring::Controller;
@@ -291,6 +291,8 @@ fn body(
     deployment: &WorkloadDeployment,
     desired: &Desired,
 ) -> Value {
+    // A plain reference: the WorkloadDeployment does not control the projection, it takes it along.
+    let owners: Vec<_> = deployment.owner_ref(&()).into_iter().collect();
     json!({
         "apiVersion": api::API_VERSION,
         "kind": "Instance",
@@ -299,7 +301,7 @@ fn body(
             "namespace": namespace,
             "labels": desired.labels,
             "annotations": desired.annotations,
-            "ownerReferences": [owner_reference(deployment)],
+            "ownerReferences": owners,
         },
         "spec": instance.spec,
     })

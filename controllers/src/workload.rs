@@ -12,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use multicluster::{Cache, Outcome};
 use serde_json::{Value, json};
+use thiserror::Error;
 
 use crate::objects::{Network, StringMap, controller_reference, describe};
 use crate::projects::{ProjectCaches, SyncedProjects};
@@ -21,7 +22,7 @@ use crate::runtime::keys::ProjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer, merge_patch};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use plan::{Desired, Known, Lookup, Observed, own_status, owner, plan};
+use plan::{Desired, Listed, Lookup, Observed, own_status, owner, plan};
 
 /// The parts of a deployment's spec that the Workload alone writes; `replicas` is an autoscaler's.
 const OWN: [&str; 2] = ["/spec/scaleSettings", "/spec/template"];
@@ -50,20 +51,18 @@ impl Controller for WorkloadController {
         // One that cannot be decoded has its name nevertheless.
         let is_taken =
             |name: &str| !matches!(project.deployments.get(&key.namespace, name), Ok(None));
-        let cities = project
-            .locations
-            .cities()
-            .map_err(|error| error.to_string());
+        let cities = project.locations.cities();
         let offers = |city: &str| cities.as_ref().is_ok_and(|cities| cities.contains(city));
-        let networks = listed(&key.project, &project.networks);
+        let cities_unknown = cities.as_ref().err().map(ToString::to_string);
+        let networks_unknown = listed(&key.project, &project.networks).err();
+        let networks_unknown = networks_unknown.as_ref().map(ToString::to_string);
         let exists = |name: &str| !matches!(project.networks.get(&key.namespace, name), Ok(None));
         let observed = Observed {
             workload: &workload,
             own: &own,
             is_taken: &is_taken,
-            cities: known(&cities, &offers),
-            networks: known(&networks, &exists),
-            refusals: &StringMap::new(),
+            cities: lookup(cities_unknown.as_deref(), &offers),
+            networks: lookup(networks_unknown.as_deref(), &exists),
             now: context.now(),
         };
         self.execute(context, &project, &observed).await?;
@@ -79,7 +78,7 @@ impl WorkloadController {
         observed: &Observed<'_>,
     ) -> Result<(), ReconcileError> {
         let mut workload = observed.workload;
-        let mut plan = plan(observed);
+        let (mut plan, report) = plan(observed);
         let namespace = workload.namespace().unwrap_or_default();
         let workloads = Collection::new(&project.client, &namespace, Some(&project.workloads));
         let deployments = Collection::new(&project.client, &namespace, Some(&project.deployments));
@@ -108,12 +107,8 @@ impl WorkloadController {
             }
             errors.note(ensured);
         }
-        if !refusals.is_empty() {
-            let observed = Observed {
-                refusals: &refusals,
-                ..*observed
-            };
-            plan.status = plan::plan(&observed).status;
+        if let (Some(report), false) = (&report, refusals.is_empty()) {
+            plan.status = report.changed_status(&refusals);
         }
         if let Some(status) = &plan.status {
             // Others can have conditions there too.
@@ -173,26 +168,35 @@ impl WorkloadController {
     }
 }
 
-/// Whether it is known which Networks there are; else why not, for the eyes of a user.
-fn listed(project: &ProjectName, networks: &Cache<Network>) -> Result<(), String> {
+/// Why it is not known which Networks there are. A reason shown to users.
+#[derive(Debug, Error)]
+enum NetworksUnknown {
+    #[error("Networks of project {project} cannot be listed: {problem}")]
+    Failing {
+        project: ProjectName,
+        problem: String,
+    },
+    #[error("Networks of project {0} have not been listed yet")]
+    NotListedYet(ProjectName),
+}
+
+/// Succeeds while the cache has all Networks of the project.
+fn listed(project: &ProjectName, networks: &Cache<Network>) -> Result<(), NetworksUnknown> {
     let freshness = networks.sync_state();
     let freshness = freshness.borrow();
     match freshness.problem() {
         _ if freshness.is_current() => Ok(()),
-        Some(problem) => Err(format!(
-            "Networks of project {project} cannot be listed: {problem}"
-        )),
-        None => Err(format!(
-            "Networks of project {project} have not been listed yet"
-        )),
+        Some(problem) => Err(NetworksUnknown::Failing {
+            project: project.clone(),
+            problem: problem.to_owned(),
+        }),
+        None => Err(NetworksUnknown::NotListedYet(project.clone())),
     }
 }
 
-fn known<'a, T>(listed: &'a Result<T, String>, lookup: Lookup<'a>) -> Known<'a> {
-    match listed {
-        Ok(_) => Ok(lookup),
-        Err(problem) => Err(problem),
-    }
+/// Returns the lookup, or why it cannot be used: a reason shown to users.
+fn lookup<'a>(unknown: Option<&'a str>, lookup: Lookup<'a>) -> Listed<'a> {
+    unknown.map_or(Ok(lookup), Err)
 }
 
 /// The Workload that a deployment belongs to, as [`of`] has it.

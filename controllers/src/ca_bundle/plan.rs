@@ -34,7 +34,7 @@ pub(super) struct Observed<'a> {
 
 /// What is remembered between two looks.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Memory {
+pub(super) struct BundleHistory {
     /// Since when each authority is in all bundles.
     pub(super) published: BTreeMap<Vec<u8>, Timestamp>,
     /// Since when each authority of a bundle is not needed here.
@@ -48,12 +48,12 @@ pub(super) struct Plan {
     pub(super) write: Option<Authorities>,
     /// What callers trust.
     pub(super) trusted: Authorities,
-    pub(super) memory: Memory,
+    pub(super) history: BundleHistory,
 }
 
 /// An authority is needed while it is mounted or served, and stays for a while after; it is trusted when it has been
 /// in all bundles for a while.
-pub(super) fn plan(observed: &Observed<'_>, memory: &Memory) -> Plan {
+pub(super) fn plan(observed: &Observed<'_>, history: &BundleHistory) -> Plan {
     let Observed {
         mounted,
         served,
@@ -79,13 +79,13 @@ pub(super) fn plan(observed: &Observed<'_>, memory: &Memory) -> Plan {
         .iter()
         .filter(|authority| in_all(authority))
         .map(|authority| {
-            let since = since(&memory.published, authority, published_before);
+            let since = since(&history.published, authority, published_before);
             (authority.clone(), since)
         })
         .collect();
     let unneeded: BTreeMap<_, _> = in_any
         .difference(&needed)
-        .map(|authority| (authority.clone(), since(&memory.unneeded, authority, now)))
+        .map(|authority| (authority.clone(), since(&history.unneeded, authority, now)))
         .filter(|(_, since)| !has_passed(*since, delays.retirement, now))
         .collect();
     let wanted: Authorities = needed.iter().chain(unneeded.keys()).cloned().collect();
@@ -100,7 +100,7 @@ pub(super) fn plan(observed: &Observed<'_>, memory: &Memory) -> Plan {
     Plan {
         write: write.then_some(wanted),
         trusted,
-        memory: Memory {
+        history: BundleHistory {
             published,
             unneeded,
         },
@@ -125,17 +125,17 @@ mod tests {
     }
 
     /// A directory, a server and a configuration, looked at every second.
-    struct World {
+    struct BundleModel {
         mounted: Authorities,
         served: Authorities,
         bundles: Vec<Option<Authorities>>,
-        memory: Memory,
+        history: BundleHistory,
         written: Option<Timestamp>,
         now: Timestamp,
         writes: usize,
     }
 
-    impl World {
+    impl BundleModel {
         fn look(&mut self) -> Plan {
             let observed = Observed {
                 mounted: &self.mounted,
@@ -145,8 +145,8 @@ mod tests {
                 delays: DELAYS,
                 now: self.now,
             };
-            let plan = plan(&observed, &self.memory);
-            self.memory = plan.memory.clone();
+            let plan = plan(&observed, &self.history);
+            self.history = plan.history.clone();
             if let Some(bundle) = &plan.write {
                 self.bundles.fill(Some(bundle.clone()));
                 self.writes += 1;
@@ -161,11 +161,11 @@ mod tests {
 
     #[test]
     fn a_new_authority_is_published_before_its_leaf_is_served_and_the_old_one_retires_last() {
-        let mut world = World {
+        let mut world = BundleModel {
             mounted: authorities(&["new"]),
             served: authorities(&["old"]),
             bundles: vec![Some(authorities(&["old"])), None],
-            memory: Memory::default(),
+            history: BundleHistory::default(),
             written: None,
             now: Timestamp::UNIX_EPOCH,
             writes: 0,
@@ -191,11 +191,11 @@ mod tests {
 
     #[test]
     fn an_edited_bundle_is_repaired_and_nothing_is_written_without_an_authority() {
-        let mut world = World {
+        let mut world = BundleModel {
             mounted: authorities(&["a"]),
             served: authorities(&["a"]),
             bundles: vec![Some(authorities(&[]))],
-            memory: Memory::default(),
+            history: BundleHistory::default(),
             written: None,
             now: Timestamp::UNIX_EPOCH,
             writes: 0,
@@ -213,11 +213,11 @@ mod tests {
     fn a_bundle_that_is_older_than_the_process_is_trusted_at_once() {
         let start = Timestamp::UNIX_EPOCH + Duration::from_mins(1);
         let trusted = |written: Option<Timestamp>| {
-            let mut world = World {
+            let mut world = BundleModel {
                 mounted: authorities(&["a"]),
                 served: authorities(&["a"]),
                 bundles: vec![Some(authorities(&["a"]))],
-                memory: Memory::default(),
+                history: BundleHistory::default(),
                 written,
                 now: start,
                 writes: 0,

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::watch;
 
-use super::Authorities;
+use super::plan::Authorities;
 
 /// What the callers by each registration trust, and what all of them do.
 pub(super) struct Trust {

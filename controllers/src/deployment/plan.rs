@@ -31,8 +31,6 @@ pub(super) struct Observed<'a> {
     pub(super) deployment: &'a WorkloadDeployment,
     /// All Instances in the deployment's namespace, whosoever's they are.
     pub(super) instances: &'a [Arc<Instance>],
-    /// What the API server said to a step that it refused just now.
-    pub(super) refusal: Option<&'a str>,
     pub(super) now: Timestamp,
 }
 
@@ -41,7 +39,7 @@ pub(super) struct Observed<'a> {
 pub(super) struct Plan {
     pub(super) add_finalizer: bool,
     /// Every step that leads to what is wanted, of which only the first is taken.
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<RolloutStep>,
     /// Instances that run the right thing and do not say so.
     pub(super) refresh: Vec<Arc<Instance>>,
     /// Instances to delete because the deployment is going.
@@ -52,7 +50,7 @@ pub(super) struct Plan {
 
 /// A step of the ordered way.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Step {
+pub(super) enum RolloutStep {
     /// Create the Instance of this ordinal.
     Create(i32),
     /// Wait for this Instance to become ready, or to be gone.
@@ -67,15 +65,9 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     let Observed {
         deployment,
         instances,
-        refusal,
         now,
     } = *observed;
-    let uid = deployment.uid().unwrap_or_default();
-    let own: Vec<_> = instances
-        .iter()
-        .filter(|instance| controller_uid(instance.as_ref()) == Some(&uid))
-        .cloned()
-        .collect();
+    let own = own(deployment, instances);
     if is_terminating(deployment) {
         if !has_finalizer(deployment, finalizers::WORKLOAD_CONTROLLER) {
             return Plan::default();
@@ -90,7 +82,6 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
             ..Plan::default()
         };
     }
-    let status = status(deployment, &own, refusal, now);
     Plan {
         add_finalizer: !has_finalizer(deployment, finalizers::WORKLOAD_CONTROLLER),
         steps: steps(deployment, &own, instances),
@@ -99,9 +90,45 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
             .filter(|instance| needs_refresh(deployment, instance))
             .cloned()
             .collect(),
-        status: (deployment.status.as_ref() != Some(&status)).then_some(status),
+        status: changed_status(deployment, &own, None, now),
         ..Plan::default()
     }
+}
+
+/// Returns the status after the API server refused a step, with the refusal in its message; none if the status stays.
+pub(super) fn status_after_refusal(
+    observed: &Observed<'_>,
+    refusal: &str,
+) -> Option<WorkloadDeploymentStatus> {
+    let Observed {
+        deployment,
+        instances,
+        now,
+    } = *observed;
+    if is_terminating(deployment) {
+        return None;
+    }
+    changed_status(deployment, &own(deployment, instances), Some(refusal), now)
+}
+
+/// Returns the Instances that the deployment controls.
+fn own(deployment: &WorkloadDeployment, instances: &[Arc<Instance>]) -> Vec<Arc<Instance>> {
+    let uid = deployment.uid().unwrap_or_default();
+    let own = instances.iter();
+    own.filter(|instance| controller_uid(instance.as_ref()) == Some(&uid))
+        .cloned()
+        .collect()
+}
+
+/// Returns the status if it differs from that of the deployment.
+fn changed_status(
+    deployment: &WorkloadDeployment,
+    own: &[Arc<Instance>],
+    refusal: Option<&str>,
+    now: Timestamp,
+) -> Option<WorkloadDeploymentStatus> {
+    let status = status(deployment, own, refusal, now);
+    (deployment.status.as_ref() != Some(&status)).then_some(status)
 }
 
 /// The name of the Instance of this ordinal.
@@ -165,7 +192,7 @@ fn steps(
     deployment: &WorkloadDeployment,
     own: &[Arc<Instance>],
     all: &[Arc<Instance>],
-) -> Vec<Step> {
+) -> Vec<RolloutStep> {
     if deployment.spec.scale_settings.instance_management_policy != ORDERED_READY {
         return Vec::new();
     }
@@ -185,18 +212,20 @@ fn steps(
     for ordinal in 0..wanted {
         let name = instance_name(deployment, ordinal);
         match slots.get(&ordinal) {
-            Some(instance) if is_terminating(instance.as_ref()) => forward.push(Step::Wait(name)),
+            Some(instance) if is_terminating(instance.as_ref()) => {
+                forward.push(RolloutStep::Wait(name))
+            }
             Some(instance) => match (is_ready(instance), is_drifted(deployment, instance)) {
                 (true, false) => {}
-                (true, true) => replace.push(Step::Replace(Arc::clone(instance))),
-                (false, false) => forward.push(Step::Wait(name)),
-                (false, true) => forward.push(Step::Replace(Arc::clone(instance))),
+                (true, true) => replace.push(RolloutStep::Replace(Arc::clone(instance))),
+                (false, false) => forward.push(RolloutStep::Wait(name)),
+                (false, true) => forward.push(RolloutStep::Replace(Arc::clone(instance))),
             },
             // One of a deployment that had the name before: garbage collection takes it.
             None if all.iter().any(|instance| instance.name_any() == name) => {
-                forward.push(Step::Wait(name));
+                forward.push(RolloutStep::Wait(name));
             }
-            None => forward.push(Step::Create(ordinal)),
+            None => forward.push(RolloutStep::Create(ordinal)),
         }
     }
     surplus.sort_by(|(one, a), (other, b)| {
@@ -205,8 +234,8 @@ fn steps(
     let delete = surplus
         .into_iter()
         .map(|(_, instance)| match is_terminating(instance.as_ref()) {
-            true => Step::Wait(instance.name_any()),
-            false => Step::Delete(Arc::clone(instance)),
+            true => RolloutStep::Wait(instance.name_any()),
+            false => RolloutStep::Delete(Arc::clone(instance)),
         });
     forward
         .into_iter()

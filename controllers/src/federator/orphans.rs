@@ -5,24 +5,30 @@ use std::sync::Arc;
 use api::{DEFAULT_NAMESPACE, HubNamespace, WorkloadDeployment, annotations};
 use kube::ResourceExt;
 
-use super::Federator;
 use super::plan::orphan::{Suspect, is_orphan};
+use crate::hub::HubCaches;
 use crate::hub::upstream::Upstream;
-use crate::namespace::{UpstreamNamespace, seen};
+use crate::hub::upstream_namespace::{UpstreamNamespace, seen};
 use crate::objects::{Namespace, is_terminating};
 use crate::projects::ProjectCaches;
 use crate::runtime::keys::ProjectKey;
-use crate::runtime::write::Collection;
+use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 
-impl Federator {
+/// Deletes WorkloadDeployments of the hub that their project does not have.
+pub(super) struct OrphanSweeper<'a> {
+    pub(super) hub: &'a HubCaches,
+    pub(super) project: &'a ProjectCaches,
+    pub(super) writer: &'a Writer,
+}
+
+impl OrphanSweeper<'_> {
     /// Deletes what the hub has under a name of which the project has no deployment: in the hub namespaces that are labelled
     /// as those of the namespace, but for the one that a deployment has. That is found in caches, and proved by the
     /// project's API server itself.
-    pub(super) async fn delete_orphans(
+    pub(super) async fn sweep(
         &self,
         context: &ReconcileContext,
-        project: &ProjectCaches,
         key: &ProjectKey,
         own: Option<&HubNamespace>,
     ) -> Result<(), ReconcileError> {
@@ -44,8 +50,8 @@ impl Federator {
                 continue;
             };
             // Who could not prove it is not asked.
-            if may_prove(project, key, &hub_namespace, &on_hub)? {
-                self.delete_if_orphan(context, project, key, &hub_namespace, &on_hub, &copy)
+            if may_prove(self.project, key, &hub_namespace, &on_hub)? {
+                self.delete_if_orphan(context, key, &hub_namespace, &on_hub, &copy)
                     .await?;
             }
         }
@@ -55,15 +61,14 @@ impl Federator {
     async fn delete_if_orphan(
         &self,
         context: &ReconcileContext,
-        project: &ProjectCaches,
         key: &ProjectKey,
         hub_namespace: &HubNamespace,
         on_hub: &Namespace,
         copy: &Arc<WorkloadDeployment>,
     ) -> Result<(), ReconcileError> {
-        let namespaces = Collection::<Namespace>::of_plane(&project.client, None);
+        let namespaces = Collection::<Namespace>::of_plane(&self.project.client, None);
         let deployments =
-            Collection::<WorkloadDeployment>::new(&project.client, &key.namespace, None);
+            Collection::<WorkloadDeployment>::new(&self.project.client, &key.namespace, None);
         let is_orphan = is_orphan(&Suspect {
             hub_namespace,
             on_hub,
@@ -74,8 +79,8 @@ impl Federator {
         if !is_orphan {
             return Ok(());
         }
-        let is_watched = project.namespaces.sync_state().borrow().is_current()
-            && project.deployments.sync_state().borrow().is_current();
+        let is_watched = self.project.namespaces.sync_state().borrow().is_current()
+            && self.project.deployments.sync_state().borrow().is_current();
         if !is_watched {
             return Err(ReconcileError::NotYet {
                 object: format!("WorkloadDeployment {hub_namespace}/{} of the hub", key.name),

@@ -13,7 +13,7 @@ use api::{
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 
-use super::reapply::unapplied::{Unapplied, unapplied};
+use super::reapply::staleness::{Staleness, staleness};
 use crate::hub::cells::CopyCells;
 use crate::hub::upstream::Upstream;
 use crate::objects::{
@@ -58,7 +58,7 @@ pub(super) struct Plan {
     pub(super) delete_copy: bool,
     pub(super) status: Option<WorkloadDeploymentStatus>,
     /// What to make Karmada apply again, if it stays so.
-    pub(super) unapplied: Unapplied,
+    pub(super) staleness: Staleness,
     /// Remove the finalizer, once the hub has confirmed that the copy is gone.
     pub(super) release: bool,
     /// What contradicts itself. Nothing else is done until someone has resolved it, but for saying so in the status.
@@ -279,9 +279,9 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
         }),
         delete_copy: moves && is_proved(observed),
         // What is written now is applied anyway.
-        unapplied: match live.filter(|_| in_step) {
-            Some(copy) => unapplied(copy, cells),
-            None => Unapplied::default(),
+        staleness: match live.filter(|_| in_step) {
+            Some(copy) => staleness(copy, cells),
+            None => Staleness::default(),
         },
         status: status.filter(|status| deployment.status.as_ref() != Some(status)),
         ..Plan::default()

@@ -5,7 +5,7 @@
 //! not written again until it changes. So it is changed: an annotation says when.
 
 pub(crate) mod stale_cells;
-pub(super) mod unapplied;
+pub(super) mod staleness;
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ use multicluster::Outcome;
 use serde_json::json;
 use tracing::info;
 
-use super::Federator;
+use crate::hub::HubCaches;
 use crate::objects::{describe, is_terminating};
 use crate::runtime::error::FirstError;
 use crate::runtime::keys::ProjectKey;
-use crate::runtime::write::{Collection, Object};
+use crate::runtime::write::{Collection, Object, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use stale_cells::{Observation, due};
-use unapplied::Unapplied;
+use stale_cells::{Observation, StaleCells, due};
+use staleness::Staleness;
 
 /// When it is looked again what has become of it, and after how long at most.
 const SOON: Duration = Duration::from_mins(1);
@@ -35,30 +35,37 @@ fn reapplied(object: &impl Resource) -> Option<Timestamp> {
     at.parse().ok()
 }
 
-impl Federator {
+/// Makes Karmada apply objects again that cells have been without for too long.
+pub(super) struct Reapplier<'a> {
+    pub(super) hub: &'a HubCaches,
+    pub(super) stale_cells: &'a StaleCells,
+    pub(super) writer: &'a Writer,
+}
+
+impl Reapplier<'_> {
     /// Makes Karmada apply again what cells have been without for too long, and says when to look again.
     pub(super) async fn reapply(
         &self,
         context: &ReconcileContext,
         key: &ProjectKey,
         hub_namespace: &HubNamespace,
-        unapplied: Unapplied,
+        staleness: Staleness,
     ) -> Result<Outcome, ReconcileError> {
         let copies = &self.hub.deployments;
         let copy = copies.get(hub_namespace.as_str(), &key.name)?;
         let now = context.now();
         let observation = Observation {
             generation: copy.as_ref().and_then(|copy| copy.meta().generation),
-            cells: unapplied.cells,
-            complete: unapplied.complete,
+            cells: staleness.cells,
+            complete: staleness.complete,
         };
         let since = self.stale_cells.observe(key, observation, now);
         let (Some(copy), Some(since)) = (copy, since) else {
             return Ok(Outcome::Settled);
         };
         let namespace = self.hub.namespaces.get("", hub_namespace.as_str())?;
-        let namespace = namespace.filter(|it| unapplied.namespace && !is_terminating(it.as_ref()));
-        let copy = Some(copy).filter(|_| unapplied.copy);
+        let namespace = namespace.filter(|it| staleness.namespace && !is_terminating(it.as_ref()));
+        let copy = Some(copy).filter(|_| staleness.copy);
         let due = |reapplied| due(since, reapplied, now);
         let namespace = namespace.map(|it| (due(reapplied(it.as_ref())), it));
         let copy = copy.map(|it| (due(reapplied(it.as_ref())), it));

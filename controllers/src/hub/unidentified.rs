@@ -15,12 +15,12 @@ use crate::hub::upstream::Upstream;
 use crate::objects::is_managed;
 
 /// What the labels of a namespace say of its identity.
-type Said = [Option<String>; 2];
+type IdentityLabels = [Option<String>; 2];
 
 /// Reports such namespaces, each once for what its labels say, and counts them as long as they are such.
 pub(crate) struct UnidentifiedNamespaces {
     metrics: Metrics,
-    reported: Mutex<BTreeMap<String, Said>>,
+    reported: Mutex<BTreeMap<String, IdentityLabels>>,
 }
 
 impl UnidentifiedNamespaces {
@@ -49,7 +49,7 @@ impl UnidentifiedNamespaces {
         };
         let namespace = namespace.meta();
         match Upstream::of(namespace) {
-            Err(problem) if says_something(namespace) || holds_ours(hub, namespace) => {
+            Err(problem) if has_identity_label(namespace) || holds_ours(hub, namespace) => {
                 self.report(namespace, &problem);
             }
             _ => self.settle(namespace),
@@ -59,8 +59,8 @@ impl UnidentifiedNamespaces {
     /// Reports the namespace, unless that has been done. Says whether it was.
     fn report(&self, namespace: &ObjectMeta, problem: &IdentityError) -> bool {
         let uid = namespace.uid.clone().unwrap_or_default();
-        let said = said(namespace);
-        let news = self.count(|reported| reported.insert(uid, said.clone()) != Some(said));
+        let labels = identity_labels(namespace);
+        let news = self.count(|reported| reported.insert(uid, labels.clone()) != Some(labels));
         if news {
             let name = namespace.name.as_deref();
             error!(name, %problem, "hub namespace does not say whose it is: nothing in it is looked after");
@@ -75,7 +75,7 @@ impl UnidentifiedNamespaces {
         }
     }
 
-    fn count<T>(&self, change: impl FnOnce(&mut BTreeMap<String, Said>) -> T) -> T {
+    fn count<T>(&self, change: impl FnOnce(&mut BTreeMap<String, IdentityLabels>) -> T) -> T {
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = change(&mut reported);
         self.metrics.unidentified_namespaces(reported.len());
@@ -89,11 +89,11 @@ fn holds_ours(hub: &HubCaches, namespace: &ObjectMeta) -> bool {
 }
 
 /// Whether someone meant the namespace to have an identity.
-fn says_something(namespace: &ObjectMeta) -> bool {
-    said(namespace).iter().any(Option::is_some)
+fn has_identity_label(namespace: &ObjectMeta) -> bool {
+    identity_labels(namespace).iter().any(Option::is_some)
 }
 
-fn said(namespace: &ObjectMeta) -> Said {
+fn identity_labels(namespace: &ObjectMeta) -> IdentityLabels {
     let value = |key| namespace.labels.as_ref()?.get(key).cloned();
     [
         value(labels::UPSTREAM_CLUSTER_NAME),

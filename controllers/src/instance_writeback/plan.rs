@@ -1,6 +1,6 @@
 //! An Instance's copy on the hub: whether there may be one, and how it must be.
 
-pub(super) mod left;
+pub(super) mod leftovers;
 
 use std::time::Duration;
 
@@ -35,13 +35,13 @@ pub(super) mod reason {
 pub(super) struct Observed<'a> {
     pub(super) cell: &'a CellName,
     pub(super) instance: &'a Instance,
-    pub(super) hub: &'a HubSide,
+    pub(super) hub: &'a HubObjects,
     pub(super) now: Timestamp,
 }
 
 /// What the hub has, read just now.
 #[derive(Debug, Default)]
-pub(super) struct HubSide {
+pub(super) struct HubObjects {
     /// The Namespace of the Instance's namespace name.
     pub(super) namespace: Option<Namespace>,
     /// The WorkloadDeployment that the Instance's labels name.
@@ -59,7 +59,7 @@ pub(super) struct Plan {
     /// When to look again whether the hub allows a copy that it does not allow now: no watch tells.
     pub(super) look_again: Option<Duration>,
     /// What to publish about `CopiedToHub`, where it begins, changes its reason or ends.
-    pub(super) transition: Option<Transition>,
+    pub(super) transition: Option<CopyTransition>,
     /// The labels of the copy, where the copy is not as it should be.
     pub(super) apply_copy: Option<StringMap>,
     pub(super) copy_status: Option<InstanceStatus>,
@@ -69,16 +69,16 @@ pub(super) struct Plan {
 
 /// A change of `CopiedToHub`.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Transition {
+pub(super) enum CopyTransition {
     /// The Instance is copied again.
     Copied,
     /// The Instance is not copied.
-    NotCopied(Refusal),
+    NotCopied(CopyRefusal),
 }
 
 /// Why there must be no copy: reason and message of `CopiedToHub`.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Refusal {
+pub(super) struct CopyRefusal {
     pub(super) reason: &'static str,
     pub(super) message: String,
 }
@@ -98,7 +98,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
         // A copy of another cell, or of no one, is not this Instance's to delete.
         let copy = hub.copy.as_ref();
         return Plan {
-            delete_copy: copy.is_some_and(|copy| left::is_of(cell, copy)),
+            delete_copy: copy.is_some_and(|copy| leftovers::is_of(cell, copy)),
             remove_finalizer: true,
             ..Plan::default()
         };
@@ -125,27 +125,44 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
                 add_finalizer: !has_finalizer,
                 look_again: Some(pause(&conditions, now)),
                 conditions: (conditions != former.conditions).then_some(conditions),
-                transition: is_new.then_some(Transition::NotCopied(refusal)),
+                transition: is_new.then_some(CopyTransition::NotCopied(refusal)),
                 ..Plan::default()
             };
         }
     };
     let was_refused = condition::find(&conditions, COPIED_TO_HUB).is_some();
-    condition::remove(&mut conditions, COPIED_TO_HUB);
-    let status = InstanceStatus {
-        conditions,
-        ..former
-    };
+    let status = mirrored_status(instance);
     let (apply_copy, copy_status) = copy_changes(instance, hub, ownership, &status);
     Plan {
         add_finalizer: !has_finalizer,
         conditions: was_refused.then_some(status.conditions),
-        transition: was_refused.then_some(Transition::Copied),
+        transition: was_refused.then_some(CopyTransition::Copied),
         apply_copy,
         // What is not judged yet is not told: the version that says whether the Instance is ready is on its way.
         copy_status: copy_status.filter(|_| readiness(instance, now).is_none()),
         ..Plan::default()
     }
+}
+
+/// Returns the status to write to a copy that was applied after the plan was made. `observed` must have the copy as the
+/// hub returned it. Returns none if the hub did not keep the copy as it was applied.
+pub(super) fn status_of_applied_copy(observed: &Observed<'_>) -> Option<InstanceStatus> {
+    let Observed {
+        cell,
+        instance,
+        hub,
+        now,
+    } = *observed;
+    let ownership = ownership(cell, instance, hub).ok()?;
+    let (_, status) = copy_changes(instance, hub, ownership, &mirrored_status(instance));
+    status.filter(|_| readiness(instance, now).is_none())
+}
+
+/// Returns the status of an Instance without the condition that is about its copy.
+fn mirrored_status(instance: &Instance) -> InstanceStatus {
+    let mut status = instance.status.clone().unwrap_or_default();
+    condition::remove(&mut status.conditions, COPIED_TO_HUB);
+    status
 }
 
 /// Half of the time for which there has been no copy: what lasts is asked for less and less.
@@ -165,9 +182,9 @@ struct Ownership<'a> {
 fn ownership<'a>(
     cell: &CellName,
     instance: &Instance,
-    hub: &'a HubSide,
-) -> Result<Ownership<'a>, Refusal> {
-    let refuse = |reason, message| Err(Refusal { reason, message });
+    hub: &'a HubObjects,
+) -> Result<Ownership<'a>, CopyRefusal> {
+    let refuse = |reason, message| Err(CopyRefusal { reason, message });
     let missing: Vec<_> = labels::INSTANCE_LINKING
         .into_iter()
         .filter(|key| label(instance, key).is_none())
@@ -235,7 +252,7 @@ fn ownership<'a>(
 /// What of the copy must be written: first the copy, then, once it is as it should be, the status that the cell gives.
 fn copy_changes(
     instance: &Instance,
-    hub: &HubSide,
+    hub: &HubObjects,
     ownership: Ownership<'_>,
     status: &InstanceStatus,
 ) -> (Option<StringMap>, Option<InstanceStatus>) {

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use multicluster::Cache;
 use multicluster::cache::Index;
 
-use super::hub::deployment_index_value;
+use super::indexes::deployment_index_value;
 use crate::hub::HubCaches;
 use crate::hub::upstream::Upstream;
 use crate::objects::Namespace;

@@ -94,6 +94,13 @@ pub(crate) fn plan(observed: &Observed) -> Plan {
     plan
 }
 
+/// Whether a policy that was found unneeded is so still. Called under the lock of its city, with fresh observations.
+pub(crate) fn is_still_unneeded(observed: &Observed, planned: &Unneeded) -> bool {
+    let mut policies = observed.policies.iter();
+    observed.is_complete
+        && policies.any(|policy| unneeded(observed, policy).as_ref() == Some(planned))
+}
+
 /// Those of our policies of a city that stay: the first by name, which Karmada prefers for what no policy has claimed yet,
 /// and each that has claimed something.
 fn staying<'a>(observed: &'a Observed, city: &CityCode) -> Vec<&'a Arc<PropagationPolicy>> {

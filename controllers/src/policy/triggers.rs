@@ -94,7 +94,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::runtime::triggers::cases::{Case, assert_cases};
+    use crate::runtime::triggers::cases::{TriggerCase, assert_cases};
     use crate::runtime::triggers::fakes::{FakeHub, FakeProject, hub_namespace, metadata, named};
 
     fn keys(expected: &[(&str, Option<&str>)]) -> Vec<HubKey> {
@@ -129,7 +129,7 @@ mod tests {
         let case = |name, source, former, current, expected: &[&str]| {
             let expected: Vec<_> = expected.iter().map(|it| (*it, Some("acme"))).collect();
             let keys = keys(&expected);
-            Case {
+            TriggerCase {
                 name,
                 source,
                 former,
@@ -179,7 +179,7 @@ mod tests {
         };
         let case = |name, source, former, current, expected: &[(&str, Option<&str>)]| {
             let keys = keys(expected);
-            Case {
+            TriggerCase {
                 name,
                 source,
                 former,

@@ -9,7 +9,7 @@ use kube::{Resource, ResourceExt};
 
 use crate::generation::instance_status;
 use crate::hub::upstream::Upstream;
-use crate::objects::{StringMap, covers, is_terminating, owner_reference, recorded_hub_namespace};
+use crate::objects::{StringMap, covers, is_terminating, recorded_hub_namespace};
 
 /// Labels of a hub Instance that a projection has too.
 const COPIED_LABELS: [&str; 7] = [
@@ -73,13 +73,15 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
         return Plan::default();
     }
     let desired = desired(observed, instance);
+    let owner = deployment.owner_ref(&());
     let in_step = projection.is_some_and(|projection| {
         projection.spec == instance.spec
             && covers(projection.labels(), &desired.labels)
             && covers(projection.annotations(), &desired.annotations)
             && projection
                 .owner_references()
-                .contains(&owner_reference(deployment.as_ref()))
+                .iter()
+                .any(|it| Some(it) == owner.as_ref())
     });
     if !in_step {
         return Plan {

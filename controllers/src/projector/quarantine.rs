@@ -23,17 +23,17 @@ use crate::runtime::{ReconcileContext, ReconcileError};
 pub(crate) struct Quarantined {
     metrics: Metrics,
     /// By UID.
-    known: Arc<Mutex<BTreeMap<String, Known>>>,
+    by_uid: Arc<Mutex<BTreeMap<String, QuarantineState>>>,
 }
 
 #[derive(Default)]
-struct Known {
+struct QuarantineState {
     /// When its deployment was first missed.
     missed_since: Option<Timestamp>,
-    held: Option<Held>,
+    held: Option<HeldVerdict>,
 }
 
-struct Held {
+struct HeldVerdict {
     verdict: Verdict,
     /// Whether the hub refuses to have it said.
     refused: bool,
@@ -44,31 +44,31 @@ impl Quarantined {
     pub(crate) fn new(metrics: &Metrics) -> Self {
         Self {
             metrics: metrics.clone(),
-            known: Arc::default(),
+            by_uid: Arc::default(),
         }
     }
 
     /// The Instance with this UID is no more, or goes.
     pub(crate) fn forget(&self, uid: &str) {
-        self.known().remove(uid);
+        self.states().remove(uid);
     }
 
     /// Its deployment is missed now. Says since when that is so.
     fn missed(&self, uid: &str, now: Timestamp) -> Timestamp {
-        let mut known = self.known();
-        let missed_since = &mut known.entry(uid.to_owned()).or_default().missed_since;
+        let mut states = self.states();
+        let missed_since = &mut states.entry(uid.to_owned()).or_default().missed_since;
         *missed_since.get_or_insert(now)
     }
 
     /// Says whether the hub has refused to have this said.
     fn hold(&self, uid: &str, verdict: &Verdict) -> bool {
-        let mut known = self.known();
-        let held = &mut known.entry(uid.to_owned()).or_default().held;
+        let mut states = self.states();
+        let held = &mut states.entry(uid.to_owned()).or_default().held;
         match held {
             Some(held) if held.verdict == *verdict => held.refused,
             _ => {
                 let counted = self.metrics.quarantined_object(verdict.reason.as_str());
-                *held = Some(Held {
+                *held = Some(HeldVerdict {
                     verdict: verdict.clone(),
                     refused: false,
                     _counted: counted,
@@ -80,22 +80,22 @@ impl Quarantined {
 
     fn refused(&self, uid: &str) {
         if let Some(held) = self
-            .known()
+            .states()
             .get_mut(uid)
-            .and_then(|known| known.held.as_mut())
+            .and_then(|state| state.held.as_mut())
         {
             held.refused = true;
         }
     }
 
     fn release(&self, uid: &str) {
-        if let Some(known) = self.known().get_mut(uid) {
-            known.held = None;
+        if let Some(state) = self.states().get_mut(uid) {
+            state.held = None;
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn states(&self) -> MutexGuard<'_, BTreeMap<String, QuarantineState>> {
+        self.by_uid.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

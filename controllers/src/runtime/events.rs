@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{debug, warn};
 
 use fair_queue::FairQueue;
-use transitions::{Transition, transitions};
+use transitions::{ConditionTransition, transitions};
 
 /// Announcements that wait for their line: beyond, an event is dropped and counted.
 const WAITING: usize = 4096;
@@ -84,7 +84,7 @@ struct Announcement {
     client: Client,
     controller: &'static str,
     object: ObjectReference,
-    transition: Transition,
+    transition: ConditionTransition,
 }
 
 impl EventPublisher {

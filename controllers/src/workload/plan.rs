@@ -1,6 +1,7 @@
 //! What a Workload needs: its deployments and its status.
 
 mod needs;
+mod observed;
 mod status;
 
 use std::sync::Arc;
@@ -10,39 +11,16 @@ use api::workload_deployment::WorkloadReference;
 use api::{
     Workload, WorkloadDeployment, WorkloadDeploymentSpec, WorkloadStatus, finalizers, labels,
 };
-use jiff::Timestamp;
 use kube::ResourceExt;
 
 use crate::names;
 use crate::objects::{StringMap, controller_uid, covers, has_finalizer, is_terminating};
 use needs::{Gap, Needs, Obstacle};
-use status::status;
+pub(super) use observed::{Listed, Lookup, Observed};
+pub(super) use status::{StatusReport, own_status};
 
 /// How many of its derived names a deployment is known by whose spec was edited. Hardly ever is more than the first taken.
 const KNOWN_NAMES: usize = 4;
-
-/// Whether something of this name is there.
-pub(super) type Lookup<'a> = &'a (dyn Fn(&str) -> bool + Sync);
-
-/// Whether something of this name is there, or, for the eyes of a user, why that is not known.
-pub(super) type Known<'a> = Result<Lookup<'a>, &'a str>;
-
-/// What the controller sees.
-#[derive(Clone, Copy)]
-pub(super) struct Observed<'a> {
-    pub(super) workload: &'a Workload,
-    /// The Workload's deployments, by name.
-    pub(super) own: &'a [Arc<WorkloadDeployment>],
-    /// Whether a deployment in the Workload's namespace has this name, whosoever's it is.
-    pub(super) is_taken: Lookup<'a>,
-    /// Whether the project holds a usable LocationBinding of a city.
-    pub(super) cities: Known<'a>,
-    /// Whether there is a Network of a name in the Workload's namespace.
-    pub(super) networks: Known<'a>,
-    /// What the API server said to the deployments of a placement that it refused just now, by placement.
-    pub(super) refusals: &'a StringMap,
-    pub(super) now: Timestamp,
-}
 
 /// What must be done, in this order.
 #[derive(Debug, Default, PartialEq)]
@@ -50,6 +28,7 @@ pub(super) struct Plan {
     pub(super) add_finalizer: bool,
     pub(super) delete: Vec<Arc<WorkloadDeployment>>,
     pub(super) apply: Vec<Desired>,
+    /// The status, if it changes, where no write is refused.
     pub(super) status: Option<WorkloadStatus>,
     pub(super) remove_finalizer: bool,
 }
@@ -65,10 +44,11 @@ pub(super) struct Desired {
     pub(super) spec: WorkloadDeploymentSpec,
 }
 
-pub(super) fn plan(observed: &Observed<'_>) -> Plan {
+/// Returns what must be done, and what the status is rendered from. While a Workload is terminating, its status stays.
+pub(super) fn plan<'a>(observed: &Observed<'a>) -> (Plan, Option<StatusReport<'a>>) {
     let Observed { workload, own, .. } = *observed;
     if is_terminating(workload) {
-        return finalize(workload, own);
+        return (finalize(workload, own), None);
     }
     let uid = workload.uid().unwrap_or_default();
     let needs = Needs::new(observed);
@@ -91,34 +71,32 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
         && desired.iter().all(is_as)
         && own.iter().all(|deployment| is_current(deployment))
         && gaps.iter().all(|gap| gap.obstacle == Obstacle::NotOffered);
-    let status = status(observed, &needs, &gaps, in_step);
     desired.retain(|desired| !is_as(desired));
     // What runs could not follow a template whose Networks do not exist.
     if needs.missing_networks().is_some() || needs.was_missing() {
         delete.clear();
         desired.clear();
     }
-    Plan {
+    let report = StatusReport {
+        observed: *observed,
+        needs,
+        gaps,
+        in_step,
+    };
+    let plan = Plan {
         add_finalizer: !has_finalizer(workload, finalizers::WORKLOAD_CONTROLLER),
         delete,
         apply: desired,
-        status: (own_status(workload).as_ref() != Some(&status)).then_some(status),
+        status: report.changed_status(&StringMap::new()),
         remove_finalizer: false,
-    }
+    };
+    (plan, Some(report))
 }
 
 /// UID of the Workload that a deployment belongs to: its controller's, whatever has become of its spec, or, where it has
 /// none, that in its spec.
 pub(crate) fn owner(deployment: &WorkloadDeployment) -> &str {
     controller_uid(deployment).unwrap_or(&deployment.spec.workload_ref.uid)
-}
-
-/// The Workload's status without its gateway, which is another's to say.
-pub(super) fn own_status(workload: &Workload) -> Option<WorkloadStatus> {
-    workload.status.clone().map(|status| WorkloadStatus {
-        gateway: None,
-        ..status
-    })
 }
 
 /// Deletes the deployments and releases the Workload when they are gone.

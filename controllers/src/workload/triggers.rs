@@ -67,7 +67,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::runtime::triggers::cases::{Case, assert_cases};
+    use crate::runtime::triggers::cases::{TriggerCase, assert_cases};
     use crate::runtime::triggers::fakes::{FakeProject, acme, metadata, named};
 
     #[test]
@@ -88,7 +88,7 @@ mod tests {
         let of_shop = controlled_by("Workload", "shop");
         let of_former = controlled_by("Workload", "former");
         let of_other_kind = controlled_by("Fleet", "shop");
-        let case = |name, source, former, current, expected: &[(&str, &str)]| Case {
+        let case = |name, source, former, current, expected: &[(&str, &str)]| TriggerCase {
             name,
             source,
             former,

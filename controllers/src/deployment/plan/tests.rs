@@ -43,17 +43,16 @@ fn steps_for(deployment: &WorkloadDeployment, instances: Vec<Instance>) -> Vec<S
     let steps = plan(&Observed {
         deployment,
         instances: &shared(instances),
-        refusal: None,
         now: now(),
     })
     .steps;
     steps
         .iter()
         .map(|step| match step {
-            Step::Create(ordinal) => format!("create-{ordinal}"),
-            Step::Wait(name) => format!("wait {name}"),
-            Step::Replace(instance) => format!("replace {}", instance.name_any()),
-            Step::Delete(instance) => format!("delete {}", instance.name_any()),
+            RolloutStep::Create(ordinal) => format!("create-{ordinal}"),
+            RolloutStep::Wait(name) => format!("wait {name}"),
+            RolloutStep::Replace(instance) => format!("replace {}", instance.name_any()),
+            RolloutStep::Delete(instance) => format!("delete {}", instance.name_any()),
         })
         .collect()
 }
@@ -112,7 +111,6 @@ fn what_is_settled_has_no_steps() {
         plan(&Observed {
             deployment,
             instances: &instances,
-            refusal: None,
             now: now(),
         })
     };
@@ -173,7 +171,6 @@ fn a_foreign_hash_is_stamped_anew_and_the_machine_stays() {
         plan(&Observed {
             deployment,
             instances: &shared([instance.clone()]),
-            refusal: None,
             now: now(),
         })
     };
@@ -200,7 +197,6 @@ fn what_a_foreign_hash_is_reported_of_counts_until_the_template_changes() {
         let plan = plan(&Observed {
             deployment,
             instances: &shared([instance]),
-            refusal: None,
             now: now(),
         });
         plan.status.unwrap().current_replicas
@@ -223,7 +219,6 @@ fn another_management_policy_does_nothing_and_says_so() {
     let plan = plan(&Observed {
         deployment: &parallel,
         instances: &[],
-        refusal: None,
         now: now(),
     });
     assert!(plan.steps.is_empty());
@@ -250,7 +245,6 @@ fn the_status_counts_what_exists_what_is_ready_and_what_is_current() {
         plan(&Observed {
             deployment,
             instances: &shared(instances),
-            refusal: None,
             now: now(),
         })
         .status
@@ -296,7 +290,6 @@ fn deletion_waits_for_the_instances() {
         plan(&Observed {
             deployment: &going,
             instances: &shared(instances),
-            refusal: None,
             now: now(),
         })
     };
@@ -318,13 +311,13 @@ fn the_template_hash_is_stable() {
 
 #[test]
 fn a_refusal_is_shown() {
-    let plan = plan(&Observed {
+    let observed = Observed {
         deployment: &deployment(1),
         instances: &[],
-        refusal: Some("create Instance web-0: denied"),
         now: now(),
-    });
-    let conditions = plan.status.unwrap().conditions;
+    };
+    let status = status_after_refusal(&observed, "create Instance web-0: denied");
+    let conditions = status.unwrap().conditions;
     let available = condition::find(&conditions, AVAILABLE).unwrap();
     assert!(available.message.ends_with("create Instance web-0: denied"));
 }

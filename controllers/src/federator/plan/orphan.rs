@@ -3,8 +3,8 @@
 use api::{HubNamespace, WorkloadDeployment, annotations};
 use kube::{Resource, ResourceExt};
 
-use crate::namespace::UpstreamNamespace::{Absent, There, Unknown};
-use crate::namespace::answered;
+use crate::hub::upstream_namespace::UpstreamNamespace::{Absent, There, Unknown};
+use crate::hub::upstream_namespace::answered;
 use crate::objects::{Namespace, recorded_hub_namespace};
 
 /// What is asked of a deployment on the hub that seems to have none in its project.

@@ -42,20 +42,20 @@ fn labelled(project: &str, namespace: &str) -> StringMap {
 }
 
 /// The hub's side: namespace, copy, and whether there is a policy.
-struct HubSide {
+struct HubFixture {
     namespace: Option<Namespace>,
     copy: Option<Arc<WorkloadDeployment>>,
     policy_exists: bool,
 }
 
-const NOTHING: HubSide = HubSide {
+const NOTHING: HubFixture = HubFixture {
     namespace: None,
     copy: None,
     policy_exists: false,
 };
 
 /// A hub that has everything.
-fn complete(deployment: &WorkloadDeployment) -> HubSide {
+fn complete(deployment: &WorkloadDeployment) -> HubFixture {
     let mut copy = deployment.clone();
     copy.meta_mut().generation = Some(7);
     copy.meta_mut().labels = Some(BTreeMap::from([
@@ -69,14 +69,14 @@ fn complete(deployment: &WorkloadDeployment) -> HubSide {
         annotations::UPSTREAM_CLUSTER_UID.into(),
         CLUSTER_UID.into(),
     )]));
-    HubSide {
+    HubFixture {
         namespace: Some(hub_namespace),
         copy: Some(Arc::new(copy)),
         policy_exists: true,
     }
 }
 
-fn plan_for(deployment: &WorkloadDeployment, hub: &HubSide) -> Plan {
+fn plan_for(deployment: &WorkloadDeployment, hub: &HubFixture) -> Plan {
     let own = HubNamespace::new(HUB_NAMESPACE).unwrap();
     plan_in(&own, Some(&own), deployment, hub)
 }
@@ -86,7 +86,7 @@ fn plan_in(
     recorded: &HubNamespace,
     derived: Option<&HubNamespace>,
     deployment: &WorkloadDeployment,
-    hub: &HubSide,
+    hub: &HubFixture,
 ) -> Plan {
     let cells = CopyCells {
         binding: None,
@@ -101,7 +101,7 @@ fn plan_knowing(
     recorded: &HubNamespace,
     derived: Option<&HubNamespace>,
     deployment: &WorkloadDeployment,
-    hub: &HubSide,
+    hub: &HubFixture,
 ) -> Plan {
     plan(&Observed {
         project: &project(),
@@ -201,7 +201,7 @@ fn what_the_planes_are_known_by_is_written_where_it_is_proved_and_stays_where_it
 
 #[test]
 fn the_copy_follows_its_policy() {
-    let hub = HubSide {
+    let hub = HubFixture {
         policy_exists: true,
         ..NOTHING
     };
@@ -291,7 +291,7 @@ fn deletion_removes_the_copy_then_the_finalizer_and_nothing_else() {
     let hub = complete(&deployment);
     let plan = plan_for(
         &deployment,
-        &HubSide {
+        &HubFixture {
             copy: Some(Arc::new(recorded("DFW"))),
             ..complete(&recorded("DFW"))
         },
@@ -306,7 +306,7 @@ fn deletion_removes_the_copy_then_the_finalizer_and_nothing_else() {
     // `complete` took over the deletion: the copy is going already.
     assert_eq!(plan_for(&deployment, &hub), Plan::default());
     assert_eq!(
-        plan_for(&deployment, &HubSide { copy: None, ..hub }),
+        plan_for(&deployment, &HubFixture { copy: None, ..hub }),
         Plan {
             release: true,
             ..Plan::default()

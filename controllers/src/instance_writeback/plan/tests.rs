@@ -22,8 +22,8 @@ fn linked() -> Instance {
 }
 
 /// A hub that allows a copy and has none.
-fn hub() -> HubSide {
-    HubSide {
+fn hub() -> HubObjects {
+    HubObjects {
         namespace: Some(object(json!({"metadata": {"name": "ns-1", "labels": {
             labels::UPSTREAM_CLUSTER_NAME: "cluster-single", labels::UPSTREAM_NAMESPACE: "default",
         }}}))),
@@ -32,7 +32,7 @@ fn hub() -> HubSide {
     }
 }
 
-fn plan_for(instance: &Instance, hub: &HubSide) -> Plan {
+fn plan_for(instance: &Instance, hub: &HubObjects) -> Plan {
     plan(&Observed {
         cell: &cell(),
         instance,
@@ -50,7 +50,7 @@ fn judged(mut instance: Instance) -> Instance {
     instance
 }
 
-fn executed(instance: &Instance, hub: &HubSide, labels: &StringMap) -> Instance {
+fn executed(instance: &Instance, hub: &HubObjects, labels: &StringMap) -> Instance {
     let mut copy = instance.clone();
     copy.status = None;
     copy.meta_mut().generation = Some(8);
@@ -117,7 +117,7 @@ fn every_refusal_has_its_reason_and_is_told_once() {
     let with_copy = |change: fn(&mut Instance)| {
         let mut copy = executed(&linked(), &hub(), &StringMap::new());
         change(&mut copy);
-        HubSide {
+        HubObjects {
             copy: Some(copy),
             ..hub()
         }
@@ -131,31 +131,31 @@ fn every_refusal_has_its_reason_and_is_told_once() {
     };
     let unidentified = || Some(object(json!({"metadata": {"name": "ns-1"}})));
     let going = || hub().deployment.map(terminating);
-    let cases: [(&dyn Fn() -> HubSide, &str); 7] = [
+    let cases: [(&dyn Fn() -> HubObjects, &str); 7] = [
         (&hub, reason::LINKING_LABELS_MISSING),
         (
-            &|| HubSide {
+            &|| HubObjects {
                 namespace: None,
                 ..hub()
             },
             reason::HUB_NAMESPACE_MISSING,
         ),
         (
-            &|| HubSide {
+            &|| HubObjects {
                 namespace: unidentified(),
                 ..hub()
             },
             reason::HUB_NAMESPACE_UNIDENTIFIED,
         ),
         (
-            &|| HubSide {
+            &|| HubObjects {
                 deployment: None,
                 ..hub()
             },
             reason::HUB_DEPLOYMENT_MISSING,
         ),
         (
-            &|| HubSide {
+            &|| HubObjects {
                 deployment: going(),
                 ..hub()
             },
@@ -189,7 +189,7 @@ fn every_refusal_has_its_reason_and_is_told_once() {
             expected
         );
         assert!(
-            matches!(plan.transition, Some(Transition::NotCopied(refusal)) if refusal.reason == expected)
+            matches!(plan.transition, Some(CopyTransition::NotCopied(refusal)) if refusal.reason == expected)
         );
 
         let mut told = instance;
@@ -208,7 +208,7 @@ fn every_refusal_has_its_reason_and_is_told_once() {
         // What is refused no longer is told as well.
         if expected != reason::LINKING_LABELS_MISSING {
             let plan = plan_for(&told, &self::hub());
-            assert_eq!(plan.transition, Some(Transition::Copied));
+            assert_eq!(plan.transition, Some(CopyTransition::Copied));
             assert_eq!(
                 condition::find(&plan.conditions.unwrap(), COPIED_TO_HUB),
                 None
@@ -241,9 +241,9 @@ fn deletion_takes_the_own_copy_and_no_other() {
     let instance = terminating(linked());
     let with_copy = |source: Option<&str>| {
         let labels = source.map(|source| (labels::SOURCE_CLUSTER.to_owned(), source.to_owned()));
-        HubSide {
+        HubObjects {
             copy: Some(executed(&linked(), &hub(), &labels.into_iter().collect())),
-            ..HubSide::default()
+            ..HubObjects::default()
         }
     };
     let expected = |delete_copy| Plan {
@@ -260,5 +260,5 @@ fn deletion_takes_the_own_copy_and_no_other() {
         expected(false)
     );
     assert_eq!(plan_for(&instance, &with_copy(None)), expected(false));
-    assert_eq!(plan_for(&instance, &HubSide::default()), expected(false));
+    assert_eq!(plan_for(&instance, &HubObjects::default()), expected(false));
 }

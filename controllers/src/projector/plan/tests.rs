@@ -51,7 +51,7 @@ fn executed(instance: &Instance, owner: &WorkloadDeployment, desired: &Desired) 
     projection.meta_mut().generation = Some(9);
     projection.meta_mut().labels = Some(desired.labels.clone());
     projection.meta_mut().annotations = Some(desired.annotations.clone());
-    projection.meta_mut().owner_references = Some(vec![owner_reference(owner)]);
+    projection.meta_mut().owner_references = Some(vec![owner.owner_ref(&()).unwrap()]);
     Arc::new(projection)
 }
 

@@ -23,7 +23,7 @@ pub(crate) const ANNOTATIONS: [&str; 4] = [
 
 /// Why a hub Instance is not projected. Nothing that happens by itself would change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reason {
+pub(crate) enum QuarantineReason {
     /// The labels of its namespace do not say whose it is.
     NamespaceUnidentified,
     /// Its own labels name another project or namespace than those of its namespace.
@@ -34,7 +34,7 @@ pub(crate) enum Reason {
     DeploymentMissing,
 }
 
-impl Reason {
+impl QuarantineReason {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::NamespaceUnidentified => "NamespaceUnidentified",
@@ -48,14 +48,19 @@ impl Reason {
 /// Why one hub Instance is not projected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    pub(crate) reason: Reason,
+    pub(crate) reason: QuarantineReason,
     pub(crate) message: String,
     /// Of the labels that led here.
     pub(crate) fingerprint: String,
 }
 
 impl Verdict {
-    fn new(reason: Reason, message: String, namespace: &ObjectMeta, instance: &ObjectMeta) -> Self {
+    fn new(
+        reason: QuarantineReason,
+        message: String,
+        namespace: &ObjectMeta,
+        instance: &ObjectMeta,
+    ) -> Self {
         let upstream = [labels::UPSTREAM_CLUSTER_NAME, labels::UPSTREAM_NAMESPACE];
         let [of_cluster, of_namespace] = upstream.map(|key| label(namespace, key));
         let [cluster, name] = upstream.map(|key| label(instance, key));
@@ -94,7 +99,7 @@ pub(crate) fn of_hub(namespace: &ObjectMeta, instance: &ObjectMeta) -> Option<Ve
         Ok(upstream) => upstream,
         Err(problem) => {
             let message = format!("hub namespace {name} does not say whose it is: {problem}");
-            return verdict(Reason::NamespaceUnidentified, message);
+            return verdict(QuarantineReason::NamespaceUnidentified, message);
         }
     };
     if upstream.is_contradicted_by(instance) {
@@ -106,13 +111,13 @@ pub(crate) fn of_hub(namespace: &ObjectMeta, instance: &ObjectMeta) -> Option<Ve
             labels::UPSTREAM_NAMESPACE,
             label(instance, labels::UPSTREAM_NAMESPACE),
         );
-        return verdict(Reason::IdentityContradicted, message);
+        return verdict(QuarantineReason::IdentityContradicted, message);
     }
     if deployment_name(instance).is_none() {
         let label = labels::WORKLOAD_DEPLOYMENT_NAME;
         let message =
             format!("neither label {label} nor a controller names its WorkloadDeployment");
-        return verdict(Reason::DeploymentNameMissing, message);
+        return verdict(QuarantineReason::DeploymentNameMissing, message);
     }
     None
 }
@@ -134,7 +139,12 @@ pub(crate) fn without_deployment(
         deployment_name(instance).unwrap_or_default(),
         namespace.name.as_deref().unwrap_or_default(),
     );
-    let verdict = Verdict::new(Reason::DeploymentMissing, message, namespace, instance);
+    let verdict = Verdict::new(
+        QuarantineReason::DeploymentMissing,
+        message,
+        namespace,
+        instance,
+    );
     // It was found so before this process began.
     if verdict.is_said_by(instance) {
         return Ok(verdict);

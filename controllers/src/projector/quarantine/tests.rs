@@ -69,7 +69,7 @@ async fn a_hub_that_refuses_is_not_asked_again_until_it_is_another_case() {
     }
     let patch = "PATCH /apis/compute.datumapis.com/v1alpha/namespaces/ns-1/instances/web-0";
     assert_eq!(*asked.lock().unwrap(), [patch]);
-    let held = quarantine.quarantined.known()["web-0-uid"].held.is_some();
+    let held = quarantine.quarantined.states()["web-0-uid"].held.is_some();
     assert!(held, "it is counted all the same");
     instance
         .labels_mut()
@@ -82,7 +82,7 @@ async fn a_hub_that_refuses_is_not_asked_again_until_it_is_another_case() {
     assert_eq!(count(&asked), 2);
     quarantine.release(&context(), &instance).await.unwrap();
     assert_eq!(count(&asked), 2, "nothing of it is said there");
-    assert!(quarantine.quarantined.known()["web-0-uid"].held.is_none());
+    assert!(quarantine.quarantined.states()["web-0-uid"].held.is_none());
 }
 
 #[tokio::test]
@@ -96,9 +96,9 @@ async fn what_an_instance_says_already_is_counted_and_not_written() {
         .await
         .unwrap();
     assert_eq!(count(&asked), 0);
-    assert!(quarantine.quarantined.known()["web-0-uid"].held.is_some());
+    assert!(quarantine.quarantined.states()["web-0-uid"].held.is_some());
     quarantine.forget(&instance);
-    assert!(quarantine.quarantined.known().is_empty());
+    assert!(quarantine.quarantined.states().is_empty());
 }
 
 #[tokio::test]

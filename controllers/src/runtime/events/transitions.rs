@@ -7,7 +7,7 @@ use kube::runtime::events::EventType;
 
 /// What a condition has come to say.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Transition {
+pub(super) struct ConditionTransition {
     pub(super) type_: EventType,
     pub(super) reason: String,
     pub(super) note: String,
@@ -30,9 +30,9 @@ pub(super) fn transitions(
     types: &[&str],
     former: &[Condition],
     current: &[Condition],
-) -> Vec<Transition> {
+) -> Vec<ConditionTransition> {
     let transition = |type_: &&str| match (find(former, type_), find(current, type_)) {
-        (Some(former), None) if is_alarming(former) => Some(Transition {
+        (Some(former), None) if is_alarming(former) => Some(ConditionTransition {
             type_: EventType::Normal,
             reason: (*type_).to_owned(),
             note: format!("{type_} is no longer {:?}", former.status),
@@ -45,7 +45,7 @@ pub(super) fn transitions(
             let was_true = former.is_some_and(|former| former.status == True);
             let is_warning = is_alarming(current) || (was_true && current.status != True);
             let is_definitive_not_found = is_news && (is_warning || current.status == True);
-            is_definitive_not_found.then(|| Transition {
+            is_definitive_not_found.then(|| ConditionTransition {
                 type_: if is_warning {
                     EventType::Warning
                 } else {
@@ -115,7 +115,7 @@ mod tests {
             "no blue",
             at,
         )];
-        let expected = Transition {
+        let expected = ConditionTransition {
             type_: EventType::Warning,
             reason: "NetworkNotFound".to_owned(),
             note: "Available is False: no blue".to_owned(),

@@ -5,7 +5,7 @@ use api::workload::AVAILABLE;
 use api::{Workload, condition};
 use kube::ResourceExt;
 
-use super::{Known, Observed};
+use super::observed::{Listed, Observed};
 
 /// `Available` is False for this reason while a Network does not exist (compute.md 1.1).
 pub(super) const NETWORK_NOT_FOUND: &str = "NetworkNotFound";
@@ -16,7 +16,7 @@ const CITIES_NAMED: usize = 16;
 /// What is known of what a Workload needs.
 pub(super) struct Needs<'a> {
     workload: &'a Workload,
-    cities: Known<'a>,
+    cities: Listed<'a>,
     /// Names of the Networks that do not exist, in the order of the template; or why that is not known.
     missing: Result<Vec<&'a str>, &'a str>,
 }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use api::condition::{self, Condition, ConditionStatus, MESSAGE_MAX};
 use api::workload::{AVAILABLE, WorkloadPlacementStatus};
-use api::{WorkloadDeployment, WorkloadStatus, workload_deployment};
+use api::{Workload, WorkloadDeployment, WorkloadStatus, workload_deployment};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::Observed;
 use super::needs::{Gap, NETWORK_NOT_FOUND, Needs, describe};
+use super::observed::Observed;
+use crate::objects::StringMap;
 
 /// Why a placement or a Workload is available (compute.md 1.1).
 pub(super) mod reason {
@@ -19,21 +20,53 @@ pub(super) mod reason {
     pub(in crate::workload::plan) const NO_PLACEMENTS: &str = "NoAvailablePlacements";
 }
 
+/// What the status of a Workload is rendered from.
+pub(in crate::workload) struct StatusReport<'a> {
+    pub(super) observed: Observed<'a>,
+    pub(super) needs: Needs<'a>,
+    pub(super) gaps: Vec<Gap<'a>>,
+    /// Whether the deployments are as the Workload's current generation wants them, and have acted on it.
+    pub(super) in_step: bool,
+}
+
+impl StatusReport<'_> {
+    /// Returns the status if it differs from that of the Workload. `refusals` are the answers of the API server to the
+    /// deployments of a placement that it refused, by placement.
+    pub(in crate::workload) fn changed_status(
+        &self,
+        refusals: &StringMap,
+    ) -> Option<WorkloadStatus> {
+        let status = status(
+            &self.observed,
+            &self.needs,
+            &self.gaps,
+            self.in_step,
+            refusals,
+        );
+        (own_status(self.observed.workload).as_ref() != Some(&status)).then_some(status)
+    }
+}
+
+/// Returns the status of a Workload without its gateway, which another controller writes.
+pub(in crate::workload) fn own_status(workload: &Workload) -> Option<WorkloadStatus> {
+    workload.status.clone().map(|status| WorkloadStatus {
+        gateway: None,
+        ..status
+    })
+}
+
 /// Sums over all deployments, with one entry per placement: those of the spec in its order, then those that are going.
 /// `in_step` says that the deployments are as the Workload's current generation wants them and have acted on it. What is
 /// another's, the gateway, is left out.
-pub(super) fn status(
+fn status(
     observed: &Observed<'_>,
     needs: &Needs<'_>,
     gaps: &[Gap<'_>],
     in_step: bool,
+    refusals: &StringMap,
 ) -> WorkloadStatus {
     let Observed {
-        workload,
-        own,
-        refusals,
-        now,
-        ..
+        workload, own, now, ..
     } = *observed;
     let former = workload.status.clone().unwrap_or_default();
     let mut by_placement: BTreeMap<&str, Vec<&WorkloadDeployment>> = BTreeMap::new();

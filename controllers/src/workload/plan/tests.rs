@@ -13,13 +13,13 @@ use crate::fixtures::{condition, deployment, now, object, shared, terminating, w
 use crate::objects::controller_reference;
 
 /// What the tests see, where nothing that a Workload needs is missing.
-struct World {
+struct ProjectFixture {
     cities: Result<Vec<&'static str>, &'static str>,
     networks: Result<Vec<&'static str>, &'static str>,
     refusals: StringMap,
 }
 
-impl Default for World {
+impl Default for ProjectFixture {
     fn default() -> Self {
         Self {
             cities: Ok(vec!["DFW", "ORD", "LHR", "dfw", "New York"]),
@@ -29,7 +29,7 @@ impl Default for World {
     }
 }
 
-impl World {
+impl ProjectFixture {
     /// The plan where these are all deployments of the namespace.
     fn plan(&self, workload: &Workload, deployments: &[Arc<WorkloadDeployment>]) -> Plan {
         let uid = workload.uid().unwrap();
@@ -38,7 +38,7 @@ impl World {
         let is_taken = |name: &str| deployments.iter().any(|other| other.name_any() == name);
         let offers = |city: &str| self.cities.as_ref().unwrap().contains(&city);
         let exists = |name: &str| self.networks.as_ref().unwrap().contains(&name);
-        plan(&Observed {
+        let (mut plan, report) = plan(&Observed {
             workload,
             own: &own,
             is_taken: &is_taken,
@@ -52,14 +52,17 @@ impl World {
                 .as_ref()
                 .map(|_| &exists as Lookup<'_>)
                 .map_err(|why| *why),
-            refusals: &self.refusals,
             now: now(),
-        })
+        });
+        if let Some(report) = report {
+            plan.status = report.changed_status(&self.refusals);
+        }
+        plan
     }
 }
 
 fn plan_for(workload: &Workload, deployments: &[Arc<WorkloadDeployment>]) -> Plan {
-    World::default().plan(workload, deployments)
+    ProjectFixture::default().plan(workload, deployments)
 }
 
 fn names(plan: &Plan) -> Vec<&str> {

@@ -49,7 +49,7 @@ fn bound(cells: &[&str], items: &[Value]) -> ResourceBinding {
 }
 
 /// A hub whose copy has 2 replicas per cell and this `Available`.
-fn reporting(deployment: &WorkloadDeployment, replicas: i32, available: bool) -> HubSide {
+fn reporting(deployment: &WorkloadDeployment, replicas: i32, available: bool) -> HubFixture {
     let mut hub = complete(deployment);
     Arc::make_mut(hub.copy.as_mut().unwrap()).status = Some(WorkloadDeploymentStatus {
         conditions: vec![crate::fixtures::condition("Available", available, Some(7))],
@@ -64,7 +64,7 @@ fn reporting(deployment: &WorkloadDeployment, replicas: i32, available: bool) ->
 /// What is written of the status with this binding and these cells cut off.
 fn shown(
     deployment: &WorkloadDeployment,
-    hub: &HubSide,
+    hub: &HubFixture,
     binding: &ResourceBinding,
     cut_off: &[&str],
 ) -> Option<WorkloadDeploymentStatus> {
@@ -74,7 +74,7 @@ fn shown(
 
 fn shown_since(
     deployment: &WorkloadDeployment,
-    hub: &HubSide,
+    hub: &HubFixture,
     binding: &ResourceBinding,
     cut_off: &[&str],
     since: Option<Timestamp>,
@@ -84,7 +84,7 @@ fn shown_since(
 
 fn planned(
     deployment: &WorkloadDeployment,
-    hub: &HubSide,
+    hub: &HubFixture,
     binding: &ResourceBinding,
     cut_off: &[&str],
     since: Option<Timestamp>,
@@ -260,14 +260,14 @@ fn that_there_is_no_cell_is_only_said_where_the_scheduler_says_so() {
 fn what_cells_have_not_got_that_can_be_reached_is_to_be_applied_again() {
     let deployment = recorded("DFW");
     let hub = complete(&deployment);
-    let unapplied = |hub: &HubSide, items: &[Value]| {
+    let staleness = |hub: &HubFixture, items: &[Value]| {
         let mut bound = bound(&["dfw1", "dfw2", "ord1"], items);
         for target in &mut bound.spec.clusters {
             target.replicas = Some(2);
         }
-        let unapplied = planned(&deployment, hub, &bound, &["ord1"], None).unapplied;
-        let cells = Vec::from_iter(unapplied.cells).join(" ");
-        (cells, unapplied.namespace, unapplied.copy)
+        let staleness = planned(&deployment, hub, &bound, &["ord1"], None).staleness;
+        let cells = Vec::from_iter(staleness.cells).join(" ");
+        (cells, staleness.namespace, staleness.copy)
     };
     let says =
         |cell: &str, status: Value| json!({"clusterName": cell, "applied": true, "status": status});
@@ -325,7 +325,7 @@ fn what_cells_have_not_got_that_can_be_reached_is_to_be_applied_again() {
         ),
     ] {
         let expected = (cells.to_owned(), namespace, copy);
-        assert_eq!(unapplied(&hub, &items), expected, "{items:?}");
+        assert_eq!(staleness(&hub, &items), expected, "{items:?}");
     }
     let items = [
         says("dfw1", generation(7)),
@@ -334,7 +334,7 @@ fn what_cells_have_not_got_that_can_be_reached_is_to_be_applied_again() {
     ];
     let bound = bound(&["dfw1", "dfw2", "ord1"], &items);
     let complete = planned(&deployment, &hub, &bound, &["ord1"], None)
-        .unapplied
+        .staleness
         .complete;
     assert_eq!(Vec::from_iter(complete), ["dfw1"]);
 
@@ -343,5 +343,5 @@ fn what_cells_have_not_got_that_can_be_reached_is_to_be_applied_again() {
     let copy = Arc::make_mut(changed.copy.as_mut().unwrap());
     copy.spec.scale_settings.min_replicas += 1;
     let nothing = (String::new(), false, false);
-    assert_eq!(unapplied(&changed, &[unseen("dfw1")]), nothing);
+    assert_eq!(staleness(&changed, &[unseen("dfw1")]), nothing);
 }

@@ -7,7 +7,7 @@ use super::*;
 use crate::federator::plan::status::HUB_NAMESPACE_CONTRADICTED;
 
 /// Nothing is done but to say so, once.
-fn assert_held(plan: &Plan, deployment: &WorkloadDeployment, hub: &HubSide) {
+fn assert_held(plan: &Plan, deployment: &WorkloadDeployment, hub: &HubFixture) {
     let hold = plan.hold.as_ref().expect("held");
     let status = plan.status.clone().unwrap();
     let available = condition::find(&status.conditions, AVAILABLE).unwrap();
@@ -53,7 +53,7 @@ fn nothing_is_deleted_where_a_record_leads_to_what_is_not_shown_to_be_its_own() 
     }
     let unlabelled = with(None);
     assert_held(&plan_for(&going, &unlabelled), &going, &unlabelled);
-    let unknown = HubSide {
+    let unknown = HubFixture {
         namespace: None,
         ..complete(&recorded("DFW"))
     };

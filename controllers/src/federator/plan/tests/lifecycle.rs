@@ -7,7 +7,7 @@ mod world;
 use std::collections::HashMap;
 
 use cast::Cast;
-use world::{DEPLOYMENTS, Deployment, NAMES, Phase, Policy, Step, World};
+use world::{DEPLOYMENTS, Deployment, ModelPhase, ModelState, ModelStep, NAMES, Policy};
 
 /// An exploration that comes to no more worlds than this has not begun.
 const FEW: usize = 500;
@@ -25,51 +25,51 @@ struct Users {
 }
 
 impl Users {
-    fn with_caches(&self, mut world: World) -> World {
+    fn with_caches(&self, mut world: ModelState) -> ModelState {
         if !self.bindings_lag {
             world.seen.bindings = world.there.bindings;
         }
         world
     }
 
-    fn steps(&self, cast: &Cast) -> Vec<Step> {
+    fn steps(&self, cast: &Cast) -> Vec<ModelStep> {
         let mut steps = Vec::new();
         for i in 0..self.deployments {
-            steps.push(Step::UserDeletes(i));
+            steps.push(ModelStep::UserDeletes(i));
             for city in cast.cities() {
                 if self.moves {
-                    steps.push(Step::UserMoves(i, city));
+                    steps.push(ModelStep::UserMoves(i, city));
                 }
                 if self.moves || i == 0 && city == 0 || self.cities.len() == 1 {
-                    steps.push(Step::UserCreates(i, city));
+                    steps.push(ModelStep::UserCreates(i, city));
                 }
             }
         }
         steps
     }
 
-    fn others_steps(&self) -> Vec<Step> {
+    fn others_steps(&self) -> Vec<ModelStep> {
         let of_deployment = [
-            Step::WatchTellsOfDeployment,
-            Step::WatchTellsOfCopy,
-            Step::WatchTellsOfBinding,
-            Step::KarmadaClaims,
-            Step::KarmadaBinds,
-            Step::KarmadaCollects,
-            Step::FederatorPlans,
-            Step::FederatorCreates,
+            ModelStep::WatchTellsOfDeployment,
+            ModelStep::WatchTellsOfCopy,
+            ModelStep::WatchTellsOfBinding,
+            ModelStep::KarmadaClaims,
+            ModelStep::KarmadaBinds,
+            ModelStep::KarmadaCollects,
+            ModelStep::FederatorPlans,
+            ModelStep::FederatorCreates,
         ];
         let of_deployment = of_deployment.into_iter();
         let mut steps: Vec<_> = of_deployment
             .flat_map(|step| (0..self.deployments).map(step))
             .collect();
-        for of_policy in [Step::WatchTellsOfPolicy, Step::KarmadaLetsGo] {
+        for of_policy in [ModelStep::WatchTellsOfPolicy, ModelStep::KarmadaLetsGo] {
             steps.extend((0..NAMES).map(of_policy));
         }
         steps.extend([
-            Step::PoliciesArePlanned,
-            Step::PolicyIsProvedUnused,
-            Step::PolicyIsDeleted,
+            ModelStep::PoliciesArePlanned,
+            ModelStep::PolicyIsProvedUnused,
+            ModelStep::PolicyIsDeleted,
         ]);
         steps
     }
@@ -77,16 +77,16 @@ impl Users {
 
 /// The worlds that have come about.
 struct Explored {
-    worlds: Vec<World>,
-    numbers: HashMap<World, usize>,
+    worlds: Vec<ModelState>,
+    numbers: HashMap<ModelState, usize>,
     /// From which world, and by which step, each came about first.
-    origins: Vec<Option<(usize, Step)>>,
+    origins: Vec<Option<(usize, ModelStep)>>,
     /// Which worlds lead to each without a user.
     led_to_by: Vec<Vec<usize>>,
 }
 
 impl Explored {
-    fn add(&mut self, world: World, origin: Option<(usize, Step)>) -> usize {
+    fn add(&mut self, world: ModelState, origin: Option<(usize, ModelStep)>) -> usize {
         if let Some(number) = self.numbers.get(&world) {
             return *number;
         }
@@ -112,7 +112,7 @@ impl Explored {
 }
 
 /// Visits every world that users and the others bring about from `begin`.
-fn explore(users: &Users, begin: World) -> usize {
+fn explore(users: &Users, begin: ModelState) -> usize {
     let mut cast = Cast::new(users.cities);
     let by_users = users.steps(&cast);
     let by_others = users.others_steps();
@@ -154,7 +154,7 @@ fn explore(users: &Users, begin: World) -> usize {
 }
 
 /// Exactly the policies that are needed are there, and exactly the copies, claimed and bound.
-fn is_right_at_rest(world: &World, cast: &Cast) -> Result<(), String> {
+fn is_right_at_rest(world: &ModelState, cast: &Cast) -> Result<(), String> {
     let there = &world.there;
     for city in cast.cities() {
         let mut deployments = there.deployments.iter().flatten();
@@ -166,11 +166,11 @@ fn is_right_at_rest(world: &World, cast: &Cast) -> Result<(), String> {
         }
     }
     for i in 0..DEPLOYMENTS {
-        let wanted = there.deployments[i].map(|it| (it.city, Phase::Recorded));
+        let wanted = there.deployments[i].map(|it| (it.city, ModelPhase::Recorded));
         let phase = there.deployments[i].map(|it| (it.city, it.phase));
         let claim = there.copies[i].and_then(|copy| copy.claim);
         let bound = there.bindings[i].and_then(|binding| binding.claim);
-        let copy = there.copies[i].map(|copy| (copy.city, Phase::Recorded));
+        let copy = there.copies[i].map(|copy| (copy.city, ModelPhase::Recorded));
         if phase != wanted
             || copy != wanted
             || claim.is_some() != wanted.is_some()
@@ -204,7 +204,7 @@ fn one_deployment_of_one_city() {
         moves: false,
         bindings_lag: true,
     };
-    assert!(explore(&users, World::default()) > FEW);
+    assert!(explore(&users, ModelState::default()) > FEW);
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn two_deployments_of_one_city() {
         moves: false,
         bindings_lag: true,
     };
-    assert!(explore(&users, World::default()) > FEW);
+    assert!(explore(&users, ModelState::default()) > FEW);
 }
 
 #[test]
@@ -226,8 +226,8 @@ fn two_cities_that_want_the_same_name() {
         moves: false,
         bindings_lag: false,
     };
-    let mut begin = World::default();
-    let (phase, city) = (Phase::New, 1);
+    let mut begin = ModelState::default();
+    let (phase, city) = (ModelPhase::New, 1);
     begin.there.deployments[1] = Some(Deployment { phase, city });
     assert!(explore(&users, begin) > FEW);
 }
@@ -240,7 +240,7 @@ fn a_deployment_that_moves_between_cities_that_want_the_same_name() {
         moves: true,
         bindings_lag: false,
     };
-    assert!(explore(&users, World::default()) > FEW);
+    assert!(explore(&users, ModelState::default()) > FEW);
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn two_policies_for_one_city() {
         moves: false,
         bindings_lag: true,
     };
-    let mut begin = World::default();
+    let mut begin = ModelState::default();
     let twin = Policy {
         uid: 0,
         city: 0,

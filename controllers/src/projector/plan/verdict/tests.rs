@@ -51,32 +51,40 @@ fn an_instance_says_whose_it_is_as_its_namespace_does() {
             whole(),
             None,
         ),
-        (json!({}), whole(), Some(Reason::NamespaceUnidentified)),
+        (
+            json!({}),
+            whole(),
+            Some(QuarantineReason::NamespaceUnidentified),
+        ),
         (
             json!({CLUSTER: "cluster-", NAMESPACE: "default"}),
             whole(),
-            Some(Reason::NamespaceUnidentified),
+            Some(QuarantineReason::NamespaceUnidentified),
         ),
         (
             json!({CLUSTER: "cluster-a"}),
             whole(),
-            Some(Reason::NamespaceUnidentified),
+            Some(QuarantineReason::NamespaceUnidentified),
         ),
         (
             json!({CLUSTER: "cluster-b", NAMESPACE: "default"}),
             whole(),
-            Some(Reason::IdentityContradicted),
+            Some(QuarantineReason::IdentityContradicted),
         ),
         (
             json!({CLUSTER: "cluster-a", NAMESPACE: "other"}),
             whole(),
-            Some(Reason::IdentityContradicted),
+            Some(QuarantineReason::IdentityContradicted),
         ),
-        (identity(), identity(), Some(Reason::DeploymentNameMissing)),
+        (
+            identity(),
+            identity(),
+            Some(QuarantineReason::DeploymentNameMissing),
+        ),
         (
             identity(),
             json!({DEPLOYMENT: ""}),
-            Some(Reason::DeploymentNameMissing),
+            Some(QuarantineReason::DeploymentNameMissing),
         ),
     ] {
         let case = format!("{namespace} {instance}");
@@ -98,7 +106,7 @@ fn the_same_verdict_is_another_case_with_other_labels() {
     assert!(verdict("cluster-b").is_said_by(&instance));
     assert!(!verdict("cluster-c").is_said_by(&instance));
     let other = Verdict {
-        reason: Reason::DeploymentMissing,
+        reason: QuarantineReason::DeploymentMissing,
         ..said.clone()
     };
     assert!(!other.is_said_by(&instance));
@@ -118,7 +126,7 @@ fn a_deployment_may_be_missing_for_a_while_after_both_the_instance_and_the_miss_
             .map(|verdict| verdict.reason)
             .map_err(|rest| rest.as_secs() / 60)
     };
-    let quarantined = Ok(Reason::DeploymentMissing);
+    let quarantined = Ok(QuarantineReason::DeploymentMissing);
     assert_eq!(rest(made_ago(minutes(15)), minutes(15)), quarantined);
     assert_eq!(rest(made_ago(minutes(60)), minutes(20)), quarantined);
     assert_eq!(rest(made_ago(minutes(14)), minutes(20)), Err(1));

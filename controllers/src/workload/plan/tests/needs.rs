@@ -4,29 +4,29 @@ use api::condition::Condition;
 
 use super::*;
 
-fn offering(cities: &[&'static str]) -> World {
-    World {
+fn offering(cities: &[&'static str]) -> ProjectFixture {
+    ProjectFixture {
         cities: Ok(cities.to_vec()),
-        ..World::default()
+        ..ProjectFixture::default()
     }
 }
 
-fn with_networks(networks: &[&'static str]) -> World {
-    World {
+fn with_networks(networks: &[&'static str]) -> ProjectFixture {
+    ProjectFixture {
         networks: Ok(networks.to_vec()),
-        ..World::default()
+        ..ProjectFixture::default()
     }
 }
 
 /// What is not known of the project, and what it says then.
-fn unknown() -> [World; 2] {
-    let cities = World {
+fn unknown() -> [ProjectFixture; 2] {
+    let cities = ProjectFixture {
         cities: Err("bindings are not known"),
-        ..World::default()
+        ..ProjectFixture::default()
     };
-    let networks = World {
+    let networks = ProjectFixture {
         networks: Err("networks are not known"),
-        ..World::default()
+        ..ProjectFixture::default()
     };
     [cities, networks]
 }
@@ -217,7 +217,7 @@ fn what_is_known_is_said_before_what_is_not() {
             "bindings are not known",
         ),
     ] {
-        let world = World {
+        let world = ProjectFixture {
             cities,
             networks,
             refusals: StringMap::new(),

@@ -11,9 +11,9 @@ fn a_refusal_is_shown_with_its_placement() {
     let deployments = executed(&workload, &plan_for(&workload, &[]));
     let available = ready(&deployments[0], true);
     let refusals = StringMap::from([("eu".to_owned(), "not allowed".to_owned())]);
-    let world = World {
+    let world = ProjectFixture {
         refusals,
-        ..World::default()
+        ..ProjectFixture::default()
     };
     let plan = world.plan(&workload, &shared([available]));
     let status = plan.status.unwrap();

@@ -7,7 +7,9 @@ use api::{CityCode, HubNamespace};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::super::*;
-use super::world::{City, Deletion, Deployment, HubCopy, Id, NAMES, Phase, Planes, Policy};
+use super::world::{
+    City, Deletion, Deployment, HubCopy, Id, ModelPhase, ModelPlanes, NAMES, Policy,
+};
 use crate::names;
 use crate::policy::plan as policies;
 use crate::policy::serves;
@@ -35,7 +37,7 @@ pub(super) struct Cast {
     names: Vec<String>,
     namespace: HubNamespace,
     federated: HashMap<(Deployment, Option<City>, bool), Federated>,
-    planned: HashMap<Planes, PolicyPlan>,
+    planned: HashMap<ModelPlanes, PolicyPlan>,
     objects: HashMap<(u8, Policy), Arc<PropagationPolicy>>,
     deployments: HashMap<Deployment, Arc<WorkloadDeployment>>,
     claimed: HashMap<(Option<City>, Option<Id>), ObjectMeta>,
@@ -79,9 +81,9 @@ impl Cast {
         let deployment = self.deployments.entry(it).or_insert_with(|| {
             let recorded = recorded(city.as_str());
             Arc::new(match it.phase {
-                Phase::New => deployment("default", "web-us-dfw", city.as_str(), 2),
-                Phase::Recorded => recorded,
-                Phase::Terminating => terminating(recorded),
+                ModelPhase::New => deployment("default", "web-us-dfw", city.as_str(), 2),
+                ModelPhase::Recorded => recorded,
+                ModelPhase::Terminating => terminating(recorded),
             })
         });
         Arc::clone(deployment)
@@ -157,7 +159,7 @@ impl Cast {
         if let Some(object) = self.objects.get(&(name, policy)) {
             return Arc::clone(object);
         }
-        let wanted = Planes {
+        let wanted = ModelPlanes {
             copies: [
                 Some(HubCopy {
                     city: policy.city,
@@ -165,7 +167,7 @@ impl Cast {
                 }),
                 None,
             ],
-            ..Planes::default()
+            ..ModelPlanes::default()
         };
         let desired = policies::plan(&self.observed(&wanted)).apply.remove(0);
         let mut object = PropagationPolicy::new(&self.names[usize::from(name)], desired.spec);
@@ -179,7 +181,7 @@ impl Cast {
         object
     }
 
-    fn observed(&mut self, seen: &Planes) -> policies::Observed {
+    fn observed(&mut self, seen: &ModelPlanes) -> policies::Observed {
         let policies = self.policies(&seen.policies);
         let mut observed = policies::Observed::new(&self.namespace, policies, Vec::new(), true);
         for deployment in seen.deployments.iter().flatten() {
@@ -194,7 +196,7 @@ impl Cast {
         observed
     }
 
-    pub(super) fn plan_policies(&mut self, seen: &Planes) -> Result<PolicyPlan, String> {
+    pub(super) fn plan_policies(&mut self, seen: &ModelPlanes) -> Result<PolicyPlan, String> {
         if let Some(planned) = self.planned.get(seen) {
             return Ok(planned.clone());
         }

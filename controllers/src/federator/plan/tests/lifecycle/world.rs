@@ -15,7 +15,7 @@ pub(super) type City = u8;
 
 /// How far a deployment of the project is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Phase {
+pub(super) enum ModelPhase {
     /// Without finalizer and record.
     New,
     Recorded,
@@ -24,7 +24,7 @@ pub(super) enum Phase {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Deployment {
-    pub(super) phase: Phase,
+    pub(super) phase: ModelPhase,
     pub(super) city: City,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Policy {
 
 /// What there is, or what caches hold of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Planes {
+pub(super) struct ModelPlanes {
     pub(super) deployments: [Option<Deployment>; DEPLOYMENTS],
     pub(super) copies: [Option<HubCopy>; DEPLOYMENTS],
     pub(super) bindings: [Option<Binding>; DEPLOYMENTS],
@@ -75,16 +75,16 @@ pub(super) struct Deletion {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct World {
-    pub(super) there: Planes,
-    pub(super) seen: Planes,
+pub(super) struct ModelState {
+    pub(super) there: ModelPlanes,
+    pub(super) seen: ModelPlanes,
     /// Copies whose create is on its way, with their city.
     pub(super) making: [Option<City>; DEPLOYMENTS],
     pub(super) deleting: Option<Deletion>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum ModelStep {
     UserCreates(usize, City),
     UserDeletes(usize),
     UserMoves(usize, City),
@@ -103,40 +103,40 @@ pub(super) enum Step {
     PolicyIsDeleted,
 }
 
-impl World {
+impl ModelState {
     /// The world after a step; the same one if the step cannot be taken, or changes nothing.
-    pub(super) fn after(mut self, step: Step, cast: &mut Cast) -> Result<Self, String> {
+    pub(super) fn after(mut self, step: ModelStep, cast: &mut Cast) -> Result<Self, String> {
         let Self { there, seen, .. } = &mut self;
         match step {
-            Step::UserCreates(i, city) => {
-                let phase = Phase::New;
+            ModelStep::UserCreates(i, city) => {
+                let phase = ModelPhase::New;
                 there.deployments[i].get_or_insert(Deployment { phase, city });
             }
-            Step::UserDeletes(i) => match &mut there.deployments[i] {
-                Some(it) if it.phase == Phase::New => there.deployments[i] = None,
-                Some(it) => it.phase = Phase::Terminating,
+            ModelStep::UserDeletes(i) => match &mut there.deployments[i] {
+                Some(it) if it.phase == ModelPhase::New => there.deployments[i] = None,
+                Some(it) => it.phase = ModelPhase::Terminating,
                 None => {}
             },
-            Step::UserMoves(i, city) => {
+            ModelStep::UserMoves(i, city) => {
                 let deployment = there.deployments[i].iter_mut();
-                let live = deployment.filter(|it| it.phase != Phase::Terminating);
+                let live = deployment.filter(|it| it.phase != ModelPhase::Terminating);
                 live.for_each(|it| it.city = city);
             }
-            Step::WatchTellsOfDeployment(i) => seen.deployments[i] = there.deployments[i],
-            Step::WatchTellsOfCopy(i) => seen.copies[i] = there.copies[i],
-            Step::WatchTellsOfBinding(i) => seen.bindings[i] = there.bindings[i],
-            Step::WatchTellsOfPolicy(name) => seen.policies[name] = there.policies[name],
-            Step::KarmadaClaims(i) => there.claim(i),
-            Step::KarmadaBinds(i) => there.bind(i),
-            Step::KarmadaCollects(i) => {
+            ModelStep::WatchTellsOfDeployment(i) => seen.deployments[i] = there.deployments[i],
+            ModelStep::WatchTellsOfCopy(i) => seen.copies[i] = there.copies[i],
+            ModelStep::WatchTellsOfBinding(i) => seen.bindings[i] = there.bindings[i],
+            ModelStep::WatchTellsOfPolicy(name) => seen.policies[name] = there.policies[name],
+            ModelStep::KarmadaClaims(i) => there.claim(i),
+            ModelStep::KarmadaBinds(i) => there.bind(i),
+            ModelStep::KarmadaCollects(i) => {
                 there.bindings[i] = there.bindings[i].filter(|it| !it.is_orphan);
             }
-            Step::KarmadaLetsGo(name) => there.let_go(name),
-            Step::FederatorPlans(i) => self.federate(i, cast)?,
-            Step::FederatorCreates(i) => self.create_copy(i)?,
-            Step::PoliciesArePlanned => self.plan_policies(cast)?,
-            Step::PolicyIsProvedUnused => self.prove(),
-            Step::PolicyIsDeleted => self.delete_policy()?,
+            ModelStep::KarmadaLetsGo(name) => there.let_go(name),
+            ModelStep::FederatorPlans(i) => self.federate(i, cast)?,
+            ModelStep::FederatorCreates(i) => self.create_copy(i)?,
+            ModelStep::PoliciesArePlanned => self.plan_policies(cast)?,
+            ModelStep::PolicyIsProvedUnused => self.prove(),
+            ModelStep::PolicyIsDeleted => self.delete_policy()?,
         }
         Ok(self)
     }
@@ -146,7 +146,7 @@ impl World {
             return Ok(());
         };
         let (city, copy) = (deployment.city, self.seen.copies[i]);
-        let is_to_be_made = copy.is_none() && deployment.phase != Phase::Terminating;
+        let is_to_be_made = copy.is_none() && deployment.phase != ModelPhase::Terminating;
         if is_to_be_made && self.deleting.is_some_and(|it| it.city == city) {
             return Ok(());
         }
@@ -158,7 +158,7 @@ impl World {
             return Ok(());
         }
         if plan.records {
-            let phase = Phase::Recorded;
+            let phase = ModelPhase::Recorded;
             there.deployments[i] = Some(Deployment { phase, city });
             self.seen.deployments[i] = there.deployments[i];
         }
@@ -286,7 +286,7 @@ impl World {
     }
 }
 
-impl Hash for Planes {
+impl Hash for ModelPlanes {
     /// Of few bits: worlds are looked up very often.
     fn hash<H: Hasher>(&self, state: &mut H) {
         let mut bits = 0_u64;
@@ -318,7 +318,7 @@ impl Hash for Planes {
     }
 }
 
-impl Planes {
+impl ModelPlanes {
     /// The policy that Karmada takes for what none has claimed: the first by name.
     pub(super) fn live_policy(&self, city: City) -> Option<Id> {
         let mut policies = (0..).zip(&self.policies);

@@ -13,7 +13,7 @@ use crate::hub::cells::{CellState, CopyCells};
 
 /// What cells have not got that can be reached and are meant to have it. For a moment that is how it is after each change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::federator) struct Unapplied {
+pub(in crate::federator) struct Staleness {
     /// These cells.
     pub(in crate::federator) cells: BTreeSet<String>,
     /// The cells that have got all of it.
@@ -27,38 +27,38 @@ pub(in crate::federator) struct Unapplied {
 /// `AggregatedStatusItem` (karmada.md 4.1), as far as it tells what a cell has got.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Item {
+struct CellItem {
     cluster_name: String,
     applied: bool,
     /// Why it is not: the condition `Applied` of the Work, which has the cell's own words in it.
     applied_message: String,
     /// Not there before Karmada has seen the object in the cell.
-    status: Option<Reported>,
+    status: Option<ReportedObject>,
 }
 
 /// What `InterpretStatus` tells of the object: nothing while it has no status of its own, or goes.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Reported {
+struct ReportedObject {
     resource_template_generation: Option<i64>,
     assigned_replicas: Option<i64>,
     assigned_min_replicas: Option<i64>,
 }
 
 /// What cells have not got of a copy, as its binding says.
-pub(in crate::federator) fn unapplied(
+pub(in crate::federator) fn staleness(
     copy: &WorkloadDeployment,
     cells: CopyCells<'_>,
-) -> Unapplied {
-    let mut unapplied = Unapplied::default();
+) -> Staleness {
+    let mut staleness = Staleness::default();
     let Some(binding) = cells.binding else {
-        return unapplied;
+        return staleness;
     };
     let items = binding.status.as_ref();
     let items = items.and_then(|status| status.aggregated_status.as_ref());
     let items = items.and_then(|items| serde_json::from_str::<Vec<&RawValue>>(items.get()).ok());
     // One that cannot be read is no other's matter.
-    let read = |item: &RawValue| serde_json::from_str::<Item>(item.get()).ok();
+    let read = |item: &RawValue| serde_json::from_str::<CellItem>(item.get()).ok();
     let items = items.unwrap_or_default();
     let items: Vec<_> = items.into_iter().filter_map(read).collect();
     // As the cell's API server says it of what is created in a namespace that it has not got.
@@ -83,17 +83,17 @@ pub(in crate::federator) fn unapplied(
             continue;
         }
         if namespace || copy {
-            unapplied.cells.insert(target.name.clone());
-            unapplied.namespace |= namespace;
-            unapplied.copy |= copy;
+            staleness.cells.insert(target.name.clone());
+            staleness.namespace |= namespace;
+            staleness.copy |= copy;
         } else if item.applied {
-            unapplied.complete.insert(target.name.clone());
+            staleness.complete.insert(target.name.clone());
         }
     }
-    unapplied
+    staleness
 }
 
-impl Reported {
+impl ReportedObject {
     /// Whether the object is the copy as it is, with the replicas that Karmada gives this cell: those follow with a write
     /// of their own, and the generation tells nothing of them (karmada.md 12, 2). What is not told is believed.
     fn has(&self, copy: &WorkloadDeployment, target: &TargetCluster) -> bool {

@@ -2,16 +2,22 @@
 
 use api::Instance;
 
-use super::InstanceWriteback;
-use super::plan::left::{is_of, next};
+use super::plan::leftovers::{is_of, next};
+use crate::cell::CellCaches;
 use crate::runtime::keys::ObjectKey;
-use crate::runtime::write::Collection;
+use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 
-impl InstanceWriteback {
+/// Deletes copies on the hub whose Instances the cell no longer has.
+pub(super) struct LeftoverCopies<'a> {
+    pub(super) cell: &'a CellCaches,
+    pub(super) writer: &'a Writer,
+}
+
+impl LeftoverCopies<'_> {
     /// Deletes the copy of an Instance that the cell does not have, if there is one, and then those of the ordinals after
     /// it. That an Instance is gone, the cell's API server itself says.
-    pub(super) async fn delete_left(
+    pub(super) async fn delete(
         &self,
         context: &ReconcileContext,
         key: &ObjectKey,

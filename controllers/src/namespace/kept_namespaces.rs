@@ -14,7 +14,7 @@ const LONGEST: Duration = Duration::from_mins(10);
 const LASTING: u32 = 4;
 
 #[derive(Default)]
-pub(super) struct Kept(Mutex<BTreeMap<HubNamespace, Looks>>);
+pub(super) struct KeptNamespaces(Mutex<BTreeMap<HubNamespace, Looks>>);
 
 #[derive(Default)]
 struct Looks {
@@ -22,7 +22,7 @@ struct Looks {
     reported: Option<String>,
 }
 
-impl Kept {
+impl KeptNamespaces {
     /// Notes why a namespace stays; a reason that lasts is reported once. Says when to look again.
     pub(super) fn note(&self, namespace: &HubNamespace, reason: &str) -> Duration {
         self.look(namespace, reason).0
@@ -55,7 +55,10 @@ mod tests {
 
     #[test]
     fn a_reason_that_lasts_is_reported_once_and_looked_at_less_and_less() {
-        let (kept, namespace) = (Kept::default(), HubNamespace::new("ns-1").unwrap());
+        let (kept, namespace) = (
+            KeptNamespaces::default(),
+            HubNamespace::new("ns-1").unwrap(),
+        );
         let looks = |reason| {
             let (wait, news) = kept.look(&namespace, reason);
             (wait.as_secs(), news)
