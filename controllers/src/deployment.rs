@@ -1,4 +1,4 @@
-//! WorkloadDeployment → Instances, in a cell (compute.md 2.4).
+//! Creates and replaces the Instances of a WorkloadDeployment in a cell (docs/concepts/flow.md#rollout).
 
 mod plan;
 pub(crate) mod triggers;
@@ -160,7 +160,8 @@ impl DeploymentController {
         let mut body = body(deployment, ordinal);
         let metadata = body.get_mut("metadata").and_then(Value::as_object_mut);
         if let (None, Some(metadata)) = (existing, metadata) {
-            // The write-back's, from the beginning: to add it later is a write that meets the provider's first.
+            // The write-back needs this finalizer. Adding it later would conflict with the first write of the
+            // infrastructure provider.
             let finalizers = json!([finalizers::INSTANCE_CONTROLLER]);
             metadata.insert("finalizers".to_owned(), finalizers);
         }
@@ -173,7 +174,7 @@ impl DeploymentController {
     }
 }
 
-/// The Instance of this ordinal: the template, and what links it to the deployment.
+/// Returns the Instance of this ordinal: the template, with labels and an owner reference to the WorkloadDeployment.
 fn body(deployment: &WorkloadDeployment, ordinal: i32) -> Value {
     let template = &deployment.spec.template;
     let metadata = template.metadata.clone().unwrap_or_default();

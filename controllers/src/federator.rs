@@ -1,4 +1,4 @@
-//! WorkloadDeployment → hub, and its status back (compute.md 2.2).
+//! Copies WorkloadDeployments to the hub, and their status back to the project (docs/concepts/flow.md).
 
 mod orphans;
 mod plan;
@@ -29,7 +29,7 @@ use plan::{DesiredNamespace, Observed, Plan, hub_namespace, plan, same_reference
 use reapply::Reapplier;
 pub(crate) use reapply::stale_cells::StaleCells;
 
-/// The parts of a copy that the federator alone writes.
+/// The parts of a copy that only the federator writes.
 const OWN: [&str; 2] = [
     "/spec",
     "/metadata/annotations/compute.datumapis.com~1expected-referenced-data",
@@ -69,7 +69,7 @@ impl Controller for Federator {
             }
             None => Ok(Outcome::Settled),
         };
-        // A namespace of the same name may have been there before.
+        // The hub may still have the copy of an earlier namespace of the same name.
         let orphans = self
             .orphans(&project)
             .sweep(context, &key, own.as_ref())
@@ -106,14 +106,14 @@ impl Federator {
             .get(hub_namespace.as_str(), &key.name)?;
         let city = CityCode::new(deployment.spec.city_code.as_str()).ok();
         let is_to_be_made = copy.is_none() && !is_terminating(deployment);
-        // Until the copy is made, its policy stays.
+        // The lock keeps the policy of the city until the copy is made.
         let _lock = match &city {
             Some(city) if is_to_be_made => {
                 let policy_locks = &self.hub.policy_locks;
                 let lock = policy_locks.for_a_copy(hub_namespace, city);
                 Some(lock.ok_or_else(|| ReconcileError::NotYet {
                     object: describe(deployment),
-                    missing: format!("the end of a policy of city {city}"),
+                    missing: format!("the deletion of a policy of city {city} to end"),
                 })?)
             }
             _ => None,
@@ -232,7 +232,7 @@ impl Federator {
             );
         }
         if let Some(status) = plan.status {
-            // Controllers of the project plane have conditions there too.
+            // Controllers of the project plane own conditions in the same status.
             let patch = merge_patch(deployment.status.as_ref(), &status);
             let patched = self
                 .writer
@@ -263,7 +263,8 @@ impl Federator {
         Ok(())
     }
 
-    /// Only the federator makes hub namespaces: cells read from their labels whose they are.
+    /// Creates or updates a hub namespace. No other controller creates them: cells trust their labels for the identity
+    /// of a project.
     async fn apply_namespace(
         &self,
         context: &ReconcileContext,
@@ -291,7 +292,8 @@ impl Federator {
             .map(drop)
     }
 
-    /// Removes the finalizer once the hub itself says that the copy is gone: a cache may not have heard of it yet.
+    /// Removes the finalizer after the hub's API server confirmed that the copy is gone. The cache may not have the
+    /// copy yet.
     async fn release(
         &self,
         context: &ReconcileContext,

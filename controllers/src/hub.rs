@@ -1,4 +1,4 @@
-//! What is known of the hub: its caches, its cells, and which project a hub namespace belongs to.
+//! The hub: its caches, its cells, and the project that a hub namespace belongs to.
 
 pub(crate) mod caches;
 pub(crate) mod cells;

@@ -1,5 +1,5 @@
-//! Whether an Instance is ready, said in its cell (compute.md 2.6). The hub has no part in it: however far away it is, or
-//! while it hangs, what happens in the cell is told there at once.
+//! Computes the condition `Ready` of an Instance in its cell. It never contacts the hub, so a slow or unreachable hub
+//! does not delay the condition.
 
 pub(crate) mod plan;
 pub(crate) mod triggers;
@@ -45,7 +45,7 @@ impl Controller for InstanceController {
                 .writer
                 .patch_status(context, &to, instance, status)
                 .await?;
-            // The copy waits for what is to be said here.
+            // The write-back copies the status only after this condition is current.
             stays(written, |written| {
                 readiness(written, context.now()).is_none()
             })?;

@@ -1,7 +1,7 @@
-//! An Instance's copy on the hub (compute.md 2.6).
+//! Copies an Instance to the hub (docs/concepts/flow.md).
 //!
-//! The hub is read, not watched: a cell has no business in what other cells have there (compute.md 6.4), and what is
-//! copied changes in the cell.
+//! The hub is read but not watched. A cell must not see the objects of other cells, and everything that is copied
+//! changes in the cell.
 
 mod leftovers;
 mod plan;
@@ -36,8 +36,8 @@ pub(crate) struct InstanceWriteback {
 impl Controller for InstanceWriteback {
     const NAME: &'static str = "instance-writeback";
     type Key = ObjectKey;
-    /// The hub may be far away, so that most of the time is spent waiting: after a start all Instances are compared with
-    /// their copies, and what happens meanwhile comes after them.
+    /// The hub may be far away, so that a reconciliation mostly waits. After a start all Instances are compared with
+    /// their copies, and later events queue behind them.
     const LIMITS: Limits = Limits {
         per_tenant: 16,
         ..Limits::DEFAULT
@@ -91,7 +91,7 @@ impl InstanceWriteback {
         }
     }
 
-    /// Reads what there must be for a copy; of a terminating Instance the copy alone.
+    /// Reads the objects on the hub that a copy depends on. For a terminating Instance, reads the copy only.
     async fn observe_hub(&self, instance: &Instance) -> Result<HubObjects, ReconcileError> {
         let (copies, own_name) = (self.on_hub(instance), instance.name_any());
         if is_terminating(instance) {
@@ -109,7 +109,7 @@ impl InstanceWriteback {
                 None => Ok(None),
             }
         };
-        // The hub may be far away.
+        // The requests run at the same time because the hub may be far away.
         let (copy, namespace, deployment) =
             tokio::try_join!(copies.read(&own_name), namespaces.read(&name), deployment)?;
         Ok(HubObjects {
@@ -119,8 +119,10 @@ impl InstanceWriteback {
         })
     }
 
-    /// The hub may be far away, and the provider has written meanwhile: what is decided on an older Instance is refused. One
-    /// for which the hub is to be asked about something else has told of itself, and comes again.
+    /// Returns the Instance from the cache again, if the objects that were read from the hub are still the right ones
+    /// for it. The provider may have written to the Instance during the requests, and a write that is based on the
+    /// older version would be refused. If the identity of the Instance changed, the older version is returned: an event
+    /// of the Instance follows.
     fn as_it_is_now(
         &self,
         key: &ObjectKey,
@@ -258,7 +260,8 @@ impl InstanceWriteback {
     }
 }
 
-/// The copy: what the cell has, owned by the hub's WorkloadDeployment, so that the hub's own garbage collection takes it.
+/// Returns the copy: the Instance of the cell, owned by the hub's WorkloadDeployment, so that the hub's garbage
+/// collection deletes it.
 fn copy_body(instance: &Instance, owner: &WorkloadDeployment, labels: &StringMap) -> Value {
     json!({
         "apiVersion": api::API_VERSION,

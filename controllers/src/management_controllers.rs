@@ -33,17 +33,18 @@ use queues::ManagementQueues;
 pub struct Config {
     /// The hub.
     pub hub: Client,
-    /// Which projects there are.
+    /// The registry of projects.
     pub projects: multicluster::ProjectRegistry,
     /// Where writes and reconciliations are counted.
     pub metrics: Metrics,
     /// Cancelled once this process may write.
     pub may_write: CancellationToken,
-    /// Tells the time.
+    /// The source of the current time.
     pub clock: Clock,
 }
 
-/// Starts the caches of the hub, and the controllers. They write once those caches are filled and they may.
+/// Starts the caches of the hub and the controllers. The controllers write once these caches are filled and `may_write`
+/// is cancelled.
 pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
     let Config {
         hub: hub_client,

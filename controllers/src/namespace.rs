@@ -1,5 +1,6 @@
-//! The end of hub namespaces. The federator makes them; one goes when the project's namespace that it stands for is gone and
-//! nothing is left in it. What a project that is gone has left running stays: no one can be asked for it.
+//! Deletes hub namespaces. The federator creates them. One is deleted when the project's Namespace that it is named
+//! after is proved to be gone and nothing is left in it (docs/concepts/ownership.md). Objects that a deleted project
+//! left running stay, because no API server can confirm that they are unneeded.
 
 mod kept_namespaces;
 mod plan;
@@ -26,7 +27,7 @@ use crate::runtime::{ReconcileContext, ReconcileError};
 use kept_namespaces::KeptNamespaces;
 use plan::{KeepReason, Left, Observed, Plan, plan};
 
-/// What Kubernetes puts into every namespace.
+/// The objects that Kubernetes creates in every namespace.
 const ROOT_CA: &str = "kube-root-ca.crt";
 const SERVICE_ACCOUNT: &str = "default";
 
@@ -48,7 +49,8 @@ impl Controller for NamespaceController {
     ) -> Result<Outcome, ReconcileError> {
         let name = &key.namespace;
         let cached = self.hub.namespaces.get("", name.as_str())?;
-        // One without identity has been reported; whomever the labels name now has a key.
+        // A namespace without identity is reported elsewhere. If the labels changed, the new project has a key of its
+        // own.
         let ours = cached.filter(|namespace| key.project == upstream::project(namespace.meta()));
         let Some((namespace, upstream)) = ours.and_then(|namespace| {
             let upstream = Upstream::of(namespace.meta()).ok()?;
@@ -69,7 +71,7 @@ impl Controller for NamespaceController {
             None => (UpstreamNamespace::Absent(Proof::NoProject), false),
         };
         if seen_upstream == UpstreamNamespace::There {
-            // As most are; they hold thousands of objects, of which none is looked at.
+            // Common case: the contents need not be listed.
             self.kept.settle(name);
             return Ok(Outcome::Settled);
         }
@@ -96,13 +98,13 @@ impl Controller for NamespaceController {
                     .await?
                     .is_some() =>
             {
-                // It has come back meanwhile, and everything of it is looked at.
+                // The project exists again. All its hub namespaces are requeued when it is served.
                 Ok(Outcome::Gone)
             }
             Plan::Delete(proof) => {
                 tracing::info!(
                     namespace = %name, project = %upstream.project, upstream = upstream.namespace, ?proof,
-                    "the project's namespace is gone and nothing is left on the hub"
+                    "deleting a hub namespace: the project's Namespace is gone and nothing is left on the hub"
                 );
                 let namespaces = Collection::of_plane(&self.hub.client, Some(&self.hub.namespaces));
                 self.writer
@@ -119,7 +121,7 @@ impl Controller for NamespaceController {
                 Ok(Outcome::Settled)
             }
             Plan::Prove => {
-                let problem = "the project does not say which namespace it has";
+                let problem = "the project did not answer which Namespace it has";
                 Ok(Outcome::Again(self.kept.note(name, problem)))
             }
         }
@@ -128,7 +130,7 @@ impl Controller for NamespaceController {
 
 /// The outcome of asking a project and the hub.
 enum Proving {
-    /// All answers are in what is observed.
+    /// The answers are in the observations.
     Done,
     /// The project refuses to answer, for this reason.
     Refused(String),
@@ -144,17 +146,17 @@ impl NamespaceController {
         }
     }
 
-    /// What the caches know to be there, also of what cannot be decoded.
+    /// Returns an object that the caches have in the namespace, decodable or not.
     fn left_in_caches(&self, namespace: &HubNamespace) -> Left {
         let hub = &self.hub;
         let left = first_in(&hub.deployments, namespace)
             .or_else(|| first_in(&hub.instances, namespace))
-            // Ours go without a deployment that needs them: that is the policy controller's.
+            // The policy controller deletes our policies once no WorkloadDeployment needs them.
             .or_else(|| first_in(&hub.policies, namespace));
         left.map_or(Left::Unknown, Left::Something)
     }
 
-    /// Asks the project, if there is one, and if its namespace is gone the hub. Says what may not be asked.
+    /// Asks the project, if it exists, for its Namespace. If that is gone, asks the hub for what is left.
     async fn prove(
         &self,
         project: Option<&ProjectCaches>,
@@ -176,7 +178,8 @@ impl NamespaceController {
         Ok(Proving::Done)
     }
 
-    /// Asks the hub for one object of each kind that counts; last for what is most likely to have come meanwhile.
+    /// Asks the hub for one object of each kind that counts. The kinds that are most likely to be created meanwhile
+    /// come last.
     async fn left_on_hub(&self, namespace: &HubNamespace) -> Result<Left, ReconcileError> {
         let found = [
             self.first::<Instance>(namespace, None).await?,
@@ -192,7 +195,7 @@ impl NamespaceController {
         Ok(found.map_or(Left::Nothing, Left::Something))
     }
 
-    /// The first object of a kind but the one of this name, or why there may be one.
+    /// Returns the first object of a kind except the one named `but`, or the reason why there may be one.
     async fn first<K: Object<Scope = NamespaceResourceScope>>(
         &self,
         namespace: &HubNamespace,
@@ -206,8 +209,8 @@ impl NamespaceController {
     }
 }
 
-/// What an API server does not let us see, or does not serve, it will not soon: that is a reason to keep what may be needed.
-/// Everything else is tried again.
+/// Returns the message of an API server that forbids or does not serve the request. That will not change soon and is a
+/// reason to keep the namespace. Returns all other errors, which are retried.
 fn refused(error: ReconcileError) -> Result<String, ReconcileError> {
     let is_refused = match &error {
         ReconcileError::NotServed { .. } => true,
@@ -228,7 +231,8 @@ fn first_in<K: Resource<DynamicType = ()>>(
     Some(format!("{} {name}", K::kind(&())))
 }
 
-/// Whether a deployment of the project's namespace names the hub namespace: it, or its end, needs it.
+/// Returns whether a WorkloadDeployment of the project's namespace has recorded the hub namespace. It needs the
+/// namespace, also for its finalization.
 fn is_recorded(project: &ProjectCaches, upstream: &Upstream, namespace: &HubNamespace) -> bool {
     let deployments = project.deployments.metadata(&upstream.namespace);
     deployments

@@ -1,4 +1,4 @@
-//! Which authorities the callers of webhooks must trust, and since when they do.
+//! Decides which authorities the bundles must have, and computes which of them callers trust by now.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,51 +8,52 @@ use jiff::Timestamp;
 /// Certificates of authorities, in DER.
 pub type Authorities = BTreeSet<Vec<u8>>;
 
-/// How long a change of the bundle takes to reach everyone.
+/// How long a change of the bundle takes to reach every caller.
 #[derive(Clone, Copy, Debug)]
 pub struct Delays {
-    /// From the write of a bundle until callers trust what is new in it.
+    /// Time from the write of a bundle until callers trust the authorities that are new in it.
     pub trust: Duration,
-    /// For how long an authority stays in the bundle that no leaf needs here: other replicas may still serve one.
+    /// Time that an authority stays in the bundle after this process stopped needing it: other replicas may still serve
+    /// a certificate of it.
     pub retirement: Duration,
 }
 
 /// What the controller sees.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Observed<'a> {
-    /// The authorities of the certificate that waits, or is served.
+    /// The authorities of the certificate in the files, which is served next.
     pub(super) mounted: &'a Authorities,
-    /// The authorities of the certificate that is served.
+    /// The authorities of the served certificate.
     pub(super) served: &'a Authorities,
-    /// The bundle of each webhook of the configuration; `None` for one that cannot be read.
+    /// The bundle of each webhook in the configuration; `None` for a bundle that cannot be read.
     pub(super) bundles: &'a [Option<Authorities>],
-    /// When the bundles were written, as far as this process may have to know: at its first look.
+    /// When the bundles were last written. Needed at the first look of this process only.
     pub(super) written: Option<Timestamp>,
     pub(super) delays: Delays,
     pub(super) now: Timestamp,
 }
 
-/// What is remembered between two looks.
+/// What the controller remembers between two looks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct BundleHistory {
-    /// Since when each authority is in all bundles.
+    /// When each authority was first seen in all bundles.
     pub(super) published: BTreeMap<Vec<u8>, Timestamp>,
-    /// Since when each authority of a bundle is not needed here.
+    /// When this process stopped needing each authority of a bundle.
     pub(super) unneeded: BTreeMap<Vec<u8>, Timestamp>,
 }
 
 /// What must be done.
 #[derive(Debug, PartialEq)]
 pub(super) struct Plan {
-    /// What each webhook's bundle must be, where one of them is not.
+    /// The bundle that each webhook must have, if one of them has another.
     pub(super) write: Option<Authorities>,
-    /// What callers trust.
+    /// The authorities that callers trust.
     pub(super) trusted: Authorities,
     pub(super) history: BundleHistory,
 }
 
-/// An authority is needed while it is mounted or served, and stays for a while after; it is trusted when it has been
-/// in all bundles for a while.
+/// Returns the bundle to write and the trusted authorities. An authority is needed while it is mounted or served, and
+/// is kept for `Delays::retirement` after that. It is trusted once it has been in all bundles for `Delays::trust`.
 pub(super) fn plan(observed: &Observed<'_>, history: &BundleHistory) -> Plan {
     let Observed {
         mounted,
@@ -89,7 +90,7 @@ pub(super) fn plan(observed: &Observed<'_>, history: &BundleHistory) -> Plan {
         .filter(|(_, since)| !has_passed(*since, delays.retirement, now))
         .collect();
     let wanted: Authorities = needed.iter().chain(unneeded.keys()).cloned().collect();
-    // An empty bundle would make callers trust what their system trusts.
+    // With an empty bundle, callers would trust the roots of their operating system.
     let differs = |bundle: &Option<Authorities>| bundle.as_ref() != Some(&wanted);
     let write = !needed.is_empty() && bundles.iter().any(differs);
     let trusted = published

@@ -1,4 +1,5 @@
-//! Which Instances a WorkloadDeployment needs in its cell, and in which order (compute.md 2.4 and 2.5).
+//! Decides which Instances a WorkloadDeployment needs in its cell, and in which order they are created, replaced and
+//! deleted (docs/concepts/flow.md#rollout).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use kube::ResourceExt;
 use crate::names;
 use crate::objects::{StringMap, controller_uid, covers, has_finalizer, is_terminating};
 
-/// Reasons of a deployment's conditions (compute.md 1.2).
+/// Reasons of the conditions of a WorkloadDeployment.
 mod reason {
     pub(super) const STABLE_INSTANCE_FOUND: &str = "StableInstanceFound";
     pub(super) const PROVISIONING_INSTANCES: &str = "ProvisioningInstances";
@@ -23,41 +24,41 @@ mod reason {
     pub(super) const REPLICAS_AVAILABLE: &str = "ReplicasAvailable";
 }
 
-/// Our hashes begin with this; any other is the baseline's, which no one can compute again (I-22).
+/// Prefix of our template hashes. A hash without it was written by the Go manager and cannot be recomputed (I-22).
 const HASH_PREFIX: &str = "v1-";
 
 /// What the controller sees.
 pub(super) struct Observed<'a> {
     pub(super) deployment: &'a WorkloadDeployment,
-    /// All Instances in the deployment's namespace, whosoever's they are.
+    /// All Instances in the namespace of the WorkloadDeployment, whichever object controls them.
     pub(super) instances: &'a [Arc<Instance>],
     pub(super) now: Timestamp,
 }
 
-/// What must be done, in this order.
+/// The actions to take, in the order of the fields.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Plan {
     pub(super) add_finalizer: bool,
-    /// Every step that leads to what is wanted, of which only the first is taken.
+    /// Every step towards the wanted state. Only the first one is taken in this reconciliation.
     pub(super) steps: Vec<RolloutStep>,
-    /// Instances that run the right thing and do not say so.
+    /// Instances that run the current template but lack labels or carry another hash.
     pub(super) refresh: Vec<Arc<Instance>>,
-    /// Instances to delete because the deployment is going.
+    /// Instances to delete because the WorkloadDeployment is terminating.
     pub(super) delete: Vec<Arc<Instance>>,
     pub(super) status: Option<WorkloadDeploymentStatus>,
     pub(super) remove_finalizer: bool,
 }
 
-/// A step of the ordered way.
+/// A step of the ordered rollout.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum RolloutStep {
     /// Create the Instance of this ordinal.
     Create(i32),
-    /// Wait for this Instance to become ready, or to be gone.
+    /// Wait until this Instance is ready, or gone.
     Wait(String),
-    /// Delete this Instance, whose template has changed, so that it is created anew.
+    /// Delete this Instance because its template changed. The next reconciliation creates it from the new template.
     Replace(Arc<Instance>),
-    /// Delete this Instance, which is not wanted.
+    /// Delete this Instance because it is surplus.
     Delete(Arc<Instance>),
 }
 
@@ -95,7 +96,8 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     }
 }
 
-/// Returns the status after the API server refused a step, with the refusal in its message; none if the status stays.
+/// Returns the status after the API server refused a step. The message of its condition ends with the refusal. Returns
+/// none if the status does not change.
 pub(super) fn status_after_refusal(
     observed: &Observed<'_>,
     refusal: &str,
@@ -120,7 +122,7 @@ fn own(deployment: &WorkloadDeployment, instances: &[Arc<Instance>]) -> Vec<Arc<
         .collect()
 }
 
-/// Returns the status if it differs from that of the deployment.
+/// Returns the status if it differs from the current one.
 fn changed_status(
     deployment: &WorkloadDeployment,
     own: &[Arc<Instance>],
@@ -131,12 +133,12 @@ fn changed_status(
     (deployment.status.as_ref() != Some(&status)).then_some(status)
 }
 
-/// The name of the Instance of this ordinal.
+/// Returns the name of the Instance of this ordinal.
 pub(super) fn instance_name(deployment: &WorkloadDeployment, ordinal: i32) -> String {
     format!("{}-{ordinal}", deployment.name_any())
 }
 
-/// The ordinal of an Instance of this deployment, from its name.
+/// Returns the ordinal in the name of an Instance of this WorkloadDeployment.
 pub(super) fn ordinal(deployment: &WorkloadDeployment, instance: &Instance) -> Option<i32> {
     let name = instance.name_any();
     let ordinal: i32 = name
@@ -147,7 +149,7 @@ pub(super) fn ordinal(deployment: &WorkloadDeployment, instance: &Instance) -> O
     (instance_name(deployment, ordinal) == name).then_some(ordinal)
 }
 
-/// The labels of an Instance that link it to its deployment.
+/// Returns the labels that link an Instance to its WorkloadDeployment.
 pub(super) fn linking_labels(deployment: &WorkloadDeployment, ordinal: i32) -> StringMap {
     let spec = &deployment.spec;
     StringMap::from([
@@ -179,15 +181,17 @@ pub(super) fn linking_labels(deployment: &WorkloadDeployment, ordinal: i32) -> S
     ])
 }
 
-/// A hash of the template, which the infrastructure provider reports back for the instance that runs.
+/// Returns a hash of the template. The infrastructure provider reports it back for the template that a running Instance
+/// has.
 pub(super) fn template_hash(deployment: &WorkloadDeployment) -> String {
     let template = serde_json::to_string(&deployment.spec.template).unwrap_or_default();
     format!("{HASH_PREFIX}{}", names::hash(&[&template]))
 }
 
-/// The ordered way. First, by ascending ordinal, what is missing is created and what is not ready is waited for; then, by
-/// descending ordinal, what has another template is replaced; then what is too many is deleted. Waiting for an
-/// Instance whose template is wrong cannot help: it is replaced in its turn.
+/// Returns the steps of the ordered rollout. First, by ascending ordinal, missing Instances are created and unready
+/// ones are waited for. Then, by descending ordinal, Instances of another template are replaced. Last, surplus
+/// Instances are deleted. An unready Instance of another template is replaced at once, because waiting cannot make it
+/// ready with the right template.
 fn steps(
     deployment: &WorkloadDeployment,
     own: &[Arc<Instance>],
@@ -203,7 +207,7 @@ fn steps(
             Some(ordinal) if (0..wanted).contains(&ordinal) => {
                 slots.insert(ordinal, instance);
             }
-            // Strays, which have no ordinal, go first.
+            // Surplus Instances without an ordinal are deleted first.
             Some(ordinal) => surplus.push((ordinal, instance)),
             None => surplus.push((i32::MAX, instance)),
         }
@@ -221,7 +225,7 @@ fn steps(
                 (false, false) => forward.push(RolloutStep::Wait(name)),
                 (false, true) => forward.push(RolloutStep::Replace(Arc::clone(instance))),
             },
-            // One of a deployment that had the name before: garbage collection takes it.
+            // The Instance belongs to an earlier WorkloadDeployment of the same name. Garbage collection deletes it.
             None if all.iter().any(|instance| instance.name_any() == name) => {
                 forward.push(RolloutStep::Wait(name));
             }
@@ -251,8 +255,9 @@ fn is_ready(instance: &Instance) -> bool {
         .is_some_and(|status| condition::is_true(&status.conditions, READY))
 }
 
-/// Whether the Instance was made from another template. With a hash of ours the hashes tell; with a foreign one the
-/// Instance itself must, so that a customer's machine is not replaced because a format has changed.
+/// Returns whether the Instance was made from another template. Hashes of ours are compared. For a hash of the Go
+/// manager, the spec of the Instance is compared instead, so that a change of the hash format replaces no customer's
+/// machine.
 fn is_drifted(deployment: &WorkloadDeployment, instance: &Instance) -> bool {
     match &instance.spec.controller {
         Some(controller) if controller.template_hash.starts_with(HASH_PREFIX) => {
@@ -271,7 +276,7 @@ fn is_drifted(deployment: &WorkloadDeployment, instance: &Instance) -> bool {
     }
 }
 
-/// Whether an Instance that was made from this template lacks labels or carries a foreign hash.
+/// Returns whether an Instance of the current template lacks labels or carries another hash.
 fn needs_refresh(deployment: &WorkloadDeployment, instance: &Instance) -> bool {
     let Some(ordinal) = ordinal(deployment, instance) else {
         return false;
@@ -297,7 +302,7 @@ fn status(
     let count = |counts: &dyn Fn(&Instance) -> bool| {
         i32::try_from(own.iter().filter(|instance| counts(instance)).count()).unwrap_or(i32::MAX)
     };
-    // Of an Instance that was refreshed the provider tells the foreign hash until it has looked again.
+    // After a refresh, the provider still reports the hash of the Go manager until it has observed the Instance again.
     let is_current = |observed: &str, instance: &Instance| {
         let is_foreign = !observed.is_empty() && !observed.starts_with(HASH_PREFIX);
         observed == hash || is_foreign && !is_drifted(deployment, instance)

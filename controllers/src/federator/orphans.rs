@@ -1,4 +1,4 @@
-//! Deletes deployments of the hub that their project does not have.
+//! Deletes WorkloadDeployments on the hub that their project does not have (docs/concepts/ownership.md).
 
 use std::sync::Arc;
 
@@ -23,9 +23,9 @@ pub(super) struct OrphanSweeper<'a> {
 }
 
 impl OrphanSweeper<'_> {
-    /// Deletes what the hub has under a name of which the project has no deployment: in the hub namespaces that are labelled
-    /// as those of the namespace, but for the one that a deployment has. That is found in caches, and proved by the
-    /// project's API server itself.
+    /// Deletes the copies of this name that have no WorkloadDeployment in the project. Looks in all hub namespaces
+    /// whose labels name the namespace of the key, except `own`, which the WorkloadDeployment of this name uses. Caches
+    /// find a candidate; the project's API server must prove that it is an orphan.
     pub(super) async fn sweep(
         &self,
         context: &ReconcileContext,
@@ -39,7 +39,7 @@ impl OrphanSweeper<'_> {
         for on_hub in self.hub.namespaces_for.get(&upstream.to_string()) {
             let hub_namespace = HubNamespace::new(on_hub.name_any());
             let hub_namespace = hub_namespace.ok().filter(|it| Some(it) != own);
-            // What stands for no namespace is no one's to be missed in.
+            // The name of another namespace carries no UID, so nothing can be proved about it.
             let Some(hub_namespace) = hub_namespace.filter(HubNamespace::is_of_project_namespace)
             else {
                 continue;
@@ -49,7 +49,7 @@ impl OrphanSweeper<'_> {
             let Some(copy) = copy.filter(|copy| !is_terminating(copy.as_ref())) else {
                 continue;
             };
-            // Who could not prove it is not asked.
+            // Saves the requests if their answers could prove nothing.
             if may_prove(self.project, key, &hub_namespace, &on_hub)? {
                 self.delete_if_orphan(context, key, &hub_namespace, &on_hub, &copy)
                     .await?;
@@ -84,12 +84,12 @@ impl OrphanSweeper<'_> {
         if !is_watched {
             return Err(ReconcileError::NotYet {
                 object: format!("WorkloadDeployment {hub_namespace}/{} of the hub", key.name),
-                missing: "the project to be watched again".to_owned(),
+                missing: "the watches of the project to work again".to_owned(),
             });
         }
         tracing::warn!(
             namespace = %hub_namespace, name = key.name, project = %key.project, upstream = key.namespace,
-            "the project does not have this WorkloadDeployment of the hub: it is deleted"
+            "deleting a WorkloadDeployment of the hub that its project does not have"
         );
         let (client, cache) = (&self.hub.client, &self.hub.deployments);
         let copies = Collection::new(client, hub_namespace.as_str(), Some(cache));
@@ -99,7 +99,7 @@ impl OrphanSweeper<'_> {
     }
 }
 
-/// Whether caches know the project's API server as one that could prove an orphan in the hub namespace.
+/// Returns whether the project's API server can prove an orphan in the hub namespace, as far as caches know.
 fn may_prove(
     project: &ProjectCaches,
     key: &ProjectKey,

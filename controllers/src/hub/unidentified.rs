@@ -1,4 +1,5 @@
-//! Hub namespaces that hold what is ours and do not say whose they are: what happens there leads nowhere (I-6).
+//! Reports hub namespaces that hold our objects but do not say which project they belong to (I-6). Nothing in such a
+//! namespace is reconciled.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -14,10 +15,10 @@ use crate::hub::HubCaches;
 use crate::hub::upstream::Upstream;
 use crate::objects::is_managed;
 
-/// What the labels of a namespace say of its identity.
+/// The values of the two labels that give a hub namespace its identity.
 type IdentityLabels = [Option<String>; 2];
 
-/// Reports such namespaces, each once for what its labels say, and counts them as long as they are such.
+/// Logs each such namespace once per value of its labels, and counts them while they are in this state.
 pub(crate) struct UnidentifiedNamespaces {
     metrics: Metrics,
     reported: Mutex<BTreeMap<String, IdentityLabels>>,
@@ -56,19 +57,19 @@ impl UnidentifiedNamespaces {
         }
     }
 
-    /// Reports the namespace, unless that has been done. Says whether it was.
+    /// Reports the namespace unless it was reported with the same labels. Returns whether it did.
     fn report(&self, namespace: &ObjectMeta, problem: &IdentityError) -> bool {
         let uid = namespace.uid.clone().unwrap_or_default();
         let labels = identity_labels(namespace);
         let news = self.count(|reported| reported.insert(uid, labels.clone()) != Some(labels));
         if news {
             let name = namespace.name.as_deref();
-            error!(name, %problem, "hub namespace does not say whose it is: nothing in it is looked after");
+            error!(name, %problem, "hub namespace has no valid identity: nothing in it is reconciled");
         }
         news
     }
 
-    /// There is nothing to report of the namespace, or nothing any more.
+    /// Removes the namespace from the count.
     fn settle(&self, namespace: &ObjectMeta) {
         if let Some(uid) = &namespace.uid {
             self.count(|reported| reported.remove(uid));
@@ -88,7 +89,7 @@ fn holds_ours(hub: &HubCaches, namespace: &ObjectMeta) -> bool {
     !hub.deployments.metadata(name).is_empty() || hub.policies.metadata(name).iter().any(is_managed)
 }
 
-/// Whether someone meant the namespace to have an identity.
+/// Returns whether the namespace has one of the two identity labels.
 fn has_identity_label(namespace: &ObjectMeta) -> bool {
     identity_labels(namespace).iter().any(Option::is_some)
 }
@@ -109,7 +110,7 @@ mod tests {
     use crate::fixtures::object;
 
     #[test]
-    fn a_namespace_is_reported_once_for_what_its_labels_say() {
+    fn a_namespace_is_reported_once_per_value_of_its_labels() {
         let namespaces = UnidentifiedNamespaces::new(&Metrics::default());
         let report = |uid: &str, labels: serde_json::Value| {
             let metadata =

@@ -1,11 +1,12 @@
-//! Whether the project's Namespace that a hub namespace stands for exists. Its absence must be proved (I-12).
+//! Decides whether the project's Namespace that a hub namespace is named after still exists. Its absence must be proved
+//! (I-12).
 
 use api::HubNamespace;
 use kube::ResourceExt;
 
 use crate::objects::Namespace;
 
-/// What is known of the project's namespace with the UID that the name of the hub namespace has.
+/// The state of the project's Namespace whose UID is in the name of the hub namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum UpstreamNamespace {
     There,
@@ -14,18 +15,19 @@ pub(crate) enum UpstreamNamespace {
     Absent(Proof),
 }
 
-/// Why the project's namespace is gone. A UID is never given twice, so that it stays gone, but for that of a project.
+/// The proof that the project's Namespace is gone. Kubernetes never reuses the UID of a Namespace, so it stays gone. A
+/// project can be made again over the stored objects of a deleted one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Proof {
-    /// The project's API server says that there is none of its name.
+    /// The project's API server has no Namespace of its name.
     NotFound,
-    /// The one of its name has this UID.
+    /// The Namespace of its name has this UID.
     OtherUid(String),
-    /// There is no such project. One can be made anew over what a former one has stored.
+    /// The project does not exist. A new one may be made over its stored objects.
     NoProject,
 }
 
-/// What a cache says of the project's namespace of the name that the hub namespace has as a label.
+/// Returns what the cache of the project proves. `namespace` is the Namespace that the hub namespace's label names.
 pub(crate) fn seen(hub: &HubNamespace, namespace: Option<&Namespace>) -> UpstreamNamespace {
     match namespace.is_some_and(|namespace| is_of(hub, namespace)) {
         true => UpstreamNamespace::There,
@@ -33,7 +35,7 @@ pub(crate) fn seen(hub: &HubNamespace, namespace: Option<&Namespace>) -> Upstrea
     }
 }
 
-/// What the answer of the project's API server proves: nothing was found, or this.
+/// Returns what an answer of the project's API server proves. `namespace` is its answer, `None` for a proved 404.
 pub(crate) fn answered(hub: &HubNamespace, namespace: Option<&Namespace>) -> UpstreamNamespace {
     match namespace.map(|namespace| (is_of(hub, namespace), namespace.uid())) {
         None => UpstreamNamespace::Absent(Proof::NotFound),
@@ -68,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_proves_nothing_and_an_answer_only_what_it_says() {
+    fn only_an_answer_of_the_api_server_proves_absence() {
         use UpstreamNamespace::{Absent, There, Unknown};
         for (uid, in_cache, in_answer) in [
             (Some("1"), There, There),

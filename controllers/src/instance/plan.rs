@@ -1,11 +1,11 @@
-//! Whether an Instance is ready (compute.md 2.6.2).
+//! Decides whether an Instance is ready (docs/concepts/status.md).
 
 use api::Instance;
 use api::condition::{self, Condition, ConditionStatus};
 use api::instance::{PROGRAMMED, READY, RUNNING};
 use jiff::Timestamp;
 
-/// Reasons of `Ready` (compute.md 1.3).
+/// Reasons of `Ready`.
 mod reason {
     pub(super) const SCHEDULING_GATES_PRESENT: &str = "SchedulingGatesPresent";
     pub(super) const PENDING_PROGRAMMING: &str = "PendingProgramming";
@@ -13,7 +13,7 @@ mod reason {
     pub(super) const RUNNING: &str = "Running";
 }
 
-/// The conditions of an Instance with `Ready` as it must be, where they change.
+/// Returns the conditions of an Instance with the right `Ready`, if that changes them.
 pub(crate) fn readiness(instance: &Instance, now: Timestamp) -> Option<Vec<Condition>> {
     let former = instance.status.as_ref();
     let former = former.map_or(&[][..], |status| &status.conditions);
@@ -23,7 +23,7 @@ pub(crate) fn readiness(instance: &Instance, now: Timestamp) -> Option<Vec<Condi
     (conditions != former).then_some(conditions)
 }
 
-/// The first rule of compute.md 2.6.2 that matches decides; no quota yet.
+/// The first rule that matches decides. Quota is not considered yet.
 fn ready(instance: &Instance, now: Timestamp) -> Condition {
     let gates = instance
         .spec

@@ -1,4 +1,5 @@
-//! Deletes copies on the hub that this cell has left there. No watch tells of them.
+//! Deletes copies on the hub that this cell has left behind. No watch reports them, because the cell does not watch the
+//! hub.
 
 use api::Instance;
 
@@ -15,8 +16,8 @@ pub(super) struct LeftoverCopies<'a> {
 }
 
 impl LeftoverCopies<'_> {
-    /// Deletes the copy of an Instance that the cell does not have, if there is one, and then those of the ordinals after
-    /// it. That an Instance is gone, the cell's API server itself says.
+    /// Deletes the copy of an Instance that the cell does not have, and then the copies of the ordinals after it. The
+    /// cell's API server must confirm that each Instance is gone.
     pub(super) async fn delete(
         &self,
         context: &ReconcileContext,

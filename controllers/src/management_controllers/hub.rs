@@ -27,10 +27,10 @@ use crate::runtime::wiring::{Wiring, for_each_version};
 
 /// What the log says where Clusters cannot be watched.
 const WITHOUT_CLUSTERS: &str =
-    "a WorkloadDeployment whose cell cannot be reached, or that has none, does not say so";
+    "the status of a WorkloadDeployment does not show cells that are unreachable or missing";
 /// What the log says where ResourceBindings cannot be watched.
-const WITHOUT_BINDINGS: &str = "a WorkloadDeployment whose cell cannot be reached, or that has none, does not say so, and \
-    no PropagationPolicy is removed";
+const WITHOUT_BINDINGS: &str = "the status of a WorkloadDeployment does not show cells that are unreachable or missing, and \
+    no PropagationPolicy is deleted";
 
 /// The reflectors of the hub.
 pub(super) struct HubReflectors {

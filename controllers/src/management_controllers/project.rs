@@ -30,7 +30,7 @@ const PROJECTS: &str = "projects";
 /// How long a watch may fail before Workloads are reconciled because of it. A watch that breaks off is mostly back at once.
 const INTERRUPTION: Duration = Duration::from_secs(3);
 
-/// The controllers of the management plane, which work on projects as they come and go.
+/// Runs the controllers of the management plane for each project that discovery engages.
 pub struct Management {
     pub(super) projects: Arc<SyncedProjects>,
     pub(super) hub: HubView,
@@ -106,7 +106,7 @@ async fn watch_needs(caches: Arc<ProjectCaches>, view: Arc<ProjectView>, queues:
         let mut networks = caches.networks.sync_state();
         networks.mark_unchanged();
         Box::pin(async move {
-            // Neither ends before the project does.
+            // Neither future ends before the project is disengaged.
             tokio::select! {
                 () = cities => {}
                 () = suspension => {}

@@ -1,4 +1,5 @@
-//! Whether a hub namespace goes: when the project's namespace that it stands for is proved gone, and nothing is left in it.
+//! Decides whether a hub namespace is deleted: the project's Namespace must be proved to be gone, and nothing may be
+//! left in the hub namespace.
 
 use api::HubNamespace;
 
@@ -9,7 +10,7 @@ use crate::hub::upstream_namespace::{Proof, UpstreamNamespace};
 pub(super) struct Observed<'a> {
     pub(super) namespace: &'a HubNamespace,
     pub(super) upstream: UpstreamNamespace,
-    /// Whether a WorkloadDeployment of the project still names it.
+    /// Whether a WorkloadDeployment of the project has recorded the hub namespace.
     pub(super) recorded: bool,
     pub(super) left: Left,
     pub(super) terminating: bool,
@@ -18,11 +19,11 @@ pub(super) struct Observed<'a> {
 /// What is left in the hub namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Left {
-    /// Nothing that is watched; the rest has not been asked for.
+    /// The caches have nothing there. The kinds that are not watched were not asked for.
     Unknown,
-    /// Something that counts, or that may not be looked for.
+    /// An object that counts, or a kind that must not be listed.
     Something(String),
-    /// The hub has nothing of what counts.
+    /// The hub confirmed that nothing that counts is left.
     Nothing,
 }
 
@@ -30,7 +31,7 @@ pub(super) enum Left {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Plan {
     Keep(KeepReason),
-    /// Ask the project and the hub themselves, and plan again.
+    /// Ask the API servers of the project and of the hub, and plan with their answers.
     Prove,
     Delete(Proof),
 }
@@ -38,9 +39,9 @@ pub(super) enum Plan {
 /// Why a hub namespace stays.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum KeepReason {
-    /// It is going already.
+    /// It is terminating already.
     Terminating,
-    /// Its name is none that is made here, so that nothing says which namespace it stands for.
+    /// Its name does not contain the UID of a Namespace, so nothing can be proved.
     NotOurs,
     /// The project needs it.
     InUse,

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_in_a_project_wakes_its_hub_namespaces() {
+    fn deletions_in_a_project_wake_its_hub_namespaces() {
         let with_uid = |uid: &str| metadata(json!({"name": "default", "uid": uid}));
         let (one, other) = (with_uid("1"), with_uid("2"));
         let record = json!({annotations::FEDERATION_NAMESPACE: "ns-1"});
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_on_the_hub_wakes_its_namespace() {
+    fn deletions_on_the_hub_wake_their_namespace() {
         let ns_1 = hub_namespace("ns-1", Some(("acme", "default")));
         let relabelled = hub_namespace("ns-1", Some(("umbrella", "default")));
         let plain = hub_namespace("plain", None);

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matters_to_policies_in_a_project_wakes_its_hub_namespaces() {
+    fn fields_that_matter_to_policies_wake_the_hub_namespaces_of_a_project() {
         let deployment = |version: &str, field: &str, value: Value| {
             let mut body = json!({
                 "namespace": "default", "name": "web", "uid": "u", "resourceVersion": version, "generation": 1,
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matters_to_policies_on_the_hub_wakes_its_namespace() {
+    fn fields_that_matter_to_policies_wake_their_hub_namespace() {
         let ns_1 = hub_namespace("ns-1", Some(("acme", "default")));
         let relabelled = hub_namespace("ns-1", Some(("umbrella", "default")));
         let plain = hub_namespace("plain", None);

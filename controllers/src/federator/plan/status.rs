@@ -1,4 +1,4 @@
-//! The status of a project's WorkloadDeployment, from that of its copy on the hub.
+//! Computes the status of a project's WorkloadDeployment from the status of its copy on the hub.
 
 use api::condition::{self, Condition, ConditionStatus};
 use api::identity::IdentityError;
@@ -8,20 +8,20 @@ use jiff::Timestamp;
 
 use crate::generation::GenerationMap;
 
-/// `Available` is False for this reason when the city code cannot be the value of a label, which policies select by.
+/// Reason of `Available` False: the city code is not a valid label value, so no policy can select it.
 pub(super) const INVALID_CITY_CODE: &str = "InvalidCityCode";
-/// `Available` is Unknown for this reason while nothing is known of a copy that was made anew.
+/// Reason of `Available` Unknown: the copy was made again and has not reported.
 const NOT_REPORTED: &str = "NotReported";
-/// `Available` is Unknown for this reason while what is said of the hub namespace contradicts itself.
+/// Reason of `Available` Unknown: objects contradict each other about the hub namespace.
 pub(super) const HUB_NAMESPACE_CONTRADICTED: &str = "HubNamespaceContradicted";
 
-/// Conditions that come from the hub: one that the hub has no more goes.
+/// Conditions that are copied from the hub. One that the hub no longer has is removed.
 const MIRRORED: [&str; 3] = [AVAILABLE, REPLICAS_READY, CELLS_REPORTING];
-/// Condition that a controller of the project plane owns, whatever the hub says (compute.md 1.6).
+/// Condition that a controller of the project plane owns. The hub's condition of this type is ignored.
 const REFERENCED_DATA_READY: &str = "ReferencedDataReady";
 
-/// The hub's status for the project: generations translated, the hub's memory of its cells left out, and the conditions
-/// that others own in the project kept (P-17).
+/// Returns the hub's status for the project: with translated generations, without `status.cells`, and with the
+/// conditions that other controllers own in the project.
 pub(super) fn status(
     deployment: &WorkloadDeployment,
     copy: &WorkloadDeployment,
@@ -50,7 +50,7 @@ pub(super) fn status(
     }
 }
 
-/// What is left of a status whose copy on the hub was made anew and has none yet.
+/// Returns the former status as Unknown, because the copy on the hub was made again and has not reported.
 pub(super) fn unreported(
     former: WorkloadDeploymentStatus,
     now: Timestamp,
@@ -66,7 +66,7 @@ pub(super) fn unreported(
     unknown(former, NOT_REPORTED, message, now)
 }
 
-/// Nothing is done, and the deployment says why.
+/// Returns a status that explains why nothing is written to the hub.
 pub(super) fn contradicted(
     deployment: &WorkloadDeployment,
     problem: &str,
@@ -76,7 +76,7 @@ pub(super) fn contradicted(
     unknown(former, HUB_NAMESPACE_CONTRADICTED, problem, now)
 }
 
-/// The former status, of which no one can tell whether it still stands.
+/// Returns the former status with its mirrored conditions set to Unknown.
 fn unknown(
     former: WorkloadDeploymentStatus,
     reason: &str,
@@ -89,7 +89,7 @@ fn unknown(
     status
 }
 
-/// Nothing reaches the hub, and the deployment says why.
+/// Returns a status that explains that the city code is invalid and nothing reaches the hub.
 pub(super) fn invalid_city_code(
     deployment: &WorkloadDeployment,
     error: &IdentityError,

@@ -19,7 +19,7 @@ fn project() -> ProjectName {
     ProjectName::new("single").unwrap()
 }
 
-/// A project's deployment that has been recorded.
+/// A project's WorkloadDeployment with a record and a finalizer.
 fn recorded(city: &str) -> WorkloadDeployment {
     let mut deployment = deployment("default", "web-us-dfw", city, 2);
     deployment.meta_mut().finalizers = Some(vec![finalizers::FEDERATOR.into()]);
@@ -41,7 +41,7 @@ fn labelled(project: &str, namespace: &str) -> StringMap {
     ])
 }
 
-/// The hub's side: namespace, copy, and whether there is a policy.
+/// The objects on the hub: namespace, copy, and whether a policy exists.
 struct HubFixture {
     namespace: Option<Namespace>,
     copy: Option<Arc<WorkloadDeployment>>,
@@ -54,7 +54,7 @@ const NOTHING: HubFixture = HubFixture {
     policy_exists: false,
 };
 
-/// A hub that has everything.
+/// A hub that has all objects.
 fn complete(deployment: &WorkloadDeployment) -> HubFixture {
     let mut copy = deployment.clone();
     copy.meta_mut().generation = Some(7);
@@ -81,7 +81,7 @@ fn plan_for(deployment: &WorkloadDeployment, hub: &HubFixture) -> Plan {
     plan_in(&own, Some(&own), deployment, hub)
 }
 
-/// The plan for a deployment whose record names this hub namespace, and whose Namespace has that one.
+/// Plans for a WorkloadDeployment with `hub_namespace` recorded and `derived` from its Namespace.
 fn plan_in(
     recorded: &HubNamespace,
     derived: Option<&HubNamespace>,
@@ -95,7 +95,7 @@ fn plan_in(
     plan_knowing(cells, recorded, derived, deployment, hub)
 }
 
-/// The same where something is known of the cells.
+/// The same, with observations of cells.
 fn plan_knowing(
     cells: CopyCells<'_>,
     recorded: &HubNamespace,
@@ -130,10 +130,10 @@ fn the_hub_namespace_is_the_recorded_one_and_else_that_of_the_namespace() {
     assert_eq!(of(&new, Some(&own)).unwrap(), expected);
     assert!(matches!(of(&new, None), Err(ReconcileError::NotYet { .. })));
     assert_eq!(of(&recorded("DFW"), None).unwrap(), expected);
-    // Finalization reads nothing but the object (P-7).
+    // Finalization reads nothing but the object (I-7).
     let going = terminating(recorded("DFW"));
     assert_eq!(of(&going, Some(&other)).unwrap(), expected);
-    // One of the baseline has no record.
+    // A WorkloadDeployment of the Go manager has no record.
     let mut of_the_baseline = going;
     of_the_baseline.meta_mut().annotations = None;
     assert_eq!(of(&of_the_baseline, Some(&own)).unwrap(), expected);
@@ -158,10 +158,10 @@ fn the_namespace_is_recorded_before_anything_is_written_there() {
 }
 
 #[test]
-fn what_the_planes_are_known_by_is_written_where_it_is_proved_and_stays_where_it_is_not_known() {
+fn plane_uids_are_written_if_proved_and_stay_if_unknown() {
     let deployment = recorded("DFW");
     let mut hub = complete(&deployment);
-    // Something else must be written, by which the rest would go.
+    // The labels must be written too, and the annotations go with the same write.
     hub.namespace.as_mut().unwrap().meta_mut().labels = None;
     let own = HubNamespace::new(HUB_NAMESPACE).unwrap();
     let desired = |derived, cluster_uid, root_uid| {
@@ -195,7 +195,7 @@ fn what_the_planes_are_known_by_is_written_where_it_is_proved_and_stays_where_it
         desired(Some(&own), Some("anew"), Some("root")),
         (some("anew"), some("root"))
     );
-    // Only the record says whose it is.
+    // Without the derived namespace, only the record names the hub namespace.
     assert_eq!(desired(None, Some("anew"), Some("root")), kept);
 }
 
@@ -224,7 +224,7 @@ fn a_change_of_the_city_replaces_the_copy() {
     let hub = complete(&recorded("DFW"));
     let plan = plan_for(&recorded("ORD"), &hub);
     assert_eq!((plan.delete_copy, plan.apply_copy), (true, None));
-    // An edit by hand of the label or of the spec is repaired.
+    // A manual edit of the label or of the spec is repaired.
     for edit in [
         |copy: &mut WorkloadDeployment| copy.spec.city_code = "ORD".into(),
         |copy: &mut WorkloadDeployment| {
@@ -240,7 +240,7 @@ fn a_change_of_the_city_replaces_the_copy() {
 }
 
 #[test]
-fn what_is_said_of_referenced_data_is_copied_with_its_absence_and_nothing_else() {
+fn only_the_annotation_of_referenced_data_is_copied_also_its_absence() {
     let key = annotations::EXPECTED_REFERENCED_DATA;
     let annotated = |deployment: &WorkloadDeployment, value: Option<&str>| {
         let mut deployment = deployment.clone();
@@ -274,7 +274,7 @@ fn what_is_said_of_referenced_data_is_copied_with_its_absence_and_nothing_else()
 }
 
 #[test]
-fn an_edited_copy_is_repaired_and_one_that_is_going_is_waited_for() {
+fn an_edited_copy_is_repaired_and_a_terminating_one_awaited() {
     let deployment = recorded("DFW");
     let mut hub = complete(&deployment);
     Arc::make_mut(hub.copy.as_mut().unwrap()).spec.replicas = Some(9);
@@ -303,7 +303,7 @@ fn deletion_removes_the_copy_then_the_finalizer_and_nothing_else() {
             ..Plan::default()
         }
     );
-    // `complete` took over the deletion: the copy is going already.
+    // `complete` copies the deletion timestamp, so the copy is terminating already.
     assert_eq!(plan_for(&deployment, &hub), Plan::default());
     assert_eq!(
         plan_for(&deployment, &HubFixture { copy: None, ..hub }),

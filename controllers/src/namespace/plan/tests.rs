@@ -49,7 +49,7 @@ fn only_an_empty_namespace_whose_project_namespace_is_proved_gone_is_deleted() {
 }
 
 #[test]
-fn what_is_needed_or_going_or_not_ours_stays_whatever_is_proved() {
+fn needed_terminating_or_foreign_namespaces_stay() {
     let (ours, other) = (hub(), HubNamespace::new("tenant").unwrap());
     let gone = Observed {
         namespace: &ours,

@@ -15,7 +15,7 @@ fn context() -> ReconcileContext {
     ReconcileContext::new(now, None)
 }
 
-/// A quarantine on a hub that gives this answer to everything, and what it has been asked.
+/// A quarantine on a hub that answers every request like this, and the requests that it got.
 fn on_hub(code: StatusCode, answer: Value) -> (Quarantine, Asked) {
     let asked = Asked::default();
     let service = tower::service_fn({
@@ -47,7 +47,7 @@ fn refusing() -> (Quarantine, Asked) {
     on_hub(StatusCode::FORBIDDEN, status)
 }
 
-/// In a namespace without labels.
+/// The verdict on an Instance in a namespace without labels.
 fn verdict(instance: &Instance) -> Verdict {
     of_hub(&ObjectMeta::default(), &instance.metadata).unwrap()
 }
@@ -57,7 +57,7 @@ fn count(asked: &Asked) -> usize {
 }
 
 #[tokio::test]
-async fn a_hub_that_refuses_is_not_asked_again_until_it_is_another_case() {
+async fn refused_annotations_are_not_retried_until_the_verdict_changes() {
     let (quarantine, asked) = refusing();
     let mut instance = instance("ns-1", "web-0");
     for _ in 0..3 {
@@ -86,7 +86,7 @@ async fn a_hub_that_refuses_is_not_asked_again_until_it_is_another_case() {
 }
 
 #[tokio::test]
-async fn what_an_instance_says_already_is_counted_and_not_written() {
+async fn an_existing_verdict_is_counted_and_not_written() {
     let (quarantine, asked) = refusing();
     let mut instance = instance("ns-1", "web-0");
     let verdict = verdict(&instance);
@@ -102,7 +102,7 @@ async fn what_an_instance_says_already_is_counted_and_not_written() {
 }
 
 #[tokio::test]
-async fn a_hub_that_does_not_answer_is_asked_again() {
+async fn annotations_are_retried_when_the_hub_does_not_answer() {
     let (quarantine, asked) = on_hub(StatusCode::SERVICE_UNAVAILABLE, json!({}));
     let instance = instance("ns-1", "web-0");
     let verdict = verdict(&instance);
@@ -114,7 +114,7 @@ async fn a_hub_that_does_not_answer_is_asked_again() {
 }
 
 #[test]
-fn a_deployment_is_missed_since_it_was_first() {
+fn the_first_miss_of_a_deployment_counts() {
     let (first, later) = (Timestamp::UNIX_EPOCH, now());
     let quarantined = Quarantined::new(&Metrics::default());
     assert_eq!(quarantined.missed("1", first), first);

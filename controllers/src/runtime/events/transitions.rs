@@ -1,11 +1,11 @@
-//! Which changes of conditions are worth an event.
+//! Decides which changes of conditions are worth an event.
 
 use api::Condition;
 use api::condition::ConditionStatus::True;
 use api::condition::find;
 use kube::runtime::events::EventType;
 
-/// What a condition has come to say.
+/// A change of a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ConditionTransition {
     pub(super) type_: EventType,
@@ -13,7 +13,7 @@ pub(super) struct ConditionTransition {
     pub(super) note: String,
 }
 
-/// Reasons that conditions have on the way to True: no one has to do anything, and no event tells of them.
+/// Reasons that conditions have on the way to True. They need no action, so they get no event.
 const ON_THE_WAY: [&str; 7] = [
     "CellNotApplied",
     "CellNotReported",
@@ -24,8 +24,8 @@ const ON_THE_WAY: [&str; 7] = [
     "ProvisioningInstances",
 ];
 
-/// The transitions of these conditions: to True, away from it, and to a reason for which someone may have to do something. A
-/// condition that only exists while it is not True is as good as True when it is gone.
+/// Returns the transitions of these conditions: to True, away from True, and to a reason that may need an action. A
+/// condition type that exists only while it is not True counts as True when it is absent.
 pub(super) fn transitions(
     types: &[&str],
     former: &[Condition],
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_tell_of_what_is_well_again_and_of_what_someone_must_mend() {
+    fn events_report_recovery_and_problems_that_need_action() {
         let at = Timestamp::UNIX_EPOCH;
         let of = |status, reason| Condition::new("Available", status, reason, "why", at);
         let (beginning, well) = (

@@ -5,23 +5,23 @@ use std::sync::Arc;
 use api::{Workload, WorkloadDeployment};
 use jiff::Timestamp;
 
-/// Whether something of this name is there.
+/// Returns whether an object of this name exists.
 pub(crate) type Lookup<'a> = &'a (dyn Fn(&str) -> bool + Sync);
 
-/// Whether something of this name is there, or, for the eyes of a user, why that is not known.
+/// A lookup, or the reason why it cannot be used. Users read the reason.
 pub(crate) type Listed<'a> = Result<Lookup<'a>, &'a str>;
 
 /// What the controller sees.
 #[derive(Clone, Copy)]
 pub(crate) struct Observed<'a> {
     pub(crate) workload: &'a Workload,
-    /// The Workload's deployments, by name.
+    /// The WorkloadDeployments of the Workload, by name.
     pub(crate) own: &'a [Arc<WorkloadDeployment>],
-    /// Whether a deployment in the Workload's namespace has this name, whosoever's it is.
+    /// Whether a WorkloadDeployment in the Workload's namespace has this name, whichever object controls it.
     pub(crate) is_taken: Lookup<'a>,
-    /// Whether the project holds a usable LocationBinding of a city.
+    /// Whether the project has a usable LocationBinding of a city.
     pub(crate) cities: Listed<'a>,
-    /// Whether there is a Network of a name in the Workload's namespace.
+    /// Whether a Network of this name exists in the Workload's namespace.
     pub(crate) networks: Listed<'a>,
     pub(crate) now: Timestamp,
 }

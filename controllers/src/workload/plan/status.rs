@@ -1,4 +1,4 @@
-//! The status of a Workload, from those of its deployments (compute.md 1.1).
+//! Computes the status of a Workload from those of its WorkloadDeployments (docs/concepts/status.md).
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::needs::{Gap, NETWORK_NOT_FOUND, Needs, describe};
 use super::observed::Observed;
 use crate::objects::StringMap;
 
-/// Why a placement or a Workload is available (compute.md 1.1).
+/// Reasons of the condition `Available` of a placement or a Workload.
 pub(super) mod reason {
     pub(in crate::workload::plan) const DEPLOYMENT_FOUND: &str = "AvailableDeploymentFound";
     pub(in crate::workload::plan) const NO_DEPLOYMENTS: &str = "NoAvailableDeployments";
@@ -25,13 +25,13 @@ pub(in crate::workload) struct StatusReport<'a> {
     pub(super) observed: Observed<'a>,
     pub(super) needs: Needs<'a>,
     pub(super) gaps: Vec<Gap<'a>>,
-    /// Whether the deployments are as the Workload's current generation wants them, and have acted on it.
+    /// Whether the WorkloadDeployments match the Workload's current generation and have observed it.
     pub(super) in_step: bool,
 }
 
 impl StatusReport<'_> {
-    /// Returns the status if it differs from that of the Workload. `refusals` are the answers of the API server to the
-    /// deployments of a placement that it refused, by placement.
+    /// Returns the status if it differs from the current one. `refusals` are the answers of the API server to refused
+    /// writes, by placement.
     pub(in crate::workload) fn changed_status(
         &self,
         refusals: &StringMap,
@@ -55,9 +55,9 @@ pub(in crate::workload) fn own_status(workload: &Workload) -> Option<WorkloadSta
     })
 }
 
-/// Sums over all deployments, with one entry per placement: those of the spec in its order, then those that are going.
-/// `in_step` says that the deployments are as the Workload's current generation wants them and have acted on it. What is
-/// another's, the gateway, is left out.
+/// Sums over all WorkloadDeployments, with one entry per placement: the placements of the spec in their order, then
+/// those that are being deleted. `in_step`: see [`StatusReport`]. The gateway is omitted because another controller
+/// writes it.
 fn status(
     observed: &Observed<'_>,
     needs: &Needs<'_>,
@@ -107,7 +107,7 @@ fn status(
         .collect();
 
     let mut conditions = former.conditions;
-    // While it is not known which Networks there are, what was said of them stands.
+    // While the Networks are not known, the former statement about them stays.
     if !needs.was_missing() {
         let generation = generation(&conditions);
         let available = match needs.missing_networks() {
@@ -159,8 +159,8 @@ fn placement_status(
     }
 }
 
-/// True where a deployment is available, else Unknown where one cannot tell, for its reason, else False. `problems` are a
-/// refusal, and the cities that have no deployment.
+/// Returns True if a WorkloadDeployment is available, else Unknown if one is Unknown, with its reason, else False.
+/// `problems` are a refusal, and the cities without a WorkloadDeployment.
 fn placement_available(
     deployments: &[&WorkloadDeployment],
     problems: [Option<String>; 2],
@@ -198,7 +198,7 @@ fn condition_of(deployment: &WorkloadDeployment) -> Option<&Condition> {
     condition::find(&status.conditions, workload_deployment::AVAILABLE)
 }
 
-/// Why a deployment is not available, in its own words.
+/// Returns why a WorkloadDeployment is not available, from its own condition.
 fn unavailability(deployment: &WorkloadDeployment) -> String {
     let name = deployment.name_any();
     match condition_of(deployment) {
@@ -212,8 +212,8 @@ fn unavailability(deployment: &WorkloadDeployment) -> String {
     }
 }
 
-/// True where a placement is available, else Unknown where one cannot tell, for its reason, else False for what the first
-/// one says.
+/// Returns True if a placement is available, else Unknown if one is Unknown, with its reason, else False with the
+/// message of the first placement.
 fn workload_available(placements: &[WorkloadPlacementStatus], now: Timestamp) -> Condition {
     let mut said = placements.iter().filter_map(|placement| {
         let available = condition::find(&placement.conditions, AVAILABLE)?;
@@ -243,7 +243,7 @@ fn workload_available(placements: &[WorkloadPlacementStatus], now: Timestamp) ->
     available(status, reason, [message], now)
 }
 
-/// The condition, with what there is to say. What others said, which is repeated here, can be as long as a message may be.
+/// Returns the condition with these messages joined. The message is cut to the longest that a condition may have.
 fn available(
     status: ConditionStatus,
     reason: &str,

@@ -1,5 +1,5 @@
-//! Copies and their policies in every interleaving: all worlds that can come about are visited, with the plans of both
-//! controllers, caches that lag behind each object by itself, and Karmada's claims and clean-up at any later time.
+//! Model check of copies and their policies: visits every reachable state, with the plans of both controllers, with
+//! caches that lag behind per object, and with Karmada's claims and clean-up delayed arbitrarily.
 
 mod cast;
 mod world;
@@ -9,18 +9,18 @@ use std::collections::HashMap;
 use cast::Cast;
 use world::{DEPLOYMENTS, Deployment, ModelPhase, ModelState, ModelStep, NAMES, Policy};
 
-/// An exploration that comes to no more worlds than this has not begun.
+/// An exploration with no more states than this has a broken setup.
 const FEW: usize = 500;
 
-/// What users do in one exploration.
+/// The actions of users in one exploration.
 struct Users {
     cities: &'static [&'static str],
-    /// The deployments that there can be.
+    /// The number of WorkloadDeployments.
     deployments: usize,
-    /// Whether a deployment can be created for any city and be moved. Else there is but one city, or only the first
-    /// deployment can be created, for the first city.
+    /// Whether a WorkloadDeployment can be created for any city and be moved. If not, there is only one city, or only
+    /// the first WorkloadDeployment can be created, for the first city.
     moves: bool,
-    /// Whether the cache of bindings may lag behind. There are several times as many worlds then.
+    /// Whether the cache of bindings may lag behind. This multiplies the number of states.
     bindings_lag: bool,
 }
 
@@ -75,13 +75,13 @@ impl Users {
     }
 }
 
-/// The worlds that have come about.
+/// The visited states.
 struct Explored {
     worlds: Vec<ModelState>,
     numbers: HashMap<ModelState, usize>,
-    /// From which world, and by which step, each came about first.
+    /// The state and the step from which each state was first reached.
     origins: Vec<Option<(usize, ModelStep)>>,
-    /// Which worlds lead to each without a user.
+    /// The predecessors of each state by steps that are not a user's.
     led_to_by: Vec<Vec<usize>>,
 }
 
@@ -98,7 +98,7 @@ impl Explored {
         number
     }
 
-    /// The steps that lead to a world.
+    /// Returns the steps that lead to a state.
     fn story(&self, number: usize) -> String {
         let mut steps = Vec::new();
         let mut at = number;
@@ -111,7 +111,7 @@ impl Explored {
     }
 }
 
-/// Visits every world that users and the others bring about from `begin`.
+/// Visits every state that is reachable from `begin`. Returns their number.
 fn explore(users: &Users, begin: ModelState) -> usize {
     let mut cast = Cast::new(users.cities);
     let by_users = users.steps(&cast);
@@ -153,7 +153,7 @@ fn explore(users: &Users, begin: ModelState) -> usize {
     explored.worlds.len()
 }
 
-/// Exactly the policies that are needed are there, and exactly the copies, claimed and bound.
+/// Checks that exactly the needed policies and copies exist, and that the copies are claimed and bound.
 fn is_right_at_rest(world: &ModelState, cast: &Cast) -> Result<(), String> {
     let there = &world.there;
     for city in cast.cities() {
@@ -182,7 +182,7 @@ fn is_right_at_rest(world: &ModelState, cast: &Cast) -> Result<(), String> {
     Ok(())
 }
 
-/// From every world one at rest can be reached without a user.
+/// Asserts that a state at rest is reachable from every state without a step of a user.
 fn assert_all_come_to_rest(explored: &Explored, at_rest: Vec<usize>) {
     let mut comes = vec![false; explored.worlds.len()];
     let mut next = at_rest;
@@ -219,7 +219,7 @@ fn two_deployments_of_one_city() {
 }
 
 #[test]
-fn two_cities_that_want_the_same_name() {
+fn two_cities_with_the_same_policy_name() {
     let users = Users {
         cities: &["DFW", "dfw"],
         deployments: 2,
@@ -233,7 +233,7 @@ fn two_cities_that_want_the_same_name() {
 }
 
 #[test]
-fn a_deployment_that_moves_between_cities_that_want_the_same_name() {
+fn a_deployment_moves_between_cities_with_the_same_policy_name() {
     let users = Users {
         cities: &["DFW", "dfw"],
         deployments: 1,

@@ -1,4 +1,4 @@
-//! The plans that the model asks, with real objects. What they answer is remembered: the same questions come very often.
+//! Runs the real plans on real objects for the model. Results are cached, because the same inputs occur very often.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,17 +14,17 @@ use crate::names;
 use crate::policy::plan as policies;
 use crate::policy::serves;
 
-/// What a plan of the federator means in the model.
+/// The meaning of a federator plan in the model.
 #[derive(Clone, Copy)]
 pub(super) struct Federated {
     pub(super) records: bool,
-    /// The label of the copy that is to be made or changed.
+    /// The label of the copy that is created or changed.
     pub(super) label: Option<City>,
     pub(super) deletes: bool,
     pub(super) releases: bool,
 }
 
-/// What a plan of the policy controller means in the model.
+/// The meaning of a policy plan in the model.
 #[derive(Clone, Default)]
 pub(super) struct PolicyPlan {
     /// Names and cities.
@@ -47,7 +47,7 @@ impl Cast {
     pub(super) fn new(cities: &[&str]) -> Self {
         let cities = cities.iter().map(|code| CityCode::new(*code).unwrap());
         let cities: Vec<_> = cities.collect();
-        // Those that each can have; one more would be missed where it is needed.
+        // The names that each city can have. A further one would be missing here.
         let names = cities.iter().flat_map(|city| {
             let readable = format!("city-{}", city.name_part());
             let parts = [city.as_str()];
@@ -89,7 +89,7 @@ impl Cast {
         Arc::clone(deployment)
     }
 
-    /// The metadata of a copy or of a binding, as far as they matter.
+    /// The metadata of a copy or a binding, reduced to the relevant fields.
     fn claimed(&mut self, city: Option<City>, claim: Option<Id>) -> &ObjectMeta {
         let (cities, names) = (&self.cities, &self.names);
         self.claimed.entry((city, claim)).or_insert_with(|| {

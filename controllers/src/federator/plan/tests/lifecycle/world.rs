@@ -1,19 +1,19 @@
-//! A project, a hub, Karmada and our two controllers, as small as they can be: what is on the planes, what the caches hold of
-//! it, and every step that someone can take.
+//! The smallest model of a project, a hub, Karmada and our two controllers: the objects on the planes, the caches, and
+//! every step that an actor can take.
 
 use std::hash::{Hash, Hasher};
 
 use super::cast::Cast;
 
-/// Deployments, and codes of cities.
+/// The number of WorkloadDeployments and of city codes.
 pub(super) const DEPLOYMENTS: usize = 2;
-/// Names that policies can have.
+/// The number of names that policies can have.
 pub(super) const NAMES: usize = 3;
 
-/// A city code, by its place among those of the model.
+/// A city code, as an index into those of the model.
 pub(super) type City = u8;
 
-/// How far a deployment of the project is.
+/// The state of a project's WorkloadDeployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ModelPhase {
     /// Without finalizer and record.
@@ -28,7 +28,7 @@ pub(super) struct Deployment {
     pub(super) city: City,
 }
 
-/// Identity of a policy: its name, and which of that name it is.
+/// Identity of a policy: its name, and a counter of policies of that name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Id {
     pub(super) name: u8,
@@ -44,7 +44,7 @@ pub(super) struct HubCopy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Binding {
     pub(super) claim: Option<Id>,
-    /// Its copy is gone, and the garbage collector has not come yet.
+    /// Its copy is gone, and garbage collection has not deleted the binding yet.
     pub(super) is_orphan: bool,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Policy {
     pub(super) is_terminating: bool,
 }
 
-/// What there is, or what caches hold of it.
+/// The objects, or what caches have of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ModelPlanes {
     pub(super) deployments: [Option<Deployment>; DEPLOYMENTS],
@@ -64,13 +64,13 @@ pub(super) struct ModelPlanes {
     pub(super) policies: [Option<Policy>; NAMES],
 }
 
-/// The deletion of a policy that the policy controller has begun.
+/// A deletion of a policy in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Deletion {
     pub(super) id: Id,
     pub(super) city: City,
     pub(super) is_surplus: bool,
-    /// The hub has been asked.
+    /// The hub's API server has confirmed that nothing uses the policy.
     pub(super) is_proved: bool,
 }
 
@@ -78,7 +78,7 @@ pub(super) struct Deletion {
 pub(super) struct ModelState {
     pub(super) there: ModelPlanes,
     pub(super) seen: ModelPlanes,
-    /// Copies whose create is on its way, with their city.
+    /// Copies whose create request is in progress, with their city.
     pub(super) making: [Option<City>; DEPLOYMENTS],
     pub(super) deleting: Option<Deletion>,
 }
@@ -104,7 +104,7 @@ pub(super) enum ModelStep {
 }
 
 impl ModelState {
-    /// The world after a step; the same one if the step cannot be taken, or changes nothing.
+    /// Returns the state after a step. Returns the same state if the step is impossible or changes nothing.
     pub(super) fn after(mut self, step: ModelStep, cast: &mut Cast) -> Result<Self, String> {
         let Self { there, seen, .. } = &mut self;
         match step {
@@ -266,7 +266,7 @@ impl ModelState {
         Ok(())
     }
 
-    /// One that nothing anywhere still means another policy by.
+    /// Returns a counter that no object or cache refers to.
     fn unused_uid(&self, name: usize) -> Result<u8, String> {
         let is_used = |uid: u8| {
             let id = Id {
@@ -287,7 +287,7 @@ impl ModelState {
 }
 
 impl Hash for ModelPlanes {
-    /// Of few bits: worlds are looked up very often.
+    /// Writes few bits, because states are looked up very often.
     fn hash<H: Hasher>(&self, state: &mut H) {
         let mut bits = 0_u64;
         let mut put = |width: u32, value: u8| bits = bits << width | u64::from(value);
@@ -319,7 +319,7 @@ impl Hash for ModelPlanes {
 }
 
 impl ModelPlanes {
-    /// The policy that Karmada takes for what none has claimed: the first by name.
+    /// Returns the policy that Karmada prefers for unclaimed objects: the first by name.
     pub(super) fn live_policy(&self, city: City) -> Option<Id> {
         let mut policies = (0..).zip(&self.policies);
         policies.find_map(|(name, policy)| {
@@ -337,7 +337,7 @@ impl ModelPlanes {
         let Some(copy) = self.copies[i] else { return };
         let claim = match copy.claim {
             None => self.live_policy(copy.city),
-            // What a policy that is gone has left behind is cleaned up.
+            // Karmada cleans up the claims of a policy that is gone.
             Some(id) => self.policy(id).map(|_| id),
         };
         self.copies[i] = Some(HubCopy { claim, ..copy });
@@ -346,7 +346,7 @@ impl ModelPlanes {
     fn bind(&mut self, i: usize) {
         let claim = self.copies[i].and_then(|copy| copy.claim);
         let policy = claim.and_then(|id| self.policy(id));
-        // While a binding of a former copy is there, its end is waited for.
+        // Karmada waits until the binding of a former copy is gone.
         let is_free = self.bindings[i].is_none_or(|it| !it.is_orphan);
         if is_free && policy.is_some_and(|it| !it.is_terminating) {
             let is_orphan = false;
@@ -365,7 +365,7 @@ impl ModelPlanes {
         for i in 0..DEPLOYMENTS {
             if let Some(copy) = self.copies[i].as_mut().filter(|it| it.claim == Some(id)) {
                 copy.claim = None;
-                // It is found by its copy: an orphan keeps its claim.
+                // A binding is found by its copy. An orphan keeps its claim.
                 let binding = self.bindings[i].iter_mut().filter(|it| !it.is_orphan);
                 binding.for_each(|it| it.claim = None);
             }
