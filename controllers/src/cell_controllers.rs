@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cell::CellCaches;
 use crate::deployment::DeploymentController;
-use crate::instance::InstanceController;
+use crate::instance::ReadinessController;
 use crate::instance_writeback::InstanceWriteback;
 use crate::runtime::Clock;
 use crate::runtime::events::Events;
@@ -78,7 +78,7 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         clock,
     } = config;
     let (deployment_queue, deployment_workers) = Queue::new(DeploymentController::NAME, &metrics);
-    let (instance_queue, instance_workers) = Queue::new(InstanceController::NAME, &metrics);
+    let (instance_queue, instance_workers) = Queue::new(ReadinessController::NAME, &metrics);
     let (writeback_queue, writeback_workers) = Queue::new(InstanceWriteback::NAME, &metrics);
 
     let mut deployments = Reflector::<WorkloadDeployment>::new("cell", &metrics);
@@ -118,9 +118,9 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         }),
     };
     wiring.run(deployment_workers, &ready, deployment_controller);
-    let instance_controller = InstanceController {
+    let instance_controller = ReadinessController {
         cell: Arc::clone(&cell),
-        writer: Writer::new(InstanceController::NAME, &metrics),
+        writer: Writer::new(ReadinessController::NAME, &metrics),
     };
     wiring.run(instance_workers, &ready, instance_controller);
     let writeback = InstanceWriteback {

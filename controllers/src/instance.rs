@@ -17,12 +17,12 @@ use crate::runtime::write::{Collection, Writer, stays};
 use crate::runtime::{ReconcileContext, ReconcileError};
 use plan::readiness;
 
-pub(crate) struct InstanceController {
+pub(crate) struct ReadinessController {
     pub(crate) cell: Arc<CellCaches>,
     pub(crate) writer: Writer,
 }
 
-impl Controller for InstanceController {
+impl Controller for ReadinessController {
     const NAME: &'static str = "instance";
     type Key = ObjectKey;
 

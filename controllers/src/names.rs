@@ -112,7 +112,7 @@ mod tests {
 
     /// I-27: no derived name is one that is taken.
     #[test]
-    fn the_first_free_name_is_taken_when_many_are_taken() {
+    fn the_first_free_name_is_taken_however_many_are_not() {
         let parts = ["uid", "us", "DFW"];
         for readable in ["web-us-dfw", "Web US"] {
             let mut taken = BTreeSet::new();

@@ -25,7 +25,7 @@ use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Object, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 use kept_namespaces::KeptNamespaces;
-use plan::{KeepReason, Left, Observed, Plan, plan};
+use plan::{KeepReason, Left, Observed, Plan, needs_proof, plan};
 
 /// The objects that Kubernetes creates in every namespace.
 const ROOT_CA: &str = "kube-root-ca.crt";
@@ -82,15 +82,13 @@ impl Controller for NamespaceController {
             left: self.left_in_caches(name),
             terminating: is_terminating(namespace.as_ref()),
         };
-        let mut planned = plan(&observed);
-        if planned == Plan::Prove {
+        if needs_proof(&observed) {
             if let Proving::Refused(problem) = self.prove(project, &upstream, &mut observed).await?
             {
                 return Ok(Outcome::Again(self.kept.note(name, &problem)));
             }
-            planned = plan(&observed);
         }
-        match planned {
+        match plan(&observed) {
             Plan::Delete(Proof::NoProject)
                 if self
                     .projects

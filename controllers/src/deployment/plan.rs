@@ -217,7 +217,7 @@ fn steps(
         let name = instance_name(deployment, ordinal);
         match slots.get(&ordinal) {
             Some(instance) if is_terminating(instance.as_ref()) => {
-                forward.push(RolloutStep::Wait(name))
+                forward.push(RolloutStep::Wait(name));
             }
             Some(instance) => match (is_ready(instance), is_drifted(deployment, instance)) {
                 (true, false) => {}

@@ -31,7 +31,7 @@ pub(super) enum Left {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Plan {
     Keep(KeepReason),
-    /// Ask the API servers of the project and of the hub, and plan with their answers.
+    /// Nothing is decided: an answer of the API servers of the project or the hub is missing.
     Prove,
     Delete(Proof),
 }
@@ -48,15 +48,32 @@ pub(super) enum KeepReason {
     NotEmpty(String),
 }
 
-pub(super) fn plan(observed: &Observed<'_>) -> Plan {
+/// Returns whether the API servers of the project and of the hub must be asked before [`plan`] can decide.
+pub(super) fn needs_proof(observed: &Observed<'_>) -> bool {
+    let is_open = match (&observed.upstream, &observed.left) {
+        (UpstreamNamespace::Unknown, _) => true,
+        (UpstreamNamespace::Absent(_), left) => *left == Left::Unknown,
+        (UpstreamNamespace::There, _) => false,
+    };
+    is_open && must_stay(observed).is_none()
+}
+
+/// Returns why the namespace stays whatever the API servers would answer.
+fn must_stay(observed: &Observed<'_>) -> Option<KeepReason> {
     if observed.terminating {
-        return Plan::Keep(KeepReason::Terminating);
+        Some(KeepReason::Terminating)
+    } else if !observed.namespace.is_of_project_namespace() {
+        Some(KeepReason::NotOurs)
+    } else if observed.recorded || observed.upstream == UpstreamNamespace::There {
+        Some(KeepReason::InUse)
+    } else {
+        None
     }
-    if !observed.namespace.is_of_project_namespace() {
-        return Plan::Keep(KeepReason::NotOurs);
-    }
-    if observed.recorded {
-        return Plan::Keep(KeepReason::InUse);
+}
+
+pub(super) fn plan(observed: &Observed<'_>) -> Plan {
+    if let Some(reason) = must_stay(observed) {
+        return Plan::Keep(reason);
     }
     match (&observed.upstream, &observed.left) {
         (UpstreamNamespace::There, _) => Plan::Keep(KeepReason::InUse),

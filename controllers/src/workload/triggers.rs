@@ -1,10 +1,11 @@
 //! What wakes the workload controller: changes of a Workload, of its WorkloadDeployments, and of what its placement needs.
 
 use api::Workload;
+use multicluster::cache::NamespacedName;
 
 use crate::objects::controller_name;
 use crate::runtime::keys::ProjectKey;
-use crate::runtime::triggers::lookups::{NamespacedName, ProjectLookups};
+use crate::runtime::triggers::lookups::ProjectLookups;
 use crate::runtime::triggers::{ProjectSource, Trigger};
 
 pub(crate) const ON_PROJECT: &[Trigger<ProjectSource, dyn ProjectLookups, ProjectKey>] = &[

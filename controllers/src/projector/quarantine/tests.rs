@@ -9,15 +9,15 @@ use super::*;
 use crate::fixtures::{instance, now};
 use crate::projector::plan::verdict::of_hub;
 
-type Asked = Arc<Mutex<Vec<String>>>;
+type SentRequests = Arc<Mutex<Vec<String>>>;
 
 fn context() -> ReconcileContext {
     ReconcileContext::new(now, None)
 }
 
 /// A quarantine on a hub that answers every request like this, and the requests that it got.
-fn on_hub(code: StatusCode, answer: Value) -> (Quarantine, Asked) {
-    let asked = Asked::default();
+fn on_hub(code: StatusCode, answer: Value) -> (Quarantine, SentRequests) {
+    let asked = SentRequests::default();
     let service = tower::service_fn({
         let asked = Arc::clone(&asked);
         move |request: Request<Body>| {
@@ -39,7 +39,7 @@ fn on_hub(code: StatusCode, answer: Value) -> (Quarantine, Asked) {
     (quarantine, asked)
 }
 
-fn refusing() -> (Quarantine, Asked) {
+fn refusing() -> (Quarantine, SentRequests) {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": "instances is forbidden", "reason": "Forbidden", "code": 403,
@@ -52,7 +52,7 @@ fn verdict(instance: &Instance) -> Verdict {
     of_hub(&ObjectMeta::default(), &instance.metadata).unwrap()
 }
 
-fn count(asked: &Asked) -> usize {
+fn count(asked: &SentRequests) -> usize {
     asked.lock().unwrap().len()
 }
 

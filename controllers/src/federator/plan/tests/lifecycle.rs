@@ -7,7 +7,7 @@ mod world;
 use std::collections::HashMap;
 
 use cast::Cast;
-use world::{DEPLOYMENTS, Deployment, ModelPhase, ModelState, ModelStep, NAMES, Policy};
+use world::{DEPLOYMENTS, ModelDeployment, ModelPhase, ModelState, ModelStep, NAMES, Policy};
 
 /// An exploration with no more states than this has a broken setup.
 const FEW: usize = 500;
@@ -228,7 +228,7 @@ fn two_cities_with_the_same_policy_name() {
     };
     let mut begin = ModelState::default();
     let (phase, city) = (ModelPhase::New, 1);
-    begin.there.deployments[1] = Some(Deployment { phase, city });
+    begin.there.deployments[1] = Some(ModelDeployment { phase, city });
     assert!(explore(&users, begin) > FEW);
 }
 

@@ -87,8 +87,8 @@ fn with_conditions(conditions: &[(&str, bool, Option<i64>)]) -> WorkloadDeployme
 
 #[test]
 fn conditions_that_others_own_in_the_project_stay() {
-    type Conditions = &'static [(&'static str, bool, Option<i64>)];
-    let cases: [(&str, Conditions, Conditions, Conditions); 6] = [
+    type ExpectedConditions = &'static [(&'static str, bool, Option<i64>)];
+    let cases: [(&str, ExpectedConditions, ExpectedConditions, ExpectedConditions); 6] = [
         (
             "of a controller of the project",
             &[("Available", true, Some(7))],

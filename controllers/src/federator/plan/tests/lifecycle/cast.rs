@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::super::*;
 use super::world::{
-    City, Deletion, Deployment, HubCopy, Id, ModelPhase, ModelPlanes, NAMES, Policy,
+    City, Deletion, ModelDeployment, HubCopy, Id, ModelPhase, ModelPlanes, NAMES, Policy,
 };
 use crate::names;
 use crate::policy::plan as policies;
@@ -36,10 +36,10 @@ pub(super) struct Cast {
     cities: Vec<CityCode>,
     names: Vec<String>,
     namespace: HubNamespace,
-    federated: HashMap<(Deployment, Option<City>, bool), Federated>,
+    federated: HashMap<(ModelDeployment, Option<City>, bool), Federated>,
     planned: HashMap<ModelPlanes, PolicyPlan>,
     objects: HashMap<(u8, Policy), Arc<PropagationPolicy>>,
-    deployments: HashMap<Deployment, Arc<WorkloadDeployment>>,
+    deployments: HashMap<ModelDeployment, Arc<WorkloadDeployment>>,
     claimed: HashMap<(Option<City>, Option<Id>), ObjectMeta>,
 }
 
@@ -76,7 +76,7 @@ impl Cast {
         &self.cities[usize::from(city)]
     }
 
-    fn deployment(&mut self, it: Deployment) -> Arc<WorkloadDeployment> {
+    fn deployment(&mut self, it: ModelDeployment) -> Arc<WorkloadDeployment> {
         let city = &self.cities[usize::from(it.city)];
         let deployment = self.deployments.entry(it).or_insert_with(|| {
             let recorded = recorded(city.as_str());
@@ -111,7 +111,7 @@ impl Cast {
 
     pub(super) fn federate(
         &mut self,
-        deployment: Deployment,
+        deployment: ModelDeployment,
         copy: Option<HubCopy>,
         policy_exists: bool,
     ) -> Federated {

@@ -23,7 +23,7 @@ pub(super) enum ModelPhase {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Deployment {
+pub(super) struct ModelDeployment {
     pub(super) phase: ModelPhase,
     pub(super) city: City,
 }
@@ -58,7 +58,7 @@ pub(super) struct Policy {
 /// The objects, or what caches have of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ModelPlanes {
-    pub(super) deployments: [Option<Deployment>; DEPLOYMENTS],
+    pub(super) deployments: [Option<ModelDeployment>; DEPLOYMENTS],
     pub(super) copies: [Option<HubCopy>; DEPLOYMENTS],
     pub(super) bindings: [Option<Binding>; DEPLOYMENTS],
     pub(super) policies: [Option<Policy>; NAMES],
@@ -110,7 +110,7 @@ impl ModelState {
         match step {
             ModelStep::UserCreates(i, city) => {
                 let phase = ModelPhase::New;
-                there.deployments[i].get_or_insert(Deployment { phase, city });
+                there.deployments[i].get_or_insert(ModelDeployment { phase, city });
             }
             ModelStep::UserDeletes(i) => match &mut there.deployments[i] {
                 Some(it) if it.phase == ModelPhase::New => there.deployments[i] = None,
@@ -159,7 +159,7 @@ impl ModelState {
         }
         if plan.records {
             let phase = ModelPhase::Recorded;
-            there.deployments[i] = Some(Deployment { phase, city });
+            there.deployments[i] = Some(ModelDeployment { phase, city });
             self.seen.deployments[i] = there.deployments[i];
         }
         match (plan.label, copy, &mut there.copies[i]) {
