@@ -42,7 +42,7 @@ impl Lease {
     ) -> anyhow::Result<Self> {
         let release = CancellationToken::new();
         if !args.leader_elect {
-            metrics.leads_unopposed();
+            metrics.leads_without_election();
             return Ok(Self {
                 candidate: None,
                 release,

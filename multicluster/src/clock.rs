@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-/// Returns the current time. Tests use functions of their own.
+/// A function that returns the current time: [`now`], or a function of a test.
 pub type Clock = fn() -> Timestamp;
 
 /// Returns the current time. All other code takes the time, or a [`Clock`], as an argument.

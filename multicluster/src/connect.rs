@@ -1,10 +1,12 @@
 //! Connections to API servers.
 
+mod error;
 mod leader_fence;
 mod transport;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+pub use error::{ClientError, ConnectError};
 use http::uri::Authority;
 use http::{HeaderName, HeaderValue, Request, Response, Uri, header};
 use hyper_rustls::HttpsConnector;
@@ -14,7 +16,6 @@ use kube::client::{Body, ConfigExt};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use leader_fence::LeaderFence;
-use thiserror::Error;
 use tower::layer::layer_fn;
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Layer, ServiceBuilder};
@@ -24,36 +25,7 @@ use transport::{ResponseBody, TimeLimited, Transport, connector};
 
 use crate::lease::Leadership;
 
-/// Why an API server cannot be reached. Each message says what was looked for.
-#[derive(Debug, Error)]
-pub enum ConnectError {
-    /// The kubeconfig file does not lead to an API server.
-    #[error("{}: {problem}", path.display())]
-    Kubeconfig {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// The files that `KUBECONFIG` names do not lead to an API server.
-    #[error("KUBECONFIG: {0}")]
-    Environment(String),
-    /// There is no kubeconfig, and this is no pod.
-    #[error(
-        "no kubeconfig: --kubeconfig is not given, KUBECONFIG is not set, and this is not a pod ({0})"
-    )]
-    NotInCluster(String),
-    /// The configuration does not make a client.
-    #[error("no client for {url}: {problem}")]
-    Client {
-        /// The API server.
-        url: String,
-        /// What is wrong.
-        problem: String,
-    },
-}
-
-/// The configuration in a kubeconfig file: of the named context, or of its current one.
+/// Reads a kubeconfig file, and returns the configuration of the named context, or of its current one.
 ///
 /// # Errors
 ///
@@ -76,11 +48,12 @@ pub async fn kubeconfig(path: &Path, context: Option<&str>) -> Result<Config, Co
         .map_err(|e| error(e.to_string()))
 }
 
-/// The configuration of the process's own cluster: the file if one is given, else `KUBECONFIG`, else that of the pod.
+/// Returns the configuration of the process's own cluster: from the file if one is given, else from `KUBECONFIG`, else from the
+/// pod.
 ///
 /// # Errors
 ///
-/// [`ConnectError`], which says what was looked for.
+/// [`ConnectError`] of what was looked for.
 pub async fn own_cluster(path: Option<&Path>) -> Result<Config, ConnectError> {
     if let Some(path) = path {
         return kubeconfig(path, None).await;
@@ -96,21 +69,21 @@ pub async fn own_cluster(path: Option<&Path>) -> Result<Config, ConnectError> {
     }
 }
 
-/// A client of an API server. A request that is not answered for 30 s fails; none is repeated, because the work queue
-/// repeats what failed. `user_agent` tells the API server's audit log who it was.
+/// Makes a client of an API server. A request that is not answered within 30 s fails. The client does not retry requests; the
+/// work queue retries reconciliations. `user_agent` appears in the audit log of the API server.
 ///
 /// # Errors
 ///
-/// [`ConnectError::Client`] when certificates or credentials in the configuration are not usable.
+/// [`ConnectError::Client`] if certificates or credentials in the configuration are invalid.
 pub fn client(config: Config, user_agent: &str) -> Result<Client, ConnectError> {
     leaders_client(config, user_agent, Leadership::without_election())
 }
 
-/// A client as [`client`] makes one, by which only the leader writes.
+/// Makes a client as [`client`] does, whose writes fail unless this process is the leader.
 ///
 /// # Errors
 ///
-/// [`ConnectError::Client`] when certificates or credentials in the configuration are not usable.
+/// [`ConnectError::Client`] if certificates or credentials in the configuration are invalid.
 pub fn leaders_client(
     config: Config,
     user_agent: &str,
@@ -120,24 +93,25 @@ pub fn leaders_client(
     Ok(Connector::new(config, user_agent, leadership)?.client(url))
 }
 
-type Sending = BoxCloneSyncService<Request<Body>, Response<TimeoutBody<ResponseBody>>, BoxError>;
+type SharedService =
+    BoxCloneSyncService<Request<Body>, Response<TimeoutBody<ResponseBody>>, BoxError>;
 
-/// Makes clients of API servers that are reached in one way: all share credentials and, where they are on the host of the
-/// configuration, connections. Those of another host go with its client.
+/// Makes clients of API servers that share a configuration. All clients share credentials. Clients of the configuration's host
+/// also share connections; a client of another host has its own.
 pub(crate) struct Connector {
     host: Option<Authority>,
-    shared: Sending,
+    shared: SharedService,
     https: HttpsConnector<HttpConnector>,
-    layers: Box<dyn Fn(Transport) -> Sending + Send + Sync>,
+    layers: Box<dyn Fn(Transport) -> SharedService + Send + Sync>,
     namespace: String,
 }
 
 impl Connector {
-    /// The way to the API server of the configuration, on which only the leader writes.
+    /// Makes a connector. Writes of its clients fail unless this process is the leader.
     ///
     /// # Errors
     ///
-    /// [`ConnectError::Client`] when certificates or credentials in the configuration are not usable.
+    /// [`ConnectError::Client`] if certificates or credentials in the configuration are invalid.
     pub(crate) fn new(
         config: Config,
         user_agent: &str,
@@ -148,18 +122,21 @@ impl Connector {
         built.map_err(|problem| ConnectError::Client { url, problem })
     }
 
-    fn build(mut config: Config, user_agent: &str, leadership: Leadership) -> Result<Self, String> {
+    fn build(
+        mut config: Config,
+        user_agent: &str,
+        leadership: Leadership,
+    ) -> Result<Self, ClientError> {
         if config.proxy_url.is_some() {
-            return Err("proxies are not supported: remove proxy-url".to_owned());
+            return Err(ClientError::Proxy);
         }
-        let user_agent = HeaderValue::from_str(user_agent).map_err(|e| e.to_string())?;
+        let user_agent = HeaderValue::from_str(user_agent)?;
         config
             .headers
             .retain(|(name, _): &(HeaderName, HeaderValue)| *name != header::USER_AGENT);
         config.headers.push((header::USER_AGENT, user_agent));
-        let error = |e: kube::Error| e.to_string();
-        let authenticating = config.auth_layer().map_err(error)?;
-        let headers = config.extra_headers_layer().map_err(error)?;
+        let authenticating = config.auth_layer()?;
+        let headers = config.extra_headers_layer()?;
         let layers = move |transport| {
             let leadership = leadership.clone();
             let service = ServiceBuilder::new()
@@ -183,7 +160,7 @@ impl Connector {
         })
     }
 
-    /// A client of the API server at this address, which may have a path.
+    /// Makes a client of the API server at this URL, which may have a path.
     pub(crate) fn client(&self, url: Uri) -> Client {
         let sending = match url.authority() == self.host.as_ref() {
             true => self.shared.clone(),

@@ -1,5 +1,5 @@
-//! Leader election by a Lease, with the semantics of client-go's `leaderelection`: a lease has expired when *this*
-//! process has not seen it change for its duration, whatever the clocks of others say.
+//! Leader election by a Lease, with the semantics of client-go's `leaderelection`: a lease has expired when *this* process has
+//! not seen it change for its duration. The clocks of other processes do not matter.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,19 +16,19 @@ use tracing::{info, warn};
 use crate::clock;
 use crate::metrics::Metrics;
 
-/// How long a lease lasts without being renewed.
+/// How long a lease lasts without a renewal (client-go's default).
 const DURATION: Duration = Duration::from_secs(15);
-/// A leader that has not renewed for this long gives up.
+/// A leader that has not renewed its lease for this long stops (client-go's default).
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-/// Wait between two tries to acquire or renew.
+/// Wait between two tries to acquire or renew (client-go's default).
 const RETRY: Duration = Duration::from_secs(2);
 
-/// The leader could not renew its lease in time: another one may write from now on, so this process must stop.
+/// The leader could not renew its lease in time. Another process may write from now on, so this process must stop.
 #[derive(Debug, Error)]
 #[error("the lease {0} was lost")]
 pub struct Lost(String);
 
-/// Another process may write, or will soon.
+/// This process may not write. Another process may, or will soon.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("this process does not hold the lease: another one may write")]
 pub struct NotLeading;
@@ -37,29 +37,29 @@ pub struct NotLeading;
 #[derive(Clone, Debug, Default)]
 pub struct Leadership {
     gained: CancellationToken,
-    /// When the lease must have been renewed. Without one there is no lease.
+    /// When the lease must have been renewed; `None` if this process needs no lease.
     until: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Leadership {
-    /// That of the only process, which needs no lease.
+    /// Returns the leadership of a process that needs no lease.
     pub fn without_election() -> Self {
         let leadership = Self::default();
         leadership.gained.cancel();
         leadership
     }
 
-    /// Cancelled once this process may write.
+    /// Returns a token that is cancelled once this process may write.
     pub fn gained(&self) -> CancellationToken {
         self.gained.clone()
     }
 
-    /// Until when a write that begins now must have ended; `None` where there is no lease. A process that was paused is
-    /// refused as soon as it goes on, because the clock has not been.
+    /// Returns the time by which a write that begins now must have ended; `None` if this process needs no lease. A process that
+    /// was paused for too long is refused as soon as it goes on, because the clock went on meanwhile.
     ///
     /// # Errors
     ///
-    /// [`NotLeading`] when this process may not write.
+    /// [`NotLeading`] if this process may not write.
     pub fn deadline(&self) -> Result<Option<Instant>, NotLeading> {
         let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
         let is_over = until.is_some_and(|until| until <= Instant::now());
@@ -69,7 +69,8 @@ impl Leadership {
         }
     }
 
-    /// The lease is held by a request that was begun then: others see it last for longer.
+    /// Notes that a request that was sent at `begun` acquired or renewed the lease. For other processes the lease lasts longer,
+    /// because they see it later.
     pub(crate) fn renew(&self, begun: Instant) {
         let until = begun + RENEW_DEADLINE;
         *self.until.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
@@ -81,7 +82,7 @@ impl Leadership {
     }
 }
 
-/// A candidate for one lease.
+/// Takes part in the election for one lease.
 pub struct LeaderElector {
     leases: Api<Lease>,
     name: String,
@@ -90,14 +91,14 @@ pub struct LeaderElector {
     observed: Option<ObservedLease>,
 }
 
-/// The lease as it was last seen to change, and when that was on this process's own clock.
+/// The last change of the lease that this process saw, and when, by its own clock.
 struct ObservedLease {
     spec: LeaseSpec,
     at: Instant,
 }
 
 impl LeaderElector {
-    /// A candidate of this identity, which must be unique among the replicas.
+    /// Makes a candidate with this identity, which must be unique among the replicas.
     pub fn new(
         client: Client,
         namespace: &str,
@@ -114,11 +115,11 @@ impl LeaderElector {
         }
     }
 
-    /// Waits for the lease, gains leadership by it, and renews it until `release`; then gives it up.
+    /// Waits for the lease, then sets `leadership` and renews the lease until `release`. Then gives the lease up.
     ///
     /// # Errors
     ///
-    /// [`Lost`] when the lease could not be renewed in time.
+    /// [`Lost`] if the lease could not be renewed in time.
     pub async fn run(
         mut self,
         leadership: Leadership,
@@ -128,7 +129,7 @@ impl LeaderElector {
         let acquired = async {
             loop {
                 let begun = Instant::now();
-                // What took too long to be acquired is renewed before it is used.
+                // A lease that took long to acquire is renewed before it is used.
                 if self.try_acquire_or_renew().await && begun.elapsed() < RENEW_DEADLINE / 2 {
                     return begun;
                 }
@@ -157,7 +158,7 @@ impl LeaderElector {
         Ok(())
     }
 
-    /// Whether the lease is held after this try.
+    /// Tries to acquire or renew the lease. Returns whether this process holds it now.
     async fn try_acquire_or_renew(&mut self) -> bool {
         match self.acquire_or_renew().await {
             Ok(held) => held,
@@ -242,7 +243,7 @@ impl LeaderElector {
         }
     }
 
-    /// Lets another candidate take over at once.
+    /// Releases the lease, so that another candidate can take over at once.
     async fn release(&self) {
         self.metrics.leader.set(0);
         let result = async {
@@ -269,7 +270,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn who_does_not_renew_may_not_write_before_another_can() {
+    async fn a_process_that_does_not_renew_stops_writing_before_another_begins() {
         let leadership = Leadership::default();
         assert_eq!(leadership.deadline(), Err(NotLeading));
         let begun = Instant::now();
@@ -285,7 +286,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_needs_no_lease_may_always_write() {
+    async fn a_process_that_needs_no_lease_may_always_write() {
         assert_eq!(Leadership::without_election().deadline(), Ok(None));
     }
 }

@@ -1,8 +1,9 @@
-//! Where API servers are and how to reach them.
+//! Reaches many API servers: the hub, the projects, the own cluster.
 //!
-//! Owns connections ([`connect`]), the registry of projects ([`projects`]), caches of what is watched ([`cache`]), the
-//! work queue that all watches feed ([`queue`]), leadership ([`lease`]), the tasks of the process ([`tasks`]), its clock
-//! ([`clock`]), and what an API server's 404 says ([`absence`]). Decides nothing about the objects that pass through: that is the controllers'.
+//! Owns connections ([`connect`]), the registry of projects ([`projects`]), caches of watched objects ([`cache`]), the work
+//! queue of controllers ([`queue`]), leader election ([`lease`]), the tasks of the process ([`tasks`]), its clock ([`clock`]),
+//! its metrics ([`metrics`]), and the reading of 404 answers ([`absence`]). It takes no decision about objects; controllers
+//! do.
 
 pub mod absence;
 pub mod cache;

@@ -1,4 +1,4 @@
-//! What watches, queues and controllers count.
+//! Metrics of caches, queues and controllers.
 
 use std::hash::Hash;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// Upper bounds of the time that a reconciliation takes, in seconds.
+/// Upper bounds of the duration of a reconciliation, in seconds.
 const BUCKETS: [f64; 9] = [0.000_1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0];
-/// Upper bounds of the time from an event to a write, in seconds: some 10 ms as a rule, minutes where a plane is not reached.
+/// Upper bounds of the time from an event to a write, in seconds: usually about 10 ms, minutes while a plane is unreachable.
 const PROPAGATION_BUCKETS: [f64; 11] = [
     0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 300.0,
 ];
@@ -103,63 +103,63 @@ impl Metrics {
         };
         registry.register(
             "reconciles",
-            "Reconciliations by controller and result: settled, again, gone or error",
+            "Reconciliations by controller and result (settled, again, gone, error)",
             metrics.reconciles.clone(),
         );
         registry.register(
             "reconcile_seconds",
-            "Time that a reconciliation takes",
+            "Duration of reconciliations in seconds, by controller",
             metrics.reconcile_seconds.clone(),
         );
         registry.register(
             "queue_depth",
-            "Keys that wait for a worker",
+            "Keys that wait for a worker, by controller",
             metrics.queue_depth.clone(),
         );
         registry.register(
             "queue_groups_in_trouble",
-            "Projects, in a cell itself, that a controller has found unreachable or suspended, or that have more to write than they may",
+            "Projects that a controller found unreachable or suspended, or whose write budget is used up (busy)",
             metrics.queue_groups_in_trouble.clone(),
         );
         registry.register(
             "undecodable_objects",
-            "Objects that are watched and cannot be decoded",
+            "Watched objects that cannot be decoded, by plane and kind",
             metrics.undecodable.clone(),
         );
         registry.register(
             "leader",
-            "1 while this process may write: it has the lease, or needs none",
+            "1 while this process may write, because it holds the lease or needs none, otherwise 0",
             metrics.leader.clone(),
         );
         metrics.register_projects(registry);
         registry.register(
             "unidentified_namespaces",
-            "Namespaces of the hub that hold what is ours and do not say whose they are",
+            "Hub namespaces that hold our objects and do not name their project",
             metrics.unidentified_namespaces.clone(),
         );
         registry.register(
             "quarantined_objects",
-            "Instances of the hub that are not projected until someone has put them right, by reason",
+            "Hub Instances that are not projected until an administrator repairs them, by reason",
             metrics.quarantined_objects.clone(),
         );
         registry.register(
             "shadowing_customizations",
-            "ResourceInterpreterCustomizations that Karmada asks about our kinds in the place of the webhook",
+            "ResourceInterpreterCustomizations that Karmada uses for our kinds instead of the webhook",
             metrics.shadowing_customizations.clone(),
         );
         registry.register(
             "events",
-            "Events on transitions of conditions, by what became of them",
+            "Kubernetes Events about transitions of conditions, by outcome (published, failed, dropped)",
             metrics.events.clone(),
         );
         registry.register(
             "writes",
-            "Writes by controller, verb and kind",
+            "Writes to API servers by controller, verb and kind",
             metrics.writes.clone(),
         );
         registry.register(
             "propagation_seconds",
-            "Time from the event that told of a change to a write that followed from it",
+            "Time in seconds from the watch event of a change to the write that followed from it",
             metrics.propagation_seconds.clone(),
         );
         metrics
@@ -168,38 +168,38 @@ impl Metrics {
     fn register_projects(&self, registry: &mut Registry) {
         registry.register(
             "projects_engaged",
-            "Projects whose API servers are used",
+            "Projects whose API servers are in use",
             self.projects_engaged.clone(),
         );
         registry.register(
             "projects_failing",
-            "Engaged projects whose LocationBindings are not known as they are now",
+            "Engaged projects whose LocationBindings cannot be listed or watched at present",
             self.projects_failing.clone(),
         );
         registry.register(
             "projects_not_ready",
-            "Projects that are not used, for what they lack",
+            "Projects that are not in use because they are not ready",
             self.projects_not_ready.clone(),
         );
         registry.register(
             "projects_suspended",
-            "Projects that are used and refuse to create and to update",
+            "Engaged projects that refuse creates and updates because they are suspended",
             self.projects_suspended.clone(),
         );
     }
 
-    /// Says that this process may write without a lease.
-    pub fn leads_unopposed(&self) {
+    /// Sets the metric `leader`, because this process may write without a lease.
+    pub fn leads_without_election(&self) {
         self.leader.set(1);
     }
 
-    /// Says how many namespaces of the hub hold what is ours and do not say whose they are.
+    /// Sets the number of hub namespaces that hold our objects and do not name their project.
     pub fn unidentified_namespaces(&self, count: usize) {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         self.unidentified_namespaces.set(count);
     }
 
-    /// Counts an Instance of the hub that is not projected for this reason.
+    /// Counts a hub Instance that is not projected for this reason, until the result is dropped.
     pub fn quarantined_object(&self, reason: &'static str) -> Counted {
         let gauge = self
             .quarantined_objects
@@ -207,13 +207,13 @@ impl Metrics {
         Counted::new(&gauge)
     }
 
-    /// Says how many ResourceInterpreterCustomizations Karmada asks about our kinds in the place of the webhook.
+    /// Sets the number of ResourceInterpreterCustomizations that Karmada uses for our kinds instead of the webhook.
     pub fn shadowing_customizations(&self, count: usize) {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         self.shadowing_customizations.set(count);
     }
 
-    /// Counts an event on a transition: `published`, `failed` or `dropped`.
+    /// Counts an Event about a transition: `published`, `failed` or `dropped`.
     pub fn event(&self, outcome: &'static str) {
         self.events.get_or_create(&EventLabels { outcome }).inc();
     }
@@ -248,7 +248,7 @@ where
     family.get_or_create(labels).set(value);
 }
 
-/// One thing that a gauge counts, for as long as it is there.
+/// Counts one in a gauge until it is dropped.
 #[derive(Debug)]
 pub struct Counted(Gauge);
 
@@ -266,7 +266,7 @@ impl Drop for Counted {
 }
 
 impl Default for Metrics {
-    /// Metrics that no one reads.
+    /// Returns metrics that are not exported.
     fn default() -> Self {
         Self::register(&mut Registry::default())
     }

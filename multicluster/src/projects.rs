@@ -1,7 +1,8 @@
-//! The registry of projects: which there are, how each is reached, and what of each is cached (platform.md 1.5).
+//! The registry of projects: discovers them, connects to their API servers, and caches their LocationBindings
+//! (docs/concepts/milo.md).
 //!
-//! It runs on every replica, leader or not. Each engaged project has a task of its own, so that one whose API server is
-//! slow, or never answers, delays no other.
+//! It runs on every replica, whether it leads or not. Each engaged project has a task of its own, so that a slow API server
+//! delays no other project.
 
 mod discovery;
 mod engaged_project;
@@ -29,14 +30,14 @@ pub use handler::{ProjectHandler, RegistryContext};
 use registry::{ProjectEntry, Registry};
 use root::Root;
 
-/// The projects that there are. Cheap to clone.
+/// The projects that are known. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ProjectRegistry {
     registry: Arc<Registry>,
 }
 
-/// A registry that knows no project yet.
-#[must_use = "no project is known before it begins"]
+/// A registry that has not begun to discover projects.
+#[must_use = "call `begin` to discover projects"]
 pub struct RegistryBuilder {
     projects: ProjectRegistry,
     begin: Begin,
@@ -45,47 +46,47 @@ pub struct RegistryBuilder {
 type Begin = Box<dyn FnOnce(Option<Arc<dyn ProjectHandler>>) + Send>;
 
 impl RegistryBuilder {
-    /// The projects that there will be.
+    /// Returns the registry, which is empty until [`RegistryBuilder::begin`].
     pub fn projects(&self) -> ProjectRegistry {
         self.projects.clone()
     }
 
-    /// Begins to find projects. The handler works on each of them, if there is one.
+    /// Begins to discover projects. Runs the handler, if there is one, on each engaged project.
     pub fn begin(self, handler: Option<Arc<dyn ProjectHandler>>) -> ProjectRegistry {
         (self.begin)(handler);
         self.projects
     }
 }
 
-/// Why a project cannot be used. Each message is one that a user can be shown.
+/// Why a project cannot be used. Each message may be shown to users.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum NotEngaged {
-    /// No one knows yet which projects there are.
+    /// Projects have not been listed yet.
     #[error("projects have not been listed yet")]
     Listing,
-    /// No project of this name is known, but there may be one that has not been heard of.
+    /// No project of this name is known, but the list of projects is not current.
     #[error("project {name} is not known, and projects cannot be listed: {problem}")]
     Failing {
         /// The project.
         name: ProjectName,
-        /// Why projects cannot be listed, or this one cannot be asked for.
+        /// Why projects cannot be listed, or why the root cannot be asked for this one.
         problem: String,
     },
-    /// There is no project of this name.
-    #[error("there is no project {0}, or it has not been heard of yet")]
+    /// No project of this name is known.
+    #[error("there is no project {0}, or it was created a moment ago")]
     Unknown(ProjectName),
     /// The project exists, and its API server cannot be used.
     #[error("project {name} is not ready: {problem}")]
     NotReady {
         /// The project.
         name: ProjectName,
-        /// What it lacks.
+        /// Why its API server cannot be used.
         problem: String,
     },
 }
 
 impl ProjectRegistry {
-    /// The own cluster is the one project (`discovery.mode: single`, compute.md 5.1).
+    /// Makes a registry whose one project is the own cluster (`discovery.mode: single`, docs/reference/config.md).
     pub fn single(
         context: &RegistryContext<'_>,
         name: ProjectName,
@@ -114,11 +115,11 @@ impl ProjectRegistry {
         }
     }
 
-    /// The projects of Milo whose API servers can be used, as they come and go (`discovery.mode: milo`, platform.md 1.5).
+    /// Makes a registry of the projects of Milo (`discovery.mode: milo`, docs/concepts/milo.md).
     ///
     /// # Errors
     ///
-    /// [`ConnectError::Client`] when the template makes no client: its certificates or credentials are not usable.
+    /// [`ConnectError::Client`] if certificates or credentials of the template are invalid.
     pub fn discover(
         context: &RegistryContext<'_>,
         discovery: DiscoveryConfig,
@@ -143,17 +144,17 @@ impl ProjectRegistry {
         match kind {
             DiscoveryKind::Project => {
                 let root = Arc::new(Root::new(&client));
-                Self::follow::<milo::Project>(context, client, connect, Some(root))
+                Self::watching::<milo::Project>(context, client, connect, Some(root))
             }
-            // It goes before what the project has does (platform.md 1.1).
+            // A ProjectControlPlane is deleted before the objects of its project, so it proves nothing (docs/concepts/milo.md).
             DiscoveryKind::ProjectControlPlane => {
-                Self::follow::<ProjectControlPlane>(context, client, connect, None)
+                Self::watching::<ProjectControlPlane>(context, client, connect, None)
             }
         }
     }
 
-    /// Watches the objects that say which projects there are.
-    fn follow<K>(
+    /// Makes a registry that watches the objects which announce projects.
+    fn watching<K>(
         context: &RegistryContext<'_>,
         client: Client,
         connect: Connect,
@@ -176,7 +177,7 @@ impl ProjectRegistry {
             registry: Arc::clone(&registry),
         };
         let begin = move |handler: Option<Arc<dyn ProjectHandler>>| {
-            let is_attended = handler.is_some();
+            let has_handler = handler.is_some();
             reflector.on_change(move |change| {
                 for metadata in change.versions() {
                     registry.changed(&cache, metadata, handler.as_ref());
@@ -184,15 +185,15 @@ impl ProjectRegistry {
             });
             let stop = tasks.stop();
             tasks.spawn("project discovery", async move {
-                // Only who writes what it is known by, and deletes, needs to ask.
-                let root = root.filter(|_| is_attended);
+                // Only controllers need the UID of the root, to write it and to delete because of it.
+                let root = root.filter(|_| has_handler);
                 let identify = async {
                     if let Some(root) = root {
                         root.identify().await;
                     }
                 };
-                let follow = reflector.run(client, ListLimiter::default());
-                let both = async { tokio::join!(follow, identify) };
+                let watch = reflector.run(client, ListLimiter::default());
+                let both = async { tokio::join!(watch, identify) };
                 stop.run_until_cancelled(both).await;
                 Ok::<_, Infallible>(())
             });
@@ -203,15 +204,15 @@ impl ProjectRegistry {
         }
     }
 
-    /// The project of this name. A terminating one is there until its object is gone.
+    /// Returns the engaged project of this name. A terminating project stays engaged until its object is deleted.
     ///
     /// # Errors
     ///
-    /// [`NotEngaged`] when there is none, or none that can be used.
+    /// [`NotEngaged`] if it is not known, or cannot be used.
     pub fn get(&self, name: &ProjectName) -> Result<Arc<EngagedProject>, NotEngaged> {
-        // Before the projects are looked at: what has been listed by then is found.
+        // Read the state first: then every project that it covers is in the entries.
         let sync_state = self.registry.sync_state();
-        let problem = match self.registry.known().get(name) {
+        let problem = match self.registry.entries().get(name) {
             Some(ProjectEntry::Engaged(engaged)) => return Ok(engaged.project()),
             Some(ProjectEntry::NotReady(not_ready)) => Some(not_ready.problem.clone()),
             None => None,
@@ -230,18 +231,19 @@ impl ProjectRegistry {
         })
     }
 
-    /// What the Milo root is known by: the UID of its Namespace `default`. Nothing where there is none, and before it has
-    /// been asked.
+    /// Returns the UID of the Namespace `default` of the Milo root, which identifies the root; `None` without a root, and before
+    /// it was asked.
     pub fn root_uid(&self) -> Option<String> {
         self.registry.root.as_ref()?.uid()
     }
 
-    /// Whether the project is proved to be gone, that the root had which is known by this UID: it is not in the list of
-    /// projects, and that very root says itself that there is none of this name. Without Milo's Projects that is never said.
+    /// Returns whether it is proved that the root with this UID has no project of this name any more. The proof needs both: the
+    /// list of projects does not have it, and a read from that same root says that it is absent. Without Milo's Projects
+    /// there is no proof.
     ///
     /// # Errors
     ///
-    /// [`NotEngaged::Listing`] and [`NotEngaged::Failing`] when that cannot be told now.
+    /// [`NotEngaged::Listing`] and [`NotEngaged::Failing`] if this cannot be decided now.
     pub async fn is_gone(&self, name: &ProjectName, root_uid: &str) -> Result<bool, NotEngaged> {
         let Some(root) = &self.registry.root else {
             return Ok(false);
@@ -250,18 +252,18 @@ impl ProjectRegistry {
             Ok(_) | Err(NotEngaged::NotReady { .. }) => Ok(false),
             Err(NotEngaged::Unknown(_)) => {
                 let answer = root.confirm_absent(name, root_uid).await;
-                answer.map_err(|problem| NotEngaged::Failing {
+                answer.map_err(|error| NotEngaged::Failing {
                     name: name.clone(),
-                    problem,
+                    problem: error.to_string(),
                 })
             }
             Err(problem) => Err(problem),
         }
     }
 
-    /// What the process waits for before it is ready, one line each: the list of projects, and the LocationBindings of
-    /// those that were in it, for 10 s at most. Once that is over nothing is pending any more: a later project, or a later
-    /// failure, is told to those who ask for it.
+    /// Returns what the readiness of the process waits for, one line each: the list of projects, and the LocationBindings of
+    /// the projects in it, for 10 s at most. Once nothing was pending, nothing ever is: later projects and later failures do
+    /// not change readiness.
     pub fn pending(&self) -> Vec<String> {
         self.registry.pending()
     }

@@ -1,8 +1,8 @@
-//! The work queue: every watch of a controller adds keys, workers reconcile them.
+//! The work queue: watches of a controller add keys, workers reconcile them.
 //!
-//! A key waits at most once, is never reconciled twice at a time, and backs off by itself when it fails. Keys belong to
-//! tenants, such as the objects of one project, which take turns: one that has much to do, or whose API server is slow, does
-//! not delay the others.
+//! A key waits at most once, is never reconciled twice at a time, and backs off on its own when it fails. Keys belong to
+//! tenants, such as the objects of one project. Tenants take turns, so a tenant with much work, or with a slow API server,
+//! does not delay the others.
 
 mod context;
 mod failures;
@@ -30,10 +30,11 @@ pub use limits::Limits;
 pub use outcome::{Failure, Outage, Outcome};
 use scheduler::{QueueCounts, Scheduler};
 
-/// Messages that are taken in before keys are given out again.
+/// Messages that are read before workers get keys again: few enough that workers are not kept waiting, many enough that a
+/// burst of events costs few turns of the loop.
 const MESSAGES: usize = 256;
 
-/// Where watches add keys. Cheap to clone.
+/// The end of the queue where watches add keys. Cheap to clone.
 #[derive(Debug)]
 pub struct Queue<K: Key> {
     sender: UnboundedSender<Message<K>>,
@@ -55,7 +56,7 @@ impl<K: Key> Clone for Queue<K> {
 }
 
 impl<K: Key> Queue<K> {
-    /// A queue and the end at which its keys are worked off. `controller` names it in logs and metrics.
+    /// Makes a queue, and the workers that reconcile its keys. `controller` is its name in logs and metrics.
     pub fn new(controller: &'static str, metrics: &Metrics) -> (Self, Workers<K>) {
         let (sender, receiver) = mpsc::unbounded_channel();
         (
@@ -68,29 +69,29 @@ impl<K: Key> Queue<K> {
         )
     }
 
-    /// Asks for a reconciliation of this key, as soon as it is the turn of its tenant.
+    /// Adds a key, to be reconciled when it is the turn of its tenant.
     pub fn add(&self, key: K) {
         self.send(Message::Add(key, Instant::now()));
     }
 
-    /// Forgets all keys of a tenant that have been added so far: it is not worked on any more. What is under way ends, and
-    /// has no consequences here.
+    /// Forgets all keys of a tenant that have been added so far, because the tenant is gone. Running reconciliations finish, and
+    /// their results are ignored.
     pub fn forget(&self, tenant: &K::Tenant) {
         self.send(Message::Forget(tenant.clone()));
     }
 
-    /// Tries the keys of a tenant again that wait because it was in [`Outage`].
+    /// Tries the keys of a tenant again that wait because of an [`Outage`].
     pub fn release(&self, tenant: &K::Tenant) {
         self.send(Message::Release(tenant.clone()));
     }
 
     fn send(&self, message: Message<K>) {
-        // Without a receiver the process is stopping.
+        // The receiver is dropped only when the process stops.
         let _ = self.sender.send(message);
     }
 }
 
-/// Works off the keys of a [`Queue`].
+/// Reconciles the keys of a [`Queue`].
 #[derive(Debug)]
 pub struct Workers<K: Key> {
     controller: &'static str,
@@ -99,12 +100,12 @@ pub struct Workers<K: Key> {
 }
 
 impl<K: Key> Workers<K> {
-    /// Reconciles keys, as many at a time as the limits allow, until `stop`; reconciliations that have begun are finished.
-    /// No key is worked off before `may_write`, but keys gather from the start.
+    /// Reconciles keys until `stop`, as many at a time as the limits allow. Keys are collected from the start, but none is
+    /// reconciled before `may_write`. After `stop`, running reconciliations finish.
     ///
     /// # Errors
     ///
-    /// When a reconciliation panics.
+    /// [`JoinError`] if a reconciliation panics.
     pub async fn run<F, Fut, E>(
         mut self,
         limits: Limits,

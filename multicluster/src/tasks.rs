@@ -1,4 +1,4 @@
-//! The tasks of the process. Each is owned: one that ends before it is asked to ends the process.
+//! The tasks of the process. A task that ends before the process stops is a failure, and stops the process.
 
 use std::any::Any;
 use std::fmt::Display;
@@ -6,9 +6,21 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 
 use futures::FutureExt;
+use thiserror::Error;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, error, info_span};
+
+/// Why a task ended before the process stopped.
+#[derive(Debug, Error)]
+enum TaskError {
+    #[error("ended")]
+    Ended,
+    #[error("{0}")]
+    Failed(String),
+    #[error("panicked: {0}")]
+    Panicked(String),
+}
 
 /// Spawns tasks and stops them together.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +31,7 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Runs a task that goes on until it is asked to stop.
+    /// Runs a task that must go on until [`Tasks::stop`]. If it ends, fails or panics before, the process stops.
     pub fn spawn<F, E>(&self, name: &'static str, task: F)
     where
         F: Future<Output = Result<(), E>> + Send + 'static,
@@ -29,14 +41,14 @@ impl Tasks {
         self.own(name, async move {
             match task.await {
                 Ok(()) if stop.is_cancelled() => Ok(()),
-                Ok(()) => Err("ended".to_owned()),
-                Err(error) => Err(error.to_string()),
+                Ok(()) => Err(TaskError::Ended),
+                Err(error) => Err(TaskError::Failed(error.to_string())),
             }
         });
     }
 
-    /// Runs a task that goes on for ever. It is dropped when the guard is, or when all tasks are to stop, which is no
-    /// failure; to end or to panic is one.
+    /// Runs a task that never ends. It is dropped when the guard is dropped or the process stops, which is no failure. If it
+    /// ends or panics, the process stops.
     pub fn spawn_cancellable<F>(&self, name: &'static str, task: F) -> DropGuard
     where
         F: Future<Output = ()> + Send + 'static,
@@ -46,24 +58,24 @@ impl Tasks {
         self.own(name, async move {
             match cancelled.run_until_cancelled(task).await {
                 None => Ok(()),
-                Some(()) => Err("ended".to_owned()),
+                Some(()) => Err(TaskError::Ended),
             }
         });
         cancel.drop_guard()
     }
 
-    /// Runs a task whose error or panic ends the process.
+    /// Runs a task whose error or panic stops the process.
     fn own(
         &self,
         name: &'static str,
-        task: impl Future<Output = Result<(), String>> + Send + 'static,
+        task: impl Future<Output = Result<(), TaskError>> + Send + 'static,
     ) {
         let tasks = self.clone();
         let task = async move {
             let failure = match AssertUnwindSafe(task).catch_unwind().await {
                 Ok(Ok(())) => return,
                 Ok(Err(failure)) => failure,
-                Err(panic) => format!("panicked: {}", message(&*panic)),
+                Err(panic) => TaskError::Panicked(message(&*panic).to_owned()),
             };
             tasks.fail(name, &failure);
         };
@@ -71,19 +83,19 @@ impl Tasks {
             .spawn(task.instrument(info_span!("task", name)));
     }
 
-    /// Ends the process in an orderly way because `name` cannot go on. The first failure counts.
-    fn fail(&self, name: &str, failure: &str) {
-        error!(task = name, failure, "a task ended; the process stops");
+    /// Stops the process because a task failed. [`Tasks::ended`] returns the first failure.
+    fn fail(&self, name: &str, failure: &TaskError) {
+        error!(task = name, %failure, "a task ended; the process stops");
         self.failure.get_or_init(|| format!("{name}: {failure}"));
         self.stop.cancel();
     }
 
-    /// Cancelled when tasks are to stop.
+    /// Returns the token that is cancelled when the process stops. Cancel it to stop the process.
     pub fn stop(&self) -> CancellationToken {
         self.stop.clone()
     }
 
-    /// Waits until every task has ended after a stop, and says why the process stopped if no one asked it to.
+    /// Waits until the process stops and every task has ended. Returns the failure that stopped the process, if one did.
     pub async fn ended(&self) -> Option<String> {
         self.tracker.close();
         self.tracker.wait().await;

@@ -3,7 +3,7 @@
 use kube::Resource;
 use multicluster::absence::{NOT_FOUND, is_definitive_not_found};
 
-use crate::runtime::ReconcileError;
+use crate::runtime::error::ReconcileError;
 
 /// Returns `Ok` if this answer to a request for one object proves that the object is absent.
 ///

@@ -9,14 +9,15 @@ use futures::future::{BoxFuture, join_all, pending};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, Resource};
 use multicluster::cache::{Change, ListLimiter, Reflector, SyncState};
-use multicluster::queue::{Key, Limits, Workers};
+use multicluster::clock::Clock;
+use multicluster::queue::{Key, Limits, ReconcileContext, Workers};
 use multicluster::{Cache, Outcome, Tasks};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::runtime::{Clock, ReconcileContext, ReconcileError};
+use crate::runtime::error::ReconcileError;
 
 /// When to try a key again while it is not known whether its project exists. The registry of projects logs the reason.
 const NOT_KNOWN: Duration = Duration::from_secs(10);
@@ -69,7 +70,7 @@ impl Synced {
 pub(crate) struct Watches {
     client: Client,
     lists: ListLimiter,
-    watches: Vec<BoxFuture<'static, ()>>,
+    running: Vec<BoxFuture<'static, ()>>,
     /// Each future ends when a kind has been listed, or cannot be listed.
     listed: Vec<BoxFuture<'static, ()>>,
 }
@@ -80,7 +81,7 @@ impl Watches {
         Self {
             client: client.clone(),
             lists: lists.clone(),
-            watches: Vec::new(),
+            running: Vec::new(),
             listed: Vec::new(),
         }
     }
@@ -111,20 +112,20 @@ impl Watches {
     ) where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
-        let (client, lists) = (self.client.clone(), self.lists.beside());
-        self.watches.push(reflector.run(client, lists).boxed());
+        let (client, lists) = (self.client.clone(), self.lists.for_another_cache());
+        self.running.push(reflector.run(client, lists).boxed());
         self.listed.push(listed.boxed());
     }
 
-    /// Watches until the future is dropped. Calls `enter` once every kind has been listed or cannot be listed, and keeps its
+    /// Watches until the future is dropped. Calls `on_listed` once every kind has been listed or cannot be listed, and keeps its
     /// result until the end.
-    pub(crate) async fn run<T>(self, enter: impl FnOnce() -> T) {
-        let entered = async {
+    pub(crate) async fn run<T>(self, on_listed: impl FnOnce() -> T) {
+        let listed = async {
             join_all(self.listed).await;
-            let _entered = enter();
+            let _kept = on_listed();
             pending::<()>().await;
         };
-        tokio::join!(join_all(self.watches), entered);
+        tokio::join!(join_all(self.running), listed);
     }
 }
 
@@ -178,7 +179,7 @@ impl<'a> Wiring<'a> {
     {
         let cache: Cache<K> = reflector.cache();
         self.synced.0.push((what.to_owned(), cache.synced()));
-        let lists = self.lists.beside();
+        let lists = self.lists.for_another_cache();
         self.spawn(what, reflector.run(client, lists));
     }
 
@@ -223,17 +224,17 @@ impl<'a> Wiring<'a> {
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
         let sync_state = reflector.cache().sync_state();
-        let lists = self.lists.beside();
+        let lists = self.lists.for_another_cache();
         self.spawn(what, async move {
             let known = until_known(what, without, sync_state, known);
             tokio::join!(reflector.run(client, lists), known);
         });
     }
 
-    fn spawn(&self, what: &'static str, watches: impl Future<Output = ()> + Send + 'static) {
+    fn spawn(&self, what: &'static str, watch: impl Future<Output = ()> + Send + 'static) {
         let stop = self.tasks.stop();
         self.tasks.spawn(what, async move {
-            stop.run_until_cancelled(watches).await;
+            stop.run_until_cancelled(watch).await;
             Ok::<_, std::convert::Infallible>(())
         });
     }

@@ -6,12 +6,14 @@ use either::Either;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use multicluster::Metrics;
+use multicluster::queue::ReconcileContext;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::objects::{StringMap, describe};
-use crate::runtime::{ReconcileContext, ReconcileError, absence};
+use crate::runtime::absence;
+use crate::runtime::error::ReconcileError;
 pub(crate) use collection::{Collection, Object};
 
 /// Writes as one controller.

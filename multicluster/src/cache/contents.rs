@@ -1,4 +1,4 @@
-//! The objects of a kind by namespace and name, and which of two versions stands.
+//! The objects of a cache by namespace and name. Decides which of two versions is kept.
 
 use std::collections::{BTreeMap, HashMap};
 use std::mem;
@@ -14,20 +14,20 @@ pub(super) struct Contents<K> {
     pub(super) objects: BTreeMap<NamespacedName, CacheEntry<K>>,
     /// How many of the objects cannot be decoded.
     pub(super) undecodable: usize,
-    gone: Tombstones,
-    /// Objects as writes have returned them, of which the watch has not told yet.
-    learned: HashMap<NamespacedName, Written<K>>,
+    tombstones: Tombstones,
+    /// Objects that writes returned and the watch has not reported yet.
+    written: HashMap<NamespacedName, UnreportedWrite<K>>,
     /// How many lists have begun.
     lists: u64,
     indexes: Vec<Values<K>>,
 }
 
-/// An object as a write has returned it, of which the watch has not told yet.
+/// What the cache knew of an object before a write that the watch has not reported yet.
 #[derive(Debug)]
-struct Written<K> {
-    /// The version that the watch has told of last, if there was one.
-    told: Option<CacheEntry<K>>,
-    /// How many lists had begun when it was learned.
+struct UnreportedWrite<K> {
+    /// The version that the watch reported last, if it reported one.
+    reported: Option<CacheEntry<K>>,
+    /// How many lists had begun when the write was stored.
     lists: u64,
 }
 
@@ -36,8 +36,8 @@ impl<K> Default for Contents<K> {
         Self {
             objects: BTreeMap::new(),
             undecodable: 0,
-            gone: Tombstones::default(),
-            learned: HashMap::new(),
+            tombstones: Tombstones::default(),
+            written: HashMap::new(),
             lists: 0,
             indexes: Vec::new(),
         }
@@ -45,7 +45,7 @@ impl<K> Default for Contents<K> {
 }
 
 impl<K: Resource> Contents<K> {
-    /// The objects of a namespace, by name.
+    /// Returns the objects of a namespace, sorted by name.
     pub(super) fn of_namespace(&self, namespace: &str) -> impl Iterator<Item = &CacheEntry<K>> {
         let first = (namespace.to_owned(), String::new());
         self.objects
@@ -54,10 +54,10 @@ impl<K: Resource> Contents<K> {
             .map(|(_, entry)| entry)
     }
 
-    /// Takes in an object as a write has returned it, unless a later version is known already, or its end.
+    /// Stores an object as a write returned it, unless a later version or the deletion of the object is known.
     pub(super) fn observe_write(&mut self, entry: CacheEntry<K>) {
         let uid = entry.metadata().uid.as_ref();
-        if uid.is_some_and(|uid| self.gone.contains(uid)) {
+        if uid.is_some_and(|uid| self.tombstones.contains(uid)) {
             return;
         }
         let key = entry.key();
@@ -67,32 +67,37 @@ impl<K: Resource> Contents<K> {
         }
         if let Ok(former) = self.put(key.clone(), entry) {
             let lists = self.lists;
-            let learned = self.learned.entry(key);
-            let told = former;
-            learned.or_insert(Written { told, lists }).lists = lists;
+            let write = self.written.entry(key);
+            let reported = former;
+            write.or_insert(UnreportedWrite { reported, lists }).lists = lists;
         }
     }
 
-    /// Takes in a version that the watch tells of, unless a later one is known. Gives back the one that it told of before.
+    /// Stores a version that the watch reports, unless a later one is known. Returns the version that the watch reported
+    /// before.
     pub(super) fn insert(&mut self, entry: CacheEntry<K>) -> Option<CacheEntry<K>> {
         let key = entry.key();
-        // It has not gone: a list was only older than the object.
+        // The object exists: the list that did not have it was older.
         if let Some(uid) = &entry.metadata().uid {
-            self.gone.take_back(uid);
+            self.tombstones.take_back(uid);
         }
         match self.put(key.clone(), entry) {
-            Ok(former) => match self.learned.remove(&key) {
-                Some(learned) => learned.told,
+            Ok(former) => match self.written.remove(&key) {
+                Some(write) => write.reported,
                 None => former,
             },
             Err(older) => {
-                let learned = self.learned.get_mut(&key);
-                learned.and_then(|learned| learned.told.replace(older))
+                let write = self.written.get_mut(&key);
+                write.and_then(|write| write.reported.replace(older))
             }
         }
     }
 
-    /// Puts an entry in the place of an older one, which it gives back; a newer one stays.
+    /// Replaces an older entry, and returns it.
+    ///
+    /// # Errors
+    ///
+    /// The entry, if the existing one is newer.
     fn put(
         &mut self,
         key: NamespacedName,
@@ -118,18 +123,18 @@ impl<K: Resource> Contents<K> {
         Some(entry)
     }
 
-    /// Removes an object that the watch says is gone, but not a successor of the same name.
+    /// Removes an object that the watch reports as deleted, but not a later object of the same name.
     pub(super) fn remove(&mut self, entry: &CacheEntry<K>) {
         let key = entry.key();
         let existing = self.objects.get(&key);
         if existing.is_some_and(|existing| existing.metadata().uid == entry.metadata().uid) {
             self.take_out(&key);
-            self.learned.remove(&key);
-        } else if let Some(learned) = self.learned.get_mut(&key) {
-            learned.told = None;
+            self.written.remove(&key);
+        } else if let Some(write) = self.written.get_mut(&key) {
+            write.reported = None;
         }
         if let Some(uid) = &entry.metadata().uid {
-            self.gone.add(uid);
+            self.tombstones.add(uid);
         }
     }
 
@@ -138,27 +143,27 @@ impl<K: Resource> Contents<K> {
         self.lists += 1;
     }
 
-    /// Takes a complete list in the place of what was known, also where that is newer by its resource versions: an API
-    /// server that was restored to an older state counts from there again. Gives back what the watch has told of before.
+    /// Replaces all objects by a complete list, and returns the objects that the watch reported before. The list also replaces
+    /// objects with higher resource versions: an API server that was restored from an older snapshot counts from there again.
     ///
-    /// Only what was written since the list began can be newer than the list. What the list does not have may have gone
-    /// before it was made; if not, the watch brings it back.
+    /// Only objects that were written after the list began can be newer than the list. An object that the list does not have
+    /// may have been deleted before the list was made; if not, the watch reports it again.
     pub(super) fn replace(
         &mut self,
         listed: BTreeMap<NamespacedName, CacheEntry<K>>,
     ) -> BTreeMap<NamespacedName, CacheEntry<K>> {
         let mut former = mem::replace(&mut self.objects, listed);
         let mut written = Vec::new();
-        for (key, learned) in mem::take(&mut self.learned) {
-            let entry = match learned.told {
-                Some(told) => former.insert(key.clone(), told),
+        for (key, write) in mem::take(&mut self.written) {
+            let entry = match write.reported {
+                Some(reported) => former.insert(key.clone(), reported),
                 None => former.remove(&key),
             };
-            written.extend(entry.map(|entry| (key, entry, learned.lists)));
+            written.extend(entry.map(|entry| (key, entry, write.lists)));
         }
         for entry in self.objects.values() {
             if let Some(uid) = &entry.metadata().uid {
-                self.gone.take_back(uid);
+                self.tombstones.take_back(uid);
             }
         }
         let known = former.iter();
@@ -166,7 +171,7 @@ impl<K: Resource> Contents<K> {
             if !self.objects.contains_key(key)
                 && let Some(uid) = &entry.metadata().uid
             {
-                self.gone.add(uid);
+                self.tombstones.add(uid);
             }
         }
         for (key, entry, lists) in written {
@@ -174,8 +179,9 @@ impl<K: Resource> Contents<K> {
                 && let Some(listed) = self.objects.get_mut(&key)
                 && entry.is_newer(listed)
             {
-                let told = Some(mem::replace(listed, entry));
-                self.learned.insert(key, Written { told, lists });
+                let reported = Some(mem::replace(listed, entry));
+                self.written
+                    .insert(key, UnreportedWrite { reported, lists });
             }
         }
         let entries = self.objects.values();
@@ -186,14 +192,14 @@ impl<K: Resource> Contents<K> {
         former
     }
 
-    /// Adds an index, and says which one it is.
+    /// Adds an index, and returns its position.
     pub(super) fn add_index(&mut self, mut index: Values<K>) -> usize {
         index.replace(&self.objects);
         self.indexes.push(index);
         self.indexes.len() - 1
     }
 
-    /// The first object of each value of an index that begins like this.
+    /// Returns the first object of each value of an index that has this prefix.
     pub(super) fn first_of_values(
         &self,
         index: usize,
@@ -203,7 +209,7 @@ impl<K: Resource> Contents<K> {
         index.flat_map(move |index| index.first_of_each(prefix))
     }
 
-    /// The objects that have a value in an index.
+    /// Returns the objects that have a value in an index.
     pub(super) fn indexed(
         &self,
         index: usize,

@@ -1,4 +1,4 @@
-//! Which objects of a cache have a value in common.
+//! Finds objects of a cache by a value.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use super::entry::{CacheEntry, NamespacedName, Undecodable};
 use super::handle::Cache;
 use super::values::Values;
 
-/// Finds the objects of a cache by a value that they have. It is kept with the objects themselves: what is in the cache is
-/// in its index. Cheap to clone.
+/// Finds the objects of a cache by a value. The index changes under the same lock as the objects, so both always agree. Cheap
+/// to clone.
 ///
-/// An object that cannot be decoded has the values that its metadata give, if the index looks at these, else none: then it
-/// is not found, though it is not absent.
+/// An object that cannot be decoded has the values of its metadata, if the index reads metadata. Otherwise the index does not
+/// find it, although it exists.
 #[derive(Debug)]
 pub struct Index<K> {
     cache: Cache<K>,
@@ -36,7 +36,7 @@ impl<K: Resource> Index<K> {
         Self { cache, position }
     }
 
-    /// The objects that have this value and can be read, by namespace and name.
+    /// Returns the objects that have this value and can be decoded, sorted by namespace and name.
     pub fn get(&self, value: &str) -> Vec<Arc<K>> {
         let contents = self.cache.inner.read();
         let keys = contents.indexed(self.position, value);
@@ -44,11 +44,11 @@ impl<K: Resource> Index<K> {
         entries.filter_map(CacheEntry::readable).collect()
     }
 
-    /// All objects that have this value, by namespace and name.
+    /// Returns all objects that have this value, sorted by namespace and name.
     ///
     /// # Errors
     ///
-    /// [`Undecodable`] when one of them cannot be read.
+    /// [`Undecodable`] if one of them cannot be decoded.
     pub fn all(&self, value: &str) -> Result<Vec<Arc<K>>, Undecodable>
     where
         K: Resource<DynamicType = ()>,
@@ -59,8 +59,8 @@ impl<K: Resource> Index<K> {
         entries.map(CacheEntry::decoded).collect()
     }
 
-    /// Shows one object of each value that begins like this: its metadata, and itself where it can be read. The cache waits
-    /// meanwhile.
+    /// Calls `visit` with one object of each value that has this prefix: its metadata, and the object if it can be decoded. The
+    /// cache is locked meanwhile, so `visit` must be short and must not use the cache.
     pub fn visit_values(&self, prefix: &str, mut visit: impl FnMut(&ObjectMeta, Option<&K>)) {
         let contents = self.cache.inner.read();
         for key in contents.first_of_values(self.position, prefix) {
@@ -72,7 +72,7 @@ impl<K: Resource> Index<K> {
         }
     }
 
-    /// Namespaces and names of the objects that have this value, in this order.
+    /// Returns namespace and name of the objects that have this value, sorted.
     pub fn keys(&self, value: &str) -> Vec<NamespacedName> {
         let contents = self.cache.inner.read();
         contents.indexed(self.position, value).cloned().collect()
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn one_object_of_each_value_is_shown() {
+    fn one_object_of_each_value_is_visited() {
         let cache = Cache::<ConfigMap>::default();
         let of_unreadable = |_: &ObjectMeta| vec!["n/broken".to_owned()];
         let index = Index::new(cache.clone(), Values::new(colours, of_unreadable));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_has_what_the_cache_has() {
+    fn an_index_follows_its_cache() {
         let cache = Cache::<ConfigMap>::default();
         let CacheEntry::Decoded(written) = entry("a", 1, &json!({"x": "red"})) else {
             unreachable!()
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!((names("red"), names("blue")), ("a b".into(), "b".into()));
         insert(entry("a", 3, &json!({"x": "blue"})));
         assert_eq!((names("red"), names("blue")), ("b".into(), "a b".into()));
-        // Older news changes nothing.
+        // An older version changes nothing.
         insert(entry("a", 1, &json!({"x": "red"})));
         assert_eq!(names("red"), "b");
         insert(undecodable("a", 4));
@@ -169,7 +169,7 @@ mod tests {
         let gone = entry("b", 6, &json!({}));
         cache.inner.write().remove(&gone);
         assert_eq!((names("red"), names("blue")), (String::new(), "a".into()));
-        // A list, and what was written while it was made.
+        // A list, and a write while it was made.
         cache.inner.write().begin_list();
         cache
             .inner
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_decoded_is_found_by_its_metadata_where_the_index_looks_at_them() {
+    fn an_undecodable_object_is_found_by_its_metadata() {
         let cache = Cache::<ConfigMap>::default();
         let by_name = |metadata: &ObjectMeta| metadata.name.clone().into_iter().collect();
         let index = Index::new(cache.clone(), Values::new(colours, by_name));

@@ -1,4 +1,4 @@
-//! When a cache is filled, among many that are.
+//! Limits concurrent lists, and schedules their retries.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,104 +6,103 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-/// Lists that are under way at a time.
+/// Lists that may run at a time. At a start with thousands of projects, more would only share the same processor time.
 const LISTS: usize = 32;
-/// For how long a list counts: those behind an API server that does not answer wait no longer.
-const TURN: Duration = Duration::from_secs(2);
-/// The shortest time after which a list is tried again that someone waits for, or that may succeed now.
+/// How long a list holds its slot. An API server that does not answer delays the lists of others no longer than this.
+const SLOT_MAX: Duration = Duration::from_secs(2);
+/// Shortest wait before a failed list is retried because a caller needs it, or because its API server has recovered.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Bounds how many caches are filled at a time, and lets those be tried again soon that someone waits for, or whose API
-/// server another one has reached.
+/// Limits concurrent LISTs. Retries a failed LIST early if a caller waits for it, or if another cache of the same API server
+/// has reached it.
 #[derive(Clone, Debug)]
 pub struct ListLimiter {
     lists: Arc<Semaphore>,
-    wanted: Arc<Notify>,
-    /// Tells that the API server has failed and answers again.
-    answers: watch::Sender<()>,
+    retry_requested: Arc<Notify>,
+    /// Changes when the API server has recovered from a failure.
+    recovered: watch::Sender<()>,
 }
 
 impl Default for ListLimiter {
     fn default() -> Self {
         Self {
             lists: Arc::new(Semaphore::new(LISTS)),
-            wanted: Arc::default(),
-            answers: watch::Sender::default(),
+            retry_requested: Arc::default(),
+            recovered: watch::Sender::default(),
         }
     }
 }
 
 impl ListLimiter {
-    /// The lists of another cache of the same API server.
+    /// Returns the limiter for another cache of the same API server.
     #[must_use]
-    pub fn beside(&self) -> Self {
+    pub fn for_another_cache(&self) -> Self {
         Self {
-            wanted: Arc::default(),
+            retry_requested: Arc::default(),
             ..self.clone()
         }
     }
 
-    /// The lists of a cache of another API server.
+    /// Returns the limiter for a cache of another API server.
     #[must_use]
-    pub fn elsewhere(&self) -> Self {
+    pub fn for_another_server(&self) -> Self {
         Self {
-            answers: watch::Sender::default(),
-            ..self.beside()
+            recovered: watch::Sender::default(),
+            ..self.for_another_cache()
         }
     }
 
-    /// Someone waits for what cannot be listed: it is tried again within a second.
-    pub fn want(&self) {
-        self.wanted.notify_one();
+    /// Retries a failed list within a second, because a caller waits for it.
+    pub fn retry_soon(&self) {
+        self.retry_requested.notify_one();
     }
 
-    /// Waits until it is this cache's permit.
+    /// Waits for a slot of a list.
     pub(super) async fn permit(&self) -> ListPermit {
         ListPermit {
-            place: Arc::clone(&self.lists).acquire_owned().await.ok(),
-            until: Instant::now() + TURN,
-            answers: self.answers.subscribe(),
+            slot: Arc::clone(&self.lists).acquire_owned().await.ok(),
+            until: Instant::now() + SLOT_MAX,
+            recovered: self.recovered.subscribe(),
         }
     }
 
-    /// The API server has failed and answers again: the other caches try it soon. To the one whose permit it is that is nothing
-    /// new.
-    pub(super) fn answers(&self, permit: &mut ListPermit) {
-        self.answers.send_replace(());
-        permit.answers.mark_unchanged();
+    /// Notes that the API server has recovered: its other caches retry soon. The cache with this permit knows already.
+    pub(super) fn note_recovered(&self, permit: &mut ListPermit) {
+        self.recovered.send_replace(());
+        permit.recovered.mark_unchanged();
     }
 
-    /// Waits before another try, less long if someone waits for it, or if the API server has come to answer since the permit
-    /// that failed began.
+    /// Waits before a retry. Waits less if a caller asks for the list, or if the API server has recovered since the failed list
+    /// got its permit.
     pub(super) async fn wait(&self, permit: &mut ListPermit, time: Duration) {
         let soon = time.min(SOON);
         sleep(soon).await;
         let early = async {
             tokio::select! {
-                () = self.wanted.notified() => {}
-                _ = permit.answers.changed() => {}
+                () = self.retry_requested.notified() => {}
+                _ = permit.recovered.changed() => {}
             }
         };
         let _ = timeout(time.saturating_sub(soon), early).await;
     }
 }
 
-/// One of the lists that are under way.
+/// The slot of a list that runs.
 pub(super) struct ListPermit {
-    place: Option<OwnedSemaphorePermit>,
+    slot: Option<OwnedSemaphorePermit>,
     until: Instant,
-    answers: watch::Receiver<()>,
+    recovered: watch::Receiver<()>,
 }
 
 impl ListPermit {
-    /// Lets another one begin.
+    /// Gives the slot to another list.
     pub(super) fn end(&mut self) {
-        self.place = None;
+        self.slot = None;
     }
 
-    /// Waits until the list has taken too long to be waited for, once.
+    /// Waits until the list has held its slot for too long, then gives it away.
     pub(super) async fn is_over(&mut self) {
-        match self.place {
+        match self.slot {
             Some(_) => sleep_until(self.until).await,
             None => std::future::pending().await,
         }
@@ -121,56 +120,56 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn lists_that_hang_hold_others_up_for_their_turn_only() {
         let lists = ListLimiter::default();
-        let mut turns = Vec::new();
+        let mut permits = Vec::new();
         for _ in 0..LISTS {
-            turns.push(lists.beside().permit().await);
+            permits.push(lists.for_another_cache().permit().await);
         }
         let begin = Instant::now();
-        let (next, ()) = tokio::join!(lists.permit(), turns[0].is_over());
-        assert_eq!(begin.elapsed(), TURN);
-        turns.push(next);
-        turns[1].end();
-        turns.push(lists.permit().await);
-        assert_eq!(begin.elapsed(), TURN);
+        let (next, ()) = tokio::join!(lists.permit(), permits[0].is_over());
+        assert_eq!(begin.elapsed(), SLOT_MAX);
+        permits.push(next);
+        permits[1].end();
+        permits.push(lists.permit().await);
+        assert_eq!(begin.elapsed(), SLOT_MAX);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_someone_waits_for_is_tried_again_soon() {
+    async fn a_list_that_a_caller_needs_is_retried_soon() {
         let lists = ListLimiter::default();
         let waited = async |time| waited(&lists, &mut lists.permit().await, time).await;
         assert_eq!(waited(30_000).await, HALF_A_MINUTE);
-        lists.beside().want();
+        lists.for_another_cache().retry_soon();
         assert_eq!(waited(30_000).await, HALF_A_MINUTE);
-        lists.want();
+        lists.retry_soon();
         assert_eq!(waited(30_000).await, SOON);
         assert_eq!(waited(30_000).await, HALF_A_MINUTE);
-        lists.want();
+        lists.retry_soon();
         assert_eq!(waited(900).await, Duration::from_millis(900));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_api_server_that_one_cache_has_reached_is_tried_again_soon_by_the_others() {
+    async fn caches_of_a_recovered_api_server_are_retried_soon() {
         let lists = ListLimiter::default();
-        let other = lists.beside();
+        let other = lists.for_another_cache();
         let (mut permit, mut others) = (lists.permit().await, other.permit().await);
         assert_eq!(waited(&lists, &mut permit, 30_000).await, HALF_A_MINUTE);
-        let elsewhere = lists.elsewhere();
-        elsewhere.answers(&mut elsewhere.permit().await);
+        let elsewhere = lists.for_another_server();
+        elsewhere.note_recovered(&mut elsewhere.permit().await);
         assert_eq!(waited(&lists, &mut permit, 30_000).await, HALF_A_MINUTE);
-        // While this one failed. The other one knows already.
-        other.answers(&mut others);
+        // The API server recovers while this list fails.
+        other.note_recovered(&mut others);
         assert_eq!(waited(&lists, &mut permit, 30_000).await, SOON);
         assert_eq!(waited(&lists, &mut permit, 30_000).await, HALF_A_MINUTE);
         assert_eq!(waited(&other, &mut others, 30_000).await, HALF_A_MINUTE);
-        // While this one waits.
+        // The API server recovers while this cache waits.
         let later = async {
             sleep(5 * SOON).await;
-            other.answers(&mut others);
+            other.note_recovered(&mut others);
         };
         let (time, ()) = tokio::join!(waited(&lists, &mut permit, 30_000), later);
         assert_eq!(time, 5 * SOON);
-        // What is over is nothing new to a permit that begins.
-        other.answers(&mut others);
+        // A permit that begins later is not affected.
+        other.note_recovered(&mut others);
         let mut permit = lists.permit().await;
         assert_eq!(waited(&lists, &mut permit, 30_000).await, HALF_A_MINUTE);
     }

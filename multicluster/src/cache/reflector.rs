@@ -1,4 +1,4 @@
-//! A watch that keeps a cache current.
+//! Keeps a cache current by a list and a watch.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -28,24 +28,23 @@ use super::values::Values;
 use crate::connect::WATCH_SILENCE;
 use crate::metrics::{CacheLabels, Metrics};
 
-/// Objects in one page of a list.
+/// Objects in one page of a list (client-go's default).
 const PAGE: u32 = 500;
-/// The longest time that a watch goes on before it is begun again, in seconds, and by how many it may be less.
+/// Longest duration of a watch in seconds (kube's `watcher` allows less than 295), and how much shorter some watches are.
 const LONGEST_WATCH: u32 = 290;
 const SPREAD: u32 = 120;
-// A watch from a version that a restored API server has not come to yet is silent. It must fail of that, and everything be
-// listed, before it ends in order and is begun from there again.
+// A watch from a resource version in the future of a restored API server is silent. It must time out, which causes a list,
+// before it ends normally and resumes from the same version.
 const _: () = assert!(WATCH_SILENCE.as_secs() < (LONGEST_WATCH - SPREAD) as u64);
-/// The longest time for which a watch that broke off may tell of something before everything is listed: one that broke off
-/// twice in a row is listed.
+/// How long an interrupted watch may take to report an event after it was resumed. After that everything is listed. A watch
+/// that was interrupted twice in a row is not resumed, because its wait is longer.
 const RESUMED_FOR: Duration = Duration::from_secs(2);
 
 type WatchEvents<K> = BoxStream<'static, watcher::Result<Event<Tolerant<K>>>>;
 
 type Handler = Box<dyn Fn(Change<'_>) + Send + Sync>;
 
-/// Keeps a [`Cache`] current and tells handlers what changed. Of a kind of which only metadata are read, it is one of
-/// `PartialObjectMeta`: the API server sends no more.
+/// Keeps a [`Cache`] current and calls handlers with each change. For a `PartialObjectMeta` the API server sends metadata only.
 pub struct Reflector<K> {
     cache: Cache<K>,
     plane: String,
@@ -53,7 +52,7 @@ pub struct Reflector<K> {
     undecodable: Undecodables,
     /// The objects of a list that is not complete yet.
     listed: BTreeMap<NamespacedName, CacheEntry<K>>,
-    /// The last error, so that it is reported once.
+    /// The last error, so that it is logged once.
     problem: Option<String>,
 }
 
@@ -61,12 +60,12 @@ impl<K> Reflector<K>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    /// A cache that nothing is in yet. `plane` names the API server in logs and metrics.
+    /// Makes a reflector with an empty cache. `plane` names the API server in logs and metrics.
     pub fn new(plane: &str, metrics: &Metrics) -> Self {
         Self::of_many(plane, plane, metrics)
     }
 
-    /// A cache of one of many planes that are counted together, as `planes`, in metrics.
+    /// Makes a reflector of one of many planes. Metrics count them together, under the name `planes`.
     pub fn of_many(plane: &str, planes: &str, metrics: &Metrics) -> Self {
         Self {
             cache: Cache::default(),
@@ -78,17 +77,17 @@ where
         }
     }
 
-    /// The cache that is kept.
+    /// Returns the cache.
     pub fn cache(&self) -> Cache<K> {
         self.cache.clone()
     }
 
-    /// An index of the cache by the values that `values` gives for an object.
+    /// Adds an index by the values that `values` returns for an object.
     pub fn index(&self, values: fn(&K) -> Vec<String>) -> Index<K> {
         self.index_all(values, |_| Vec::new())
     }
 
-    /// An index that also has the objects that cannot be decoded, by the values that `of_undecodable` gives for their
+    /// Adds an index that also finds objects that cannot be decoded, by the values that `of_undecodable` returns for their
     /// metadata.
     pub fn index_all(
         &self,
@@ -98,18 +97,18 @@ where
         Index::new(self.cache(), Values::new(values, of_undecodable))
     }
 
-    /// Calls `handler` with every object that appears, changes or goes, after the cache has it. It must not block.
+    /// Calls `handler` for every object that is created, changed or deleted, after the cache was changed. It must not block.
     pub fn on_change(&mut self, handler: impl Fn(Change<'_>) + Send + Sync + 'static) {
         self.handlers.push(Box::new(handler));
     }
 
-    /// Lists and watches for ever, in permit with the other caches of `lists`. The cache's sync_state says at any time whether
-    /// it is current; errors are waited out, and reported once.
+    /// Lists and watches until the future is dropped. [`Cache::sync_state`] tells whether the cache is current. `lists` limits
+    /// concurrent lists. Errors are retried with backoff, and logged once.
     ///
-    /// A watch that ends in order is begun again where it ended. After an error everything is listed anew: an API server
-    /// that was restored to an older state takes a resource version that it has not come to yet, or has given out again,
-    /// and its watch misses what is different. Where only the connection broke, the watch is begun again at once, and
-    /// goes on if it tells of something before the list is due: kube's watcher does not tell that it has begun.
+    /// A watch that ends normally resumes where it ended. After an error everything is listed again: an API server that was
+    /// restored from an older snapshot accepts a resource version that it has not reached yet, or has given out twice, and its
+    /// watch then misses changes. If only the connection broke, the watch is resumed at once. It goes on if it reports an event
+    /// before the list is due; kube's `watcher` does not report that a watch was accepted.
     pub async fn run(mut self, client: Client, lists: ListLimiter) {
         let api: Api<Tolerant<K>> = Api::all(client);
         let config = watcher::Config::default()
@@ -120,9 +119,9 @@ where
             let mut permit = lists.permit().await;
             let mut watch = Some(watcher(api.clone(), config.clone()).boxed());
             while let Some(mut events) = watch.take() {
-                let following = self.follow(&mut events, &mut permit, &mut retry, &lists);
-                let Some(error) = following.await else {
-                    // A watcher goes on for ever.
+                let failed = self.apply_events(&mut events, &mut permit, &mut retry, &lists);
+                let Some(error) = failed.await else {
+                    // A kube watcher never ends.
                     return;
                 };
                 permit.end();
@@ -139,8 +138,8 @@ where
         }
     }
 
-    /// Takes in what the API server tells, until an error.
-    async fn follow(
+    /// Applies events until an error, and returns the error.
+    async fn apply_events(
         &mut self,
         events: &mut WatchEvents<K>,
         permit: &mut ListPermit,
@@ -165,7 +164,7 @@ where
         }
     }
 
-    /// Waits for the next list. A watch that is resumed meanwhile and tells of something is given back, to go on.
+    /// Waits for the next list. Returns the watch if it was resumed and reports an event meanwhile.
     async fn wait(
         &mut self,
         mut events: WatchEvents<K>,
@@ -190,7 +189,7 @@ where
 
     fn succeeded(&mut self, retry: &mut Retry, lists: &ListLimiter, permit: &mut ListPermit) {
         if retry.succeeded() {
-            lists.answers(permit);
+            lists.note_recovered(permit);
         }
         self.problem = None;
         self.cache.inner.sync_state.send_replace(SyncState::Current);
@@ -199,7 +198,7 @@ where
     fn failed(&mut self, sync_state: SyncState) {
         let problem = sync_state.problem();
         if self.problem.as_deref() != problem {
-            warn!(plane = %self.plane, kind = %K::kind(&()), problem, "watch failed; it is begun again");
+            warn!(plane = %self.plane, kind = %K::kind(&()), problem, "watch failed; retrying");
             self.problem = problem.map(str::to_owned);
         }
         self.cache.inner.sync_state.send_replace(sync_state);
@@ -223,20 +222,20 @@ where
             Event::Apply(object) => {
                 let entry = self.entry(object);
                 let former = self.cache.inner.write().insert(entry.clone());
-                self.tell(former.as_ref(), Some(&entry));
+                self.notify(former.as_ref(), Some(&entry));
                 self.count_undecodable();
             }
             Event::Delete(object) => {
                 let entry = self.entry(object);
                 self.cache.inner.write().remove(&entry);
-                self.tell(Some(&entry), None);
+                self.notify(Some(&entry), None);
                 self.count_undecodable();
             }
         }
     }
 
-    /// Takes a complete list in the place of what was known. Handlers hear of objects that differ, and of those that went
-    /// while no one watched.
+    /// Replaces the cache by a complete list. Calls handlers for objects that differ, and for objects that were deleted while
+    /// there was no watch.
     fn replace(&mut self, listed: BTreeMap<NamespacedName, CacheEntry<K>>) {
         let new = listed.clone();
         let mut former = self.cache.inner.write().replace(listed);
@@ -246,16 +245,16 @@ where
                 .as_ref()
                 .is_some_and(|former| former.is_same_as(entry))
             {
-                self.tell(former.as_ref(), Some(entry));
+                self.notify(former.as_ref(), Some(entry));
             }
         }
         for entry in former.values() {
-            self.tell(Some(entry), None);
+            self.notify(Some(entry), None);
         }
         self.count_undecodable();
     }
 
-    fn tell(&self, former: Option<&CacheEntry<K>>, current: Option<&CacheEntry<K>>) {
+    fn notify(&self, former: Option<&CacheEntry<K>>, current: Option<&CacheEntry<K>>) {
         let change = Change {
             former: former.map(CacheEntry::metadata),
             current: current.map(CacheEntry::metadata),
@@ -268,7 +267,7 @@ where
     fn entry(&self, object: Tolerant<K>) -> CacheEntry<K> {
         match object.0.0 {
             Ok(mut object) => {
-                // Nobody reads who manages which field, and it is the larger half of many objects.
+                // No controller reads managedFields, and they are the larger half of many objects.
                 object.meta_mut().managed_fields = None;
                 CacheEntry::Decoded(Arc::new(object))
             }
@@ -289,8 +288,8 @@ where
     }
 }
 
-/// For how many seconds a watch goes on before it is begun again: some minutes, and not the same for all, so that thousands
-/// that began together are not begun again together.
+/// Returns the duration of a watch in seconds: some minutes, and different for each plane and kind, so that thousands of
+/// watches that began together do not end together.
 fn watch_seconds(plane: &str, kind: &str) -> u32 {
     let mut hasher = DefaultHasher::new();
     (plane, kind).hash(&mut hasher);
@@ -298,7 +297,7 @@ fn watch_seconds(plane: &str, kind: &str) -> u32 {
     LONGEST_WATCH - share
 }
 
-/// What one cache adds to the gauge of objects that cannot be decoded.
+/// The part of one cache in the gauge of objects that cannot be decoded.
 struct Undecodables {
     gauge: Gauge,
     counted: i64,

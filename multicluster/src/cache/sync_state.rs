@@ -1,4 +1,4 @@
-//! Whether a cache holds what the API server has.
+//! The state of a cache against its API server.
 
 use std::error::Error;
 use std::mem;
@@ -10,37 +10,37 @@ use kube::runtime::utils::Backoff;
 use kube::runtime::watcher;
 use tokio::time::Instant;
 
-/// The longest wait before a list is tried again, without its jitter; the default of `kube`, as of client-go.
+/// Longest wait before a list is retried, without jitter: the default of kube and of client-go.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// Whether a cache holds what the API server has, as far as its watch has told.
+/// Whether a cache holds what the API server has, as far as its watch has reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SyncState {
-    /// Nothing has been listed yet.
+    /// The first list is not complete yet.
     #[default]
     Listing,
     /// Everything has been listed, and the watch has not failed since.
     Current,
-    /// The list or the watch has failed, and nothing has been listed since: what is in the cache may have changed.
+    /// The list or the watch has failed, and no list has succeeded since. The objects may be out of date.
     Failing {
-        /// What the API server said, or why it could not be asked; for the eyes of a user.
+        /// The message of the API server, or why it could not be asked. It may be shown to users.
         problem: String,
     },
-    /// The API server does not allow to list or watch the kind. What was in the cache stays there.
+    /// The API server forbids to list or watch the kind. The cache keeps its objects.
     Forbidden {
-        /// What the API server said; for the eyes of a user.
+        /// The message of the API server. It may be shown to users.
         problem: String,
     },
-    /// The API server does not serve the kind, as without its CustomResourceDefinition. That is no proof that there are no
-    /// objects: what was in the cache stays there.
+    /// The API server does not serve the kind, for example without its CustomResourceDefinition. This does not prove that there
+    /// are no objects: the cache keeps its objects.
     NotServed {
-        /// That it does not serve it; for the eyes of a user.
+        /// Names the kind that is not served. It may be shown to users.
         problem: String,
     },
 }
 
 impl SyncState {
-    /// What has failed, with this error.
+    /// Returns the state after this error.
     pub(super) fn failed<K: Resource<DynamicType = ()>>(error: &watcher::Error) -> Self {
         let problem = problem::<K>(error);
         if is_not_served(error) {
@@ -52,7 +52,7 @@ impl SyncState {
         }
     }
 
-    /// What keeps the cache from being current, for the eyes of a user, if that is known.
+    /// Returns why the cache is not current, if that is known. It may be shown to users.
     pub fn problem(&self) -> Option<&str> {
         match self {
             Self::Listing | Self::Current => None,
@@ -62,19 +62,19 @@ impl SyncState {
         }
     }
 
-    /// Whether the API server has answered that there is nothing to be known here, which time alone will not change.
+    /// Returns whether the API server forbids or does not serve the kind. Waiting alone will not change that.
     pub fn is_refused(&self) -> bool {
         matches!(self, Self::Forbidden { .. } | Self::NotServed { .. })
     }
 
-    /// Whether the cache holds what the API server has.
+    /// Returns whether the cache holds what the API server has.
     pub fn is_current(&self) -> bool {
         *self == Self::Current
     }
 }
 
-/// What went wrong with a watch of this kind, in the API server's own words where it answered. A kind that it does not serve
-/// is named: its own words are that it could not find what was asked for.
+/// Returns the problem of a watch of this kind: the message of the API server, if it answered. If the kind is not served, the
+/// problem names the kind, because the API server's message does not.
 fn problem<K: Resource<DynamicType = ()>>(error: &watcher::Error) -> String {
     if let Some(status) = answer(error) {
         if is_not_served(error) {
@@ -94,7 +94,7 @@ fn problem<K: Resource<DynamicType = ()>>(error: &watcher::Error) -> String {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)
         | watcher::Error::WatchFailed(error) => match error {
-            // What it wraps says it better.
+            // The text of the wrapper adds nothing.
             kube::Error::Service(error) => chain(&**error),
             error => chain(error),
         },
@@ -102,7 +102,7 @@ fn problem<K: Resource<DynamicType = ()>>(error: &watcher::Error) -> String {
     }
 }
 
-/// Whether a watch broke off with its connection, so that nothing that came over it was lost.
+/// Returns whether the connection of a watch broke. All events that arrived before have been applied.
 pub(super) fn is_interruption(error: &watcher::Error) -> bool {
     matches!(
         error,
@@ -110,7 +110,7 @@ pub(super) fn is_interruption(error: &watcher::Error) -> bool {
     )
 }
 
-/// Whether the API server could not be reached, or could not answer, whatever it was asked for.
+/// Returns whether the API server could not be reached or could not answer, so that any other request would fail too.
 fn is_outage(error: &watcher::Error) -> bool {
     match (answer(error), error) {
         (Some(status), _) => status.code >= 500,
@@ -122,17 +122,17 @@ fn is_outage(error: &watcher::Error) -> bool {
     }
 }
 
-/// Whether the API server does not know the kind.
+/// Returns whether the API server does not serve the kind.
 fn is_not_served(error: &watcher::Error) -> bool {
     answer(error).is_some_and(|status| status.code == 404)
 }
 
-/// Whether the API server does not allow it.
+/// Returns whether the API server forbids the request.
 fn is_forbidden(error: &watcher::Error) -> bool {
     answer(error).is_some_and(Status::is_forbidden)
 }
 
-/// What the API server answered, if it did.
+/// Returns the answer of the API server, if it answered.
 fn answer(error: &watcher::Error) -> Option<&Status> {
     match error {
         watcher::Error::WatchError(status)
@@ -143,7 +143,7 @@ fn answer(error: &watcher::Error) -> Option<&Status> {
     }
 }
 
-/// An error with its sources, each said once.
+/// Joins an error and its sources, without repetitions.
 fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -157,28 +157,28 @@ fn chain(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// How long to wait before a list is tried again: longer with each failure that follows another.
+/// Computes the wait before a list is retried: longer after each failure in a row.
 #[derive(Default)]
 pub(super) struct Retry {
     backoff: watcher::DefaultBackoff,
     current_since: Option<Instant>,
-    /// Whether lists have failed because the API server was out.
+    /// Whether lists have failed because the API server was unreachable.
     outage: bool,
 }
 
 impl Retry {
-    /// Notes that everything has been listed, and says whether an outage has ended with that.
+    /// Notes a successful list. Returns whether it ended an outage.
     pub(super) fn succeeded(&mut self) -> bool {
         self.current_since = Some(Instant::now());
         mem::take(&mut self.outage)
     }
 
-    /// The wait after this failure. One that follows a list at once counts as if there had been no list, so that a watch
-    /// which is always refused is not begun every second. An API server that forbids to list, as that of a suspended
-    /// project may, or does not serve the kind, is left in peace for the longest time.
+    /// Returns the wait after this failure. A failure soon after a list counts as if the list had failed too, so that a watch
+    /// which is always refused is not retried every second. If the API server forbids the kind, as for a suspended project, or
+    /// does not serve it, the wait is the longest.
     pub(super) fn after(&mut self, error: &watcher::Error) -> Duration {
         let since = self.current_since.take();
-        // Where lists are served and watches are not, a list proves nothing.
+        // If lists succeed and watches fail, a list does not end the backoff.
         self.outage |= since.is_none() && is_outage(error);
         if since.is_some_and(|since| since.elapsed() >= LONGEST) {
             self.backoff.reset();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_is_what_the_api_server_said_or_the_cause_that_it_could_not_be_asked() {
+    fn a_problem_is_the_message_of_the_api_server_or_the_cause_of_no_answer() {
         let unreachable = io::Error::other("connection refused");
         for (error, expected) in [
             (refused("no", "Forbidden", 403), "403 Forbidden: no"),
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_is_over_with_the_first_list_after_lists_that_failed() {
+    fn the_first_list_that_succeeds_ends_an_outage() {
         let unreachable = || {
             let error = io::Error::other("connection refused");
             watcher::Error::InitialListFailed(kube::Error::Service(Box::new(error)))
@@ -266,7 +266,7 @@ mod tests {
         let unavailable = || refused("", "ServiceUnavailable", 503);
         assert_eq!(ends(&[unavailable(), unavailable()]), (true, false));
         assert_eq!(ends(&[unavailable(), unreachable()]), (true, false));
-        // A watch that is refused after a list, and what is said of one kind alone.
+        // A watch that is refused after a list, and a failure of one kind alone, are no outages.
         assert_eq!(ends(&[unavailable()]), (false, false));
         let forbidden = || refused("", "Forbidden", 403);
         assert_eq!(ends(&[forbidden(), forbidden()]), (false, false));
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_from_a_failure() {
+    fn refusals_and_failures_are_told_apart() {
         let refused = |reason, code| {
             let sync_state = SyncState::failed::<LocationBinding>(&refused("", reason, code));
             assert!(sync_state.problem().is_some());
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn who_forbids_or_does_not_serve_is_left_in_peace_at_once() {
+    fn a_refused_list_waits_for_the_longest_time_at_once() {
         for (reason, code) in [("Forbidden", 403), ("NotFound", 404)] {
             let mut retry = Retry::default();
             for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! What a cache makes of the events of a watch.
+//! How a cache applies the events of a watch.
 
 mod following;
 
@@ -16,13 +16,13 @@ use crate::metrics::Metrics;
 
 type TolerantMap = tolerant::Tolerant<ConfigMap>;
 
-/// A cache, what follows into it, and whom its handlers have heard of.
-struct Bench {
+/// A reflector, and the changes that its handlers were called with.
+struct ReflectorFixture {
     reflector: Reflector<ConfigMap>,
     told: Arc<Mutex<Vec<String>>>,
 }
 
-fn bench() -> Bench {
+fn fixture() -> ReflectorFixture {
     let mut reflector = Reflector::new("test", &Metrics::default());
     let told = Arc::new(Mutex::new(Vec::new()));
     reflector.on_change({
@@ -38,10 +38,10 @@ fn bench() -> Bench {
             told.lock().unwrap().push(format!("{former} {current}"));
         }
     });
-    Bench { reflector, told }
+    ReflectorFixture { reflector, told }
 }
 
-impl Bench {
+impl ReflectorFixture {
     fn apply(&mut self, event: Event<TolerantMap>) {
         self.reflector.apply(event);
     }
@@ -99,52 +99,52 @@ fn object(name: &str, uid: &str, version: u32) -> ConfigMap {
 
 #[test]
 fn a_cache_is_synced_once_it_has_been_listed() {
-    let mut bench = bench();
-    let synced = bench.reflector.cache().synced();
-    bench.apply(Event::Init);
-    bench.apply(Event::InitApply(guarded("a", 1)));
+    let mut fixture = fixture();
+    let synced = fixture.reflector.cache().synced();
+    fixture.apply(Event::Init);
+    fixture.apply(Event::InitApply(guarded("a", 1)));
     assert!(!*synced.borrow());
     assert!(
-        bench.known().is_empty(),
+        fixture.known().is_empty(),
         "a list that is not complete decides nothing"
     );
-    bench.apply(Event::InitDone);
+    fixture.apply(Event::InitDone);
     assert!(*synced.borrow());
-    assert_eq!(bench.known(), ["a@1"]);
+    assert_eq!(fixture.known(), ["a@1"]);
 }
 
 #[test]
-fn handlers_hear_of_both_versions_of_a_change_and_of_the_end() {
-    let mut bench = bench();
-    bench.list(vec![guarded("a", 1)]);
-    assert_eq!(bench.told(), ["- a@1"]);
-    bench.apply(Event::Apply(guarded("a", 2)));
-    assert_eq!(bench.told(), ["a@1 a@2"]);
-    bench.apply(Event::Delete(guarded("a", 3)));
+fn handlers_get_both_versions_of_a_change_and_the_deletion() {
+    let mut fixture = fixture();
+    fixture.list(vec![guarded("a", 1)]);
+    assert_eq!(fixture.told(), ["- a@1"]);
+    fixture.apply(Event::Apply(guarded("a", 2)));
+    assert_eq!(fixture.told(), ["a@1 a@2"]);
+    fixture.apply(Event::Delete(guarded("a", 3)));
     assert_eq!(
-        (bench.told(), bench.known()),
+        (fixture.told(), fixture.known()),
         (vec!["a@3 -".to_owned()], vec![])
     );
 }
 
 #[test]
-fn a_new_list_tells_of_what_differs_and_of_what_went_unseen() {
-    let mut bench = bench();
-    bench.list(vec![guarded("a", 1), guarded("b", 2), guarded("c", 3)]);
-    bench.told();
-    bench.list(vec![guarded("a", 1), guarded("b", 4)]);
-    assert_eq!(bench.told(), ["b@2 b@4", "c@3 -"]);
-    assert_eq!(bench.known(), ["a@1", "b@4"]);
+fn a_new_list_reports_differences_and_missed_deletions() {
+    let mut fixture = fixture();
+    fixture.list(vec![guarded("a", 1), guarded("b", 2), guarded("c", 3)]);
+    fixture.told();
+    fixture.list(vec![guarded("a", 1), guarded("b", 4)]);
+    assert_eq!(fixture.told(), ["b@2 b@4", "c@3 -"]);
+    assert_eq!(fixture.known(), ["a@1", "b@4"]);
 }
 
 #[test]
 fn namespaces_are_kept_apart() {
-    let mut bench = bench();
+    let mut fixture = fixture();
     let mut other = guarded("a", 1);
     other.meta_mut().namespace = Some("ns-1".into());
-    bench.list(vec![guarded("a", 2), other]);
-    assert_eq!(bench.known(), ["a@2"]);
-    let cache = bench.reflector.cache();
+    fixture.list(vec![guarded("a", 2), other]);
+    assert_eq!(fixture.known(), ["a@2"]);
+    let cache = fixture.reflector.cache();
     assert_eq!(
         describe(&cache.get("ns-1", "a").unwrap().unwrap().metadata),
         "a@1"
@@ -154,116 +154,116 @@ fn namespaces_are_kept_apart() {
 }
 
 #[test]
-fn what_has_been_written_is_known_at_once_and_older_news_does_not_undo_it() {
-    let mut bench = bench();
-    bench.list(vec![guarded("a", 1)]);
-    let cache = bench.reflector.cache();
+fn a_write_is_stored_at_once_and_older_events_do_not_undo_it() {
+    let mut fixture = fixture();
+    fixture.list(vec![guarded("a", 1)]);
+    let cache = fixture.reflector.cache();
     cache.observe_write(object("a", "a", 5));
     cache.observe_write(object("b", "b", 6));
-    bench.apply(Event::Apply(guarded("a", 4)));
-    assert_eq!(bench.known(), ["a@5", "b@6"]);
+    fixture.apply(Event::Apply(guarded("a", 4)));
+    assert_eq!(fixture.known(), ["a@5", "b@6"]);
     cache.observe_write(object("a", "a", 3));
-    assert_eq!(bench.known(), ["a@5", "b@6"]);
-    bench.apply(Event::Apply(guarded("a", 7)));
-    assert_eq!(bench.known(), ["a@7", "b@6"]);
+    assert_eq!(fixture.known(), ["a@5", "b@6"]);
+    fixture.apply(Event::Apply(guarded("a", 7)));
+    assert_eq!(fixture.known(), ["a@7", "b@6"]);
 }
 
 #[test]
-fn the_answer_to_a_write_does_not_bring_back_what_is_gone() {
-    let mut bench = bench();
-    bench.list(vec![guarded("a", 1), guarded("b", 2)]);
-    let cache = bench.reflector.cache();
-    bench.apply(Event::Delete(guarded("a", 3)));
+fn the_answer_to_a_write_does_not_bring_back_a_deleted_object() {
+    let mut fixture = fixture();
+    fixture.list(vec![guarded("a", 1), guarded("b", 2)]);
+    let cache = fixture.reflector.cache();
+    fixture.apply(Event::Delete(guarded("a", 3)));
     cache.observe_write(object("a", "a", 2));
-    assert_eq!(bench.known(), ["b@2"]);
-    // Its successor is another object, and is not taken for it by a late event.
+    assert_eq!(fixture.known(), ["b@2"]);
+    // A later object of the same name is another object. A late event does not remove it.
     cache.observe_write(object("a", "successor", 5));
-    bench.apply(Event::Delete(guarded("a", 3)));
-    assert_eq!(bench.known(), ["a@5", "b@2"]);
-    // The last finalizer was removed by the write.
+    fixture.apply(Event::Delete(guarded("a", 3)));
+    assert_eq!(fixture.known(), ["a@5", "b@2"]);
+    // The write removed the last finalizer.
     let mut last = object("b", "b", 6);
     last.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
         jiff::Timestamp::UNIX_EPOCH,
     ));
-    bench.apply(Event::Delete(guarded("b", 6)));
+    fixture.apply(Event::Delete(guarded("b", 6)));
     cache.observe_write(last);
-    assert_eq!(bench.known(), ["a@5"]);
+    assert_eq!(fixture.known(), ["a@5"]);
 }
 
 #[test]
-fn what_was_written_while_a_list_was_made_comes_back_with_the_watch() {
-    let mut bench = bench();
-    bench.list(vec![guarded("a", 1)]);
-    let cache = bench.reflector.cache();
-    bench.apply(Event::Init);
+fn an_object_written_during_a_list_comes_back_with_the_watch() {
+    let mut fixture = fixture();
+    fixture.list(vec![guarded("a", 1)]);
+    let cache = fixture.reflector.cache();
+    fixture.apply(Event::Init);
     cache.observe_write(object("a", "a", 8));
     cache.observe_write(object("b", "b", 9));
-    bench.apply(Event::InitApply(guarded("a", 7)));
-    bench.apply(Event::InitDone);
-    assert_eq!(bench.known(), ["a@8"]);
-    bench.apply(Event::Apply(guarded("b", 9)));
-    assert_eq!(bench.known(), ["a@8", "b@9"]);
+    fixture.apply(Event::InitApply(guarded("a", 7)));
+    fixture.apply(Event::InitDone);
+    assert_eq!(fixture.known(), ["a@8"]);
+    fixture.apply(Event::Apply(guarded("b", 9)));
+    assert_eq!(fixture.known(), ["a@8", "b@9"]);
 }
 
 #[test]
-fn a_list_of_a_restored_api_server_replaces_what_is_newer_by_its_number() {
-    let mut bench = bench();
-    bench.list(vec![guarded("a", 100), guarded("b", 101), guarded("c", 5)]);
-    let cache = bench.reflector.cache();
+fn a_list_of_a_restored_api_server_replaces_higher_versions() {
+    let mut fixture = fixture();
+    fixture.list(vec![guarded("a", 100), guarded("b", 101), guarded("c", 5)]);
+    let cache = fixture.reflector.cache();
     cache.observe_write(object("a", "a", 102));
     cache.observe_write(object("d", "d", 103));
-    bench.apply(Event::Delete(guarded("c", 104)));
-    bench.told();
-    bench.list(vec![guarded("a", 7), guarded("c", 5)]);
-    assert_eq!(bench.known(), ["a@7", "c@5"]);
-    assert_eq!(bench.told(), ["a@100 a@7", "- c@5", "b@101 -"]);
-    // It counts from there again.
+    fixture.apply(Event::Delete(guarded("c", 104)));
+    fixture.told();
+    fixture.list(vec![guarded("a", 7), guarded("c", 5)]);
+    assert_eq!(fixture.known(), ["a@7", "c@5"]);
+    assert_eq!(fixture.told(), ["a@100 a@7", "- c@5", "b@101 -"]);
+    // Versions count from the restored state again.
     cache.observe_write(object("c", "c", 8));
-    bench.apply(Event::Apply(guarded("a", 9)));
-    assert_eq!(bench.known(), ["a@9", "c@8"]);
+    fixture.apply(Event::Apply(guarded("a", 9)));
+    assert_eq!(fixture.known(), ["a@9", "c@8"]);
 }
 
 #[test]
-fn handlers_hear_of_what_was_written_from_the_watch_or_from_the_next_list() {
-    let mut bench = bench();
-    bench.list(vec![guarded("a", 1), guarded("b", 2), guarded("c", 3)]);
-    let cache = bench.reflector.cache();
+fn handlers_are_called_for_a_write_by_the_watch_or_the_next_list() {
+    let mut fixture = fixture();
+    fixture.list(vec![guarded("a", 1), guarded("b", 2), guarded("c", 3)]);
+    let cache = fixture.reflector.cache();
     cache.observe_write(object("a", "a", 4));
     cache.observe_write(object("a", "a", 5));
     cache.observe_write(object("b", "b", 6));
-    bench.told();
-    bench.apply(Event::Apply(guarded("a", 4)));
-    assert_eq!(bench.told(), ["a@1 a@4"]);
-    bench.apply(Event::Apply(guarded("a", 5)));
-    assert_eq!(bench.told(), ["a@4 a@5"]);
-    bench.apply(Event::Init);
+    fixture.told();
+    fixture.apply(Event::Apply(guarded("a", 4)));
+    assert_eq!(fixture.told(), ["a@1 a@4"]);
+    fixture.apply(Event::Apply(guarded("a", 5)));
+    assert_eq!(fixture.told(), ["a@4 a@5"]);
+    fixture.apply(Event::Init);
     cache.observe_write(object("c", "c", 8));
     for object in [guarded("a", 5), guarded("b", 6), guarded("c", 7)] {
-        bench.apply(Event::InitApply(object));
+        fixture.apply(Event::InitApply(object));
     }
-    bench.apply(Event::InitDone);
-    assert_eq!(bench.told(), ["b@2 b@6", "c@3 c@7"]);
-    assert_eq!(bench.known(), ["a@5", "b@6", "c@8"]);
-    bench.apply(Event::Apply(guarded("c", 8)));
-    assert_eq!(bench.told(), ["c@7 c@8"]);
+    fixture.apply(Event::InitDone);
+    assert_eq!(fixture.told(), ["b@2 b@6", "c@3 c@7"]);
+    assert_eq!(fixture.known(), ["a@5", "b@6", "c@8"]);
+    fixture.apply(Event::Apply(guarded("c", 8)));
+    assert_eq!(fixture.told(), ["c@7 c@8"]);
 }
 
 #[test]
-fn the_answer_to_a_write_that_the_watch_was_faster_to_tell_of_is_no_news() {
-    let mut bench = bench();
-    bench.list(vec![guarded("a", 1)]);
-    bench.apply(Event::Apply(guarded("a", 2)));
-    let cache = bench.reflector.cache();
+fn the_answer_to_a_write_after_its_watch_event_changes_nothing() {
+    let mut fixture = fixture();
+    fixture.list(vec![guarded("a", 1)]);
+    fixture.apply(Event::Apply(guarded("a", 2)));
+    let cache = fixture.reflector.cache();
     let known = cache.get("ns", "a").unwrap().unwrap();
     cache.observe_write(object("a", "a", 2));
     assert!(Arc::ptr_eq(&known, &cache.get("ns", "a").unwrap().unwrap()));
 }
 
 #[test]
-fn what_cannot_be_decoded_is_not_absent() {
-    let mut bench = bench();
-    bench.list(vec![guarded("a", 1), raw("b", "b", 2, &json!({"data": 3}))]);
-    let cache = bench.reflector.cache();
+fn an_undecodable_object_is_not_absent() {
+    let mut fixture = fixture();
+    fixture.list(vec![guarded("a", 1), raw("b", "b", 2, &json!({"data": 3}))]);
+    let cache = fixture.reflector.cache();
     assert!(cache.get("ns", "a").unwrap().is_some());
     let error = cache.get("ns", "b").unwrap_err().to_string();
     assert!(
@@ -272,6 +272,6 @@ fn what_cannot_be_decoded_is_not_absent() {
     );
     assert!(cache.list("ns").is_err());
     assert_eq!(cache.metadata("ns").len(), 2);
-    bench.apply(Event::Apply(guarded("b", 3)));
-    assert_eq!(bench.known(), ["a@1", "b@3"]);
+    fixture.apply(Event::Apply(guarded("b", 3)));
+    assert_eq!(fixture.known(), ["a@1", "b@3"]);
 }

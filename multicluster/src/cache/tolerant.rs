@@ -1,4 +1,4 @@
-//! Objects of which one that cannot be decoded spoils no list.
+//! Lets a list survive objects that cannot be decoded.
 
 use std::borrow::Cow;
 
@@ -10,10 +10,18 @@ use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// A [`DeserializeGuard`] that is asked for as what is in it is: of `PartialObjectMeta`, only metadata are fetched.
+/// A [`DeserializeGuard`] that decodes without a copy, and that lists `PartialObjectMeta` as metadata only.
 ///
-/// The guard itself copies a tree of each object; this one reads the tree in its place. Out of a tree lists come with no
-/// more room than they need, which text cannot tell: objects that stay in memory would be a third larger.
+/// It works around two limitations of `DeserializeGuard` in kube-core 5.0.0 (`error_boundary.rs`):
+///
+/// - It reads each object into a tree (`serde_value::Value`) and decodes from a clone of that tree, because it needs the tree
+///   again if that fails. Here `K` is decoded from a reference to the tree.
+/// - Its `Resource` does not forward `metadata_api()`, so a guard of `PartialObjectMeta` fetches whole objects.
+///
+/// Decoding from a tree, not from text, is wanted: serde knows the lengths of lists then and allocates exactly. Objects stay in
+/// memory and would otherwise be a third larger.
+///
+/// Delete this type once `DeserializeGuard` decodes by reference and forwards `metadata_api()`.
 #[derive(Clone, Debug)]
 pub(super) struct Tolerant<K>(pub(super) DeserializeGuard<K>);
 
@@ -83,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_list_or_a_watch_one_that_cannot_be_decoded_leaves_its_metadata_and_the_others() {
+    fn an_object_that_cannot_be_decoded_leaves_its_metadata_and_the_others() {
         let (good, bad) = (object(r#","data":{"k":"v"}"#), object(r#","data":[1]"#));
         let list = format!(
             r#"{{"apiVersion":"v1","kind":"ConfigMapList","metadata":{{"resourceVersion":"8"}},"items":[{bad},{good}]}}"#
@@ -107,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_metadata_is_no_object() {
+    fn an_object_without_metadata_fails_the_list() {
         let read = serde_json::from_str::<Tolerant<ConfigMap>>(r#"{"metadata":7}"#);
         assert!(read.is_err());
     }

@@ -1,4 +1,4 @@
-//! Which objects went last.
+//! Objects that were deleted recently.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// For how long the end of an object is remembered: an answer comes sooner, if it comes.
+/// How long a deletion is remembered: longer than any write waits for its answer (30 s).
 const MEMORY: Duration = Duration::from_mins(2);
 
-/// UIDs of the objects that went last: the answer to a write may come after the end of its object.
+/// UIDs of objects that were deleted recently. The answer to a write may arrive after the watch reported the deletion of its
+/// object; it must not bring the object back.
 #[derive(Debug, Default)]
 pub(super) struct Tombstones {
     uids: HashSet<Arc<str>>,
@@ -29,7 +30,7 @@ impl Tombstones {
         self.forget_oldest();
     }
 
-    /// It had not gone.
+    /// Removes a UID: the object exists after all.
     pub(super) fn take_back(&mut self, uid: &str) {
         if self.uids.remove(uid) {
             self.oldest_first.retain(|(_, gone)| **gone != *uid);
@@ -53,7 +54,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn an_end_is_remembered_until_no_answer_can_come_any_more() {
+    async fn a_deletion_is_remembered_until_no_answer_can_arrive_any_more() {
         let mut gone = Tombstones::default();
         for n in 0..10_000 {
             gone.add(&n.to_string());

@@ -31,7 +31,7 @@ impl<K> Values<K> {
         self.keys.get(value).into_iter().flatten()
     }
 
-    /// The first object of each value that begins like this.
+    /// Returns the first object of each value that has this prefix.
     pub(super) fn first_of_each(&self, prefix: &str) -> impl Iterator<Item = &NamespacedName> {
         let values = self
             .keys
@@ -64,7 +64,7 @@ impl<K> Values<K> {
         }
     }
 
-    /// Begins anew with these objects.
+    /// Replaces all objects.
     pub(super) fn replace(&mut self, objects: &BTreeMap<NamespacedName, CacheEntry<K>>) {
         self.keys.clear();
         for (key, entry) in objects {

@@ -1,4 +1,4 @@
-//! Writes are for the leader.
+//! Lets only the leader write.
 
 use std::pin::pin;
 use std::task::{Context, Poll};
@@ -11,14 +11,14 @@ use tower::{BoxError, Service};
 
 use crate::lease::{Leadership, NotLeading};
 
-/// Reviews are asked by `POST` and change nothing.
+/// Reviews are sent by `POST` and change nothing.
 const REVIEWS: [&str; 2] = [
     "/apis/authorization.k8s.io/v1/subjectaccessreviews",
     "/apis/authentication.k8s.io/v1/tokenreviews",
 ];
 
-/// Sends no write while this process may not write, and waits for none for longer than it may: whatever has begun it, and
-/// however long the process was paused.
+/// Refuses writes while this process may not write, and aborts a write at the end of its leadership. This holds for every
+/// caller, and also after the process was paused.
 #[derive(Clone)]
 pub(super) struct LeaderFence<S> {
     pub(super) inner: S,
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_changes_something_is_a_write() {
+    fn requests_that_change_something_are_writes() {
         for (method, path, expected) in [
             ("GET", "/api/v1/namespaces", false),
             ("POST", "/api/v1/namespaces", true),
@@ -140,7 +140,7 @@ mod tests {
         let under_way = guarded.call(write());
         let cut_off = under_way.await.unwrap_err();
         assert_eq!(cut_off.downcast_ref(), Some(&NotLeading));
-        // One that is under way goes on while the lease is renewed.
+        // A running write goes on while the lease is renewed.
         leadership.renew(Instant::now());
         let slow = guarded.call(write());
         let renewed = async {

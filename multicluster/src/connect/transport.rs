@@ -1,4 +1,4 @@
-//! How requests reach an API server: over connections that many of them share, within bounded time.
+//! Sends requests to an API server over shared connections, within bounded time.
 
 mod connections;
 mod connector;
@@ -26,12 +26,14 @@ use connections::{Connections, StreamPermit};
 pub(super) use connector::connector;
 use retry_after::{refusal, retry_after};
 
-/// Time for the beginning of an answer, and between its parts.
+/// Time limit of the beginning of an answer, and between its parts: half of an API server's own limit of 60 s
+/// (`--request-timeout`), so that a hung request is retried.
 const REQUEST: Duration = Duration::from_secs(30);
-/// Time between the events of a watch: API servers send a bookmark every minute.
+/// Longest silence of a watch. API servers send a bookmark about every minute; two of them may be late.
 pub(crate) const WATCH_SILENCE: Duration = Duration::from_secs(150);
-/// Sends requests over connections that they share where the API server speaks HTTP/2. Those of watches, which never end,
-/// are others than those of short requests, so that neither is in the other's way. Cheap to clone.
+
+/// Sends requests over connections, which requests share if the API server speaks HTTP/2. Watches and other requests use
+/// different connections, so that watches cannot block short requests. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Transport {
     watches: Arc<Connections>,
@@ -39,7 +41,7 @@ pub(super) struct Transport {
 }
 
 impl Transport {
-    /// Over connections of its own.
+    /// Makes a transport with connections of its own.
     pub(super) fn new(connector: &HttpsConnector<HttpConnector>) -> Self {
         let connections = || Arc::new(Connections::new(connector.clone()));
         Self {
@@ -63,20 +65,20 @@ impl Service<Request<Body>> for Transport {
             true => &self.watches,
             false => &self.requests,
         };
-        let (http, place) = connections.place();
+        let (http, permit) = connections.stream_permit();
         let response = http.request(request);
         async move {
             let response = response.await?;
             Ok(response.map(|body| ResponseBody {
                 body,
-                _permit: place,
+                _permit: permit,
             }))
         }
         .boxed()
     }
 }
 
-/// The body of an answer; it has the place of its request until it ends.
+/// The body of an answer. It holds the stream of its request until it is dropped.
 pub(super) struct ResponseBody {
     body: Incoming,
     _permit: StreamPermit,
@@ -157,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn watches_are_told_by_their_parameter() {
+    fn a_watch_has_the_parameter_watch() {
         for (uri, expected) in [
             ("/api/v1/pods?watch=true", true),
             ("/api/v1/pods?limit=1&watch=true&x=y", true),

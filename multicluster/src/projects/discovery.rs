@@ -1,41 +1,42 @@
-//! Which objects say that there is a project, when its API server can be used, and where that is (platform.md 1.5).
+//! Which objects announce a project, when its API server can be used, and where it is (docs/concepts/milo.md).
 
 use api::ProjectName;
 use api::condition::{self, Condition, ConditionStatus};
 use api::milo::{self, ConditionsStatus, ProjectControlPlane};
 use http::Uri;
 use kube::{Client, Config, Resource};
+use thiserror::Error;
 
-use crate::connect::{ConnectError, Connector};
+use crate::connect::{ClientError, ConnectError, Connector};
 use crate::lease::Leadership;
 
 /// How projects are found, and how their API servers are reached.
 pub struct DiscoveryConfig {
-    /// A client of the API server that has the objects which say which projects there are.
+    /// A client of the API server with the objects that announce projects.
     pub client: Client,
     /// The kind of those objects.
     pub kind: DiscoveryKind,
-    /// How an API server of a project is reached, but for its address.
+    /// The configuration of all projects' API servers, except their addresses.
     pub template: Config,
-    /// Tells the audit logs of the projects' API servers who it was.
+    /// The user agent in the audit logs of the projects' API servers.
     pub user_agent: String,
-    /// Only the leader writes to them.
+    /// Only the leader writes to the projects' API servers.
     pub leadership: Leadership,
 }
 
-/// What says which projects there are.
+/// The kind of the objects that announce projects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiscoveryKind {
-    /// Projects that are `Ready`. Their API servers are paths of the template's.
+    /// Projects that are `Ready`. Their API servers are paths on the host of the template.
     Project,
-    /// ProjectControlPlanes that are `ControlPlaneReady`, of the infrastructure cluster. Their API servers are services
-    /// in that cluster (`discovery.internalServiceDiscovery`).
+    /// ProjectControlPlanes of the infrastructure cluster that are `ControlPlaneReady`. Their API servers are Services in that
+    /// cluster (`discovery.internalServiceDiscovery`).
     ProjectControlPlane,
 }
 
-/// An object that says that there is a project of its name.
+/// An object that announces a project of its name.
 pub(super) trait Discovered: Resource<DynamicType = ()> {
-    /// The condition that is True where the project's API server can be used.
+    /// The condition that is True if the project's API server can be used.
     const CONDITION: &'static str;
 
     fn status(&self) -> Option<&ConditionsStatus>;
@@ -57,16 +58,36 @@ impl Discovered for ProjectControlPlane {
     }
 }
 
-/// Whether a project is to be used, and if not, what it lacks. A terminating one is used until its object is gone, whatever
-/// its conditions say: what we have put there keeps it from going, and only we can remove that.
-pub(super) fn verdict<K: Discovered>(object: &K) -> Result<(), String> {
+/// Why a project is not used. Users see the message.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub(super) enum Unready {
+    /// Its object has no condition of the type that counts.
+    #[error("it has no condition {0}")]
+    NoCondition(&'static str),
+    /// The condition is not True.
+    #[error("{type_} is {status} ({reason}): {message}")]
+    NotTrue {
+        type_: &'static str,
+        status: &'static str,
+        reason: String,
+        message: String,
+    },
+}
+
+/// Checks whether a project is ready. A terminating project counts as ready until its object is deleted, whatever its
+/// conditions say: our finalizers keep its objects, and only we can remove them.
+///
+/// # Errors
+///
+/// [`Unready`] if the project is not to be used.
+pub(super) fn check_ready<K: Discovered>(object: &K) -> Result<(), Unready> {
     if object.meta().deletion_timestamp.is_some() {
         return Ok(());
     }
     let type_ = K::CONDITION;
     let conditions = object.status().map(|status| status.conditions.as_slice());
     let Some(condition) = condition::find(conditions.unwrap_or_default(), type_) else {
-        return Err(format!("it has no condition {type_}"));
+        return Err(Unready::NoCondition(type_));
     };
     let status = match condition.status {
         ConditionStatus::True => return Ok(()),
@@ -75,24 +96,30 @@ pub(super) fn verdict<K: Discovered>(object: &K) -> Result<(), String> {
     };
     let Condition {
         reason, message, ..
-    } = condition;
-    Err(format!("{type_} is {status} ({reason}): {message}"))
+    } = condition.clone();
+    Err(Unready::NotTrue {
+        type_,
+        status,
+        reason,
+        message,
+    })
 }
 
-/// Whether a project refuses to create and to update. A ProjectControlPlane does not say it.
+/// Returns whether a project refuses creates and updates. A ProjectControlPlane does not tell.
 pub(super) fn is_suspended<K: Discovered>(object: &K) -> bool {
     let conditions = object.status().map(|status| status.conditions.as_slice());
     condition::is_true(conditions.unwrap_or_default(), milo::SUSPENDED)
 }
 
-/// Makes a client of the API server of a project.
+/// Makes a client of a project's API server.
 pub(super) type Connect = Box<dyn Fn(&ProjectName) -> Result<Client, ConnectError> + Send + Sync>;
 
-/// How clients of projects are made: thousands of projects share credentials and, where they are on one host, connections.
+/// Returns a function that makes clients of projects. Thousands of projects share credentials, and connections if they are on
+/// one host.
 ///
 /// # Errors
 ///
-/// [`ConnectError::Client`] when the template is of no use for any project.
+/// [`ConnectError::Client`] if the template is invalid for every project.
 pub(super) fn connect(
     kind: DiscoveryKind,
     template: Config,
@@ -104,14 +131,17 @@ pub(super) fn connect(
     Ok(Box::new(move |name| {
         let address = address(kind, &url, name).map_err(|error| ConnectError::Client {
             url: url.to_string(),
-            problem: format!("project {name} has no address: {error}"),
+            problem: ClientError::Address {
+                project: name.clone(),
+                source: error,
+            },
         });
         Ok(connector.client(address?))
     }))
 }
 
-/// Where the API server of a project is: a path of the template's host, or another host. The template's own path is left
-/// out.
+/// Returns the URL of a project's API server: a path on the template's host, or another host. The template's own path is not
+/// used.
 fn address(kind: DiscoveryKind, template: &Uri, name: &ProjectName) -> http::Result<Uri> {
     let mut parts = template.clone().into_parts();
     let path = match kind {
@@ -154,17 +184,18 @@ mod tests {
 
     #[test]
     fn a_project_is_used_while_it_is_ready_and_while_it_terminates() {
-        assert_eq!(verdict(&project(&ready("True"))), Ok(()));
+        assert_eq!(check_ready(&project(&ready("True"))), Ok(()));
         for (conditions, problem) in [
             (ready("False"), "Ready is False (Provisioning): Wait."),
             (ready("Unknown"), "Ready is Unknown (Provisioning): Wait."),
             (json!([]), "it has no condition Ready"),
         ] {
             let mut project = project(&conditions);
-            assert_eq!(verdict(&project), Err(problem.to_owned()));
+            let unready = check_ready(&project).unwrap_err();
+            assert_eq!(unready.to_string(), problem);
             let now = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
             project.metadata.deletion_timestamp = now;
-            assert_eq!(verdict(&project), Ok(()));
+            assert_eq!(check_ready(&project), Ok(()));
         }
     }
 
@@ -176,8 +207,8 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(
-            verdict(&plane),
-            Err("it has no condition ControlPlaneReady".to_owned())
+            check_ready(&plane),
+            Err(Unready::NoCondition("ControlPlaneReady"))
         );
     }
 

@@ -1,4 +1,4 @@
-//! One project that is used.
+//! A project whose API server is used.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,14 +17,15 @@ use tokio::time::timeout;
 use crate::cache::{Cache, ListLimiter, Reflector, SyncState};
 use crate::metrics::{Counted, Metrics};
 
-/// How all projects together are named in metrics: there may be thousands.
+/// The name of all projects together in metrics: there may be thousands.
 const PROJECTS: &str = "projects";
-/// Requests of users that one project has under way at a time, at most.
+/// Requests of users that may run at a time on one project's API server. Each holds memory until it is answered; 256 of them
+/// are a few MiB.
 const REQUESTS: usize = 256;
-/// For how long nothing else is asked of an API server that does not list LocationBindings.
+/// How long an API server that does not answer the list of LocationBindings is sent nothing else.
 const UNANSWERED: Duration = Duration::from_mins(1);
 
-/// A project that is used: how its API server is reached, and what is known of it.
+/// A project whose API server is used: its client, its cities, and whether it is suspended.
 pub struct EngagedProject {
     name: ProjectName,
     client: Client,
@@ -37,24 +38,24 @@ pub struct EngagedProject {
     requests: Semaphore,
 }
 
-/// The LocationBindings of a project are not known as they are now. Each message is one that a user can be shown.
+/// The cache of a project's LocationBindings is not current. Each message may be shown to users.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum NotCurrent {
-    /// The project has been engaged a moment ago, or its API server does not answer.
+    /// The project was engaged a moment ago, or its API server does not answer.
     #[error("LocationBindings of project {0} have not been listed yet")]
     Listing(ProjectName),
-    /// The API server of the project refuses them, or cannot be reached.
+    /// The API server of the project refuses the list, or cannot be reached.
     #[error("LocationBindings of project {project} cannot be listed: {problem}")]
     Failing {
         /// The project.
         project: ProjectName,
-        /// What its API server said, or why it cannot be asked.
+        /// The message of its API server, or why it cannot be asked.
         problem: String,
     },
 }
 
 impl EngagedProject {
-    /// The project, and the task that keeps what is known of it current, for ever.
+    /// Returns the project, and the task that keeps its caches current until it is dropped.
     pub(super) fn new(
         name: ProjectName,
         client: Client,
@@ -91,50 +92,49 @@ impl EngagedProject {
         (project, task)
     }
 
-    /// The name of the project.
+    /// Returns the name of the project.
     pub fn name(&self) -> &ProjectName {
         &self.name
     }
 
-    /// A client of the project's API server.
+    /// Returns a client of the project's API server.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// A place for a request to the project's API server, among as many as one project may have under way: they take up
-    /// memory for as long as it does not answer.
+    /// Waits for a permit for a request of a user to the project's API server. The number of permits is limited, because
+    /// requests hold memory while the API server does not answer.
     pub async fn request_permit(&self) -> Option<SemaphorePermit<'_>> {
         self.requests.acquire().await.ok()
     }
 
-    /// The codes of the cities in which the project may run, sorted: those of all LocationBindings that do not say that
-    /// they are not available. A binding that cannot be decoded names none.
+    /// Returns the codes of the cities in which the project may run, sorted: of all LocationBindings whose condition Available is
+    /// not False. A binding that cannot be decoded is skipped.
     ///
     /// # Errors
     ///
-    /// [`NotCurrent`] when the LocationBindings are not known as they are now.
+    /// [`NotCurrent`] if the cache of LocationBindings is not current.
     pub fn cities(&self) -> Result<Arc<BTreeSet<String>>, NotCurrent> {
         self.current()?;
         Ok(self.cities.of(&self.bindings))
     }
 
-    /// The cities, as [`EngagedProject::cities`] has them, for a user who waits: where they are not known, the LocationBindings are
-    /// listed again soon.
+    /// Returns the same as [`EngagedProject::cities`] for a user who waits: if the cache is not current, the list is retried soon.
     ///
     /// # Errors
     ///
-    /// [`NotCurrent`] when the LocationBindings are not known as they are now.
+    /// [`NotCurrent`] if the cache of LocationBindings is not current.
     pub fn cities_now(&self) -> Result<Arc<BTreeSet<String>>, NotCurrent> {
-        self.cities().inspect_err(|_| self.lists.want())
+        self.cities().inspect_err(|_| self.lists.retry_soon())
     }
 
-    /// Waits until [`EngagedProject::cities`] may say something else than when this was called.
+    /// Returns a future that ends when the result of [`EngagedProject::cities`] may have changed since this call.
     pub fn cities_change(&self) -> impl Future<Output = ()> + Send + 'static {
         let (mut bindings, mut sync_state) =
             (self.bindings_changed.subscribe(), self.sync_state.clone());
         sync_state.mark_unchanged();
         async move {
-            // Neither ends before the project does.
+            // Both senders live as long as the project.
             tokio::select! {
                 _ = bindings.changed() => {}
                 _ = sync_state.changed() => {}
@@ -146,22 +146,22 @@ impl EngagedProject {
         self.suspended.send_replace(is_suspended);
     }
 
-    /// Waits until the project is suspended, or is so no more: what it has refused it may take then.
+    /// Returns a future that ends when the project is suspended or resumed: then refused writes may succeed.
     pub fn suspension_change(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut suspended = self.suspended.subscribe();
         async move {
-            // It does not end before the project does.
+            // The sender lives as long as the project.
             let _ = suspended.changed().await;
         }
     }
 
-    /// The lists of a cache of the project.
+    /// Returns the list limiter for a cache of the project.
     pub fn list_limiter(&self) -> ListLimiter {
-        self.lists.beside()
+        self.lists.for_another_cache()
     }
 
-    /// Waits until the API server has answered, or might never: until then, who works on the project takes up no one's
-    /// turn to list.
+    /// Waits until the API server has answered, or for [`UNANSWERED`]. The handler of a project that never answers must not hold
+    /// slots of the list limiter.
     pub(super) async fn answered(&self) {
         let mut sync_state = self.sync_state.clone();
         let answered = |sync_state: &SyncState| {
@@ -170,7 +170,7 @@ impl EngagedProject {
         let _ = timeout(UNANSWERED, sync_state.wait_for(answered)).await;
     }
 
-    /// Whether the LocationBindings are known as they are now.
+    /// Checks that the cache of LocationBindings is current.
     pub(super) fn current(&self) -> Result<(), NotCurrent> {
         match &*self.sync_state.borrow() {
             SyncState::Current => Ok(()),
@@ -194,7 +194,7 @@ impl fmt::Debug for EngagedProject {
     }
 }
 
-/// The cities of a cache, computed when they are asked for after a change.
+/// The cities of a cache of LocationBindings. They are computed at the first use after a change.
 #[derive(Debug, Default)]
 struct CityCache(Mutex<Option<Arc<BTreeSet<String>>>>);
 
@@ -203,12 +203,12 @@ impl CityCache {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something has changed.
+    /// Drops the cities, because a binding has changed.
     fn forget(&self) {
         *self.known() = None;
     }
 
-    /// A change that comes meanwhile waits, so that it is not covered by what was read before.
+    /// Returns the cities. The lock is held while they are computed, so that a concurrent change drops them afterwards.
     fn of(&self, bindings: &Cache<LocationBinding>) -> Arc<BTreeSet<String>> {
         let mut known = self.known();
         let cities = known.get_or_insert_with(|| Arc::new(cities(&bindings.readable(""))));
@@ -216,8 +216,8 @@ impl CityCache {
     }
 }
 
-/// The codes of the cities of all bindings that do not say that they are not available: one whose condition is Unknown or
-/// missing has not been judged yet (platform.md 5.4).
+/// Returns the cities of all bindings whose condition Available is not False. A binding whose condition is Unknown or missing
+/// has not been judged yet, and counts (docs/concepts/milo.md#locations-and-networks).
 fn cities(bindings: &[Arc<LocationBinding>]) -> BTreeSet<String> {
     let usable = |binding: &&Arc<LocationBinding>| {
         let status = binding.status.as_ref();
@@ -231,7 +231,7 @@ fn cities(bindings: &[Arc<LocationBinding>]) -> BTreeSet<String> {
     codes.filter(|code| !code.is_empty()).cloned().collect()
 }
 
-/// Counts a project while it is not current.
+/// Counts a project in a gauge while its cache is not current.
 async fn count_failing(mut sync_state: watch::Receiver<SyncState>, failing: Gauge) {
     loop {
         let counted = Counted::new(&failing);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_city_is_offered_unless_all_its_bindings_say_that_they_are_not_available() {
+    fn a_city_counts_unless_all_its_bindings_are_unavailable() {
         let elsewhere = LocationBinding::new("x", api::networking::LocationBindingSpec::default());
         let bindings = [
             binding("LHR", &available("True")),

@@ -1,4 +1,4 @@
-//! Who works on projects.
+//! The work that is done on each engaged project.
 
 use std::sync::Arc;
 
@@ -9,21 +9,22 @@ use super::engaged_project::EngagedProject;
 use crate::metrics::Metrics;
 use crate::tasks::Tasks;
 
-/// What projects are engaged with.
+/// What the registry of projects needs from the process.
 pub struct RegistryContext<'a> {
-    /// Own the task of each project.
+    /// Owns the task of each project.
     pub tasks: &'a Tasks,
-    /// Where projects are counted.
+    /// Counts projects.
     pub metrics: &'a Metrics,
 }
 
-/// Works on each project while it is engaged, on every replica, leader or not.
+/// Works on each project while it is engaged, on every replica, whether it leads or not.
 pub trait ProjectHandler: Send + Sync + 'static {
-    /// What goes on for a project, for ever. It is dropped, with all that it holds, when the project is not engaged any more.
-    /// It is called once the project's API server has answered, or a minute after the project was engaged.
+    /// Runs until the project is disengaged: then the future is dropped. It is called once the project's API server has answered,
+    /// or a minute after the project was engaged.
     fn run(&self, project: Arc<EngagedProject>) -> BoxFuture<'static, ()>;
 
-    /// There is no object of this project any more. That is not proved: [`ProjectRegistry::is_gone`] does.
+    /// Called when the object of a project was removed from the registry's cache. This is not proof of deletion; use
+    /// [`ProjectRegistry::is_gone`].
     ///
     /// [`ProjectRegistry::is_gone`]: super::ProjectRegistry::is_gone
     fn on_removed(&self, name: &ProjectName);

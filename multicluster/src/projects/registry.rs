@@ -1,4 +1,4 @@
-//! Which projects are known and which of them are used.
+//! The projects of the registry, and their tasks.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,51 +20,51 @@ use crate::cache::{Cache, ListLimiter, SyncState};
 use crate::metrics::{Counted, Metrics};
 use crate::tasks::Tasks;
 
-/// How long a project may keep the process from being ready.
+/// How long a project of the first list may delay the readiness of the process.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) struct Registry {
     tasks: Tasks,
     metrics: Metrics,
     connect: Connect,
-    /// Where projects can be proved to be gone.
+    /// The API server that can prove that a project is gone, if there is one.
     pub(super) root: Option<Arc<Root>>,
     lists: ListLimiter,
-    known: RwLock<BTreeMap<ProjectName, ProjectEntry>>,
+    entries: RwLock<BTreeMap<ProjectName, ProjectEntry>>,
     /// Whether all projects have been listed once.
     listed: watch::Receiver<bool>,
-    /// Whether `known` is what there is.
+    /// Whether `entries` holds what the API server has.
     sync_state: watch::Receiver<SyncState>,
-    /// Set once nothing is pending.
+    /// Set once nothing was pending.
     ready: OnceLock<()>,
 }
 
-/// A project of which there is an object.
+/// A project with an object that announces it.
 #[derive(Debug)]
 pub(super) enum ProjectEntry {
-    /// It is used.
+    /// Its API server is used.
     Engaged(EngagedEntry),
-    /// It cannot be used.
+    /// Its API server cannot be used.
     NotReady(NotReadyEntry),
 }
 
-/// A project that cannot be used.
+/// A project whose API server cannot be used.
 #[derive(Debug)]
 pub(super) struct NotReadyEntry {
-    /// What it lacks.
+    /// Why not. Users see this text.
     pub(super) problem: String,
     _counted: Counted,
 }
 
-/// A project that is used; its task goes with this.
+/// A project whose API server is used. Dropping this cancels its task.
 #[derive(Debug)]
 pub(super) struct EngagedEntry {
     project: Arc<EngagedProject>,
-    /// UID of the object: another one of the same name is another project.
+    /// UID of the object. An object of the same name with another UID is another project.
     uid: Option<String>,
-    /// Until when the process waits for the project before it is ready, if it does.
+    /// Until when the readiness of the process waits for the project, if it does.
     awaited_until: Option<Instant>,
-    /// There is one while it is suspended.
+    /// Present while the project is suspended.
     suspended: Option<Counted>,
     _task: DropGuard,
     _counted: Counted,
@@ -75,7 +75,7 @@ impl EngagedEntry {
         Arc::clone(&self.project)
     }
 
-    /// Why the process is not ready yet, if it waits for this project.
+    /// Returns why the process is not ready yet, if it waits for this project.
     fn pending(&self) -> Option<String> {
         let awaited = self
             .awaited_until
@@ -109,26 +109,26 @@ impl Registry {
             connect,
             root,
             lists: ListLimiter::default(),
-            known: RwLock::default(),
+            entries: RwLock::default(),
             listed,
             sync_state,
             ready: OnceLock::new(),
         }
     }
 
-    pub(super) fn known(&self) -> RwLockReadGuard<'_, BTreeMap<ProjectName, ProjectEntry>> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn entries(&self) -> RwLockReadGuard<'_, BTreeMap<ProjectName, ProjectEntry>> {
+        self.entries.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn known_mut(&self) -> RwLockWriteGuard<'_, BTreeMap<ProjectName, ProjectEntry>> {
-        self.known.write().unwrap_or_else(PoisonError::into_inner)
+    fn entries_mut(&self) -> RwLockWriteGuard<'_, BTreeMap<ProjectName, ProjectEntry>> {
+        self.entries.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn sync_state(&self) -> SyncState {
         self.sync_state.borrow().clone()
     }
 
-    /// Brings a project to what its object says now. Called by the one task that follows the objects.
+    /// Engages, disengages or forgets a project as its object says. Only the task that watches the objects calls this.
     pub(super) fn changed<K: Discovered>(
         &self,
         cache: &Cache<K>,
@@ -139,17 +139,17 @@ impl Registry {
         let name = match ProjectName::new(object.clone()) {
             Ok(name) => name,
             Err(error) => {
-                warn!(%error, "a project is not used");
+                warn!(%error, "project has an invalid name; it is ignored");
                 return;
             }
         };
         match cache.get("", &object) {
-            Ok(Some(object)) => match discovery::verdict(&*object) {
+            Ok(Some(object)) => match discovery::check_ready(&*object) {
                 Ok(()) => {
                     self.engage(name.clone(), object.meta().uid.clone(), handler);
                     self.suspend(&name, discovery::is_suspended(&*object));
                 }
-                Err(problem) => self.disengage(name, problem),
+                Err(unready) => self.disengage(name, unready.to_string()),
             },
             Ok(None) => {
                 self.forget(&name);
@@ -157,18 +157,18 @@ impl Registry {
                     handler.on_removed(&name);
                 }
             }
-            // Who was ready is not taken to have changed.
+            // A project that was ready stays engaged if its new version cannot be decoded.
             Err(_) if self.is_engaged(&name) => {}
             Err(error) => self.disengage(name, error.to_string()),
         }
     }
 
     fn is_engaged(&self, name: &ProjectName) -> bool {
-        let known = self.known();
-        known.get(name).and_then(ProjectEntry::engaged).is_some()
+        let entries = self.entries();
+        entries.get(name).and_then(ProjectEntry::engaged).is_some()
     }
 
-    /// Uses a project, if it is not used already: makes its client and starts its task.
+    /// Engages a project, if it is not engaged yet: makes its client and starts its task.
     pub(super) fn engage(
         &self,
         name: ProjectName,
@@ -177,26 +177,26 @@ impl Registry {
     ) {
         let same = |engaged: &EngagedEntry| engaged.uid == uid;
         let is_same = self
-            .known()
+            .entries()
             .get(&name)
             .and_then(ProjectEntry::engaged)
             .is_some_and(same);
         if is_same {
             return;
         }
-        // No lock is held meanwhile: to read certificates takes time.
+        // No lock is held here, because reading certificates takes time.
         match (self.connect)(&name) {
             Ok(client) => {
-                let (project, follow) = EngagedProject::new(
+                let (project, watch) = EngagedProject::new(
                     name.clone(),
                     client,
-                    self.lists.elsewhere(),
+                    self.lists.for_another_server(),
                     &self.metrics,
                 );
                 let project = Arc::new(project);
-                let attend = run(handler.cloned(), Arc::clone(&project));
+                let handle = run_handler(handler.cloned(), Arc::clone(&project));
                 let task = async {
-                    tokio::join!(follow, attend);
+                    tokio::join!(watch, handle);
                 };
                 info!(project = %name, "project engaged");
                 let engaged = EngagedEntry {
@@ -208,7 +208,7 @@ impl Registry {
                     _counted: Counted::new(&self.metrics.projects_engaged),
                 };
                 let former = self
-                    .known_mut()
+                    .entries_mut()
                     .insert(name, ProjectEntry::Engaged(engaged));
                 drop(former);
             }
@@ -219,7 +219,7 @@ impl Registry {
         }
     }
 
-    /// Uses a project no longer, for what it lacks: its task is cancelled, and its client goes with who has it in hand.
+    /// Disengages a project: cancels its task. Its client is dropped with its last user.
     fn disengage(&self, name: ProjectName, problem: String) {
         if self.is_engaged(&name) {
             info!(project = %name, problem, "project disengaged");
@@ -229,34 +229,34 @@ impl Registry {
             _counted: Counted::new(&self.metrics.projects_not_ready),
         };
         let former = self
-            .known_mut()
+            .entries_mut()
             .insert(name, ProjectEntry::NotReady(not_ready));
         drop(former);
     }
 
-    /// Notes whether a project that is used refuses to create and to update.
+    /// Notes whether an engaged project refuses creates and updates.
     fn suspend(&self, name: &ProjectName, is_suspended: bool) {
-        let mut known = self.known_mut();
-        let Some(ProjectEntry::Engaged(engaged)) = known.get_mut(name) else {
+        let mut entries = self.entries_mut();
+        let Some(ProjectEntry::Engaged(engaged)) = entries.get_mut(name) else {
             return;
         };
         if engaged.suspended.is_some() == is_suspended {
             return;
         }
-        info!(project = %name, is_suspended, "project is suspended or not any more");
+        info!(project = %name, is_suspended, "suspension of the project changed");
         engaged.suspended = is_suspended.then(|| Counted::new(&self.metrics.projects_suspended));
         engaged.project.suspend(is_suspended);
     }
 
-    /// Forgets a project that does not exist any more.
+    /// Forgets a project whose object was deleted.
     fn forget(&self, name: &ProjectName) {
-        let former = self.known_mut().remove(name);
+        let former = self.entries_mut().remove(name);
         if former.as_ref().and_then(ProjectEntry::engaged).is_some() {
-            info!(project = %name, "project disengaged: it is gone");
+            info!(project = %name, "project disengaged: its object was deleted");
         }
     }
 
-    /// What the process waits for before it is ready, one line each.
+    /// Returns what the readiness of the process waits for, one line each.
     pub(super) fn pending(&self) -> Vec<String> {
         if self.ready.get().is_some() {
             return Vec::new();
@@ -267,8 +267,8 @@ impl Registry {
                 None => "projects: not listed yet".to_owned(),
             }];
         }
-        let known = self.known();
-        let engaged = known.values().filter_map(ProjectEntry::engaged);
+        let entries = self.entries();
+        let engaged = entries.values().filter_map(ProjectEntry::engaged);
         let pending: Vec<_> = engaged.filter_map(EngagedEntry::pending).collect();
         if pending.is_empty() {
             self.ready.get_or_init(|| ());
@@ -277,8 +277,8 @@ impl Registry {
     }
 }
 
-/// Whatever is done for a project.
-async fn run(handler: Option<Arc<dyn ProjectHandler>>, project: Arc<EngagedProject>) {
+/// Runs the handler of a project, once the project's API server has answered.
+async fn run_handler(handler: Option<Arc<dyn ProjectHandler>>, project: Arc<EngagedProject>) {
     if let Some(handler) = handler {
         project.answered().await;
         handler.run(project).await;
@@ -288,7 +288,7 @@ async fn run(handler: Option<Arc<dyn ProjectHandler>>, project: Arc<EngagedProje
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Registry")
-            .field("known", &*self.known())
+            .field("entries", &*self.entries())
             .finish_non_exhaustive()
     }
 }

@@ -1,22 +1,43 @@
-//! The API server that says which projects there are, where it can also say which there are no more.
+//! The Milo root: the API server that holds Projects, and can prove that one is gone.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use api::milo::Project;
 use api::{DEFAULT_NAMESPACE, ProjectName};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
+use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::warn;
 
 use crate::absence;
 
-/// Time for an answer: no one may be kept for long by a question that can be asked again.
+/// Time limit of an answer. Reconciliations wait for it, and can ask again later.
 const ANSWER: Duration = Duration::from_secs(5);
-/// For how long nothing is asked after there was none.
-const PEACE: Duration = Duration::from_mins(1);
+/// How long the root is not asked again after it did not answer.
+const RETRY_AFTER: Duration = Duration::from_mins(1);
+
+/// Why the Milo root did not tell whether a project is gone. Users see the message.
+#[derive(Clone, Debug, Error)]
+pub(super) enum RootError {
+    /// The request failed.
+    #[error(transparent)]
+    Request(Arc<kube::Error>),
+    /// The root has no identity: its Namespace `default` has no UID.
+    #[error("its namespace default has no UID")]
+    NoUid,
+    /// The root did not answer in time.
+    #[error("it does not answer")]
+    NoAnswer,
+}
+
+impl From<kube::Error> for RootError {
+    fn from(error: kube::Error) -> Self {
+        Self::Request(Arc::new(error))
+    }
+}
 
 /// The Milo root.
 pub(super) struct Root {
@@ -27,10 +48,10 @@ pub(super) struct Root {
 
 #[derive(Default)]
 struct RootState {
-    /// What it is known by.
+    /// UID of the root's Namespace `default`, which identifies the root.
     uid: Option<String>,
-    /// Since when it has not answered, and how.
-    unanswered: Option<(Instant, String)>,
+    /// When the root last failed to answer, and the error.
+    unanswered: Option<(Instant, RootError)>,
 }
 
 impl Root {
@@ -46,41 +67,46 @@ impl Root {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What it is known by: the UID of its Namespace `default`. Nothing before it has been asked.
+    /// Returns the UID of the root's Namespace `default`, which identifies the root; `None` before the root was asked.
     pub(super) fn uid(&self) -> Option<String> {
         self.state().uid.clone()
     }
 
-    /// Asks for what it is known by until it says so.
+    /// Asks the root for its UID until it answers.
     pub(super) async fn identify(&self) {
         while self.ask(self.read_uid()).await.is_err() {
-            sleep(PEACE).await;
+            sleep(RETRY_AFTER).await;
         }
     }
 
-    /// Whether the root that is known by this UID has no project of this name. Another one cannot tell.
+    /// Asks the root whether it has no project of this name. Returns `false` if the root does not have this UID: another root
+    /// cannot prove it.
+    ///
+    /// # Errors
+    ///
+    /// [`RootError`] if the root does not answer, or did not a moment ago.
     pub(super) async fn confirm_absent(
         &self,
         name: &ProjectName,
         uid: &str,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, RootError> {
         self.ask(async {
-            // That of this moment: kubeconfigs can change.
+            // The UID is read again each time, because the kubeconfig can change.
             Ok(self.read_uid().await? == uid && self.has_no(name).await?)
         })
         .await
     }
 
-    async fn read_uid(&self) -> Result<String, String> {
+    async fn read_uid(&self) -> Result<String, RootError> {
         let default = self.namespaces.get_metadata(DEFAULT_NAMESPACE).await;
-        let uid = default.map_err(|error| error.to_string())?.metadata.uid;
+        let uid = default?.metadata.uid;
         let uid = uid.filter(|uid| !uid.is_empty());
-        let uid = uid.ok_or("its namespace default has no UID")?;
+        let uid = uid.ok_or(RootError::NoUid)?;
         self.state().uid = Some(uid.clone());
         Ok(uid)
     }
 
-    async fn has_no(&self, name: &ProjectName) -> Result<bool, String> {
+    async fn has_no(&self, name: &ProjectName) -> Result<bool, RootError> {
         match self.projects.get_metadata(name.as_str()).await {
             Ok(_) => Ok(false),
             Err(kube::Error::Api(status))
@@ -88,24 +114,27 @@ impl Root {
             {
                 Ok(true)
             }
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(error.into()),
         }
     }
 
-    /// Asks, unless there was no answer a moment ago.
-    async fn ask<T>(&self, question: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    /// Sends a request, unless the root did not answer a moment ago.
+    async fn ask<T>(
+        &self,
+        question: impl Future<Output = Result<T, RootError>>,
+    ) -> Result<T, RootError> {
         let unanswered = self.state().unanswered.clone();
         if let Some((since, problem)) = &unanswered
-            && since.elapsed() < PEACE
+            && since.elapsed() < RETRY_AFTER
         {
             return Err(problem.clone());
         }
         let answer = timeout(ANSWER, question).await;
-        let answer = answer.unwrap_or_else(|_| Err("it does not answer".to_owned()));
+        let answer = answer.unwrap_or_else(|_| Err(RootError::NoAnswer));
         if let (Err(problem), None) = (&answer, &unanswered) {
             warn!(
-                problem,
-                "the root does not say whether projects are gone: what those have on the hub stays"
+                %problem,
+                "the root does not tell whether projects are gone: their objects on the hub stay"
             );
         }
         let problem = answer.as_ref().err();

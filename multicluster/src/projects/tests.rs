@@ -62,7 +62,7 @@ fn start_with(
 
 /// What is said of a project that no one has heard of.
 fn unheard_of(name: &str) -> String {
-    format!("there is no project {name}, or it has not been heard of yet")
+    format!("there is no project {name}, or it was created a moment ago")
 }
 
 /// Two ready projects: `a` in DFW, `b` in LHR.

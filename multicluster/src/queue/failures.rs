@@ -1,16 +1,16 @@
-//! How often a key has failed in a row, and what was said about it.
+//! Counts failures of a key in a row, and logs them.
 
 use std::fmt::Debug;
 use std::time::Duration;
 
 use tracing::{debug, warn};
 
-/// Wait after the first failure; it doubles with each further one.
+/// Wait after the first failure. It doubles with each further one.
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 /// Longest wait after a failure of a key.
 const BACKOFF_MAX: Duration = Duration::from_mins(1);
 
-/// The wait after this many failures in a row.
+/// Returns the wait after this many failures in a row.
 pub(super) fn backoff(failures: u32, longest: Duration) -> Duration {
     let doubled = failures.saturating_sub(1).min(16);
     longest.min(BACKOFF_MIN.saturating_mul(1 << doubled))
@@ -20,28 +20,23 @@ pub(super) fn backoff(failures: u32, longest: Duration) -> Duration {
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     count: u32,
-    /// The failure that was reported last.
+    /// The error that was logged last.
     reported: Option<Box<str>>,
 }
 
 impl Failures {
-    /// The time to wait after this failure. A first one is often only that someone was faster; from the second in a row
-    /// on, each different failure of a key is reported once.
+    /// Counts and logs a failure, and returns the wait after it. A first failure is often only a conflict with another writer,
+    /// so warnings start at the second in a row. The same error is logged once.
     pub(super) fn add(&mut self, controller: &str, key: &impl Debug, error: &str) -> Duration {
         self.count = self.count.saturating_add(1);
         if self.count == 1 {
-            debug!(
-                controller,
-                ?key,
-                error,
-                "reconciliation failed; it is tried again"
-            );
+            debug!(controller, ?key, error, "reconciliation failed; retrying");
         } else if self.reported.as_deref() != Some(error) {
             warn!(
                 controller,
                 ?key,
                 error,
-                "reconciliation failed again; it is tried again"
+                "reconciliation failed again; retrying"
             );
             self.reported = Some(error.into());
         }

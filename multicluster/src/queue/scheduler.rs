@@ -1,4 +1,4 @@
-//! Which key comes next.
+//! Decides which key is reconciled next.
 
 mod outage;
 
@@ -14,44 +14,46 @@ use super::outcome::{Failure, Outage, Outcome};
 use super::tenant::{KeyEntry, KeyState, Next, TenantState, Ticket};
 use super::timers::Timers;
 
-/// All keys by tenant, and the tenants that wait for their turn.
+/// The keys of a queue by tenant, and the tenants that may run next.
+///
+/// Tenants take turns: each time one key of the tenant whose turn it is.
 #[derive(Debug)]
 pub(super) struct Scheduler<K: Key> {
     controller: &'static str,
     limits: Limits,
     tenants: HashMap<K::Tenant, TenantState<K>>,
-    /// The line of the tenants of which a key may be taken, the next one first.
+    /// The tenants with a key that may be taken, by ticket: the lowest ticket is next.
     turns: BTreeMap<u64, K::Tenant>,
-    /// The line of those among them whose API servers could not be reached.
+    /// The same of tenants whose API servers are unreachable, and may be probed.
     probes: BTreeMap<u64, K::Tenant>,
     tickets: u64,
     timers: Timers<Due<K>>,
     counts: QueueCounts,
 }
 
-/// What is due at a time.
+/// An action that is due at some time.
 #[derive(Debug)]
 enum Due<K: Key> {
-    /// The key may be worked off.
+    /// The key is ready again.
     Key(Arc<K>),
-    /// The API server of the tenant may be tried.
+    /// The API server of the tenant may be probed.
     Probe(K::Tenant),
-    /// The tenant has rested.
-    Rest(K::Tenant),
+    /// The write budget of the tenant allows the next write.
+    Throttled(K::Tenant),
 }
 
-/// How many there are.
+/// How many keys and tenants are in which state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct QueueCounts {
-    /// Keys that wait for a state.
+    /// Keys that wait for a worker.
     pub(super) ready: usize,
-    /// Groups whose API servers cannot be reached.
+    /// Tenants whose API servers are unreachable.
     pub(super) unreachable: usize,
-    /// Places that those tenants have.
+    /// Reconciliations that run for those tenants.
     pub(super) probing: usize,
-    /// Groups that are suspended.
+    /// Tenants that are suspended.
     pub(super) suspended: usize,
-    /// Groups that have more to write than they may now.
+    /// Tenants whose write budget is used up.
     pub(super) busy: usize,
 }
 
@@ -73,12 +75,12 @@ impl<K: Key> Scheduler<K> {
         self.counts
     }
 
-    /// When [`Self::expire`] has something to do.
+    /// Returns when [`Self::expire`] must be called next.
     pub(super) fn next_timer(&self) -> Option<Instant> {
         self.timers.next()
     }
 
-    /// An event has told of the key at this time.
+    /// Adds a key because of an event at this time.
     pub(super) fn add(&mut self, key: K, at: Instant) {
         let tenant = match self.tenants.get_mut(key.tenant()) {
             Some(tenant) => tenant,
@@ -92,7 +94,7 @@ impl<K: Key> Scheduler<K> {
             tenant.entries.insert(Arc::clone(&key), KeyEntry::new(at));
             tenant.ready.push_back(Arc::clone(&key));
             self.counts.ready += 1;
-            self.line_up(key.tenant());
+            self.schedule(key.tenant());
             return;
         };
         if let KeyState::Running { again, .. } = &mut entry.state {
@@ -107,18 +109,19 @@ impl<K: Key> Scheduler<K> {
         }
     }
 
-    /// Does what is due.
+    /// Runs the actions that are due.
     pub(super) fn expire(&mut self, now: Instant) {
         while let Some(due) = self.timers.expired(now) {
             match due {
                 Due::Key(key) => self.wake(&key),
                 Due::Probe(tenant) => self.probe(&tenant),
-                Due::Rest(tenant) => self.rested(&tenant),
+                Due::Throttled(tenant) => self.unthrottle(&tenant),
             }
         }
     }
 
-    /// The next key of the tenant whose turn it is, and when an event told of it, if one has.
+    /// Takes the next key of the tenant whose turn it is. Returns it with the time of the first event that added it, if an event
+    /// did. A probe comes first, while fewer run than [`Limits::probing`].
     pub(super) fn take(&mut self) -> Option<(Arc<K>, Option<Instant>)> {
         let probe = match self.counts.probing < self.limits.probing {
             true => self.probes.pop_first(),
@@ -140,11 +143,11 @@ impl<K: Key> Scheduler<K> {
             again: None,
             forgotten: false,
         };
-        self.line_up(&id);
+        self.schedule(&id);
         Some((key, since))
     }
 
-    /// Notes how the reconciliation of a key that was taken has ended, and whether it wrote.
+    /// Notes how the reconciliation of a key ended that was taken before, and whether it wrote.
     pub(super) fn finished<E: Failure>(
         &mut self,
         key: &Arc<K>,
@@ -195,11 +198,11 @@ impl<K: Key> Scheduler<K> {
         if !forgotten {
             self.note(key.tenant(), report, failure);
         }
-        self.line_up(key.tenant());
+        self.schedule(key.tenant());
     }
 
-    /// Forgets all keys of a tenant. Those that are being worked off are forgotten when they have ended: a key that is added
-    /// anew waits until then.
+    /// Forgets all keys of a tenant. A key that is being reconciled is forgotten when that ends; if it is added again
+    /// meanwhile, it waits until then.
     pub(super) fn forget(&mut self, id: &K::Tenant) {
         self.close_breaker(id);
         self.unsuspend(id);
@@ -226,10 +229,10 @@ impl<K: Key> Scheduler<K> {
             }
         });
         tenant.entries.shrink_to_fit();
-        self.line_up(id);
+        self.schedule(id);
     }
 
-    /// Lets a key be worked off whose timer is over.
+    /// Makes a key ready whose timer has expired.
     fn wake(&mut self, key: &Arc<K>) {
         let Some(tenant) = self.tenants.get_mut(key.tenant()) else {
             return;
@@ -239,34 +242,34 @@ impl<K: Key> Scheduler<K> {
             tenant.refused_keys.remove(key);
             tenant.ready.push_back(Arc::clone(key));
             self.counts.ready += 1;
-            self.line_up(key.tenant());
+            self.schedule(key.tenant());
         }
     }
 
-    /// Lets a tenant write again.
-    fn rested(&mut self, id: &K::Tenant) {
+    /// Lets a tenant write again whose write budget was used up.
+    fn unthrottle(&mut self, id: &K::Tenant) {
         if let Some(tenant) = self.tenants.get_mut(id)
-            && tenant.rest.take().is_some()
+            && tenant.throttled.take().is_some()
         {
             self.counts.busy -= 1;
-            self.line_up(id);
+            self.schedule(id);
         }
     }
 
-    /// Gives a tenant its place in the line that it belongs to as it is now. One without keys is forgotten.
-    fn line_up(&mut self, id: &K::Tenant) {
+    /// Puts a tenant into the line that its state asks for, or into none. Forgets a tenant without keys.
+    fn schedule(&mut self, id: &K::Tenant) {
         let Some(tenant) = self.tenants.get_mut(id) else {
             return;
         };
         let mut may_run = tenant.may_run(self.limits.per_tenant);
-        if may_run && tenant.rest.is_none() {
-            let rest = tenant.write_budget.rest(&self.limits, Instant::now());
-            if !rest.is_zero() {
-                tenant.rest = Some(self.timers.add(rest, Due::Rest(id.clone())));
+        if may_run && tenant.throttled.is_none() {
+            let wait = tenant.write_budget.wait(&self.limits, Instant::now());
+            if !wait.is_zero() {
+                tenant.throttled = Some(self.timers.add(wait, Due::Throttled(id.clone())));
                 self.counts.busy += 1;
             }
         }
-        may_run &= tenant.rest.is_none();
+        may_run &= tenant.throttled.is_none();
         let probe = may_run.then_some(tenant.breaker.is_some());
         if probe != tenant.ticket.map(|ticket| ticket.probe) {
             if let Some(Ticket { number, probe }) = tenant.ticket.take() {
@@ -292,16 +295,16 @@ impl<K: Key> Scheduler<K> {
             }
         }
         if tenant.entries.is_empty() {
-            if let Some(timer) = tenant.rest {
+            if let Some(timer) = tenant.throttled {
                 self.timers.cancel(timer);
                 self.counts.busy -= 1;
             }
-            // Outage has ended with the keys that told of it.
+            // An outage is forgotten with the keys that showed it.
             self.tenants.remove(id);
         }
     }
 
-    /// The counts as the tenants say.
+    /// Counts again from the tenants.
     #[cfg(test)]
     pub(super) fn recount(&self) -> QueueCounts {
         let tenants = || self.tenants.values();
@@ -311,11 +314,13 @@ impl<K: Key> Scheduler<K> {
             unreachable: unreachable().count(),
             probing: unreachable().map(|tenant| tenant.running).sum(),
             suspended: tenants().filter(|tenant| tenant.suspended).count(),
-            busy: tenants().filter(|tenant| tenant.rest.is_some()).count(),
+            busy: tenants()
+                .filter(|tenant| tenant.throttled.is_some())
+                .count(),
         }
     }
 
-    /// How many tenants, keys and timers there are.
+    /// Returns the numbers of tenants, keys and timers.
     #[cfg(test)]
     pub(super) fn sizes(&self) -> [usize; 3] {
         let keys = self.tenants.values().map(|tenant| tenant.entries.len());

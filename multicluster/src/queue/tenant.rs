@@ -1,4 +1,4 @@
-//! The keys of one tenant, and where each of them is.
+//! The keys of one tenant, and the state of each.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt::Debug;
@@ -14,64 +14,64 @@ use super::outcome::{Failure, Outage, Outcome};
 use super::timers::Timer;
 use super::write_budget::WriteBudget;
 
-/// How long a settled key rests at most before it is looked at again without an event: the net below the watches.
+/// Longest time between two reconciliations of a settled key without an event. The resync covers events that watches lost.
 pub(super) const RESYNC: Duration = Duration::from_mins(10);
 
-/// The keys of one tenant.
+/// The state of one tenant, and its keys.
 #[derive(Debug)]
 pub(super) struct TenantState<K> {
     pub(super) entries: HashMap<Arc<K>, KeyEntry>,
-    /// The keys that may be worked off, the next one first.
+    /// The keys that may be taken, the next one first.
     pub(super) ready: VecDeque<Arc<K>>,
-    /// How many of the keys are being worked off.
+    /// How many of the keys are being reconciled.
     pub(super) running: usize,
-    /// Its place in the line of tenants.
+    /// Its place in one of the lines of tenants.
     pub(super) ticket: Option<Ticket>,
     pub(super) write_budget: WriteBudget,
-    /// When its next key may be taken, while it has written as much as it may.
-    pub(super) rest: Option<Timer>,
-    /// How often a key has reached its API server.
+    /// The timer after which its next key may be taken, while its write budget is used up.
+    pub(super) throttled: Option<Timer>,
+    /// How many reconciliations have reached its API server.
     pub(super) reached: u64,
-    /// While its API server cannot be reached.
+    /// Present while its API server is unreachable.
     pub(super) breaker: Option<CircuitBreaker>,
-    /// Whether a write was refused because it is suspended.
+    /// Whether its API server refused a write because the tenant is suspended.
     pub(super) suspended: bool,
-    /// The keys that wait because of that.
+    /// The keys with such a refused write.
     pub(super) refused_keys: HashSet<Arc<K>>,
 }
 
-/// A place in one of the lines.
+/// A place in one of the lines of tenants.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ticket {
     pub(super) number: u64,
-    /// Whether it is the line of tenants that are tried while their API servers cannot be reached.
+    /// Whether it is the line of unreachable tenants that may be probed.
     pub(super) probe: bool,
 }
 
-/// How a tenant whose API server cannot be reached is left in peace.
+/// Holds back the keys of a tenant whose API server is unreachable.
 #[derive(Debug)]
 pub(super) struct CircuitBreaker {
-    /// How often it has not been reached in a row.
+    /// Failures in a row.
     pub(super) failures: u32,
-    /// When it may be tried again; nothing when it may now.
+    /// The timer of the next probe; `None` if the API server may be probed now.
     pub(super) timer: Option<Timer>,
 }
 
-/// What is known of one key.
+/// The state of one key.
 #[derive(Debug, Default)]
 pub(super) struct KeyEntry {
     pub(super) state: KeyState,
-    /// When an event first told of it, since it last succeeded.
+    /// When an event first added the key after its last success.
     pub(super) since: Option<Instant>,
-    /// What has failed since it last succeeded; few keys have that.
+    /// The failures since its last success. Boxed because few keys have any.
     pub(super) failures: Option<Box<Failures>>,
-    /// Whether its API server was not reached when it was last worked off, and how often others had reached it until then.
+    /// If the last reconciliation did not reach the API server: how many others had reached it until then.
     pub(super) unreached: Option<u64>,
-    /// Whether what it wrote last was refused because the tenant is suspended.
+    /// Whether its last write was refused because the tenant is suspended.
     pub(super) suspended: bool,
 }
 
-/// Where a key is.
+/// What happens to a key now.
 #[derive(Debug, Default)]
 pub(super) enum KeyState {
     #[default]
@@ -79,30 +79,30 @@ pub(super) enum KeyState {
     Running {
         /// When it was added meanwhile, if it was.
         again: Option<Instant>,
-        /// Whether its tenant was forgotten meanwhile; what becomes of it does not matter any more.
+        /// Whether its tenant was forgotten meanwhile: then the result is ignored.
         forgotten: bool,
     },
     Waiting(Timer),
 }
 
-/// What the end of a reconciliation says of the tenant.
+/// What a reconciliation showed about the tenant of its key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TenantReport {
     pub(super) outage: Option<Outage>,
-    /// Whether its API server has answered.
+    /// Whether the API server answered.
     pub(super) reached: bool,
-    /// Whether it went well with a key whose tenant was suspended.
-    pub(super) allowed: bool,
+    /// Whether a key succeeded whose last write was refused because of a suspension.
+    pub(super) unsuspended: bool,
 }
 
-/// What becomes of a key that has been worked off.
+/// What happens next to a key that was reconciled.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// It is ready, before all others.
+    /// It is ready, before all other keys of the tenant.
     First,
-    /// It rests.
+    /// It waits.
     After(Duration),
-    /// It is forgotten.
+    /// The queue forgets it.
     Never,
 }
 
@@ -114,7 +114,7 @@ impl<K> TenantState<K> {
             running: 0,
             ticket: None,
             write_budget: WriteBudget::default(),
-            rest: None,
+            throttled: None,
             reached: 0,
             breaker: None,
             suspended: false,
@@ -122,7 +122,7 @@ impl<K> TenantState<K> {
         }
     }
 
-    /// Whether the next key may be taken. An API server that cannot be reached is tried with one key at a time.
+    /// Returns whether the next key may be taken. An unreachable API server is probed with one key at a time.
     pub(super) fn may_run(&self, per_tenant: usize) -> bool {
         !self.ready.is_empty()
             && match &self.breaker {
@@ -131,8 +131,8 @@ impl<K> TenantState<K> {
             }
     }
 
-    /// The next key. Of those that did not reach the API server, which are in front, each waits until all others have been
-    /// tried: if only these cannot be written, they are not in the way of the others.
+    /// Takes the next key. In an outage, keys that did not reach the API server are in front, and keys are taken from the back:
+    /// if only some keys fail, the others are probed first.
     pub(super) fn next(&mut self) -> Option<Arc<K>> {
         match &self.breaker {
             None => self.ready.pop_front(),
@@ -149,11 +149,12 @@ impl KeyEntry {
         }
     }
 
-    /// What the end of a reconciliation says of the tenant, which is unreachable or not, and in which this many keys have reached
-    /// the API server.
+    /// Returns what a reconciliation of this key showed about its tenant. `unreachable` is whether the breaker of the tenant is
+    /// open, `reached` how many reconciliations of the tenant have reached the API server.
     ///
-    /// Where nothing had to be written, no one may have asked the API server, unless it was for this key that it was not
-    /// reached. If others have reached it since, the failure is the key's own.
+    /// A success without a write may not have sent a request, so it counts as an answer only if this key failed to reach the
+    /// API server before. If others have reached the API server since the first failure of this key, the failure is the
+    /// key's own and no outage.
     pub(super) fn report(
         &mut self,
         failure: Option<&impl Failure>,
@@ -167,7 +168,7 @@ impl KeyEntry {
             return TenantReport {
                 outage: outage.filter(|_| unreachable || before == reached),
                 reached: false,
-                allowed: false,
+                unsuspended: false,
             };
         }
         let is_suspended = outage == Some(Outage::Suspended);
@@ -176,21 +177,22 @@ impl KeyEntry {
         TenantReport {
             outage,
             reached: wrote || was_unreached || is_suspended,
-            allowed: was_suspended && !is_suspended,
+            unsuspended: was_suspended && !is_suspended,
         }
     }
 
-    /// What comes after a success.
+    /// Returns what happens to the key after a success.
     pub(super) fn succeeded(&mut self, key: &impl Hash, outcome: Outcome) -> Next {
         (self.since, self.failures) = (None, None);
         match outcome {
-            Outcome::Settled => Next::After(rest(key)),
+            Outcome::Settled => Next::After(resync_after(key)),
             Outcome::Again(after) => Next::After(after),
             Outcome::Gone => Next::Never,
         }
     }
 
-    /// What comes after a failure. One that is due to the tenant is no fault of the key.
+    /// Returns what happens to the key after a failure. A failure that is an outage of the tenant does not count as a failure of
+    /// the key.
     pub(super) fn failed(
         &mut self,
         controller: &str,
@@ -200,7 +202,7 @@ impl KeyEntry {
     ) -> Next {
         match outage {
             Some(Outage::Unreachable) => Next::First,
-            Some(Outage::Suspended) => Next::After(rest(key)),
+            Some(Outage::Suspended) => Next::After(resync_after(key)),
             None => {
                 let failures = self.failures.get_or_insert_default();
                 Next::After(failures.add(controller, key, &error.to_string()))
@@ -209,9 +211,9 @@ impl KeyEntry {
     }
 }
 
-/// How long this key rests: between half of [`RESYNC`] and the whole, so that the keys of a start do not come back together.
-/// A key always rests equally long, which keeps them apart.
-pub(super) fn rest(key: &impl Hash) -> Duration {
+/// Returns the time until the resync of this key: between half of [`RESYNC`] and the whole. The time depends on the key alone,
+/// so that keys which were reconciled together at a start stay apart.
+pub(super) fn resync_after(key: &impl Hash) -> Duration {
     const STEPS: u32 = 1 << 16;
     let hash = BuildHasherDefault::<DefaultHasher>::new().hash_one(key);
     let step = u32::try_from(hash % u64::from(STEPS)).unwrap_or_default();

@@ -12,7 +12,7 @@ mod since;
 mod tenants;
 mod turns;
 
-/// An object `a`, or `x/a` of the project `x`.
+/// A key `a` without project, or `x/a` of the project `x`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct TestKey {
     name: &'static str,
@@ -50,7 +50,7 @@ impl Failure for String {
     }
 }
 
-/// A queue whose reconciliations answer what the test says.
+/// A queue whose reconciliations return the results of the test.
 struct TestQueue {
     queue: Queue<TestKey>,
     may_write: CancellationToken,
@@ -122,7 +122,7 @@ impl TestQueue {
         self
     }
 
-    /// What was reconciled within this time, and when, in milliseconds.
+    /// Returns the keys that were reconciled within this time, each with its time in milliseconds.
     async fn after(self, time: Duration) -> Vec<(&'static str, u128)> {
         sleep(time).await;
         self.stop.cancel();
@@ -147,7 +147,7 @@ async fn a_key_waits_at_most_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_is_added_while_it_is_worked_off_follows_itself() {
+async fn a_key_that_is_added_while_it_runs_is_reconciled_again() {
     let slow = |_, _| async {
         sleep(Duration::from_millis(100)).await;
         Reconciled::Ok(Outcome::Gone)
@@ -211,7 +211,7 @@ async fn pending_work_has_a_timer_and_settled_work_is_looked_at_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_worked_off_before_the_process_may_write() {
+async fn nothing_is_reconciled_before_the_process_may_write() {
     let queue = test_queue(1, |_, _| async { Reconciled::Ok(Outcome::Gone) });
     queue.add("a");
     sleep(Duration::from_mins(1)).await;
@@ -220,7 +220,7 @@ async fn nothing_is_worked_off_before_the_process_may_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_is_not_swallowed() {
+async fn a_panic_ends_the_workers() {
     let queue = test_queue(1, |_, _| async { panic!("oh") }).open();
     queue.add("a");
     assert!(queue.worker.await.unwrap().is_err());

@@ -1,14 +1,14 @@
-//! What is due at which time.
+//! Timers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Where "never" would be: longer than anyone waits, and a time that can be told.
+/// Longest timer: longer than any wait in use, and short enough that adding it to an `Instant` cannot overflow.
 const LONGEST: Duration = Duration::from_hours(24);
 
-/// When something is due; no two are equal.
+/// The time of an action. No two timers are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Timer {
     at: Instant,
@@ -21,7 +21,7 @@ impl Timer {
     }
 }
 
-/// What is due at which time. Unlike a `DelayQueue`, it gives back the memory of what is done.
+/// Actions by the time at which they are due. Unlike `tokio_util`'s `DelayQueue`, it frees the memory of expired timers.
 #[derive(Debug)]
 pub(super) struct Timers<T> {
     due: BTreeMap<Timer, T>,
@@ -50,12 +50,12 @@ impl<T> Timers<T> {
         self.due.remove(&timer)
     }
 
-    /// When the next is due.
+    /// Returns when the next action is due.
     pub(super) fn next(&self) -> Option<Instant> {
         self.due.first_key_value().map(|(timer, _)| timer.at)
     }
 
-    /// The next, if it is due now.
+    /// Removes and returns the next action, if it is due now.
     pub(super) fn expired(&mut self, now: Instant) -> Option<T> {
         let entry = self.due.first_entry()?;
         (entry.key().at <= now).then(|| entry.remove())

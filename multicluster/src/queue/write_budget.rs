@@ -1,4 +1,4 @@
-//! How much a tenant writes.
+//! Limits how much a tenant writes.
 
 use std::time::Duration;
 
@@ -8,10 +8,11 @@ use super::limits::Limits;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What a tenant has written lately: a leaky bucket, known by when it will be empty (the GCRA of ITU-T I.371).
+/// The recent writes of a tenant, as a leaky bucket. It is stored as the time at which the bucket will be empty (the GCRA of
+/// ITU-T I.371).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WriteBudget {
-    /// When what has been written would be over, had it been written evenly.
+    /// When the recent writes would end if they were spread evenly; `None` before the first write.
     evenly: Option<Instant>,
 }
 
@@ -22,8 +23,8 @@ impl WriteBudget {
         self.evenly = Some(evenly + each(limits));
     }
 
-    /// For how long the tenant has to rest until another one may write.
-    pub(super) fn rest(&self, limits: &Limits, now: Instant) -> Duration {
+    /// Returns how long the tenant must wait before another reconciliation may write.
+    pub(super) fn wait(&self, limits: &Limits, now: Instant) -> Duration {
         let ahead = self
             .evenly
             .map(|evenly| evenly.saturating_duration_since(now));

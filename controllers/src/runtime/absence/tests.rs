@@ -7,11 +7,11 @@ use kube::Client;
 use kube::client::Body;
 use kube::core::NamespaceResourceScope;
 use multicluster::Metrics;
+use multicluster::queue::ReconcileContext;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::fixtures::{deployment, now};
-use crate::runtime::ReconcileContext;
 use crate::runtime::write::{Collection, Object, Writer};
 
 /// An API server that answers 404 with this body to everything.

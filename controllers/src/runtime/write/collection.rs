@@ -9,7 +9,8 @@ use multicluster::Cache;
 use serde::de::DeserializeOwned;
 
 use crate::objects::controller_uid;
-use crate::runtime::{ReconcileError, absence};
+use crate::runtime::absence;
+use crate::runtime::error::ReconcileError;
 
 type Result<T> = std::result::Result<T, ReconcileError>;
 

@@ -199,7 +199,7 @@ async fn a_kind_that_is_not_served_is_no_kind_without_objects_and_is_looked_for_
     following.until(|it| it.state() == not_served).await;
     following.fake.set(Mood::Serves);
     let begin = Instant::now();
-    following.lists.want();
+    following.lists.retry_soon();
     following.until(|it| it.state() == "a@1 b@2").await;
     assert!(begin.elapsed() < Duration::from_secs(2));
 }
@@ -207,7 +207,7 @@ async fn a_kind_that_is_not_served_is_no_kind_without_objects_and_is_looked_for_
 #[tokio::test(start_paused = true)]
 async fn the_first_cache_that_reaches_an_api_server_again_takes_the_others_with_it() {
     let first = following().await;
-    let others = [(); 4].map(|()| follow_at(first.fake.clone(), first.lists.beside()));
+    let others = [(); 4].map(|()| follow_at(first.fake.clone(), first.lists.for_another_cache()));
     first.until(|it| it.fake.watches() == 5).await;
     first.fake.set(Mood::Refuses(503));
     first.fake.end_watches();
@@ -217,7 +217,7 @@ async fn the_first_cache_that_reaches_an_api_server_again_takes_the_others_with_
     assert!(others.iter().all(unavailable) && unavailable(&first));
     first.fake.set(Mood::Serves);
     let begin = Instant::now();
-    first.lists.want();
+    first.lists.retry_soon();
     for following in others.iter().chain([&first]) {
         following.until(|it| it.state() == "a@1").await;
     }

@@ -1,4 +1,4 @@
-//! Connections that requests share, as many as what is under way needs.
+//! Connections that requests share. The number of connections follows the number of running requests.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -13,15 +13,16 @@ use tokio::time::sleep;
 
 use super::connector::PING;
 
-/// Requests on one connection. API servers allow 100 and more (`--http2-max-streams-per-connection`), others do not allow
-/// less; beyond it they wait, and behind watches they would wait for ever.
+/// Requests on one connection. API servers allow at least 100 (`--http2-max-streams-per-connection`), proxies not less. Further
+/// requests would wait for a stream, and behind watches they would wait without end.
 const PER_CONNECTION: usize = 80;
-/// What may be on its way to one request, in bytes: one that is slow to read must not be in the way of the others.
+/// Flow-control window of one request, in bytes. A request that reads its answer slowly must not block the others on its
+/// connection.
 const WINDOW: u32 = 256 * 1024;
-/// For how long a connection with requests takes new ones: longer than a watch lasts, so that its successor finds it.
-const LASTS: Duration = Duration::from_mins(10);
-/// For how long a connection without requests is kept, at least; twice that at most. A watch that has broken off comes
-/// back sooner.
+/// How long hyper's pool offers a connection after its last request began (`pool_idle_timeout`): longer than a watch, so that
+/// the next watch finds the connection.
+const POOL_TIMEOUT: Duration = Duration::from_mins(10);
+/// How long a connection without requests is kept, at least; at most twice that. An interrupted watch is resumed sooner.
 pub(super) const IDLE: Duration = Duration::from_mins(1);
 
 pub(super) type Http = legacy::Client<HttpsConnector<HttpConnector>, Body>;
@@ -35,22 +36,22 @@ pub(super) struct Connections {
 #[derive(Default)]
 struct OpenConnections {
     connections: Vec<SharedConnection>,
-    /// How many there have been.
+    /// How many connections have been opened so far.
     opened: u64,
 }
 
-/// One connection, where the API server speaks HTTP/2; else one for each request that is under way.
+/// One connection if the API server speaks HTTP/2; otherwise a pool with one connection for each running request.
 struct SharedConnection {
     number: u64,
     http: Http,
-    under_way: usize,
-    /// How many requests there have been.
+    active: usize,
+    /// How many requests it has carried so far.
     taken: u64,
     /// Whether a task waits to close it.
     is_idle: bool,
 }
 
-/// The place of one request on a connection, until it ends.
+/// The stream of one request on a connection. Dropping it ends the stream.
 pub(super) struct StreamPermit {
     connections: Weak<Connections>,
     connection: u64,
@@ -68,19 +69,19 @@ impl Connections {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first connection that has a place for another request; another one is opened where none has.
-    pub(super) fn place(self: &Arc<Self>) -> (Http, StreamPermit) {
+    /// Returns the first connection that can take another request. Opens a connection if there is none.
+    pub(super) fn stream_permit(self: &Arc<Self>) -> (Http, StreamPermit) {
         let mut open = self.open();
         loop {
             let mut connections = open.connections.iter_mut();
-            if let Some(connection) = connections.find(|it| it.under_way < PER_CONNECTION) {
-                connection.under_way += 1;
+            if let Some(connection) = connections.find(|it| it.active < PER_CONNECTION) {
+                connection.active += 1;
                 connection.taken += 1;
-                let place = StreamPermit {
+                let permit = StreamPermit {
                     connections: Arc::downgrade(self),
                     connection: connection.number,
                 };
-                return (connection.http.clone(), place);
+                return (connection.http.clone(), permit);
             }
             open.opened += 1;
             let connection = SharedConnection::new(open.opened, self.connector.clone());
@@ -88,19 +89,19 @@ impl Connections {
         }
     }
 
-    /// A request has ended. A connection that has no others is closed, unless it is used soon.
-    fn leave(self: &Arc<Self>, number: u64) {
+    /// Ends a request. If its connection has no other requests, closes it unless it is used soon.
+    fn release(self: &Arc<Self>, number: u64) {
         let mut open = self.open();
         let Some(connection) = open.of(number) else {
             return;
         };
-        connection.under_way -= 1;
+        connection.active -= 1;
         let (Ok(runtime), true) = (Handle::try_current(), connection.may_idle()) else {
             return;
         };
         connection.is_idle = true;
         let (connections, mut taken) = (Arc::downgrade(self), connection.taken);
-        // No one's to end: it holds nothing, and each connection has one at most.
+        // This task needs no owner: it keeps nothing alive, and each connection has one such task at most.
         runtime.spawn(async move {
             loop {
                 sleep(IDLE).await;
@@ -115,12 +116,12 @@ impl Connections {
         });
     }
 
-    /// Closes a connection that has had no request since so many, unless it has some now. How many it has had if it must be
-    /// looked at again.
+    /// Closes a connection without running requests, if it has carried none since its count was `taken`. Returns its count if it
+    /// has: then the caller must check again later.
     fn close_if_unused(&self, number: u64, taken: u64) -> Option<u64> {
         let mut open = self.open();
         let connection = open.of(number)?;
-        if connection.under_way > 0 {
+        if connection.active > 0 {
             connection.is_idle = false;
             return None;
         }
@@ -140,11 +141,11 @@ impl OpenConnections {
 
 impl SharedConnection {
     fn new(number: u64, connector: HttpsConnector<HttpConnector>) -> Self {
-        let window = u32::try_from(PER_CONNECTION).map_or(WINDOW, |places| WINDOW * places);
+        let window = u32::try_from(PER_CONNECTION).map_or(WINDOW, |permits| WINDOW * permits);
         let http = legacy::Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(LASTS)
+            .pool_idle_timeout(POOL_TIMEOUT)
             .http2_initial_stream_window_size(WINDOW)
             .http2_initial_connection_window_size(window)
             .http2_keep_alive_interval(PING)
@@ -153,22 +154,22 @@ impl SharedConnection {
         Self {
             number,
             http,
-            under_way: 0,
+            active: 0,
             taken: 0,
             is_idle: false,
         }
     }
 
-    /// Whether it has no requests now, and no task waits for it yet.
+    /// Returns whether it has no running requests, and no task waits to close it.
     fn may_idle(&self) -> bool {
-        self.under_way == 0 && !self.is_idle
+        self.active == 0 && !self.is_idle
     }
 }
 
 impl Drop for StreamPermit {
     fn drop(&mut self) {
         if let Some(connections) = self.connections.upgrade() {
-            connections.leave(self.connection);
+            connections.release(self.connection);
         }
     }
 }
@@ -188,43 +189,47 @@ mod tests {
     /// How many requests each connection has.
     fn loads(connections: &Connections) -> Vec<usize> {
         let open = connections.open();
-        open.connections.iter().map(|it| it.under_way).collect()
+        open.connections.iter().map(|it| it.active).collect()
     }
 
     #[tokio::test]
-    async fn a_connection_takes_as_many_requests_as_any_api_server_allows() {
+    async fn a_connection_takes_a_bounded_number_of_requests() {
         let connections = connections();
-        let mut places: Vec<_> = (0..PER_CONNECTION).map(|_| connections.place()).collect();
+        let mut permits: Vec<_> = (0..PER_CONNECTION)
+            .map(|_| connections.stream_permit())
+            .collect();
         assert_eq!(loads(&connections), [PER_CONNECTION]);
-        places.push(connections.place());
+        permits.push(connections.stream_permit());
         assert_eq!(loads(&connections), [PER_CONNECTION, 1]);
-        // A place that has become free is the next to be taken.
-        drop(places.remove(0));
-        places.extend([connections.place(), connections.place()]);
+        // A stream that has ended is reused first.
+        drop(permits.remove(0));
+        permits.extend([connections.stream_permit(), connections.stream_permit()]);
         assert_eq!(loads(&connections), [PER_CONNECTION, 2]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_without_requests_is_closed_unless_it_is_used_soon() {
         let connections = connections();
-        let mut places: Vec<_> = (0..=PER_CONNECTION).map(|_| connections.place()).collect();
-        // One of the first connection stays.
-        places.truncate(1);
+        let mut permits: Vec<_> = (0..=PER_CONNECTION)
+            .map(|_| connections.stream_permit())
+            .collect();
+        // One request of the first connection stays.
+        permits.truncate(1);
         assert_eq!(loads(&connections), [1, 0]);
         sleep(IDLE + Duration::from_secs(1)).await;
         assert_eq!(loads(&connections), [1]);
-        drop(places);
-        // It is used again and again.
+        drop(permits);
+        // The connection is used again before it is closed.
         for _ in 0..5 {
             sleep(IDLE * 2 / 3).await;
             assert_eq!(loads(&connections), [0]);
-            drop(connections.place());
+            drop(connections.stream_permit());
         }
-        // It has a request when it is looked at.
-        let place = connections.place();
+        // The connection has a request when its idle time ends.
+        let permit = connections.stream_permit();
         sleep(2 * IDLE).await;
         assert_eq!(loads(&connections), [1]);
-        drop(place);
+        drop(permit);
         sleep(2 * IDLE).await;
         assert_eq!(loads(&connections), [0; 0]);
     }

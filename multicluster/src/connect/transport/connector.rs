@@ -1,4 +1,4 @@
-//! How connections are opened.
+//! Opens connections.
 
 use std::time::Duration;
 
@@ -7,27 +7,29 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use kube::Config;
 use kube::client::ConfigExt;
 
-/// Time to establish a connection.
+use crate::connect::error::ClientError;
+
+/// Time limit of establishing a connection: longer than a slow network needs, shorter than a request may take.
 const CONNECT: Duration = Duration::from_secs(10);
-/// After how long a connection that is silent is pinged, and how long the answer may take: an API server can vanish without
-/// a word.
+/// Silence after which a connection is pinged, and time limit of the answer. A vanished API server is found this way; it does
+/// not close its connections.
 pub(super) const PING: Duration = Duration::from_secs(15);
 
-/// What connects with the TLS settings of the configuration.
+/// Returns a connector with the TLS settings of the configuration.
 ///
 /// # Errors
 ///
-/// What is not usable of them.
+/// [`ClientError`] if the certificates or `tls-server-name` are invalid.
 pub(in crate::connect) fn connector(
     config: &Config,
-) -> Result<HttpsConnector<HttpConnector>, String> {
-    let tls = config.rustls_client_config().map_err(|e| e.to_string())?;
+) -> Result<HttpsConnector<HttpConnector>, ClientError> {
+    let tls = config.rustls_client_config()?;
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
-    // Frames of several requests go out one by one.
+    // Nagle's algorithm would delay the small frames of concurrent requests.
     connector.set_nodelay(true);
     connector.set_connect_timeout(Some(CONNECT));
-    // For those who do not speak HTTP/2.
+    // HTTP/1.1 has no pings.
     connector.set_keepalive(Some(PING));
     connector.set_keepalive_interval(Some(PING / 3));
     connector.set_keepalive_retries(Some(3));
@@ -36,7 +38,7 @@ pub(in crate::connect) fn connector(
         .https_or_http();
     if let Some(name) = &config.tls_server_name {
         let name = name.clone().try_into();
-        let name = name.map_err(|e| format!("tls-server-name: {e}"))?;
+        let name = name.map_err(|e| ClientError::ServerName(Box::new(e)))?;
         builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
     }
     Ok(builder.enable_all_versions().wrap_connector(connector))

@@ -1,4 +1,4 @@
-//! API servers that refuse a request and say when to try again.
+//! Turns refusals with a Retry-After into errors that carry it.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -81,7 +81,7 @@ where
             data.advance(part);
         }
     }
-    // The bound may have cut a character.
+    // The bound may have split a character.
     if bytes.len() >= BODY_MAX {
         let valid = String::from_utf8_lossy(&bytes).into_owned();
         bytes = valid.into_bytes();

@@ -1,4 +1,4 @@
-//! Groups that are in outage: left in peace, and tried again.
+//! Tenants in an outage: a circuit breaker for unreachable API servers, and suspended tenants.
 
 use std::mem;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::queue::key::Key;
 use crate::queue::outcome::{Failure, Outage};
 use crate::queue::tenant::{CircuitBreaker, KeyState, TenantReport};
 
-/// Longest wait until an API server that could not be reached is tried again: as long as lists are not tried again.
+/// Longest wait between two probes of an unreachable API server: the same as between two lists (client-go's 30 s).
 const PROBE_WAIT_MAX: Duration = Duration::from_secs(30);
 
 impl<K: Key> Scheduler<K> {
-    /// Notes what the end of a reconciliation says of the tenant.
+    /// Notes what a reconciliation showed about the tenant.
     pub(super) fn note<E: Failure>(
         &mut self,
         id: &K::Tenant,
@@ -36,12 +36,12 @@ impl<K: Key> Scheduler<K> {
             tenant.reached += 1;
             self.close_breaker(id);
         }
-        if report.allowed && none_refused {
+        if report.unsuspended && none_refused {
             self.unsuspend(id);
         }
     }
 
-    /// Tries a tenant again in which something may have changed.
+    /// Tries a tenant again at once, because its outage may have ended.
     pub(crate) fn release(&mut self, id: &K::Tenant) {
         self.close_breaker(id);
         self.unsuspend(id);
@@ -59,20 +59,20 @@ impl<K: Key> Scheduler<K> {
                 self.wake(&key);
             }
         }
-        self.line_up(id);
+        self.schedule(id);
     }
 
-    /// Lets the next key of a tenant be tried.
+    /// Lets the next key of an unreachable tenant probe its API server.
     pub(super) fn probe(&mut self, id: &K::Tenant) {
         if let Some(tenant) = self.tenants.get_mut(id)
             && let Some(breaker) = &mut tenant.breaker
         {
             breaker.timer = None;
-            self.line_up(id);
+            self.schedule(id);
         }
     }
 
-    /// Leaves a tenant in peace for a while, which is longer each time.
+    /// Opens the circuit breaker of a tenant. Each time in a row it stays open longer.
     fn open_breaker(&mut self, id: &K::Tenant, error: &impl Failure) {
         let Some(tenant) = self.tenants.get_mut(id) else {
             return;
@@ -83,16 +83,16 @@ impl<K: Key> Scheduler<K> {
                 self.counts.probing += tenant.running;
                 1
             }
-            // It had begun before the tenant was left in peace.
+            // This reconciliation began before the breaker opened.
             Some(breaker) if breaker.timer.is_some() => return,
             Some(breaker) => breaker.failures.saturating_add(1),
         };
         let controller = self.controller;
-        // Once, for the tenant: a first failure is often the only one.
+        // Warns once per outage, at its second failure: a first failure is often the only one.
         if failures == 2 {
-            warn!(controller, tenant = ?id, %error, "not reached again; until it is, one object at a time is tried");
+            warn!(controller, tenant = ?id, %error, "API server unreachable; it is probed with one object at a time");
         } else {
-            debug!(controller, tenant = ?id, %error, "not reached");
+            debug!(controller, tenant = ?id, %error, "API server unreachable");
         }
         let timer = self
             .timers
@@ -103,7 +103,7 @@ impl<K: Key> Scheduler<K> {
         });
     }
 
-    /// Leaves a tenant that was not reached in peace for at least as long as its API server has asked for.
+    /// Keeps the circuit breaker of a tenant open for at least this Retry-After, up to [`PROBE_WAIT_MAX`].
     pub(crate) fn defer(&mut self, id: &K::Tenant, time: Duration) {
         let time = time.min(PROBE_WAIT_MAX);
         if let Some(tenant) = self.tenants.get_mut(id)
@@ -116,7 +116,7 @@ impl<K: Key> Scheduler<K> {
         }
     }
 
-    /// Ends the breaker of a tenant.
+    /// Closes the circuit breaker of a tenant.
     pub(super) fn close_breaker(&mut self, id: &K::Tenant) {
         if let Some(tenant) = self.tenants.get_mut(id)
             && let Some(breaker) = tenant.breaker.take()
@@ -127,7 +127,7 @@ impl<K: Key> Scheduler<K> {
                 self.timers.cancel(timer);
             }
             if breaker.failures > 1 {
-                info!(controller = self.controller, tenant = ?id, "reached again");
+                info!(controller = self.controller, tenant = ?id, "API server reachable again");
             }
         }
     }
@@ -138,7 +138,7 @@ impl<K: Key> Scheduler<K> {
         {
             self.counts.suspended += 1;
             let controller = self.controller;
-            warn!(controller, tenant = ?id, %error, "suspended; what is refused is tried again every few minutes");
+            warn!(controller, tenant = ?id, %error, "tenant suspended; refused writes are tried again every few minutes");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Whatever happens in whatever order, what must hold does.
+//! Random operations in random order keep the invariants of the scheduler.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,12 +6,12 @@ use super::turns::{GONE, Numbered, SETTLED, scheduler};
 use super::*;
 use crate::queue::tenant::RESYNC;
 
-/// Numbers that are the same in every run.
+/// Pseudo-random numbers that are the same in every run.
 struct Numbers(u64);
 
 impl Numbers {
     fn below(&mut self, end: u32) -> u32 {
-        // Of PCG.
+        // The constants of PCG.
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -20,7 +20,7 @@ impl Numbers {
     }
 }
 
-async fn anything_happens(seed: u64) {
+async fn random_operations(seed: u64) {
     let mut numbers = Numbers(seed);
     let mut scheduler = scheduler();
     let mut running: Vec<Arc<Numbered>> = Vec::new();
@@ -57,13 +57,13 @@ async fn anything_happens(seed: u64) {
         assert_eq!(scheduler.counts(), scheduler.recount());
         let once: HashSet<_> = running.iter().collect();
         assert_eq!(once.len(), running.len(), "a key runs twice");
-        let mut of_group = HashMap::<u32, usize>::new();
+        let mut of_project = HashMap::<u32, usize>::new();
         for key in &running {
-            *of_group.entry(key.project).or_default() += 1;
+            *of_project.entry(key.project).or_default() += 1;
         }
-        assert!(of_group.values().all(|running| *running <= 4));
+        assert!(of_project.values().all(|running| *running <= 4));
     }
-    // Nothing is stuck.
+    // Every key can still be taken.
     for key in running {
         scheduler.finished(&key, false, &GONE);
     }
@@ -79,8 +79,8 @@ async fn anything_happens(seed: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_must_hold_does() {
+async fn random_operations_keep_the_invariants() {
     for seed in 0..20 {
-        anything_happens(seed).await;
+        random_operations(seed).await;
     }
 }

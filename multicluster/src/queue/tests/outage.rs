@@ -1,4 +1,4 @@
-//! Groups whose API servers cannot be reached, and tenants that are suspended.
+//! Tenants whose API servers are unreachable, and suspended tenants.
 
 use super::turns::{Numbered, SETTLED, add, scheduler, take};
 use super::*;
@@ -32,7 +32,7 @@ fn objects(keys: &[Arc<Numbered>]) -> Vec<u32> {
     keys.iter().map(|key| key.object).collect()
 }
 
-/// The project 1 with as many objects, of which the first could not be reached.
+/// Project 1 with this many objects, after every key that could be taken has failed as unreachable.
 fn unreachable(objects: u32) -> Scheduler {
     let mut scheduler = scheduler();
     add(&mut scheduler, 1, objects);
@@ -45,7 +45,7 @@ fn unreachable(objects: u32) -> Scheduler {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_key_at_a_time_is_tried_with_growing_waits() {
+async fn an_unreachable_api_server_is_probed_with_one_key_and_growing_waits() {
     let answer = |name: &'static str, _| async move {
         match name.starts_with("x/") {
             true => Err(UNREACHABLE.to_owned()),
@@ -58,7 +58,7 @@ async fn one_key_at_a_time_is_tried_with_growing_waits() {
     }
     sleep(Duration::from_millis(60)).await;
     queue.add("y/1");
-    // Events do not make it faster.
+    // Events do not shorten the wait.
     for _ in 0..50 {
         queue.add("x/2");
         sleep(Duration::from_millis(1)).await;
@@ -67,7 +67,7 @@ async fn one_key_at_a_time_is_tried_with_growing_waits() {
     let times: Vec<_> = log.iter().filter(|(name, _)| *name != "y/1").collect();
     let times: Vec<_> = times.iter().map(|(_, at)| *at).collect();
     assert_eq!(times, [0, 0, 0, 50, 150, 350, 750]);
-    // Each gets its turn.
+    // The keys are probed in turn.
     let names: Vec<_> = log.iter().map(|(name, _)| *name).collect();
     assert_eq!(
         names,
@@ -76,7 +76,7 @@ async fn one_key_at_a_time_is_tried_with_growing_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_api_server_is_left_in_peace_for_as_long_as_it_asks() {
+async fn a_retry_after_defers_the_next_probe() {
     let asks = |seconds| {
         let answer = move |_, attempt| async move {
             if attempt > 2 {
@@ -95,7 +95,7 @@ async fn an_api_server_is_left_in_peace_for_as_long_as_it_asks() {
         queue.add("a");
         assert_eq!(queue.after(Duration::from_mins(2)).await, expected);
     }
-    // Other tenants are not deferred, nor a key whose failure says nothing of the API server.
+    // Other tenants are not deferred, nor a key whose failure is no outage.
     let queue = test_queue(1, |name, attempt| async move {
         match (name, attempt) {
             ("x/a", 1) => Err(format!("{UNREACHABLE} 7")),
@@ -121,7 +121,7 @@ async fn an_api_server_is_left_in_peace_for_as_long_as_it_asks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_api_server_is_tried_every_half_minute_at_least_and_one_write_ends_the_trouble() {
+async fn an_api_server_is_probed_every_30_s_at_least_and_one_write_ends_the_outage() {
     let mut scheduler = unreachable(100);
     for _ in 0..20 {
         pass(&mut scheduler, Duration::from_secs(30)).await;
@@ -142,7 +142,7 @@ async fn an_api_server_is_tried_every_half_minute_at_least_and_one_write_ends_th
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_groups_that_hang_have_an_eighth_of_the_places() {
+async fn all_unreachable_tenants_hold_an_eighth_of_the_workers() {
     let mut scheduler = scheduler();
     for project in 0..20 {
         add(&mut scheduler, project, 1);
@@ -154,7 +154,7 @@ async fn many_groups_that_hang_have_an_eighth_of_the_places() {
     pass(&mut scheduler, Duration::from_secs(1)).await;
     let probes = take_all(&mut scheduler);
     assert_eq!((probes.len(), scheduler.counts().probing), (8, 8));
-    // The others go on, and those that could not be tried come next.
+    // Other tenants go on. Unreachable tenants that have not been probed yet come next.
     add(&mut scheduler, 100, 1);
     assert_eq!(take_all(&mut scheduler).len(), 1);
     fail(&mut scheduler, &probes[0], UNREACHABLE);
@@ -167,7 +167,7 @@ async fn many_groups_that_hang_have_an_eighth_of_the_places() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_did_not_ask_the_api_server_says_nothing_of_it() {
+async fn a_success_without_a_request_does_not_end_an_outage() {
     let mut scheduler = unreachable(1);
     for object in 1..=3 {
         scheduler.add(Numbered { project: 1, object }, Instant::now());
@@ -180,7 +180,7 @@ async fn what_did_not_ask_the_api_server_says_nothing_of_it() {
         scheduler.finished(&probe[0], false, &SETTLED);
         assert_eq!(scheduler.counts().unreachable, 1);
     }
-    // This one had asked.
+    // This key had failed to reach the API server before, so its success is an answer.
     let probe = take_all(&mut scheduler);
     assert_eq!(objects(&probe), [0]);
     scheduler.finished(&probe[0], false, &SETTLED);
@@ -188,7 +188,7 @@ async fn what_did_not_ask_the_api_server_says_nothing_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_fails_while_others_do_not_is_not_in_their_way() {
+async fn a_key_that_fails_alone_backs_off_alone() {
     let mut scheduler = unreachable(1);
     let (other, now) = (
         Numbered {
@@ -202,7 +202,7 @@ async fn a_key_that_fails_while_others_do_not_is_not_in_their_way() {
     let probe = take_all(&mut scheduler);
     assert_eq!(objects(&probe), [7]);
     write(&mut scheduler, &probe[0]);
-    // It backs off by itself, and does so longer each time.
+    // The key backs off on its own, longer each time.
     for wait in [50, 100, 200] {
         let failing = take_all(&mut scheduler);
         assert_eq!(objects(&failing), [0]);
@@ -214,7 +214,7 @@ async fn a_key_that_fails_while_others_do_not_is_not_in_their_way() {
     }
     let last = take_all(&mut scheduler);
     write(&mut scheduler, &last[0]);
-    // Once it was written, it speaks for the tenant again.
+    // After a success, its failure shows an outage of the tenant again.
     scheduler.add(*last[0], now);
     let again = take_all(&mut scheduler);
     fail(&mut scheduler, &again[0], UNREACHABLE);
@@ -222,14 +222,14 @@ async fn a_key_that_fails_while_others_do_not_is_not_in_their_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_suspended_group_may_not_write_waits_until_it_is_released() {
+async fn refused_writes_of_a_suspended_tenant_wait_until_it_is_released() {
     let mut scheduler = scheduler();
     add(&mut scheduler, 1, 10);
     for _ in 0..9 {
         let key = take(&mut scheduler).unwrap();
         fail(&mut scheduler, &key, SUSPENDED);
     }
-    // What may be written goes on, such as a finalizer that is removed.
+    // Permitted writes go on, such as the removal of a finalizer.
     let key = take(&mut scheduler).unwrap();
     write(&mut scheduler, &key);
     let counts = QueueCounts {
@@ -254,7 +254,7 @@ async fn what_a_suspended_group_may_not_write_waits_until_it_is_released() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_resync_and_events_find_that_a_group_is_suspended_no_more() {
+async fn the_resync_and_events_find_the_end_of_a_suspension() {
     let mut scheduler = scheduler();
     add(&mut scheduler, 1, 2);
     for key in take_all(&mut scheduler) {
@@ -274,7 +274,7 @@ async fn the_resync_and_events_find_that_a_group_is_suspended_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_that_is_released_is_tried_at_once() {
+async fn a_released_tenant_is_tried_at_once() {
     let mut scheduler = unreachable(10);
     assert_eq!(take_all(&mut scheduler).len(), 0);
     scheduler.release(&1);
@@ -283,7 +283,7 @@ async fn a_group_that_is_released_is_tried_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_left_of_trouble_with_what_is_forgotten() {
+async fn an_outage_of_a_forgotten_tenant_leaves_nothing_behind() {
     for failure in [UNREACHABLE, SUSPENDED] {
         let mut scheduler = scheduler();
         add(&mut scheduler, 1, 10);
@@ -291,7 +291,7 @@ async fn nothing_is_left_of_trouble_with_what_is_forgotten() {
         fail(&mut scheduler, &running[0], failure);
         scheduler.forget(&1);
         assert_eq!(scheduler.counts(), QueueCounts::default());
-        // What ends now does not count, also not against a tenant of the same name.
+        // A reconciliation that ends now does not count, not even for a new tenant of the same name.
         add(&mut scheduler, 1, 1);
         for key in &running[1..] {
             fail(&mut scheduler, key, failure);
@@ -310,7 +310,7 @@ async fn nothing_is_left_of_trouble_with_what_is_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_forgotten_does_not_end_the_trouble_of_a_successor() {
+async fn a_forgotten_key_does_not_end_the_outage_of_its_successor() {
     let mut scheduler = scheduler();
     add(&mut scheduler, 1, 1);
     let former = take(&mut scheduler).unwrap();

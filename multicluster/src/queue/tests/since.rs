@@ -1,11 +1,11 @@
-//! How long after an event its writes come.
+//! The propagation time: from an event to the write that follows.
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
 use super::*;
 
-/// Runs a queue whose reconciliations last 2 s and write at their end, and gives the number of observations and their sum.
+/// Runs a queue whose reconciliations last 2 s and write at their end. Returns count and sum of the propagation metric.
 async fn observed(
     answer: fn(usize) -> Reconciled,
     add: impl AsyncFnOnce(&TestQueue),
@@ -39,8 +39,8 @@ async fn observed(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_is_as_late_as_the_event_is_old() {
-    // The second waits for the first, and the third is added while the second runs.
+async fn the_propagation_time_begins_with_the_first_event() {
+    // The second key waits for the first, and is added again while it runs.
     let late = observed(
         |_| Ok(Outcome::Gone),
         async |queue| {
@@ -54,7 +54,7 @@ async fn a_write_is_as_late_as_the_event_is_old() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_makes_the_event_older_and_what_no_event_asked_for_is_not_late() {
+async fn a_retry_keeps_the_time_of_the_event_and_a_resync_has_none() {
     let answer = |attempt| match attempt {
         1 => Err("no".into()),
         2 => Ok(Outcome::Again(Duration::from_secs(10))),

@@ -1,4 +1,4 @@
-//! Groups that are slow, and tenants that go.
+//! Tenants that are slow, and tenants that are forgotten.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn slow_project() -> TestQueue {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_that_hangs_holds_four_places() {
+async fn a_tenant_that_hangs_holds_four_workers() {
     let queue = slow_project();
     for name in ["slow/1", "slow/2", "slow/3", "slow/4", "slow/5", "slow/6"] {
         queue.add(name);
@@ -37,7 +37,7 @@ async fn a_group_that_hangs_holds_four_places() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_forgotten_is_not_worked_off_any_more() {
+async fn forgotten_keys_are_not_reconciled() {
     let fails = |_, _| async { Err("no".to_owned()) };
     let queue = test_queue(1, fails).open();
     queue.add("x/waits");
@@ -50,7 +50,7 @@ async fn what_is_forgotten_is_not_worked_off_any_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_runs_while_it_is_forgotten_has_no_consequences() {
+async fn the_result_of_a_forgotten_key_is_ignored() {
     let queue = slow_project();
     queue.add("slow/1");
     sleep(Duration::from_millis(10)).await;
@@ -61,7 +61,7 @@ async fn what_runs_while_it_is_forgotten_has_no_consequences() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_added_after_it_was_forgotten_waits_for_what_still_runs() {
+async fn a_key_that_is_added_after_it_was_forgotten_waits_for_its_running_reconciliation() {
     let queue = slow_project();
     queue.add("slow/1");
     sleep(Duration::from_millis(10)).await;

@@ -1,10 +1,10 @@
-//! Which key comes next, without anything that reconciles.
+//! The scheduler alone: which key is taken next.
 
 use std::collections::{HashMap, HashSet};
 
 use super::*;
 use crate::queue::scheduler::Scheduler;
-use crate::queue::tenant::{RESYNC, rest};
+use crate::queue::tenant::{RESYNC, resync_after};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Numbered {
@@ -38,7 +38,7 @@ pub(super) fn take(scheduler: &mut Scheduler<Numbered>) -> Option<Arc<Numbered>>
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_with_much_to_do_does_not_delay_the_key_of_another() {
+async fn a_tenant_with_much_work_does_not_delay_the_key_of_another() {
     let mut scheduler = scheduler();
     add(&mut scheduler, 1, 10_000);
     for _ in 0..100 {
@@ -51,7 +51,7 @@ async fn a_group_with_much_to_do_does_not_delay_the_key_of_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn groups_take_turns() {
+async fn tenants_take_turns() {
     let mut scheduler = scheduler();
     for project in 1..=3 {
         add(&mut scheduler, project, 6);
@@ -61,7 +61,7 @@ async fn groups_take_turns() {
     assert_eq!(projects, [1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3]);
     let objects: Vec<_> = taken.iter().map(|key| key.object).collect();
     assert_eq!(objects, [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]);
-    // A place becomes free.
+    // A reconciliation ends.
     scheduler.finished(&taken[1], false, &SETTLED);
     let next = Numbered {
         project: 2,
@@ -73,7 +73,7 @@ async fn groups_take_turns() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_that_writes_much_rests_between_and_others_do_not() {
+async fn a_tenant_that_writes_much_is_throttled_alone() {
     let mut scheduler = Scheduler::new(
         "test",
         Limits {
@@ -103,7 +103,7 @@ async fn a_group_that_writes_much_rests_between_and_others_do_not() {
         scheduler.expire(Instant::now());
         assert_eq!(work_off(&mut scheduler, true), 10);
     }
-    // What it need not write it may look at.
+    // Reconciliations that do not write cost no budget.
     tokio::time::advance(Duration::from_millis(2)).await;
     scheduler.expire(Instant::now());
     assert_eq!(work_off(&mut scheduler, false), 10_000 - 200 - 1_000);
@@ -111,7 +111,7 @@ async fn a_group_that_writes_much_rests_between_and_others_do_not() {
         (scheduler.counts().busy, scheduler.counts()),
         (0, scheduler.recount())
     );
-    // A rest leaves no timer with a tenant that goes.
+    // A throttled tenant that is forgotten leaves no timer.
     add(&mut scheduler, 3, 1_000);
     assert_eq!(work_off(&mut scheduler, true), 200);
     scheduler.forget(&3);
@@ -136,7 +136,7 @@ async fn a_hundred_thousand_keys_are_each_taken_once_and_leave_nothing() {
     let (mut taken, mut begun) = (HashSet::new(), HashMap::<u32, usize>::new());
     while let Some(key) = take(&mut scheduler) {
         assert!(taken.insert(*key));
-        // Of no tenant two more are taken than of another.
+        // The numbers of keys taken from two tenants differ by one at most.
         *begun.entry(key.project).or_default() += 1;
         assert!(begun[&key.project] <= taken.len().div_ceil(PROJECTS as usize));
         scheduler.finished(&key, false, &SETTLED);
@@ -154,7 +154,7 @@ async fn a_hundred_thousand_keys_are_each_taken_once_and_leave_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_left_of_groups_that_are_forgotten() {
+async fn forgotten_tenants_leave_nothing_behind() {
     let mut scheduler = scheduler();
     for project in 0..100 {
         add(&mut scheduler, project, 10);
@@ -183,7 +183,7 @@ async fn nothing_is_left_of_groups_that_are_forgotten() {
 }
 
 #[test]
-fn keys_that_settle_together_do_not_come_back_together() {
+fn resyncs_of_keys_that_settled_together_are_spread() {
     const SLOTS: usize = 100;
     let half = RESYNC / 2;
     let mut slots = [0_u32; SLOTS];
@@ -192,12 +192,12 @@ fn keys_that_settle_together_do_not_come_back_together() {
             project: number % 3_000,
             object: number,
         };
-        let rest = rest(&key);
+        let rest = resync_after(&key);
         assert!(rest >= half && rest < RESYNC, "{rest:?}");
         let beyond = rest.as_millis() - half.as_millis();
         slots[(beyond * SLOTS as u128 / half.as_millis()) as usize] += 1;
     }
-    // A thousand are expected in each.
+    // A thousand keys are expected in each tenth.
     assert!(
         slots.iter().all(|keys| (800..1200).contains(keys)),
         "{slots:?}"

@@ -1,0 +1,62 @@
+//! Why an API server cannot be reached.
+
+use std::path::PathBuf;
+
+use api::ProjectName;
+use http::header::InvalidHeaderValue;
+use thiserror::Error;
+use tower::BoxError;
+
+/// Why an API server cannot be reached. Each message names the configuration that was looked for.
+#[derive(Debug, Error)]
+pub enum ConnectError {
+    /// The kubeconfig file is missing or invalid.
+    #[error("{}: {problem}", path.display())]
+    Kubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The files that `KUBECONFIG` names are missing or invalid.
+    #[error("KUBECONFIG: {0}")]
+    Environment(String),
+    /// There is no kubeconfig, and the process does not run in a pod.
+    #[error(
+        "no kubeconfig: --kubeconfig is not given, KUBECONFIG is not set, and this is not a pod ({0})"
+    )]
+    NotInCluster(String),
+    /// No client can be made from the configuration.
+    #[error("no client for {url}: {problem}")]
+    Client {
+        /// The API server.
+        url: String,
+        /// What is wrong with the configuration.
+        problem: ClientError,
+    },
+}
+
+/// Why no client can be made from a configuration.
+#[derive(Debug, Error)]
+pub enum ClientError {
+    /// The configuration asks for a proxy.
+    #[error("proxies are not supported: remove proxy-url")]
+    Proxy,
+    /// The user agent is not a header value.
+    #[error(transparent)]
+    UserAgent(#[from] InvalidHeaderValue),
+    /// Certificates or credentials are invalid.
+    #[error(transparent)]
+    Credentials(#[from] kube::Error),
+    /// `tls-server-name` is not a name.
+    #[error("tls-server-name: {0}")]
+    ServerName(BoxError),
+    /// The address of a project's API server is not a URL.
+    #[error("project {project} has no address: {source}")]
+    Address {
+        /// The project.
+        project: ProjectName,
+        /// What is wrong with the address.
+        source: http::Error,
+    },
+}
