@@ -82,11 +82,10 @@ impl Controller for NamespaceController {
             left: self.left_in_caches(name),
             terminating: is_terminating(namespace.as_ref()),
         };
-        if needs_proof(&observed) {
-            if let Proving::Refused(problem) = self.prove(project, &upstream, &mut observed).await?
-            {
-                return Ok(Outcome::Again(self.kept.note(name, &problem)));
-            }
+        if needs_proof(&observed)
+            && let Proving::Refused(problem) = self.prove(project, &upstream, &mut observed).await?
+        {
+            return Ok(Outcome::Again(self.kept.note(name, &problem)));
         }
         match plan(&observed) {
             Plan::Delete(Proof::NoProject)

@@ -88,7 +88,12 @@ fn with_conditions(conditions: &[(&str, bool, Option<i64>)]) -> WorkloadDeployme
 #[test]
 fn conditions_that_others_own_in_the_project_stay() {
     type ExpectedConditions = &'static [(&'static str, bool, Option<i64>)];
-    let cases: [(&str, ExpectedConditions, ExpectedConditions, ExpectedConditions); 6] = [
+    let cases: [(
+        &str,
+        ExpectedConditions,
+        ExpectedConditions,
+        ExpectedConditions,
+    ); 6] = [
         (
             "of a controller of the project",
             &[("Available", true, Some(7))],

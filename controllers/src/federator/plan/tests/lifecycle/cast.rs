@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::super::*;
 use super::world::{
-    City, Deletion, ModelDeployment, HubCopy, Id, ModelPhase, ModelPlanes, NAMES, Policy,
+    City, Deletion, HubCopy, Id, ModelDeployment, ModelPhase, ModelPlanes, NAMES, Policy,
 };
 use crate::names;
 use crate::policy::plan as policies;
