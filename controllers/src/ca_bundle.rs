@@ -1,5 +1,5 @@
-//! Keeps the `caBundle` of our webhooks' registrations in step with the mounted `ca.crt`: nothing in a Karmada installation
-//! does, and for admission webhooks only an add-on would.
+//! Keeps the `caBundle` of our webhook registrations in step with the mounted `ca.crt`. Karmada does not do this, and
+//! for admission webhooks it would take an add-on.
 
 mod plan;
 mod trust;
@@ -23,34 +23,36 @@ use tracing::{info, warn};
 
 use crate::runtime::{Clock, ReconcileError};
 pub use plan::{Authorities, Delays};
-use plan::{Memory, Observed, Plan, plan};
+use plan::{BundleHistory, Observed, Plan, plan};
 use trust::Trust;
 
 const NAME: &str = "ca-bundle";
 const FIELD_MANAGER: &str = "compute-federation-ca-bundle";
-/// How often a registration is looked at while something is on its way, or has failed and may soon not; and else.
+/// Interval between looks at a registration while a change is in progress or an error may end soon.
 const SOON: Duration = Duration::from_millis(500);
+/// Interval between looks otherwise.
 const LATER: Duration = Duration::from_secs(5);
 
 /// What the controller needs.
 pub struct Config {
-    /// Where our webhooks are registered. Callers trust what all of these say.
+    /// The objects that register our webhooks. A caller trusts an authority only if all of them carry it.
     pub registrations: Vec<(Registration, Client)>,
-    /// The authorities of the certificate that is served, and of the one in the files.
+    /// The authorities of the served certificate, and of the certificate in the files.
     pub certificates: watch::Receiver<Mounted>,
-    /// Told what callers trust.
+    /// Receives the authorities that callers trust.
     pub trusted: watch::Sender<Authorities>,
-    /// How long changes take.
+    /// How long changes of a bundle take to reach callers.
     pub delays: Delays,
     /// Where writes are counted.
     pub metrics: Metrics,
     /// Cancelled once this process may write.
     pub may_write: CancellationToken,
-    /// Tells the time.
+    /// The source of the current time.
     pub clock: Clock,
 }
 
-/// An object that tells callers where a webhook is, and whom to trust there. Its name is that in `deploy/`.
+/// An object that tells callers the address of a webhook and the authorities to trust. Its name is the one in
+/// `deploy/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Registration {
     group: &'static str,
@@ -67,14 +69,14 @@ impl Registration {
         kind: "ResourceInterpreterWebhookConfiguration",
         name: "compute-federation",
     };
-    /// The mutating webhooks of admission, where the projects' API servers look.
+    /// The mutating admission webhooks of the project API servers.
     pub const MUTATING: Self = Self {
         group: "admissionregistration.k8s.io",
         version: "v1",
         kind: "MutatingWebhookConfiguration",
         name: "compute-mutating",
     };
-    /// The validating webhooks of admission, where the projects' API servers look.
+    /// The validating admission webhooks of the project API servers.
     pub const VALIDATING: Self = Self {
         kind: "ValidatingWebhookConfiguration",
         name: "compute-validating",
@@ -87,16 +89,17 @@ impl Registration {
     }
 }
 
-/// The authorities of certificates.
+/// The certificate authorities.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mounted {
-    /// Of the certificate in the files.
+    /// Those of the certificate in the files.
     pub mounted: Authorities,
-    /// Of the certificate that is served.
+    /// Those of the served certificate.
     pub served: Authorities,
 }
 
-/// Starts the controller. Every replica learns what callers trust; only the one that may write does.
+/// Starts the controller. Every replica observes which authorities callers trust. Only the replica that may write
+/// updates the bundles.
 pub fn start(tasks: &Tasks, config: Config) {
     let Config {
         registrations,
@@ -119,7 +122,7 @@ pub fn start(tasks: &Tasks, config: Config) {
             metrics: metrics.clone(),
             may_write: may_write.clone(),
             clock,
-            memory: None,
+            history: None,
             problem: None,
         };
         let stop = tasks.stop();
@@ -130,20 +133,20 @@ pub fn start(tasks: &Tasks, config: Config) {
     }
 }
 
-/// Looks after one registration.
+/// Maintains one registration.
 struct Keeper {
     registration: Registration,
     api: Api<DynamicObject>,
     certificates: watch::Receiver<Mounted>,
     trust: Arc<Trust>,
-    /// Which of the registrations this is.
+    /// The position of the registration in the list of all registrations.
     index: usize,
     delays: Delays,
     metrics: Metrics,
     may_write: CancellationToken,
     clock: Clock,
     /// `None` before the first look.
-    memory: Option<Memory>,
+    history: Option<BundleHistory>,
     /// The last error, so that it is reported once.
     problem: Option<String>,
 }
@@ -157,7 +160,7 @@ impl Keeper {
                 && self.problem.as_ref() != Some(problem)
             {
                 let kind = self.registration.kind;
-                warn!(kind, %problem, "caBundle not looked after");
+                warn!(kind, %problem, "the caBundle is not maintained");
             }
             self.problem = problem;
             tokio::select! {
@@ -171,7 +174,7 @@ impl Keeper {
         }
     }
 
-    /// Brings the bundle one step further, and says whether there is nothing to wait for.
+    /// Takes the next step towards the wanted bundle. Returns whether nothing is left to wait for.
     async fn look(&mut self) -> Result<bool, ReconcileError> {
         let Mounted { mounted, served } = self.certificates.borrow_and_update().clone();
         let needed = || mounted.union(&served).cloned().collect();
@@ -180,18 +183,18 @@ impl Keeper {
         if let Err(kube::Error::Api(status)) = &configuration
             && status.is_forbidden()
         {
-            // Without the right someone else looks after the bundle.
+            // Without the permission, another party maintains the bundle.
             self.trust.tell(self.index, needed());
         }
         let configuration =
             configuration.map_err(|error| ReconcileError::api(format!("get {name}"), error))?;
         let bundles = configuration.as_ref().map(bundles).unwrap_or_default();
         let (Some(configuration), false) = (configuration, bundles.is_empty()) else {
-            // No one calls by what is not there, or is of nothing: so no one has to trust anything.
+            // A registration that is absent or has no webhooks has no callers, so none has to trust anything.
             self.trust.tell(self.index, needed());
             return Ok(true);
         };
-        let written = match self.memory {
+        let written = match self.history {
             Some(_) => None,
             None => last_change(&configuration),
         };
@@ -203,15 +206,15 @@ impl Keeper {
             delays: self.delays,
             now: (self.clock)(),
         };
-        let former = self.memory.take().unwrap_or_default();
+        let former = self.history.take().unwrap_or_default();
         let Plan {
             write,
             trusted,
-            memory,
+            history,
         } = plan(&observed, &former);
         let waits = !mounted.is_subset(&trusted) || mounted != served;
-        let settled = write.is_none() && !waits && memory.unneeded.is_empty();
-        self.memory = Some(memory);
+        let settled = write.is_none() && !waits && history.unneeded.is_empty();
+        self.history = Some(history);
         self.trust.tell(self.index, trusted);
         if let (Some(bundle), true) = (write, self.may_write.is_cancelled()) {
             self.write(&configuration, bundles.len(), &bundle).await?;
@@ -219,7 +222,7 @@ impl Keeper {
         Ok(settled)
     }
 
-    /// Fails if the configuration has changed since it was read.
+    /// Writes the bundle. Fails if the configuration changed since it was read.
     async fn write(
         &self,
         configuration: &DynamicObject,
@@ -253,7 +256,8 @@ impl Keeper {
     }
 }
 
-/// How long to wait after a look. A right that is missing is not given from one moment to the next.
+/// Returns how long to wait after a look. A missing permission is not granted within seconds, so the next look may come
+/// late.
 fn pause(outcome: &Result<bool, ReconcileError>) -> Duration {
     let waits_long = match outcome {
         Ok(settled) => *settled,
@@ -265,14 +269,14 @@ fn pause(outcome: &Result<bool, ReconcileError>) -> Duration {
     if waits_long { LATER } else { SOON }
 }
 
-/// When the configuration was last changed, by anyone; the API server tells it in whole seconds, rounded down.
+/// Returns when the configuration was last changed by any writer. The API server stores whole seconds, rounded down.
 fn last_change(configuration: &DynamicObject) -> Option<Timestamp> {
     let changes = configuration.managed_fields().iter();
     let last = changes.filter_map(|change| change.time.as_ref()).max()?;
     Some(last.0 + Duration::from_secs(1))
 }
 
-/// The authorities in the bundle of each webhook.
+/// Returns the authorities in the bundle of each webhook.
 fn bundles(configuration: &DynamicObject) -> Vec<Option<Authorities>> {
     let webhooks = configuration.data.get("webhooks").and_then(Value::as_array);
     let webhooks = webhooks.map(Vec::as_slice).unwrap_or_default();
@@ -287,7 +291,7 @@ fn decode(bundle: &str) -> Option<Authorities> {
     Some(blocks.into_iter().map(pem::Pem::into_contents).collect())
 }
 
-/// Authorities in the form of a `caBundle`: PEM in base64.
+/// Encodes authorities as a `caBundle`: PEM in base64.
 pub fn encode(bundle: &Authorities) -> String {
     let blocks: Vec<_> = bundle
         .iter()
@@ -304,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_forbidden_is_not_asked_for_again_soon() {
+    fn a_forbidden_request_is_retried_late() {
         let refused = |reason: &str, code: u16| {
             let status = Status::failure("no", reason).with_code(code).boxed();
             Err(ReconcileError::api("get x", kube::Error::Api(status)))

@@ -1,10 +1,11 @@
-//! What is watched in the cell of this process.
+//! The API servers and caches of a cell.
 
 use api::{CellName, Instance, WorkloadDeployment};
 use kube::Client;
 use multicluster::Cache;
 
-/// The cell of this process. Its hub is not watched but asked: a cell may read only single objects there.
+/// The cell of this process. The hub is read with single GET requests and is not watched: a cell has no permission to
+/// list there.
 pub(crate) struct CellCaches {
     pub(crate) name: CellName,
     pub(crate) client: Client,

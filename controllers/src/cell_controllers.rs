@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cell::CellCaches;
 use crate::deployment::DeploymentController;
-use crate::instance::InstanceController;
+use crate::instance::ReadinessController;
 use crate::instance_writeback::InstanceWriteback;
 use crate::runtime::Clock;
 use crate::runtime::events::Events;
@@ -40,13 +40,13 @@ pub struct Config {
 
 /// The work queue of each controller.
 #[derive(Clone)]
-struct Queues {
+struct CellQueues {
     deployment: Queue<ObjectKey>,
     instance: Queue<ObjectKey>,
     writeback: Queue<ObjectKey>,
 }
 
-impl Queues {
+impl CellQueues {
     /// Passes a change to the triggers of each controller.
     fn wake(&self, source: CellSource, change: Change<'_>) {
         let on_cell = deployment::triggers::ON_CELL;
@@ -59,7 +59,7 @@ impl Queues {
 }
 
 /// Passes each change of a kind to the triggers of its source.
-fn for_each_change<K>(reflector: &mut Reflector<K>, source: CellSource, queues: &Queues)
+fn for_each_change<K>(reflector: &mut Reflector<K>, source: CellSource, queues: &CellQueues)
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
@@ -78,12 +78,12 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         clock,
     } = config;
     let (deployment_queue, deployment_workers) = Queue::new(DeploymentController::NAME, &metrics);
-    let (instance_queue, instance_workers) = Queue::new(InstanceController::NAME, &metrics);
+    let (instance_queue, instance_workers) = Queue::new(ReadinessController::NAME, &metrics);
     let (writeback_queue, writeback_workers) = Queue::new(InstanceWriteback::NAME, &metrics);
 
     let mut deployments = Reflector::<WorkloadDeployment>::new("cell", &metrics);
     let mut instances = Reflector::<Instance>::new("cell", &metrics);
-    let queues = Queues {
+    let queues = CellQueues {
         deployment: deployment_queue,
         instance: instance_queue,
         writeback: writeback_queue,
@@ -118,9 +118,9 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         }),
     };
     wiring.run(deployment_workers, &ready, deployment_controller);
-    let instance_controller = InstanceController {
+    let instance_controller = ReadinessController {
         cell: Arc::clone(&cell),
-        writer: Writer::new(InstanceController::NAME, &metrics),
+        writer: Writer::new(ReadinessController::NAME, &metrics),
     };
     wiring.run(instance_workers, &ready, instance_controller);
     let writeback = InstanceWriteback {

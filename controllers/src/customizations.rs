@@ -1,5 +1,5 @@
-//! ResourceInterpreterCustomizations that shadow our webhook: Karmada runs their scripts and does not ask us, without a
-//! word (karmada.md 5).
+//! Finds ResourceInterpreterCustomizations that shadow our webhook. Karmada runs the scripts of such a customization
+//! instead of calling the webhook, and reports nothing (docs/concepts/interpreter.md).
 
 pub(crate) mod triggers;
 
@@ -21,7 +21,7 @@ use crate::runtime::triggers::{HubSource, wake};
 use crate::runtime::wiring::{Controller, Wiring};
 use crate::runtime::{ReconcileContext, ReconcileError};
 
-/// Watches them.
+/// Watches ResourceInterpreterCustomizations.
 pub(crate) struct CustomizationReflector {
     customizations: Reflector<ResourceInterpreterCustomization>,
     shadowing: Shadowing,
@@ -50,18 +50,19 @@ impl CustomizationReflector {
         });
         wiring.watch_in_background(
             "ResourceInterpreterCustomizations of the hub",
-            "one that shadows the webhook is not reported",
+            "a customization that shadows the webhook is not reported",
             customizations,
             client.clone(),
         );
     }
 }
 
-/// Reports such customizations, each once for the kind that it takes, and counts them. On every replica.
+/// Logs and counts the customizations that shadow the webhook. Logs each customization once per kind. Runs on every
+/// replica.
 struct Shadowing {
     metrics: Metrics,
     cache: Cache<ResourceInterpreterCustomization>,
-    /// The kinds that they take, by their names.
+    /// The kind that each customization takes over, by the name of the customization.
     found: Mutex<BTreeMap<String, String>>,
 }
 
@@ -86,7 +87,7 @@ impl Shadowing {
         self.note(name, kind)
     }
 
-    /// Notes which kind a customization takes. Says whether that is news.
+    /// Records which kind a customization takes over. Returns whether that is new.
     fn note(&self, name: &str, kind: Option<&str>) -> bool {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let news = match kind {
@@ -97,7 +98,7 @@ impl Shadowing {
                     error!(
                         name,
                         kind,
-                        "this ResourceInterpreterCustomization shadows our webhook: Karmada does not ask us about the kind; delete it"
+                        "this ResourceInterpreterCustomization shadows our webhook: Karmada does not call it for this kind; delete the customization"
                     );
                 }
                 news
@@ -106,7 +107,7 @@ impl Shadowing {
                 if found.remove(name).is_some() {
                     info!(
                         name,
-                        "this ResourceInterpreterCustomization shadows our webhook no more"
+                        "this ResourceInterpreterCustomization no longer shadows our webhook"
                     );
                 }
                 false
@@ -117,7 +118,7 @@ impl Shadowing {
     }
 }
 
-/// The kind of ours that a customization takes, if it does.
+/// Returns our kind that a customization takes over, if it takes one.
 fn shadowed(customization: &ResourceInterpreterCustomization) -> Option<&str> {
     let target = &customization.spec.target;
     let kinds = [WorkloadDeployment::kind(&()), Instance::kind(&())];
@@ -126,7 +127,7 @@ fn shadowed(customization: &ResourceInterpreterCustomization) -> Option<&str> {
     is_ours.then_some(target.kind.as_str())
 }
 
-/// Publishes an Event on each, where that is permitted. Only the leader does.
+/// Publishes an Event on each shadowing customization, if it is permitted to. Runs on the leader only.
 pub(crate) struct CustomizationController {
     pub(crate) cache: Cache<ResourceInterpreterCustomization>,
     pub(crate) events: Events,
@@ -146,13 +147,13 @@ impl Controller for CustomizationController {
             && let Some(kind) = shadowed(&customization)
         {
             let note = format!(
-                "Karmada runs these scripts for {kind} and does not ask the webhook of compute-federation; delete this object"
+                "Karmada runs these scripts for {kind} and does not call the webhook of compute-federation; delete this object"
             );
             self.events
                 .publish(customization.as_ref(), EventType::Warning, REASON, &note)
                 .await;
         }
-        // It has been said, and is said again only when it is news again.
+        // The Event is published once. The next one follows when the customization is found anew.
         Ok(Outcome::Gone)
     }
 }
@@ -171,7 +172,7 @@ mod tests {
             ("compute.datumapis.com/v1alpha", "Instance", true),
             ("compute.datumapis.com/v1alpha", "Workload", false),
             ("compute.example.com/v1alpha", "Instance", false),
-            // Karmada asks for the very version.
+            // Karmada matches the exact version.
             ("compute.datumapis.com/v1", "Instance", false),
             ("v1", "Instance", false),
             ("", "", false),
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_customization_is_news_once_for_the_kind_that_it_takes() {
+    fn a_customization_is_reported_once_per_kind() {
         let shadowing = Shadowing::new(Cache::default(), &Metrics::default());
         let count = || shadowing.found.lock().unwrap().len();
         assert!(!shadowing.note("c", None));

@@ -1,4 +1,4 @@
-//! WorkloadDeployment → Instances, in a cell (compute.md 2.4).
+//! Creates and replaces the Instances of a WorkloadDeployment in a cell (docs/concepts/flow.md#rollout).
 
 mod plan;
 pub(crate) mod triggers;
@@ -19,7 +19,10 @@ use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use plan::{Observed, Step, instance_name, linking_labels, ordinal, plan, template_hash};
+use plan::{
+    Observed, RolloutStep, instance_name, linking_labels, ordinal, plan, status_after_refusal,
+    template_hash,
+};
 
 pub(crate) struct DeploymentController {
     pub(crate) cell: Arc<CellCaches>,
@@ -44,7 +47,6 @@ impl Controller for DeploymentController {
         let observed = Observed {
             deployment: &deployment,
             instances: &instances,
-            refusal: None,
             now: context.now(),
         };
         self.execute(context, &observed).await?;
@@ -88,20 +90,20 @@ impl DeploymentController {
             );
         }
         match plan.steps.first() {
-            Some(Step::Create(ordinal)) => {
+            Some(RolloutStep::Create(ordinal)) => {
                 errors.note(
                     self.ensure(context, &instances, deployment, None, *ordinal)
                         .await,
                 );
             }
-            Some(Step::Replace(instance) | Step::Delete(instance)) => {
+            Some(RolloutStep::Replace(instance) | RolloutStep::Delete(instance)) => {
                 errors.note(
                     self.writer
                         .delete(context, &instances, instance.as_ref())
                         .await,
                 );
             }
-            Some(Step::Wait(_)) | None => {}
+            Some(RolloutStep::Wait(_)) | None => {}
         }
         for instance in &plan.delete {
             errors.note(
@@ -111,11 +113,7 @@ impl DeploymentController {
             );
         }
         if let Some(refusal) = errors.refusal() {
-            let observed = Observed {
-                refusal: Some(&refusal),
-                ..*observed
-            };
-            plan.status = plan::plan(&observed).status;
+            plan.status = status_after_refusal(observed, &refusal);
         }
         if let Some(status) = &plan.status {
             errors.note(
@@ -162,7 +160,8 @@ impl DeploymentController {
         let mut body = body(deployment, ordinal);
         let metadata = body.get_mut("metadata").and_then(Value::as_object_mut);
         if let (None, Some(metadata)) = (existing, metadata) {
-            // The write-back's, from the beginning: to add it later is a write that meets the provider's first.
+            // The write-back needs this finalizer. Adding it later would conflict with the first write of the
+            // infrastructure provider.
             let finalizers = json!([finalizers::INSTANCE_CONTROLLER]);
             metadata.insert("finalizers".to_owned(), finalizers);
         }
@@ -175,7 +174,7 @@ impl DeploymentController {
     }
 }
 
-/// The Instance of this ordinal: the template, and what links it to the deployment.
+/// Returns the Instance of this ordinal: the template, with labels and an owner reference to the WorkloadDeployment.
 fn body(deployment: &WorkloadDeployment, ordinal: i32) -> Value {
     let template = &deployment.spec.template;
     let metadata = template.metadata.clone().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! WorkloadDeployment → hub, and its status back (compute.md 2.2).
+//! Copies WorkloadDeployments to the hub, and their status back to the project (docs/concepts/flow.md).
 
 mod orphans;
 mod plan;
@@ -24,10 +24,12 @@ use crate::runtime::keys::ProjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer, merge_patch};
 use crate::runtime::{ReconcileContext, ReconcileError};
+use orphans::OrphanSweeper;
 use plan::{DesiredNamespace, Observed, Plan, hub_namespace, plan, same_referenced_data};
+use reapply::Reapplier;
 pub(crate) use reapply::stale_cells::StaleCells;
 
-/// The parts of a copy that the federator alone writes.
+/// The parts of a copy that only the federator writes.
 const OWN: [&str; 2] = [
     "/spec",
     "/metadata/annotations/compute.datumapis.com~1expected-referenced-data",
@@ -54,7 +56,7 @@ impl Controller for Federator {
         let deployment = project.deployments.get(&key.namespace, &key.name)?;
         let Some(deployment) = deployment else {
             self.stale_cells.forget(&key);
-            self.delete_orphans(context, &project, &key, None).await?;
+            self.orphans(&project).sweep(context, &key, None).await?;
             return Ok(Outcome::Gone);
         };
         let namespace = project.namespaces.get("", &key.namespace)?;
@@ -67,9 +69,10 @@ impl Controller for Federator {
             }
             None => Ok(Outcome::Settled),
         };
-        // A namespace of the same name may have been there before.
+        // The hub may still have the copy of an earlier namespace of the same name.
         let orphans = self
-            .delete_orphans(context, &project, &key, own.as_ref())
+            .orphans(&project)
+            .sweep(context, &key, own.as_ref())
             .await;
         let mut errors = FirstError::default();
         let outcome = errors.note(federated);
@@ -80,6 +83,14 @@ impl Controller for Federator {
 }
 
 impl Federator {
+    fn orphans<'a>(&'a self, project: &'a ProjectCaches) -> OrphanSweeper<'a> {
+        OrphanSweeper {
+            hub: &self.hub,
+            project,
+            writer: &self.writer,
+        }
+    }
+
     async fn federate(
         &self,
         context: &ReconcileContext,
@@ -95,14 +106,14 @@ impl Federator {
             .get(hub_namespace.as_str(), &key.name)?;
         let city = CityCode::new(deployment.spec.city_code.as_str()).ok();
         let is_to_be_made = copy.is_none() && !is_terminating(deployment);
-        // Until the copy is made, its policy stays.
+        // The lock keeps the policy of the city until the copy is made.
         let _lock = match &city {
             Some(city) if is_to_be_made => {
                 let policy_locks = &self.hub.policy_locks;
                 let lock = policy_locks.for_a_copy(hub_namespace, city);
                 Some(lock.ok_or_else(|| ReconcileError::NotYet {
                     object: describe(deployment),
-                    missing: format!("the end of a policy of city {city}"),
+                    missing: format!("the deletion of a policy of city {city} to end"),
                 })?)
             }
             _ => None,
@@ -137,12 +148,19 @@ impl Federator {
             },
             now: context.now(),
         });
-        let unapplied = plan.unapplied.clone();
+        let staleness = plan.staleness.clone();
         let executed = self
             .execute(context, project, deployment, hub_namespace, plan)
             .await;
-        // That the project refuses a status is nothing to the cells.
-        let outcome = self.reapply(context, key, hub_namespace, unapplied).await;
+        // A failed write of the project's status must not block re-application.
+        let reapplier = Reapplier {
+            hub: &self.hub,
+            stale_cells: &self.stale_cells,
+            writer: &self.writer,
+        };
+        let outcome = reapplier
+            .reapply(context, key, hub_namespace, staleness)
+            .await;
         let mut errors = FirstError::default();
         errors.note(executed);
         let outcome = errors.note(outcome);
@@ -214,7 +232,7 @@ impl Federator {
             );
         }
         if let Some(status) = plan.status {
-            // Controllers of the project plane have conditions there too.
+            // Controllers of the project plane own conditions in the same status.
             let patch = merge_patch(deployment.status.as_ref(), &status);
             let patched = self
                 .writer
@@ -245,7 +263,8 @@ impl Federator {
         Ok(())
     }
 
-    /// Only the federator makes hub namespaces: cells read from their labels whose they are.
+    /// Creates or updates a hub namespace. No other controller creates them: cells trust their labels for the identity
+    /// of a project.
     async fn apply_namespace(
         &self,
         context: &ReconcileContext,
@@ -273,7 +292,8 @@ impl Federator {
             .map(drop)
     }
 
-    /// Removes the finalizer once the hub itself says that the copy is gone: a cache may not have heard of it yet.
+    /// Removes the finalizer after the hub's API server confirmed that the copy is gone. The cache may not have the
+    /// copy yet.
     async fn release(
         &self,
         context: &ReconcileContext,

@@ -1,23 +1,24 @@
-//! Translation of `observedGeneration` between planes. A generation only means something on the plane that issued it.
+//! Translates `observedGeneration` between planes. A generation only has a meaning on the plane that issued it
+//! (docs/concepts/status.md).
 
 use api::condition::find;
 use api::{Condition, Instance, InstanceStatus};
 
-/// A mirrored object: its generation on the plane that the status comes from, and on the plane that it goes to.
+/// The generations of a mirrored object on the plane that its status comes from and on the plane that the status is
+/// written to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GenerationMap {
     /// Generation of the object whose status is read.
     pub(crate) source: Option<i64>,
     /// Generation of the object whose status is written.
     pub(crate) target: Option<i64>,
-    /// Whether the source has the target's spec, or the other way round: only then do the two generations stand for the
-    /// same thing.
+    /// Whether both objects have the same spec. Only then do the two generations stand for the same spec.
     pub(crate) in_step: bool,
 }
 
 impl GenerationMap {
-    /// The target's generation when the source's current one was observed, else what the target said before. An
-    /// observation that was not made is given none.
+    /// Returns the target's generation if the source's current generation was observed, else the former value. Returns
+    /// none if nothing was observed.
     pub(crate) fn translate(self, observed: Option<i64>, former: Option<i64>) -> Option<i64> {
         let observed = observed?;
         if self.in_step && Some(observed) == self.source {
@@ -27,7 +28,7 @@ impl GenerationMap {
         }
     }
 
-    /// The same conditions for the target.
+    /// Returns the conditions with generations of the target.
     pub(crate) fn translate_conditions(
         self,
         conditions: &[Condition],
@@ -44,8 +45,8 @@ impl GenerationMap {
     }
 }
 
-/// The status that a copy of an Instance must have where the source's is `status`, if it has another one. The copy has
-/// the source's spec.
+/// Returns the status that a copy of an Instance must get, if it differs from the current one. The copy must have the
+/// spec of the source.
 pub(crate) fn instance_status(
     source: &Instance,
     status: &InstanceStatus,

@@ -1,9 +1,10 @@
-//! What is known of the hub: its caches, its cells, and which project a hub namespace belongs to.
+//! The hub: its caches, its cells, and the project that a hub namespace belongs to.
 
 pub(crate) mod caches;
 pub(crate) mod cells;
 pub(crate) mod policy_locks;
 pub(crate) mod unidentified;
 pub(crate) mod upstream;
+pub(crate) mod upstream_namespace;
 
 pub(crate) use caches::HubCaches;

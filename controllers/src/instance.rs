@@ -1,5 +1,5 @@
-//! Whether an Instance is ready, said in its cell (compute.md 2.6). The hub has no part in it: however far away it is, or
-//! while it hangs, what happens in the cell is told there at once.
+//! Computes the condition `Ready` of an Instance in its cell. It never contacts the hub, so a slow or unreachable hub
+//! does not delay the condition.
 
 pub(crate) mod plan;
 pub(crate) mod triggers;
@@ -17,12 +17,12 @@ use crate::runtime::write::{Collection, Writer, stays};
 use crate::runtime::{ReconcileContext, ReconcileError};
 use plan::readiness;
 
-pub(crate) struct InstanceController {
+pub(crate) struct ReadinessController {
     pub(crate) cell: Arc<CellCaches>,
     pub(crate) writer: Writer,
 }
 
-impl Controller for InstanceController {
+impl Controller for ReadinessController {
     const NAME: &'static str = "instance";
     type Key = ObjectKey;
 
@@ -45,7 +45,7 @@ impl Controller for InstanceController {
                 .writer
                 .patch_status(context, &to, instance, status)
                 .await?;
-            // The copy waits for what is to be said here.
+            // The write-back copies the status only after this condition is current.
             stays(written, |written| {
                 readiness(written, context.now()).is_none()
             })?;

@@ -1,9 +1,9 @@
-//! An Instance's copy on the hub (compute.md 2.6).
+//! Copies an Instance to the hub (docs/concepts/flow.md).
 //!
-//! The hub is read, not watched: a cell has no business in what other cells have there (compute.md 6.4), and what is
-//! copied changes in the cell.
+//! The hub is read but not watched. A cell must not see the objects of other cells, and everything that is copied
+//! changes in the cell.
 
-mod left;
+mod leftovers;
 mod plan;
 pub(crate) mod triggers;
 
@@ -24,7 +24,8 @@ use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use plan::{HubSide, Observed, Plan, Transition, plan};
+use leftovers::LeftoverCopies;
+use plan::{CopyTransition, HubObjects, Observed, Plan, plan, status_of_applied_copy};
 
 pub(crate) struct InstanceWriteback {
     pub(crate) cell: Arc<CellCaches>,
@@ -35,8 +36,8 @@ pub(crate) struct InstanceWriteback {
 impl Controller for InstanceWriteback {
     const NAME: &'static str = "instance-writeback";
     type Key = ObjectKey;
-    /// The hub may be far away, so that most of the time is spent waiting: after a start all Instances are compared with
-    /// their copies, and what happens meanwhile comes after them.
+    /// The hub may be far away, so that a reconciliation mostly waits. After a start all Instances are compared with
+    /// their copies, and later events queue behind them.
     const LIMITS: Limits = Limits {
         per_tenant: 16,
         ..Limits::DEFAULT
@@ -48,12 +49,16 @@ impl Controller for InstanceWriteback {
         key: ObjectKey,
     ) -> Result<Outcome, ReconcileError> {
         let Some(instance) = self.cell.instances.get(&key.namespace, &key.name)? else {
-            self.delete_left(context, &key).await?;
+            let leftovers = LeftoverCopies {
+                cell: &self.cell,
+                writer: &self.writer,
+            };
+            leftovers.delete(context, &key).await?;
             return Ok(Outcome::Gone);
         };
         let hub = self.observe_hub(&instance).await?;
         let instance = self.as_it_is_now(&key, instance)?;
-        let plan = self.plan(context, &instance, &hub);
+        let plan = plan(&self.observed(context, &instance, &hub));
         self.write_instance(context, &instance, &plan).await?;
         self.write_copy(context, &instance, &hub, &plan).await?;
         if plan.remove_finalizer {
@@ -72,22 +77,27 @@ impl Controller for InstanceWriteback {
 }
 
 impl InstanceWriteback {
-    fn plan(&self, context: &ReconcileContext, instance: &Instance, hub: &HubSide) -> Plan {
-        plan(&Observed {
+    fn observed<'a>(
+        &'a self,
+        context: &ReconcileContext,
+        instance: &'a Instance,
+        hub: &'a HubObjects,
+    ) -> Observed<'a> {
+        Observed {
             cell: &self.cell.name,
             instance,
             hub,
             now: context.now(),
-        })
+        }
     }
 
-    /// Reads what there must be for a copy; of a terminating Instance the copy alone.
-    async fn observe_hub(&self, instance: &Instance) -> Result<HubSide, ReconcileError> {
+    /// Reads the objects on the hub that a copy depends on. For a terminating Instance, reads the copy only.
+    async fn observe_hub(&self, instance: &Instance) -> Result<HubObjects, ReconcileError> {
         let (copies, own_name) = (self.on_hub(instance), instance.name_any());
         if is_terminating(instance) {
-            return Ok(HubSide {
+            return Ok(HubObjects {
                 copy: copies.read(&own_name).await?,
-                ..HubSide::default()
+                ..HubObjects::default()
             });
         }
         let name = instance.namespace().unwrap_or_default();
@@ -99,18 +109,20 @@ impl InstanceWriteback {
                 None => Ok(None),
             }
         };
-        // The hub may be far away.
+        // The requests run at the same time because the hub may be far away.
         let (copy, namespace, deployment) =
             tokio::try_join!(copies.read(&own_name), namespaces.read(&name), deployment)?;
-        Ok(HubSide {
+        Ok(HubObjects {
             namespace,
             deployment,
             copy,
         })
     }
 
-    /// The hub may be far away, and the provider has written meanwhile: what is decided on an older Instance is refused. One
-    /// for which the hub is to be asked about something else has told of itself, and comes again.
+    /// Returns the Instance from the cache again, if the objects that were read from the hub are still the right ones
+    /// for it. The provider may have written to the Instance during the requests, and a write that is based on the
+    /// older version would be refused. If the identity of the Instance changed, the older version is returned: an event
+    /// of the Instance follows.
     fn as_it_is_now(
         &self,
         key: &ObjectKey,
@@ -151,7 +163,7 @@ impl InstanceWriteback {
                 .await?;
         }
         match &plan.transition {
-            Some(Transition::Copied) => {
+            Some(CopyTransition::Copied) => {
                 self.events
                     .publish(
                         instance,
@@ -161,7 +173,7 @@ impl InstanceWriteback {
                     )
                     .await;
             }
-            Some(Transition::NotCopied(refusal)) => {
+            Some(CopyTransition::NotCopied(refusal)) => {
                 self.events
                     .publish(
                         instance,
@@ -180,7 +192,7 @@ impl InstanceWriteback {
         &self,
         context: &ReconcileContext,
         instance: &Instance,
-        hub: &HubSide,
+        hub: &HubObjects,
         plan: &Plan,
     ) -> Result<(), ReconcileError> {
         let copies = self.on_hub(instance);
@@ -201,13 +213,13 @@ impl InstanceWriteback {
                     as_wanted,
                 )
                 .await?;
-            // The status follows in the same breath: the cell does not watch the hub and would not hear of the copy.
-            let hub = HubSide {
+            // The status must follow now: the cell does not watch the hub, so no event of the copy would bring it.
+            let hub = HubObjects {
                 namespace: hub.namespace.clone(),
                 deployment: hub.deployment.clone(),
                 copy: Some(copy),
             };
-            let status = self.plan(context, instance, &hub).copy_status;
+            let status = status_of_applied_copy(&self.observed(context, instance, &hub));
             return self
                 .write_copy_status(context, &copies, hub.copy, status)
                 .await;
@@ -248,7 +260,8 @@ impl InstanceWriteback {
     }
 }
 
-/// The copy: what the cell has, owned by the hub's WorkloadDeployment, so that the hub's own garbage collection takes it.
+/// Returns the copy: the Instance of the cell, owned by the hub's WorkloadDeployment, so that the hub's garbage
+/// collection deletes it.
 fn copy_body(instance: &Instance, owner: &WorkloadDeployment, labels: &StringMap) -> Value {
     json!({
         "apiVersion": api::API_VERSION,

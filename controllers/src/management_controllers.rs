@@ -2,6 +2,7 @@
 //! change to the triggers of the controllers.
 
 mod hub;
+mod indexes;
 mod lookups;
 mod project;
 mod queues;
@@ -25,32 +26,25 @@ use crate::runtime::write::Writer;
 use crate::workload::WorkloadController;
 use hub::HubReflectors;
 use lookups::HubView;
-use queues::Queues;
+pub use project::Management;
+use queues::ManagementQueues;
 
 /// What the controllers of the management plane need.
 pub struct Config {
     /// The hub.
     pub hub: Client,
-    /// Which projects there are.
+    /// The registry of projects.
     pub projects: multicluster::ProjectRegistry,
     /// Where writes and reconciliations are counted.
     pub metrics: Metrics,
     /// Cancelled once this process may write.
     pub may_write: CancellationToken,
-    /// Tells the time.
+    /// The source of the current time.
     pub clock: Clock,
 }
 
-/// The controllers of the management plane, which work on projects as they come and go.
-pub struct Management {
-    projects: Arc<SyncedProjects>,
-    hub: HubView,
-    queues: Queues,
-    stale_cells: Arc<StaleCells>,
-    metrics: Metrics,
-}
-
-/// Starts the caches of the hub, and the controllers. They write once those caches are filled and they may.
+/// Starts the caches of the hub and the controllers. The controllers write once these caches are filled and `may_write`
+/// is cancelled.
 pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
     let Config {
         hub: hub_client,
@@ -66,7 +60,7 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
     let (namespace, namespace_workers) = Queue::new(NamespaceController::NAME, &metrics);
     let (customizations, customizations_workers) =
         Queue::new(CustomizationController::NAME, &metrics);
-    let queues = Queues {
+    let queues = ManagementQueues {
         workload,
         federator,
         policy,

@@ -1,15 +1,16 @@
-//! Names and hashes that are derived from others.
+//! Derives names and hashes from other names.
 
 use std::iter;
 
-/// The alphabet of Kubernetes' `SafeEncodeString`: no vowels, so that no words come about.
+/// The alphabet of Kubernetes' `SafeEncodeString`. It has no vowels, so that no words appear by chance.
 const SAFE: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-/// Longest value of a label. Names of deployments are values of labels too.
+/// Longest value of a label, in characters. Names of WorkloadDeployments are used as label values too.
 const LABEL_VALUE_MAX: usize = 63;
 
-/// A hash of these parts, short enough for a name. Stable for ever: names on API servers contain it.
+/// Returns a hash of these parts that is short enough for a name. It must never change: names on API servers contain
+/// it.
 pub(crate) fn hash(parts: &[&str]) -> String {
-    // FNV-1a; a zero byte ends each part, which no name contains.
+    // FNV-1a. A zero byte, which no name contains, ends each part.
     let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
     let mut hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -23,7 +24,7 @@ pub(crate) fn hash(parts: &[&str]) -> String {
     name
 }
 
-/// Whether an object and the value of a label can have this name: a DNS-1123 subdomain of at most 63 characters.
+/// Returns whether an object and a label value can have this name: a DNS-1123 subdomain of at most 63 characters.
 pub(crate) fn is_name_and_label(name: &str) -> bool {
     let is_label = |label: &str| {
         let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -35,7 +36,7 @@ pub(crate) fn is_name_and_label(name: &str) -> bool {
     name.len() <= LABEL_VALUE_MAX && name.split('.').all(is_label)
 }
 
-/// `readable`, cut and cleaned until a hash fits behind it.
+/// Returns `readable`, shortened and cleaned until the hash fits behind it.
 pub(crate) fn with_hash(readable: &str, hash: &str) -> String {
     let clean: String = readable
         .to_lowercase()
@@ -55,8 +56,8 @@ pub(crate) fn with_hash(readable: &str, hash: &str) -> String {
     }
 }
 
-/// The names that an object can have whose readable name may be another's, too long or no name: that, if it is one, then
-/// with a hash of `parts` behind it, then with further hashes. There is always another one.
+/// Returns candidate names, without end: the readable name if it is valid, then that name with a hash of `parts`, then
+/// with further hashes.
 pub(crate) fn derived(readable: &str, parts: &[&str]) -> impl Iterator<Item = String> {
     let name = Some(readable.to_owned()).filter(|name| is_name_and_label(name));
     let salted = (1_u64..).map(move |salt| hash(&[parts, &[&salt.to_string()]].concat()));
@@ -65,7 +66,7 @@ pub(crate) fn derived(readable: &str, parts: &[&str]) -> impl Iterator<Item = St
         .chain(hashes.map(|hash| with_hash(readable, &hash)))
 }
 
-/// The first of the derived names that is free (I-27).
+/// Returns the first derived name that is free (I-27).
 pub(crate) fn first_free(
     readable: &str,
     parts: &[&str],
@@ -76,7 +77,7 @@ pub(crate) fn first_free(
     free.unwrap_or_else(|| readable.to_owned())
 }
 
-/// The value of a label that stands for a name of any length and form.
+/// Returns a label value that stands for a name of any length and form.
 pub(crate) fn label_value(name: &str) -> String {
     if is_label_value(name) {
         name.to_owned()
@@ -85,8 +86,8 @@ pub(crate) fn label_value(name: &str) -> String {
     }
 }
 
-/// Whether this can be the value of a label: at most 63 of letters, digits, `-`, `_` and `.`, at both ends a letter or a
-/// digit.
+/// Returns whether this can be a label value: at most 63 letters, digits, `-`, `_` and `.`, with a letter or a digit at
+/// both ends.
 fn is_label_value(text: &str) -> bool {
     let at_end = |c: char| c.is_ascii_alphanumeric();
     text.len() <= LABEL_VALUE_MAX
@@ -123,7 +124,7 @@ mod tests {
             }
         }
         let names: Vec<_> = derived("web", &parts).take(2).collect();
-        // Names on API servers are of this form.
+        // Names on API servers have this form.
         assert_eq!(names, ["web".to_owned(), with_hash("web", &hash(&parts))]);
     }
 

@@ -1,7 +1,8 @@
-//! The end of hub namespaces. The federator makes them; one goes when the project's namespace that it stands for is gone and
-//! nothing is left in it. What a project that is gone has left running stays: no one can be asked for it.
+//! Deletes hub namespaces. The federator creates them. One is deleted when the project's Namespace that it is named
+//! after is proved to be gone and nothing is left in it (docs/concepts/ownership.md). Objects that a deleted project
+//! left running stay, because no API server can confirm that they are unneeded.
 
-mod kept;
+mod kept_namespaces;
 mod plan;
 pub(crate) mod triggers;
 
@@ -16,17 +17,17 @@ use multicluster::{Cache, Outcome};
 
 use crate::hub::HubCaches;
 use crate::hub::upstream::{self, Upstream};
+use crate::hub::upstream_namespace::{Proof, UpstreamNamespace, answered, seen};
 use crate::objects::{Namespace, is_terminating, recorded_hub_namespace};
 use crate::projects::{ProjectCaches, SyncedProjects};
 use crate::runtime::keys::HubKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Object, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use kept::Kept;
-use plan::{Left, Observed, Plan, Proof, Reason, plan};
-pub(crate) use plan::{UpstreamNamespace, answered, seen};
+use kept_namespaces::KeptNamespaces;
+use plan::{KeepReason, Left, Observed, Plan, needs_proof, plan};
 
-/// What Kubernetes puts into every namespace.
+/// The objects that Kubernetes creates in every namespace.
 const ROOT_CA: &str = "kube-root-ca.crt";
 const SERVICE_ACCOUNT: &str = "default";
 
@@ -34,7 +35,7 @@ pub(crate) struct NamespaceController {
     projects: Arc<SyncedProjects>,
     hub: Arc<HubCaches>,
     writer: Writer,
-    kept: Kept,
+    kept: KeptNamespaces,
 }
 
 impl Controller for NamespaceController {
@@ -48,7 +49,8 @@ impl Controller for NamespaceController {
     ) -> Result<Outcome, ReconcileError> {
         let name = &key.namespace;
         let cached = self.hub.namespaces.get("", name.as_str())?;
-        // One without identity has been reported; whomever the labels name now has a key.
+        // A namespace without identity is reported elsewhere. If the labels changed, the new project has a key of its
+        // own.
         let ours = cached.filter(|namespace| key.project == upstream::project(namespace.meta()));
         let Some((namespace, upstream)) = ours.and_then(|namespace| {
             let upstream = Upstream::of(namespace.meta()).ok()?;
@@ -69,7 +71,7 @@ impl Controller for NamespaceController {
             None => (UpstreamNamespace::Absent(Proof::NoProject), false),
         };
         if seen_upstream == UpstreamNamespace::There {
-            // As most are; they hold thousands of objects, of which none is looked at.
+            // Common case: the contents need not be listed.
             self.kept.settle(name);
             return Ok(Outcome::Settled);
         }
@@ -80,14 +82,12 @@ impl Controller for NamespaceController {
             left: self.left_in_caches(name),
             terminating: is_terminating(namespace.as_ref()),
         };
-        let mut planned = plan(&observed);
-        if planned == Plan::Prove {
-            if let Err(problem) = self.prove(project, &upstream, &mut observed).await? {
-                return Ok(Outcome::Again(self.kept.note(name, &problem)));
-            }
-            planned = plan(&observed);
+        if needs_proof(&observed)
+            && let Proving::Refused(problem) = self.prove(project, &upstream, &mut observed).await?
+        {
+            return Ok(Outcome::Again(self.kept.note(name, &problem)));
         }
-        match planned {
+        match plan(&observed) {
             Plan::Delete(Proof::NoProject)
                 if self
                     .projects
@@ -95,13 +95,13 @@ impl Controller for NamespaceController {
                     .await?
                     .is_some() =>
             {
-                // It has come back meanwhile, and everything of it is looked at.
+                // The project exists again. All its hub namespaces are requeued when it is served.
                 Ok(Outcome::Gone)
             }
             Plan::Delete(proof) => {
                 tracing::info!(
                     namespace = %name, project = %upstream.project, upstream = upstream.namespace, ?proof,
-                    "the project's namespace is gone and nothing is left on the hub"
+                    "deleting a hub namespace: the project's Namespace is gone and nothing is left on the hub"
                 );
                 let namespaces = Collection::of_plane(&self.hub.client, Some(&self.hub.namespaces));
                 self.writer
@@ -110,17 +110,27 @@ impl Controller for NamespaceController {
                 self.kept.settle(name);
                 Ok(Outcome::Settled)
             }
-            Plan::Keep(Reason::NotEmpty(what)) => Ok(Outcome::Again(self.kept.note(name, &what))),
+            Plan::Keep(KeepReason::NotEmpty(what)) => {
+                Ok(Outcome::Again(self.kept.note(name, &what)))
+            }
             Plan::Keep(_) => {
                 self.kept.settle(name);
                 Ok(Outcome::Settled)
             }
             Plan::Prove => {
-                let problem = "the project does not say which namespace it has";
+                let problem = "the project did not answer which Namespace it has";
                 Ok(Outcome::Again(self.kept.note(name, problem)))
             }
         }
     }
+}
+
+/// The outcome of asking a project and the hub.
+enum Proving {
+    /// The answers are in the observations.
+    Done,
+    /// The project refuses to answer, for this reason.
+    Refused(String),
 }
 
 impl NamespaceController {
@@ -129,32 +139,32 @@ impl NamespaceController {
             projects,
             hub,
             writer,
-            kept: Kept::default(),
+            kept: KeptNamespaces::default(),
         }
     }
 
-    /// What the caches know to be there, also of what cannot be decoded.
+    /// Returns an object that the caches have in the namespace, decodable or not.
     fn left_in_caches(&self, namespace: &HubNamespace) -> Left {
         let hub = &self.hub;
         let left = first_in(&hub.deployments, namespace)
             .or_else(|| first_in(&hub.instances, namespace))
-            // Ours go without a deployment that needs them: that is the policy controller's.
+            // The policy controller deletes our policies once no WorkloadDeployment needs them.
             .or_else(|| first_in(&hub.policies, namespace));
         left.map_or(Left::Unknown, Left::Something)
     }
 
-    /// Asks the project, if there is one, and if its namespace is gone the hub. Says what may not be asked.
+    /// Asks the project, if it exists, for its Namespace. If that is gone, asks the hub for what is left.
     async fn prove(
         &self,
         project: Option<&ProjectCaches>,
         upstream: &Upstream,
         observed: &mut Observed<'_>,
-    ) -> Result<Result<(), String>, ReconcileError> {
+    ) -> Result<Proving, ReconcileError> {
         if let Some(project) = project {
             let namespaces = Collection::<Namespace>::of_plane(&project.client, None);
             let answer = match namespaces.read(&upstream.namespace).await {
                 Ok(answer) => answer,
-                Err(error) => return refused(error).map(Err),
+                Err(error) => return refused(error).map(Proving::Refused),
             };
             observed.upstream = answered(observed.namespace, answer.as_ref());
         }
@@ -162,10 +172,11 @@ impl NamespaceController {
         if is_absent && observed.left == Left::Unknown {
             observed.left = self.left_on_hub(observed.namespace).await?;
         }
-        Ok(Ok(()))
+        Ok(Proving::Done)
     }
 
-    /// Asks the hub for one object of each kind that counts; last for what is most likely to have come meanwhile.
+    /// Asks the hub for one object of each kind that counts. The kinds that are most likely to be created meanwhile
+    /// come last.
     async fn left_on_hub(&self, namespace: &HubNamespace) -> Result<Left, ReconcileError> {
         let found = [
             self.first::<Instance>(namespace, None).await?,
@@ -181,7 +192,7 @@ impl NamespaceController {
         Ok(found.map_or(Left::Nothing, Left::Something))
     }
 
-    /// The first object of a kind but the one of this name, or why there may be one.
+    /// Returns the first object of a kind except the one named `but`, or the reason why there may be one.
     async fn first<K: Object<Scope = NamespaceResourceScope>>(
         &self,
         namespace: &HubNamespace,
@@ -195,8 +206,8 @@ impl NamespaceController {
     }
 }
 
-/// What an API server does not let us see, or does not serve, it will not soon: that is a reason to keep what may be needed.
-/// Everything else is tried again.
+/// Returns the message of an API server that forbids or does not serve the request. That will not change soon and is a
+/// reason to keep the namespace. Returns all other errors, which are retried.
 fn refused(error: ReconcileError) -> Result<String, ReconcileError> {
     let is_refused = match &error {
         ReconcileError::NotServed { .. } => true,
@@ -217,7 +228,8 @@ fn first_in<K: Resource<DynamicType = ()>>(
     Some(format!("{} {name}", K::kind(&())))
 }
 
-/// Whether a deployment of the project's namespace names the hub namespace: it, or its end, needs it.
+/// Returns whether a WorkloadDeployment of the project's namespace has recorded the hub namespace. It needs the
+/// namespace, also for its finalization.
 fn is_recorded(project: &ProjectCaches, upstream: &Upstream, namespace: &HubNamespace) -> bool {
     let deployments = project.deployments.metadata(&upstream.namespace);
     deployments

@@ -1,4 +1,4 @@
-//! Questions about the metadata of objects that every plan asks.
+//! Questions about the metadata of objects.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,21 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube::core::PartialObjectMeta;
 use kube::{Resource, ResourceExt};
 
-/// A Namespace, of which only the metadata are read.
+/// A Namespace with only its metadata.
 pub(crate) type Namespace = PartialObjectMeta<k8s_openapi::api::core::v1::Namespace>;
 
-/// A Network, of which only the metadata are read.
+/// A Network with only its metadata.
 pub(crate) type Network = PartialObjectMeta<api::networking::Network>;
 
 /// Labels or annotations, by key.
 pub(crate) type StringMap = BTreeMap<String, String>;
 
-/// Whether deletion of the object has begun.
+/// Returns whether the object is being deleted.
 pub(crate) fn is_terminating(object: &impl ResourceExt) -> bool {
     object.meta().deletion_timestamp.is_some()
 }
 
-/// Whether the object has this finalizer.
+/// Returns whether the object has this finalizer.
 pub(crate) fn has_finalizer(object: &impl ResourceExt, finalizer: &str) -> bool {
     object
         .finalizers()
@@ -29,24 +29,24 @@ pub(crate) fn has_finalizer(object: &impl ResourceExt, finalizer: &str) -> bool 
         .any(|existing| existing == finalizer)
 }
 
-/// Label and value by which our policies are known, whatever has become of their spec.
+/// The label and its value that identify our policies, also after their spec was edited.
 pub(crate) const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "compute-federation");
 
-/// Whether a policy with this metadata is one of ours. Those of the baseline do not say so.
+/// Returns whether a policy with this metadata is one of ours. Policies of the Go manager do not have the label.
 pub(crate) fn is_managed(policy: &ObjectMeta) -> bool {
     let labels = policy.labels.as_ref();
     let manager = labels.and_then(|labels| labels.get(MANAGED_BY.0));
     manager.is_some_and(|manager| manager == MANAGED_BY.1)
 }
 
-/// Whether every wanted key is there with its value. StringMap of other writers do not matter.
+/// Returns whether every wanted key exists with its value. Other keys do not matter.
 pub(crate) fn covers(existing: &StringMap, wanted: &StringMap) -> bool {
     wanted
         .iter()
         .all(|(key, value)| existing.get(key) == Some(value))
 }
 
-/// The value of a label; an empty one counts as missing.
+/// Returns the value of a label. An empty value counts as missing.
 pub(crate) fn label<'o>(object: &'o impl ResourceExt, key: &str) -> Option<&'o str> {
     object
         .labels()
@@ -55,7 +55,7 @@ pub(crate) fn label<'o>(object: &'o impl ResourceExt, key: &str) -> Option<&'o s
         .filter(|value| !value.is_empty())
 }
 
-/// A controller reference to `owner`, as garbage collection wants it.
+/// Returns a controller reference to `owner`, for garbage collection.
 pub(crate) fn controller_reference<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReference {
     OwnerReference {
         api_version: K::api_version(&()).into_owned(),
@@ -67,16 +67,7 @@ pub(crate) fn controller_reference<K: Resource<DynamicType = ()>>(owner: &K) -> 
     }
 }
 
-/// A reference to `owner` that makes garbage collection take the object with it, and nothing more.
-pub(crate) fn owner_reference<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReference {
-    OwnerReference {
-        block_owner_deletion: None,
-        controller: None,
-        ..controller_reference(owner)
-    }
-}
-
-/// The UID of the object that controls this one.
+/// Returns the UID of the controller of the object.
 pub(crate) fn controller_uid(object: &impl ResourceExt) -> Option<&str> {
     let owners = object.owner_references();
     owners
@@ -85,7 +76,7 @@ pub(crate) fn controller_uid(object: &impl ResourceExt) -> Option<&str> {
         .map(|owner| owner.uid.as_str())
 }
 
-/// The name of the controller of this kind that an object with this metadata has.
+/// Returns the name of the controller of an object with this metadata, if the controller is of kind `K`.
 pub(crate) fn controller_name<K: Resource<DynamicType = ()>>(
     metadata: &ObjectMeta,
 ) -> Option<&str> {
@@ -98,7 +89,7 @@ pub(crate) fn controller_name<K: Resource<DynamicType = ()>>(
     owner.map(|owner| owner.name.as_str())
 }
 
-/// The hub namespace that an object of a project names as its own.
+/// Returns the hub namespace that an object of a project has recorded.
 pub(crate) fn recorded_hub_namespace(metadata: &ObjectMeta) -> Option<&str> {
     let annotations = metadata.annotations.as_ref()?;
     annotations
@@ -106,7 +97,8 @@ pub(crate) fn recorded_hub_namespace(metadata: &ObjectMeta) -> Option<&str> {
         .map(String::as_str)
 }
 
-/// The name of the WorkloadDeployment that an Instance belongs to: its controller's, or what its label says.
+/// Returns the name of the WorkloadDeployment of an Instance: the name of its controller, or else the value of its
+/// label.
 pub(crate) fn deployment_name(instance: &ObjectMeta) -> Option<&str> {
     controller_name::<WorkloadDeployment>(instance).or_else(|| {
         let keys = instance.labels.as_ref()?;
@@ -116,7 +108,7 @@ pub(crate) fn deployment_name(instance: &ObjectMeta) -> Option<&str> {
     })
 }
 
-/// `Kind namespace/name`, for messages.
+/// Returns `Kind namespace/name`, for messages.
 pub(crate) fn describe<K: Resource<DynamicType = ()>>(object: &K) -> String {
     let (namespace, name) = (
         object.meta().namespace.as_deref(),
@@ -137,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_namespace_is_written_as_what_it_is_though_only_its_metadata_are_read() {
+    fn a_metadata_only_namespace_is_serialized_as_a_namespace() {
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n", "labels": {"a": "b"}}});
         let namespace: Namespace = serde_json::from_value(body.clone()).unwrap();
         assert_eq!(to_value(namespace).unwrap(), body);

@@ -1,4 +1,4 @@
-//! The lifecycle of PropagationPolicies on the hub (compute.md 2.2).
+//! Creates and deletes PropagationPolicies on the hub (docs/concepts/karmada-behaviour.md).
 
 pub(crate) mod plan;
 pub(crate) mod triggers;
@@ -22,10 +22,10 @@ use crate::runtime::keys::HubKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use plan::{Desired, Observed, Unneeded, plan};
+use plan::{Desired, Observed, Unneeded, is_still_unneeded, plan};
 pub(crate) use plan::{kinds, serves};
 
-/// When to look again at a policy that may not be deleted yet, for a reason of which no watch tells.
+/// When to look again at a policy that must not be deleted yet, if no watch reports the end of the reason.
 const HELD: Duration = Duration::from_secs(10);
 
 pub(crate) struct PolicyController {
@@ -49,14 +49,14 @@ impl Controller for PolicyController {
             return Ok(Outcome::Gone);
         };
         if label(namespace.as_ref(), labels::UPSTREAM_CLUSTER_NAME).is_none() {
-            // Not one of the federator's namespaces.
+            // The federator did not create this namespace.
             return Ok(Outcome::Gone);
         }
         if is_terminating(namespace.as_ref()) {
             return Ok(Outcome::Settled);
         }
         if key.project != upstream::project(namespace.meta()) {
-            // The labels said something else, or another project has named it. Whoever they name now has a key.
+            // The labels name another project now. That project has a key of its own.
             return Ok(Outcome::Gone);
         }
         let upstream = Upstream::of(namespace.meta())
@@ -64,9 +64,9 @@ impl Controller for PolicyController {
         let (projects, of) = (&self.projects, &upstream.project);
         let project = projects.get_unless_gone(of, &namespace).await?;
         let plan = plan(&self.observe(hub_namespace, &upstream, project.as_deref()));
-        // A city that cannot have its policy is in no other's way.
+        // A failure for one city must not block another city.
         let mut errors = FirstError::default();
-        // What a project that is gone has left running goes by the policy that it has.
+        // What a deleted project left running keeps its policy, but gets no new one.
         if project.is_some() {
             for desired in &plan.apply {
                 errors.note(self.apply(context, hub_namespace, desired).await);
@@ -76,7 +76,7 @@ impl Controller for PolicyController {
         for unneeded in &plan.delete {
             let policy_locks = &self.hub.policy_locks;
             let city = &unneeded.city;
-            // Held until it is deleted.
+            // Held until the policy is deleted.
             let Some(_lock) = policy_locks.for_a_deletion(hub_namespace, city) else {
                 holds = true;
                 continue;
@@ -99,7 +99,7 @@ impl Controller for PolicyController {
 }
 
 impl PolicyController {
-    /// What caches know. A project that is gone has no deployments.
+    /// Returns the observations from caches. A deleted project has no WorkloadDeployments.
     fn observe(
         &self,
         namespace: &HubNamespace,
@@ -117,13 +117,13 @@ impl PolicyController {
             && hub.deployments.sync_state().borrow().is_current()
             && hub.bindings.sync_state().borrow().is_current();
         let mut observed = Observed::new(namespace, policies, unreadable, is_current);
-        // Thousands mostly say the same: one of those is enough.
+        // The index groups WorkloadDeployments by the fields that matter. One of each group suffices.
         if let Some(project) = project {
             let prefix = kinds::of_namespace(&upstream.namespace);
             project.for_policies.visit_values(&prefix, |_, deployment| {
                 match deployment {
                     Some(deployment) => observed.add_upstream(deployment),
-                    // That is no reason to make nothing for the others.
+                    // An undecodable WorkloadDeployment must not keep others from getting a policy.
                     None => observed.is_complete = false,
                 }
             });
@@ -162,8 +162,8 @@ impl PolicyController {
             .map(drop)
     }
 
-    /// Deletes a policy, unless that may be used, or is not known not to be. Says whether it has. No copy is made since
-    /// before this was observed; one may have been since the plan was made.
+    /// Deletes a policy unless an object uses it or may use it. Returns whether the policy was deleted. The lock of the
+    /// city has kept copies from being made since before the observation.
     async fn delete(
         &self,
         context: &ReconcileContext,
@@ -171,8 +171,7 @@ impl PolicyController {
         observed: &Observed,
         unneeded: &Unneeded,
     ) -> Result<bool, ReconcileError> {
-        let plan = plan(observed);
-        if !plan.delete.contains(unneeded) || self.is_used(namespace, unneeded).await? {
+        if !is_still_unneeded(observed, unneeded) || self.is_used(namespace, unneeded).await? {
             return Ok(false);
         }
         let policies = self.policies(namespace);
@@ -181,8 +180,8 @@ impl PolicyController {
         Ok(true)
     }
 
-    /// Asks the hub itself what a cache may not have heard of: whether anything is there that goes by the policy. Karmada
-    /// loses track of what disappears together with its policy (I-17).
+    /// Asks the hub's API server whether an object is bound by the policy. A cache may not have it yet. Karmada loses
+    /// track of objects that are deleted together with their policy (I-17).
     async fn is_used(
         &self,
         namespace: &HubNamespace,

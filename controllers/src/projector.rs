@@ -1,4 +1,5 @@
-//! Hub Instance → read-only Instance in the project (compute.md 2.3). Whose it is, the labels of its hub namespace say.
+//! Projects Instances of the hub into their project as read-only objects (docs/concepts/flow.md). The labels of the hub
+//! namespace name the project.
 
 mod plan;
 mod quarantine;
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::hub::HubCaches;
 use crate::hub::upstream::Upstream;
-use crate::objects::{Namespace, deployment_name, is_terminating, owner_reference};
+use crate::objects::{Namespace, deployment_name, is_terminating};
 use crate::projects::{ProjectCaches, SyncedProjects};
 use crate::runtime::keys::InstanceKey;
 use crate::runtime::wiring::Controller;
@@ -31,7 +32,7 @@ pub(crate) struct Projector {
     pub(crate) quarantine: Quarantine,
 }
 
-/// A hub Instance that says what it must, and the namespace that it is in.
+/// An Instance on the hub whose labels are complete, and its namespace.
 struct Sound {
     namespace: Arc<Namespace>,
     instance: Arc<Instance>,
@@ -65,7 +66,8 @@ impl Controller for Projector {
 }
 
 impl Projector {
-    /// An Instance of the hub whose namespace does not say whose it is. Once it does, the Instance has another key.
+    /// Puts an Instance of a hub namespace without identity into quarantine. Once the namespace has an identity, the
+    /// Instance has another key.
     async fn reconcile_unidentified(
         &self,
         context: &ReconcileContext,
@@ -99,7 +101,7 @@ impl Projector {
             .map_err(ReconcileError::identity(format!("Namespace {upstream}")))?;
         let (mut found, mut rest) = (None, None);
         for sound in &on_hub {
-            // Of all hub namespaces that are labelled so, one is that of the project's Namespace.
+            // Several hub namespaces can have the same labels. One of them is named after the project's Namespace.
             let name = sound.namespace.name_any();
             let is_its = hub_namespace
                 .as_ref()
@@ -114,7 +116,7 @@ impl Projector {
                 found = Some((&sound.instance, deployment));
             }
         }
-        // Where the Namespace is not there, its own event comes when it is.
+        // Without the Namespace there is nothing to do. Its event follows when it appears.
         let settled = match &hub_namespace {
             Some(hub_namespace) => {
                 let (instance, deployment) = found.unzip();
@@ -134,7 +136,7 @@ impl Projector {
         Ok(rest.map_or(settled, Outcome::Again))
     }
 
-    /// The Instances of this name on the hub that say what they must. The others are put into quarantine.
+    /// Returns the Instances of this name on the hub whose labels are complete. Puts the others into quarantine.
     async fn sound(
         &self,
         context: &ReconcileContext,
@@ -155,7 +157,7 @@ impl Projector {
         Ok(on_hub)
     }
 
-    /// Whether the Instance says what it must. One that goes is looked at no more (compute.md 2.3).
+    /// Returns whether the labels of the Instance are complete. A terminating Instance is not projected any more.
     async fn is_sound(
         &self,
         context: &ReconcileContext,
@@ -175,7 +177,7 @@ impl Projector {
         }
     }
 
-    /// An Instance whose deployment is missing may wait for some time, which is returned; then it is put into quarantine.
+    /// Returns how long an Instance without a WorkloadDeployment may still wait. Puts it into quarantine after that.
     async fn miss(
         &self,
         context: &ReconcileContext,
@@ -215,7 +217,8 @@ impl Projector {
         let namespace = observed.hub_namespace;
         if observed.instance.is_none() {
             if self.hub.instances.get(namespace.as_str(), name)?.is_some() {
-                // It goes, or is in quarantine, perhaps because its namespace says that it is another's.
+                // The Instance is terminating or in quarantine, perhaps because its namespace belongs to another
+                // project.
                 return Ok(Outcome::Settled);
             }
             if observed.projection.is_none() {
@@ -230,14 +233,14 @@ impl Projector {
         Ok(Outcome::Settled)
     }
 
-    /// Asks the hub itself: a cache may not have heard of an Instance yet.
+    /// Confirms with the hub's API server that the Instance is gone. A cache may not have it yet.
     async fn prove_gone(&self, namespace: &HubNamespace, name: &str) -> Result<(), ReconcileError> {
         let instances = Collection::<Instance>::new(&self.hub.client, namespace.as_str(), None);
         match instances.read(name).await? {
             None => Ok(()),
             Some(_) => Err(ReconcileError::NotYet {
                 object: format!("Instance {namespace}/{name} of the hub"),
-                missing: "the watch to tell of it".to_owned(),
+                missing: "the watch to report it".to_owned(),
             }),
         }
     }
@@ -291,6 +294,9 @@ fn body(
     deployment: &WorkloadDeployment,
     desired: &Desired,
 ) -> Value {
+    // Not a controller reference: the WorkloadDeployment does not control the projection. Garbage collection deletes it
+    // with its owner.
+    let owners: Vec<_> = deployment.owner_ref(&()).into_iter().collect();
     json!({
         "apiVersion": api::API_VERSION,
         "kind": "Instance",
@@ -299,7 +305,7 @@ fn body(
             "namespace": namespace,
             "labels": desired.labels,
             "annotations": desired.annotations,
-            "ownerReferences": [owner_reference(deployment)],
+            "ownerReferences": owners,
         },
         "spec": instance.spec,
     })

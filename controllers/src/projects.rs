@@ -1,4 +1,4 @@
-//! The planes that controllers work on, and what is watched there.
+//! The projects that are served, and their caches.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
@@ -11,24 +11,24 @@ use multicluster::cache::Index;
 use crate::objects::{Namespace, Network};
 use crate::runtime::ReconcileError;
 
-/// One project's API server and what is watched there.
+/// The API server of a project and its caches.
 pub(crate) struct ProjectCaches {
     pub(crate) client: Client,
-    /// Knows the cities in which the project may run.
+    /// The engaged project, which knows the cities that the project may use.
     pub(crate) locations: Arc<multicluster::projects::EngagedProject>,
     pub(crate) namespaces: Cache<Namespace>,
-    /// Not every project serves them.
+    /// Not every project serves Networks.
     pub(crate) networks: Cache<Network>,
     pub(crate) workloads: Cache<Workload>,
     pub(crate) deployments: Cache<WorkloadDeployment>,
     /// By namespace and UID of their Workload.
     pub(crate) deployments_of: Index<WorkloadDeployment>,
-    /// By what makes a difference to policies.
+    /// By the fields that decide about policies. See `policy::kinds`.
     pub(crate) for_policies: Index<WorkloadDeployment>,
     pub(crate) instances: Cache<Instance>,
 }
 
-/// The projects that are served: those of which everything has been listed.
+/// The projects whose caches are filled.
 pub(crate) struct SyncedProjects {
     registry: multicluster::ProjectRegistry,
     served: RwLock<BTreeMap<ProjectName, Arc<ProjectCaches>>>,
@@ -42,18 +42,18 @@ impl SyncedProjects {
         }
     }
 
-    /// What the Milo root is known by, if there is one that has said so.
+    /// Returns the UID that identifies the Milo root, if the root has one.
     pub(crate) fn root_uid(&self) -> Option<String> {
         self.registry.root_uid()
     }
 
-    /// The project of a hub namespace; nothing where it is proved that it is gone: by the very root that had it when the hub
-    /// namespace was written. Another one on the same hub cannot tell.
+    /// Returns the project of a hub namespace. Returns `None` if it is proved that the project does not exist. Only the
+    /// Milo root that had the project when the hub namespace was written can prove that; another root may use the same
+    /// hub.
     ///
     /// # Errors
     ///
-    /// [`ReconcileError::NotEngaged`] when it is neither served nor gone: it is not ready, or about to be served, or
-    /// another's. [`ReconcileError::NotKnown`] when that cannot be told at present.
+    /// [`ReconcileError::NotEngaged`] when the project may exist but is not served here: it is not ready, is about to be served, or belongs to another root. [`ReconcileError::NotKnown`] when the root cannot answer at present.
     pub(crate) async fn get_unless_gone(
         &self,
         name: &ProjectName,
@@ -76,23 +76,23 @@ impl SyncedProjects {
         }
     }
 
-    /// The project of this name.
+    /// Returns the project of this name.
     ///
     /// # Errors
     ///
-    /// [`ReconcileError::NotEngaged`] when it is not served. That is no reason to decide anything about it.
+    /// [`ReconcileError::NotEngaged`] when the project is not served. That proves nothing about the project.
     pub(crate) fn get(&self, name: &ProjectName) -> Result<Arc<ProjectCaches>, ReconcileError> {
         let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
         let project = served.get(name).cloned();
         project.ok_or_else(|| ReconcileError::NotEngaged(name.clone()))
     }
 
-    /// Serves a project from now on, in the place of another one of its name.
+    /// Serves a project. It replaces another one of the same name.
     pub(crate) fn register(&self, name: ProjectName, project: Arc<ProjectCaches>) {
         self.write().insert(name, project);
     }
 
-    /// Serves a project no longer. Says whether it was the one that was served.
+    /// Stops serving a project. Returns whether this project was served under its name.
     pub(crate) fn unregister(&self, name: &ProjectName, project: &Arc<ProjectCaches>) -> bool {
         let mut projects = self.write();
         let is_served = projects

@@ -1,4 +1,4 @@
-//! Workload → WorkloadDeployments, on the project plane (compute.md 2.1).
+//! Creates the WorkloadDeployments of a Workload on the project plane (docs/concepts/flow.md).
 
 mod plan;
 pub(crate) mod triggers;
@@ -12,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use multicluster::{Cache, Outcome};
 use serde_json::{Value, json};
+use thiserror::Error;
 
 use crate::objects::{Network, StringMap, controller_reference, describe};
 use crate::projects::{ProjectCaches, SyncedProjects};
@@ -21,9 +22,10 @@ use crate::runtime::keys::ProjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer, merge_patch};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use plan::{Desired, Known, Lookup, Observed, own_status, owner, plan};
+use plan::{Desired, Listed, Lookup, Observed, own_status, owner, plan};
 
-/// The parts of a deployment's spec that the Workload alone writes; `replicas` is an autoscaler's.
+/// The parts of a WorkloadDeployment's spec that only the Workload controller writes. `replicas` belongs to an
+/// autoscaler.
 const OWN: [&str; 2] = ["/spec/scaleSettings", "/spec/template"];
 
 pub(crate) struct WorkloadController {
@@ -47,23 +49,21 @@ impl Controller for WorkloadController {
         };
         let uid = workload.uid().unwrap_or_default();
         let own = project.deployments_of.all(&of(&workload.metadata, &uid))?;
-        // One that cannot be decoded has its name nevertheless.
+        // An undecodable WorkloadDeployment occupies its name too.
         let is_taken =
             |name: &str| !matches!(project.deployments.get(&key.namespace, name), Ok(None));
-        let cities = project
-            .locations
-            .cities()
-            .map_err(|error| error.to_string());
+        let cities = project.locations.cities();
         let offers = |city: &str| cities.as_ref().is_ok_and(|cities| cities.contains(city));
-        let networks = listed(&key.project, &project.networks);
+        let cities_unknown = cities.as_ref().err().map(ToString::to_string);
+        let networks_unknown = listed(&key.project, &project.networks).err();
+        let networks_unknown = networks_unknown.as_ref().map(ToString::to_string);
         let exists = |name: &str| !matches!(project.networks.get(&key.namespace, name), Ok(None));
         let observed = Observed {
             workload: &workload,
             own: &own,
             is_taken: &is_taken,
-            cities: known(&cities, &offers),
-            networks: known(&networks, &exists),
-            refusals: &StringMap::new(),
+            cities: lookup(cities_unknown.as_deref(), &offers),
+            networks: lookup(networks_unknown.as_deref(), &exists),
             now: context.now(),
         };
         self.execute(context, &project, &observed).await?;
@@ -79,7 +79,7 @@ impl WorkloadController {
         observed: &Observed<'_>,
     ) -> Result<(), ReconcileError> {
         let mut workload = observed.workload;
-        let mut plan = plan(observed);
+        let (mut plan, report) = plan(observed);
         let namespace = workload.namespace().unwrap_or_default();
         let workloads = Collection::new(&project.client, &namespace, Some(&project.workloads));
         let deployments = Collection::new(&project.client, &namespace, Some(&project.deployments));
@@ -108,15 +108,11 @@ impl WorkloadController {
             }
             errors.note(ensured);
         }
-        if !refusals.is_empty() {
-            let observed = Observed {
-                refusals: &refusals,
-                ..*observed
-            };
-            plan.status = plan::plan(&observed).status;
+        if let (Some(report), false) = (&report, refusals.is_empty()) {
+            plan.status = report.changed_status(&refusals);
         }
         if let Some(status) = &plan.status {
-            // Others can have conditions there too.
+            // Other controllers may own conditions in the same status.
             let patch = merge_patch(own_status(workload).as_ref(), status);
             let patched = self
                 .writer
@@ -173,36 +169,45 @@ impl WorkloadController {
     }
 }
 
-/// Whether it is known which Networks there are; else why not, for the eyes of a user.
-fn listed(project: &ProjectName, networks: &Cache<Network>) -> Result<(), String> {
+/// Why the Networks of a project are not known. Shown to users.
+#[derive(Debug, Error)]
+enum NetworksUnknown {
+    #[error("Networks of project {project} cannot be listed: {problem}")]
+    Failing {
+        project: ProjectName,
+        problem: String,
+    },
+    #[error("Networks of project {0} have not been listed yet")]
+    NotListedYet(ProjectName),
+}
+
+/// Succeeds while the cache has all Networks of the project.
+fn listed(project: &ProjectName, networks: &Cache<Network>) -> Result<(), NetworksUnknown> {
     let freshness = networks.sync_state();
     let freshness = freshness.borrow();
     match freshness.problem() {
         _ if freshness.is_current() => Ok(()),
-        Some(problem) => Err(format!(
-            "Networks of project {project} cannot be listed: {problem}"
-        )),
-        None => Err(format!(
-            "Networks of project {project} have not been listed yet"
-        )),
+        Some(problem) => Err(NetworksUnknown::Failing {
+            project: project.clone(),
+            problem: problem.to_owned(),
+        }),
+        None => Err(NetworksUnknown::NotListedYet(project.clone())),
     }
 }
 
-fn known<'a, T>(listed: &'a Result<T, String>, lookup: Lookup<'a>) -> Known<'a> {
-    match listed {
-        Ok(_) => Ok(lookup),
-        Err(problem) => Err(problem),
-    }
+/// Returns the lookup, or the reason why it cannot be used. Users read the reason.
+fn lookup<'a>(unknown: Option<&'a str>, lookup: Lookup<'a>) -> Listed<'a> {
+    unknown.map_or(Ok(lookup), Err)
 }
 
-/// The Workload that a deployment belongs to, as [`of`] has it.
+/// Returns the index values of a WorkloadDeployment: its Workload, in the form of [`of`].
 pub(crate) fn workload_of(deployment: &WorkloadDeployment) -> Vec<String> {
     let owner = Some(owner(deployment)).filter(|uid| !uid.is_empty());
     let of = owner.map(|uid| of(&deployment.metadata, uid));
     of.into_iter().collect()
 }
 
-/// The Workload that a deployment which cannot be decoded belongs to, as [`of`] has it.
+/// Returns the index values of a WorkloadDeployment that cannot be decoded.
 pub(crate) fn workload_of_undecodable(deployment: &ObjectMeta) -> Vec<String> {
     let owners = deployment.owner_references.as_deref().unwrap_or_default();
     let owner = owners.iter().find(|owner| owner.controller == Some(true));
@@ -213,13 +218,14 @@ pub(crate) fn workload_of_undecodable(deployment: &ObjectMeta) -> Vec<String> {
     owner.map(|uid| of(deployment, uid)).into_iter().collect()
 }
 
-/// The namespace of an object, and something there.
+/// Returns `namespace/value`, for the namespace of an object.
 fn of(object: &ObjectMeta, there: &str) -> String {
     let namespace = object.namespace.as_deref().unwrap_or_default();
     format!("{namespace}/{there}")
 }
 
-/// The Networks of a Workload, as [`network_key`] has them. The namespace of a reference does not count (compute.md 2.1).
+/// Returns the index values of a Workload: its Networks, in the form of [`network_key`]. The namespace in a reference
+/// to a Network is ignored (docs/concepts/api.md).
 pub(crate) fn networks_of(workload: &Workload) -> Vec<String> {
     let interfaces = workload.spec.template.spec.network_interfaces.iter();
     let networks: BTreeSet<_> = interfaces
@@ -228,7 +234,7 @@ pub(crate) fn networks_of(workload: &Workload) -> Vec<String> {
     networks.into_iter().collect()
 }
 
-/// Namespace and name of a Network.
+/// Returns the index value of a Network.
 pub(crate) fn network_key(network: &ObjectMeta) -> String {
     of(network, network.name.as_deref().unwrap_or_default())
 }
@@ -255,7 +261,7 @@ mod tests {
     use crate::fixtures::{deployment, object, workload};
 
     #[test]
-    fn a_deployment_that_cannot_be_decoded_is_its_controllers_and_else_its_labels() {
+    fn an_undecodable_deployment_belongs_to_its_controller_or_else_its_label() {
         let of = |metadata: Value| workload_of_undecodable(&object(metadata));
         let labels = json!({"compute.datumapis.com/workload-uid": "labelled"});
         for (controller, expected) in [(true, "default/workload-uid"), (false, "default/labelled")]
@@ -278,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workload_is_found_by_each_of_its_networks_in_its_own_namespace() {
+    fn a_workload_is_indexed_by_its_networks_in_its_own_namespace() {
         let mut workload = workload(&[]);
         let interfaces = &mut workload.spec.template.spec.network_interfaces;
         interfaces[0].network.namespace = Some("elsewhere".to_owned());

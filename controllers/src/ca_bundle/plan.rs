@@ -1,4 +1,4 @@
-//! Which authorities the callers of webhooks must trust, and since when they do.
+//! Decides which authorities the bundles must have, and computes which of them callers trust by now.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,52 +8,53 @@ use jiff::Timestamp;
 /// Certificates of authorities, in DER.
 pub type Authorities = BTreeSet<Vec<u8>>;
 
-/// How long a change of the bundle takes to reach everyone.
+/// How long a change of the bundle takes to reach every caller.
 #[derive(Clone, Copy, Debug)]
 pub struct Delays {
-    /// From the write of a bundle until callers trust what is new in it.
+    /// Time from the write of a bundle until callers trust the authorities that are new in it.
     pub trust: Duration,
-    /// For how long an authority stays in the bundle that no leaf needs here: other replicas may still serve one.
+    /// Time that an authority stays in the bundle after this process stopped needing it: other replicas may still serve
+    /// a certificate of it.
     pub retirement: Duration,
 }
 
 /// What the controller sees.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Observed<'a> {
-    /// The authorities of the certificate that waits, or is served.
+    /// The authorities of the certificate in the files, which is served next.
     pub(super) mounted: &'a Authorities,
-    /// The authorities of the certificate that is served.
+    /// The authorities of the served certificate.
     pub(super) served: &'a Authorities,
-    /// The bundle of each webhook of the configuration; `None` for one that cannot be read.
+    /// The bundle of each webhook in the configuration; `None` for a bundle that cannot be read.
     pub(super) bundles: &'a [Option<Authorities>],
-    /// When the bundles were written, as far as this process may have to know: at its first look.
+    /// When the bundles were last written. Needed at the first look of this process only.
     pub(super) written: Option<Timestamp>,
     pub(super) delays: Delays,
     pub(super) now: Timestamp,
 }
 
-/// What is remembered between two looks.
+/// What the controller remembers between two looks.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Memory {
-    /// Since when each authority is in all bundles.
+pub(super) struct BundleHistory {
+    /// When each authority was first seen in all bundles.
     pub(super) published: BTreeMap<Vec<u8>, Timestamp>,
-    /// Since when each authority of a bundle is not needed here.
+    /// When this process stopped needing each authority of a bundle.
     pub(super) unneeded: BTreeMap<Vec<u8>, Timestamp>,
 }
 
 /// What must be done.
 #[derive(Debug, PartialEq)]
 pub(super) struct Plan {
-    /// What each webhook's bundle must be, where one of them is not.
+    /// The bundle that each webhook must have, if one of them has another.
     pub(super) write: Option<Authorities>,
-    /// What callers trust.
+    /// The authorities that callers trust.
     pub(super) trusted: Authorities,
-    pub(super) memory: Memory,
+    pub(super) history: BundleHistory,
 }
 
-/// An authority is needed while it is mounted or served, and stays for a while after; it is trusted when it has been
-/// in all bundles for a while.
-pub(super) fn plan(observed: &Observed<'_>, memory: &Memory) -> Plan {
+/// Returns the bundle to write and the trusted authorities. An authority is needed while it is mounted or served, and
+/// is kept for `Delays::retirement` after that. It is trusted once it has been in all bundles for `Delays::trust`.
+pub(super) fn plan(observed: &Observed<'_>, history: &BundleHistory) -> Plan {
     let Observed {
         mounted,
         served,
@@ -79,17 +80,17 @@ pub(super) fn plan(observed: &Observed<'_>, memory: &Memory) -> Plan {
         .iter()
         .filter(|authority| in_all(authority))
         .map(|authority| {
-            let since = since(&memory.published, authority, published_before);
+            let since = since(&history.published, authority, published_before);
             (authority.clone(), since)
         })
         .collect();
     let unneeded: BTreeMap<_, _> = in_any
         .difference(&needed)
-        .map(|authority| (authority.clone(), since(&memory.unneeded, authority, now)))
+        .map(|authority| (authority.clone(), since(&history.unneeded, authority, now)))
         .filter(|(_, since)| !has_passed(*since, delays.retirement, now))
         .collect();
     let wanted: Authorities = needed.iter().chain(unneeded.keys()).cloned().collect();
-    // An empty bundle would make callers trust what their system trusts.
+    // With an empty bundle, callers would trust the roots of their operating system.
     let differs = |bundle: &Option<Authorities>| bundle.as_ref() != Some(&wanted);
     let write = !needed.is_empty() && bundles.iter().any(differs);
     let trusted = published
@@ -100,7 +101,7 @@ pub(super) fn plan(observed: &Observed<'_>, memory: &Memory) -> Plan {
     Plan {
         write: write.then_some(wanted),
         trusted,
-        memory: Memory {
+        history: BundleHistory {
             published,
             unneeded,
         },
@@ -125,17 +126,17 @@ mod tests {
     }
 
     /// A directory, a server and a configuration, looked at every second.
-    struct World {
+    struct BundleModel {
         mounted: Authorities,
         served: Authorities,
         bundles: Vec<Option<Authorities>>,
-        memory: Memory,
+        history: BundleHistory,
         written: Option<Timestamp>,
         now: Timestamp,
         writes: usize,
     }
 
-    impl World {
+    impl BundleModel {
         fn look(&mut self) -> Plan {
             let observed = Observed {
                 mounted: &self.mounted,
@@ -145,8 +146,8 @@ mod tests {
                 delays: DELAYS,
                 now: self.now,
             };
-            let plan = plan(&observed, &self.memory);
-            self.memory = plan.memory.clone();
+            let plan = plan(&observed, &self.history);
+            self.history = plan.history.clone();
             if let Some(bundle) = &plan.write {
                 self.bundles.fill(Some(bundle.clone()));
                 self.writes += 1;
@@ -161,11 +162,11 @@ mod tests {
 
     #[test]
     fn a_new_authority_is_published_before_its_leaf_is_served_and_the_old_one_retires_last() {
-        let mut world = World {
+        let mut world = BundleModel {
             mounted: authorities(&["new"]),
             served: authorities(&["old"]),
             bundles: vec![Some(authorities(&["old"])), None],
-            memory: Memory::default(),
+            history: BundleHistory::default(),
             written: None,
             now: Timestamp::UNIX_EPOCH,
             writes: 0,
@@ -191,11 +192,11 @@ mod tests {
 
     #[test]
     fn an_edited_bundle_is_repaired_and_nothing_is_written_without_an_authority() {
-        let mut world = World {
+        let mut world = BundleModel {
             mounted: authorities(&["a"]),
             served: authorities(&["a"]),
             bundles: vec![Some(authorities(&[]))],
-            memory: Memory::default(),
+            history: BundleHistory::default(),
             written: None,
             now: Timestamp::UNIX_EPOCH,
             writes: 0,
@@ -213,11 +214,11 @@ mod tests {
     fn a_bundle_that_is_older_than_the_process_is_trusted_at_once() {
         let start = Timestamp::UNIX_EPOCH + Duration::from_mins(1);
         let trusted = |written: Option<Timestamp>| {
-            let mut world = World {
+            let mut world = BundleModel {
                 mounted: authorities(&["a"]),
                 served: authorities(&["a"]),
                 bundles: vec![Some(authorities(&["a"]))],
-                memory: Memory::default(),
+                history: BundleHistory::default(),
                 written,
                 now: start,
                 writes: 0,

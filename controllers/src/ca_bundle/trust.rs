@@ -1,14 +1,14 @@
-//! What callers trust, whichever way they come.
+//! Computes which authorities all callers trust, whichever registration they use.
 
 use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::watch;
 
-use super::Authorities;
+use super::plan::Authorities;
 
-/// What the callers by each registration trust, and what all of them do.
+/// The authorities that the callers of each registration trust, and their intersection.
 pub(super) struct Trust {
-    /// `None` for a registration that has not been looked at.
+    /// `None` for a registration that was not observed yet.
     by: Mutex<Vec<Option<Authorities>>>,
     all: watch::Sender<Authorities>,
 }
@@ -21,7 +21,7 @@ impl Trust {
         }
     }
 
-    /// Takes what the callers by one registration trust.
+    /// Sets the authorities that the callers of one registration trust.
     pub(super) fn tell(&self, registration: usize, trusted: Authorities) {
         let mut by = self.by.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = by.get_mut(registration) {
@@ -36,7 +36,7 @@ impl Trust {
     }
 }
 
-/// What is in all of them.
+/// Returns the authorities that are in all sets.
 fn common(by: &[Option<Authorities>]) -> Authorities {
     let mut sets = by.iter();
     let Some(Some(first)) = sets.next() else {

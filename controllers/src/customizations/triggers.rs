@@ -15,14 +15,14 @@ pub(crate) const ON_HUB: &[Trigger<HubSource, (), ObjectKey>] = &[Trigger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::triggers::cases::{Case, assert_cases};
+    use crate::runtime::triggers::cases::{TriggerCase, assert_cases};
     use crate::runtime::triggers::fakes::metadata;
 
     #[test]
     fn a_shadowing_customization_wakes_its_event() {
         let [former, current] =
             ["1", "2"].map(|it| metadata(serde_json::json!({"name": "c", "resourceVersion": it})));
-        let case = |name, source, former, current, is_due: bool| Case {
+        let case = |name, source, former, current, is_due: bool| TriggerCase {
             name,
             source,
             former,

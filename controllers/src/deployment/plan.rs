@@ -1,4 +1,5 @@
-//! Which Instances a WorkloadDeployment needs in its cell, and in which order (compute.md 2.4 and 2.5).
+//! Decides which Instances a WorkloadDeployment needs in its cell, and in which order they are created, replaced and
+//! deleted (docs/concepts/flow.md#rollout).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,43 +16,41 @@ use kube::ResourceExt;
 use crate::names;
 use crate::objects::{StringMap, controller_uid, covers, has_finalizer, is_terminating};
 
-/// Our hashes begin with this; any other is the baseline's, which no one can compute again (I-22).
+/// Prefix of our template hashes. A hash without it was written by the Go manager and cannot be recomputed (I-22).
 const HASH_PREFIX: &str = "v1-";
 
 /// What the controller sees.
 pub(super) struct Observed<'a> {
     pub(super) deployment: &'a WorkloadDeployment,
-    /// All Instances in the deployment's namespace, whosoever's they are.
+    /// All Instances in the namespace of the WorkloadDeployment, whichever object controls them.
     pub(super) instances: &'a [Arc<Instance>],
-    /// What the API server said to a step that it refused just now.
-    pub(super) refusal: Option<&'a str>,
     pub(super) now: Timestamp,
 }
 
-/// What must be done, in this order.
+/// The actions to take, in the order of the fields.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Plan {
     pub(super) add_finalizer: bool,
-    /// Every step that leads to what is wanted, of which only the first is taken.
-    pub(super) steps: Vec<Step>,
-    /// Instances that run the right thing and do not say so.
+    /// Every step towards the wanted state. Only the first one is taken in this reconciliation.
+    pub(super) steps: Vec<RolloutStep>,
+    /// Instances that run the current template but lack labels or carry another hash.
     pub(super) refresh: Vec<Arc<Instance>>,
-    /// Instances to delete because the deployment is going.
+    /// Instances to delete because the WorkloadDeployment is terminating.
     pub(super) delete: Vec<Arc<Instance>>,
     pub(super) status: Option<WorkloadDeploymentStatus>,
     pub(super) remove_finalizer: bool,
 }
 
-/// A step of the ordered way.
+/// A step of the ordered rollout.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Step {
+pub(super) enum RolloutStep {
     /// Create the Instance of this ordinal.
     Create(i32),
-    /// Wait for this Instance to become ready, or to be gone.
+    /// Wait until this Instance is ready, or gone.
     Wait(String),
-    /// Delete this Instance, whose template has changed, so that it is created anew.
+    /// Delete this Instance because its template changed. The next reconciliation creates it from the new template.
     Replace(Arc<Instance>),
-    /// Delete this Instance, which is not wanted.
+    /// Delete this Instance because it is surplus.
     Delete(Arc<Instance>),
 }
 
@@ -59,15 +58,9 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     let Observed {
         deployment,
         instances,
-        refusal,
         now,
     } = *observed;
-    let uid = deployment.uid().unwrap_or_default();
-    let own: Vec<_> = instances
-        .iter()
-        .filter(|instance| controller_uid(instance.as_ref()) == Some(&uid))
-        .cloned()
-        .collect();
+    let own = own(deployment, instances);
     if is_terminating(deployment) {
         if !has_finalizer(deployment, finalizers::WORKLOAD_CONTROLLER) {
             return Plan::default();
@@ -82,7 +75,6 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
             ..Plan::default()
         };
     }
-    let status = status(deployment, &own, refusal, now);
     Plan {
         add_finalizer: !has_finalizer(deployment, finalizers::WORKLOAD_CONTROLLER),
         steps: steps(deployment, &own, instances),
@@ -91,17 +83,54 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
             .filter(|instance| needs_refresh(deployment, instance))
             .cloned()
             .collect(),
-        status: (deployment.status.as_ref() != Some(&status)).then_some(status),
+        status: changed_status(deployment, &own, None, now),
         ..Plan::default()
     }
 }
 
-/// The name of the Instance of this ordinal.
+/// Returns the status after the API server refused a step. The message of its condition ends with the refusal. Returns
+/// none if the status does not change.
+pub(super) fn status_after_refusal(
+    observed: &Observed<'_>,
+    refusal: &str,
+) -> Option<WorkloadDeploymentStatus> {
+    let Observed {
+        deployment,
+        instances,
+        now,
+    } = *observed;
+    if is_terminating(deployment) {
+        return None;
+    }
+    changed_status(deployment, &own(deployment, instances), Some(refusal), now)
+}
+
+/// Returns the Instances that the deployment controls.
+fn own(deployment: &WorkloadDeployment, instances: &[Arc<Instance>]) -> Vec<Arc<Instance>> {
+    let uid = deployment.uid().unwrap_or_default();
+    let own = instances.iter();
+    own.filter(|instance| controller_uid(instance.as_ref()) == Some(&uid))
+        .cloned()
+        .collect()
+}
+
+/// Returns the status if it differs from the current one.
+fn changed_status(
+    deployment: &WorkloadDeployment,
+    own: &[Arc<Instance>],
+    refusal: Option<&str>,
+    now: Timestamp,
+) -> Option<WorkloadDeploymentStatus> {
+    let status = status(deployment, own, refusal, now);
+    (deployment.status.as_ref() != Some(&status)).then_some(status)
+}
+
+/// Returns the name of the Instance of this ordinal.
 pub(super) fn instance_name(deployment: &WorkloadDeployment, ordinal: i32) -> String {
     format!("{}-{ordinal}", deployment.name_any())
 }
 
-/// The ordinal of an Instance of this deployment, from its name.
+/// Returns the ordinal in the name of an Instance of this WorkloadDeployment.
 pub(super) fn ordinal(deployment: &WorkloadDeployment, instance: &Instance) -> Option<i32> {
     let name = instance.name_any();
     let ordinal: i32 = name
@@ -112,7 +141,7 @@ pub(super) fn ordinal(deployment: &WorkloadDeployment, instance: &Instance) -> O
     (instance_name(deployment, ordinal) == name).then_some(ordinal)
 }
 
-/// The labels of an Instance that link it to its deployment.
+/// Returns the labels that link an Instance to its WorkloadDeployment.
 pub(super) fn linking_labels(deployment: &WorkloadDeployment, ordinal: i32) -> StringMap {
     let spec = &deployment.spec;
     StringMap::from([
@@ -144,20 +173,22 @@ pub(super) fn linking_labels(deployment: &WorkloadDeployment, ordinal: i32) -> S
     ])
 }
 
-/// A hash of the template, which the infrastructure provider reports back for the instance that runs.
+/// Returns a hash of the template. The infrastructure provider reports it back for the template that a running Instance
+/// has.
 pub(super) fn template_hash(deployment: &WorkloadDeployment) -> String {
     let template = serde_json::to_string(&deployment.spec.template).unwrap_or_default();
     format!("{HASH_PREFIX}{}", names::hash(&[&template]))
 }
 
-/// The ordered way. First, by ascending ordinal, what is missing is created and what is not ready is waited for; then, by
-/// descending ordinal, what has another template is replaced; then what is too many is deleted. Waiting for an
-/// Instance whose template is wrong cannot help: it is replaced in its turn.
+/// Returns the steps of the ordered rollout. First, by ascending ordinal, missing Instances are created and unready
+/// ones are waited for. Then, by descending ordinal, Instances of another template are replaced. Last, surplus
+/// Instances are deleted. An unready Instance of another template is replaced at once, because waiting cannot make it
+/// ready with the right template.
 fn steps(
     deployment: &WorkloadDeployment,
     own: &[Arc<Instance>],
     all: &[Arc<Instance>],
-) -> Vec<Step> {
+) -> Vec<RolloutStep> {
     if deployment.spec.scale_settings.instance_management_policy != ORDERED_READY {
         return Vec::new();
     }
@@ -168,7 +199,7 @@ fn steps(
             Some(ordinal) if (0..wanted).contains(&ordinal) => {
                 slots.insert(ordinal, instance);
             }
-            // Strays, which have no ordinal, go first.
+            // Surplus Instances without an ordinal are deleted first.
             Some(ordinal) => surplus.push((ordinal, instance)),
             None => surplus.push((i32::MAX, instance)),
         }
@@ -177,18 +208,20 @@ fn steps(
     for ordinal in 0..wanted {
         let name = instance_name(deployment, ordinal);
         match slots.get(&ordinal) {
-            Some(instance) if is_terminating(instance.as_ref()) => forward.push(Step::Wait(name)),
+            Some(instance) if is_terminating(instance.as_ref()) => {
+                forward.push(RolloutStep::Wait(name));
+            }
             Some(instance) => match (is_ready(instance), is_drifted(deployment, instance)) {
                 (true, false) => {}
-                (true, true) => replace.push(Step::Replace(Arc::clone(instance))),
-                (false, false) => forward.push(Step::Wait(name)),
-                (false, true) => forward.push(Step::Replace(Arc::clone(instance))),
+                (true, true) => replace.push(RolloutStep::Replace(Arc::clone(instance))),
+                (false, false) => forward.push(RolloutStep::Wait(name)),
+                (false, true) => forward.push(RolloutStep::Replace(Arc::clone(instance))),
             },
-            // One of a deployment that had the name before: garbage collection takes it.
+            // The Instance belongs to an earlier WorkloadDeployment of the same name. Garbage collection deletes it.
             None if all.iter().any(|instance| instance.name_any() == name) => {
-                forward.push(Step::Wait(name));
+                forward.push(RolloutStep::Wait(name));
             }
-            None => forward.push(Step::Create(ordinal)),
+            None => forward.push(RolloutStep::Create(ordinal)),
         }
     }
     surplus.sort_by(|(one, a), (other, b)| {
@@ -197,8 +230,8 @@ fn steps(
     let delete = surplus
         .into_iter()
         .map(|(_, instance)| match is_terminating(instance.as_ref()) {
-            true => Step::Wait(instance.name_any()),
-            false => Step::Delete(Arc::clone(instance)),
+            true => RolloutStep::Wait(instance.name_any()),
+            false => RolloutStep::Delete(Arc::clone(instance)),
         });
     forward
         .into_iter()
@@ -214,8 +247,9 @@ fn is_ready(instance: &Instance) -> bool {
         .is_some_and(|status| condition::is_true(&status.conditions, READY))
 }
 
-/// Whether the Instance was made from another template. With a hash of ours the hashes tell; with a foreign one the
-/// Instance itself must, so that a customer's machine is not replaced because a format has changed.
+/// Returns whether the Instance was made from another template. Hashes of ours are compared. For a hash of the Go
+/// manager, the spec of the Instance is compared instead, so that a change of the hash format replaces no customer's
+/// machine.
 fn is_drifted(deployment: &WorkloadDeployment, instance: &Instance) -> bool {
     match &instance.spec.controller {
         Some(controller) if controller.template_hash.starts_with(HASH_PREFIX) => {
@@ -234,7 +268,7 @@ fn is_drifted(deployment: &WorkloadDeployment, instance: &Instance) -> bool {
     }
 }
 
-/// Whether an Instance that was made from this template lacks labels or carries a foreign hash.
+/// Returns whether an Instance of the current template lacks labels or carries another hash.
 fn needs_refresh(deployment: &WorkloadDeployment, instance: &Instance) -> bool {
     let Some(ordinal) = ordinal(deployment, instance) else {
         return false;
@@ -260,7 +294,7 @@ fn status(
     let count = |counts: &dyn Fn(&Instance) -> bool| {
         i32::try_from(own.iter().filter(|instance| counts(instance)).count()).unwrap_or(i32::MAX)
     };
-    // Of an Instance that was refreshed the provider tells the foreign hash until it has looked again.
+    // After a refresh, the provider still reports the hash of the Go manager until it has observed the Instance again.
     let is_current = |observed: &str, instance: &Instance| {
         let is_foreign = !observed.is_empty() && !observed.starts_with(HASH_PREFIX);
         observed == hash || is_foreign && !is_drifted(deployment, instance)

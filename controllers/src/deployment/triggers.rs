@@ -31,7 +31,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::runtime::triggers::cases::{Case, assert_cases};
+    use crate::runtime::triggers::cases::{TriggerCase, assert_cases};
     use crate::runtime::triggers::fakes::{metadata, named};
 
     #[test]
@@ -48,7 +48,7 @@ mod tests {
         let of_web = controlled_by("WorkloadDeployment", "web");
         let of_former = controlled_by("WorkloadDeployment", "former");
         let of_other_kind = controlled_by("Workload", "web");
-        let case = |name, source, former, current, expected: &[&str]| Case {
+        let case = |name, source, former, current, expected: &[&str]| TriggerCase {
             name,
             source,
             former,

@@ -1,28 +1,34 @@
-//! Deletes deployments of the hub that their project does not have.
+//! Deletes WorkloadDeployments on the hub that their project does not have (docs/concepts/ownership.md).
 
 use std::sync::Arc;
 
 use api::{DEFAULT_NAMESPACE, HubNamespace, WorkloadDeployment, annotations};
 use kube::ResourceExt;
 
-use super::Federator;
 use super::plan::orphan::{Suspect, is_orphan};
+use crate::hub::HubCaches;
 use crate::hub::upstream::Upstream;
-use crate::namespace::{UpstreamNamespace, seen};
+use crate::hub::upstream_namespace::{UpstreamNamespace, seen};
 use crate::objects::{Namespace, is_terminating};
 use crate::projects::ProjectCaches;
 use crate::runtime::keys::ProjectKey;
-use crate::runtime::write::Collection;
+use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 
-impl Federator {
-    /// Deletes what the hub has under a name of which the project has no deployment: in the hub namespaces that are labelled
-    /// as those of the namespace, but for the one that a deployment has. That is found in caches, and proved by the
-    /// project's API server itself.
-    pub(super) async fn delete_orphans(
+/// Deletes WorkloadDeployments of the hub that their project does not have.
+pub(super) struct OrphanSweeper<'a> {
+    pub(super) hub: &'a HubCaches,
+    pub(super) project: &'a ProjectCaches,
+    pub(super) writer: &'a Writer,
+}
+
+impl OrphanSweeper<'_> {
+    /// Deletes the copies of this name that have no WorkloadDeployment in the project. Looks in all hub namespaces
+    /// whose labels name the namespace of the key, except `own`, which the WorkloadDeployment of this name uses. Caches
+    /// find a candidate; the project's API server must prove that it is an orphan.
+    pub(super) async fn sweep(
         &self,
         context: &ReconcileContext,
-        project: &ProjectCaches,
         key: &ProjectKey,
         own: Option<&HubNamespace>,
     ) -> Result<(), ReconcileError> {
@@ -33,7 +39,7 @@ impl Federator {
         for on_hub in self.hub.namespaces_for.get(&upstream.to_string()) {
             let hub_namespace = HubNamespace::new(on_hub.name_any());
             let hub_namespace = hub_namespace.ok().filter(|it| Some(it) != own);
-            // What stands for no namespace is no one's to be missed in.
+            // The name of another namespace carries no UID, so nothing can be proved about it.
             let Some(hub_namespace) = hub_namespace.filter(HubNamespace::is_of_project_namespace)
             else {
                 continue;
@@ -43,9 +49,9 @@ impl Federator {
             let Some(copy) = copy.filter(|copy| !is_terminating(copy.as_ref())) else {
                 continue;
             };
-            // Who could not prove it is not asked.
-            if may_prove(project, key, &hub_namespace, &on_hub)? {
-                self.delete_if_orphan(context, project, key, &hub_namespace, &on_hub, &copy)
+            // Saves the requests if their answers could prove nothing.
+            if may_prove(self.project, key, &hub_namespace, &on_hub)? {
+                self.delete_if_orphan(context, key, &hub_namespace, &on_hub, &copy)
                     .await?;
             }
         }
@@ -55,15 +61,14 @@ impl Federator {
     async fn delete_if_orphan(
         &self,
         context: &ReconcileContext,
-        project: &ProjectCaches,
         key: &ProjectKey,
         hub_namespace: &HubNamespace,
         on_hub: &Namespace,
         copy: &Arc<WorkloadDeployment>,
     ) -> Result<(), ReconcileError> {
-        let namespaces = Collection::<Namespace>::of_plane(&project.client, None);
+        let namespaces = Collection::<Namespace>::of_plane(&self.project.client, None);
         let deployments =
-            Collection::<WorkloadDeployment>::new(&project.client, &key.namespace, None);
+            Collection::<WorkloadDeployment>::new(&self.project.client, &key.namespace, None);
         let is_orphan = is_orphan(&Suspect {
             hub_namespace,
             on_hub,
@@ -74,17 +79,17 @@ impl Federator {
         if !is_orphan {
             return Ok(());
         }
-        let is_watched = project.namespaces.sync_state().borrow().is_current()
-            && project.deployments.sync_state().borrow().is_current();
+        let is_watched = self.project.namespaces.sync_state().borrow().is_current()
+            && self.project.deployments.sync_state().borrow().is_current();
         if !is_watched {
             return Err(ReconcileError::NotYet {
                 object: format!("WorkloadDeployment {hub_namespace}/{} of the hub", key.name),
-                missing: "the project to be watched again".to_owned(),
+                missing: "the watches of the project to work again".to_owned(),
             });
         }
         tracing::warn!(
             namespace = %hub_namespace, name = key.name, project = %key.project, upstream = key.namespace,
-            "the project does not have this WorkloadDeployment of the hub: it is deleted"
+            "deleting a WorkloadDeployment of the hub that its project does not have"
         );
         let (client, cache) = (&self.hub.client, &self.hub.deployments);
         let copies = Collection::new(client, hub_namespace.as_str(), Some(cache));
@@ -94,7 +99,7 @@ impl Federator {
     }
 }
 
-/// Whether caches know the project's API server as one that could prove an orphan in the hub namespace.
+/// Returns whether the project's API server can prove an orphan in the hub namespace, as far as caches know.
 fn may_prove(
     project: &ProjectCaches,
     key: &ProjectKey,

@@ -1,4 +1,4 @@
-//! What carries a project's WorkloadDeployment to the hub and its status back.
+//! Decides how a WorkloadDeployment of a project is copied to the hub, and which status it gets.
 
 pub(super) mod freshness;
 pub(super) mod orphan;
@@ -13,7 +13,7 @@ use api::{
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 
-use super::reapply::unapplied::{Unapplied, unapplied};
+use super::reapply::staleness::{Staleness, staleness};
 use crate::hub::cells::CopyCells;
 use crate::hub::upstream::Upstream;
 use crate::objects::{
@@ -27,45 +27,45 @@ use status::{contradicted, invalid_city_code, status, unreported};
 /// What the controller sees.
 pub(super) struct Observed<'a> {
     pub(super) project: &'a ProjectName,
-    /// The project's deployment.
+    /// The WorkloadDeployment of the project.
     pub(super) deployment: &'a WorkloadDeployment,
-    /// The recorded hub namespace, or that of the deployment's namespace.
+    /// The recorded hub namespace; without a record, the one derived from the Namespace.
     pub(super) hub_namespace: &'a HubNamespace,
-    /// The hub namespace of the deployment's namespace, where that Namespace is there.
+    /// The hub namespace derived from the UID of the project's Namespace, if that Namespace is in the cache.
     pub(super) derived: Option<&'a HubNamespace>,
-    /// What the project's API server is known by,
+    /// UID of the project's namespace `default`, which identifies its API server.
     pub(super) cluster_uid: Option<&'a str>,
-    /// and the Milo root that has the project.
+    /// UID that identifies the Milo root of the project.
     pub(super) root_uid: Option<&'a str>,
-    /// The Namespace of that name on the hub.
+    /// The hub namespace.
     pub(super) namespace: Option<&'a Namespace>,
-    /// The deployment of the same name on the hub.
+    /// The WorkloadDeployment of the same name in the hub namespace.
     pub(super) copy: Option<&'a Arc<WorkloadDeployment>>,
-    /// Whether a policy on the hub propagates what has this city code.
+    /// Whether a PropagationPolicy on the hub selects this city code.
     pub(super) policy_exists: bool,
-    /// What is known of the cells of the copy.
+    /// The binding of the copy and the reachability of its cells.
     pub(super) cells: CopyCells<'a>,
     pub(super) now: Timestamp,
 }
 
-/// What must be done, in this order.
+/// The actions to take, in the order of the fields.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Plan {
-    /// Record the hub namespace on the project's deployment, together with the finalizer.
+    /// Record the hub namespace on the project's WorkloadDeployment, in the same write as the finalizer.
     pub(super) record: bool,
     pub(super) apply_namespace: Option<DesiredNamespace>,
     pub(super) apply_copy: Option<DesiredCopy>,
     pub(super) delete_copy: bool,
     pub(super) status: Option<WorkloadDeploymentStatus>,
-    /// What to make Karmada apply again, if it stays so.
-    pub(super) unapplied: Unapplied,
-    /// Remove the finalizer, once the hub has confirmed that the copy is gone.
+    /// The cells that lack the copy or its namespace. Karmada is made to apply it again if this lasts.
+    pub(super) staleness: Staleness,
+    /// Remove the finalizer after the hub has confirmed that the copy is gone.
     pub(super) release: bool,
-    /// What contradicts itself. Nothing else is done until someone has resolved it, but for saying so in the status.
+    /// A contradiction between objects. Only the status is written until an administrator has resolved it.
     pub(super) hold: Option<String>,
 }
 
-/// The hub namespace.
+/// The hub namespace as it must be.
 #[derive(Debug, PartialEq)]
 pub(super) struct DesiredNamespace {
     pub(super) labels: StringMap,
@@ -79,15 +79,15 @@ impl DesiredNamespace {
     }
 }
 
-/// The hub's copy. Its spec is that of the project's deployment.
+/// The copy on the hub as it must be. Its spec is that of the project's WorkloadDeployment.
 #[derive(Debug, PartialEq)]
 pub(super) struct DesiredCopy {
     pub(super) labels: StringMap,
     pub(super) annotations: StringMap,
 }
 
-/// Whether the copy says the same of referenced data as the project's deployment: also nothing, where that has nothing
-/// (I-19). Absent means that no one has looked yet, empty that nothing is needed.
+/// Returns whether both objects have the same annotation of expected referenced data (I-19). An absent annotation means
+/// that the data were not determined yet; an empty one means that none are needed.
 pub(super) fn same_referenced_data(
     copy: &WorkloadDeployment,
     deployment: &WorkloadDeployment,
@@ -101,7 +101,7 @@ pub(super) fn same_referenced_data(
     of(copy) == of(deployment)
 }
 
-/// The hub namespace of a project's namespace.
+/// Returns the hub namespace derived from the UID of a project's Namespace.
 pub(super) fn derived(
     deployment: &WorkloadDeployment,
     namespace: Option<&Namespace>,
@@ -112,9 +112,9 @@ pub(super) fn derived(
         .map_err(ReconcileError::identity(describe(deployment)))
 }
 
-/// The hub namespace of a deployment: the recorded one. One that has none yet gets that of its namespace, which is the
-/// only other thing that is read; of one that is terminating, the record suffices (P-7). `None` when there is no record
-/// and nothing to release.
+/// Returns the hub namespace of a WorkloadDeployment: the recorded one, or else the derived one. The finalization of a
+/// recorded WorkloadDeployment reads nothing but the object itself (I-7). Returns `None` if it is terminating and has
+/// neither a record nor our finalizer.
 pub(super) fn hub_namespace(
     deployment: &WorkloadDeployment,
     derived: Option<&HubNamespace>,
@@ -138,8 +138,8 @@ pub(super) fn hub_namespace(
     }
 }
 
-/// What contradicts itself about the hub namespace. The record is the customer's to edit, and must not lead to what is
-/// another's; whose that is, is not told here, for a customer reads it.
+/// Returns what is contradictory about the hub namespace. A customer can edit the record, and an edited record must not
+/// lead to a hub namespace of another project. The message does not name that project, because the customer reads it.
 fn contradiction(observed: &Observed<'_>) -> Option<String> {
     let Observed {
         deployment,
@@ -158,7 +158,7 @@ fn contradiction(observed: &Observed<'_>) -> Option<String> {
             "hub namespace {hub_namespace} is labelled as that of another project or namespace"
         ));
     }
-    // One that is terminating goes by its record, unless nothing else speaks for that.
+    // A terminating WorkloadDeployment uses its record if the recorded hub namespace still exists.
     let others = derived.filter(|derived| *derived != hub_namespace);
     if let (Some(derived), true) = (others, !terminating || namespace.is_none()) {
         return Some(format!(
@@ -180,7 +180,7 @@ fn upstream(observed: &Observed<'_>) -> Upstream {
     }
 }
 
-/// Whether the hub namespace itself says that it belongs to the deployment's namespace.
+/// Returns whether the labels of the hub namespace name the namespace of the WorkloadDeployment.
 fn is_proved(observed: &Observed<'_>) -> bool {
     observed.namespace.is_some_and(|namespace| {
         Upstream::of(namespace.meta()).is_ok_and(|of| of == upstream(observed))
@@ -262,8 +262,8 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
     });
     let live = copy.filter(|copy| !is_terminating(copy.as_ref()));
     let moves = live.is_some_and(|copy| is_of_another_city(copy, city));
-    // A copy that is terminating is waited for. A new one waits for its policy: created before it, it would be
-    // Karmada's to find later.
+    // A terminating copy must be gone before a new one is made. A new copy waits for its policy: Karmada may not match
+    // a copy that is older than its policy until much later.
     let apply_copy = match copy {
         Some(_) => !in_step && !moves && live.is_some(),
         None => policy_exists,
@@ -278,10 +278,10 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
             annotations: copy_annotations,
         }),
         delete_copy: moves && is_proved(observed),
-        // What is written now is applied anyway.
-        unapplied: match live.filter(|_| in_step) {
-            Some(copy) => unapplied(copy, cells),
-            None => Unapplied::default(),
+        // An apply in this reconciliation already makes Karmada write the object.
+        staleness: match live.filter(|_| in_step) {
+            Some(copy) => staleness(copy, cells),
+            None => Staleness::default(),
         },
         status: status.filter(|status| deployment.status.as_ref() != Some(status)),
         ..Plan::default()
@@ -289,12 +289,12 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
 }
 
 fn desired_namespace(observed: &Observed<'_>) -> DesiredNamespace {
-    // A record that a customer can edit is no proof of whose the hub namespace is.
+    // A customer can edit the record, so it does not prove the identity of the hub namespace.
     let is_own = observed.derived == Some(observed.hub_namespace);
     let written = |key: &str| observed.namespace?.annotations().get(key).cloned();
     let known_by = |key: &str, uid: Option<&str>| {
         let uid = uid.filter(|_| is_own).map(str::to_owned);
-        // What is not known now was when it was written.
+        // If the UID is not known now, the one that was written before stays.
         Some((key.to_owned(), uid.or_else(|| written(key))?))
     };
     let annotations = [
@@ -307,8 +307,9 @@ fn desired_namespace(observed: &Observed<'_>) -> DesiredNamespace {
     }
 }
 
-/// Whether the copy was made for another city. It is deleted and made anew: as long as the policy of the former city is
-/// there, Karmada keeps what that has claimed where it is (karmada.md 8.1). An edit by hand changes the label or the spec.
+/// Returns whether the copy was made for another city. Such a copy is deleted and made again: while the policy of the
+/// former city exists, Karmada keeps claimed objects where they are (docs/concepts/karmada-behaviour.md). A manual edit
+/// changes the label or the spec, but not both.
 fn is_of_another_city(copy: &WorkloadDeployment, city: &CityCode) -> bool {
     copy.spec.city_code != city.as_str()
         && label(copy, labels::CITY_CODE).is_some_and(|label| label != city.as_str())

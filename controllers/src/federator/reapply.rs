@@ -1,11 +1,11 @@
-//! What Karmada takes for applied, and a cell does not have.
+//! Makes Karmada apply objects again that it takes for applied though a cell does not have them.
 //!
-//! A request that a cell does not answer within 32 s is over for Karmada as if it had been served: its execution controller
-//! makes it under `RetryOnConflict` of client-go, which gives no error where a deadline has passed. What was to be written is
-//! not written again until it changes. So it is changed: an annotation says when.
+//! If a cell does not answer a request within 32 s, Karmada's execution controller counts the request as successful: it
+//! runs it under client-go's `RetryOnConflict`, which returns no error when its deadline has passed. Karmada does not
+//! write the object again until it changes. This module changes it: it sets an annotation with the current time.
 
 pub(crate) mod stale_cells;
-pub(super) mod unapplied;
+pub(super) mod staleness;
 
 use std::time::Duration;
 
@@ -16,49 +16,57 @@ use multicluster::Outcome;
 use serde_json::json;
 use tracing::info;
 
-use super::Federator;
+use crate::hub::HubCaches;
 use crate::objects::{describe, is_terminating};
 use crate::runtime::error::FirstError;
 use crate::runtime::keys::ProjectKey;
-use crate::runtime::write::{Collection, Object};
+use crate::runtime::write::{Collection, Object, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use stale_cells::{Observation, due};
-use unapplied::Unapplied;
+use stale_cells::{Observation, StaleCells, due};
+use staleness::Staleness;
 
-/// When it is looked again what has become of it, and after how long at most.
+/// Interval until the next look after a re-application.
 const SOON: Duration = Duration::from_mins(1);
+/// Longest interval between two looks.
 const SELDOM: Duration = Duration::from_mins(5);
 
-/// When this was applied again last.
+/// Returns when the object was last applied again.
 fn reapplied(object: &impl Resource) -> Option<Timestamp> {
     let at = object.annotations().get(annotations::REAPPLIED_AT)?;
     at.parse().ok()
 }
 
-impl Federator {
-    /// Makes Karmada apply again what cells have been without for too long, and says when to look again.
+/// Makes Karmada apply objects again that cells have been without for too long.
+pub(super) struct Reapplier<'a> {
+    pub(super) hub: &'a HubCaches,
+    pub(super) stale_cells: &'a StaleCells,
+    pub(super) writer: &'a Writer,
+}
+
+impl Reapplier<'_> {
+    /// Applies objects again that cells have lacked for too long. Returns when to look again.
     pub(super) async fn reapply(
         &self,
         context: &ReconcileContext,
         key: &ProjectKey,
         hub_namespace: &HubNamespace,
-        unapplied: Unapplied,
+        staleness: Staleness,
     ) -> Result<Outcome, ReconcileError> {
         let copies = &self.hub.deployments;
         let copy = copies.get(hub_namespace.as_str(), &key.name)?;
         let now = context.now();
         let observation = Observation {
             generation: copy.as_ref().and_then(|copy| copy.meta().generation),
-            cells: unapplied.cells,
-            complete: unapplied.complete,
+            cells: staleness.cells,
+            complete: staleness.complete,
         };
         let since = self.stale_cells.observe(key, observation, now);
         let (Some(copy), Some(since)) = (copy, since) else {
             return Ok(Outcome::Settled);
         };
         let namespace = self.hub.namespaces.get("", hub_namespace.as_str())?;
-        let namespace = namespace.filter(|it| unapplied.namespace && !is_terminating(it.as_ref()));
-        let copy = Some(copy).filter(|_| unapplied.copy);
+        let namespace = namespace.filter(|it| staleness.namespace && !is_terminating(it.as_ref()));
+        let copy = Some(copy).filter(|_| staleness.copy);
         let due = |reapplied| due(since, reapplied, now);
         let namespace = namespace.map(|it| (due(reapplied(it.as_ref())), it));
         let copy = copy.map(|it| (due(reapplied(it.as_ref())), it));
@@ -67,7 +75,7 @@ impl Federator {
         if let Some((due, namespace)) = &namespace
             && *due <= now
         {
-            // All that is in it waits for it, and needs it once.
+            // All objects in the namespace wait for it, so the namespace is applied once, before the copy.
             let namespaces = Collection::of_plane(&self.hub.client, Some(&self.hub.namespaces));
             errors.note(
                 self.touch(context, &namespaces, namespace.as_ref(), now)
@@ -98,7 +106,7 @@ impl Federator {
     ) -> Result<(), ReconcileError> {
         info!(
             object = describe(object),
-            "a cell has not got it, or what is in it, for too long; Karmada is made to apply it again"
+            "a cell has lacked this object, or objects in it, for too long; making Karmada apply it again"
         );
         let at = json!({"annotations": {annotations::REAPPLIED_AT: format!("{now:.0}")}});
         let patched = self.writer.patch_metadata(context, to, object, at).await;

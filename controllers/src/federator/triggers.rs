@@ -166,7 +166,7 @@ mod tests {
     use api::ProjectName;
 
     use super::*;
-    use crate::runtime::triggers::cases::{Case, assert_cases};
+    use crate::runtime::triggers::cases::{TriggerCase, assert_cases};
     use crate::runtime::triggers::fakes::{FakeHub, FakeProject, acme, hub_namespace, named};
 
     fn keys(names: &[(&str, &str)]) -> Vec<ProjectKey> {
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn changes_of_a_project_wake_its_deployments() {
         let (web, default) = (named("default", "web"), hub_namespace("default", None));
-        let case = |name, source, former, current, expected: &[(&str, &str)]| Case {
+        let case = |name, source, former, current, expected: &[(&str, &str)]| TriggerCase {
             name,
             source,
             former,
@@ -221,7 +221,7 @@ mod tests {
         );
         let (configuration, unbound) = (named("ns-1", "settings"), named("ns-1", "gone"));
         let (other_cell, policy) = (hub_namespace("dfw2", None), named("ns-1", "city-dfw"));
-        let case = |name, source, former, current, expected: &[(&str, &str)]| Case {
+        let case = |name, source, former, current, expected: &[(&str, &str)]| TriggerCase {
             name,
             source,
             former,

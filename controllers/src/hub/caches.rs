@@ -1,4 +1,4 @@
-//! What is watched on the hub.
+//! The caches of the hub.
 
 use api::karmada::{PropagationPolicy, ResourceBinding};
 use api::{Instance, WorkloadDeployment};
@@ -14,24 +14,24 @@ use crate::objects::Namespace;
 pub(crate) struct HubCaches {
     pub(crate) client: Client,
     pub(crate) namespaces: Cache<Namespace>,
-    /// By the project that their labels name.
+    /// By the project in their labels.
     pub(crate) namespaces_of: Index<Namespace>,
-    /// By the namespace of a project that their labels name, as an [`Upstream`] is written.
+    /// By the project and namespace in their labels, in the form of [`Upstream`]'s `Display`.
     ///
     /// [`Upstream`]: crate::hub::upstream::Upstream
     pub(crate) namespaces_for: Index<Namespace>,
     pub(crate) deployments: Cache<WorkloadDeployment>,
-    /// By what makes a difference to policies.
+    /// By the fields that decide about policies. See `policy::kinds`.
     pub(crate) copies_for_policies: Index<WorkloadDeployment>,
     pub(crate) policies: Cache<PropagationPolicy>,
     pub(crate) policy_locks: PolicyLocks,
-    /// Nothing waits for them but the deletion of policies.
+    /// Only the deletion of policies depends on this cache being complete.
     pub(crate) bindings: Cache<ResourceBinding>,
-    /// By what makes a difference to policies.
+    /// By the fields that decide about policies. See `policy::kinds`.
     pub(crate) bindings_for_policies: Index<ResourceBinding>,
     pub(crate) instances: Cache<Instance>,
-    /// By namespace and name of their deployment.
+    /// By namespace and name of their WorkloadDeployment.
     pub(crate) instances_of: Index<Instance>,
-    /// Which cells can be reached, and what goes to them.
+    /// The reachability of the cells, and the bindings of each.
     pub(crate) cells: Cells,
 }

@@ -1,4 +1,4 @@
-//! Which cells can be reached, and what goes to them, as the hub knows it (karmada.md 12, 6).
+//! The reachability of cells and the bindings to them, as the hub reports them (docs/concepts/karmada-behaviour.md).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,31 +16,31 @@ use tokio::sync::watch;
 /// Whether a cell can be reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CellState {
-    /// Its Cluster is Ready, or nothing is known of it.
+    /// The Cluster is Ready, or nothing is known about it.
     Reachable,
-    /// Its Cluster is not Ready, or gone.
+    /// The Cluster is not Ready, or does not exist.
     Unreachable {
-        /// When the Cluster ceased to be Ready, where it says so.
+        /// When the Cluster stopped being Ready, if it says so.
         since: Option<Timestamp>,
-        /// Why, for people.
+        /// The reason, shown to users.
         message: String,
     },
 }
 
-/// The cells of the hub, and the bindings of what goes to them.
+/// The Clusters of the hub, and the bindings of WorkloadDeployments.
 pub(crate) struct Cells {
     clusters: Cache<Cluster>,
     listed: watch::Receiver<bool>,
     /// The state of each cell at its last event. A Cluster is updated every 10 s and its state hardly ever changes.
     observed: Mutex<BTreeMap<String, CellState>>,
-    /// Bindings of WorkloadDeployments by the UID of these.
+    /// Bindings of WorkloadDeployments, by the UID of the WorkloadDeployment.
     binding_of: Index<ResourceBinding>,
-    /// Bindings of WorkloadDeployments by the cells that these go to.
+    /// Bindings of WorkloadDeployments, by the cells in `spec.clusters`.
     by_cell: Index<ResourceBinding>,
 }
 
 impl Cells {
-    /// Of the Clusters and bindings that these follow.
+    /// Uses the caches of these reflectors.
     pub(crate) fn new(
         clusters: &Reflector<Cluster>,
         bindings: &Reflector<ResourceBinding>,
@@ -55,13 +55,13 @@ impl Cells {
         }
     }
 
-    /// The binding of a deployment on the hub, if it is known.
+    /// Returns the binding of a WorkloadDeployment on the hub, if the cache has it.
     pub(crate) fn binding_of(&self, copy: &WorkloadDeployment) -> Option<Arc<ResourceBinding>> {
         let uid = copy.metadata.uid.as_deref()?;
         self.binding_of.get(uid).into_iter().next()
     }
 
-    /// Whether a cell can be reached.
+    /// Returns the state of a cell.
     pub(crate) fn state(&self, cell: &str) -> CellState {
         match self.clusters.get("", cell) {
             Ok(Some(cluster)) => state(&cluster),
@@ -69,7 +69,7 @@ impl Cells {
                 since: None,
                 message: "its Cluster does not exist".to_owned(),
             },
-            // One that cannot be decoded is there all the same.
+            // An undecodable Cluster exists, and nothing is known about its state.
             Ok(None) | Err(_) => CellState::Reachable,
         }
     }
@@ -89,7 +89,7 @@ impl Cells {
     }
 }
 
-/// Whether a cell can be reached, by its Cluster.
+/// Returns the state of a cell from its Cluster.
 fn state(cluster: &Cluster) -> CellState {
     let status = cluster.status.as_ref();
     let ready = status.and_then(|status| condition::find(&status.conditions, READY));
@@ -110,19 +110,19 @@ fn state(cluster: &Cluster) -> CellState {
     }
 }
 
-/// Whether it binds a WorkloadDeployment.
+/// Returns whether the binding schedules a WorkloadDeployment.
 pub(crate) fn is_of_deployment(binding: &ResourceBinding) -> bool {
     let resource = &binding.spec.resource;
     resource.api_version == api::API_VERSION && resource.kind == WorkloadDeployment::kind(&())
 }
 
-/// The UID of the deployment, as `Cells::binding_of` has it.
+/// Returns the values of `Cells::binding_of` for a binding: the UID of the WorkloadDeployment.
 fn deployment_of(binding: &ResourceBinding) -> Vec<String> {
     let uid = || binding.spec.resource.uid.clone();
     is_of_deployment(binding).then(uid).into_iter().collect()
 }
 
-/// The cells that the deployment goes to, as `Cells::by_cell` has them.
+/// Returns the values of `Cells::by_cell` for a binding: the cells that the WorkloadDeployment goes to.
 fn cells_of(binding: &ResourceBinding) -> Vec<String> {
     if !is_of_deployment(binding) {
         return Vec::new();
@@ -131,12 +131,12 @@ fn cells_of(binding: &ResourceBinding) -> Vec<String> {
     targets.map(|target| target.name.clone()).collect()
 }
 
-/// What is known of the cells of one copy.
+/// The binding of one copy, and the state of cells.
 #[derive(Clone, Copy)]
 pub(crate) struct CopyCells<'a> {
-    /// The copy's binding. Without one, nothing is known.
+    /// The binding of the copy. Without it, nothing is known about its cells.
     pub(crate) binding: Option<&'a ResourceBinding>,
-    /// Whether a cell can be reached.
+    /// Returns the state of a cell.
     pub(crate) state: &'a dyn Fn(&str) -> CellState,
 }
 
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_is_reachable_whose_cluster_is_ready() {
+    fn a_cell_is_reachable_while_its_cluster_is_ready() {
         assert_eq!(state(&with_ready(1, "True")), CellState::Reachable);
         for ready in ["False", "Unknown"] {
             assert_eq!(state(&with_ready(1, ready)), unreachable("m"));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_cell_nothing_is_known_before_clusters_are_listed() {
+    fn cells_are_reachable_until_clusters_are_listed() {
         let (listing, listed) = watch::channel(false);
         let cells = Cells {
             listed,
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn deployments_are_looked_at_when_the_state_of_their_cell_differs() {
+    fn a_change_of_reachability_is_noticed_once() {
         let (cells, bindings) = cells();
         for (name, kind, targets) in [
             ("a", "WorkloadDeployment", ["dfw1", "dfw2"]),
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_binding_is_found_by_the_deployment_that_it_is_of() {
+    fn a_binding_is_found_by_the_uid_of_its_deployment() {
         let (cells, bindings) = cells();
         let copy = |name: &str| {
             let mut copy = crate::fixtures::deployment("ns-1", name, "DFW", 1);

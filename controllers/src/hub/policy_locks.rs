@@ -1,4 +1,5 @@
-//! That no copy is made for a policy while that is deleted. Both are decided by what caches hold, and by this one process.
+//! Locks that keep a copy from being made while the policy of its city is deleted. Both decisions use the caches of
+//! this process, so a lock in memory suffices.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,19 +8,19 @@ use api::{CityCode, HubNamespace};
 
 type Policies = (HubNamespace, CityCode);
 
-/// Who works on the policies of a city in a hub namespace. Cheap to clone.
+/// The locks of all cities in all hub namespaces. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PolicyLocks(Arc<Mutex<BTreeMap<Policies, Use>>>);
 
 #[derive(Debug)]
 enum Use {
-    /// So many copies are being made.
+    /// The number of copies that are being made.
     Copies(usize),
     /// A policy is being deleted.
     Deletion,
 }
 
-/// Ends with what it is held for.
+/// A held lock. Dropping it releases the lock.
 #[derive(Debug)]
 pub(crate) struct PolicyLock {
     of: Policies,
@@ -27,8 +28,8 @@ pub(crate) struct PolicyLock {
 }
 
 impl PolicyLocks {
-    /// To be held from before it is seen that there is a policy until the copy is made and the cache knows of it. `None`
-    /// while a policy of the city is being deleted.
+    /// Locks the policies of a city for making a copy. Take the lock before checking that a policy exists, and hold it
+    /// until the copy is made and in the cache. Returns `None` while a policy of the city is being deleted.
     pub(crate) fn for_a_copy(
         &self,
         namespace: &HubNamespace,
@@ -41,8 +42,8 @@ impl PolicyLocks {
         })
     }
 
-    /// To be held from before it is seen that a policy is not needed until it is deleted and the cache knows of it. `None`
-    /// while a copy of the city is being made.
+    /// Locks the policies of a city for a deletion. Take the lock before checking that the policy is not needed, and
+    /// hold it until the policy is deleted and out of the cache. Returns `None` while a copy of the city is being made.
     pub(crate) fn for_a_deletion(
         &self,
         namespace: &HubNamespace,

@@ -1,4 +1,5 @@
-//! Hub namespaces that hold what is ours and do not say whose they are: what happens there leads nowhere (I-6).
+//! Reports hub namespaces that hold our objects but do not say which project they belong to (I-6). Nothing in such a
+//! namespace is reconciled.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -14,13 +15,13 @@ use crate::hub::HubCaches;
 use crate::hub::upstream::Upstream;
 use crate::objects::is_managed;
 
-/// What the labels of a namespace say of its identity.
-type Said = [Option<String>; 2];
+/// The values of the two labels that give a hub namespace its identity.
+type IdentityLabels = [Option<String>; 2];
 
-/// Reports such namespaces, each once for what its labels say, and counts them as long as they are such.
+/// Logs each such namespace once per value of its labels, and counts them while they are in this state.
 pub(crate) struct UnidentifiedNamespaces {
     metrics: Metrics,
-    reported: Mutex<BTreeMap<String, Said>>,
+    reported: Mutex<BTreeMap<String, IdentityLabels>>,
 }
 
 impl UnidentifiedNamespaces {
@@ -49,33 +50,33 @@ impl UnidentifiedNamespaces {
         };
         let namespace = namespace.meta();
         match Upstream::of(namespace) {
-            Err(problem) if says_something(namespace) || holds_ours(hub, namespace) => {
+            Err(problem) if has_identity_label(namespace) || holds_ours(hub, namespace) => {
                 self.report(namespace, &problem);
             }
             _ => self.settle(namespace),
         }
     }
 
-    /// Reports the namespace, unless that has been done. Says whether it was.
+    /// Reports the namespace unless it was reported with the same labels. Returns whether it did.
     fn report(&self, namespace: &ObjectMeta, problem: &IdentityError) -> bool {
         let uid = namespace.uid.clone().unwrap_or_default();
-        let said = said(namespace);
-        let news = self.count(|reported| reported.insert(uid, said.clone()) != Some(said));
+        let labels = identity_labels(namespace);
+        let news = self.count(|reported| reported.insert(uid, labels.clone()) != Some(labels));
         if news {
             let name = namespace.name.as_deref();
-            error!(name, %problem, "hub namespace does not say whose it is: nothing in it is looked after");
+            error!(name, %problem, "hub namespace has no valid identity: nothing in it is reconciled");
         }
         news
     }
 
-    /// There is nothing to report of the namespace, or nothing any more.
+    /// Removes the namespace from the count.
     fn settle(&self, namespace: &ObjectMeta) {
         if let Some(uid) = &namespace.uid {
             self.count(|reported| reported.remove(uid));
         }
     }
 
-    fn count<T>(&self, change: impl FnOnce(&mut BTreeMap<String, Said>) -> T) -> T {
+    fn count<T>(&self, change: impl FnOnce(&mut BTreeMap<String, IdentityLabels>) -> T) -> T {
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = change(&mut reported);
         self.metrics.unidentified_namespaces(reported.len());
@@ -88,12 +89,12 @@ fn holds_ours(hub: &HubCaches, namespace: &ObjectMeta) -> bool {
     !hub.deployments.metadata(name).is_empty() || hub.policies.metadata(name).iter().any(is_managed)
 }
 
-/// Whether someone meant the namespace to have an identity.
-fn says_something(namespace: &ObjectMeta) -> bool {
-    said(namespace).iter().any(Option::is_some)
+/// Returns whether the namespace has one of the two identity labels.
+fn has_identity_label(namespace: &ObjectMeta) -> bool {
+    identity_labels(namespace).iter().any(Option::is_some)
 }
 
-fn said(namespace: &ObjectMeta) -> Said {
+fn identity_labels(namespace: &ObjectMeta) -> IdentityLabels {
     let value = |key| namespace.labels.as_ref()?.get(key).cloned();
     [
         value(labels::UPSTREAM_CLUSTER_NAME),
@@ -109,7 +110,7 @@ mod tests {
     use crate::fixtures::object;
 
     #[test]
-    fn a_namespace_is_reported_once_for_what_its_labels_say() {
+    fn a_namespace_is_reported_once_per_value_of_its_labels() {
         let namespaces = UnidentifiedNamespaces::new(&Metrics::default());
         let report = |uid: &str, labels: serde_json::Value| {
             let metadata =

@@ -1,4 +1,4 @@
-//! Which namespace of which project a hub object belongs to, as its labels say (compute.md 2.2).
+//! The namespace of a project that a hub object belongs to, read from its labels (docs/concepts/identity.md).
 
 use std::fmt;
 
@@ -16,11 +16,11 @@ pub(crate) struct Upstream {
 }
 
 impl Upstream {
-    /// Reads both labels, in every form that was ever written.
+    /// Reads both labels, in every form that a released version wrote.
     ///
     /// # Errors
     ///
-    /// When one of them is missing, empty or not decodable. It is never guessed (I-16).
+    /// [`IdentityError`] when a label is missing, empty or undecodable. The identity is never guessed (I-16).
     pub(crate) fn of(metadata: &ObjectMeta) -> Result<Self, IdentityError> {
         Ok(Self {
             project: ProjectName::from_label(read(metadata, labels::UPSTREAM_CLUSTER_NAME)?)?,
@@ -28,7 +28,7 @@ impl Upstream {
         })
     }
 
-    /// The labels that say so.
+    /// Returns the labels that name this namespace.
     pub(crate) fn labels(&self) -> StringMap {
         let cluster = (
             labels::UPSTREAM_CLUSTER_NAME.to_owned(),
@@ -41,7 +41,7 @@ impl Upstream {
         StringMap::from([cluster, namespace])
     }
 
-    /// Whether a label of the object names another project or another namespace. One that is missing or not decodable
+    /// Returns whether a label of the object names another project or another namespace. A missing or undecodable label
     /// names none.
     pub(crate) fn is_contradicted_by(&self, metadata: &ObjectMeta) -> bool {
         let namespace = read(metadata, labels::UPSTREAM_NAMESPACE);
@@ -56,7 +56,7 @@ impl fmt::Display for Upstream {
     }
 }
 
-/// The project alone, where the labels name one.
+/// Returns the project that the labels name.
 pub(crate) fn project(metadata: &ObjectMeta) -> Option<ProjectName> {
     let label = read(metadata, labels::UPSTREAM_CLUSTER_NAME);
     label.and_then(ProjectName::from_label).ok()

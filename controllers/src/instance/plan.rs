@@ -1,4 +1,4 @@
-//! Whether an Instance is ready (compute.md 2.6.2).
+//! Decides whether an Instance is ready (docs/concepts/status.md).
 
 use api::Instance;
 use api::condition::{self, Condition, ConditionStatus};
@@ -6,7 +6,7 @@ use api::instance::{PROGRAMMED, READY, RUNNING};
 use api::reasons::instance as reason;
 use jiff::Timestamp;
 
-/// The conditions of an Instance with `Ready` as it must be, where they change.
+/// Returns the conditions of an Instance with the right `Ready`, if that changes them.
 pub(crate) fn readiness(instance: &Instance, now: Timestamp) -> Option<Vec<Condition>> {
     let former = instance.status.as_ref();
     let former = former.map_or(&[][..], |status| &status.conditions);
@@ -16,7 +16,7 @@ pub(crate) fn readiness(instance: &Instance, now: Timestamp) -> Option<Vec<Condi
     (conditions != former).then_some(conditions)
 }
 
-/// The first rule of compute.md 2.6.2 that matches decides; no quota yet.
+/// The first rule that matches decides. Quota is not considered yet.
 fn ready(instance: &Instance, now: Timestamp) -> Condition {
     let gates = instance
         .spec

@@ -12,14 +12,14 @@ pub(crate) const ON_CELL: &[Trigger<CellSource, (), ObjectKey>] = &[Trigger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::triggers::cases::{Case, assert_cases};
+    use crate::runtime::triggers::cases::{TriggerCase, assert_cases};
     use crate::runtime::triggers::fakes::named;
 
     #[test]
     fn a_change_of_an_instance_wakes_it() {
         let instance = named("ns-1", "web-0");
         let own = || vec![ObjectKey::of(&instance)];
-        let case = |name, source, former, current, keys| Case {
+        let case = |name, source, former, current, keys| TriggerCase {
             name,
             source,
             former,

@@ -1,6 +1,6 @@
-//! An Instance's copy on the hub: whether there may be one, and how it must be.
+//! Decides whether an Instance may have a copy on the hub, and what the copy must contain.
 
-pub(super) mod left;
+pub(super) mod leftovers;
 
 use std::time::Duration;
 
@@ -18,40 +18,41 @@ use crate::objects::{
     StringMap, controller_uid, covers, deployment_name, has_finalizer, is_terminating, label,
 };
 
-/// How long the hub is left alone that does not allow a copy: at first, and at most.
+/// Shortest interval between two reads of a hub that does not allow the copy.
 const PAUSE_MIN: Duration = Duration::from_secs(5);
+/// Longest interval between two such reads.
 const PAUSE_MAX: Duration = Duration::from_mins(1);
 
 /// What the controller sees.
 pub(super) struct Observed<'a> {
     pub(super) cell: &'a CellName,
     pub(super) instance: &'a Instance,
-    pub(super) hub: &'a HubSide,
+    pub(super) hub: &'a HubObjects,
     pub(super) now: Timestamp,
 }
 
-/// What the hub has, read just now.
+/// The objects that were just read from the hub.
 #[derive(Debug, Default)]
-pub(super) struct HubSide {
-    /// The Namespace of the Instance's namespace name.
+pub(super) struct HubObjects {
+    /// The hub's Namespace with the name of the Instance's namespace.
     pub(super) namespace: Option<Namespace>,
-    /// The WorkloadDeployment that the Instance's labels name.
+    /// The WorkloadDeployment that the labels of the Instance name.
     pub(super) deployment: Option<WorkloadDeployment>,
-    /// The Instance of the same namespace and name.
+    /// The copy: the Instance of the same namespace and name.
     pub(super) copy: Option<Instance>,
 }
 
-/// What must be done, in this order.
+/// The actions to take, in the order of the fields.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Plan {
     pub(super) add_finalizer: bool,
-    /// The conditions of the Instance, where they change.
+    /// The conditions of the Instance, if they change.
     pub(super) conditions: Option<Vec<Condition>>,
-    /// When to look again whether the hub allows a copy that it does not allow now: no watch tells.
+    /// When to read the hub again, if it does not allow a copy now. No watch reports the change.
     pub(super) look_again: Option<Duration>,
-    /// What to publish about `CopiedToHub`, where it begins, changes its reason or ends.
-    pub(super) transition: Option<Transition>,
-    /// The labels of the copy, where the copy is not as it should be.
+    /// The event to publish about `CopiedToHub`: the condition appeared, changed its reason or went.
+    pub(super) transition: Option<CopyTransition>,
+    /// The labels of the copy, if the copy must be written.
     pub(super) apply_copy: Option<StringMap>,
     pub(super) copy_status: Option<InstanceStatus>,
     pub(super) delete_copy: bool,
@@ -60,16 +61,16 @@ pub(super) struct Plan {
 
 /// A change of `CopiedToHub`.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Transition {
+pub(super) enum CopyTransition {
     /// The Instance is copied again.
     Copied,
     /// The Instance is not copied.
-    NotCopied(Refusal),
+    NotCopied(CopyRefusal),
 }
 
 /// Why there must be no copy: reason and message of `CopiedToHub`.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Refusal {
+pub(super) struct CopyRefusal {
     pub(super) reason: &'static str,
     pub(super) message: String,
 }
@@ -86,10 +87,10 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
         if !has_finalizer {
             return Plan::default();
         }
-        // A copy of another cell, or of no one, is not this Instance's to delete.
+        // The Instance must not delete the copy of another cell, or one without a cell.
         let copy = hub.copy.as_ref();
         return Plan {
-            delete_copy: copy.is_some_and(|copy| left::is_of(cell, copy)),
+            delete_copy: copy.is_some_and(|copy| leftovers::is_of(cell, copy)),
             remove_finalizer: true,
             ..Plan::default()
         };
@@ -116,30 +117,48 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
                 add_finalizer: !has_finalizer,
                 look_again: Some(pause(&conditions, now)),
                 conditions: (conditions != former.conditions).then_some(conditions),
-                transition: is_new.then_some(Transition::NotCopied(refusal)),
+                transition: is_new.then_some(CopyTransition::NotCopied(refusal)),
                 ..Plan::default()
             };
         }
     };
     let was_refused = condition::find(&conditions, COPIED_TO_HUB).is_some();
-    condition::remove(&mut conditions, COPIED_TO_HUB);
-    let status = InstanceStatus {
-        conditions,
-        ..former
-    };
+    let status = mirrored_status(instance);
     let (apply_copy, copy_status) = copy_changes(instance, hub, ownership, &status);
     Plan {
         add_finalizer: !has_finalizer,
         conditions: was_refused.then_some(status.conditions),
-        transition: was_refused.then_some(Transition::Copied),
+        transition: was_refused.then_some(CopyTransition::Copied),
         apply_copy,
-        // What is not judged yet is not told: the version that says whether the Instance is ready is on its way.
+        // The status is held back until `Ready` is current. The write of that condition brings the next event.
         copy_status: copy_status.filter(|_| readiness(instance, now).is_none()),
         ..Plan::default()
     }
 }
 
-/// Half of the time for which there has been no copy: what lasts is asked for less and less.
+/// Returns the status to write to a copy that was applied after the plan was made. `observed` must have the copy as the
+/// hub returned it. Returns none if the hub did not keep the copy as it was applied.
+pub(super) fn status_of_applied_copy(observed: &Observed<'_>) -> Option<InstanceStatus> {
+    let Observed {
+        cell,
+        instance,
+        hub,
+        now,
+    } = *observed;
+    let ownership = ownership(cell, instance, hub).ok()?;
+    let (_, status) = copy_changes(instance, hub, ownership, &mirrored_status(instance));
+    status.filter(|_| readiness(instance, now).is_none())
+}
+
+/// Returns the status of an Instance without the condition that is about its copy.
+fn mirrored_status(instance: &Instance) -> InstanceStatus {
+    let mut status = instance.status.clone().unwrap_or_default();
+    condition::remove(&mut status.conditions, COPIED_TO_HUB);
+    status
+}
+
+/// Returns half of the time since the copy was first refused, within limits: the longer a refusal lasts, the less often
+/// the hub is read.
 fn pause(conditions: &[Condition], now: Timestamp) -> Duration {
     let since =
         condition::find(conditions, COPIED_TO_HUB).map(|since| since.last_transition_time.0);
@@ -147,7 +166,8 @@ fn pause(conditions: &[Condition], now: Timestamp) -> Duration {
     Duration::from_secs(lasts.unsigned_abs() / 2).clamp(PAUSE_MIN, PAUSE_MAX)
 }
 
-/// Whose the copy is. A copy is made only under the hub's WorkloadDeployment, and carries the name of its cell.
+/// The owner and the labels of the copy. A copy is only made under the hub's WorkloadDeployment, and carries the name
+/// of its cell.
 struct Ownership<'a> {
     owner: &'a WorkloadDeployment,
     labels: StringMap,
@@ -156,9 +176,9 @@ struct Ownership<'a> {
 fn ownership<'a>(
     cell: &CellName,
     instance: &Instance,
-    hub: &'a HubSide,
-) -> Result<Ownership<'a>, Refusal> {
-    let refuse = |reason, message| Err(Refusal { reason, message });
+    hub: &'a HubObjects,
+) -> Result<Ownership<'a>, CopyRefusal> {
+    let refuse = |reason, message| Err(CopyRefusal { reason, message });
     let missing: Vec<_> = labels::INSTANCE_LINKING
         .into_iter()
         .filter(|key| label(instance, key).is_none())
@@ -223,10 +243,10 @@ fn ownership<'a>(
     })
 }
 
-/// What of the copy must be written: first the copy, then, once it is as it should be, the status that the cell gives.
+/// Returns what must be written: the labels if the copy must be applied, else the status if that differs.
 fn copy_changes(
     instance: &Instance,
-    hub: &HubSide,
+    hub: &HubObjects,
     ownership: Ownership<'_>,
     status: &InstanceStatus,
 ) -> (Option<StringMap>, Option<InstanceStatus>) {

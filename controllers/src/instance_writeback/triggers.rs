@@ -19,14 +19,14 @@ pub(crate) const ON_CELL: &[Trigger<CellSource, (), ObjectKey>] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::triggers::cases::{Case, assert_cases};
+    use crate::runtime::triggers::cases::{TriggerCase, assert_cases};
     use crate::runtime::triggers::fakes::named;
 
     #[test]
     fn an_instance_and_the_one_after_the_last_wake_the_write_back() {
         let instance = named("ns-1", "web-0");
         let own = || vec![ObjectKey::of(&instance)];
-        let case = |name, source, former, current, keys| Case {
+        let case = |name, source, former, current, keys| TriggerCase {
             name,
             source,
             former,

@@ -11,15 +11,15 @@ use multicluster::cache::{Change, Reflector};
 use multicluster::{Cache, Metrics};
 use serde::de::DeserializeOwned;
 
+use super::indexes::{deployment_of, project_of, upstream_of};
 use super::lookups::HubView;
-use super::queues::Queues;
+use super::queues::ManagementQueues;
 use crate::customizations::CustomizationReflector;
 use crate::hub::HubCaches;
 use crate::hub::cells::Cells;
 use crate::hub::policy_locks::PolicyLocks;
 use crate::hub::unidentified::UnidentifiedNamespaces;
-use crate::hub::upstream::{self, Upstream};
-use crate::objects::{Namespace, deployment_name};
+use crate::objects::Namespace;
 use crate::policy::kinds;
 use crate::projector::Quarantined;
 use crate::runtime::triggers::HubSource;
@@ -27,10 +27,10 @@ use crate::runtime::wiring::{Wiring, for_each_version};
 
 /// What the log says where Clusters cannot be watched.
 const WITHOUT_CLUSTERS: &str =
-    "a WorkloadDeployment whose cell cannot be reached, or that has none, does not say so";
+    "the status of a WorkloadDeployment does not show cells that are unreachable or missing";
 /// What the log says where ResourceBindings cannot be watched.
-const WITHOUT_BINDINGS: &str = "a WorkloadDeployment whose cell cannot be reached, or that has none, does not say so, and \
-    no PropagationPolicy is removed";
+const WITHOUT_BINDINGS: &str = "the status of a WorkloadDeployment does not show cells that are unreachable or missing, and \
+    no PropagationPolicy is deleted";
 
 /// The reflectors of the hub.
 pub(super) struct HubReflectors {
@@ -89,7 +89,7 @@ impl HubReflectors {
         mut self,
         wiring: &mut Wiring<'_>,
         view: &HubView,
-        queues: &Queues,
+        queues: &ManagementQueues,
         metrics: &Metrics,
         quarantined: &Quarantined,
     ) {
@@ -164,7 +164,7 @@ fn wake_on_changes<K>(
     reflector: &mut Reflector<K>,
     source: HubSource,
     view: &HubView,
-    queues: &Queues,
+    queues: &ManagementQueues,
 ) where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
@@ -173,7 +173,11 @@ fn wake_on_changes<K>(
 }
 
 /// Passes each change of a Cluster whose reachability changed to the triggers.
-fn wake_on_reachability(clusters: &mut Reflector<Cluster>, view: &HubView, queues: &Queues) {
+fn wake_on_reachability(
+    clusters: &mut Reflector<Cluster>,
+    view: &HubView,
+    queues: &ManagementQueues,
+) {
     let (view, queues) = (view.clone(), queues.clone());
     clusters.on_change(move |change: Change<'_>| {
         let metadata = change.current.or(change.former);
@@ -182,52 +186,4 @@ fn wake_on_reachability(clusters: &mut Reflector<Cluster>, view: &HubView, queue
             queues.wake_on_hub(HubSource::CellReachability, change, &view);
         }
     });
-}
-
-/// Returns the values of [`HubCaches::instances_of`] for an Instance.
-fn deployment_of(instance: &Instance) -> Vec<String> {
-    let namespace = instance.meta().namespace.as_deref().unwrap_or_default();
-    let name = deployment_name(instance.meta());
-    name.map(|name| deployment_index_value(namespace, name))
-        .into_iter()
-        .collect()
-}
-
-/// Returns the value of [`HubCaches::instances_of`] for the Instances of a WorkloadDeployment.
-pub(super) fn deployment_index_value(namespace: &str, deployment: &str) -> String {
-    format!("{namespace}/{deployment}")
-}
-
-/// Returns the values of [`HubCaches::namespaces_of`] for a namespace.
-fn project_of(namespace: &Namespace) -> Vec<String> {
-    let project = upstream::project(namespace.meta());
-    project
-        .map(|project| project.to_string())
-        .into_iter()
-        .collect()
-}
-
-/// Returns the values of [`HubCaches::namespaces_for`] for a namespace.
-fn upstream_of(namespace: &Namespace) -> Vec<String> {
-    let upstream = Upstream::of(namespace.meta());
-    upstream.map(|it| it.to_string()).into_iter().collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn instances_are_found_by_their_deployment() {
-        let labels = json!({"compute.datumapis.com/workload-deployment-name": "web-dfw"});
-        for (labels, expected) in [(labels, vec!["ns-1/web-dfw"]), (json!({}), vec![])] {
-            let metadata = json!({"namespace": "ns-1", "name": "i", "labels": labels});
-            let metadata: ObjectMeta = serde_json::from_value(metadata).unwrap();
-            let mut instance = Instance::new("i", api::InstanceSpec::default());
-            instance.metadata = metadata;
-            assert_eq!(deployment_of(&instance), expected);
-        }
-    }
 }

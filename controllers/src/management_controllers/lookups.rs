@@ -6,14 +6,14 @@ use api::karmada::ResourceBinding;
 use api::{Instance, ProjectName, Workload, WorkloadDeployment};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use multicluster::Cache;
-use multicluster::cache::Index;
+use multicluster::cache::{Index, NamespacedName};
 
-use super::hub::deployment_index_value;
+use super::indexes::deployment_index_value;
 use crate::hub::HubCaches;
 use crate::hub::upstream::Upstream;
 use crate::objects::Namespace;
 use crate::projects::SyncedProjects;
-use crate::runtime::triggers::lookups::{HubLookups, NamespacedName, ProjectLookups};
+use crate::runtime::triggers::lookups::{HubLookups, ProjectLookups};
 use crate::workload::network_key;
 
 /// The hub and the projects that are served. Cheap to clone.

@@ -8,14 +8,14 @@ use api::{Instance, ProjectName, Workload, WorkloadDeployment};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube::Resource;
+use multicluster::Metrics;
 use multicluster::cache::Reflector;
 use multicluster::projects::ProjectHandler;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use super::Management;
-use super::lookups::{ProjectView, RemovedProject};
-use super::queues::Queues;
+use super::lookups::{HubView, ProjectView, RemovedProject};
+use super::queues::ManagementQueues;
 use crate::federator::StaleCells;
 use crate::objects::{Namespace, Network};
 use crate::policy::kinds;
@@ -29,6 +29,15 @@ const PROJECTS: &str = "projects";
 
 /// How long a watch may fail before Workloads are reconciled because of it. A watch that breaks off is mostly back at once.
 const INTERRUPTION: Duration = Duration::from_secs(3);
+
+/// Runs the controllers of the management plane for each project that discovery engages.
+pub struct Management {
+    pub(super) projects: Arc<SyncedProjects>,
+    pub(super) hub: HubView,
+    pub(super) queues: ManagementQueues,
+    pub(super) stale_cells: Arc<StaleCells>,
+    pub(super) metrics: Metrics,
+}
 
 impl ProjectHandler for Management {
     fn run(&self, project: Arc<multicluster::projects::EngagedProject>) -> BoxFuture<'static, ()> {
@@ -69,7 +78,7 @@ impl ProjectHandler for Management {
 /// A project that is served until this is dropped.
 struct Registered {
     projects: Arc<SyncedProjects>,
-    queues: Queues,
+    queues: ManagementQueues,
     caches: Arc<ProjectCaches>,
     view: Arc<ProjectView>,
     stale_cells: Arc<StaleCells>,
@@ -90,14 +99,14 @@ impl Drop for Registered {
 
 /// Watches what the placement of Workloads needs: the offered cities, the Networks, and whether the API server answers.
 /// Requeues all Workloads when one of them changes, and retries failed writes when the API server answers again.
-async fn watch_needs(caches: Arc<ProjectCaches>, view: Arc<ProjectView>, queues: Queues) {
+async fn watch_needs(caches: Arc<ProjectCaches>, view: Arc<ProjectView>, queues: ManagementQueues) {
     let project = &caches.locations;
     let change = || {
         let (cities, suspension) = (project.cities_change(), project.suspension_change());
         let mut networks = caches.networks.sync_state();
         networks.mark_unchanged();
         Box::pin(async move {
-            // Neither ends before the project does.
+            // Neither future ends before the project is disengaged.
             tokio::select! {
                 () = cities => {}
                 () = suspension => {}
@@ -174,7 +183,7 @@ fn wake_on_changes<K>(
     reflector: &mut Reflector<K>,
     source: ProjectSource,
     view: &Arc<ProjectView>,
-    queues: &Queues,
+    queues: &ManagementQueues,
 ) where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {

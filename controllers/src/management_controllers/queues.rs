@@ -11,7 +11,7 @@ use crate::{federator, namespace, policy, projector, workload};
 
 /// The work queue of each controller. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Queues {
+pub(super) struct ManagementQueues {
     pub(super) workload: Queue<ProjectKey>,
     pub(super) federator: Queue<ProjectKey>,
     pub(super) policy: Queue<HubKey>,
@@ -20,7 +20,7 @@ pub(super) struct Queues {
     pub(super) customizations: Queue<ObjectKey>,
 }
 
-impl Queues {
+impl ManagementQueues {
     /// Passes a change in a project to the triggers of each controller.
     pub(super) fn wake_on_project(
         &self,

@@ -102,7 +102,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::runtime::triggers::cases::{Case, assert_cases};
+    use crate::runtime::triggers::cases::{TriggerCase, assert_cases};
     use crate::runtime::triggers::fakes::{FakeHub, FakeProject, hub_namespace, metadata, named};
 
     fn keys(expected: &[(&str, Option<&str>)]) -> Vec<HubKey> {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_in_a_project_wakes_its_hub_namespaces() {
+    fn deletions_in_a_project_wake_its_hub_namespaces() {
         let with_uid = |uid: &str| metadata(json!({"name": "default", "uid": uid}));
         let (one, other) = (with_uid("1"), with_uid("2"));
         let record = json!({annotations::FEDERATION_NAMESPACE: "ns-1"});
@@ -123,7 +123,7 @@ mod tests {
         let case = |name, source, former, current, expected: &[&str]| {
             let expected: Vec<_> = expected.iter().map(|it| (*it, Some("acme"))).collect();
             let keys = keys(&expected);
-            Case {
+            TriggerCase {
                 name,
                 source,
                 former,
@@ -152,14 +152,14 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_on_the_hub_wakes_its_namespace() {
+    fn deletions_on_the_hub_wake_their_namespace() {
         let ns_1 = hub_namespace("ns-1", Some(("acme", "default")));
         let relabelled = hub_namespace("ns-1", Some(("umbrella", "default")));
         let plain = hub_namespace("plain", None);
         let (web, unknown) = (named("ns-1", "web"), named("ns-9", "web"));
         let case = |name, source, former, current, expected: &[(&str, Option<&str>)]| {
             let keys = keys(expected);
-            Case {
+            TriggerCase {
                 name,
                 source,
                 former,

@@ -1,4 +1,5 @@
-//! Which PropagationPolicies a hub namespace needs: one per city, until the last WorkloadDeployment of the city is gone.
+//! Decides which PropagationPolicies a hub namespace needs: one per city, until the last WorkloadDeployment of the city
+//! is gone.
 
 pub(crate) mod kinds;
 mod observed;
@@ -18,34 +19,34 @@ use crate::names;
 use crate::objects::{MANAGED_BY, StringMap, covers, is_managed, is_terminating};
 pub(crate) use observed::{Observed, claimed_for, of_copy, of_upstream};
 
-/// How many of a city's derived names are known as ours. More are never taken.
+/// How many derived names of a city are recognized as ours. A policy never takes a later one.
 const NAMES: usize = 8;
 
-/// What must be done.
+/// The policies to write and to delete.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Plan {
     pub(crate) apply: Vec<Desired>,
     pub(crate) delete: Vec<Unneeded>,
-    /// Something would have to be deleted, were it known that nothing goes by it.
+    /// A policy would be deleted if it were certain that no object uses it.
     pub(crate) holds: bool,
 }
 
-/// A policy as it is wanted.
+/// A policy as it must be.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Desired {
-    /// The policy as it is, if there is one.
+    /// The current policy, if it exists.
     pub(crate) existing: Option<Arc<PropagationPolicy>>,
     pub(crate) name: String,
     pub(crate) labels: StringMap,
     pub(crate) spec: PropagationPolicySpec,
 }
 
-/// A policy that may go, as far as is known.
+/// A policy that may be deleted, as far as caches know.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Unneeded {
     pub(crate) policy: Arc<PropagationPolicy>,
     pub(crate) city: CityCode,
-    /// Another policy of ours is for the same city, and what is there of that city is the other's.
+    /// Another of our policies is for the same city and binds the objects of that city.
     pub(crate) is_surplus: bool,
 }
 
@@ -60,8 +61,8 @@ pub(crate) fn plan(observed: &Observed) -> Plan {
     let mut taken: BTreeSet<String> = names.collect();
     let mut plan = Plan::default();
     for city in &observed.needed {
-        // An apply on a policy that is terminating succeeds and is lost: its end is waited for. So is that someone mends one
-        // that cannot be read.
+        // A terminating policy accepts an apply and loses it, so its end is awaited. An undecodable policy must be
+        // repaired or deleted by an administrator first.
         let is_waited_for = policies.iter().any(|policy| is_of(policy, city))
             || unreadable
                 .iter()
@@ -94,8 +95,16 @@ pub(crate) fn plan(observed: &Observed) -> Plan {
     plan
 }
 
-/// Those of our policies of a city that stay: the first by name, which Karmada prefers for what no policy has claimed yet,
-/// and each that has claimed something.
+/// Returns whether a policy that was planned as unneeded is still unneeded. Call it under the lock of the city, with
+/// observations that were made under the lock.
+pub(crate) fn is_still_unneeded(observed: &Observed, planned: &Unneeded) -> bool {
+    let mut policies = observed.policies.iter();
+    observed.is_complete
+        && policies.any(|policy| unneeded(observed, policy).as_ref() == Some(planned))
+}
+
+/// Returns our policies of a city that stay: the first one by name, which Karmada prefers for unclaimed objects, and
+/// every policy that has claimed an object.
 fn staying<'a>(observed: &'a Observed, city: &CityCode) -> Vec<&'a Arc<PropagationPolicy>> {
     let live = observed
         .policies
@@ -151,8 +160,8 @@ fn is_of(policy: &PropagationPolicy, city: &CityCode) -> bool {
     city_of(policy).as_ref() == Some(city)
 }
 
-/// The city that one of our policies is for, also where someone has edited its labels or its spec: the name cannot be
-/// edited. `None` for policies of others, which are never touched.
+/// Returns the city of one of our policies. Labels and spec may have been edited; the name cannot be. Returns `None`
+/// for policies of other writers, which are never touched.
 fn city_of(policy: &PropagationPolicy) -> Option<CityCode> {
     let labelled = labelled_city(policy.meta());
     let selected = selected_city(policy).and_then(|city| CityCode::new(city).ok());
@@ -162,7 +171,7 @@ fn city_of(policy: &PropagationPolicy) -> Option<CityCode> {
         names.any(|name| name == policy.name_any())
     };
     if !is_managed(policy.meta()) {
-        // The baseline's policies have no labels: they are known by their name and their form.
+        // Policies of the Go manager have no labels. Their name and their form identify them.
         return selected.filter(is_named_after);
     }
     let said = || [&labelled, &selected].into_iter().flatten();
@@ -170,12 +179,14 @@ fn city_of(policy: &PropagationPolicy) -> Option<CityCode> {
     named.or_else(|| said().next()).cloned()
 }
 
-/// Whether the policy is ours and live, and carries what is of this city: a copy that is made now finds it.
+/// Returns whether the policy is ours, is not terminating, and selects this city. A copy that is made now is bound by
+/// it.
 pub(crate) fn serves(policy: &PropagationPolicy, city: &CityCode) -> bool {
     is_of(policy, city) && !is_terminating(policy) && selected_city(policy) == Some(city.as_str())
 }
 
-/// The city code, if the policy carries what has it to the cells that have it, and nothing else.
+/// Returns the city code if the policy selects exactly the WorkloadDeployments of the city and places them in exactly
+/// the cells of the city.
 pub(crate) fn selected_city(policy: &PropagationPolicy) -> Option<&str> {
     let [selector] = policy.spec.resource_selectors.as_slice() else {
         return None;
@@ -196,7 +207,8 @@ fn only_city(selector: &LabelSelector) -> Option<&str> {
     (selector.match_labels.len() == 1 && selector.others.is_empty()).then_some(city)
 }
 
-/// `city-<code>` in lower case (compute.md 2.2), unless another code has that name: labels tell `DFW` and `dfw` apart.
+/// Returns `city-<code>` in lower case (docs/concepts/identity.md). If another city has that name, a hash follows:
+/// `DFW` and `dfw` are different cities.
 fn new_name(city: &CityCode, taken: &BTreeSet<String>) -> String {
     names::first_free(&readable_name(city), &[city.as_str()], |name| {
         taken.contains(name)

@@ -94,7 +94,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::runtime::triggers::cases::{Case, assert_cases};
+    use crate::runtime::triggers::cases::{TriggerCase, assert_cases};
     use crate::runtime::triggers::fakes::{FakeHub, FakeProject, hub_namespace, metadata, named};
 
     fn keys(expected: &[(&str, Option<&str>)]) -> Vec<HubKey> {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matters_to_policies_in_a_project_wakes_its_hub_namespaces() {
+    fn fields_that_matter_to_policies_wake_the_hub_namespaces_of_a_project() {
         let deployment = |version: &str, field: &str, value: Value| {
             let mut body = json!({
                 "namespace": "default", "name": "web", "uid": "u", "resourceVersion": version, "generation": 1,
@@ -129,7 +129,7 @@ mod tests {
         let case = |name, source, former, current, expected: &[&str]| {
             let expected: Vec<_> = expected.iter().map(|it| (*it, Some("acme"))).collect();
             let keys = keys(&expected);
-            Case {
+            TriggerCase {
                 name,
                 source,
                 former,
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matters_to_policies_on_the_hub_wakes_its_namespace() {
+    fn fields_that_matter_to_policies_wake_their_hub_namespace() {
         let ns_1 = hub_namespace("ns-1", Some(("acme", "default")));
         let relabelled = hub_namespace("ns-1", Some(("umbrella", "default")));
         let plain = hub_namespace("plain", None);
@@ -179,7 +179,7 @@ mod tests {
         };
         let case = |name, source, former, current, expected: &[(&str, Option<&str>)]| {
             let keys = keys(expected);
-            Case {
+            TriggerCase {
                 name,
                 source,
                 former,

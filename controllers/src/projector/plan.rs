@@ -1,4 +1,4 @@
-//! What a hub Instance looks like in its project.
+//! Decides how the projection of an Instance must look.
 
 pub(super) mod verdict;
 
@@ -9,9 +9,9 @@ use kube::{Resource, ResourceExt};
 
 use crate::generation::instance_status;
 use crate::hub::upstream::Upstream;
-use crate::objects::{StringMap, covers, is_terminating, owner_reference, recorded_hub_namespace};
+use crate::objects::{StringMap, covers, is_terminating, recorded_hub_namespace};
 
-/// Labels of a hub Instance that a projection has too.
+/// Labels of an Instance on the hub that its projection has too.
 const COPIED_LABELS: [&str; 7] = [
     labels::WORKLOAD_UID,
     labels::WORKLOAD_NAME,
@@ -24,18 +24,19 @@ const COPIED_LABELS: [&str; 7] = [
 
 /// What the controller sees.
 pub(super) struct Observed<'a> {
-    /// Whose it is, as the labels of its hub namespace say: those of the Instance itself are not asked (I-15).
+    /// The namespace of a project that the labels of the hub namespace name. The labels of the Instance are not trusted
+    /// (I-15).
     pub(super) upstream: &'a Upstream,
     pub(super) hub_namespace: &'a HubNamespace,
     /// The Instance on the hub.
     pub(super) instance: Option<&'a Arc<Instance>>,
-    /// The project's deployment of the name that the hub Instance gives.
+    /// The project's WorkloadDeployment that the Instance on the hub names.
     pub(super) deployment: Option<&'a Arc<WorkloadDeployment>>,
     /// The Instance of that name in the project.
     pub(super) projection: Option<&'a Arc<Instance>>,
 }
 
-/// What must be done, in this order.
+/// The actions to take, in the order of the fields.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Plan {
     pub(super) apply: Option<Desired>,
@@ -43,7 +44,7 @@ pub(super) struct Plan {
     pub(super) delete: bool,
 }
 
-/// A projection as it is wanted. Its spec is that of the hub Instance.
+/// A projection as it must be. Its spec is that of the Instance on the hub.
 #[derive(Debug, PartialEq)]
 pub(super) struct Desired {
     pub(super) labels: StringMap,
@@ -64,7 +65,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
             ..Plan::default()
         };
     };
-    // A projection is never without an owner, and what is going is not projected any more (compute.md 2.3).
+    // A projection always has an owner, so none is made for a terminating WorkloadDeployment.
     let live = deployment.filter(|deployment| !is_terminating(deployment.as_ref()));
     let (Some(deployment), false) = (live, is_terminating(instance.as_ref())) else {
         return Plan::default();
@@ -73,13 +74,15 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
         return Plan::default();
     }
     let desired = desired(observed, instance);
+    let owner = deployment.owner_ref(&());
     let in_step = projection.is_some_and(|projection| {
         projection.spec == instance.spec
             && covers(projection.labels(), &desired.labels)
             && covers(projection.annotations(), &desired.annotations)
             && projection
                 .owner_references()
-                .contains(&owner_reference(deployment.as_ref()))
+                .iter()
+                .any(|it| Some(it) == owner.as_ref())
     });
     if !in_step {
         return Plan {
@@ -95,8 +98,8 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     }
 }
 
-/// Whether an Instance of the project is a projection from this hub namespace. The baseline's do not record that
-/// namespace: with them both labels must say whose they are.
+/// Returns whether an Instance of the project is a projection from this hub namespace. Projections of the Go manager do
+/// not record the hub namespace, so both of their labels must match.
 fn is_projection(projection: &Instance, observed: &Observed<'_>) -> bool {
     match recorded_hub_namespace(projection.meta()) {
         Some(from) => {

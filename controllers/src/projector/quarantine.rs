@@ -1,4 +1,5 @@
-//! Hub Instances that are not projected until someone has put them right: each is visible, and said once (P-10, I-14).
+//! Instances on the hub that are not projected until an administrator has corrected them. Each is visible in
+//! annotations, an event and a metric, and is logged once (I-14).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,24 +19,24 @@ use crate::runtime::events::Events;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 
-/// The hub Instances that are in quarantine, or on the way there. Cheap to clone.
+/// The Instances on the hub that are in quarantine, or lack their WorkloadDeployment. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Quarantined {
     metrics: Metrics,
     /// By UID.
-    known: Arc<Mutex<BTreeMap<String, Known>>>,
+    by_uid: Arc<Mutex<BTreeMap<String, QuarantineState>>>,
 }
 
 #[derive(Default)]
-struct Known {
-    /// When its deployment was first missed.
+struct QuarantineState {
+    /// When the WorkloadDeployment was first missed.
     missed_since: Option<Timestamp>,
-    held: Option<Held>,
+    held: Option<HeldVerdict>,
 }
 
-struct Held {
+struct HeldVerdict {
     verdict: Verdict,
-    /// Whether the hub refuses to have it said.
+    /// Whether the hub refused the annotations.
     refused: bool,
     _counted: Counted,
 }
@@ -44,31 +45,31 @@ impl Quarantined {
     pub(crate) fn new(metrics: &Metrics) -> Self {
         Self {
             metrics: metrics.clone(),
-            known: Arc::default(),
+            by_uid: Arc::default(),
         }
     }
 
-    /// The Instance with this UID is no more, or goes.
+    /// Forgets an Instance that is gone or terminating.
     pub(crate) fn forget(&self, uid: &str) {
-        self.known().remove(uid);
+        self.states().remove(uid);
     }
 
-    /// Its deployment is missed now. Says since when that is so.
+    /// Records that the WorkloadDeployment is missing. Returns since when.
     fn missed(&self, uid: &str, now: Timestamp) -> Timestamp {
-        let mut known = self.known();
-        let missed_since = &mut known.entry(uid.to_owned()).or_default().missed_since;
+        let mut states = self.states();
+        let missed_since = &mut states.entry(uid.to_owned()).or_default().missed_since;
         *missed_since.get_or_insert(now)
     }
 
-    /// Says whether the hub has refused to have this said.
+    /// Records a verdict. Returns whether the hub has refused its annotations.
     fn hold(&self, uid: &str, verdict: &Verdict) -> bool {
-        let mut known = self.known();
-        let held = &mut known.entry(uid.to_owned()).or_default().held;
+        let mut states = self.states();
+        let held = &mut states.entry(uid.to_owned()).or_default().held;
         match held {
             Some(held) if held.verdict == *verdict => held.refused,
             _ => {
                 let counted = self.metrics.quarantined_object(verdict.reason.as_str());
-                *held = Some(Held {
+                *held = Some(HeldVerdict {
                     verdict: verdict.clone(),
                     refused: false,
                     _counted: counted,
@@ -80,28 +81,28 @@ impl Quarantined {
 
     fn refused(&self, uid: &str) {
         if let Some(held) = self
-            .known()
+            .states()
             .get_mut(uid)
-            .and_then(|known| known.held.as_mut())
+            .and_then(|state| state.held.as_mut())
         {
             held.refused = true;
         }
     }
 
     fn release(&self, uid: &str) {
-        if let Some(known) = self.known().get_mut(uid) {
-            known.held = None;
+        if let Some(state) = self.states().get_mut(uid) {
+            state.held = None;
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn states(&self) -> MutexGuard<'_, BTreeMap<String, QuarantineState>> {
+        self.by_uid.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Says on the hub what is in quarantine.
+/// Marks Instances on the hub that are in quarantine.
 pub(crate) struct Quarantine {
-    /// Of the hub.
+    /// The client of the hub.
     pub(crate) client: Client,
     pub(crate) instances: Cache<Instance>,
     pub(crate) writer: Writer,
@@ -110,8 +111,8 @@ pub(crate) struct Quarantine {
 }
 
 impl Quarantine {
-    /// An Instance is not projected. That is said once: neither again as long as nothing of it changes, nor by the next
-    /// process.
+    /// Puts an Instance into quarantine. Annotates, logs and reports it once: not again while it does not change, and
+    /// not again after a restart.
     pub(super) async fn hold(
         &self,
         context: &ReconcileContext,
@@ -141,14 +142,14 @@ impl Quarantine {
             }
             Err(problem) if problem.refusal().is_some() => {
                 self.quarantined.refused(&uid);
-                error!(namespace, name, reason, message, %problem, "hub Instance is not projected, and the hub does not let it say so");
+                error!(namespace, name, reason, message, %problem, "hub Instance is not projected, and the hub refuses its annotations");
                 Ok(())
             }
             Err(problem) => Err(problem),
         }
     }
 
-    /// What was said of an Instance, if anything was, is so no more.
+    /// Removes an Instance from quarantine and removes its annotations.
     pub(super) async fn release(
         &self,
         context: &ReconcileContext,
@@ -160,30 +161,30 @@ impl Quarantine {
             return Ok(());
         }
         match self.annotate(context, instance, &StringMap::new()).await {
-            // It is tried again when the Instance is looked at again.
+            // Retried when the Instance is reconciled again.
             Err(problem) if problem.refusal().is_some() => {
                 let (namespace, name) = (instance.namespace(), instance.name_any());
-                warn!(namespace, name, %problem, "hub Instance still says that it is not projected");
+                warn!(namespace, name, %problem, "annotations of an Instance that left quarantine cannot be removed");
                 Ok(())
             }
             result => result,
         }
     }
 
-    /// The Instance goes, or is as it should be.
+    /// Forgets an Instance that is terminating or correct.
     pub(super) fn forget(&self, instance: &Instance) {
         if let Some(uid) = &instance.metadata.uid {
             self.quarantined.forget(uid);
         }
     }
 
-    /// The Instance is without its deployment now. Says since when that is so, as far as this process knows.
+    /// Records that the WorkloadDeployment of an Instance is missing. Returns since when, as far as this process knows.
     pub(super) fn missed(&self, instance: &Instance, now: Timestamp) -> Timestamp {
         let uid = instance.uid().unwrap_or_default();
         self.quarantined.missed(&uid, now)
     }
 
-    /// Makes the annotations of a verdict these.
+    /// Replaces the annotations of a verdict.
     async fn annotate(
         &self,
         context: &ReconcileContext,

@@ -165,7 +165,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::runtime::triggers::cases::{Case, assert_cases};
+    use crate::runtime::triggers::cases::{TriggerCase, assert_cases};
     use crate::runtime::triggers::fakes::{FakeHub, FakeProject, hub_namespace, metadata, named};
 
     /// Keys from project (empty: the hub), namespace and name.
@@ -204,7 +204,7 @@ mod tests {
         let replaced = metadata(json!({"name": "default", "uid": "2"}));
         let case = |name, source, former, current, expected: &[(&str, &str, &str)]| {
             let keys = keys(expected);
-            Case {
+            TriggerCase {
                 name,
                 source,
                 former,
@@ -268,7 +268,7 @@ mod tests {
         let (unknown, copy) = (named("ns-9", "web-0"), named("ns-1", "web"));
         let case = |name, source, former, current, expected: &[(&str, &str, &str)]| {
             let keys = keys(expected);
-            Case {
+            TriggerCase {
                 name,
                 source,
                 former,

@@ -1,4 +1,4 @@
-//! Kubernetes events on transitions.
+//! Publishes Kubernetes events on transitions of conditions.
 
 mod fair_queue;
 mod transitions;
@@ -19,14 +19,16 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{debug, warn};
 
 use fair_queue::FairQueue;
-use transitions::{Transition, transitions};
+use transitions::{ConditionTransition, transitions};
 
-/// Announcements that wait for their line: beyond, an event is dropped and counted.
+/// Most announcements that wait to be sorted into the lines. Further events are dropped and counted.
 const WAITING: usize = 4096;
-/// Announcements at a time, each of another project, and how long each may take.
+/// How many announcements are published at a time, each of another project.
 const AT_A_TIME: usize = 16;
+/// How long the publication of one event may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How much earlier statuses may be written than the events that tell of them: where much changes at once, they come first.
+/// How long an event is delayed after the write of its status. After a change that affects many objects, statuses are
+/// written before events.
 const LATER: Duration = Duration::from_secs(1);
 /// Longest note of an event, in bytes (events.k8s.io/v1).
 const NOTE_MAX: usize = 1024;
@@ -39,7 +41,8 @@ impl Events {
         Self(recorder(client, controller))
     }
 
-    /// Publishes an event about `object`. An event that cannot be published is logged: what it tells is in a condition too.
+    /// Publishes an event about `object`. Logs a failure and returns no error, because a condition has the same
+    /// information.
     pub(crate) async fn publish<K>(&self, object: &K, type_: EventType, reason: &str, note: &str)
     where
         K: Resource<DynamicType = ()>,
@@ -71,7 +74,8 @@ fn event(type_: EventType, reason: &str, note: &str) -> Event {
     }
 }
 
-/// Publishes events on transitions of conditions beside the work: no reconciliation waits for one, and none fails with one.
+/// Publishes events on transitions of conditions in a task of its own. No reconciliation waits for an event or fails
+/// because of one.
 #[derive(Clone)]
 pub(crate) struct EventPublisher {
     queue: mpsc::Sender<Announcement>,
@@ -84,7 +88,7 @@ struct Announcement {
     client: Client,
     controller: &'static str,
     object: ObjectReference,
-    transition: Transition,
+    transition: ConditionTransition,
 }
 
 impl EventPublisher {
@@ -102,7 +106,7 @@ impl EventPublisher {
         }
     }
 
-    /// Publishes what these conditions of an object of the project say now and did not say before.
+    /// Publishes an event for each transition of these conditions of an object of the project.
     pub(crate) fn publish<K>(
         &self,
         project: &EngagedProject,
@@ -130,7 +134,7 @@ impl EventPublisher {
     }
 }
 
-/// Publishes what comes, for ever.
+/// Publishes announcements until the channel is closed.
 async fn publish_all(mut announcements: mpsc::Receiver<Announcement>, metrics: Metrics) {
     let mut waiting = FairQueue::new();
     let mut publishing = FuturesUnordered::new();
@@ -158,7 +162,7 @@ async fn publish_all(mut announcements: mpsc::Receiver<Announcement>, metrics: M
     }
 }
 
-/// Publishes an event, and says what became of it.
+/// Publishes an event. Returns the outcome, for the metric.
 async fn publish(announcement: Announcement) -> &'static str {
     let Announcement {
         since,
@@ -176,7 +180,7 @@ async fn publish(announcement: Announcement) -> &'static str {
         Ok(Err(error)) => error.to_string(),
         Err(elapsed) => elapsed.to_string(),
     };
-    // What it tells is in a condition too.
+    // A condition has the same information.
     debug!(
         problem,
         reason = transition.reason,

@@ -1,4 +1,4 @@
-//! What the work queues hold.
+//! The keys of the work queues.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ impl ProjectKey {
         }
     }
 
-    /// The key of the object with this metadata.
+    /// Returns the key of the object with this metadata.
     pub(crate) fn of(project: &ProjectName, metadata: &ObjectMeta) -> Self {
         Self::new(
             project,
@@ -49,18 +49,18 @@ impl fmt::Debug for ProjectKey {
     }
 }
 
-/// An Instance of the hub and its projection, which has the same name.
+/// An Instance on the hub, and its projection of the same name.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct InstanceKey {
-    /// Whose it is; nothing where its hub namespace does not say so.
+    /// The project; `None` if the hub namespace does not name one.
     pub(crate) project: Option<ProjectName>,
-    /// Of the project; where that is not known, of the hub.
+    /// The namespace in the project; the hub namespace if the project is unknown.
     pub(crate) namespace: String,
     pub(crate) name: String,
 }
 
 impl InstanceKey {
-    /// The key of an Instance of which it is known whose it is.
+    /// Returns the key of an Instance whose project is known.
     pub(crate) fn of(upstream: &Upstream, name: &str) -> Self {
         Self {
             project: Some(upstream.project.clone()),
@@ -69,7 +69,7 @@ impl InstanceKey {
         }
     }
 
-    /// The key of an Instance in a hub namespace that does not say whose it is.
+    /// Returns the key of an Instance in a hub namespace without identity.
     pub(crate) fn on_hub(namespace: &str, name: &str) -> Self {
         Self {
             project: None,
@@ -104,10 +104,10 @@ impl fmt::Debug for InstanceKey {
     }
 }
 
-/// A namespace on the hub.
+/// A hub namespace.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct HubKey {
-    /// Whose it is; nothing where its labels do not say so.
+    /// The project; `None` if the labels do not name one.
     pub(crate) project: Option<ProjectName>,
     pub(crate) namespace: HubNamespace,
 }
@@ -134,7 +134,7 @@ pub(crate) struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// The key of the object with this metadata.
+    /// Returns the key of the object with this metadata.
     pub(crate) fn of(metadata: &ObjectMeta) -> Self {
         Self {
             namespace: metadata.namespace.clone().unwrap_or_default(),

@@ -1,6 +1,7 @@
-//! What a Workload needs: its deployments and its status.
+//! Decides which WorkloadDeployments a Workload needs, and which status it gets.
 
 mod needs;
+mod observed;
 mod status;
 
 use std::sync::Arc;
@@ -10,65 +11,45 @@ use api::workload_deployment::WorkloadReference;
 use api::{
     Workload, WorkloadDeployment, WorkloadDeploymentSpec, WorkloadStatus, finalizers, labels,
 };
-use jiff::Timestamp;
 use kube::ResourceExt;
 
 use crate::names;
 use crate::objects::{StringMap, controller_uid, covers, has_finalizer, is_terminating};
 use needs::{Gap, Needs, Obstacle};
-use status::status;
+pub(super) use observed::{Listed, Lookup, Observed};
+pub(super) use status::{StatusReport, own_status};
 
-/// How many of its derived names a deployment is known by whose spec was edited. Hardly ever is more than the first taken.
+/// How many derived names identify a WorkloadDeployment whose spec was edited. The first name is almost always free.
 const KNOWN_NAMES: usize = 4;
 
-/// Whether something of this name is there.
-pub(super) type Lookup<'a> = &'a (dyn Fn(&str) -> bool + Sync);
-
-/// Whether something of this name is there, or, for the eyes of a user, why that is not known.
-pub(super) type Known<'a> = Result<Lookup<'a>, &'a str>;
-
-/// What the controller sees.
-#[derive(Clone, Copy)]
-pub(super) struct Observed<'a> {
-    pub(super) workload: &'a Workload,
-    /// The Workload's deployments, by name.
-    pub(super) own: &'a [Arc<WorkloadDeployment>],
-    /// Whether a deployment in the Workload's namespace has this name, whosoever's it is.
-    pub(super) is_taken: Lookup<'a>,
-    /// Whether the project holds a usable LocationBinding of a city.
-    pub(super) cities: Known<'a>,
-    /// Whether there is a Network of a name in the Workload's namespace.
-    pub(super) networks: Known<'a>,
-    /// What the API server said to the deployments of a placement that it refused just now, by placement.
-    pub(super) refusals: &'a StringMap,
-    pub(super) now: Timestamp,
-}
-
-/// What must be done, in this order.
+/// The actions to take, in the order of the fields.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Plan {
     pub(super) add_finalizer: bool,
     pub(super) delete: Vec<Arc<WorkloadDeployment>>,
     pub(super) apply: Vec<Desired>,
+    /// The status, if it changes and no write is refused.
     pub(super) status: Option<WorkloadStatus>,
     pub(super) remove_finalizer: bool,
 }
 
-/// A deployment as the Workload wants it.
+/// A WorkloadDeployment as the Workload needs it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Desired {
-    /// The deployment as it is, if there is one.
+    /// The current WorkloadDeployment, if it exists.
     pub(super) existing: Option<Arc<WorkloadDeployment>>,
     pub(super) name: String,
     pub(super) labels: StringMap,
-    /// `replicas` is not the Workload's, and `None` here.
+    /// The Workload controller does not own `replicas`, so it is `None` here.
     pub(super) spec: WorkloadDeploymentSpec,
 }
 
-pub(super) fn plan(observed: &Observed<'_>) -> Plan {
+/// Returns the actions, and the report that the status is rendered from. The status of a terminating Workload is not
+/// written.
+pub(super) fn plan<'a>(observed: &Observed<'a>) -> (Plan, Option<StatusReport<'a>>) {
     let Observed { workload, own, .. } = *observed;
     if is_terminating(workload) {
-        return finalize(workload, own);
+        return (finalize(workload, own), None);
     }
     let uid = workload.uid().unwrap_or_default();
     let needs = Needs::new(observed);
@@ -79,46 +60,44 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     };
     let mut delete = own.to_vec();
     delete.retain(|deployment| !is_wanted(deployment) && !is_terminating(deployment.as_ref()));
-    // One that is terminating is waited for: its successor can only be made when it is gone.
+    // A terminating WorkloadDeployment is awaited: its successor needs the same name.
     let is_as = |desired: &Desired| {
         let existing = desired.existing.as_deref();
         existing.is_some_and(|existing| {
             is_terminating(existing) || is_as_desired(existing, desired, &uid)
         })
     };
-    // A city that is not offered has been acted on: there is nothing to do.
+    // A city that is not offered needs no action, so it does not delay the observed generation.
     let in_step = own.len() == desired.len()
         && desired.iter().all(is_as)
         && own.iter().all(|deployment| is_current(deployment))
         && gaps.iter().all(|gap| gap.obstacle == Obstacle::NotOffered);
-    let status = status(observed, &needs, &gaps, in_step);
     desired.retain(|desired| !is_as(desired));
-    // What runs could not follow a template whose Networks do not exist.
+    // Running WorkloadDeployments could not apply a template whose Networks do not exist.
     if needs.missing_networks().is_some() || needs.was_missing() {
         delete.clear();
         desired.clear();
     }
-    Plan {
+    let report = StatusReport {
+        observed: *observed,
+        needs,
+        gaps,
+        in_step,
+    };
+    let plan = Plan {
         add_finalizer: !has_finalizer(workload, finalizers::WORKLOAD_CONTROLLER),
         delete,
         apply: desired,
-        status: (own_status(workload).as_ref() != Some(&status)).then_some(status),
+        status: report.changed_status(&StringMap::new()),
         remove_finalizer: false,
-    }
+    };
+    (plan, Some(report))
 }
 
-/// UID of the Workload that a deployment belongs to: its controller's, whatever has become of its spec, or, where it has
-/// none, that in its spec.
+/// Returns the UID of the Workload of a WorkloadDeployment: that of its controller, which an edit of the spec does not
+/// change, or else that in its spec.
 pub(crate) fn owner(deployment: &WorkloadDeployment) -> &str {
     controller_uid(deployment).unwrap_or(&deployment.spec.workload_ref.uid)
-}
-
-/// The Workload's status without its gateway, which is another's to say.
-pub(super) fn own_status(workload: &Workload) -> Option<WorkloadStatus> {
-    workload.status.clone().map(|status| WorkloadStatus {
-        gateway: None,
-        ..status
-    })
 }
 
 /// Deletes the deployments and releases the Workload when they are gone.
@@ -137,8 +116,8 @@ fn finalize(workload: &Workload, own: &[Arc<WorkloadDeployment>]) -> Plan {
     }
 }
 
-/// A deployment per placement and city, in the order of the Workload, and the cities that get none now. One that exists is
-/// wanted whatever has become of what it needed.
+/// Returns a WorkloadDeployment per placement and city, in the order of the Workload, and the cities that get none now.
+/// An existing WorkloadDeployment stays wanted when what it needed is gone.
 fn desired<'a>(observed: &Observed<'a>, needs: &Needs<'_>) -> (Vec<Desired>, Vec<Gap<'a>>) {
     let Observed {
         workload,
@@ -168,7 +147,7 @@ fn desired<'a>(observed: &Observed<'a>, needs: &Needs<'_>) -> (Vec<Desired>, Vec
         }
         let name = match existing {
             Some(existing) => existing.name_any(),
-            // A name that is in use stays with whom it belongs to.
+            // A name in use stays with its current object.
             None => new_name(&workload_ref, &placement.name, city, &|name| {
                 is_taken(name) || desired.iter().any(|other| other.name == name)
             }),
@@ -200,7 +179,7 @@ fn desired<'a>(observed: &Observed<'a>, needs: &Needs<'_>) -> (Vec<Desired>, Vec
     (desired, gaps)
 }
 
-/// Each placement with each of its cities, once.
+/// Returns each pair of a placement and one of its cities once.
 fn pairs(workload: &Workload) -> Vec<(&WorkloadPlacement, &String)> {
     let mut pairs: Vec<(&WorkloadPlacement, &String)> = Vec::new();
     for placement in &workload.spec.placements {
@@ -216,8 +195,8 @@ fn pairs(workload: &Workload) -> Vec<(&WorkloadPlacement, &String)> {
     pairs
 }
 
-/// The deployment of each placement and city, where there is one. What it says it is for decides; one whose spec was
-/// edited is known by its name.
+/// Returns the WorkloadDeployment of each placement and city, if it exists. Its spec decides; the name identifies a
+/// WorkloadDeployment whose spec was edited.
 fn existing<'a>(
     workload: &WorkloadReference,
     pairs: &[(&WorkloadPlacement, &String)],
@@ -251,8 +230,8 @@ fn existing<'a>(
         .collect()
 }
 
-/// `<workload>-<placement>-<city>` (compute.md 2.8) where that is free and a valid name, else with a hash behind it: two
-/// Workloads can lead to the same readable name.
+/// Returns `<workload>-<placement>-<city>` if that is free and a valid name (docs/concepts/identity.md), else the same
+/// with a hash: two Workloads can lead to the same readable name.
 fn new_name(
     workload: &WorkloadReference,
     placement: &str,
@@ -267,7 +246,7 @@ fn readable_name(workload: &WorkloadReference, placement: &str, city: &str) -> S
     format!("{}-{placement}-{}", workload.name, city.to_lowercase())
 }
 
-/// The names by which a deployment is known whose spec was edited.
+/// Returns the names that identify a WorkloadDeployment whose spec was edited.
 fn known_names(workload: &WorkloadReference, placement: &str, city: &str) -> Vec<String> {
     let readable = readable_name(workload, placement, city);
     names::derived(&readable, &[&workload.uid, placement, city])
@@ -285,7 +264,7 @@ fn is_as_desired(existing: &WorkloadDeployment, desired: &Desired, workload_uid:
         && controller_uid(existing) == Some(workload_uid)
 }
 
-/// Whether the deployment's status speaks of its current spec.
+/// Returns whether the status of the WorkloadDeployment is about its current spec.
 fn is_current(deployment: &WorkloadDeployment) -> bool {
     let observed = deployment
         .status

@@ -1,10 +1,11 @@
 //! What wakes the workload controller: changes of a Workload, of its WorkloadDeployments, and of what its placement needs.
 
 use api::Workload;
+use multicluster::cache::NamespacedName;
 
 use crate::objects::controller_name;
 use crate::runtime::keys::ProjectKey;
-use crate::runtime::triggers::lookups::{NamespacedName, ProjectLookups};
+use crate::runtime::triggers::lookups::ProjectLookups;
 use crate::runtime::triggers::{ProjectSource, Trigger};
 
 pub(crate) const ON_PROJECT: &[Trigger<ProjectSource, dyn ProjectLookups, ProjectKey>] = &[
@@ -67,7 +68,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::runtime::triggers::cases::{Case, assert_cases};
+    use crate::runtime::triggers::cases::{TriggerCase, assert_cases};
     use crate::runtime::triggers::fakes::{FakeProject, acme, metadata, named};
 
     #[test]
@@ -88,7 +89,7 @@ mod tests {
         let of_shop = controlled_by("Workload", "shop");
         let of_former = controlled_by("Workload", "former");
         let of_other_kind = controlled_by("Fleet", "shop");
-        let case = |name, source, former, current, expected: &[(&str, &str)]| Case {
+        let case = |name, source, former, current, expected: &[(&str, &str)]| TriggerCase {
             name,
             source,
             former,

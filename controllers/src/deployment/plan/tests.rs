@@ -43,17 +43,16 @@ fn steps_for(deployment: &WorkloadDeployment, instances: Vec<Instance>) -> Vec<S
     let steps = plan(&Observed {
         deployment,
         instances: &shared(instances),
-        refusal: None,
         now: now(),
     })
     .steps;
     steps
         .iter()
         .map(|step| match step {
-            Step::Create(ordinal) => format!("create-{ordinal}"),
-            Step::Wait(name) => format!("wait {name}"),
-            Step::Replace(instance) => format!("replace {}", instance.name_any()),
-            Step::Delete(instance) => format!("delete {}", instance.name_any()),
+            RolloutStep::Create(ordinal) => format!("create-{ordinal}"),
+            RolloutStep::Wait(name) => format!("wait {name}"),
+            RolloutStep::Replace(instance) => format!("replace {}", instance.name_any()),
+            RolloutStep::Delete(instance) => format!("delete {}", instance.name_any()),
         })
         .collect()
 }
@@ -73,7 +72,7 @@ fn changed(deployment: &WorkloadDeployment) -> WorkloadDeployment {
     changed
 }
 
-/// The acceptance examples of compute.md 2.5, where an update is a replacement.
+/// An update of the template replaces Instances one by one (docs/concepts/flow.md#rollout).
 #[test]
 fn the_acceptance_examples() {
     let two = deployment(2);
@@ -112,7 +111,6 @@ fn what_is_settled_has_no_steps() {
         plan(&Observed {
             deployment,
             instances: &instances,
-            refusal: None,
             now: now(),
         })
     };
@@ -122,7 +120,7 @@ fn what_is_settled_has_no_steps() {
 }
 
 #[test]
-fn an_instance_whose_template_is_wrong_is_not_waited_for() {
+fn an_unready_instance_of_another_template_is_replaced() {
     let deployment = deployment(2);
     let broken = vec![made(&deployment, "web-0", false)];
     assert_eq!(
@@ -132,7 +130,7 @@ fn an_instance_whose_template_is_wrong_is_not_waited_for() {
 }
 
 #[test]
-fn strays_go_first_and_a_deletion_is_waited_for() {
+fn stray_instances_are_deleted_first_and_deletions_awaited() {
     let one = deployment(1);
     let mut instances: Vec<_> = ["web-0", "web-2", "web-1", "web-x", "web-01"]
         .iter()
@@ -157,7 +155,7 @@ fn strays_go_first_and_a_deletion_is_waited_for() {
 }
 
 #[test]
-fn a_name_that_is_still_in_use_is_waited_for() {
+fn a_name_in_use_by_a_former_deployment_is_awaited() {
     let deployment = deployment(1);
     let mut of_the_former = made(&deployment, "web-0", true);
     of_the_former.meta_mut().owner_references.as_mut().unwrap()[0].uid = "former".into();
@@ -165,7 +163,7 @@ fn a_name_that_is_still_in_use_is_waited_for() {
 }
 
 #[test]
-fn a_foreign_hash_is_stamped_anew_and_the_machine_stays() {
+fn a_foreign_hash_is_replaced_without_replacing_the_machine() {
     let deployment = deployment(1);
     let mut instance = made(&deployment, "web-0", true);
     instance.spec.controller.as_mut().unwrap().template_hash = "6b9d8f7c5".into();
@@ -173,19 +171,18 @@ fn a_foreign_hash_is_stamped_anew_and_the_machine_stays() {
         plan(&Observed {
             deployment,
             instances: &shared([instance.clone()]),
-            refusal: None,
             now: now(),
         })
     };
     let observed = observe(&deployment);
     assert_eq!((observed.steps.len(), observed.refresh.len()), (0, 1));
-    // With another template, the machine does not stay.
+    // An Instance of another template is replaced.
     let observed = observe(&changed(&deployment));
     assert_eq!((observed.steps.len(), observed.refresh.len()), (1, 0));
 }
 
 #[test]
-fn what_a_foreign_hash_is_reported_of_counts_until_the_template_changes() {
+fn a_report_with_a_foreign_hash_counts_until_the_template_changes() {
     let deployment = deployment(1);
     let foreign = |stamped: bool| {
         let mut instance = made(&deployment, "web-0", true);
@@ -200,7 +197,6 @@ fn what_a_foreign_hash_is_reported_of_counts_until_the_template_changes() {
         let plan = plan(&Observed {
             deployment,
             instances: &shared([instance]),
-            refusal: None,
             now: now(),
         });
         plan.status.unwrap().current_replicas
@@ -210,20 +206,19 @@ fn what_a_foreign_hash_is_reported_of_counts_until_the_template_changes() {
         assert_eq!(current(&deployment, foreign(stamped)), 1);
         assert_eq!(current(&changed, foreign(stamped)), 0);
     }
-    // Nothing reported is no hash.
+    // An empty hash is not a hash of the Go manager.
     let mut silent = foreign(true);
     silent.status.as_mut().unwrap().controller = Some(InstanceControllerStatus::default());
     assert_eq!(current(&deployment, silent), 0);
 }
 
 #[test]
-fn another_management_policy_does_nothing_and_says_so() {
+fn an_unsupported_management_policy_is_reported_and_does_nothing() {
     let mut parallel = deployment(1);
     parallel.spec.scale_settings.instance_management_policy = "Parallel".into();
     let plan = plan(&Observed {
         deployment: &parallel,
         instances: &[],
-        refusal: None,
         now: now(),
     });
     assert!(plan.steps.is_empty());
@@ -250,7 +245,6 @@ fn the_status_counts_what_exists_what_is_ready_and_what_is_current() {
         plan(&Observed {
             deployment,
             instances: &shared(instances),
-            refusal: None,
             now: now(),
         })
         .status
@@ -283,7 +277,7 @@ fn the_status_counts_what_exists_what_is_ready_and_what_is_current() {
         reason(&status(&deployment(0), vec![])),
         Some((ConditionStatus::True, "NoInstancesDesired".into()))
     );
-    // `spec.replicas` takes the place of the minimum.
+    // `spec.replicas` overrides the minimum.
     let mut scaled = deployment(1);
     scaled.spec.replicas = Some(4);
     assert_eq!(status(&scaled, vec![]).desired_replicas, 4);
@@ -296,7 +290,6 @@ fn deletion_waits_for_the_instances() {
         plan(&Observed {
             deployment: &going,
             instances: &shared(instances),
-            refusal: None,
             now: now(),
         })
     };
@@ -310,7 +303,7 @@ fn deletion_waits_for_the_instances() {
     assert!(observe(vec![]).remove_finalizer);
 }
 
-/// Instances on API servers carry it: another value for the same template would replace every machine.
+/// Instances on API servers have this hash. Another value for the same template would replace every machine.
 #[test]
 fn the_template_hash_is_stable() {
     assert_eq!(template_hash(&deployment(2)), "v1-vxw8hnldpd");
@@ -318,13 +311,13 @@ fn the_template_hash_is_stable() {
 
 #[test]
 fn a_refusal_is_shown() {
-    let plan = plan(&Observed {
+    let observed = Observed {
         deployment: &deployment(1),
         instances: &[],
-        refusal: Some("create Instance web-0: denied"),
         now: now(),
-    });
-    let conditions = plan.status.unwrap().conditions;
+    };
+    let status = status_after_refusal(&observed, "create Instance web-0: denied");
+    let conditions = status.unwrap().conditions;
     let available = condition::find(&conditions, AVAILABLE).unwrap();
     assert!(available.message.ends_with("create Instance web-0: denied"));
 }

@@ -1,5 +1,5 @@
-//! What the hub's status does not say: that a cell cannot be reached, that one has not got the object yet, or that there
-//! is none at all. Only the project reads it (architecture.md 5).
+//! Adds to a project's status what the hub's status does not say: that a cell is unreachable, that a cell does not have
+//! the object yet, or that no cell matches (docs/concepts/status.md).
 
 use api::condition::{self, ConditionStatus};
 use api::karmada::ResourceBinding;
@@ -11,8 +11,8 @@ use jiff::Timestamp;
 
 use crate::hub::cells::{CellState, CopyCells};
 
-/// The status of the copy with what is known of its cells; nothing where the hub's status says it all. `shown` are the
-/// conditions that the project shows already.
+/// Returns the status of the copy with what is known about its cells. Returns none if the hub's status needs no
+/// addition. `shown` are the conditions that the project's WorkloadDeployment has now.
 pub(super) fn fresh(
     copy: &WorkloadDeployment,
     cells: CopyCells<'_>,
@@ -33,7 +33,7 @@ pub(super) fn fresh(
         Some((since, message)) => no_matching_cell(&template, since, message),
         None => {
             let known = CellReports::of(binding, cells.state, shown, now);
-            // Before any cell has reported, it is no news that the object is on its way.
+            // Before the first cell has reported, a missing report is normal.
             let adds = known.is_marked || known.is_missing && hub.is_some();
             adds.then(|| known.fold.render(&template, now)).flatten()
         }
@@ -41,12 +41,13 @@ pub(super) fn fresh(
     serde_json::from_str(&text?).ok()
 }
 
-/// Since when, and why, no cell is meant to have the object, where the scheduler has said so. While it has not, as of a
-/// binding that has just been made, no targets prove nothing.
+/// Returns since when and why the scheduler placed the object in no cell. Returns none while the scheduler has not
+/// decided: an empty list of clusters in a new binding proves nothing.
 fn nowhere(binding: &ResourceBinding) -> Option<(Timestamp, &str)> {
     let status = binding.status.as_ref()?;
     let scheduled = condition::find(&status.conditions, SCHEDULED)?;
-    // The generation is only noted where scheduling succeeds; targets are removed before it is said that none fits.
+    // Karmada records the observed generation only when scheduling succeeds. It removes the clusters before it sets the
+    // condition `NoClusterFit`.
     let is_said = match scheduled.status {
         ConditionStatus::False => scheduled.reason == NO_CLUSTER_FIT,
         ConditionStatus::True => {
@@ -59,12 +60,12 @@ fn nowhere(binding: &ResourceBinding) -> Option<(Timestamp, &str)> {
         .then_some((scheduled.last_transition_time.0, scheduled.message.as_str()))
 }
 
-/// What the cells say, and what is known of them.
+/// The reports of the cells, with the unreachable cells marked.
 struct CellReports<'a> {
     fold: StatusFold<'a>,
-    /// Whether one of them cannot be reached.
+    /// Whether a cell is unreachable.
     is_marked: bool,
-    /// Whether there is no word of one that the object goes to.
+    /// Whether a cell that the object goes to has not reported.
     is_missing: bool,
 }
 
@@ -84,7 +85,7 @@ impl<'a> CellReports<'a> {
         for target in &binding.spec.clusters {
             fold.expect(target.name.as_str());
         }
-        // Also one that the object leaves: it counts until it has left.
+        // A cell that the object is leaving counts until the object is gone there.
         let cells: Vec<_> = fold.cells().map(str::to_owned).collect();
         let is_missing = cells.len() > named;
         let mut is_marked = false;
@@ -104,7 +105,7 @@ impl<'a> CellReports<'a> {
     }
 }
 
-/// Since when it is shown that cells are not reporting.
+/// Returns since when the project's status shows that cells do not report.
 fn shown_since(shown: &[Condition]) -> Option<Timestamp> {
     let reporting = condition::find(shown, CELLS_REPORTING)?;
     reporting

@@ -1,32 +1,34 @@
-//! Whether a deployment on the hub is no one's: a hub that was restored to an older state brings back what has ended since.
+//! Decides whether a WorkloadDeployment on the hub is an orphan. Orphans appear when the hub's etcd is restored from an
+//! older snapshot.
 
 use api::{HubNamespace, WorkloadDeployment, annotations};
 use kube::{Resource, ResourceExt};
 
-use crate::namespace::UpstreamNamespace::{Absent, There, Unknown};
-use crate::namespace::answered;
+use crate::hub::upstream_namespace::UpstreamNamespace::{Absent, There, Unknown};
+use crate::hub::upstream_namespace::answered;
 use crate::objects::{Namespace, recorded_hub_namespace};
 
-/// What is asked of a deployment on the hub that seems to have none in its project.
+/// The evidence about a WorkloadDeployment on the hub that seems to have none in its project.
 pub(crate) struct Suspect<'a> {
     pub(crate) hub_namespace: &'a HubNamespace,
-    /// The hub namespace itself.
+    /// The hub namespace object.
     pub(crate) on_hub: &'a Namespace,
-    /// What the project's API server has just said of the namespace of this name,
+    /// The answer of the project's API server for the namespace of the key.
     pub(crate) namespace: Option<&'a Namespace>,
-    /// of its namespace `default`,
+    /// Its answer for the namespace `default`.
     pub(crate) default: Option<&'a Namespace>,
-    /// and of the deployment of this name.
+    /// Its answer for the WorkloadDeployment of the key.
     pub(crate) deployment: Option<&'a WorkloadDeployment>,
 }
 
-/// Whether the project is proved to have no such deployment (I-12). Who has the very namespace, with its UID, can say so; and
-/// of a namespace that is gone, the very API server that the hub namespace is for. Any other may be another project's, or
-/// another installation's.
+/// Returns whether it is proved that the project has no such WorkloadDeployment (I-12). If the project's API server has
+/// the namespace with the UID that the hub namespace is named after, its answer about the WorkloadDeployment is proof.
+/// If that namespace is gone, only the API server that the hub namespace is annotated with can prove it: another one
+/// may belong to another project or another installation.
 pub(crate) fn is_orphan(suspect: &Suspect<'_>) -> bool {
     match answered(suspect.hub_namespace, suspect.namespace) {
         There => suspect.deployment.is_none(),
-        // A namespace of the same name can have come since.
+        // A newer namespace of the same name may exist.
         Absent(_) => {
             let recorded = suspect
                 .deployment
@@ -64,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_one_where_the_very_namespace_or_its_very_api_server_has_no_such_deployment() {
+    fn an_orphan_is_proved_by_its_namespace_or_its_api_server() {
         let hub_namespace = HubNamespace::new("ns-1").unwrap();
         let (own, other, default, empty) = (
             namespace("1"),
@@ -91,7 +93,7 @@ mod tests {
                 true,
             ),
             (Some(&other), Some("d"), Some(&default), Some(&same), false),
-            // It may be another API server that has been asked.
+            // The answer may come from another API server.
             (None, None, Some(&default), None, false),
             (None, Some("e"), Some(&default), None, false),
             (None, Some("d"), None, None, false),

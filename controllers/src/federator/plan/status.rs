@@ -1,4 +1,4 @@
-//! The status of a project's WorkloadDeployment, from that of its copy on the hub.
+//! Computes the status of a project's WorkloadDeployment from the status of its copy on the hub.
 
 use api::condition::{self, Condition, ConditionStatus};
 use api::conditions::REFERENCED_DATA_READY;
@@ -12,11 +12,11 @@ use jiff::Timestamp;
 
 use crate::generation::GenerationMap;
 
-/// Conditions that come from the hub: one that the hub has no more goes.
+/// Conditions that are copied from the hub. One that the hub no longer has is removed.
 const MIRRORED: [&str; 3] = [AVAILABLE, REPLICAS_READY, CELLS_REPORTING];
 
-/// The hub's status for the project: generations translated, the hub's memory of its cells left out, and the conditions
-/// that others own in the project kept (P-17).
+/// Returns the hub's status for the project: with translated generations, without `status.cells`, and with the
+/// conditions that other controllers own in the project.
 pub(super) fn status(
     deployment: &WorkloadDeployment,
     copy: &WorkloadDeployment,
@@ -45,7 +45,7 @@ pub(super) fn status(
     }
 }
 
-/// What is left of a status whose copy on the hub was made anew and has none yet.
+/// Returns the former status as Unknown, because the copy on the hub was made again and has not reported.
 pub(super) fn unreported(
     former: WorkloadDeploymentStatus,
     now: Timestamp,
@@ -61,7 +61,7 @@ pub(super) fn unreported(
     unknown(former, NOT_REPORTED, message, now)
 }
 
-/// Nothing is done, and the deployment says why.
+/// Returns a status that explains why nothing is written to the hub.
 pub(super) fn contradicted(
     deployment: &WorkloadDeployment,
     problem: &str,
@@ -71,7 +71,7 @@ pub(super) fn contradicted(
     unknown(former, HUB_NAMESPACE_CONTRADICTED, problem, now)
 }
 
-/// The former status, of which no one can tell whether it still stands.
+/// Returns the former status with its mirrored conditions set to Unknown.
 fn unknown(
     former: WorkloadDeploymentStatus,
     reason: &str,
@@ -84,7 +84,7 @@ fn unknown(
     status
 }
 
-/// Nothing reaches the hub, and the deployment says why.
+/// Returns a status that explains that the city code is invalid and nothing reaches the hub.
 pub(super) fn invalid_city_code(
     deployment: &WorkloadDeployment,
     error: &IdentityError,

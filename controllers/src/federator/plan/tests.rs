@@ -19,7 +19,7 @@ fn project() -> ProjectName {
     ProjectName::new("single").unwrap()
 }
 
-/// A project's deployment that has been recorded.
+/// A project's WorkloadDeployment with a record and a finalizer.
 fn recorded(city: &str) -> WorkloadDeployment {
     let mut deployment = deployment("default", "web-us-dfw", city, 2);
     deployment.meta_mut().finalizers = Some(vec![finalizers::FEDERATOR.into()]);
@@ -41,21 +41,21 @@ fn labelled(project: &str, namespace: &str) -> StringMap {
     ])
 }
 
-/// The hub's side: namespace, copy, and whether there is a policy.
-struct HubSide {
+/// The objects on the hub: namespace, copy, and whether a policy exists.
+struct HubFixture {
     namespace: Option<Namespace>,
     copy: Option<Arc<WorkloadDeployment>>,
     policy_exists: bool,
 }
 
-const NOTHING: HubSide = HubSide {
+const NOTHING: HubFixture = HubFixture {
     namespace: None,
     copy: None,
     policy_exists: false,
 };
 
-/// A hub that has everything.
-fn complete(deployment: &WorkloadDeployment) -> HubSide {
+/// A hub that has all objects.
+fn complete(deployment: &WorkloadDeployment) -> HubFixture {
     let mut copy = deployment.clone();
     copy.meta_mut().generation = Some(7);
     copy.meta_mut().labels = Some(BTreeMap::from([
@@ -69,24 +69,24 @@ fn complete(deployment: &WorkloadDeployment) -> HubSide {
         annotations::UPSTREAM_CLUSTER_UID.into(),
         CLUSTER_UID.into(),
     )]));
-    HubSide {
+    HubFixture {
         namespace: Some(hub_namespace),
         copy: Some(Arc::new(copy)),
         policy_exists: true,
     }
 }
 
-fn plan_for(deployment: &WorkloadDeployment, hub: &HubSide) -> Plan {
+fn plan_for(deployment: &WorkloadDeployment, hub: &HubFixture) -> Plan {
     let own = HubNamespace::new(HUB_NAMESPACE).unwrap();
     plan_in(&own, Some(&own), deployment, hub)
 }
 
-/// The plan for a deployment whose record names this hub namespace, and whose Namespace has that one.
+/// Plans for a WorkloadDeployment with `hub_namespace` recorded and `derived` from its Namespace.
 fn plan_in(
     recorded: &HubNamespace,
     derived: Option<&HubNamespace>,
     deployment: &WorkloadDeployment,
-    hub: &HubSide,
+    hub: &HubFixture,
 ) -> Plan {
     let cells = CopyCells {
         binding: None,
@@ -95,13 +95,13 @@ fn plan_in(
     plan_knowing(cells, recorded, derived, deployment, hub)
 }
 
-/// The same where something is known of the cells.
+/// The same, with observations of cells.
 fn plan_knowing(
     cells: CopyCells<'_>,
     recorded: &HubNamespace,
     derived: Option<&HubNamespace>,
     deployment: &WorkloadDeployment,
-    hub: &HubSide,
+    hub: &HubFixture,
 ) -> Plan {
     plan(&Observed {
         project: &project(),
@@ -130,10 +130,10 @@ fn the_hub_namespace_is_the_recorded_one_and_else_that_of_the_namespace() {
     assert_eq!(of(&new, Some(&own)).unwrap(), expected);
     assert!(matches!(of(&new, None), Err(ReconcileError::NotYet { .. })));
     assert_eq!(of(&recorded("DFW"), None).unwrap(), expected);
-    // Finalization reads nothing but the object (P-7).
+    // Finalization reads nothing but the object (I-7).
     let going = terminating(recorded("DFW"));
     assert_eq!(of(&going, Some(&other)).unwrap(), expected);
-    // One of the baseline has no record.
+    // A WorkloadDeployment of the Go manager has no record.
     let mut of_the_baseline = going;
     of_the_baseline.meta_mut().annotations = None;
     assert_eq!(of(&of_the_baseline, Some(&own)).unwrap(), expected);
@@ -158,10 +158,10 @@ fn the_namespace_is_recorded_before_anything_is_written_there() {
 }
 
 #[test]
-fn what_the_planes_are_known_by_is_written_where_it_is_proved_and_stays_where_it_is_not_known() {
+fn plane_uids_are_written_if_proved_and_stay_if_unknown() {
     let deployment = recorded("DFW");
     let mut hub = complete(&deployment);
-    // Something else must be written, by which the rest would go.
+    // The labels must be written too, and the annotations go with the same write.
     hub.namespace.as_mut().unwrap().meta_mut().labels = None;
     let own = HubNamespace::new(HUB_NAMESPACE).unwrap();
     let desired = |derived, cluster_uid, root_uid| {
@@ -195,13 +195,13 @@ fn what_the_planes_are_known_by_is_written_where_it_is_proved_and_stays_where_it
         desired(Some(&own), Some("anew"), Some("root")),
         (some("anew"), some("root"))
     );
-    // Only the record says whose it is.
+    // Without the derived namespace, only the record names the hub namespace.
     assert_eq!(desired(None, Some("anew"), Some("root")), kept);
 }
 
 #[test]
 fn the_copy_follows_its_policy() {
-    let hub = HubSide {
+    let hub = HubFixture {
         policy_exists: true,
         ..NOTHING
     };
@@ -224,7 +224,7 @@ fn a_change_of_the_city_replaces_the_copy() {
     let hub = complete(&recorded("DFW"));
     let plan = plan_for(&recorded("ORD"), &hub);
     assert_eq!((plan.delete_copy, plan.apply_copy), (true, None));
-    // An edit by hand of the label or of the spec is repaired.
+    // A manual edit of the label or of the spec is repaired.
     for edit in [
         |copy: &mut WorkloadDeployment| copy.spec.city_code = "ORD".into(),
         |copy: &mut WorkloadDeployment| {
@@ -240,7 +240,7 @@ fn a_change_of_the_city_replaces_the_copy() {
 }
 
 #[test]
-fn what_is_said_of_referenced_data_is_copied_with_its_absence_and_nothing_else() {
+fn only_the_annotation_of_referenced_data_is_copied_also_its_absence() {
     let key = annotations::EXPECTED_REFERENCED_DATA;
     let annotated = |deployment: &WorkloadDeployment, value: Option<&str>| {
         let mut deployment = deployment.clone();
@@ -274,7 +274,7 @@ fn what_is_said_of_referenced_data_is_copied_with_its_absence_and_nothing_else()
 }
 
 #[test]
-fn an_edited_copy_is_repaired_and_one_that_is_going_is_waited_for() {
+fn an_edited_copy_is_repaired_and_a_terminating_one_awaited() {
     let deployment = recorded("DFW");
     let mut hub = complete(&deployment);
     Arc::make_mut(hub.copy.as_mut().unwrap()).spec.replicas = Some(9);
@@ -291,7 +291,7 @@ fn deletion_removes_the_copy_then_the_finalizer_and_nothing_else() {
     let hub = complete(&deployment);
     let plan = plan_for(
         &deployment,
-        &HubSide {
+        &HubFixture {
             copy: Some(Arc::new(recorded("DFW"))),
             ..complete(&recorded("DFW"))
         },
@@ -303,10 +303,10 @@ fn deletion_removes_the_copy_then_the_finalizer_and_nothing_else() {
             ..Plan::default()
         }
     );
-    // `complete` took over the deletion: the copy is going already.
+    // `complete` copies the deletion timestamp, so the copy is terminating already.
     assert_eq!(plan_for(&deployment, &hub), Plan::default());
     assert_eq!(
-        plan_for(&deployment, &HubSide { copy: None, ..hub }),
+        plan_for(&deployment, &HubFixture { copy: None, ..hub }),
         Plan {
             release: true,
             ..Plan::default()

@@ -1,4 +1,4 @@
-//! How long cells have not got what they are meant to have.
+//! Remembers since when cells lack what Karmada should have applied there.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,22 +8,24 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::runtime::keys::ProjectKey;
 
-/// For how long Karmada is left to itself at first, and at most.
+/// Time for which Karmada may work on an object before it is applied again.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(1);
+/// Longest interval between two re-applications.
 const LONGEST: SignedDuration = SignedDuration::from_hours(1);
-/// For how long it is left to itself while the cell gets something else: it does one thing after the other.
+/// Longest time to wait while the cell receives other objects. Karmada writes to a cell one object after the other, so
+/// a busy cell may only be behind.
 const BACKLOG: SignedDuration = SignedDuration::from_mins(10);
 
-/// What has not been applied: with another generation of the copy it is another case.
+/// What one reconciliation found out about the cells of a copy. Another generation of the copy starts a new count.
 #[derive(Debug)]
 pub(crate) struct Observation {
     pub(crate) generation: Option<i64>,
     pub(crate) cells: BTreeSet<String>,
-    /// The cells that have got it.
+    /// The cells that have the copy.
     pub(crate) complete: BTreeSet<String>,
 }
 
-/// Since when cells have not got deployments as these are, in all projects.
+/// Since when cells lack the WorkloadDeployments of all projects.
 #[derive(Debug, Default)]
 pub(crate) struct StaleCells {
     deployments: Mutex<HashMap<ProjectKey, Stale>>,
@@ -36,7 +38,7 @@ struct Stale {
     since_by_cell: BTreeMap<String, Timestamp>,
 }
 
-/// When each cell last got something that it had been without.
+/// When each cell last received an object that it had lacked.
 #[derive(Debug, Default)]
 struct CellActivity(Mutex<BTreeMap<String, Timestamp>>);
 
@@ -80,12 +82,12 @@ impl StaleCells {
         Some(idle)
     }
 
-    /// Forgets a deployment that is gone.
+    /// Forgets a deleted WorkloadDeployment.
     pub(crate) fn forget(&self, key: &ProjectKey) {
         lock(&self.deployments).remove(key);
     }
 
-    /// Forgets the deployments of a project that is not served any more.
+    /// Forgets the WorkloadDeployments of a project that this process no longer serves.
     pub(crate) fn forget_project(&self, project: &ProjectName) {
         lock(&self.deployments).retain(|key, _| key.project != *project);
     }
@@ -96,7 +98,7 @@ impl CellActivity {
         lock(&self.0).insert(cell.to_owned(), now);
     }
 
-    /// Since when nothing has come to a cell that is without something since then.
+    /// Returns since when a cell that lacks an object since `since` has received no other object.
     fn idle_since(&self, cell: &str, since: Timestamp) -> Timestamp {
         let last = lock(&self.0).get(cell).copied().unwrap_or(since);
         let most = since.saturating_add(BACKLOG).unwrap_or(Timestamp::MAX);
@@ -108,8 +110,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// When something is to be applied again that has been missing since then, and was applied again last at this time: the
-/// longer it has been so, the less often. A time to come proves nothing.
+/// Returns when to apply an object again that has been missing since `since` and was last applied again at `reapplied`.
+/// The interval grows with the time that the object has been missing. A `reapplied` in the future is ignored.
 pub(crate) fn due(since: Timestamp, reapplied: Option<Timestamp>, now: Timestamp) -> Timestamp {
     let (from, wait) = match reapplied.filter(|at| (since..=now).contains(at)) {
         None => (since, PATIENCE),
@@ -127,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_applied_again_after_a_minute_and_then_less_and_less_often() {
+    fn reapplication_starts_after_a_minute_and_slows_down() {
         let mut times = Vec::new();
         let mut last = Some(at(-1_000));
         while times.len() < 9 {
@@ -137,12 +139,12 @@ mod tests {
         }
         assert_eq!(times, [1, 2, 4, 8, 16, 32, 64, 124, 184]);
         assert_eq!(due(at(0), None, at(1)), at(60));
-        // The clock of who wrote it was wrong.
+        // The writer's clock was wrong.
         assert_eq!(due(at(0), Some(at(1_000)), at(999)), at(60));
     }
 
     #[test]
-    fn what_changes_is_another_case_and_each_cell_is_one_of_its_own() {
+    fn staleness_restarts_per_generation_and_counts_per_cell() {
         let project = ProjectName::new("p").unwrap();
         let key = |name| ProjectKey::new(&project, "default", name);
         let case = |generation, cells: &[&str]| Observation {
@@ -156,7 +158,7 @@ mod tests {
         assert_eq!(note("b", case(1, &["dfw1"]), 2), Some(at(2)));
         assert_eq!(note("a", case(1, &["dfw1"]), 3), Some(at(1)));
         assert_eq!(note("a", case(2, &["dfw1"]), 4), Some(at(4)));
-        // Another cell comes and goes.
+        // A second cell becomes stale and recovers.
         assert_eq!(note("a", case(2, &["dfw1", "dfw2"]), 5), Some(at(4)));
         assert_eq!(note("a", case(2, &["dfw1"]), 6), Some(at(4)));
         assert_eq!(note("a", case(2, &["dfw1", "dfw2"]), 7), Some(at(4)));
@@ -168,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn while_a_cell_gets_other_things_karmada_is_left_to_itself_for_some_minutes() {
+    fn a_busy_cell_delays_reapplication_by_some_minutes() {
         let project = ProjectName::new("p").unwrap();
         let stale = StaleCells::default();
         let set = |cells: &[&str]| cells.iter().map(|&cell| cell.to_owned()).collect();
@@ -186,12 +188,12 @@ mod tests {
         for now in [30, 300, 599, 3_000] {
             let before = Some(at(now - 1));
             assert_eq!(note("other", (&["dfw1", "dfw2"], &[]), now - 1), before);
-            // It comes to this cell alone.
+            // Only `dfw1` receives the object.
             assert_eq!(note("other", (&["dfw2"], &["dfw1"]), now), before);
             assert_eq!(note("other", (&[], &["dfw1", "dfw2"]), now), None);
             assert_eq!(note("lost", lost, now), Some(at(now.min(600))));
         }
-        // To a cell that is cut off, or not meant to have it any more, nothing has come.
+        // A cell that is unreachable, or is no longer a target, has received nothing.
         let stale = StaleCells::default();
         let note = |name, cells, now| {
             let key = ProjectKey::new(&project, "default", name);

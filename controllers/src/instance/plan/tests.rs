@@ -71,7 +71,7 @@ fn readiness_is_the_first_rule_that_matches() {
 }
 
 #[test]
-fn what_says_so_already_is_left_alone() {
+fn an_annotated_instance_is_not_written() {
     let mut instance = instance("ns-1", "web-0");
     let conditions = readiness(&instance, now()).unwrap();
     let generation = instance.metadata.generation;

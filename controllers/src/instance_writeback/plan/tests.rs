@@ -22,8 +22,8 @@ fn linked() -> Instance {
 }
 
 /// A hub that allows a copy and has none.
-fn hub() -> HubSide {
-    HubSide {
+fn hub() -> HubObjects {
+    HubObjects {
         namespace: Some(object(json!({"metadata": {"name": "ns-1", "labels": {
             labels::UPSTREAM_CLUSTER_NAME: "cluster-single", labels::UPSTREAM_NAMESPACE: "default",
         }}}))),
@@ -32,7 +32,7 @@ fn hub() -> HubSide {
     }
 }
 
-fn plan_for(instance: &Instance, hub: &HubSide) -> Plan {
+fn plan_for(instance: &Instance, hub: &HubObjects) -> Plan {
     plan(&Observed {
         cell: &cell(),
         instance,
@@ -41,7 +41,7 @@ fn plan_for(instance: &Instance, hub: &HubSide) -> Plan {
     })
 }
 
-/// As the instance controller leaves it.
+/// An Instance with the condition that the instance controller writes.
 fn judged(mut instance: Instance) -> Instance {
     if let Some(conditions) = readiness(&instance, now()) {
         let status = instance.status.get_or_insert_default();
@@ -50,7 +50,7 @@ fn judged(mut instance: Instance) -> Instance {
     instance
 }
 
-fn executed(instance: &Instance, hub: &HubSide, labels: &StringMap) -> Instance {
+fn executed(instance: &Instance, hub: &HubObjects, labels: &StringMap) -> Instance {
     let mut copy = instance.clone();
     copy.status = None;
     copy.meta_mut().generation = Some(8);
@@ -71,7 +71,7 @@ fn the_copy_carries_its_cell_and_the_hubs_identity() {
 }
 
 #[test]
-fn the_status_follows_the_copy_and_then_nothing() {
+fn the_status_is_written_after_the_copy_and_then_nothing() {
     let mut instance = linked();
     let mut hub = hub();
     let plan = plan_for(&instance, &hub);
@@ -102,7 +102,7 @@ fn a_changed_copy_is_repaired() {
             as fn(&mut Instance),
         |copy| drop(copy.labels_mut().remove(labels::UPSTREAM_NAMESPACE)),
         |copy| copy.meta_mut().owner_references = None,
-        // The baseline's copies carry no cell; they are adopted.
+        // Copies of the Go manager carry no cell. They are adopted.
         |copy| drop(copy.labels_mut().remove(labels::SOURCE_CLUSTER)),
     ] {
         let mut broken = copy.clone();
@@ -113,11 +113,11 @@ fn a_changed_copy_is_repaired() {
 }
 
 #[test]
-fn every_refusal_has_its_reason_and_is_told_once() {
+fn every_refusal_has_its_reason_and_is_published_once() {
     let with_copy = |change: fn(&mut Instance)| {
         let mut copy = executed(&linked(), &hub(), &StringMap::new());
         change(&mut copy);
-        HubSide {
+        HubObjects {
             copy: Some(copy),
             ..hub()
         }
@@ -131,31 +131,31 @@ fn every_refusal_has_its_reason_and_is_told_once() {
     };
     let unidentified = || Some(object(json!({"metadata": {"name": "ns-1"}})));
     let going = || hub().deployment.map(terminating);
-    let cases: [(&dyn Fn() -> HubSide, &str); 7] = [
+    let cases: [(&dyn Fn() -> HubObjects, &str); 7] = [
         (&hub, reason::LINKING_LABELS_MISSING),
         (
-            &|| HubSide {
+            &|| HubObjects {
                 namespace: None,
                 ..hub()
             },
             reason::HUB_NAMESPACE_MISSING,
         ),
         (
-            &|| HubSide {
+            &|| HubObjects {
                 namespace: unidentified(),
                 ..hub()
             },
             reason::HUB_NAMESPACE_UNIDENTIFIED,
         ),
         (
-            &|| HubSide {
+            &|| HubObjects {
                 deployment: None,
                 ..hub()
             },
             reason::HUB_DEPLOYMENT_MISSING,
         ),
         (
-            &|| HubSide {
+            &|| HubObjects {
                 deployment: going(),
                 ..hub()
             },
@@ -189,7 +189,7 @@ fn every_refusal_has_its_reason_and_is_told_once() {
             expected
         );
         assert!(
-            matches!(plan.transition, Some(Transition::NotCopied(refusal)) if refusal.reason == expected)
+            matches!(plan.transition, Some(CopyTransition::NotCopied(refusal)) if refusal.reason == expected)
         );
 
         let mut told = instance;
@@ -205,10 +205,10 @@ fn every_refusal_has_its_reason_and_is_told_once() {
             },
             "{expected}"
         );
-        // What is refused no longer is told as well.
+        // The end of a refusal is published too.
         if expected != reason::LINKING_LABELS_MISSING {
             let plan = plan_for(&told, &self::hub());
-            assert_eq!(plan.transition, Some(Transition::Copied));
+            assert_eq!(plan.transition, Some(CopyTransition::Copied));
             assert_eq!(
                 condition::find(&plan.conditions.unwrap(), COPIED_TO_HUB),
                 None
@@ -218,7 +218,7 @@ fn every_refusal_has_its_reason_and_is_told_once() {
 }
 
 #[test]
-fn what_is_not_judged_yet_is_not_told() {
+fn a_status_without_current_readiness_is_not_copied() {
     let mut instance = linked();
     let mut hub = hub();
     let labels = plan_for(&instance, &hub).apply_copy.unwrap();
@@ -237,13 +237,13 @@ fn what_is_not_judged_yet_is_not_told() {
 }
 
 #[test]
-fn deletion_takes_the_own_copy_and_no_other() {
+fn deletion_deletes_only_the_copy_of_this_cell() {
     let instance = terminating(linked());
     let with_copy = |source: Option<&str>| {
         let labels = source.map(|source| (labels::SOURCE_CLUSTER.to_owned(), source.to_owned()));
-        HubSide {
+        HubObjects {
             copy: Some(executed(&linked(), &hub(), &labels.into_iter().collect())),
-            ..HubSide::default()
+            ..HubObjects::default()
         }
     };
     let expected = |delete_copy| Plan {
@@ -260,5 +260,5 @@ fn deletion_takes_the_own_copy_and_no_other() {
         expected(false)
     );
     assert_eq!(plan_for(&instance, &with_copy(None)), expected(false));
-    assert_eq!(plan_for(&instance, &HubSide::default()), expected(false));
+    assert_eq!(plan_for(&instance, &HubObjects::default()), expected(false));
 }

@@ -1,13 +1,4 @@
-use serde_json::json;
-
 use super::*;
-use crate::fixtures::object;
-
-fn namespace(uid: Option<&str>) -> Namespace {
-    object(
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "uid": uid}}),
-    )
-}
 
 fn hub() -> HubNamespace {
     HubNamespace::new("ns-1").unwrap()
@@ -17,8 +8,8 @@ fn hub() -> HubNamespace {
 fn only_an_empty_namespace_whose_project_namespace_is_proved_gone_is_deleted() {
     use UpstreamNamespace::{Absent, There, Unknown};
     let something = || Left::Something("ConfigMap mine".to_owned());
-    let not_empty = || Plan::Keep(Reason::NotEmpty("ConfigMap mine".to_owned()));
-    let in_use = || Plan::Keep(Reason::InUse);
+    let not_empty = || Plan::Keep(KeepReason::NotEmpty("ConfigMap mine".to_owned()));
+    let in_use = || Plan::Keep(KeepReason::InUse);
     for (upstream, left, expected) in [
         (There, Left::Unknown, in_use()),
         (There, something(), in_use()),
@@ -58,7 +49,7 @@ fn only_an_empty_namespace_whose_project_namespace_is_proved_gone_is_deleted() {
 }
 
 #[test]
-fn what_is_needed_or_going_or_not_ours_stays_whatever_is_proved() {
+fn needed_terminating_or_foreign_namespaces_stay() {
     let (ours, other) = (hub(), HubNamespace::new("tenant").unwrap());
     let gone = Observed {
         namespace: &ours,
@@ -74,40 +65,23 @@ fn what_is_needed_or_going_or_not_ours_stays_whatever_is_proved() {
                 recorded: true,
                 ..gone.clone()
             },
-            Reason::InUse,
+            KeepReason::InUse,
         ),
         (
             Observed {
                 terminating: true,
                 ..gone.clone()
             },
-            Reason::Terminating,
+            KeepReason::Terminating,
         ),
         (
             Observed {
                 namespace: &other,
                 ..gone.clone()
             },
-            Reason::NotOurs,
+            KeepReason::NotOurs,
         ),
     ] {
         assert_eq!(plan(&observed), Plan::Keep(reason));
     }
-}
-
-#[test]
-fn a_cache_proves_nothing_and_an_answer_only_what_it_says() {
-    use UpstreamNamespace::{Absent, There, Unknown};
-    for (uid, in_cache, in_answer) in [
-        (Some("1"), There, There),
-        (Some("2"), Unknown, Absent(Proof::OtherUid("2".into()))),
-        (Some(""), Unknown, Unknown),
-        (None, Unknown, Unknown),
-    ] {
-        let namespace = namespace(uid);
-        assert_eq!(seen(&hub(), Some(&namespace)), in_cache, "{uid:?}");
-        assert_eq!(answered(&hub(), Some(&namespace)), in_answer, "{uid:?}");
-    }
-    assert_eq!(seen(&hub(), None), Unknown);
-    assert_eq!(answered(&hub(), None), Absent(Proof::NotFound));
 }

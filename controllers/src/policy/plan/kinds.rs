@@ -1,4 +1,5 @@
-//! What makes a difference to policies, as values of indexes: of thousands of objects that say the same, one is looked at.
+//! Index values made of the fields that decide about policies. Thousands of objects share one value, so only one object
+//! per value is looked at.
 
 use api::WorkloadDeployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -7,7 +8,7 @@ use kube::Resource;
 use super::observed::{self, claimed_for};
 use crate::objects::{is_terminating, recorded_hub_namespace};
 
-/// How all values of a namespace begin.
+/// Returns the common prefix of all values of a namespace.
 pub(crate) fn of_namespace(namespace: &str) -> String {
     format!("{namespace}/")
 }
@@ -17,7 +18,7 @@ fn value(metadata: &ObjectMeta, said: &impl std::fmt::Debug) -> Vec<String> {
     vec![format!("{}{said:?}", of_namespace(namespace))]
 }
 
-/// Of a deployment of a project: all that [`Observed::add_upstream`] looks at.
+/// Returns the value of a project's WorkloadDeployment: all fields that [`Observed::add_upstream`] reads.
 ///
 /// [`Observed::add_upstream`]: super::Observed::add_upstream
 pub(crate) fn of_upstream(deployment: &WorkloadDeployment) -> Vec<String> {
@@ -29,19 +30,19 @@ pub(crate) fn of_upstream(deployment: &WorkloadDeployment) -> Vec<String> {
     )
 }
 
-/// Of a deployment of a project that cannot be read.
+/// Returns the value of a project's WorkloadDeployment that cannot be decoded.
 pub(crate) fn of_unreadable_upstream(deployment: &ObjectMeta) -> Vec<String> {
     value(deployment, &"unreadable")
 }
 
-/// Of a copy on the hub: all that [`Observed::add_copy`] looks at.
+/// Returns the value of a copy on the hub: all fields that [`Observed::add_copy`] reads.
 ///
 /// [`Observed::add_copy`]: super::Observed::add_copy
 pub(crate) fn of_copy(copy: &ObjectMeta) -> Vec<String> {
     value(copy, &observed::of_copy(copy))
 }
 
-/// Of a binding: all that [`Observed::add_claim`] looks at.
+/// Returns the value of a binding: all fields that [`Observed::add_claim`] reads.
 ///
 /// [`Observed::add_claim`]: super::Observed::add_claim
 pub(crate) fn of_binding(binding: &ObjectMeta) -> Vec<String> {
@@ -57,7 +58,7 @@ mod tests {
     use crate::fixtures::{deployment, object};
 
     #[test]
-    fn what_differs_for_policies_has_another_value() {
+    fn index_values_differ_in_the_fields_that_matter_to_policies() {
         let deployment = deployment("default", "web-us-dfw", "DFW", 1);
         let with = |path: &str, field: &str, value: Value| {
             let mut body = json!(deployment);
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_begins_as_those_of_its_namespace_do() {
+    fn index_values_have_the_prefix_of_their_namespace() {
         let copy: ObjectMeta = object(json!({"namespace": "ns-1", "name": "a"}));
         for values in [of_copy(&copy), of_binding(&copy)] {
             assert_eq!(values.len(), 1);

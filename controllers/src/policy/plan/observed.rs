@@ -1,4 +1,4 @@
-//! What the controller sees of one hub namespace, and of the project's namespace that it belongs to.
+//! The observations about one hub namespace and the project's namespace that it belongs to.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,26 +10,26 @@ use kube::Resource;
 
 use crate::objects::{is_terminating, recorded_hub_namespace};
 
-/// What caches hold.
+/// The observations, all from caches.
 pub(crate) struct Observed {
     pub(crate) namespace: HubNamespace,
-    /// All policies in the namespace that can be read, whosoever's they are.
+    /// All decodable policies in the namespace, of any writer.
     pub(crate) policies: Vec<Arc<PropagationPolicy>>,
-    /// The metadata of the others.
+    /// The metadata of the undecodable policies.
     pub(crate) unreadable: Vec<ObjectMeta>,
-    /// Whether caches are current and everything can be read: else there may be more than is seen.
+    /// Whether all caches are current and all objects decodable. If not, there may be more objects than observed.
     pub(crate) is_complete: bool,
-    /// The cities of every deployment that is on the hub, or that a project wants there.
+    /// The cities of every WorkloadDeployment that is on the hub, or that a project wants there.
     pub(super) needed: BTreeSet<CityCode>,
-    /// The cities of every deployment that is in the project, also of those that are going: what they have on the hub may
-    /// not be gone.
+    /// The cities of every WorkloadDeployment of the project. Those of terminating ones are included, because their
+    /// copies may still exist.
     pub(super) kept: BTreeSet<CityCode>,
-    /// The names of the policies that Karmada has claimed something for.
+    /// The names of the policies that Karmada has claimed objects for.
     pub(super) claiming: BTreeSet<String>,
 }
 
 impl Observed {
-    /// A hub namespace with these policies and nothing else.
+    /// Creates observations of a hub namespace with these policies and nothing else.
     pub(crate) fn new(
         namespace: &HubNamespace,
         policies: Vec<Arc<PropagationPolicy>>,
@@ -47,11 +47,11 @@ impl Observed {
         }
     }
 
-    /// A deployment of the project. It belongs to this hub namespace unless another one is recorded.
+    /// Adds a WorkloadDeployment of the project. It belongs to this hub namespace unless it has recorded another one.
     pub(crate) fn add_upstream(&mut self, deployment: &WorkloadDeployment) {
         let recorded = recorded_hub_namespace(deployment.meta());
         let is_recorded = recorded == Some(self.namespace.as_str());
-        // The federator reports a code that is no valid one; no label has it.
+        // The federator reports an invalid code. No label can have it.
         let city = CityCode::new(deployment.spec.city_code.as_str());
         if let (true, Ok(city)) = (is_recorded || recorded.is_none(), city) {
             if is_recorded && !is_terminating(deployment) {
@@ -61,7 +61,7 @@ impl Observed {
         }
     }
 
-    /// The hub's copy of a deployment, be it one that cannot be read or that is going.
+    /// Adds a copy on the hub. It may be undecodable or terminating.
     pub(crate) fn add_copy(&mut self, copy: &ObjectMeta) {
         let city = of_copy(copy).city;
         let city = city.and_then(|city| CityCode::new(city).ok());
@@ -69,14 +69,14 @@ impl Observed {
         self.add_claim(copy);
     }
 
-    /// What Karmada may have claimed for a policy: a copy or a binding.
+    /// Adds an object that Karmada may have claimed for a policy: a copy or a binding.
     pub(crate) fn add_claim(&mut self, metadata: &ObjectMeta) {
         self.claiming
             .extend(claimed_for(metadata).map(str::to_owned));
     }
 }
 
-/// What a project's deployment has that policies go by: nothing of its status.
+/// The fields of a project's WorkloadDeployment that decide about policies. The status is not among them.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OfUpstream<'a> {
     uid: Option<&'a str>,
@@ -94,7 +94,7 @@ pub(crate) fn of_upstream(deployment: &ObjectMeta) -> OfUpstream<'_> {
     }
 }
 
-/// What the hub's copy of a deployment has that policies go by: nothing of its status.
+/// The fields of a copy on the hub that decide about policies. The status is not among them.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OfCopy<'a> {
     city: Option<&'a str>,
@@ -110,7 +110,7 @@ pub(crate) fn of_copy(copy: &ObjectMeta) -> OfCopy<'_> {
     }
 }
 
-/// The policy, of the same namespace, that Karmada has claimed a copy or a binding for.
+/// Returns the policy of the same namespace that Karmada has claimed a copy or a binding for.
 pub(crate) fn claimed_for(metadata: &ObjectMeta) -> Option<&str> {
     let annotations = metadata.annotations.as_ref()?;
     annotations

@@ -18,7 +18,7 @@ fn plan_for(needed: &[&str], policies: &[Arc<PropagationPolicy>]) -> Plan {
     plan_with(needed, &[], &[], policies)
 }
 
-/// The plan with cities that are in the project alone, and with names of policies that have claimed something.
+/// The plan with these cities in the project only, and with these claimed policies.
 fn plan_with(
     needed: &[&str],
     kept: &[&str],
@@ -51,7 +51,7 @@ fn names(plan: &Plan) -> Vec<&str> {
         .collect()
 }
 
-/// A policy as the baseline left it: no labels, no namespace in the selector, no dependencies.
+/// A policy of the Go manager: no labels, no namespace in the selector, no dependencies.
 fn of_the_baseline(name: &str, city: &str) -> PropagationPolicy {
     let labels = json!({"matchLabels": {"topology.datum.net/city-code": city}});
     object(json!({
@@ -80,16 +80,16 @@ fn a_policy_per_city_as_long_as_it_is_needed() {
 }
 
 #[test]
-fn codes_that_differ_in_case_do_not_fight() {
+fn city_codes_that_differ_in_case_have_separate_policies() {
     let plan = plan_for(&["DFW", "dfw"], &[]);
     let found = names(&plan);
     assert_eq!(found[0], "city-dfw");
     assert!(found[1].starts_with("city-dfw-"), "{found:?}");
     let policies = shared(plan.apply.iter().map(executed));
     assert_eq!(plan_for(&["DFW", "dfw"], &policies), Plan::default());
-    // The one that stays keeps its name.
+    // The policy that stays keeps its name.
     assert_eq!(names(&plan_for(&["dfw"], &policies)), Vec::<&str>::new());
-    // A name belongs to the code whose policy holds it, not to the first by order.
+    // A name belongs to the city whose policy has it, not to the first city in order.
     let held = shared([of_the_baseline("city-dfw", "dfw")]);
     assert_eq!(plan_for(&["DFW", "dfw"], &held).apply.len(), 2);
     let plan = plan_for(&["DFW", "dfw"], &held);
@@ -104,7 +104,7 @@ fn codes_that_differ_in_case_do_not_fight() {
 }
 
 #[test]
-fn a_policy_of_the_baseline_is_taken_over_in_place() {
+fn a_policy_of_the_go_manager_is_adopted_in_place() {
     let plan = plan_for(&["DFW"], &shared([of_the_baseline("city-dfw", "DFW")]));
     assert_eq!(names(&plan), ["city-dfw"]);
     assert!(
@@ -115,7 +115,7 @@ fn a_policy_of_the_baseline_is_taken_over_in_place() {
 }
 
 #[test]
-fn drift_is_repaired_and_a_policy_that_is_going_is_waited_for() {
+fn drift_is_repaired_and_a_terminating_policy_awaited() {
     let mut policy = executed(&plan_for(&["DFW"], &[]).apply[0]);
     policy.spec.propagate_deps = false;
     policy.spec.resource_selectors.clear();
@@ -130,7 +130,7 @@ fn drift_is_repaired_and_a_policy_that_is_going_is_waited_for() {
 }
 
 #[test]
-fn policies_of_others_are_left_alone() {
+fn policies_of_other_writers_are_not_touched() {
     let mut wider = of_the_baseline("city-dfw", "DFW");
     wider.spec.resource_selectors.push(ResourceSelector {
         kind: "ConfigMap".into(),
@@ -143,13 +143,13 @@ fn policies_of_others_are_left_alone() {
     assert_eq!(names(&plan_for(&["DFW"], &others)).len(), 1);
     let plan = plan_for(&[], &others);
     assert_eq!(plan, Plan::default());
-    // Its name is not taken from it either.
+    // A policy of another writer keeps its name.
     let plan = plan_for(&["DFW"], &shared([wider]));
     assert!(names(&plan)[0].starts_with("city-dfw-"), "{plan:?}");
 }
 
 #[test]
-fn a_name_is_found_however_many_are_taken() {
+fn a_free_name_is_found_when_many_are_taken() {
     let mut others = Vec::new();
     for _ in 0..4 {
         let name = names(&plan_for(&["DFW"], &shared(others.clone())))[0].to_owned();
@@ -165,16 +165,16 @@ fn a_name_is_found_however_many_are_taken() {
 }
 
 #[test]
-fn a_policy_stays_until_the_last_is_gone() {
+fn a_policy_stays_until_the_last_deployment_is_gone() {
     let policies = shared(plan_for(&["DFW"], &[]).apply.iter().map(executed));
     assert_eq!(deleted(&plan_for(&[], &policies)), ["city-dfw"]);
-    // While a deployment is in the project, or something goes by the policy.
+    // The project still has a WorkloadDeployment, or the policy has claimed an object.
     assert_eq!(plan_with(&[], &["DFW"], &[], &policies), Plan::default());
     assert_eq!(
         plan_with(&[], &[], &["city-dfw"], &policies),
         Plan::default()
     );
-    // It is not made for these.
+    // No policy is created for these.
     assert_eq!(
         plan_with(&[], &["DFW"], &["city-dfw"], &[]),
         Plan::default()
@@ -190,7 +190,7 @@ fn twins() -> Vec<Arc<PropagationPolicy>> {
 }
 
 #[test]
-fn of_two_for_one_city_the_one_that_karmada_prefers_stays() {
+fn the_policy_that_karmada_prefers_stays() {
     let twins = twins();
     let second = twins[0].name_any();
     for kept in [vec!["DFW"], vec![]] {
@@ -202,13 +202,13 @@ fn of_two_for_one_city_the_one_that_karmada_prefers_stays() {
         plan_with(&["DFW"], &[], &[&second], &twins),
         Plan::default()
     );
-    // As long as something goes by it, it is kept as it should be.
+    // A policy with claimed objects is kept and repaired.
     let mut drifted = twins[0].as_ref().clone();
     drifted.spec.propagate_deps = false;
     let drifted = [Arc::new(drifted), Arc::clone(&twins[1])];
     let plan = plan_with(&["DFW"], &[], &[&second], &drifted);
     assert_eq!((names(&plan), deleted(&plan)), (vec![&*second], vec![]));
-    // One that is going is no reason to spare or to make any.
+    // A terminating policy neither keeps nor causes another one.
     let going = [
         Arc::new(terminating(twins[1].as_ref().clone())),
         Arc::clone(&twins[0]),
@@ -217,7 +217,7 @@ fn of_two_for_one_city_the_one_that_karmada_prefers_stays() {
 }
 
 #[test]
-fn what_is_added_where_it_decides_what_goes_where_is_drift_and_what_karmada_defaults_is_none() {
+fn additions_that_change_placement_are_drift_and_karmadas_defaults_are_not() {
     let as_made = executed(&plan_for(&["DFW"], &[]).apply[0]);
     let edited = |path: &str, value: Value| {
         let mut edited = json!(as_made);
@@ -284,7 +284,7 @@ fn what_is_added_where_it_decides_what_goes_where_is_drift_and_what_karmada_defa
 }
 
 #[test]
-fn a_policy_that_cannot_be_read_stands_in_the_way_of_its_own_city_alone() {
+fn an_undecodable_policy_blocks_only_its_city() {
     let as_made = executed(&plan_for(&["DFW"], &[]).apply[0]);
     let unreadable = vec![as_made.meta().clone()];
     let plan = plan(&Observed {
@@ -300,7 +300,7 @@ fn a_policy_that_cannot_be_read_stands_in_the_way_of_its_own_city_alone() {
 }
 
 #[test]
-fn a_copy_finds_its_policy_only_where_that_is_ours_and_stays_and_selects_it() {
+fn a_policy_serves_a_city_only_if_it_is_ours_live_and_selects_it() {
     let city = CityCode::new("DFW").unwrap();
     let as_made = executed(&plan_for(&["DFW"], &[]).apply[0]);
     assert!(serves(&as_made, &city) && serves(&of_the_baseline("city-dfw", "DFW"), &city));
@@ -317,7 +317,7 @@ fn a_copy_finds_its_policy_only_where_that_is_ours_and_stays_and_selects_it() {
 }
 
 #[test]
-fn nothing_is_deleted_while_there_may_be_more_than_is_seen() {
+fn nothing_is_deleted_on_incomplete_observations() {
     let policies = shared(plan_for(&["DFW"], &[]).apply.iter().map(executed));
     let with = |needed: &[&str], is_complete| {
         plan(&Observed {
@@ -356,7 +356,7 @@ fn a_deployment_keeps_its_policy_until_it_is_gone_and_needs_it_once_it_is_record
 }
 
 #[test]
-fn a_copy_that_is_labelled_or_claimed_is_enough() {
+fn a_labelled_or_claimed_copy_keeps_the_policy() {
     let seen = |metadata: Value| {
         let mut observed = Observed::new(&namespace(), Vec::new(), Vec::new(), true);
         observed.add_copy(&object(metadata));

@@ -51,7 +51,7 @@ fn executed(instance: &Instance, owner: &WorkloadDeployment, desired: &Desired) 
     projection.meta_mut().generation = Some(9);
     projection.meta_mut().labels = Some(desired.labels.clone());
     projection.meta_mut().annotations = Some(desired.annotations.clone());
-    projection.meta_mut().owner_references = Some(vec![owner_reference(owner)]);
+    projection.meta_mut().owner_references = Some(vec![owner.owner_ref(&()).unwrap()]);
     Arc::new(projection)
 }
 
@@ -76,7 +76,7 @@ fn a_projection_has_the_projects_identity_and_no_hub_bookkeeping() {
 }
 
 #[test]
-fn the_status_follows_with_translated_generations_and_then_nothing() {
+fn the_status_is_written_with_translated_generations_and_then_nothing() {
     let (instance, owner) = (on_hub(), owner());
     let desired = plan_for(Some(&instance), Some(&owner), None).apply.unwrap();
     let projection = executed(&instance, &owner, &desired);
@@ -93,7 +93,7 @@ fn the_status_follows_with_translated_generations_and_then_nothing() {
 }
 
 #[test]
-fn there_is_no_projection_without_a_live_owner() {
+fn a_projection_needs_a_live_owner() {
     let instance = on_hub();
     assert_eq!(plan_for(Some(&instance), None, None), Plan::default());
     let going = Arc::new(terminating(owner().as_ref().clone()));
@@ -109,14 +109,14 @@ fn there_is_no_projection_without_a_live_owner() {
 }
 
 #[test]
-fn a_projection_goes_with_its_hub_instance_and_others_do_not() {
+fn only_the_projection_of_a_deleted_instance_is_deleted() {
     let (instance, owner) = (on_hub(), owner());
     let desired = plan_for(Some(&instance), Some(&owner), None).apply.unwrap();
     let projection = executed(&instance, &owner, &desired);
     assert!(plan_for(None, None, Some(&projection)).delete);
     let going = Arc::new(terminating(projection.as_ref().clone()));
     assert!(!plan_for(None, None, Some(&going)).delete);
-    // From another hub namespace, or made by someone else.
+    // A projection from another hub namespace, or an Instance of another writer.
     let mut other = projection.as_ref().clone();
     other
         .annotations_mut()
@@ -127,7 +127,7 @@ fn a_projection_goes_with_its_hub_instance_and_others_do_not() {
 }
 
 #[test]
-fn a_projection_of_the_baseline_says_with_both_labels_whose_it_is() {
+fn a_projection_of_the_go_manager_is_recognized_by_both_labels() {
     let deleted = |cluster: &str, namespace: &str| {
         let mut projection = instance("default", "web-us-dfw-0");
         projection.meta_mut().labels = Some(StringMap::from([
@@ -145,7 +145,7 @@ fn a_projection_of_the_baseline_says_with_both_labels_whose_it_is() {
 }
 
 #[test]
-fn a_projection_is_labelled_as_its_hub_namespace_is_whatever_the_instance_says() {
+fn a_projection_has_the_labels_of_its_hub_namespace_not_of_the_instance() {
     let mut bare = on_hub().as_ref().clone();
     for key in [labels::UPSTREAM_CLUSTER_NAME, labels::UPSTREAM_NAMESPACE] {
         bare.labels_mut().remove(key);

@@ -1,4 +1,4 @@
-//! Which hub Instances can have no projection until someone has put them right (P-10, I-14).
+//! Decides which Instances on the hub cannot be projected until an administrator has corrected them (I-14).
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::hub::upstream::Upstream;
 use crate::names;
 use crate::objects::{StringMap, deployment_name};
 
-/// How long an Instance may be without its WorkloadDeployment: each goes by itself, and their ends are not told in order.
+/// How long an Instance may lack its WorkloadDeployment. Deletions are independent; their events arrive in any order.
 pub(crate) const GRACE: Duration = Duration::from_mins(15);
 
-/// The annotations that say it.
+/// The annotations that a quarantined Instance gets.
 pub(crate) const ANNOTATIONS: [&str; 4] = [
     annotations::QUARANTINE_REASON,
     annotations::QUARANTINE_MESSAGE,
@@ -22,20 +22,20 @@ pub(crate) const ANNOTATIONS: [&str; 4] = [
     annotations::QUARANTINE_TIME,
 ];
 
-/// Why a hub Instance is not projected. Nothing that happens by itself would change it.
+/// Why an Instance on the hub is not projected. None of these reasons goes away without a correction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reason {
-    /// The labels of its namespace do not say whose it is.
+pub(crate) enum QuarantineReason {
+    /// The labels of its namespace do not name a project and a namespace.
     NamespaceUnidentified,
-    /// Its own labels name another project or namespace than those of its namespace.
+    /// Its labels name another project or namespace than the labels of its namespace.
     IdentityContradicted,
-    /// It does not say which WorkloadDeployment it belongs to.
+    /// Neither a controller nor a label names its WorkloadDeployment.
     DeploymentNameMissing,
-    /// The project does not have that WorkloadDeployment.
+    /// The project does not have its WorkloadDeployment.
     DeploymentMissing,
 }
 
-impl Reason {
+impl QuarantineReason {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::NamespaceUnidentified => quarantine::NAMESPACE_UNIDENTIFIED,
@@ -46,17 +46,22 @@ impl Reason {
     }
 }
 
-/// Why one hub Instance is not projected.
+/// The reason and the message for one Instance on the hub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    pub(crate) reason: Reason,
+    pub(crate) reason: QuarantineReason,
     pub(crate) message: String,
-    /// Of the labels that led here.
+    /// Fingerprint of the labels that led to the verdict.
     pub(crate) fingerprint: String,
 }
 
 impl Verdict {
-    fn new(reason: Reason, message: String, namespace: &ObjectMeta, instance: &ObjectMeta) -> Self {
+    fn new(
+        reason: QuarantineReason,
+        message: String,
+        namespace: &ObjectMeta,
+        instance: &ObjectMeta,
+    ) -> Self {
         let upstream = [labels::UPSTREAM_CLUSTER_NAME, labels::UPSTREAM_NAMESPACE];
         let [of_cluster, of_namespace] = upstream.map(|key| label(namespace, key));
         let [cluster, name] = upstream.map(|key| label(instance, key));
@@ -68,14 +73,14 @@ impl Verdict {
         }
     }
 
-    /// Whether the Instance says so already.
+    /// Returns whether the annotations of the Instance have this verdict already.
     pub(crate) fn is_said_by(&self, instance: &ObjectMeta) -> bool {
         let said = |key| instance.annotations.as_ref()?.get(key).map(String::as_str);
         said(annotations::QUARANTINE_REASON) == Some(self.reason.as_str())
             && said(annotations::QUARANTINE_FINGERPRINT) == Some(&self.fingerprint)
     }
 
-    /// The annotations that say so from now on.
+    /// Returns the annotations of this verdict.
     pub(crate) fn annotations(&self, now: Timestamp) -> StringMap {
         let [reason, message, fingerprint, time] = ANNOTATIONS.map(str::to_owned);
         StringMap::from([
@@ -87,7 +92,7 @@ impl Verdict {
     }
 }
 
-/// What the hub alone tells of an Instance and the namespace that it is in.
+/// Returns the verdict that follows from the Instance and its namespace alone.
 pub(crate) fn of_hub(namespace: &ObjectMeta, instance: &ObjectMeta) -> Option<Verdict> {
     let verdict = |reason, message| Some(Verdict::new(reason, message, namespace, instance));
     let name = namespace.name.as_deref().unwrap_or_default();
@@ -95,7 +100,7 @@ pub(crate) fn of_hub(namespace: &ObjectMeta, instance: &ObjectMeta) -> Option<Ve
         Ok(upstream) => upstream,
         Err(problem) => {
             let message = format!("hub namespace {name} does not say whose it is: {problem}");
-            return verdict(Reason::NamespaceUnidentified, message);
+            return verdict(QuarantineReason::NamespaceUnidentified, message);
         }
     };
     if upstream.is_contradicted_by(instance) {
@@ -107,23 +112,24 @@ pub(crate) fn of_hub(namespace: &ObjectMeta, instance: &ObjectMeta) -> Option<Ve
             labels::UPSTREAM_NAMESPACE,
             label(instance, labels::UPSTREAM_NAMESPACE),
         );
-        return verdict(Reason::IdentityContradicted, message);
+        return verdict(QuarantineReason::IdentityContradicted, message);
     }
     if deployment_name(instance).is_none() {
         let label = labels::WORKLOAD_DEPLOYMENT_NAME;
         let message =
             format!("neither label {label} nor a controller names its WorkloadDeployment");
-        return verdict(Reason::DeploymentNameMissing, message);
+        return verdict(QuarantineReason::DeploymentNameMissing, message);
     }
     None
 }
 
-/// Of an Instance whose WorkloadDeployment the project does not have.
+/// Returns the verdict on an Instance whose WorkloadDeployment the project does not have.
 ///
 /// # Errors
 ///
-/// How long that may still be on the way: for a while after the Instance was made, and after the WorkloadDeployment was
-/// first missed. The hub collects Instances after their WorkloadDeployment has gone, and nothing is to be said of those.
+/// The time for which the WorkloadDeployment may still be missing: [`GRACE`] after the Instance was created and after
+/// the WorkloadDeployment was first missed. The hub's garbage collection deletes Instances after their
+/// WorkloadDeployment, and these must not be reported.
 pub(crate) fn without_deployment(
     namespace: &ObjectMeta,
     instance: &ObjectMeta,
@@ -135,12 +141,17 @@ pub(crate) fn without_deployment(
         deployment_name(instance).unwrap_or_default(),
         namespace.name.as_deref().unwrap_or_default(),
     );
-    let verdict = Verdict::new(Reason::DeploymentMissing, message, namespace, instance);
-    // It was found so before this process began.
+    let verdict = Verdict::new(
+        QuarantineReason::DeploymentMissing,
+        message,
+        namespace,
+        instance,
+    );
+    // An earlier process reached the same verdict.
     if verdict.is_said_by(instance) {
         return Ok(verdict);
     }
-    // Without a time of creation it is as if it had been made just now.
+    // Without a creation time, the Instance counts as new.
     let made = instance
         .creation_timestamp
         .as_ref()
@@ -153,7 +164,7 @@ pub(crate) fn without_deployment(
     }
 }
 
-/// Whether the Instance carries anything of a verdict.
+/// Returns whether the Instance has an annotation of a verdict.
 pub(crate) fn is_marked(instance: &ObjectMeta) -> bool {
     let keys = instance.annotations.as_ref();
     keys.is_some_and(|keys| ANNOTATIONS.iter().any(|key| keys.contains_key(*key)))

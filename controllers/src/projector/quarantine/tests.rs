@@ -31,7 +31,7 @@ fn verdict(instance: &Instance) -> Verdict {
 }
 
 #[tokio::test]
-async fn a_hub_that_refuses_is_asked_again_only_for_another_verdict() {
+async fn refused_annotations_are_not_retried_until_the_verdict_changes() {
     let (quarantine, hub) = on_hub(Fault::refuse(403));
     let mut instance = instance("ns-1", "web-0");
     for _ in 0..3 {
@@ -43,7 +43,7 @@ async fn a_hub_that_refuses_is_asked_again_only_for_another_verdict() {
     }
     let requests: Vec<_> = hub.log().iter().map(ToString::to_string).collect();
     assert_eq!(requests, ["apply instances ns-1/web-0"]);
-    let held = quarantine.quarantined.known()["web-0-uid"].held.is_some();
+    let held = quarantine.quarantined.states()["web-0-uid"].held.is_some();
     assert!(held, "the metric counts it");
     instance
         .labels_mut()
@@ -56,11 +56,11 @@ async fn a_hub_that_refuses_is_asked_again_only_for_another_verdict() {
     assert_eq!(hub.requests(), 2);
     quarantine.release(&context(), &instance).await.unwrap();
     assert_eq!(hub.requests(), 2, "the hub has no verdict to remove");
-    assert!(quarantine.quarantined.known()["web-0-uid"].held.is_none());
+    assert!(quarantine.quarantined.states()["web-0-uid"].held.is_none());
 }
 
 #[tokio::test]
-async fn a_recorded_verdict_is_counted_and_not_written_again() {
+async fn an_existing_verdict_is_counted_and_not_written() {
     let (quarantine, hub) = on_hub(Fault::refuse(403));
     let mut instance = instance("ns-1", "web-0");
     let verdict = verdict(&instance);
@@ -70,13 +70,13 @@ async fn a_recorded_verdict_is_counted_and_not_written_again() {
         .await
         .unwrap();
     assert_eq!(hub.requests(), 0);
-    assert!(quarantine.quarantined.known()["web-0-uid"].held.is_some());
+    assert!(quarantine.quarantined.states()["web-0-uid"].held.is_some());
     quarantine.forget(&instance);
-    assert!(quarantine.quarantined.known().is_empty());
+    assert!(quarantine.quarantined.states().is_empty());
 }
 
 #[tokio::test]
-async fn a_hub_that_fails_is_asked_again() {
+async fn annotations_are_retried_when_the_hub_does_not_answer() {
     let (quarantine, hub) = on_hub(Fault::answer(503, "{}"));
     let instance = instance("ns-1", "web-0");
     let verdict = verdict(&instance);
@@ -88,7 +88,7 @@ async fn a_hub_that_fails_is_asked_again() {
 }
 
 #[test]
-fn a_missing_deployment_is_missed_since_the_first_look() {
+fn the_first_miss_of_a_deployment_counts() {
     let (first, later) = (Timestamp::UNIX_EPOCH, now());
     let quarantined = Quarantined::new(&Metrics::default());
     assert_eq!(quarantined.missed("1", first), first);

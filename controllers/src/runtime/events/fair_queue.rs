@@ -1,21 +1,22 @@
-//! Whose event is published next: each project waits in a line of its own.
+//! A queue that serves projects in turn. Each project has a line of its own.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use api::ProjectName;
 
-/// What waits in the line of one project, at most, and in all together.
+/// The longest line of one project.
 const LINE: usize = 1024;
+/// Most items in all lines together.
 const ALL: usize = 16 * LINE;
 
-/// The lines of all projects of which something waits or is under way. One of each is under way at a time, so that a project
-/// in which much happens has its API server for other things, and one that hangs is in no one's way.
+/// The lines of all projects that have an item waiting or under way. Only one item of a project is under way at a time:
+/// a busy project keeps capacity of its API server for other requests, and a project that hangs does not block others.
 #[derive(Debug)]
 pub(super) struct FairQueue<T> {
     of: BTreeMap<ProjectName, VecDeque<T>>,
-    /// The projects of which nothing is under way, the next one first.
+    /// The projects with no item under way, the next one first.
     turns: VecDeque<ProjectName>,
-    /// What waits in all lines.
+    /// The number of items in all lines.
     waiting: usize,
 }
 
@@ -28,7 +29,7 @@ impl<T> FairQueue<T> {
         }
     }
 
-    /// Puts something at the end of its line. Gives it back where there is no place for it.
+    /// Appends an item to the line of its project. Returns the item if there is no room.
     pub(super) fn add(&mut self, project: &ProjectName, item: T) -> Result<(), T> {
         if self.waiting >= ALL {
             return Err(item);
@@ -47,7 +48,7 @@ impl<T> FairQueue<T> {
         Ok(())
     }
 
-    /// What is next. Nothing else of its project is before [`Self::done`].
+    /// Returns the next item. No other item of its project follows before [`Self::done`].
     pub(super) fn take(&mut self) -> Option<(ProjectName, T)> {
         let project = self.turns.pop_front()?;
         let item = self.of.get_mut(&project)?.pop_front()?;
@@ -55,7 +56,7 @@ impl<T> FairQueue<T> {
         Some((project, item))
     }
 
-    /// What was taken of this project is over.
+    /// Ends the item of this project that is under way.
     pub(super) fn done(&mut self, project: ProjectName) {
         match self.of.get(&project) {
             Some(line) if !line.is_empty() => self.turns.push_back(project),
@@ -71,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn projects_take_turns_with_one_thing_each_at_a_time() {
+    fn projects_take_turns_with_one_item_each() {
         let [a, b] = ["a", "b"].map(|name| ProjectName::new(name).unwrap());
         let mut lines = FairQueue::new();
         for item in 1..=3 {
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_bounded_and_so_are_all() {
+    fn each_line_and_their_sum_are_bounded() {
         let mut lines = FairQueue::new();
         let mut fill = |project: usize| {
             let name = ProjectName::new(format!("p{project}")).unwrap();

@@ -1,4 +1,4 @@
-//! Which changes of conditions are worth an event.
+//! Decides which changes of conditions are worth an event.
 
 use api::Condition;
 use api::condition::ConditionStatus::True;
@@ -6,23 +6,23 @@ use api::condition::find;
 use api::conditions::ON_THE_WAY;
 use kube::runtime::events::EventType;
 
-/// What a condition has come to say.
+/// A change of a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Transition {
+pub(super) struct ConditionTransition {
     pub(super) type_: EventType,
     pub(super) reason: String,
     pub(super) note: String,
 }
 
-/// The transitions of these conditions: to True, away from it, and to a reason for which someone may have to do something. A
-/// condition that only exists while it is not True is as good as True when it is gone.
+/// Returns the transitions of these conditions: to True, away from True, and to a reason that may need an action. A
+/// condition type that exists only while it is not True counts as True when it is absent.
 pub(super) fn transitions(
     types: &[&str],
     former: &[Condition],
     current: &[Condition],
-) -> Vec<Transition> {
+) -> Vec<ConditionTransition> {
     let transition = |type_: &&str| match (find(former, type_), find(current, type_)) {
-        (Some(former), None) if is_alarming(former) => Some(Transition {
+        (Some(former), None) if is_alarming(former) => Some(ConditionTransition {
             type_: EventType::Normal,
             reason: (*type_).to_owned(),
             note: format!("{type_} is no longer {:?}", former.status),
@@ -35,7 +35,7 @@ pub(super) fn transitions(
             let was_true = former.is_some_and(|former| former.status == True);
             let is_warning = is_alarming(current) || (was_true && current.status != True);
             let is_definitive_not_found = is_news && (is_warning || current.status == True);
-            is_definitive_not_found.then(|| Transition {
+            is_definitive_not_found.then(|| ConditionTransition {
                 type_: if is_warning {
                     EventType::Warning
                 } else {
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_tell_of_what_is_well_again_and_of_what_someone_must_mend() {
+    fn events_report_recovery_and_problems_that_need_action() {
         let at = Timestamp::UNIX_EPOCH;
         let of = |status, reason| Condition::new("Available", status, reason, "why", at);
         let (beginning, well) = (
@@ -105,7 +105,7 @@ mod tests {
             "no blue",
             at,
         )];
-        let expected = Transition {
+        let expected = ConditionTransition {
             type_: EventType::Warning,
             reason: "NetworkNotFound".to_owned(),
             note: "Available is False: no blue".to_owned(),

@@ -10,7 +10,7 @@ use multicluster::queue::Key;
 use super::Trigger;
 
 /// A change at a source, and all keys that it must add to the queue.
-pub(crate) struct Case<'a, S, K> {
+pub(crate) struct TriggerCase<'a, S, K> {
     pub(crate) name: &'static str,
     pub(crate) source: S,
     pub(crate) former: Option<&'a ObjectMeta>,
@@ -25,14 +25,14 @@ pub(crate) struct Case<'a, S, K> {
 /// When a case has other keys, or when no case needs a row.
 pub(crate) fn assert_cases<S, L, K>(
     rows: &[Trigger<S, L, K>],
-    cases: &[Case<'_, S, K>],
+    cases: &[TriggerCase<'_, S, K>],
     lookups: &L,
 ) where
     S: Copy + Debug + PartialEq,
     L: ?Sized,
     K: Key,
 {
-    let keys = |case: &Case<'_, S, K>, removed: Option<usize>| -> HashSet<K> {
+    let keys = |case: &TriggerCase<'_, S, K>, removed: Option<usize>| -> HashSet<K> {
         let change = Change {
             former: case.former,
             current: case.current,
@@ -42,7 +42,7 @@ pub(crate) fn assert_cases<S, L, K>(
         rows.flat_map(|(_, row)| (row.keys)(change, lookups))
             .collect()
     };
-    let expected = |case: &Case<'_, S, K>| case.keys.iter().cloned().collect::<HashSet<K>>();
+    let expected = |case: &TriggerCase<'_, S, K>| case.keys.iter().cloned().collect::<HashSet<K>>();
     for case in cases {
         assert_eq!(keys(case, None), expected(case), "{}", case.name);
     }

@@ -6,9 +6,10 @@ use api::ProjectName;
 use api::karmada::ResourceBinding;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
+use multicluster::cache::NamespacedName;
 use serde_json::{Value, json};
 
-use super::lookups::{HubLookups, NamespacedName, ProjectLookups};
+use super::lookups::{HubLookups, ProjectLookups};
 use crate::fixtures::object;
 use crate::hub::upstream::{self, Upstream};
 use crate::objects::{Namespace, deployment_name};

@@ -6,13 +6,11 @@ use api::karmada::ResourceBinding;
 use api::{HubNamespace, ProjectName};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
+use multicluster::cache::NamespacedName;
 
 use crate::hub::upstream::{self, Upstream};
 use crate::objects::Namespace;
 use crate::runtime::keys::HubKey;
-
-/// Namespace and name of an object.
-pub(crate) type NamespacedName = (String, String);
 
 /// Lookups in the caches of the hub, and of the projects that this process serves.
 pub(crate) trait HubLookups {

@@ -1,25 +1,25 @@
-//! What a Workload needs of its project before anything new is made for it (compute.md 2.1): Networks, and
-//! LocationBindings of its cities.
+//! The Networks and the LocationBindings that a Workload needs before WorkloadDeployments are created for it
+//! (docs/concepts/milo.md#locations-and-networks).
 
 pub(super) use api::reasons::workload::NETWORK_NOT_FOUND;
 use api::workload::AVAILABLE;
 use api::{Workload, condition};
 use kube::ResourceExt;
 
-use super::{Known, Observed};
+use super::observed::{Listed, Observed};
 
-/// Most cities that are named for one obstacle.
+/// Most cities that a message names for one obstacle.
 const CITIES_NAMED: usize = 16;
 
-/// What is known of what a Workload needs.
+/// What is known about the needs of a Workload.
 pub(super) struct Needs<'a> {
     workload: &'a Workload,
-    cities: Known<'a>,
-    /// Names of the Networks that do not exist, in the order of the template; or why that is not known.
+    cities: Listed<'a>,
+    /// Names of the missing Networks, in the order of the template; or why they are not known.
     missing: Result<Vec<&'a str>, &'a str>,
 }
 
-/// A city that gets no deployment now.
+/// A city that gets no WorkloadDeployment now.
 #[derive(Debug, PartialEq)]
 pub(super) struct Gap<'a> {
     pub(super) placement: &'a str,
@@ -27,12 +27,12 @@ pub(super) struct Gap<'a> {
     pub(super) obstacle: Obstacle,
 }
 
-/// Why a city gets no deployment.
+/// Why a city gets no WorkloadDeployment.
 #[derive(Debug, PartialEq)]
 pub(super) enum Obstacle {
-    /// The project does not offer it.
+    /// The project does not offer the city.
     NotOffered,
-    /// This must be mended first, or known.
+    /// The Workload waits for this.
     Waits(String),
 }
 
@@ -43,7 +43,7 @@ impl<'a> Needs<'a> {
         } = *observed;
         let mut wanted: Vec<&str> = Vec::new();
         for interface in &workload.spec.template.spec.network_interfaces {
-            // The namespace of the reference does not count (compute.md 2.1).
+            // The namespace in the reference is ignored (docs/concepts/api.md).
             let name = interface.network.name.as_str();
             if !wanted.contains(&name) {
                 wanted.push(name);
@@ -60,7 +60,7 @@ impl<'a> Needs<'a> {
         }
     }
 
-    /// Which Networks do not exist, if any is known not to.
+    /// Returns a message that names the missing Networks, if some are known to be missing.
     pub(super) fn missing_networks(&self) -> Option<String> {
         let missing = self.missing.as_deref().unwrap_or_default();
         let namespace = self.workload.namespace().unwrap_or_default();
@@ -75,7 +75,7 @@ impl<'a> Needs<'a> {
         }
     }
 
-    /// Whether a Network did not exist when that was known last.
+    /// Returns whether a Network was missing when the Networks were last known, if they are not known now.
     pub(super) fn was_missing(&self) -> bool {
         let status = self.workload.status.as_ref();
         let conditions = status.map(|status| status.conditions.as_slice());
@@ -84,7 +84,7 @@ impl<'a> Needs<'a> {
                 .is_some_and(|former| former.reason == NETWORK_NOT_FOUND)
     }
 
-    /// What keeps a city from getting a deployment: what is known before what is not.
+    /// Returns why a city gets no WorkloadDeployment. A known obstacle comes before an unknown one.
     pub(super) fn obstacle(&self, city: &str) -> Option<Obstacle> {
         if self.cities.is_ok_and(|offers| !offers(city)) {
             return Some(Obstacle::NotOffered);
@@ -100,7 +100,7 @@ impl<'a> Needs<'a> {
     }
 }
 
-/// Names the cities of a placement that get no deployment, and why.
+/// Returns a message that names the cities of a placement without a WorkloadDeployment, and the obstacles.
 pub(super) fn describe(gaps: &[Gap<'_>], placement: &str) -> Option<String> {
     let mut by_obstacle: Vec<(&Obstacle, Vec<&str>)> = Vec::new();
     for gap in gaps.iter().filter(|gap| gap.placement == placement) {

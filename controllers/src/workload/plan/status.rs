@@ -1,32 +1,65 @@
-//! The status of a Workload, from those of its deployments (compute.md 1.1).
+//! Computes the status of a Workload from those of its WorkloadDeployments (docs/concepts/status.md).
 
 use std::collections::BTreeMap;
 
 use api::condition::{self, Condition, ConditionStatus, MESSAGE_MAX};
 pub(super) use api::reasons::workload as reason;
 use api::workload::{AVAILABLE, WorkloadPlacementStatus};
-use api::{WorkloadDeployment, WorkloadStatus, workload_deployment};
+use api::{Workload, WorkloadDeployment, WorkloadStatus, workload_deployment};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::Observed;
 use super::needs::{Gap, NETWORK_NOT_FOUND, Needs, describe};
+use super::observed::Observed;
+use crate::objects::StringMap;
 
-/// Sums over all deployments, with one entry per placement: those of the spec in its order, then those that are going.
-/// `in_step` says that the deployments are as the Workload's current generation wants them and have acted on it. What is
-/// another's, the gateway, is left out.
-pub(super) fn status(
+/// What the status of a Workload is rendered from.
+pub(in crate::workload) struct StatusReport<'a> {
+    pub(super) observed: Observed<'a>,
+    pub(super) needs: Needs<'a>,
+    pub(super) gaps: Vec<Gap<'a>>,
+    /// Whether the WorkloadDeployments match the Workload's current generation and have observed it.
+    pub(super) in_step: bool,
+}
+
+impl StatusReport<'_> {
+    /// Returns the status if it differs from the current one. `refusals` are the answers of the API server to refused
+    /// writes, by placement.
+    pub(in crate::workload) fn changed_status(
+        &self,
+        refusals: &StringMap,
+    ) -> Option<WorkloadStatus> {
+        let status = status(
+            &self.observed,
+            &self.needs,
+            &self.gaps,
+            self.in_step,
+            refusals,
+        );
+        (own_status(self.observed.workload).as_ref() != Some(&status)).then_some(status)
+    }
+}
+
+/// Returns the status of a Workload without its gateway, which another controller writes.
+pub(in crate::workload) fn own_status(workload: &Workload) -> Option<WorkloadStatus> {
+    workload.status.clone().map(|status| WorkloadStatus {
+        gateway: None,
+        ..status
+    })
+}
+
+/// Sums over all WorkloadDeployments, with one entry per placement: the placements of the spec in their order, then
+/// those that are being deleted. `in_step`: see [`StatusReport`]. The gateway is omitted because another controller
+/// writes it.
+fn status(
     observed: &Observed<'_>,
     needs: &Needs<'_>,
     gaps: &[Gap<'_>],
     in_step: bool,
+    refusals: &StringMap,
 ) -> WorkloadStatus {
     let Observed {
-        workload,
-        own,
-        refusals,
-        now,
-        ..
+        workload, own, now, ..
     } = *observed;
     let former = workload.status.clone().unwrap_or_default();
     let mut by_placement: BTreeMap<&str, Vec<&WorkloadDeployment>> = BTreeMap::new();
@@ -67,7 +100,7 @@ pub(super) fn status(
         .collect();
 
     let mut conditions = former.conditions;
-    // While it is not known which Networks there are, what was said of them stands.
+    // While the Networks are not known, the former statement about them stays.
     if !needs.was_missing() {
         let generation = generation(&conditions);
         let available = match needs.missing_networks() {
@@ -119,8 +152,8 @@ fn placement_status(
     }
 }
 
-/// True where a deployment is available, else Unknown where one cannot tell, for its reason, else False. `problems` are a
-/// refusal, and the cities that have no deployment.
+/// Returns True if a WorkloadDeployment is available, else Unknown if one is Unknown, with its reason, else False.
+/// `problems` are a refusal, and the cities without a WorkloadDeployment.
 fn placement_available(
     deployments: &[&WorkloadDeployment],
     problems: [Option<String>; 2],
@@ -158,7 +191,7 @@ fn condition_of(deployment: &WorkloadDeployment) -> Option<&Condition> {
     condition::find(&status.conditions, workload_deployment::AVAILABLE)
 }
 
-/// Why a deployment is not available, in its own words.
+/// Returns why a WorkloadDeployment is not available, from its own condition.
 fn unavailability(deployment: &WorkloadDeployment) -> String {
     let name = deployment.name_any();
     match condition_of(deployment) {
@@ -172,8 +205,8 @@ fn unavailability(deployment: &WorkloadDeployment) -> String {
     }
 }
 
-/// True where a placement is available, else Unknown where one cannot tell, for its reason, else False for what the first
-/// one says.
+/// Returns True if a placement is available, else Unknown if one is Unknown, with its reason, else False with the
+/// message of the first placement.
 fn workload_available(placements: &[WorkloadPlacementStatus], now: Timestamp) -> Condition {
     let mut said = placements.iter().filter_map(|placement| {
         let available = condition::find(&placement.conditions, AVAILABLE)?;
@@ -203,7 +236,7 @@ fn workload_available(placements: &[WorkloadPlacementStatus], now: Timestamp) ->
     available(status, reason, [message], now)
 }
 
-/// The condition, with what there is to say. What others said, which is repeated here, can be as long as a message may be.
+/// Returns the condition with these messages joined. The message is cut to the longest that a condition may have.
 fn available(
     status: ConditionStatus,
     reason: &str,

@@ -12,14 +12,14 @@ use super::*;
 use crate::fixtures::{condition, deployment, now, object, shared, terminating, workload};
 use crate::objects::controller_reference;
 
-/// What the tests see, where nothing that a Workload needs is missing.
-struct World {
+/// A project that offers everything that a Workload needs.
+struct ProjectFixture {
     cities: Result<Vec<&'static str>, &'static str>,
     networks: Result<Vec<&'static str>, &'static str>,
     refusals: StringMap,
 }
 
-impl Default for World {
+impl Default for ProjectFixture {
     fn default() -> Self {
         Self {
             cities: Ok(vec!["DFW", "ORD", "LHR", "dfw", "New York"]),
@@ -29,8 +29,8 @@ impl Default for World {
     }
 }
 
-impl World {
-    /// The plan where these are all deployments of the namespace.
+impl ProjectFixture {
+    /// Plans for a namespace with these WorkloadDeployments.
     fn plan(&self, workload: &Workload, deployments: &[Arc<WorkloadDeployment>]) -> Plan {
         let uid = workload.uid().unwrap();
         let mut own = deployments.to_vec();
@@ -38,7 +38,7 @@ impl World {
         let is_taken = |name: &str| deployments.iter().any(|other| other.name_any() == name);
         let offers = |city: &str| self.cities.as_ref().unwrap().contains(&city);
         let exists = |name: &str| self.networks.as_ref().unwrap().contains(&name);
-        plan(&Observed {
+        let (mut plan, report) = plan(&Observed {
             workload,
             own: &own,
             is_taken: &is_taken,
@@ -52,14 +52,17 @@ impl World {
                 .as_ref()
                 .map(|_| &exists as Lookup<'_>)
                 .map_err(|why| *why),
-            refusals: &self.refusals,
             now: now(),
-        })
+        });
+        if let Some(report) = report {
+            plan.status = report.changed_status(&self.refusals);
+        }
+        plan
     }
 }
 
 fn plan_for(workload: &Workload, deployments: &[Arc<WorkloadDeployment>]) -> Plan {
-    World::default().plan(workload, deployments)
+    ProjectFixture::default().plan(workload, deployments)
 }
 
 fn names(plan: &Plan) -> Vec<&str> {
@@ -69,7 +72,7 @@ fn names(plan: &Plan) -> Vec<&str> {
         .collect()
 }
 
-/// The deployments as they are after a plan has been executed.
+/// The WorkloadDeployments after the plan was executed.
 fn executed(workload: &Workload, plan: &Plan) -> Vec<Arc<WorkloadDeployment>> {
     let applied = plan.apply.iter().map(|desired| {
         let mut object = deployment("default", &desired.name, "x", 0);
@@ -81,7 +84,7 @@ fn executed(workload: &Workload, plan: &Plan) -> Vec<Arc<WorkloadDeployment>> {
     shared(applied)
 }
 
-/// A deployment that says this of its availability.
+/// A WorkloadDeployment with this status of `Available`.
 fn saying(
     deployment: &WorkloadDeployment,
     status: ConditionStatus,
@@ -94,7 +97,7 @@ fn saying(
     deployment
 }
 
-/// A deployment whose cells have acted on its current generation.
+/// A WorkloadDeployment whose cells have observed its current generation.
 fn ready(deployment: &WorkloadDeployment, available: bool) -> WorkloadDeployment {
     let mut deployment = deployment.clone();
     deployment.status = Some(WorkloadDeploymentStatus {
@@ -124,10 +127,10 @@ fn a_deployment_per_placement_and_city_in_the_order_of_the_workload() {
 }
 
 #[test]
-fn what_has_been_applied_is_not_applied_again() {
+fn an_applied_plan_is_empty() {
     let workload = workload(&[("us", &["DFW", "ORD"])]);
     let mut deployments = executed(&workload, &plan_for(&workload, &[]));
-    // What an autoscaler, or a bookkeeper, has put there is theirs.
+    // Fields of an autoscaler or of another controller stay.
     let other = Arc::make_mut(&mut deployments[0]);
     other.spec.replicas = Some(9);
     other
@@ -156,7 +159,7 @@ fn an_edited_spec_and_a_lost_owner_are_repaired() {
     }
 }
 
-/// Whatever has become of its spec, a deployment is repaired in place: its machines go on running.
+/// A WorkloadDeployment with an edited spec is repaired in place, so that its machines keep running.
 #[test]
 fn an_edited_identity_is_repaired() {
     let workload = workload(&[("us", &["DFW", "ORD"]), ("eu", &["DFW"])]);
@@ -177,7 +180,7 @@ fn an_edited_identity_is_repaired() {
 }
 
 #[test]
-fn a_name_of_another_workload_is_left_to_it() {
+fn a_name_of_another_workload_is_not_taken() {
     let workload = workload(&[("us", &["DFW"])]);
     let mut taken = deployment("default", "web-us-dfw", "DFW", 1);
     taken.spec.workload_ref.uid = "another".into();
@@ -192,7 +195,7 @@ fn a_name_of_another_workload_is_left_to_it() {
 }
 
 #[test]
-fn a_name_is_found_however_many_are_taken() {
+fn a_free_name_is_found_when_many_are_taken() {
     let workload = workload(&[("us", &["DFW"])]);
     let mut others = Vec::new();
     for _ in 0..3 {
@@ -203,7 +206,7 @@ fn a_name_is_found_however_many_are_taken() {
     }
     let distinct: BTreeSet<_> = others.iter().map(ResourceExt::name_any).collect();
     assert_eq!(distinct.len(), 3);
-    // The one that is made is known by its name when its spec is edited.
+    // The new WorkloadDeployment is identified by its name when its spec is edited.
     let plan = plan_for(&workload, &shared(others.clone()));
     let mut own = executed(&workload, &plan).remove(0);
     let name = own.name_any();
@@ -216,7 +219,7 @@ fn a_name_is_found_however_many_are_taken() {
 }
 
 #[test]
-fn a_deployment_keeps_the_name_that_it_has() {
+fn a_deployment_keeps_its_name() {
     let workload = workload(&[("us", &["DFW"])]);
     let odd = deployment("default", "an-older-name", "DFW", 2);
     assert_eq!(
@@ -226,7 +229,7 @@ fn a_deployment_keeps_the_name_that_it_has() {
 }
 
 #[test]
-fn cities_that_lead_to_one_name_get_two() {
+fn cities_with_the_same_readable_name_get_different_names() {
     let workload = workload(&[("us", &["DFW", "dfw", "New York"])]);
     let plan = plan_for(&workload, &[]);
     let found: BTreeSet<_> = names(&plan).into_iter().collect();
@@ -238,7 +241,7 @@ fn cities_that_lead_to_one_name_get_two() {
 }
 
 #[test]
-fn what_is_no_longer_wanted_is_deleted_once() {
+fn an_unwanted_deployment_is_deleted_once() {
     let workload = workload(&[("us", &["DFW"])]);
     let orphan = deployment("default", "web-us-ord", "ORD", 2);
     let going = terminating(deployment("default", "web-us-lhr", "LHR", 2));
@@ -265,7 +268,7 @@ fn deletion_waits_for_the_deployments() {
     let plan = plan_for(&workload, &shared([terminating(own)]));
     assert_eq!((plan.delete.len(), plan.remove_finalizer), (0, false));
     assert!(plan_for(&workload, &[]).remove_finalizer);
-    // What another finalizer holds is none of our business.
+    // The finalizers of other controllers do not matter.
     let mut released = workload;
     released.meta_mut().finalizers = None;
     assert_eq!(plan_for(&released, &[]), Plan::default());

@@ -1,4 +1,4 @@
-//! What is known of cells, in the status that the project reads.
+//! What the status of the project says about cells.
 
 use api::WorkloadDeploymentStatus;
 use api::condition::{self, Condition};
@@ -10,7 +10,7 @@ use super::*;
 const CUT: &str = "2026-11-21T09:30:00Z";
 const SCHEDULED: &str = "2026-11-21T09:00:00Z";
 
-/// What a cell says whose replicas are all ready, or none.
+/// The report of a cell with all replicas ready, or none.
 fn report(cell: &str, available: bool) -> Value {
     let status = if available { "True" } else { "False" };
     json!({"clusterName": cell, "applied": true, "status": {
@@ -21,7 +21,7 @@ fn report(cell: &str, available: bool) -> Value {
     }})
 }
 
-/// A binding of the second generation to these cells, with what the scheduler says, what it has observed, and what cells say.
+/// A binding of generation 2 to these cells, with a scheduling result, an observed generation and reports.
 fn binding(
     cells: &[&str],
     scheduled: (&str, &str),
@@ -49,7 +49,7 @@ fn bound(cells: &[&str], items: &[Value]) -> ResourceBinding {
 }
 
 /// A hub whose copy has 2 replicas per cell and this `Available`.
-fn reporting(deployment: &WorkloadDeployment, replicas: i32, available: bool) -> HubSide {
+fn reporting(deployment: &WorkloadDeployment, replicas: i32, available: bool) -> HubFixture {
     let mut hub = complete(deployment);
     Arc::make_mut(hub.copy.as_mut().unwrap()).status = Some(WorkloadDeploymentStatus {
         conditions: vec![crate::fixtures::condition("Available", available, Some(7))],
@@ -61,10 +61,10 @@ fn reporting(deployment: &WorkloadDeployment, replicas: i32, available: bool) ->
     hub
 }
 
-/// What is written of the status with this binding and these cells cut off.
+/// Returns the status that is written with this binding while these cells are unreachable.
 fn shown(
     deployment: &WorkloadDeployment,
-    hub: &HubSide,
+    hub: &HubFixture,
     binding: &ResourceBinding,
     cut_off: &[&str],
 ) -> Option<WorkloadDeploymentStatus> {
@@ -74,7 +74,7 @@ fn shown(
 
 fn shown_since(
     deployment: &WorkloadDeployment,
-    hub: &HubSide,
+    hub: &HubFixture,
     binding: &ResourceBinding,
     cut_off: &[&str],
     since: Option<Timestamp>,
@@ -84,7 +84,7 @@ fn shown_since(
 
 fn planned(
     deployment: &WorkloadDeployment,
-    hub: &HubSide,
+    hub: &HubFixture,
     binding: &ResourceBinding,
     cut_off: &[&str],
     since: Option<Timestamp>,
@@ -104,7 +104,7 @@ fn planned(
     plan_knowing(cells, &own, Some(&own), deployment, hub)
 }
 
-/// Status, reason and time of a condition.
+/// Returns status, reason and time of a condition.
 fn says<'s>(status: &'s WorkloadDeploymentStatus, type_: &str) -> Option<(&'s str, String)> {
     let Condition {
         reason,
@@ -116,17 +116,17 @@ fn says<'s>(status: &'s WorkloadDeploymentStatus, type_: &str) -> Option<(&'s st
 }
 
 #[test]
-fn where_all_cells_can_be_reached_the_hub_is_believed() {
+fn the_status_of_the_hub_stands_while_all_cells_are_reachable() {
     let deployment = recorded("DFW");
     let hub = reporting(&deployment, 2, true);
     let verbatim = plan_for(&deployment, &hub).status.unwrap();
-    // The fold would say something else.
+    // The fold of the reports would give another status.
     let bound = bound(&["dfw1"], &[report("dfw1", false)]);
     assert_eq!(shown(&deployment, &hub, &bound, &["ord1"]), Some(verbatim));
 }
 
 #[test]
-fn of_a_cell_that_is_cut_off_the_last_counters_stay() {
+fn an_unreachable_cell_keeps_its_last_counters() {
     let mut deployment = recorded("DFW");
     let hub = reporting(&deployment, 2, true);
     let bound = bound(&["dfw1"], &[report("dfw1", true)]);
@@ -139,7 +139,7 @@ fn of_a_cell_that_is_cut_off_the_last_counters_stay() {
         .unwrap()
         .message;
     assert_eq!(*message, format!("dfw1: unreachable since {CUT}: cut off"));
-    // Written once, it is not written again; healed, it is as the hub says.
+    // The status is written once. After the cell has recovered, it is the hub's status again.
     deployment.status = Some(status);
     assert_eq!(shown(&deployment, &hub, &bound, &["dfw1"]), None);
     let healed = shown(&deployment, &hub, &bound, &[]).unwrap();
@@ -148,7 +148,7 @@ fn of_a_cell_that_is_cut_off_the_last_counters_stay() {
 }
 
 #[test]
-fn available_is_what_the_other_cells_say() {
+fn available_follows_the_reachable_cells() {
     let deployment = recorded("DFW");
     let hub = reporting(&deployment, 4, true);
     let bound = bound(
@@ -171,7 +171,7 @@ fn available_is_what_the_other_cells_say() {
 }
 
 #[test]
-fn a_cell_that_the_object_leaves_counts_until_it_has_left() {
+fn a_cell_counts_until_the_object_is_gone_there() {
     let deployment = recorded("DFW");
     let hub = reporting(&deployment, 4, true);
     let items = [report("dfw1", true), report("dfw2", true)];
@@ -183,21 +183,21 @@ fn a_cell_that_the_object_leaves_counts_until_it_has_left() {
 }
 
 #[test]
-fn a_cell_of_which_there_is_no_word_has_not_applied_the_object() {
+fn a_cell_without_a_report_counts_as_not_applied() {
     let deployment = recorded("DFW");
     let hub = reporting(&deployment, 2, true);
     let bound = bound(&["dfw1", "dfw2"], &[report("dfw1", true)]);
     let status = shown(&deployment, &hub, &bound, &[]).unwrap();
     assert_eq!(says(&status, "CellsReporting").unwrap().0, "CellNotApplied");
     assert!(condition::is_true(&status.conditions, "Available"));
-    // An object that has just been made is on its way.
+    // A new object has not reached its cells yet.
     let new = complete(&deployment);
     assert_eq!(shown(&deployment, &new, &bound, &[]), None);
     assert!(shown(&deployment, &new, &bound, &["dfw2"]).is_some());
 }
 
 #[test]
-fn a_cell_that_is_gone_has_been_so_since_it_is_shown() {
+fn a_deleted_cell_is_unreachable_since_the_status_shows_it() {
     let mut deployment = recorded("DFW");
     let hub = reporting(&deployment, 2, true);
     let bound = bound(&["dfw1"], &[report("dfw1", true)]);
@@ -222,13 +222,13 @@ fn a_cell_that_is_gone_has_been_so_since_it_is_shown() {
 }
 
 #[test]
-fn that_there_is_no_cell_is_only_said_where_the_scheduler_says_so() {
+fn a_missing_cell_is_reported_only_if_the_scheduler_reports_it() {
     let deployment = recorded("DFW");
     let hub = complete(&deployment);
     let no_fit = ("False", "NoClusterFit");
     let success = ("True", "Success");
     for (cells, scheduled, observed, proved) in [
-        // The scheduler notes the generation only where it succeeds.
+        // The scheduler records the generation only when scheduling succeeds.
         (&[][..], no_fit, None, true),
         (&[], no_fit, Some(1), true),
         (&["dfw1"], no_fit, None, false),
@@ -255,19 +255,19 @@ fn that_there_is_no_cell_is_only_said_where_the_scheduler_says_so() {
     assert_eq!(shown(&deployment, &hub, &unscheduled, &[]), None);
 }
 
-/// Karmada takes a request for served that was not answered in time.
+/// Karmada counts a request that timed out as successful.
 #[test]
-fn what_cells_have_not_got_that_can_be_reached_is_to_be_applied_again() {
+fn objects_missing_in_reachable_cells_are_stale() {
     let deployment = recorded("DFW");
     let hub = complete(&deployment);
-    let unapplied = |hub: &HubSide, items: &[Value]| {
+    let staleness = |hub: &HubFixture, items: &[Value]| {
         let mut bound = bound(&["dfw1", "dfw2", "ord1"], items);
         for target in &mut bound.spec.clusters {
             target.replicas = Some(2);
         }
-        let unapplied = planned(&deployment, hub, &bound, &["ord1"], None).unapplied;
-        let cells = Vec::from_iter(unapplied.cells).join(" ");
-        (cells, unapplied.namespace, unapplied.copy)
+        let staleness = planned(&deployment, hub, &bound, &["ord1"], None).staleness;
+        let cells = Vec::from_iter(staleness.cells).join(" ");
+        (cells, staleness.namespace, staleness.copy)
     };
     let says =
         |cell: &str, status: Value| json!({"clusterName": cell, "applied": true, "status": status});
@@ -283,7 +283,7 @@ fn what_cells_have_not_got_that_can_be_reached_is_to_be_applied_again() {
         (vec![], "", false, false),
         (vec![says("dfw1", generation(7))], "", false, false),
         (vec![says("dfw1", generation(6))], "dfw1", false, true),
-        // It is there and has no status yet, or the customization of the baseline does not tell.
+        // The object has no status yet, or the Lua customization of the Go manager reports no generation.
         (vec![says("dfw1", json!({}))], "", false, false),
         (vec![report("dfw1", true)], "", false, false),
         (
@@ -292,7 +292,7 @@ fn what_cells_have_not_got_that_can_be_reached_is_to_be_applied_again() {
             false,
             true,
         ),
-        // What a cell has is its autoscaler's, unless the template says it.
+        // The replicas of a cell belong to its autoscaler, unless the template sets them.
         (
             vec![says(
                 "dfw1",
@@ -304,7 +304,7 @@ fn what_cells_have_not_got_that_can_be_reached_is_to_be_applied_again() {
         ),
         (vec![unseen("dfw1")], "dfw1", true, true),
         (vec![failed("dfw1", &missing)], "dfw1", true, false),
-        // Karmada tries it again, and a namespace would not help.
+        // Karmada retries, and applying the namespace again would not help.
         (vec![failed("dfw1", "admission denied")], "", false, false),
         (
             vec![failed("dfw2", &missing), says("dfw1", generation(6))],
@@ -312,9 +312,9 @@ fn what_cells_have_not_got_that_can_be_reached_is_to_be_applied_again() {
             true,
             true,
         ),
-        // A copy of this name that is not there any more.
+        // A copy of this name that was deleted.
         (vec![says("dfw1", generation(8))], "dfw1", false, true),
-        // It cannot be reached; it is not meant to have it; another's report cannot be read.
+        // The cell is unreachable; is not a target; sent a report that cannot be decoded.
         (vec![unseen("ord1")], "", false, false),
         (vec![unseen("ams1")], "", false, false),
         (
@@ -325,7 +325,7 @@ fn what_cells_have_not_got_that_can_be_reached_is_to_be_applied_again() {
         ),
     ] {
         let expected = (cells.to_owned(), namespace, copy);
-        assert_eq!(unapplied(&hub, &items), expected, "{items:?}");
+        assert_eq!(staleness(&hub, &items), expected, "{items:?}");
     }
     let items = [
         says("dfw1", generation(7)),
@@ -334,14 +334,14 @@ fn what_cells_have_not_got_that_can_be_reached_is_to_be_applied_again() {
     ];
     let bound = bound(&["dfw1", "dfw2", "ord1"], &items);
     let complete = planned(&deployment, &hub, &bound, &["ord1"], None)
-        .unapplied
+        .staleness
         .complete;
     assert_eq!(Vec::from_iter(complete), ["dfw1"]);
 
-    // What is written now is applied anyway.
+    // An apply in the same reconciliation already makes Karmada write the object.
     let mut changed = self::complete(&deployment);
     let copy = Arc::make_mut(changed.copy.as_mut().unwrap());
     copy.spec.scale_settings.min_replicas += 1;
     let nothing = (String::new(), false, false);
-    assert_eq!(unapplied(&changed, &[unseen("dfw1")]), nothing);
+    assert_eq!(staleness(&changed, &[unseen("dfw1")]), nothing);
 }

@@ -1,4 +1,4 @@
-//! What is held, because the hub namespace is not shown to be the deployment's own.
+//! WorkloadDeployments that are held because the hub namespace is not proved to be theirs.
 
 use api::condition::{self, ConditionStatus};
 use api::workload_deployment::AVAILABLE;
@@ -6,8 +6,8 @@ use api::workload_deployment::AVAILABLE;
 use super::*;
 use crate::federator::plan::status::HUB_NAMESPACE_CONTRADICTED;
 
-/// Nothing is done but to say so, once.
-fn assert_held(plan: &Plan, deployment: &WorkloadDeployment, hub: &HubSide) {
+/// Asserts that only the status is written, once.
+fn assert_held(plan: &Plan, deployment: &WorkloadDeployment, hub: &HubFixture) {
     let hold = plan.hold.as_ref().expect("held");
     let status = plan.status.clone().unwrap();
     let available = condition::find(&status.conditions, AVAILABLE).unwrap();
@@ -30,7 +30,7 @@ fn assert_held(plan: &Plan, deployment: &WorkloadDeployment, hub: &HubSide) {
 }
 
 #[test]
-fn nothing_is_deleted_where_a_record_leads_to_what_is_not_shown_to_be_its_own() {
+fn nothing_is_deleted_in_an_unproved_hub_namespace() {
     let going = terminating(recorded("DFW"));
     let with = |labels: Option<StringMap>| {
         let mut hub = complete(&recorded("DFW"));
@@ -47,13 +47,13 @@ fn nothing_is_deleted_where_a_record_leads_to_what_is_not_shown_to_be_its_own() 
     ] {
         let mut hub = with(Some(labelled(cluster, upstream)));
         assert_held(&plan_for(&going, &hub), &going, &hub);
-        // The finalizer is not released either.
+        // The finalizer is not removed either.
         hub.copy = None;
         assert_held(&plan_for(&going, &hub), &going, &hub);
     }
     let unlabelled = with(None);
     assert_held(&plan_for(&going, &unlabelled), &going, &unlabelled);
-    let unknown = HubSide {
+    let unknown = HubFixture {
         namespace: None,
         ..complete(&recorded("DFW"))
     };
@@ -66,16 +66,16 @@ fn nothing_is_deleted_where_a_record_leads_to_what_is_not_shown_to_be_its_own() 
 }
 
 #[test]
-fn a_record_that_its_namespace_contradicts_is_held() {
+fn a_record_that_contradicts_the_namespace_is_held() {
     let own = HubNamespace::new(HUB_NAMESPACE).unwrap();
     let other = HubNamespace::new("ns-uid-2").unwrap();
     let (live, going) = (recorded("DFW"), terminating(recorded("DFW")));
     let plan = plan_in(&own, Some(&other), &live, &complete(&live));
     assert!(plan.hold.is_some() && plan.apply_copy.is_none() && !plan.record);
-    // There is nothing at the record: where it said the truth before is not known.
+    // The recorded hub namespace does not exist, so nothing proves that the record was right.
     let plan = plan_in(&own, Some(&other), &going, &NOTHING);
     assert!(plan.hold.is_some() && !plan.release);
-    // Its former Namespace is gone, a new one has the name: the hub namespace says whose it is.
+    // Its Namespace was replaced by another one of its name. The labels of the hub namespace prove the identity.
     let plan = plan_in(&own, Some(&other), &going, &complete(&live));
     assert!(plan.hold.is_none() && plan.delete_copy);
     // Its Namespace is gone (I-9).
@@ -103,11 +103,11 @@ fn labels_of_another_project_or_namespace_are_never_overwritten() {
     ] {
         let hub = with(of_another);
         assert_held(&plan_for(&deployment, &hub), &deployment, &hub);
-        // Nothing that must be released later is begun.
+        // A finalizer that could not be removed later must not be added.
         let new = self::deployment("default", "web-us-dfw", "DFW", 2);
         assert_held(&plan_for(&new, &hub), &new, &hub);
     }
-    // What names no one, or the same in another form, is written as it should be.
+    // Missing labels, and the same identity in an older form, are overwritten.
     for own in [
         StringMap::new(),
         only(labels::UPSTREAM_NAMESPACE, "default"),
@@ -127,7 +127,7 @@ fn labels_of_another_project_or_namespace_are_never_overwritten() {
 }
 
 #[test]
-fn a_change_of_the_city_deletes_only_where_the_hub_namespace_is_its_own() {
+fn a_change_of_the_city_deletes_only_in_a_proved_hub_namespace() {
     let mut hub = complete(&recorded("DFW"));
     hub.namespace.as_mut().unwrap().meta_mut().labels = None;
     let plan = plan_for(&recorded("ORD"), &hub);

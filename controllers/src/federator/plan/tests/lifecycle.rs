@@ -1,5 +1,5 @@
-//! Copies and their policies in every interleaving: all worlds that can come about are visited, with the plans of both
-//! controllers, caches that lag behind each object by itself, and Karmada's claims and clean-up at any later time.
+//! Model check of copies and their policies: visits every reachable state, with the plans of both controllers, with
+//! caches that lag behind per object, and with Karmada's claims and clean-up delayed arbitrarily.
 
 mod cast;
 mod world;
@@ -7,86 +7,86 @@ mod world;
 use std::collections::HashMap;
 
 use cast::Cast;
-use world::{DEPLOYMENTS, Deployment, NAMES, Phase, Policy, Step, World};
+use world::{DEPLOYMENTS, ModelDeployment, ModelPhase, ModelState, ModelStep, NAMES, Policy};
 
-/// An exploration that comes to no more worlds than this has not begun.
+/// An exploration with no more states than this has a broken setup.
 const FEW: usize = 500;
 
-/// What users do in one exploration.
+/// The actions of users in one exploration.
 struct Users {
     cities: &'static [&'static str],
-    /// The deployments that there can be.
+    /// The number of WorkloadDeployments.
     deployments: usize,
-    /// Whether a deployment can be created for any city and be moved. Else there is but one city, or only the first
-    /// deployment can be created, for the first city.
+    /// Whether a WorkloadDeployment can be created for any city and be moved. If not, there is only one city, or only
+    /// the first WorkloadDeployment can be created, for the first city.
     moves: bool,
-    /// Whether the cache of bindings may lag behind. There are several times as many worlds then.
+    /// Whether the cache of bindings may lag behind. This multiplies the number of states.
     bindings_lag: bool,
 }
 
 impl Users {
-    fn with_caches(&self, mut world: World) -> World {
+    fn with_caches(&self, mut world: ModelState) -> ModelState {
         if !self.bindings_lag {
             world.seen.bindings = world.there.bindings;
         }
         world
     }
 
-    fn steps(&self, cast: &Cast) -> Vec<Step> {
+    fn steps(&self, cast: &Cast) -> Vec<ModelStep> {
         let mut steps = Vec::new();
         for i in 0..self.deployments {
-            steps.push(Step::UserDeletes(i));
+            steps.push(ModelStep::UserDeletes(i));
             for city in cast.cities() {
                 if self.moves {
-                    steps.push(Step::UserMoves(i, city));
+                    steps.push(ModelStep::UserMoves(i, city));
                 }
                 if self.moves || i == 0 && city == 0 || self.cities.len() == 1 {
-                    steps.push(Step::UserCreates(i, city));
+                    steps.push(ModelStep::UserCreates(i, city));
                 }
             }
         }
         steps
     }
 
-    fn others_steps(&self) -> Vec<Step> {
+    fn others_steps(&self) -> Vec<ModelStep> {
         let of_deployment = [
-            Step::WatchTellsOfDeployment,
-            Step::WatchTellsOfCopy,
-            Step::WatchTellsOfBinding,
-            Step::KarmadaClaims,
-            Step::KarmadaBinds,
-            Step::KarmadaCollects,
-            Step::FederatorPlans,
-            Step::FederatorCreates,
+            ModelStep::WatchTellsOfDeployment,
+            ModelStep::WatchTellsOfCopy,
+            ModelStep::WatchTellsOfBinding,
+            ModelStep::KarmadaClaims,
+            ModelStep::KarmadaBinds,
+            ModelStep::KarmadaCollects,
+            ModelStep::FederatorPlans,
+            ModelStep::FederatorCreates,
         ];
         let of_deployment = of_deployment.into_iter();
         let mut steps: Vec<_> = of_deployment
             .flat_map(|step| (0..self.deployments).map(step))
             .collect();
-        for of_policy in [Step::WatchTellsOfPolicy, Step::KarmadaLetsGo] {
+        for of_policy in [ModelStep::WatchTellsOfPolicy, ModelStep::KarmadaLetsGo] {
             steps.extend((0..NAMES).map(of_policy));
         }
         steps.extend([
-            Step::PoliciesArePlanned,
-            Step::PolicyIsProvedUnused,
-            Step::PolicyIsDeleted,
+            ModelStep::PoliciesArePlanned,
+            ModelStep::PolicyIsProvedUnused,
+            ModelStep::PolicyIsDeleted,
         ]);
         steps
     }
 }
 
-/// The worlds that have come about.
+/// The visited states.
 struct Explored {
-    worlds: Vec<World>,
-    numbers: HashMap<World, usize>,
-    /// From which world, and by which step, each came about first.
-    origins: Vec<Option<(usize, Step)>>,
-    /// Which worlds lead to each without a user.
+    worlds: Vec<ModelState>,
+    numbers: HashMap<ModelState, usize>,
+    /// The state and the step from which each state was first reached.
+    origins: Vec<Option<(usize, ModelStep)>>,
+    /// The predecessors of each state by steps that are not a user's.
     led_to_by: Vec<Vec<usize>>,
 }
 
 impl Explored {
-    fn add(&mut self, world: World, origin: Option<(usize, Step)>) -> usize {
+    fn add(&mut self, world: ModelState, origin: Option<(usize, ModelStep)>) -> usize {
         if let Some(number) = self.numbers.get(&world) {
             return *number;
         }
@@ -98,7 +98,7 @@ impl Explored {
         number
     }
 
-    /// The steps that lead to a world.
+    /// Returns the steps that lead to a state.
     fn story(&self, number: usize) -> String {
         let mut steps = Vec::new();
         let mut at = number;
@@ -111,8 +111,8 @@ impl Explored {
     }
 }
 
-/// Visits every world that users and the others bring about from `begin`.
-fn explore(users: &Users, begin: World) -> usize {
+/// Visits every state that is reachable from `begin`. Returns their number.
+fn explore(users: &Users, begin: ModelState) -> usize {
     let mut cast = Cast::new(users.cities);
     let by_users = users.steps(&cast);
     let by_others = users.others_steps();
@@ -153,8 +153,8 @@ fn explore(users: &Users, begin: World) -> usize {
     explored.worlds.len()
 }
 
-/// Exactly the policies that are needed are there, and exactly the copies, claimed and bound.
-fn is_right_at_rest(world: &World, cast: &Cast) -> Result<(), String> {
+/// Checks that exactly the needed policies and copies exist, and that the copies are claimed and bound.
+fn is_right_at_rest(world: &ModelState, cast: &Cast) -> Result<(), String> {
     let there = &world.there;
     for city in cast.cities() {
         let mut deployments = there.deployments.iter().flatten();
@@ -166,11 +166,11 @@ fn is_right_at_rest(world: &World, cast: &Cast) -> Result<(), String> {
         }
     }
     for i in 0..DEPLOYMENTS {
-        let wanted = there.deployments[i].map(|it| (it.city, Phase::Recorded));
+        let wanted = there.deployments[i].map(|it| (it.city, ModelPhase::Recorded));
         let phase = there.deployments[i].map(|it| (it.city, it.phase));
         let claim = there.copies[i].and_then(|copy| copy.claim);
         let bound = there.bindings[i].and_then(|binding| binding.claim);
-        let copy = there.copies[i].map(|copy| (copy.city, Phase::Recorded));
+        let copy = there.copies[i].map(|copy| (copy.city, ModelPhase::Recorded));
         if phase != wanted
             || copy != wanted
             || claim.is_some() != wanted.is_some()
@@ -182,7 +182,7 @@ fn is_right_at_rest(world: &World, cast: &Cast) -> Result<(), String> {
     Ok(())
 }
 
-/// From every world one at rest can be reached without a user.
+/// Asserts that a state at rest is reachable from every state without a step of a user.
 fn assert_all_come_to_rest(explored: &Explored, at_rest: Vec<usize>) {
     let mut comes = vec![false; explored.worlds.len()];
     let mut next = at_rest;
@@ -204,7 +204,7 @@ fn one_deployment_of_one_city() {
         moves: false,
         bindings_lag: true,
     };
-    assert!(explore(&users, World::default()) > FEW);
+    assert!(explore(&users, ModelState::default()) > FEW);
 }
 
 #[test]
@@ -215,32 +215,32 @@ fn two_deployments_of_one_city() {
         moves: false,
         bindings_lag: true,
     };
-    assert!(explore(&users, World::default()) > FEW);
+    assert!(explore(&users, ModelState::default()) > FEW);
 }
 
 #[test]
-fn two_cities_that_want_the_same_name() {
+fn two_cities_with_the_same_policy_name() {
     let users = Users {
         cities: &["DFW", "dfw"],
         deployments: 2,
         moves: false,
         bindings_lag: false,
     };
-    let mut begin = World::default();
-    let (phase, city) = (Phase::New, 1);
-    begin.there.deployments[1] = Some(Deployment { phase, city });
+    let mut begin = ModelState::default();
+    let (phase, city) = (ModelPhase::New, 1);
+    begin.there.deployments[1] = Some(ModelDeployment { phase, city });
     assert!(explore(&users, begin) > FEW);
 }
 
 #[test]
-fn a_deployment_that_moves_between_cities_that_want_the_same_name() {
+fn a_deployment_moves_between_cities_with_the_same_policy_name() {
     let users = Users {
         cities: &["DFW", "dfw"],
         deployments: 1,
         moves: true,
         bindings_lag: false,
     };
-    assert!(explore(&users, World::default()) > FEW);
+    assert!(explore(&users, ModelState::default()) > FEW);
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn two_policies_for_one_city() {
         moves: false,
         bindings_lag: true,
     };
-    let mut begin = World::default();
+    let mut begin = ModelState::default();
     let twin = Policy {
         uid: 0,
         city: 0,

@@ -1,4 +1,4 @@
-//! What the project reads in the status.
+//! The status that the project gets.
 
 use api::WorkloadDeploymentStatus;
 use api::condition::{self, ConditionStatus};
@@ -11,7 +11,7 @@ use crate::fixtures::condition;
 use crate::runtime::write::merge_patch;
 
 #[test]
-fn nothing_is_claimed_of_a_copy_that_was_made_anew() {
+fn a_recreated_copy_has_an_unknown_status() {
     let mut deployment = recorded("DFW");
     deployment.status = Some(WorkloadDeploymentStatus {
         conditions: vec![
@@ -62,12 +62,12 @@ fn the_status_comes_back_with_translated_generations_and_without_the_cells() {
         .collect();
     assert_eq!(observed, [Some(5), None]);
 
-    // Written once, it is not written again.
+    // The status is written once.
     let mut settled = deployment.clone();
     settled.status = Some(status);
     assert_eq!(plan_for(&settled, &hub), Plan::default());
 
-    // A newer spec that the hub does not have yet: the former generation stays.
+    // The hub does not have the newer spec yet, so the former generation stays.
     settled.meta_mut().generation = Some(6);
     settled.spec.scale_settings.min_replicas = 9;
     let plan = plan_for(&settled, &hub);
@@ -87,8 +87,13 @@ fn with_conditions(conditions: &[(&str, bool, Option<i64>)]) -> WorkloadDeployme
 
 #[test]
 fn conditions_that_others_own_in_the_project_stay() {
-    type Conditions = &'static [(&'static str, bool, Option<i64>)];
-    let cases: [(&str, Conditions, Conditions, Conditions); 6] = [
+    type ExpectedConditions = &'static [(&'static str, bool, Option<i64>)];
+    let cases: [(
+        &str,
+        ExpectedConditions,
+        ExpectedConditions,
+        ExpectedConditions,
+    ); 6] = [
         (
             "of a controller of the project",
             &[("Available", true, Some(7))],
@@ -153,7 +158,7 @@ fn conditions_that_others_own_in_the_project_stay() {
             with_conditions(wanted).conditions,
             "{what}"
         );
-        // At rest nothing is written.
+        // A settled status is not written.
         deployment.status = Some(status);
         assert_eq!(plan_for(&deployment, &side), Plan::default(), "{what}");
     }
@@ -177,7 +182,7 @@ fn a_patch_of_the_status_names_what_goes() {
 }
 
 #[test]
-fn a_city_code_that_is_no_label_stops_before_the_hub_and_says_so() {
+fn an_invalid_city_code_is_reported_and_not_copied() {
     let mut deployment = deployment("default", "web-us-ny", "New York", 2);
     let plan = plan_for(&deployment, &NOTHING);
     assert_eq!(

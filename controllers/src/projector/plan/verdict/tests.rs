@@ -30,7 +30,7 @@ fn made_ago(age: Duration) -> ObjectMeta {
 }
 
 #[test]
-fn an_instance_says_whose_it_is_as_its_namespace_does() {
+fn an_instance_must_have_the_identity_of_its_namespace() {
     let reason = |namespace: Value, instance: Value| {
         let verdict = of_hub(&in_namespace(&namespace), &labelled(&instance));
         verdict.map(|verdict| verdict.reason)
@@ -40,7 +40,7 @@ fn an_instance_says_whose_it_is_as_its_namespace_does() {
     for (namespace, instance, expected) in [
         (identity(), whole(), None),
         (identity(), json!({DEPLOYMENT: "web"}), None),
-        // The baseline's form of the same identity.
+        // The same identity in the form of the Go manager.
         (
             identity(),
             json!({CLUSTER: "cluster-_a", DEPLOYMENT: "web"}),
@@ -51,32 +51,40 @@ fn an_instance_says_whose_it_is_as_its_namespace_does() {
             whole(),
             None,
         ),
-        (json!({}), whole(), Some(Reason::NamespaceUnidentified)),
+        (
+            json!({}),
+            whole(),
+            Some(QuarantineReason::NamespaceUnidentified),
+        ),
         (
             json!({CLUSTER: "cluster-", NAMESPACE: "default"}),
             whole(),
-            Some(Reason::NamespaceUnidentified),
+            Some(QuarantineReason::NamespaceUnidentified),
         ),
         (
             json!({CLUSTER: "cluster-a"}),
             whole(),
-            Some(Reason::NamespaceUnidentified),
+            Some(QuarantineReason::NamespaceUnidentified),
         ),
         (
             json!({CLUSTER: "cluster-b", NAMESPACE: "default"}),
             whole(),
-            Some(Reason::IdentityContradicted),
+            Some(QuarantineReason::IdentityContradicted),
         ),
         (
             json!({CLUSTER: "cluster-a", NAMESPACE: "other"}),
             whole(),
-            Some(Reason::IdentityContradicted),
+            Some(QuarantineReason::IdentityContradicted),
         ),
-        (identity(), identity(), Some(Reason::DeploymentNameMissing)),
+        (
+            identity(),
+            identity(),
+            Some(QuarantineReason::DeploymentNameMissing),
+        ),
         (
             identity(),
             json!({DEPLOYMENT: ""}),
-            Some(Reason::DeploymentNameMissing),
+            Some(QuarantineReason::DeploymentNameMissing),
         ),
     ] {
         let case = format!("{namespace} {instance}");
@@ -85,7 +93,7 @@ fn an_instance_says_whose_it_is_as_its_namespace_does() {
 }
 
 #[test]
-fn the_same_verdict_is_another_case_with_other_labels() {
+fn a_verdict_with_other_labels_is_a_new_one() {
     let verdict = |cluster: &str| {
         let instance = labelled(&json!({CLUSTER: cluster, DEPLOYMENT: "web"}));
         of_hub(&of_project(), &instance).unwrap()
@@ -98,7 +106,7 @@ fn the_same_verdict_is_another_case_with_other_labels() {
     assert!(verdict("cluster-b").is_said_by(&instance));
     assert!(!verdict("cluster-c").is_said_by(&instance));
     let other = Verdict {
-        reason: Reason::DeploymentMissing,
+        reason: QuarantineReason::DeploymentMissing,
         ..said.clone()
     };
     assert!(!other.is_said_by(&instance));
@@ -110,7 +118,7 @@ fn the_same_verdict_is_another_case_with_other_labels() {
 }
 
 #[test]
-fn a_deployment_may_be_missing_for_a_while_after_both_the_instance_and_the_miss_began() {
+fn a_missing_deployment_has_a_grace_period_after_creation_and_first_miss() {
     let minutes = Duration::from_mins;
     let rest = |age: ObjectMeta, missed: Duration| {
         let since = now() - jiff::SignedDuration::try_from(missed).unwrap();
@@ -118,13 +126,13 @@ fn a_deployment_may_be_missing_for_a_while_after_both_the_instance_and_the_miss_
             .map(|verdict| verdict.reason)
             .map_err(|rest| rest.as_secs() / 60)
     };
-    let quarantined = Ok(Reason::DeploymentMissing);
+    let quarantined = Ok(QuarantineReason::DeploymentMissing);
     assert_eq!(rest(made_ago(minutes(15)), minutes(15)), quarantined);
     assert_eq!(rest(made_ago(minutes(60)), minutes(20)), quarantined);
     assert_eq!(rest(made_ago(minutes(14)), minutes(20)), Err(1));
-    // Its deployment has just been deleted: the hub collects it.
+    // The WorkloadDeployment was just deleted, and garbage collection on the hub will follow.
     assert_eq!(rest(made_ago(minutes(600)), minutes(0)), Err(15));
-    // Made in the future, or no one knows when.
+    // Created in the future, or at an unknown time.
     assert_eq!(
         rest(labelled(&json!({DEPLOYMENT: "web"})), minutes(60)),
         Err(15)
@@ -137,7 +145,7 @@ fn a_deployment_may_be_missing_for_a_while_after_both_the_instance_and_the_miss_
 }
 
 #[test]
-fn a_deployment_that_was_found_missing_stays_so_for_the_next_process() {
+fn a_verdict_survives_a_restart() {
     let mut instance = made_ago(Duration::from_mins(15));
     let long_ago = instance.creation_timestamp.as_ref().unwrap().0;
     let verdict = without_deployment(&of_project(), &instance, long_ago, now()).unwrap();
@@ -146,7 +154,7 @@ fn a_deployment_that_was_found_missing_stays_so_for_the_next_process() {
         without_deployment(&of_project(), &instance, now(), now()),
         Ok(verdict)
     );
-    // With another deployment it is another case.
+    // Another WorkloadDeployment gives another verdict.
     instance.labels = Some(StringMap::from([(DEPLOYMENT.to_owned(), "api".to_owned())]));
     assert_eq!(
         without_deployment(&of_project(), &instance, now(), now()),

@@ -1,32 +1,32 @@
-//! What becomes of a Workload whose project lacks something.
+//! Workloads of a project that lacks something.
 
 use api::condition::Condition;
 
 use super::*;
 
-fn offering(cities: &[&'static str]) -> World {
-    World {
+fn offering(cities: &[&'static str]) -> ProjectFixture {
+    ProjectFixture {
         cities: Ok(cities.to_vec()),
-        ..World::default()
+        ..ProjectFixture::default()
     }
 }
 
-fn with_networks(networks: &[&'static str]) -> World {
-    World {
+fn with_networks(networks: &[&'static str]) -> ProjectFixture {
+    ProjectFixture {
         networks: Ok(networks.to_vec()),
-        ..World::default()
+        ..ProjectFixture::default()
     }
 }
 
-/// What is not known of the project, and what it says then.
-fn unknown() -> [World; 2] {
-    let cities = World {
+/// Projects whose cities or Networks are not known, with the reason.
+fn unknown() -> [ProjectFixture; 2] {
+    let cities = ProjectFixture {
         cities: Err("bindings are not known"),
-        ..World::default()
+        ..ProjectFixture::default()
     };
-    let networks = World {
+    let networks = ProjectFixture {
         networks: Err("networks are not known"),
-        ..World::default()
+        ..ProjectFixture::default()
     };
     [cities, networks]
 }
@@ -35,7 +35,7 @@ fn placement(plan: &Plan, index: usize) -> Condition {
     plan.status.as_ref().unwrap().placements[index].conditions[0].clone()
 }
 
-/// The Workload and its deployments, all available, as they are when nothing is left to do.
+/// The Workload and its available WorkloadDeployments at rest.
 fn settled(placements: &[(&str, &[&str])]) -> (Workload, Vec<Arc<WorkloadDeployment>>) {
     let mut workload = workload(placements);
     let deployments = executed(&workload, &plan_for(&workload, &[]));
@@ -46,7 +46,7 @@ fn settled(placements: &[(&str, &[&str])]) -> (Workload, Vec<Arc<WorkloadDeploym
 }
 
 #[test]
-fn a_city_that_is_not_offered_is_named_and_taken_up_when_it_is() {
+fn a_missing_city_is_named_and_used_once_offered() {
     let mut workload = workload(&[("us", &["DFW", "AMS", "SIN"]), ("eu", &["LHR"])]);
     let world = offering(&["DFW"]);
     let plan = world.plan(&workload, &[]);
@@ -66,7 +66,7 @@ fn a_city_that_is_not_offered_is_named_and_taken_up_when_it_is() {
             "no deployment in LHR: the project has no usable LocationBinding there"
         )
     );
-    // All is done that can be.
+    // Everything possible was done.
     assert_eq!(eu.observed_generation, Some(3));
     workload.status = plan.status;
     assert_eq!(world.plan(&workload, &deployments), Plan::default());
@@ -77,19 +77,19 @@ fn a_city_that_is_not_offered_is_named_and_taken_up_when_it_is() {
 }
 
 #[test]
-fn what_is_lost_or_not_known_does_not_touch_what_runs() {
+fn lost_or_unknown_needs_do_not_touch_running_deployments() {
     let (mut workload, deployments) = settled(&[("us", &["DFW", "ORD"])]);
     for world in unknown().into_iter().chain([offering(&[])]) {
         assert_eq!(world.plan(&workload, &deployments), Plan::default());
     }
-    // It goes on following the Workload.
+    // The WorkloadDeployment keeps following the Workload.
     workload.spec.placements[0].scale_settings.min_replicas = 5;
     workload.spec.placements[0].city_codes.pop();
     for world in unknown().into_iter().chain([offering(&[])]) {
         let plan = world.plan(&workload, &deployments);
         assert_eq!((names(&plan), plan.delete.len()), (vec!["web-us-dfw"], 1));
     }
-    // One that someone has deleted is not made again.
+    // A deleted WorkloadDeployment is not made again.
     let gone = shared([terminating(deployments[0].as_ref().clone())]);
     for deployments in [gone.as_slice(), &[]] {
         assert_eq!(names(&offering(&[]).plan(&workload, deployments)), [""; 0]);
@@ -97,7 +97,7 @@ fn what_is_lost_or_not_known_does_not_touch_what_runs() {
 }
 
 #[test]
-fn nothing_new_is_placed_while_something_is_not_known_and_the_placement_says_what() {
+fn unknown_needs_hold_new_placements_and_are_reported() {
     let workload = workload(&[("us", &["DFW", "ORD"])]);
     let existing = executed(&workload, &plan_for(&workload, &[])).remove(0);
     let existing = shared([ready(&existing, false)]);
@@ -112,7 +112,7 @@ fn nothing_new_is_placed_while_something_is_not_known_and_the_placement_says_wha
             us.message,
             format!("web-us-dfw: Because: m; no deployment in ORD: {why}")
         );
-        // It has not been acted on yet.
+        // The change was not applied yet.
         assert_eq!(us.observed_generation, None);
         let plan = world.plan(&workload, &[]);
         assert_eq!(
@@ -166,7 +166,7 @@ fn networks_that_do_not_exist_are_listed_in_order_and_hold_everything() {
         );
         assert_eq!(us.observed_generation, Some(3));
 
-        // While it is not known which Networks there are, that stands.
+        // While the Networks are not known, the former statement stays.
         workload.status = Some(status);
         assert_eq!(world.plan(&workload, &deployments), Plan::default());
         let [_, not_known] = unknown();
@@ -184,7 +184,7 @@ fn networks_that_do_not_exist_are_listed_in_order_and_hold_everything() {
         "AvailablePlacementFound"
     );
 
-    // The end of a Workload needs no Networks.
+    // A terminating Workload needs no Networks.
     let workload = terminating(workload);
     let plan = with_networks(&[]).plan(&workload, &deployments);
     assert_eq!(plan.delete.len(), 2);
@@ -194,7 +194,7 @@ fn networks_that_do_not_exist_are_listed_in_order_and_hold_everything() {
 }
 
 #[test]
-fn what_is_known_is_said_before_what_is_not() {
+fn known_obstacles_come_before_unknown_ones() {
     let workload = workload(&[("us", &["DFW", "ORD"])]);
     let [no_cities, no_networks] = unknown();
     let (not_offered, missing) = (
@@ -217,7 +217,7 @@ fn what_is_known_is_said_before_what_is_not() {
             "bindings are not known",
         ),
     ] {
-        let world = World {
+        let world = ProjectFixture {
             cities,
             networks,
             refusals: StringMap::new(),
@@ -232,7 +232,7 @@ fn what_is_known_is_said_before_what_is_not() {
 }
 
 #[test]
-fn many_cities_that_are_not_offered_are_counted() {
+fn many_missing_cities_are_counted() {
     let cities: Vec<_> = (0..40).map(|city| format!("C{city}")).collect();
     let cities: Vec<_> = cities.iter().map(String::as_str).collect();
     let message = placement(&offering(&[]).plan(&workload(&[("us", &cities)]), &[]), 0).message;

@@ -1,4 +1,4 @@
-//! What a Workload says of itself.
+//! The status of a Workload.
 
 use api::condition::{Condition, MESSAGE_MAX};
 
@@ -11,9 +11,9 @@ fn a_refusal_is_shown_with_its_placement() {
     let deployments = executed(&workload, &plan_for(&workload, &[]));
     let available = ready(&deployments[0], true);
     let refusals = StringMap::from([("eu".to_owned(), "not allowed".to_owned())]);
-    let world = World {
+    let world = ProjectFixture {
         refusals,
-        ..World::default()
+        ..ProjectFixture::default()
     };
     let plan = world.plan(&workload, &shared([available]));
     let status = plan.status.unwrap();
@@ -54,7 +54,7 @@ fn the_status_sums_and_names_the_first_cause() {
 }
 
 #[test]
-fn what_cannot_be_told_is_unknown_for_the_first_cause_unless_something_is_available() {
+fn unknown_has_the_first_cause_unless_something_is_available() {
     use ConditionStatus::{False, True, Unknown};
     let workload = workload(&[("us", &["DFW", "ORD"]), ("eu", &["LHR"])]);
     let deployments = executed(&workload, &plan_for(&workload, &[]));
@@ -119,7 +119,7 @@ fn what_cannot_be_told_is_unknown_for_the_first_cause_unless_something_is_availa
 }
 
 #[test]
-fn a_long_cause_is_cut_to_what_a_condition_may_say() {
+fn a_long_message_is_cut_to_the_limit_of_a_condition() {
     let workload = workload(&[("us", &["DFW"])]);
     let deployment = executed(&workload, &plan_for(&workload, &[])).remove(0);
     let mut deployment = ready(&deployment, false);
@@ -158,7 +158,7 @@ fn the_generation_is_observed_only_when_every_deployment_has_acted_on_it() {
     };
     assert_eq!(observed(&workload, &deployments), Some(3));
     workload.status = plan_for(&workload, &deployments).status;
-    // A new generation that the deployment does not have yet, then one that its cells have not acted on.
+    // First the WorkloadDeployment does not have the new generation, then its cells have not observed it.
     workload.meta_mut().generation = Some(4);
     workload.spec.placements[0].scale_settings.min_replicas = 5;
     assert_eq!(observed(&workload, &deployments), Some(3));
@@ -175,7 +175,7 @@ fn the_generation_is_observed_only_when_every_deployment_has_acted_on_it() {
 }
 
 #[test]
-fn placements_that_are_going_follow_the_others_sorted() {
+fn deleted_placements_follow_the_others_sorted() {
     let workload = workload(&[("us", &["DFW"])]);
     let mut going: Vec<_> = ["zeta", "alpha"]
         .iter()
@@ -193,7 +193,7 @@ fn placements_that_are_going_follow_the_others_sorted() {
 }
 
 #[test]
-fn the_gateway_is_anothers_to_write() {
+fn the_gateway_status_is_not_written() {
     let mut workload = workload(&[("us", &["DFW"])]);
     let deployments = executed(&workload, &plan_for(&workload, &[]));
     let gateway = json!({"addresses": [{"type": "IPAddress", "value": "192.0.2.1"}]});
@@ -203,7 +203,7 @@ fn the_gateway_is_anothers_to_write() {
     });
     let status = plan_for(&workload, &deployments).status.unwrap();
     assert_eq!(json!(status).get("gateway"), None);
-    // Beside it nothing is left to say.
+    // Nothing else is written.
     workload.status = Some(WorkloadStatus {
         gateway: workload.status.unwrap().gateway,
         ..status

@@ -1,4 +1,4 @@
-//! The plans that the model asks, with real objects. What they answer is remembered: the same questions come very often.
+//! Runs the real plans on real objects for the model. Results are cached, because the same inputs occur very often.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,22 +7,24 @@ use api::{CityCode, HubNamespace};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::super::*;
-use super::world::{City, Deletion, Deployment, HubCopy, Id, NAMES, Phase, Planes, Policy};
+use super::world::{
+    City, Deletion, HubCopy, Id, ModelDeployment, ModelPhase, ModelPlanes, NAMES, Policy,
+};
 use crate::names;
 use crate::policy::plan as policies;
 use crate::policy::serves;
 
-/// What a plan of the federator means in the model.
+/// The meaning of a federator plan in the model.
 #[derive(Clone, Copy)]
 pub(super) struct Federated {
     pub(super) records: bool,
-    /// The label of the copy that is to be made or changed.
+    /// The label of the copy that is created or changed.
     pub(super) label: Option<City>,
     pub(super) deletes: bool,
     pub(super) releases: bool,
 }
 
-/// What a plan of the policy controller means in the model.
+/// The meaning of a policy plan in the model.
 #[derive(Clone, Default)]
 pub(super) struct PolicyPlan {
     /// Names and cities.
@@ -34,10 +36,10 @@ pub(super) struct Cast {
     cities: Vec<CityCode>,
     names: Vec<String>,
     namespace: HubNamespace,
-    federated: HashMap<(Deployment, Option<City>, bool), Federated>,
-    planned: HashMap<Planes, PolicyPlan>,
+    federated: HashMap<(ModelDeployment, Option<City>, bool), Federated>,
+    planned: HashMap<ModelPlanes, PolicyPlan>,
     objects: HashMap<(u8, Policy), Arc<PropagationPolicy>>,
-    deployments: HashMap<Deployment, Arc<WorkloadDeployment>>,
+    deployments: HashMap<ModelDeployment, Arc<WorkloadDeployment>>,
     claimed: HashMap<(Option<City>, Option<Id>), ObjectMeta>,
 }
 
@@ -45,7 +47,7 @@ impl Cast {
     pub(super) fn new(cities: &[&str]) -> Self {
         let cities = cities.iter().map(|code| CityCode::new(*code).unwrap());
         let cities: Vec<_> = cities.collect();
-        // Those that each can have; one more would be missed where it is needed.
+        // The names that each city can have. A further one would be missing here.
         let names = cities.iter().flat_map(|city| {
             let readable = format!("city-{}", city.name_part());
             let parts = [city.as_str()];
@@ -74,20 +76,20 @@ impl Cast {
         &self.cities[usize::from(city)]
     }
 
-    fn deployment(&mut self, it: Deployment) -> Arc<WorkloadDeployment> {
+    fn deployment(&mut self, it: ModelDeployment) -> Arc<WorkloadDeployment> {
         let city = &self.cities[usize::from(it.city)];
         let deployment = self.deployments.entry(it).or_insert_with(|| {
             let recorded = recorded(city.as_str());
             Arc::new(match it.phase {
-                Phase::New => deployment("default", "web-us-dfw", city.as_str(), 2),
-                Phase::Recorded => recorded,
-                Phase::Terminating => terminating(recorded),
+                ModelPhase::New => deployment("default", "web-us-dfw", city.as_str(), 2),
+                ModelPhase::Recorded => recorded,
+                ModelPhase::Terminating => terminating(recorded),
             })
         });
         Arc::clone(deployment)
     }
 
-    /// The metadata of a copy or of a binding, as far as they matter.
+    /// The metadata of a copy or a binding, reduced to the relevant fields.
     fn claimed(&mut self, city: Option<City>, claim: Option<Id>) -> &ObjectMeta {
         let (cities, names) = (&self.cities, &self.names);
         self.claimed.entry((city, claim)).or_insert_with(|| {
@@ -109,7 +111,7 @@ impl Cast {
 
     pub(super) fn federate(
         &mut self,
-        deployment: Deployment,
+        deployment: ModelDeployment,
         copy: Option<HubCopy>,
         policy_exists: bool,
     ) -> Federated {
@@ -157,7 +159,7 @@ impl Cast {
         if let Some(object) = self.objects.get(&(name, policy)) {
             return Arc::clone(object);
         }
-        let wanted = Planes {
+        let wanted = ModelPlanes {
             copies: [
                 Some(HubCopy {
                     city: policy.city,
@@ -165,7 +167,7 @@ impl Cast {
                 }),
                 None,
             ],
-            ..Planes::default()
+            ..ModelPlanes::default()
         };
         let desired = policies::plan(&self.observed(&wanted)).apply.remove(0);
         let mut object = PropagationPolicy::new(&self.names[usize::from(name)], desired.spec);
@@ -179,7 +181,7 @@ impl Cast {
         object
     }
 
-    fn observed(&mut self, seen: &Planes) -> policies::Observed {
+    fn observed(&mut self, seen: &ModelPlanes) -> policies::Observed {
         let policies = self.policies(&seen.policies);
         let mut observed = policies::Observed::new(&self.namespace, policies, Vec::new(), true);
         for deployment in seen.deployments.iter().flatten() {
@@ -194,7 +196,7 @@ impl Cast {
         observed
     }
 
-    pub(super) fn plan_policies(&mut self, seen: &Planes) -> Result<PolicyPlan, String> {
+    pub(super) fn plan_policies(&mut self, seen: &ModelPlanes) -> Result<PolicyPlan, String> {
         if let Some(planned) = self.planned.get(seen) {
             return Ok(planned.clone());
         }

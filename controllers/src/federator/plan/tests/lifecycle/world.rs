@@ -1,21 +1,21 @@
-//! A project, a hub, Karmada and our two controllers, as small as they can be: what is on the planes, what the caches hold of
-//! it, and every step that someone can take.
+//! The smallest model of a project, a hub, Karmada and our two controllers: the objects on the planes, the caches, and
+//! every step that an actor can take.
 
 use std::hash::{Hash, Hasher};
 
 use super::cast::Cast;
 
-/// Deployments, and codes of cities.
+/// The number of WorkloadDeployments and of city codes.
 pub(super) const DEPLOYMENTS: usize = 2;
-/// Names that policies can have.
+/// The number of names that policies can have.
 pub(super) const NAMES: usize = 3;
 
-/// A city code, by its place among those of the model.
+/// A city code, as an index into those of the model.
 pub(super) type City = u8;
 
-/// How far a deployment of the project is.
+/// The state of a project's WorkloadDeployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Phase {
+pub(super) enum ModelPhase {
     /// Without finalizer and record.
     New,
     Recorded,
@@ -23,12 +23,12 @@ pub(super) enum Phase {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Deployment {
-    pub(super) phase: Phase,
+pub(super) struct ModelDeployment {
+    pub(super) phase: ModelPhase,
     pub(super) city: City,
 }
 
-/// Identity of a policy: its name, and which of that name it is.
+/// Identity of a policy: its name, and a counter of policies of that name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Id {
     pub(super) name: u8,
@@ -44,7 +44,7 @@ pub(super) struct HubCopy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Binding {
     pub(super) claim: Option<Id>,
-    /// Its copy is gone, and the garbage collector has not come yet.
+    /// Its copy is gone, and garbage collection has not deleted the binding yet.
     pub(super) is_orphan: bool,
 }
 
@@ -55,36 +55,36 @@ pub(super) struct Policy {
     pub(super) is_terminating: bool,
 }
 
-/// What there is, or what caches hold of it.
+/// The objects, or what caches have of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Planes {
-    pub(super) deployments: [Option<Deployment>; DEPLOYMENTS],
+pub(super) struct ModelPlanes {
+    pub(super) deployments: [Option<ModelDeployment>; DEPLOYMENTS],
     pub(super) copies: [Option<HubCopy>; DEPLOYMENTS],
     pub(super) bindings: [Option<Binding>; DEPLOYMENTS],
     pub(super) policies: [Option<Policy>; NAMES],
 }
 
-/// The deletion of a policy that the policy controller has begun.
+/// A deletion of a policy in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Deletion {
     pub(super) id: Id,
     pub(super) city: City,
     pub(super) is_surplus: bool,
-    /// The hub has been asked.
+    /// The hub's API server has confirmed that nothing uses the policy.
     pub(super) is_proved: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct World {
-    pub(super) there: Planes,
-    pub(super) seen: Planes,
-    /// Copies whose create is on its way, with their city.
+pub(super) struct ModelState {
+    pub(super) there: ModelPlanes,
+    pub(super) seen: ModelPlanes,
+    /// Copies whose create request is in progress, with their city.
     pub(super) making: [Option<City>; DEPLOYMENTS],
     pub(super) deleting: Option<Deletion>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum ModelStep {
     UserCreates(usize, City),
     UserDeletes(usize),
     UserMoves(usize, City),
@@ -103,40 +103,40 @@ pub(super) enum Step {
     PolicyIsDeleted,
 }
 
-impl World {
-    /// The world after a step; the same one if the step cannot be taken, or changes nothing.
-    pub(super) fn after(mut self, step: Step, cast: &mut Cast) -> Result<Self, String> {
+impl ModelState {
+    /// Returns the state after a step. Returns the same state if the step is impossible or changes nothing.
+    pub(super) fn after(mut self, step: ModelStep, cast: &mut Cast) -> Result<Self, String> {
         let Self { there, seen, .. } = &mut self;
         match step {
-            Step::UserCreates(i, city) => {
-                let phase = Phase::New;
-                there.deployments[i].get_or_insert(Deployment { phase, city });
+            ModelStep::UserCreates(i, city) => {
+                let phase = ModelPhase::New;
+                there.deployments[i].get_or_insert(ModelDeployment { phase, city });
             }
-            Step::UserDeletes(i) => match &mut there.deployments[i] {
-                Some(it) if it.phase == Phase::New => there.deployments[i] = None,
-                Some(it) => it.phase = Phase::Terminating,
+            ModelStep::UserDeletes(i) => match &mut there.deployments[i] {
+                Some(it) if it.phase == ModelPhase::New => there.deployments[i] = None,
+                Some(it) => it.phase = ModelPhase::Terminating,
                 None => {}
             },
-            Step::UserMoves(i, city) => {
+            ModelStep::UserMoves(i, city) => {
                 let deployment = there.deployments[i].iter_mut();
-                let live = deployment.filter(|it| it.phase != Phase::Terminating);
+                let live = deployment.filter(|it| it.phase != ModelPhase::Terminating);
                 live.for_each(|it| it.city = city);
             }
-            Step::WatchTellsOfDeployment(i) => seen.deployments[i] = there.deployments[i],
-            Step::WatchTellsOfCopy(i) => seen.copies[i] = there.copies[i],
-            Step::WatchTellsOfBinding(i) => seen.bindings[i] = there.bindings[i],
-            Step::WatchTellsOfPolicy(name) => seen.policies[name] = there.policies[name],
-            Step::KarmadaClaims(i) => there.claim(i),
-            Step::KarmadaBinds(i) => there.bind(i),
-            Step::KarmadaCollects(i) => {
+            ModelStep::WatchTellsOfDeployment(i) => seen.deployments[i] = there.deployments[i],
+            ModelStep::WatchTellsOfCopy(i) => seen.copies[i] = there.copies[i],
+            ModelStep::WatchTellsOfBinding(i) => seen.bindings[i] = there.bindings[i],
+            ModelStep::WatchTellsOfPolicy(name) => seen.policies[name] = there.policies[name],
+            ModelStep::KarmadaClaims(i) => there.claim(i),
+            ModelStep::KarmadaBinds(i) => there.bind(i),
+            ModelStep::KarmadaCollects(i) => {
                 there.bindings[i] = there.bindings[i].filter(|it| !it.is_orphan);
             }
-            Step::KarmadaLetsGo(name) => there.let_go(name),
-            Step::FederatorPlans(i) => self.federate(i, cast)?,
-            Step::FederatorCreates(i) => self.create_copy(i)?,
-            Step::PoliciesArePlanned => self.plan_policies(cast)?,
-            Step::PolicyIsProvedUnused => self.prove(),
-            Step::PolicyIsDeleted => self.delete_policy()?,
+            ModelStep::KarmadaLetsGo(name) => there.let_go(name),
+            ModelStep::FederatorPlans(i) => self.federate(i, cast)?,
+            ModelStep::FederatorCreates(i) => self.create_copy(i)?,
+            ModelStep::PoliciesArePlanned => self.plan_policies(cast)?,
+            ModelStep::PolicyIsProvedUnused => self.prove(),
+            ModelStep::PolicyIsDeleted => self.delete_policy()?,
         }
         Ok(self)
     }
@@ -146,7 +146,7 @@ impl World {
             return Ok(());
         };
         let (city, copy) = (deployment.city, self.seen.copies[i]);
-        let is_to_be_made = copy.is_none() && deployment.phase != Phase::Terminating;
+        let is_to_be_made = copy.is_none() && deployment.phase != ModelPhase::Terminating;
         if is_to_be_made && self.deleting.is_some_and(|it| it.city == city) {
             return Ok(());
         }
@@ -158,8 +158,8 @@ impl World {
             return Ok(());
         }
         if plan.records {
-            let phase = Phase::Recorded;
-            there.deployments[i] = Some(Deployment { phase, city });
+            let phase = ModelPhase::Recorded;
+            there.deployments[i] = Some(ModelDeployment { phase, city });
             self.seen.deployments[i] = there.deployments[i];
         }
         match (plan.label, copy, &mut there.copies[i]) {
@@ -266,7 +266,7 @@ impl World {
         Ok(())
     }
 
-    /// One that nothing anywhere still means another policy by.
+    /// Returns a counter that no object or cache refers to.
     fn unused_uid(&self, name: usize) -> Result<u8, String> {
         let is_used = |uid: u8| {
             let id = Id {
@@ -286,8 +286,8 @@ impl World {
     }
 }
 
-impl Hash for Planes {
-    /// Of few bits: worlds are looked up very often.
+impl Hash for ModelPlanes {
+    /// Writes few bits, because states are looked up very often.
     fn hash<H: Hasher>(&self, state: &mut H) {
         let mut bits = 0_u64;
         let mut put = |width: u32, value: u8| bits = bits << width | u64::from(value);
@@ -318,8 +318,8 @@ impl Hash for Planes {
     }
 }
 
-impl Planes {
-    /// The policy that Karmada takes for what none has claimed: the first by name.
+impl ModelPlanes {
+    /// Returns the policy that Karmada prefers for unclaimed objects: the first by name.
     pub(super) fn live_policy(&self, city: City) -> Option<Id> {
         let mut policies = (0..).zip(&self.policies);
         policies.find_map(|(name, policy)| {
@@ -337,7 +337,7 @@ impl Planes {
         let Some(copy) = self.copies[i] else { return };
         let claim = match copy.claim {
             None => self.live_policy(copy.city),
-            // What a policy that is gone has left behind is cleaned up.
+            // Karmada cleans up the claims of a policy that is gone.
             Some(id) => self.policy(id).map(|_| id),
         };
         self.copies[i] = Some(HubCopy { claim, ..copy });
@@ -346,7 +346,7 @@ impl Planes {
     fn bind(&mut self, i: usize) {
         let claim = self.copies[i].and_then(|copy| copy.claim);
         let policy = claim.and_then(|id| self.policy(id));
-        // While a binding of a former copy is there, its end is waited for.
+        // Karmada waits until the binding of a former copy is gone.
         let is_free = self.bindings[i].is_none_or(|it| !it.is_orphan);
         if is_free && policy.is_some_and(|it| !it.is_terminating) {
             let is_orphan = false;
@@ -365,7 +365,7 @@ impl Planes {
         for i in 0..DEPLOYMENTS {
             if let Some(copy) = self.copies[i].as_mut().filter(|it| it.claim == Some(id)) {
                 copy.claim = None;
-                // It is found by its copy: an orphan keeps its claim.
+                // A binding is found by its copy. An orphan keeps its claim.
                 let binding = self.bindings[i].iter_mut().filter(|it| !it.is_orphan);
                 binding.for_each(|it| it.claim = None);
             }

@@ -1,4 +1,5 @@
-//! Hub namespaces that stay though the project's namespace is gone: how often each was looked at, and what was said.
+//! The hub namespaces that stay though the project's Namespace is gone: how often each was looked at, and what was
+//! logged.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,14 +8,16 @@ use std::time::Duration;
 use api::HubNamespace;
 use tracing::warn;
 
-/// The wait after the first look: what Karmada has made goes within seconds. It doubles with each further one.
+/// Wait after the first look. Objects that Karmada made are gone within seconds. The wait doubles with each look.
 const FIRST: Duration = Duration::from_secs(5);
+/// Longest wait between two looks.
 const LONGEST: Duration = Duration::from_mins(10);
-/// From this look on, half a minute after the first, it is not only on its way.
+/// The look from which on the reason is logged, 35 s after the first one. Earlier looks may find objects that are being
+/// deleted.
 const LASTING: u32 = 4;
 
 #[derive(Default)]
-pub(super) struct Kept(Mutex<BTreeMap<HubNamespace, Looks>>);
+pub(super) struct KeptNamespaces(Mutex<BTreeMap<HubNamespace, Looks>>);
 
 #[derive(Default)]
 struct Looks {
@@ -22,27 +25,27 @@ struct Looks {
     reported: Option<String>,
 }
 
-impl Kept {
-    /// Notes why a namespace stays; a reason that lasts is reported once. Says when to look again.
+impl KeptNamespaces {
+    /// Records why a namespace stays, and logs a reason that lasts once. Returns when to look again.
     pub(super) fn note(&self, namespace: &HubNamespace, reason: &str) -> Duration {
         self.look(namespace, reason).0
     }
 
-    /// The wait, and whether the reason was reported.
+    /// Returns the wait, and whether the reason was logged.
     fn look(&self, namespace: &HubNamespace, reason: &str) -> (Duration, bool) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let looks = kept.entry(namespace.clone()).or_default();
         looks.count = looks.count.saturating_add(1);
         let news = looks.count >= LASTING && looks.reported.as_deref() != Some(reason);
         if news {
-            warn!(%namespace, reason, "hub namespace stays though the project has no namespace that it stands for, or does not say so");
+            warn!(%namespace, reason, "hub namespace stays though the project's Namespace is gone or cannot be confirmed");
             looks.reported = Some(reason.to_owned());
         }
         let doubled = FIRST.saturating_mul(1 << looks.count.saturating_sub(1).min(16));
         (doubled.min(LONGEST), news)
     }
 
-    /// There is nothing to say of the namespace, or nothing any more.
+    /// Forgets a namespace that is gone or in use.
     pub(super) fn settle(&self, namespace: &HubNamespace) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.remove(namespace);
@@ -54,8 +57,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_that_lasts_is_reported_once_and_looked_at_less_and_less() {
-        let (kept, namespace) = (Kept::default(), HubNamespace::new("ns-1").unwrap());
+    fn a_lasting_reason_is_logged_once_and_checked_less_often() {
+        let (kept, namespace) = (
+            KeptNamespaces::default(),
+            HubNamespace::new("ns-1").unwrap(),
+        );
         let looks = |reason| {
             let (wait, news) = kept.look(&namespace, reason);
             (wait.as_secs(), news)

@@ -1,17 +1,24 @@
-//! Deletes copies on the hub that this cell has left there. No watch tells of them.
+//! Deletes copies on the hub that this cell has left behind. No watch reports them, because the cell does not watch the
+//! hub.
 
 use api::Instance;
 
-use super::InstanceWriteback;
-use super::plan::left::{is_of, next};
+use super::plan::leftovers::{is_of, next};
+use crate::cell::CellCaches;
 use crate::runtime::keys::ObjectKey;
-use crate::runtime::write::Collection;
+use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 
-impl InstanceWriteback {
-    /// Deletes the copy of an Instance that the cell does not have, if there is one, and then those of the ordinals after
-    /// it. That an Instance is gone, the cell's API server itself says.
-    pub(super) async fn delete_left(
+/// Deletes copies on the hub whose Instances the cell no longer has.
+pub(super) struct LeftoverCopies<'a> {
+    pub(super) cell: &'a CellCaches,
+    pub(super) writer: &'a Writer,
+}
+
+impl LeftoverCopies<'_> {
+    /// Deletes the copy of an Instance that the cell does not have, and then the copies of the ordinals after it. The
+    /// cell's API server must confirm that each Instance is gone.
+    pub(super) async fn delete(
         &self,
         context: &ReconcileContext,
         key: &ObjectKey,

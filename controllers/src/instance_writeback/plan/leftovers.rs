@@ -1,15 +1,16 @@
-//! Copies on the hub whose Instances are gone: a hub that was restored to an older state has them again.
+//! Finds copies on the hub whose Instances are gone. They appear when the hub's etcd is restored from an older
+//! snapshot.
 
 use api::{CellName, Instance, labels};
 
 use crate::objects::{is_terminating, label};
 
-/// Whether a copy is this cell's to delete, once its Instance goes or is proved to be gone.
+/// Returns whether this cell may delete the copy once its Instance is gone.
 pub(crate) fn is_of(cell: &CellName, copy: &Instance) -> bool {
     !is_terminating(copy) && label(copy, labels::SOURCE_CLUSTER) == Some(cell.as_str())
 }
 
-/// The name of the Instance of the next ordinal.
+/// Returns the name of the Instance with the next ordinal.
 pub(crate) fn next(name: &str) -> Option<String> {
     let (deployment, ordinal) = name.rsplit_once('-')?;
     let ordinal: u32 = ordinal.parse().ok()?;
@@ -22,7 +23,7 @@ mod tests {
     use crate::fixtures::{instance, terminating};
 
     #[test]
-    fn only_a_live_copy_of_this_cell_is_its_to_delete() {
+    fn only_a_live_copy_of_this_cell_may_be_deleted() {
         let cell = CellName::new("dfw1").unwrap();
         let copy = |of: Option<&str>| {
             let mut copy = instance("ns-1", "web-0");

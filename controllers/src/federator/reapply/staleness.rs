@@ -1,4 +1,4 @@
-//! What cells have not got, though Karmada has nothing more to do about it.
+//! Finds the cells that lack an object though Karmada takes it for applied.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,57 +11,58 @@ use serde_json::value::RawValue;
 
 use crate::hub::cells::{CellState, CopyCells};
 
-/// What cells have not got that can be reached and are meant to have it. For a moment that is how it is after each change.
+/// The reachable target cells that lack the copy or its namespace. After each change of the copy this is normal for a
+/// moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::federator) struct Unapplied {
-    /// These cells.
+pub(in crate::federator) struct Staleness {
+    /// The cells that lack something.
     pub(in crate::federator) cells: BTreeSet<String>,
-    /// The cells that have got all of it.
+    /// The cells that have everything.
     pub(in crate::federator) complete: BTreeSet<String>,
-    /// The namespace, maybe: it is said to be missing, or nothing has been heard of what is in it.
+    /// Whether the namespace may be missing in a cell: the cell said so, or has not reported the copy at all.
     pub(in crate::federator) namespace: bool,
-    /// The copy as it is, though Karmada takes it for applied.
+    /// Whether a cell lacks the current copy though Karmada takes it for applied.
     pub(in crate::federator) copy: bool,
 }
 
-/// `AggregatedStatusItem` (karmada.md 4.1), as far as it tells what a cell has got.
+/// The fields of Karmada's `AggregatedStatusItem` that tell what a cell has (docs/concepts/status.md).
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Item {
+struct CellItem {
     cluster_name: String,
     applied: bool,
-    /// Why it is not: the condition `Applied` of the Work, which has the cell's own words in it.
+    /// The message of the Work's condition `Applied`. It contains the error of the cell's API server.
     applied_message: String,
-    /// Not there before Karmada has seen the object in the cell.
-    status: Option<Reported>,
+    /// Absent until Karmada has observed the object in the cell.
+    status: Option<ReportedObject>,
 }
 
-/// What `InterpretStatus` tells of the object: nothing while it has no status of its own, or goes.
+/// The result of `InterpretStatus`. Empty while the object has no status or is terminating.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Reported {
+struct ReportedObject {
     resource_template_generation: Option<i64>,
     assigned_replicas: Option<i64>,
     assigned_min_replicas: Option<i64>,
 }
 
-/// What cells have not got of a copy, as its binding says.
-pub(in crate::federator) fn unapplied(
+/// Returns which cells lack the copy, according to its binding.
+pub(in crate::federator) fn staleness(
     copy: &WorkloadDeployment,
     cells: CopyCells<'_>,
-) -> Unapplied {
-    let mut unapplied = Unapplied::default();
+) -> Staleness {
+    let mut staleness = Staleness::default();
     let Some(binding) = cells.binding else {
-        return unapplied;
+        return staleness;
     };
     let items = binding.status.as_ref();
     let items = items.and_then(|status| status.aggregated_status.as_ref());
     let items = items.and_then(|items| serde_json::from_str::<Vec<&RawValue>>(items.get()).ok());
-    // One that cannot be read is no other's matter.
-    let read = |item: &RawValue| serde_json::from_str::<Item>(item.get()).ok();
+    // An undecodable item must not hide the items of other cells.
+    let read = |item: &RawValue| serde_json::from_str::<CellItem>(item.get()).ok();
     let items = items.unwrap_or_default();
     let items: Vec<_> = items.into_iter().filter_map(read).collect();
-    // As the cell's API server says it of what is created in a namespace that it has not got.
+    // The message of an API server that is asked to create an object in a missing namespace.
     let namespace_missing = format!(
         "namespaces {:?} not found",
         copy.namespace().unwrap_or_default()
@@ -70,11 +71,11 @@ pub(in crate::federator) fn unapplied(
     let by_cell: BTreeMap<_, _> = by_cell.collect();
     for target in &binding.spec.clusters {
         let Some(item) = by_cell.get(target.name.as_str()) else {
-            // Karmada is still about to.
+            // Karmada has not written to this cell yet.
             continue;
         };
         let (namespace, copy) = match &item.status {
-            // Karmada itself tries the copy again, and tells the cause.
+            // Karmada itself retries the copy and reports the cause.
             _ if !item.applied => (item.applied_message.contains(&namespace_missing), false),
             None => (true, true),
             Some(reported) => (false, !reported.has(copy, target)),
@@ -83,21 +84,22 @@ pub(in crate::federator) fn unapplied(
             continue;
         }
         if namespace || copy {
-            unapplied.cells.insert(target.name.clone());
-            unapplied.namespace |= namespace;
-            unapplied.copy |= copy;
+            staleness.cells.insert(target.name.clone());
+            staleness.namespace |= namespace;
+            staleness.copy |= copy;
         } else if item.applied {
-            unapplied.complete.insert(target.name.clone());
+            staleness.complete.insert(target.name.clone());
         }
     }
-    unapplied
+    staleness
 }
 
-impl Reported {
-    /// Whether the object is the copy as it is, with the replicas that Karmada gives this cell: those follow with a write
-    /// of their own, and the generation tells nothing of them (karmada.md 12, 2). What is not told is believed.
+impl ReportedObject {
+    /// Returns whether the cell has the current copy with the replicas that Karmada assigned to the cell. Karmada
+    /// writes the replicas later than the template and keeps the generation (docs/concepts/karmada-behaviour.md).
+    /// Values that are not reported count as right.
     fn has(&self, copy: &WorkloadDeployment, target: &TargetCluster) -> bool {
-        // One that was made anew begins with the first again.
+        // A copy that was made again starts at generation 1, so a higher reported generation is stale too.
         let is_another = |applied: i64| copy.meta().generation.is_some_and(|it| applied != it);
         let share = share(
             copy.spec.replicas,

@@ -1,0 +1,88 @@
+//! Decides whether the project's Namespace that a hub namespace is named after still exists. Its absence must be proved
+//! (I-12).
+
+use api::HubNamespace;
+use kube::ResourceExt;
+
+use crate::objects::Namespace;
+
+/// The state of the project's Namespace whose UID is in the name of the hub namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum UpstreamNamespace {
+    There,
+    /// It is not in the cache, which proves nothing.
+    Unknown,
+    Absent(Proof),
+}
+
+/// The proof that the project's Namespace is gone. Kubernetes never reuses the UID of a Namespace, so it stays gone. A
+/// project can be made again over the stored objects of a deleted one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// The project's API server has no Namespace of its name.
+    NotFound,
+    /// The Namespace of its name has this UID.
+    OtherUid(String),
+    /// The project does not exist. A new one may be made over its stored objects.
+    NoProject,
+}
+
+/// Returns what the cache of the project proves. `namespace` is the Namespace that the hub namespace's label names.
+pub(crate) fn seen(hub: &HubNamespace, namespace: Option<&Namespace>) -> UpstreamNamespace {
+    match namespace.is_some_and(|namespace| is_of(hub, namespace)) {
+        true => UpstreamNamespace::There,
+        false => UpstreamNamespace::Unknown,
+    }
+}
+
+/// Returns what an answer of the project's API server proves. `namespace` is its answer, `None` for a proved 404.
+pub(crate) fn answered(hub: &HubNamespace, namespace: Option<&Namespace>) -> UpstreamNamespace {
+    match namespace.map(|namespace| (is_of(hub, namespace), namespace.uid())) {
+        None => UpstreamNamespace::Absent(Proof::NotFound),
+        Some((true, _)) => UpstreamNamespace::There,
+        Some((false, Some(uid))) if !uid.is_empty() => {
+            UpstreamNamespace::Absent(Proof::OtherUid(uid))
+        }
+        Some((false, _)) => UpstreamNamespace::Unknown,
+    }
+}
+
+fn is_of(hub: &HubNamespace, namespace: &Namespace) -> bool {
+    let uid = namespace.uid().unwrap_or_default();
+    HubNamespace::of_project_namespace(&uid).is_ok_and(|derived| derived == *hub)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixtures::object;
+
+    fn namespace(uid: Option<&str>) -> Namespace {
+        object(
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "uid": uid}}),
+        )
+    }
+
+    fn hub() -> HubNamespace {
+        HubNamespace::new("ns-1").unwrap()
+    }
+
+    #[test]
+    fn only_an_answer_of_the_api_server_proves_absence() {
+        use UpstreamNamespace::{Absent, There, Unknown};
+        for (uid, in_cache, in_answer) in [
+            (Some("1"), There, There),
+            (Some("2"), Unknown, Absent(Proof::OtherUid("2".into()))),
+            (Some(""), Unknown, Unknown),
+            (None, Unknown, Unknown),
+        ] {
+            let namespace = namespace(uid);
+            assert_eq!(seen(&hub(), Some(&namespace)), in_cache, "{uid:?}");
+            assert_eq!(answered(&hub(), Some(&namespace)), in_answer, "{uid:?}");
+        }
+        assert_eq!(seen(&hub(), None), Unknown);
+        assert_eq!(answered(&hub(), None), Absent(Proof::NotFound));
+    }
+}

@@ -1,0 +1,56 @@
+//! The values that caches of the hub are indexed by.
+
+use api::Instance;
+use kube::Resource;
+
+use crate::hub::upstream::{self, Upstream};
+use crate::objects::{Namespace, deployment_name};
+
+/// Returns the values of `HubCaches::instances_of` for an Instance.
+pub(super) fn deployment_of(instance: &Instance) -> Vec<String> {
+    let namespace = instance.meta().namespace.as_deref().unwrap_or_default();
+    let name = deployment_name(instance.meta());
+    name.map(|name| deployment_index_value(namespace, name))
+        .into_iter()
+        .collect()
+}
+
+/// Returns the value of `HubCaches::instances_of` for the Instances of a WorkloadDeployment.
+pub(super) fn deployment_index_value(namespace: &str, deployment: &str) -> String {
+    format!("{namespace}/{deployment}")
+}
+
+/// Returns the values of `HubCaches::namespaces_of` for a namespace.
+pub(super) fn project_of(namespace: &Namespace) -> Vec<String> {
+    let project = upstream::project(namespace.meta());
+    project
+        .map(|project| project.to_string())
+        .into_iter()
+        .collect()
+}
+
+/// Returns the values of `HubCaches::namespaces_for` for a namespace.
+pub(super) fn upstream_of(namespace: &Namespace) -> Vec<String> {
+    let upstream = Upstream::of(namespace.meta());
+    upstream.map(|it| it.to_string()).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn instances_are_found_by_their_deployment() {
+        let labels = json!({"compute.datumapis.com/workload-deployment-name": "web-dfw"});
+        for (labels, expected) in [(labels, vec!["ns-1/web-dfw"]), (json!({}), vec![])] {
+            let metadata = json!({"namespace": "ns-1", "name": "i", "labels": labels});
+            let metadata: ObjectMeta = serde_json::from_value(metadata).unwrap();
+            let mut instance = Instance::new("i", api::InstanceSpec::default());
+            instance.metadata = metadata;
+            assert_eq!(deployment_of(&instance), expected);
+        }
+    }
+}
