@@ -1,12 +1,13 @@
-//! Admission, whatever is asked.
+//! Properties of admission.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use webhooks::admission;
 
-/// A body is refused, or its answer is one that API servers take (Kubernetes: Dynamic Admission Control). It is the same each
-/// time; and whatever an object is like, an update that leaves what it says as it is is allowed.
+/// Admission refuses the body, or gives an answer that API servers accept (Kubernetes: Dynamic Admission Control). The same
+/// body gets the same answer. An update that does not change the meaning of an object is allowed, even if the object is
+/// invalid.
 pub fn admit(body: &[u8]) {
     let cities: BTreeSet<String> = ["DFW", "LHR", "ORD"].map(str::to_owned).into();
     let validate = |body: &[u8]| admission::validate_alone(body, &cities);
@@ -30,7 +31,7 @@ pub fn admit(body: &[u8]) {
     }
 }
 
-/// What is said to the user.
+/// Returns the causes that the user sees.
 fn causes(status: &Value) -> Vec<Value> {
     let code = status["code"].as_u64().expect("a code");
     assert!((400..600).contains(&code), "{code}");
@@ -49,7 +50,7 @@ fn causes(status: &Value) -> Vec<Value> {
                 .as_str()
                 .is_some_and(|text| !text.is_empty())
         );
-        // A long value is cut off.
+        // Messages cut long values off.
         assert!(
             cause["message"]
                 .as_str()
@@ -59,9 +60,9 @@ fn causes(status: &Value) -> Vec<Value> {
     causes
 }
 
-/// The object is updated to what says the same.
+/// Checks an update that does not change the meaning of the object.
 fn unchanged(body: &[u8], validate: &impl Fn(&[u8]) -> Result<Vec<u8>, String>) {
-    // Of a name that comes twice the last one counts here, and the first one there.
+    // If a field occurs twice, `Value` keeps the last one and admission the first one.
     let Ok(mut review) = serde_json::from_slice::<Value>(body) else {
         return;
     };
@@ -69,7 +70,7 @@ fn unchanged(body: &[u8], validate: &impl Fn(&[u8]) -> Result<Vec<u8>, String>) 
     if !object.is_object() {
         return;
     }
-    // Written otherwise, so that it is looked at.
+    // Adds an unknown field, so that admission does not skip the update as identical.
     let mut written_otherwise = object.clone();
     if let Some(spec) = written_otherwise
         .get_mut("spec")

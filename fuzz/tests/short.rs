@@ -1,4 +1,4 @@
-//! The corpus, and what becomes of it when bytes are changed. `PROPTEST_CASES` says how often.
+//! Runs the fuzz targets on the corpus, and on randomly edited entries of it. `PROPTEST_CASES` sets the number of edits.
 
 #![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "tests")]
 
@@ -22,12 +22,12 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
     files.iter().map(|file| fs::read(file).unwrap()).collect()
 }
 
-/// A change of a text: at a place, so many bytes go and others come.
+/// An edit of a text: at `at`, removes `remove` bytes and inserts `insert`.
 #[derive(Clone, Debug)]
 struct Edit {
     at: Index,
-    goes: usize,
-    comes: Vec<u8>,
+    remove: usize,
+    insert: Vec<u8>,
 }
 
 fn edits() -> impl Strategy<Value = Vec<Edit>> {
@@ -53,29 +53,29 @@ fn edits() -> impl Strategy<Value = Vec<Edit>> {
         b"\"name\":",
         b"\"disk\":",
     ]);
-    let comes = prop_oneof![
+    let insert = prop_oneof![
         3 => token.prop_map(<[u8]>::to_vec),
         1 => vec(any::<u8>(), 0..4),
     ];
-    let edit = (any::<Index>(), 0..12_usize, comes);
+    let edit = (any::<Index>(), 0..12_usize, insert);
     vec(
-        edit.prop_map(|(at, goes, comes)| Edit { at, goes, comes }),
+        edit.prop_map(|(at, remove, insert)| Edit { at, remove, insert }),
         1..4,
     )
 }
 
 fn edited(text: &[u8], edits: &[Edit]) -> Vec<u8> {
     let mut text = text.to_vec();
-    for Edit { at, goes, comes } in edits {
+    for Edit { at, remove, insert } in edits {
         let start = at.index(text.len() + 1);
-        let end = (start + goes).min(text.len());
-        text.splice(start..end, comes.iter().copied());
+        let end = (start + remove).min(text.len());
+        text.splice(start..end, insert.iter().copied());
     }
     text
 }
 
 #[test]
-fn the_corpus_holds() {
+fn every_corpus_entry_passes() {
     for body in corpus("admit") {
         fuzz::admit(&body);
     }
@@ -87,9 +87,9 @@ fn the_corpus_holds() {
     }
 }
 
-/// Deep nesting must not exhaust the stack, wherever it stands.
+/// Deep nesting must not exhaust the stack, at any position.
 #[test]
-fn nesting_is_bounded() {
+fn deep_nesting_does_not_exhaust_the_stack() {
     for nested in ["[".repeat(1 << 20), "{\"a\":".repeat(1 << 18)] {
         fuzz::admit(nested.as_bytes());
         fuzz::interpret(nested.as_bytes());
@@ -114,19 +114,19 @@ proptest! {
     })]
 
     #[test]
-    fn an_edited_workload_holds(which in any::<Index>(), edits in edits()) {
+    fn an_edited_workload_passes(which in any::<Index>(), edits in edits()) {
         let corpus = corpus("admit");
         fuzz::admit(&edited(&corpus[which.index(corpus.len())], &edits));
     }
 
     #[test]
-    fn an_edited_body_holds(which in any::<Index>(), edits in edits()) {
+    fn an_edited_body_passes(which in any::<Index>(), edits in edits()) {
         let corpus = corpus("interpret");
         fuzz::interpret(&edited(&corpus[which.index(corpus.len())], &edits));
     }
 
     #[test]
-    fn an_edited_quantity_holds(which in any::<Index>(), edits in edits()) {
+    fn an_edited_quantity_passes(which in any::<Index>(), edits in edits()) {
         let corpus = corpus("quantity");
         fuzz::quantity(&edited(&corpus[which.index(corpus.len())], &edits));
     }
