@@ -106,7 +106,7 @@ fn alone(compute: &ByBody, allocations: &ByBody) -> Vec<Row> {
         let measure = format!("{name}: alone without fast path / alone");
         let row = Row::new(measure, measured.general / measured.p50, "x");
         rows.push(row.target(Target::AtLeast(FAST_PATH_GAIN)));
-        rows.push(micros(name, "only parsed as JSON, p50", measured.scan));
+        rows.push(micros(name, "only read as JSON, p50", measured.scan));
         if let Some(counted) = allocations.get(name) {
             let measure = format!("{name}: alone, allocations");
             rows.push(Row::new(measure, counted.allocations, ""));
