@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use webhooks::admission;
 
-/// Admission refuses the body, or gives an answer that API servers accept (Kubernetes: Dynamic Admission Control). The same
-/// body gets the same answer. An update that does not change the meaning of an object is allowed, even if the object is
-/// invalid.
+/// Admission refuses the body, or gives an answer that API servers accept (Kubernetes: Dynamic Admission Control). The
+/// same body gets the same answer. An update that does not change the meaning of an object is allowed, even if the
+/// object is invalid.
 pub fn admit(body: &[u8]) {
     let cities: BTreeSet<String> = ["DFW", "LHR", "ORD"].map(str::to_owned).into();
     let validate = |body: &[u8]| admission::validate_alone(body, &cities);

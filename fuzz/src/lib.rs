@@ -42,7 +42,8 @@ pub fn interpret(body: &[u8]) {
         return;
     };
     let _: &RawValue = serde_json::from_slice(&body).expect("the answer is JSON");
-    // The answer repeats texts of the request. JSON allows a lone surrogate in a text, and Karmada reads it; `Value` does not.
+    // The answer repeats texts of the request. JSON allows a lone surrogate in a text, and Karmada reads it; `Value`
+    // does not.
     let Ok(context) = serde_json::from_slice::<Value>(&body) else {
         return;
     };
@@ -106,7 +107,8 @@ fn answers(operation: Operation, kind: InterpretedKind, response: &Value) {
                 .decode(patch.as_str().expect("text"))
                 .expect("base64");
             let _: Vec<&RawValue> = serde_json::from_slice(&patch).expect("a list");
-            // JSON also allows numbers that do not fit into any type. No API server stores one, and `Value` does not read it.
+            // JSON also allows numbers that do not fit into any type. No API server stores one, and `Value` does not
+            // read it.
             let Ok(patch) = serde_json::from_slice::<Vec<Value>>(&patch) else {
                 return;
             };

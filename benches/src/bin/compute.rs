@@ -1,6 +1,6 @@
-//! Times interpretation without a server, from the bytes of a request to the bytes of its answer: as shipped, and without
-//! the JSON fast path (`general`). Also times `scan`: parsing the same bytes as JSON and dropping them, which is the least
-//! that a request costs without a fast path.
+//! Times interpretation without a server, from the bytes of a request to the bytes of its answer: as shipped, and
+//! without the JSON fast path (`general`). Also times `scan`: parsing the same bytes as JSON and dropping them, which
+//! is the least that a request costs without a fast path.
 
 use std::hint::black_box;
 use std::path::PathBuf;

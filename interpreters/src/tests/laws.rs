@@ -317,7 +317,8 @@ fn counters_are_the_sums_of_the_parts(parts: &Parts, status: &Value) -> Result<(
     Ok(())
 }
 
-/// `observedGeneration` is the hub's generation only if every cell has acted on it with its share, or if it was so before.
+/// `observedGeneration` is the hub's generation only if every cell has acted on it with its share, or if it was so
+/// before.
 fn observed_generation_waits_for_every_cell(
     cells: &[ReportedCell],
     round: &Round,

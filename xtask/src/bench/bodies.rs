@@ -157,7 +157,8 @@ fn review(kind: &str, operation: &str, object: &Value, more: &Value) -> Value {
     })
 }
 
-/// Returns a WorkloadDeployment with this many environment variables. With 0, it is small: it has no managedFields either.
+/// Returns a WorkloadDeployment with this many environment variables. With 0, it is small: it has no managedFields
+/// either.
 fn deployment(variables: usize) -> Value {
     let env: Vec<_> = (0..variables)
         .map(|index| match index % 3 {
@@ -252,8 +253,9 @@ fn instance() -> Value {
     })
 }
 
-/// Returns an aggregation of this many cells. The first cell reports another number of ready instances than the hub has;
-/// the others report no change. With `silent`, the first cell reports no status, and the second has not applied the object.
+/// Returns an aggregation of this many cells. The first cell reports another number of ready instances than the hub
+/// has; the others report no change. With `silent`, the first cell reports no status, and the second has not applied
+/// the object.
 fn aggregation(cells: usize, silent: bool) -> Value {
     let names: Vec<_> = (0..cells).map(|index| format!("cell-{index:04}")).collect();
     let items = names.iter().enumerate().map(|(index, name)| {

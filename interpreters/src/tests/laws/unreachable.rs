@@ -36,8 +36,8 @@ proptest! {
     }
 }
 
-/// Checks one round with the hub status `hub`, for a target that shows the conditions `shown`. Returns the conditions that
-/// the target shows next.
+/// Checks one round with the hub status `hub`, for a target that shows the conditions `shown`. Returns the conditions
+/// that the target shows next.
 fn check_round(
     items: &[Box<RawValue>],
     round: &Round,
