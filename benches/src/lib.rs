@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
+use interpreters::Interpretation;
 use jiff::Timestamp;
 
 pub use percentile::percentile;
@@ -59,13 +60,28 @@ fn name(file: &Path) -> String {
         .unwrap_or_default()
 }
 
-/// Interprets one body, always at the same time.
+/// Interprets one body, at a fixed time.
 ///
 /// # Errors
 ///
 /// When the answer is a failure.
-pub fn interpret(body: &[u8]) -> anyhow::Result<interpreters::Interpretation> {
-    let interpretation = interpreters::interpret(body, Timestamp::UNIX_EPOCH)?;
+pub fn interpret(body: &[u8]) -> anyhow::Result<Interpretation> {
+    successful(interpreters::interpret(body, Timestamp::UNIX_EPOCH)?)
+}
+
+/// Interprets one body like [`interpret`], without the fast path.
+///
+/// # Errors
+///
+/// When the answer is a failure.
+pub fn interpret_general(body: &[u8]) -> anyhow::Result<Interpretation> {
+    successful(interpreters::interpret_general(
+        body,
+        Timestamp::UNIX_EPOCH,
+    )?)
+}
+
+fn successful(interpretation: Interpretation) -> anyhow::Result<Interpretation> {
     match interpretation.error {
         Some(error) => Err(error.into()),
         None => Ok(interpretation),

@@ -84,7 +84,7 @@ fn edited(text: &[u8], edits: &[Edit]) -> Vec<u8> {
 }
 
 #[test]
-fn the_corpus_holds() {
+fn every_corpus_entry_passes() {
     for body in corpus("admit") {
         fuzz::admit(&body);
     }
@@ -98,7 +98,7 @@ fn the_corpus_holds() {
 
 /// Deep nesting must not exhaust the stack, at any position.
 #[test]
-fn nesting_is_bounded() {
+fn deep_nesting_does_not_exhaust_the_stack() {
     for nested in ["[".repeat(1 << 20), "{\"a\":".repeat(1 << 18)] {
         fuzz::admit(nested.as_bytes());
         fuzz::interpret(nested.as_bytes());
@@ -123,19 +123,19 @@ proptest! {
     })]
 
     #[test]
-    fn an_edited_workload_holds(which in any::<Index>(), edits in edits()) {
+    fn an_edited_workload_passes(which in any::<Index>(), edits in edits()) {
         let corpus = corpus("admit");
         fuzz::admit(&edited(&corpus[which.index(corpus.len())], &edits));
     }
 
     #[test]
-    fn an_edited_body_holds(which in any::<Index>(), edits in edits()) {
+    fn an_edited_body_passes(which in any::<Index>(), edits in edits()) {
         let corpus = corpus("interpret");
         fuzz::interpret(&edited(&corpus[which.index(corpus.len())], &edits));
     }
 
     #[test]
-    fn an_edited_quantity_holds(which in any::<Index>(), edits in edits()) {
+    fn an_edited_quantity_passes(which in any::<Index>(), edits in edits()) {
         let corpus = corpus("quantity");
         fuzz::quantity(&edited(&corpus[which.index(corpus.len())], &edits));
     }

@@ -1,5 +1,5 @@
-//! ConfigMaps and Secrets that must be where an object is (architecture: those that the template uses and those that
-//! the annotation names; own namespace, sorted, unique).
+//! ConfigMaps and Secrets that an object depends on: those that its template uses, and those that its annotation names.
+//! All are in the object's namespace, sorted and unique. See docs/concepts/interpreter.md.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,8 @@ use crate::review::Dependency;
 const CONFIG_MAP: &str = "ConfigMap";
 const SECRET: &str = "Secret";
 
-/// What an object of `namespace` with this instance spec, and with this value of
-/// `compute.datumapis.com/expected-referenced-data`, depends on.
+/// Returns the dependencies of an object with this instance spec, and with this value of
+/// `compute.datumapis.com/expected-referenced-data`.
 pub(crate) fn of_instance_spec<'s>(
     namespace: &str,
     spec: &'s InstanceSpecView<'_>,
@@ -56,8 +56,8 @@ pub(crate) fn of_instance_spec<'s>(
         .collect()
 }
 
-/// The quoted `Kind/name` tokens of the annotation. What is neither a ConfigMap nor a Secret is skipped, as the
-/// customization did that this replaces (compute.md 4.1, V3).
+/// Returns the quoted `Kind/name` tokens of the annotation. Skips other kinds, as the Lua customization did that this
+/// crate replaces.
 fn tokens(annotation: &str) -> impl Iterator<Item = (&'static str, &str)> {
     annotation
         .split('"')
@@ -67,7 +67,7 @@ fn tokens(annotation: &str) -> impl Iterator<Item = (&'static str, &str)> {
             let (kind, name) = token.split_once('/')?;
             let kind = [CONFIG_MAP, SECRET]
                 .into_iter()
-                .find(|known| *known == kind)?;
+                .find(|supported| *supported == kind)?;
             (!name.contains('/')).then_some((kind, name))
         })
 }
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn every_use_in_the_template_counts_once_and_sorted() {
+    fn dependencies_of_the_template_are_unique_and_sorted() {
         let spec = r#"{
             "volumes":[{"name":"a","secret":{"secretName":"s1"}},{"name":"b","configMap":{"name":"c2"}},{"name":"c","disk":{}}],
             "runtime":{"sandbox":{
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_annotation_adds_config_maps_and_secrets_and_nothing_else() {
+    fn the_annotation_adds_only_config_maps_and_secrets() {
         assert_eq!(
             names(
                 "{}",

@@ -5,7 +5,7 @@
 //! this module never reports what is wrong with a request, and the general readers do not depend on it.
 //!
 //! A message with an escape in the status of one cell is common. It must not cost the speed of the whole request:
-//! [`Cursor::canonical_or`] reads such a single value the general way, in place.
+//! [`cursor::Cursor::canonical_or`] reads such a single value the general way, in place.
 //!
 //! `cargo xtask bench interpreter` prints what the fast way gains for each operation.
 
@@ -21,9 +21,6 @@ pub(crate) use cursor::NotCanonical;
 
 use crate::review::{self, Interpretation, InterpretedKind};
 use request::FastRequest;
-
-#[cfg(doc)]
-use cursor::Cursor;
 
 /// Answers a request that is written as Karmada writes it.
 ///

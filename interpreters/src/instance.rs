@@ -16,12 +16,12 @@ use crate::instance_spec::InstanceSpecView;
 use crate::patch::Patch;
 use crate::raw::{parse, same};
 use crate::requirements;
-use crate::review::{Component, Operation, OperationOutcome, Request, Requirements};
+use crate::review::{Component, InterpretRequest, Operation, OperationOutcome, Requirements};
 
 /// Answers one request in any JSON form.
 pub(crate) fn interpret(
     operation: Operation,
-    request: &Request<'_>,
+    request: &InterpretRequest<'_>,
 ) -> Result<OperationOutcome, InterpretError> {
     let instance = parse("request.object", request.object()?)?;
     let observed = || parse("request.observedObject", request.observed_object()?);

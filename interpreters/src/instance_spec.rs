@@ -28,14 +28,14 @@ pub(crate) struct InstanceSpecView<'a> {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RuntimeView<'a> {
     #[serde(borrow, default)]
-    pub(crate) resources: RuntimeResources<'a>,
+    pub(crate) resources: RuntimeResourcesView<'a>,
     #[serde(borrow)]
     pub(crate) sandbox: Option<SandboxView<'a>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct RuntimeResources<'a> {
+pub(crate) struct RuntimeResourcesView<'a> {
     #[serde(borrow, default)]
     pub(crate) instance_type: Cow<'a, str>,
     #[serde(borrow, default)]

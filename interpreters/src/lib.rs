@@ -29,7 +29,7 @@ use jiff::Timestamp;
 pub use error::InterpretError;
 pub use review::{Interpretation, InterpretedKind, MalformedReview, Operation};
 
-use review::{OperationOutcome, Request};
+use review::{InterpretRequest, OperationOutcome};
 
 /// Answers one `ResourceInterpreterContext`.
 ///
@@ -61,7 +61,10 @@ fn general(body: &str, now: Timestamp) -> Result<Interpretation, MalformedReview
     Ok(review::encode(&request.meta(), outcome))
 }
 
-fn outcome(request: &Request<'_>, now: Timestamp) -> Result<OperationOutcome, InterpretError> {
+fn outcome(
+    request: &InterpretRequest<'_>,
+    now: Timestamp,
+) -> Result<OperationOutcome, InterpretError> {
     let operation = request.operation()?;
     match request.kind()? {
         InterpretedKind::WorkloadDeployment => {

@@ -1,13 +1,12 @@
-//! JSON patches (RFC 6902) as they go back to Karmada. Each operation is an `add`, which works whether or not the field
-//! is there.
+//! JSON patches (RFC 6902) in answers. Each operation is an `add`, which works for absent and for present fields.
 
-/// A patch against `request.object`: its operations as JSON. Empty means that nothing changes.
+/// The operations of a patch against `request.object`, as JSON. Empty means no change.
 #[derive(Debug, Default)]
 pub(crate) struct Patch(Vec<u8>);
 
 impl Patch {
-    /// Sets the field at this JSON pointer; its parent must exist. `write` appends the value as JSON, or says that it has
-    /// none.
+    /// Sets the field at this JSON pointer; its parent must exist. `write` appends the value as JSON, or
+    /// returns false if there is no value.
     pub(crate) fn add_written(
         &mut self,
         path: &'static str,
@@ -38,7 +37,7 @@ impl Patch {
         self.add(path, &value.to_string());
     }
 
-    /// The patch as JSON, if it changes anything.
+    /// Returns the patch as JSON; `None` if it changes nothing.
     pub(crate) fn into_json(mut self) -> Option<Vec<u8>> {
         if self.0.is_empty() {
             return None;

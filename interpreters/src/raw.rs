@@ -1,4 +1,4 @@
-//! Reading parts of a JSON text without building a tree of it.
+//! Decoding of parts of a JSON text without a DOM.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,10 +8,10 @@ use serde_json::value::RawValue;
 
 use crate::error::InterpretError;
 
-/// The fields of a JSON object, each as it was written.
+/// The text of each field of a JSON object, by name.
 pub(crate) type RawFields<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
-/// Reads `text` as a `T`. `field` is where the text stands, for the error.
+/// Decodes `text`. `field` is its path, for the error.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(
     field: &str,
     text: &'a str,
@@ -19,7 +19,7 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(
     serde_json::from_str(text).or_else(|_| parse_with_path(field, text))
 }
 
-/// Reads once more, keeping track of the path: that costs time, which only an error is worth.
+/// Decodes `text` again, and tracks the path of the error. Slower, so only done after an error.
 fn parse_with_path<'a, T: Deserialize<'a>>(
     field: &str,
     text: &'a str,
@@ -35,7 +35,7 @@ fn parse_with_path<'a, T: Deserialize<'a>>(
     })
 }
 
-/// Whether two JSON texts say the same.
+/// Returns whether two JSON texts have the same value.
 pub(crate) fn same(one: &str, other: &str) -> bool {
     if one == other {
         return true;

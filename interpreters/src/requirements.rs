@@ -1,5 +1,5 @@
-//! What one Instance needs (architecture: sum of the container limits, else the requests of the runtime, else the
-//! instance type's, else nothing; compute.md 2.6.1).
+//! The resource requirements of one Instance: the sum of the container limits, else the requests of the runtime, else the
+//! size of the instance type, else none. See docs/concepts/interpreter.md.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,16 @@ use crate::error::InterpretError;
 use crate::instance_spec::{Quantities, RuntimeView};
 use crate::review::Requirements;
 
-/// The resources without which a size is not known.
+/// The resources that a size must have.
 const SIZE: [&str; 2] = ["cpu", "memory"];
-/// Sizes of the instance types (compute.md 2.6.1).
+/// Sizes of the instance types. See docs/concepts/interpreter.md.
 const INSTANCE_TYPES: [(&str, [(&str, &str); 2]); 1] = [(
     "datumcloud/d1-standard-2",
     [("cpu", "1"), ("memory", "2Gi")],
 )];
 
-/// The requirements of one Instance whose `spec.runtime` stands at `field`.
+/// Returns the requirements of one Instance; `None` if its size is unknown. `field` is the path of `spec.runtime`, for
+/// errors.
 pub(crate) fn of_runtime(
     field: &str,
     runtime: &RuntimeView<'_>,
@@ -36,7 +37,7 @@ pub(crate) fn of_runtime(
     Ok(Some(Requirements { resource_request }))
 }
 
-/// The sum over all containers, when each of them has a size.
+/// Returns the sum of the limits of all containers; `None` unless each container has a size.
 fn container_limits(
     field: &str,
     runtime: &RuntimeView<'_>,
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_without_limits_leaves_the_size_to_the_requests_then_to_the_instance_type() {
+    fn requests_then_the_instance_type_give_the_size_if_a_container_has_no_limits() {
         let sandbox =
             r#""sandbox":{"containers":[{"resources":{"limits":{"cpu":"1","memory":"1Gi"}}},{}]}"#;
         expect(
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_quantity_is_named() {
+    fn the_error_names_the_malformed_quantity() {
         let runtime: RuntimeView<'_> =
             serde_json::from_str(r#"{"resources":{"requests":{"cpu":"lots","memory":"1Gi"}}}"#)
                 .unwrap();

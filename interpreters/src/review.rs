@@ -13,4 +13,4 @@ pub use request::MalformedReview;
 
 pub(crate) use answer::encode;
 pub(crate) use outcome::{Component, Dependency, OperationOutcome, Requirements};
-pub(crate) use request::{Request, RequestMeta, decode, text};
+pub(crate) use request::{InterpretRequest, RequestMeta, decode, text};

@@ -1,4 +1,4 @@
-//! Calls through the wire protocol, as Karmada makes them.
+//! Tests through the wire protocol.
 
 mod aggregate_status;
 mod fast_and_general;
@@ -12,10 +12,10 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// A time at which calls are made.
+/// The time of calls.
 const NOW: &str = "2026-11-21T10:00:00Z";
 
-/// A request about an object of this kind. The fields of `more` are added to `request`.
+/// Returns a request about an object of this kind. Adds the fields of `more` to `request`.
 fn request(kind: &str, operation: &str, object: &Value, more: &Value) -> Value {
     let mut request = json!({
         "uid": "u1",
@@ -35,7 +35,7 @@ fn request(kind: &str, operation: &str, object: &Value, more: &Value) -> Value {
     })
 }
 
-/// The `response` of a call that succeeds.
+/// Returns the `response` of a call. Panics unless it is successful.
 fn call(kind: &str, operation: &str, object: &Value, more: &Value) -> Value {
     call_at(kind, operation, object, more, NOW)
 }
@@ -50,7 +50,7 @@ fn call_at(kind: &str, operation: &str, object: &Value, more: &Value, now: &str)
     response
 }
 
-/// The operations of the patch in a response; none where it has no patch.
+/// Returns the operations of the patch in a response; none if it has no patch.
 fn patch(response: &Value) -> Value {
     let Some(text) = response.get("patch") else {
         assert!(response.get("patchType").is_none());

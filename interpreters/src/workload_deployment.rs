@@ -15,7 +15,7 @@ use crate::instance_spec::InstanceTemplateView;
 use crate::patch::Patch;
 use crate::raw::{RawFields, parse};
 use crate::requirements;
-use crate::review::{Component, Operation, OperationOutcome, Request};
+use crate::review::{Component, InterpretRequest, Operation, OperationOutcome};
 use view::{DeploymentMetadata, ScaleSettingsView};
 
 pub(crate) use aggregate::aggregate_status;
@@ -24,7 +24,7 @@ pub(crate) use view::{DeploymentView, HealthStatus};
 /// Answers one request in any JSON form.
 pub(crate) fn interpret(
     operation: Operation,
-    request: &Request<'_>,
+    request: &InterpretRequest<'_>,
     now: Timestamp,
 ) -> Result<OperationOutcome, InterpretError> {
     let deployment: &DeploymentView<'_> = &parse("request.object", request.object()?)?;

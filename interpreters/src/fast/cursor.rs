@@ -1,18 +1,19 @@
-//! Reading JSON in the one form in which it mostly arrives: compact, the fields in a known order, texts without escapes.
-//! Where anything else stands, the reader gives up, and the general way decides what the text says.
+//! A reader for JSON in canonical form: compact, fields in a known order, strings without escapes. It gives up at
+//! anything else.
 
 use serde::Deserialize;
 use serde_json::Deserializer;
 
-/// A place in a JSON text. What is read is passed; after [`NotCanonical`] the place is of no use.
+/// A position in a JSON text. Each method moves it past what the method reads. After [`NotCanonical`] the position is
+/// undefined.
 #[derive(Clone)]
 pub(super) struct Cursor<'a> {
     rest: &'a str,
-    /// Whether the last thing passed was the start of an object.
+    /// Whether the position is right after the start of an object.
     opened: bool,
 }
 
-/// The text has, or may have, another form than the one that is read here.
+/// The text has, or may have, another form than the canonical one.
 #[derive(Debug)]
 pub(crate) struct NotCanonical;
 
@@ -24,19 +25,19 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// What has not been read.
+    /// Returns the text after the position.
     pub(super) fn rest(&self) -> &'a str {
         self.rest
     }
 
-    /// What stands between an earlier place and this one.
+    /// Returns the text between an earlier position and this one.
     pub(super) fn since(&self, start: &Self) -> Option<&'a str> {
         start
             .rest
             .get(..start.rest.len().checked_sub(self.rest.len())?)
     }
 
-    /// Passes exactly this.
+    /// Reads exactly this text.
     #[inline]
     pub(super) fn literal<const N: usize>(
         &mut self,
@@ -46,7 +47,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Passes the start of an object.
+    /// Reads the start of an object.
     #[inline]
     pub(super) fn open(&mut self) -> Result<(), NotCanonical> {
         self.literal(b"{")?;
@@ -54,7 +55,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Passes the name of a field, given with its quotes and colon, if that is the next one.
+    /// Reads the name of a field, given with its quotes and colon. Returns false if the next field is another one.
     #[inline]
     pub(super) fn field<const N: usize>(&mut self, name: &[u8; N]) -> bool {
         let rest = match self.opened {
@@ -69,7 +70,7 @@ impl<'a> Cursor<'a> {
         true
     }
 
-    /// Passes the end of an object.
+    /// Reads the end of an object.
     #[inline]
     pub(super) fn close(&mut self) -> Result<(), NotCanonical> {
         self.literal(b"}")?;
@@ -77,7 +78,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Reads a list, each element by `element`.
+    /// Reads a list; each element with `element`.
     pub(super) fn list(
         &mut self,
         mut element: impl FnMut(&mut Self) -> Result<(), NotCanonical>,
@@ -94,21 +95,21 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads a text without escapes.
+    /// Reads a string without escapes.
     #[inline]
     pub(super) fn text(&mut self) -> Result<&'a str, NotCanonical> {
         self.literal(b"\"")?;
-        let end = plain(self.rest.as_bytes());
+        let end = plain_length(self.rest.as_bytes());
         let (text, rest) = self.rest.split_at_checked(end).ok_or(NotCanonical)?;
         self.rest = rest;
         self.literal(b"\"")?;
         Ok(text)
     }
 
-    /// Reads an integer as it is written by everyone: without a fraction, an exponent or a needless zero.
+    /// Reads an integer without a fraction, an exponent or leading zeros.
     #[inline]
     pub(super) fn integer(&mut self) -> Result<i64, NotCanonical> {
-        /// A number of so many digits is within the type.
+        /// A number with this many digits fits into `i64`.
         const DIGITS: usize = 18;
         let unsigned = self.rest.strip_prefix('-');
         let mut rest = unsigned.unwrap_or(self.rest).as_bytes();
@@ -121,11 +122,11 @@ impl<'a> Cursor<'a> {
             rest = after;
         }
         let digits = start.len() - rest.len();
-        let needless = start.starts_with(b"0") && (digits > 1 || unsigned.is_some());
+        let leading_zero = start.starts_with(b"0") && (digits > 1 || unsigned.is_some());
         let more = rest
             .first()
             .is_none_or(|next| matches!(next, b'0'..=b'9' | b'.' | b'e' | b'E'));
-        if digits == 0 || needless || more {
+        if digits == 0 || leading_zero || more {
             return Err(NotCanonical);
         }
         let end = self.rest.len() - rest.len();
@@ -133,7 +134,7 @@ impl<'a> Cursor<'a> {
         Ok(if unsigned.is_some() { -number } else { number })
     }
 
-    /// Reads a field that is an integer, given its name as [`field`](Self::field) takes it. It may be absent.
+    /// Reads an integer field that may be absent. The name has the form that [`field`](Self::field) takes.
     #[inline]
     pub(super) fn number<const N: usize>(
         &mut self,
@@ -145,7 +146,18 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads in the usual way, or else from the same place in another way.
+    /// Reads a field in any JSON form. It may be absent.
+    pub(super) fn optional_value<T: Deserialize<'a>, const N: usize>(
+        &mut self,
+        name: &[u8; N],
+    ) -> Result<Option<T>, NotCanonical> {
+        match self.field(name) {
+            true => self.value().map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Reads one value with `canonical`; if that gives up, reads it again with `general`.
     #[inline]
     pub(super) fn canonical_or<T>(
         &mut self,
@@ -159,7 +171,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Reads a value of any form.
+    /// Reads a value in any JSON form.
     pub(super) fn value<T: Deserialize<'a>>(&mut self) -> Result<T, NotCanonical> {
         let mut values = Deserializer::from_str(self.rest).into_iter::<T>();
         let value = values.next().and_then(Result::ok).ok_or(NotCanonical)?;
@@ -168,19 +180,19 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The rest of a text that begins so. The length of the start is known where it is compiled: then a few loads compare it.
+/// Returns the text after this start. The compiler knows the length of the start, and compares it with a few loads.
 #[inline]
 fn after<'a, const N: usize>(text: &'a str, start: &[u8; N]) -> Option<&'a str> {
     let begins_so = text.as_bytes().first_chunk() == Some(start);
     text.get(N..).filter(|_| begins_so)
 }
 
-/// How many bytes come before the first one that ends a text or stands for something else in it.
+/// Returns the number of bytes before the first one that ends a string, starts an escape or is not allowed in a string.
 #[inline]
-fn plain(text: &[u8]) -> usize {
+fn plain_length(text: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGHEST: u64 = ONES << 7;
-    // The highest bit of the first byte that is below `limit`, and perhaps of bytes after it.
+    // Sets the highest bit of the first byte that is below `limit`. May also set it in later bytes.
     let below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit)) & !word;
     let (words, tail) = text.as_chunks::<8>();
     for (index, word) in words.iter().enumerate() {
@@ -207,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn only_integers_that_have_no_other_form_are_read() {
+    fn integers_in_another_form_are_not_canonical() {
         let most = 999_999_999_999_999_999;
         for number in [0, 7, -7, 10, most, -most] {
             assert_eq!(integer(&format!("{number},")), Some(number));
@@ -230,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_ends_where_the_first_special_byte_stands() {
+    fn a_string_ends_at_the_first_special_byte() {
         for length in 0..40 {
             for byte in 0..=u8::MAX {
                 let mut text = vec![b'a'; length];
@@ -238,7 +250,7 @@ mod tests {
                 text.extend_from_slice(b"\\ \"\x00 after it");
                 let special = byte < b' ' || byte == b'"' || byte == b'\\';
                 let end = if special { length } else { length + 1 };
-                assert_eq!(plain(&text), end, "{text:?}");
+                assert_eq!(plain_length(&text), end, "{text:?}");
             }
         }
         for (text, read) in [
@@ -254,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_separated_as_json_says() {
+    fn fields_are_separated_by_single_commas() {
         let read = |text: &str| -> Result<(), NotCanonical> {
             let mut cursor = Cursor::new(text);
             cursor.open()?;

@@ -88,22 +88,16 @@ fn with_status<'a>(
     if cursor.field(br#""kind":"#) {
         cursor.text()?;
     }
-    let metadata = match cursor.field(br#""metadata":"#) {
-        true => cursor.value()?,
-        false => Default::default(),
-    };
-    let spec = match cursor.field(br#""spec":"#) {
-        true => cursor.value()?,
-        false => Default::default(),
-    };
+    let metadata = cursor.optional_value(br#""metadata":"#)?;
+    let spec = cursor.optional_value(br#""spec":"#)?;
     let status = match cursor.field(br#""status":"#) {
         true => status::former(cursor)?,
         false => None,
     };
     cursor.close()?;
     Ok(DeploymentView {
-        metadata,
-        spec,
+        metadata: metadata.unwrap_or_default(),
+        spec: spec.unwrap_or_default(),
         status,
     })
 }

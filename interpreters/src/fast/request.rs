@@ -75,10 +75,9 @@ impl<'a> FastRequest<'a> {
     ) -> Result<Payload<O, I, P>, NotCanonical> {
         let mut cursor = self.cursor;
         let object = object(&mut cursor)?;
-        let observed_object = match cursor.field(br#""observedObject":"#) {
-            true => cursor.value::<Option<P>>()?,
-            false => None,
-        };
+        let observed_object = cursor
+            .optional_value::<Option<P>, _>(br#""observedObject":"#)?
+            .flatten();
         let replicas = match cursor.field(br#""replicas":"#) {
             true => i32::try_from(cursor.integer()?).map_err(|_| NotCanonical)?,
             false => 0,

@@ -254,14 +254,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_no_report() {
+    fn an_empty_status_is_no_report() {
         for status in ["null", "{}", "[]", "3", "\"x\""] {
             assert_eq!(StatusView::parse(status), None, "{status}");
         }
     }
 
     #[test]
-    fn a_condition_that_the_crd_refuses_makes_the_status_malformed() {
+    fn an_invalid_condition_makes_the_status_malformed() {
         let with = |condition: &str| {
             let status = format!(r#"{{"conditions":[{condition}]}}"#);
             StatusView::parse(Box::leak(status.into_boxed_str())).is_some()

@@ -33,13 +33,13 @@ struct InterpreterContext<'a> {
     #[serde(borrow, default)]
     kind: Cow<'a, str>,
     #[serde(borrow)]
-    request: Option<Request<'a>>,
+    request: Option<InterpretRequest<'a>>,
 }
 
 /// One request about one object. Objects and items are not decoded yet.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Request<'a> {
+pub(crate) struct InterpretRequest<'a> {
     #[serde(borrow, default)]
     uid: Cow<'a, str>,
     #[serde(borrow, default)]
@@ -80,7 +80,7 @@ pub(crate) struct RequestMeta<'a> {
     pub(crate) name: &'a str,
 }
 
-impl<'a> Request<'a> {
+impl<'a> InterpretRequest<'a> {
     pub(crate) fn meta(&self) -> RequestMeta<'_> {
         RequestMeta {
             uid: &self.uid,
@@ -145,7 +145,7 @@ impl<'a> Request<'a> {
 }
 
 /// Decodes the envelope of a request.
-pub(crate) fn decode(body: &str) -> Result<Request<'_>, MalformedReview> {
+pub(crate) fn decode(body: &str) -> Result<InterpretRequest<'_>, MalformedReview> {
     let InterpreterContext {
         api_version,
         kind,

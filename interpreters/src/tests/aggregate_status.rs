@@ -1,4 +1,4 @@
-//! AggregateStatus on a WorkloadDeployment: the rules of the fold by example.
+//! AggregateStatus on a WorkloadDeployment: examples of the fold's rules.
 
 mod shares;
 mod twice;
@@ -10,7 +10,7 @@ use super::{NOW, call_at, patch};
 
 const EARLIER: &str = "2026-11-21T09:00:00Z";
 
-/// The status that is written, or `None` when there is no patch.
+/// Returns the status in the patch; `None` if there is no patch.
 fn aggregate_at(object: &Value, items: &[Value], now: &str) -> Option<Value> {
     let more = match items {
         [] => json!({}),
@@ -52,7 +52,8 @@ fn condition(type_: &str, status: &str, generation: i64) -> Value {
     })
 }
 
-/// What a cell at its generation 4 reports that acted on the template's generation with this many replicas.
+/// Returns the item of a cell that has acted on this generation of the template, with this share. The generation of the
+/// object in the cell is 4.
 fn report(cell: &str, template_generation: i64, assigned: i32, available: &str) -> Value {
     json!({
         "clusterName": cell, "applied": true, "health": "Healthy",
@@ -81,7 +82,7 @@ fn find<'a>(status: &'a Value, type_: &str) -> &'a Value {
 }
 
 #[test]
-fn no_items_leave_the_status_alone() {
+fn without_items_the_status_stays() {
     assert_eq!(
         aggregate_at(&with_status(hub(1, 1), json!({"replicas": 3})), &[], NOW),
         None
@@ -89,7 +90,7 @@ fn no_items_leave_the_status_alone() {
 }
 
 #[test]
-fn one_cell_gives_its_status_with_translated_generations_and_without_helpers() {
+fn one_cell_gives_its_status_with_translated_generations_and_without_added_fields() {
     let mut item = report("dfw1", 7, 2, "True");
     item["status"]["other"] = json!({"b": 1, "a": []});
     assert_eq!(
@@ -103,7 +104,7 @@ fn one_cell_gives_its_status_with_translated_generations_and_without_helpers() {
 }
 
 #[test]
-fn required_counters_are_always_there() {
+fn required_counters_are_always_present() {
     let item = json!({"clusterName": "dfw1", "applied": true, "status": {"conditions": []}});
     assert_eq!(
         aggregate(&hub(1, 1), &[item]),
@@ -112,7 +113,7 @@ fn required_counters_are_always_there() {
 }
 
 #[test]
-fn what_has_been_written_gives_no_patch() {
+fn an_unchanged_status_gives_no_patch() {
     for items in [
         vec![report("dfw1", 7, 2, "True")],
         vec![report("dfw1", 7, 1, "True"), report("dfw2", 7, 1, "False")],
@@ -129,7 +130,7 @@ fn what_has_been_written_gives_no_patch() {
 }
 
 #[test]
-fn a_cell_that_gives_no_generation_is_given_none() {
+fn a_cell_without_observed_generation_gets_none() {
     let mut item = report("dfw1", 7, 2, "True");
     item["status"]
         .as_object_mut()
@@ -152,7 +153,7 @@ fn a_cell_that_gives_no_generation_is_given_none() {
 }
 
 #[test]
-fn the_generation_is_the_former_until_every_cell_has_acted_on_the_template_with_its_share() {
+fn observed_generation_waits_until_every_cell_has_acted_with_its_share() {
     let former = aggregate(&hub(7, 2), &[report("dfw1", 7, 2, "True")]);
     let object = with_status(hub(8, 3), former);
     let observed = |items: &[Value]| {
@@ -163,14 +164,14 @@ fn the_generation_is_the_former_until_every_cell_has_acted_on_the_template_with_
         );
         status["observedGeneration"].as_i64().unwrap()
     };
-    // An older template; the new template with the old share; a cell that has not acted on what it has.
+    // An older template; the new template with the old share; a cell that has not acted on its own generation.
     assert_eq!(observed(&[report("dfw1", 7, 3, "True")]), 7);
     assert_eq!(observed(&[report("dfw1", 8, 2, "True")]), 7);
     let mut item = report("dfw1", 8, 3, "True");
     item["status"]["generation"] = json!(5);
     assert_eq!(observed(&[item]), 7);
     assert_eq!(observed(&[report("dfw1", 8, 3, "True")]), 8);
-    // Divided, and duplicated.
+    // Divided, then duplicated.
     assert_eq!(
         observed(&[report("dfw1", 8, 1, "True"), report("dfw2", 8, 1, "True")]),
         7
@@ -187,7 +188,7 @@ fn the_generation_is_the_former_until_every_cell_has_acted_on_the_template_with_
 }
 
 #[test]
-fn a_condition_that_a_cell_judged_by_an_older_generation_keeps_its_former_generation() {
+fn a_condition_from_an_older_generation_keeps_its_former_generation() {
     let former = aggregate(&hub(7, 2), &[report("dfw1", 7, 2, "True")]);
     let mut item = report("dfw1", 8, 2, "True");
     item["status"]["conditions"][1]["observedGeneration"] = json!(3);
@@ -198,7 +199,7 @@ fn a_condition_that_a_cell_judged_by_an_older_generation_keeps_its_former_genera
 }
 
 #[test]
-fn the_share_of_a_cell_with_an_autoscaler_is_what_karmada_assigned() {
+fn the_share_of_a_cell_with_an_autoscaler_is_the_assigned_one() {
     let mut item = report("dfw1", 7, 9, "True");
     item["status"]["assignedMinReplicas"] = json!(2);
     assert_eq!(
@@ -211,7 +212,7 @@ fn the_share_of_a_cell_with_an_autoscaler_is_what_karmada_assigned() {
 }
 
 #[test]
-fn several_cells_are_summed_and_conditions_joined_by_type() {
+fn counters_are_summed_and_conditions_joined_by_type() {
     let status = aggregate(
         &hub(7, 5),
         &[report("dfw2", 7, 3, "True"), report("dfw1", 7, 2, "False")],
@@ -245,7 +246,7 @@ fn several_cells_are_summed_and_conditions_joined_by_type() {
 }
 
 #[test]
-fn other_conditions_are_as_bad_as_their_worst_cell() {
+fn other_conditions_take_the_worst_status() {
     let mut items = [
         report("dfw1", 7, 2, "True"),
         report("dfw2", 7, 2, "True"),
@@ -261,7 +262,7 @@ fn other_conditions_are_as_bad_as_their_worst_cell() {
 }
 
 #[test]
-fn a_silent_cell_keeps_what_it_said_and_is_named() {
+fn a_silent_cell_keeps_its_last_report_and_is_named() {
     let both = [report("dfw1", 7, 2, "True"), report("dfw2", 7, 3, "True")];
     let object = with_status(hub(7, 5), aggregate(&hub(7, 5), &both));
     let not_applied = json!({"clusterName": "dfw2", "appliedMessage": "boom", "health": "Unknown"});
@@ -275,7 +276,7 @@ fn a_silent_cell_keeps_what_it_said_and_is_named() {
             "message": "dfw2: not applied: boom", "lastTransitionTime": NOW,
         })
     );
-    // Its time stays while it stays False, and it goes when all report.
+    // The transition time stays while the condition is False. The condition is removed when all cells report.
     let later = aggregate_at(
         &with_status(hub(7, 5), status),
         &[both[0].clone(), silent("dfw2")],
@@ -289,7 +290,7 @@ fn a_silent_cell_keeps_what_it_said_and_is_named() {
 }
 
 #[test]
-fn the_single_cell_is_remembered_in_the_status_itself() {
+fn the_status_itself_is_the_memory_of_a_single_cell() {
     let object = with_status(
         hub(7, 2),
         aggregate(&hub(7, 2), &[report("dfw1", 7, 2, "True")]),
@@ -308,7 +309,7 @@ fn the_single_cell_is_remembered_in_the_status_itself() {
 }
 
 #[test]
-fn before_any_report_the_counters_are_zero() {
+fn counters_are_zero_before_any_report() {
     let status = aggregate(&hub(1, 2), &[json!({"clusterName": "dfw1"})]);
     assert_eq!(status["replicas"], 0);
     assert_eq!(
@@ -319,17 +320,17 @@ fn before_any_report_the_counters_are_zero() {
 }
 
 #[test]
-fn from_one_cell_to_two_and_back_nothing_is_lost_or_invented() {
+fn counters_survive_the_change_from_one_cell_to_two_and_back() {
     let one = [report("dfw1", 7, 2, "True")];
     let alone = aggregate(&hub(7, 2), &one);
-    // A second cell joins and has said nothing yet.
+    // A second cell is added and has not reported yet.
     let joined = aggregate(
         &with_status(hub(7, 2), alone.clone()),
         &[one[0].clone(), silent("dfw2")],
     );
     assert_eq!(joined["replicas"], 2);
     assert_eq!(joined["cells"].as_array().unwrap().len(), 1);
-    // It reports; then it leaves while the first is silent.
+    // The second cell reports. Then it is removed while the first one is silent.
     let both = aggregate(
         &with_status(hub(7, 2), joined),
         &[one[0].clone(), report("dfw2", 7, 2, "True")],
@@ -337,7 +338,7 @@ fn from_one_cell_to_two_and_back_nothing_is_lost_or_invented() {
     assert_eq!(both["replicas"], 4);
     let left = aggregate(&with_status(hub(7, 2), both), &[silent("dfw1")]);
     assert_eq!(left["replicas"], 2);
-    // Its part keeps its name while it is silent, so that a further cell is not mistaken for it.
+    // The entry of the first cell keeps its name, so that a new cell is not mistaken for it.
     assert_eq!(left["cells"][0]["name"], "dfw1");
     let further = aggregate(
         &with_status(hub(7, 2), left.clone()),
@@ -348,7 +349,7 @@ fn from_one_cell_to_two_and_back_nothing_is_lost_or_invented() {
 }
 
 #[test]
-fn the_order_of_items_and_their_repetition_do_not_matter() {
+fn order_and_repetition_of_items_do_not_matter() {
     let items = [
         report("a", 7, 1, "True"),
         report("b", 7, 2, "False"),
@@ -362,7 +363,7 @@ fn the_order_of_items_and_their_repetition_do_not_matter() {
 }
 
 #[test]
-fn a_malformed_item_silences_its_cell_and_not_the_call() {
+fn a_malformed_item_counts_as_not_reported() {
     let good = report("dfw1", 7, 2, "True");
     for bad in [
         json!({"clusterName": "dfw2", "applied": true, "status": "text"}),
@@ -390,7 +391,7 @@ fn counters_saturate() {
 }
 
 #[test]
-fn of_very_many_silent_cells_as_many_are_named_as_fit() {
+fn the_message_names_as_many_silent_cells_as_fit() {
     let items: Vec<_> = (0..2_000).map(|n| silent(&format!("cell-{n}"))).collect();
     let status = aggregate(&hub(1, 1), &items);
     let message = find(&status, "CellsReporting")["message"].as_str().unwrap();

@@ -1,4 +1,4 @@
-//! Every operation on an Instance, through the wire protocol.
+//! All operations on an Instance, through the wire protocol.
 
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ fn an_instance_is_one_replica_that_cannot_be_revised() {
 }
 
 #[test]
-fn the_cells_controller_field_is_retained() {
+fn spec_controller_of_the_cell_is_retained() {
     let retain = |desired: Value, observed: Value| {
         let more = json!({"observedObject": {"spec": observed}});
         patch(&call("Retain", &json!({"spec": desired}), &more))
@@ -75,7 +75,7 @@ fn the_status_is_reported_whole_unless_the_instance_is_terminating() {
 }
 
 #[test]
-fn health_is_readiness() {
+fn healthy_means_ready() {
     let health = |status: Value| {
         call("InterpretHealth", &json!({"status": status}), &json!({}))["healthy"].clone()
     };
@@ -85,7 +85,7 @@ fn health_is_readiness() {
 }
 
 #[test]
-fn dependencies_are_those_of_the_spec_and_of_the_annotation() {
+fn dependencies_come_from_the_spec_and_the_annotation() {
     let annotation = r#"["Secret/key"]"#;
     let object = json!({
         "metadata": {"namespace": "ns-1", "annotations": {api::annotations::EXPECTED_REFERENCED_DATA: annotation}},
@@ -102,7 +102,7 @@ fn dependencies_are_those_of_the_spec_and_of_the_annotation() {
 }
 
 #[test]
-fn of_several_cells_the_one_that_says_most_gives_the_status() {
+fn with_several_cells_the_highest_ranked_status_wins() {
     let aggregate = |former: Value, items: Value| {
         let patch = patch(&call(
             "AggregateStatus",
@@ -119,7 +119,7 @@ fn of_several_cells_the_one_that_says_most_gives_the_status() {
         ready("Unknown", "Pending"),
     );
 
-    // One cell: exactly, whatever was there before.
+    // One cell: its status, whatever the former one.
     assert_eq!(
         aggregate(running.clone(), json!([item("a", stopped.clone())])),
         Some(stopped.clone())
@@ -133,7 +133,7 @@ fn of_several_cells_the_one_that_says_most_gives_the_status() {
         None
     );
     assert_eq!(aggregate(json!(null), json!([])), None);
-    // Several: the highest rank, the first by name on ties, never below what is there.
+    // Several cells: the highest rank; of equal ones the first by name; never a lower rank than the former status.
     let items = json!([
         item("c", stopped.clone()),
         item("b", running.clone()),

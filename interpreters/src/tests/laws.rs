@@ -1,6 +1,7 @@
-//! The laws of the fold, for generated histories of what cells report. `PROPTEST_CASES` says how many histories are tried.
+//! Laws of the fold, as property tests over generated histories of cell reports. `PROPTEST_CASES` sets the number of
+//! histories.
 //!
-//! What a law expects is computed here from the JSON texts alone, the CRD's schema decides what is valid.
+//! The tests compute the expected values from the JSON texts alone. The CRD's schema decides which values are valid.
 
 mod cells;
 mod generate;
@@ -19,10 +20,10 @@ use serde_json::{Value, json};
 use super::NOW;
 use crate::fold::{ResourceTemplate, StatusFold, StatusView};
 use crate::raw::same;
-use cells::{Cell, all_current, cells};
+use cells::{ReportedCell, all_current, cells};
 use generate::{Round, histories};
 
-/// Histories of an ordinary run.
+/// Histories if `PROPTEST_CASES` is not set.
 const CASES: u32 = 100_000;
 const LATER: &str = "2026-11-21T11:00:00Z";
 const COUNTERS: [&str; 4] = [
@@ -31,7 +32,7 @@ const COUNTERS: [&str; 4] = [
     "readyReplicas",
     "replicas",
 ];
-/// What `InterpretStatus` adds for the fold.
+/// The fields that `InterpretStatus` adds for the fold.
 const HELPERS: [&str; 4] = [
     "assignedMinReplicas",
     "assignedReplicas",
@@ -54,20 +55,20 @@ proptest! {
     #![proptest_config(config(CASES))]
 
     #[test]
-    fn of_the_fold(history in histories()) {
+    fn the_fold_obeys_its_laws(history in histories()) {
         let mut former = None;
         let mut parts = Parts::default();
         for round in &history.rounds {
             let items: Vec<_> = round.items.iter().map(|item| to_raw_value(item).unwrap()).collect();
-            the_order_and_grouping_of_items_do_not_matter(&items, round, former.as_deref())?;
+            order_and_grouping_of_items_do_not_matter(&items, round, former.as_deref())?;
             let Some(text) = render(&fold(&items), round, former.as_deref(), NOW) else {
                 prop_assert!(items.is_empty());
                 continue;
             };
             prop_assert!(!items.is_empty());
             let again = render(&fold(&items), round, Some(&text), LATER);
-            prop_assert_eq!(again.as_deref(), Some(text.as_str()), "the same items once more");
-            both_ways_of_reading_give_the_same_answer(round, former.as_deref())?;
+            prop_assert_eq!(again.as_deref(), Some(text.as_str()), "the same items again");
+            the_fast_and_the_general_way_give_the_same_answer(round, former.as_deref())?;
             let change = change(&fold(&items), round, former.as_deref());
             prop_assert_eq!(change.is_none(), former.as_deref().is_some_and(|former| same(former, &text)));
             prop_assert!(change.is_none_or(|change| change == text));
@@ -78,7 +79,7 @@ proptest! {
             silent_cells_are_named(&cells, &status)?;
             parts.advance(&cells);
             counters_are_the_sums_of_the_parts(&parts, &status)?;
-            nothing_is_claimed_that_a_cell_has_not_done(&cells, round, former.as_deref(), &status)?;
+            observed_generation_waits_for_every_cell(&cells, round, former.as_deref(), &status)?;
             former = Some(text);
         }
     }
@@ -110,8 +111,8 @@ fn change(fold: &StatusFold<'_>, round: &Round, former: Option<&str>) -> Option<
     changed.then(|| String::from_utf8(text).unwrap())
 }
 
-/// Any order, any grouping, and any repetition of the items give the same value, and the same bytes.
-fn the_order_and_grouping_of_items_do_not_matter(
+/// Any order, grouping and repetition of the items gives the same value and the same bytes.
+fn order_and_grouping_of_items_do_not_matter(
     items: &[Box<RawValue>],
     round: &Round,
     former: Option<&str>,
@@ -134,8 +135,8 @@ fn the_order_and_grouping_of_items_do_not_matter(
     Ok(())
 }
 
-/// A request that is written as Karmada does, and the same with a space before it, which is read another way.
-fn both_ways_of_reading_give_the_same_answer(
+/// The fast way accepts the request, and the general way gives the same answer.
+fn the_fast_and_the_general_way_give_the_same_answer(
     round: &Round,
     former: Option<&str>,
 ) -> Result<(), TestCaseError> {
@@ -150,12 +151,13 @@ fn both_ways_of_reading_give_the_same_answer(
     );
     let now: Timestamp = NOW.parse().unwrap();
     prop_assert!(crate::fast::interpret(&body, now).is_ok());
-    let answer = |body: &str| crate::interpret(body.as_bytes(), now).unwrap().body;
-    prop_assert_eq!(answer(&body), answer(&format!(" {body}")));
+    let fast = crate::interpret(body.as_bytes(), now).unwrap().body;
+    let general = crate::interpret_general(body.as_bytes(), now).unwrap().body;
+    prop_assert_eq!(fast, general);
     Ok(())
 }
 
-/// The conditions of a status, without the fold's own.
+/// Returns the conditions of a status, without `CellsReporting`.
 fn conditions(status: &Value) -> Vec<Value> {
     let conditions = status["conditions"].as_array().into_iter().flatten();
     conditions
@@ -164,7 +166,7 @@ fn conditions(status: &Value) -> Vec<Value> {
         .collect()
 }
 
-/// A status without what the fold adds, drops or translates.
+/// Returns a status without the fields that the fold adds, drops or translates.
 fn without_own_fields(status: &Value) -> Value {
     let mut status = status.clone();
     let mut conditions = conditions(&status);
@@ -188,11 +190,11 @@ fn without_own_fields(status: &Value) -> Value {
 }
 
 fn one_reporting_cell_gives_its_status(
-    cells: &[Cell],
+    cells: &[ReportedCell],
     status: &Value,
 ) -> Result<(), TestCaseError> {
     if let [
-        Cell {
+        ReportedCell {
             report: Some(report),
             ambiguous: false,
             ..
@@ -205,8 +207,8 @@ fn one_reporting_cell_gives_its_status(
     Ok(())
 }
 
-/// `CellsReporting` exists only while it is False, and then its message has each silent cell and no other.
-fn silent_cells_are_named(cells: &[Cell], status: &Value) -> Result<(), TestCaseError> {
+/// `CellsReporting` exists only while it is False. Its message then names each silent cell.
+fn silent_cells_are_named(cells: &[ReportedCell], status: &Value) -> Result<(), TestCaseError> {
     if cells.iter().any(|cell| cell.ambiguous) {
         return Ok(());
     }
@@ -232,20 +234,20 @@ fn silent_cells_are_named(cells: &[Cell], status: &Value) -> Result<(), TestCase
     Ok(())
 }
 
-/// What each cell said last.
+/// The last report of each cell.
 #[derive(Clone, Debug, Default)]
 struct Parts {
     cells: BTreeMap<String, Value>,
-    /// The only cell of the call before, where it reported: the hub status does not name it.
+    /// The cell of the former call, if it was the only one and reported: the hub status does not name it.
     unnamed: Option<String>,
-    /// Whether there was a call before.
+    /// Whether there was a former call.
     begun: bool,
-    /// Whether it can be told from the calls so far what the fold knows.
+    /// Whether the calls so far determine what the fold knows.
     exact: bool,
 }
 
 impl Parts {
-    fn advance(&mut self, cells: &[Cell]) {
+    fn advance(&mut self, cells: &[ReportedCell]) {
         let all_report = cells.iter().all(|cell| cell.report.is_some());
         let unnamed_is_silent = self.unnamed.as_ref().is_some_and(|name| {
             let cell = cells.iter().find(|cell| cell.name == *name);
@@ -263,7 +265,7 @@ impl Parts {
         }
         self.unnamed = match cells {
             [
-                Cell {
+                ReportedCell {
                     report: Some(_),
                     name,
                     ..
@@ -274,7 +276,7 @@ impl Parts {
     }
 }
 
-/// No cell counts twice, none that is silent counts as zero, and none that is gone counts at all.
+/// The counters count each cell once: a silent cell with its last report, and a removed cell not at all.
 fn counters_are_the_sums_of_the_parts(parts: &Parts, status: &Value) -> Result<(), TestCaseError> {
     if !parts.exact {
         return Ok(());
@@ -315,9 +317,10 @@ fn counters_are_the_sums_of_the_parts(parts: &Parts, status: &Value) -> Result<(
     Ok(())
 }
 
-/// The hub's generation is claimed only when every cell has acted on it with its share, or when it was claimed before.
-fn nothing_is_claimed_that_a_cell_has_not_done(
-    cells: &[Cell],
+/// `observedGeneration` is the hub's generation only if every cell has acted on it with its share, or if it was so
+/// before.
+fn observed_generation_waits_for_every_cell(
+    cells: &[ReportedCell],
     round: &Round,
     former: Option<&str>,
     status: &Value,
@@ -331,7 +334,7 @@ fn nothing_is_claimed_that_a_cell_has_not_done(
     if status["observedGeneration"] == generation {
         prop_assert!(current || former["observedGeneration"] == generation);
     }
-    let gives = |cell: &Cell| {
+    let gives = |cell: &ReportedCell| {
         cell.report
             .as_ref()
             .is_some_and(|r| r["observedGeneration"].is_i64())

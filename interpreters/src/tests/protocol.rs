@@ -1,4 +1,4 @@
-//! The wire protocol: what comes back for well-formed and for bad requests.
+//! Answers to well-formed and to malformed requests.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -94,7 +94,7 @@ fn a_body_that_has_no_answer_in_the_protocol_is_malformed() {
 }
 
 #[test]
-fn an_unknown_operation_is_named() {
+fn the_error_names_an_unknown_operation() {
     let message = failure(|request| request["operation"] = json!("Prune"));
     assert!(
         message.starts_with(
@@ -105,7 +105,7 @@ fn an_unknown_operation_is_named() {
 }
 
 #[test]
-fn another_kind_is_named() {
+fn the_error_names_an_unsupported_kind() {
     let message = failure(|request| request["kind"]["kind"] = json!("Workload"));
     assert_eq!(
         message,
@@ -117,7 +117,7 @@ fn another_kind_is_named() {
 }
 
 #[test]
-fn the_field_at_fault_is_named_by_its_path() {
+fn the_error_names_the_path_of_the_field() {
     for (object, expected) in [
         (
             json!({"spec": {"scaleSettings": {"minReplicas": "two"}}}),

@@ -1,4 +1,4 @@
-//! Every operation on a WorkloadDeployment but AggregateStatus, through the wire protocol.
+//! All operations on a WorkloadDeployment but AggregateStatus, through the wire protocol.
 
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ fn replicas_come_from_spec_replicas_else_from_min_replicas() {
 }
 
 #[test]
-fn with_nothing_desired_no_requirements_are_sent_so_that_the_object_stays_in_its_cells() {
+fn with_zero_replicas_there_are_no_requirements() {
     let object = json!({"spec": {"scaleSettings": {"minReplicas": 0}, "template": template()}});
     let response = call("InterpretReplica", &object, &json!({}));
     assert_eq!(response["replicas"], 0);
@@ -51,7 +51,7 @@ fn the_instances_are_one_component() {
 }
 
 #[test]
-fn revision_sets_the_field_that_was_read_and_divides_the_maximum() {
+fn revise_replica_sets_the_field_that_was_read_and_divides_max_replicas() {
     let revise = |spec: Value, share: i32| {
         patch(&call(
             "ReviseReplica",
@@ -111,7 +111,7 @@ fn revision_sets_the_field_that_was_read_and_divides_the_maximum() {
 }
 
 #[test]
-fn the_cells_own_replicas_are_retained_unless_the_desired_object_sets_them() {
+fn replicas_of_the_cell_are_retained_unless_the_desired_object_sets_them() {
     let retain = |desired: Value, observed: Value| {
         let more = json!({"observedObject": {"spec": observed}});
         patch(&call("Retain", &json!({"spec": desired}), &more))
@@ -128,7 +128,7 @@ fn the_cells_own_replicas_are_retained_unless_the_desired_object_sets_them() {
 }
 
 #[test]
-fn dependencies_are_those_of_the_template_and_of_the_annotation() {
+fn dependencies_come_from_the_template_and_the_annotation() {
     let object = json!({
         "metadata": {
             "namespace": "ns-1",
@@ -150,7 +150,7 @@ fn dependencies_are_those_of_the_template_and_of_the_annotation() {
 }
 
 #[test]
-fn the_reported_status_is_whole_and_tells_generations_and_share() {
+fn the_reported_status_is_whole_with_generations_and_share() {
     let mut object = json!({
         "metadata": {"generation": 3, "annotations": {"resourcetemplate.karmada.io/generation": "7"}},
         "spec": {"scaleSettings": {"minReplicas": 2}},
@@ -180,7 +180,7 @@ fn the_reported_status_is_whole_and_tells_generations_and_share() {
 }
 
 #[test]
-fn health_is_availability_at_the_current_generation() {
+fn healthy_means_available_at_the_current_generation() {
     let health = |object: Value| {
         call("InterpretHealth", &object, &json!({}))["healthy"]
             .as_bool()

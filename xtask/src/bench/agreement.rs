@@ -1,4 +1,4 @@
-//! Whether ours and the Go webhook answer the same, without which comparing their speed says nothing.
+//! Checks that our webhook and the Go webhook give the same answers. Without this, comparing their speed means nothing.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::BenchSetup;
 use super::servers::{MeasuredServer, ServerKind};
 
-/// The fields of a response that carry an answer. Others are about the transport.
+/// The fields of a response that carry the answer.
 const ANSWERS: [&str; 7] = [
     "successful",
     "replicas",
@@ -21,10 +21,10 @@ const ANSWERS: [&str; 7] = [
     "healthy",
 ];
 
-/// What an answer to a review says; an error if it says nothing.
+/// Extracts the meaning of an answer to a review; an error if the answer is a failure.
 type Meaning = fn(review: &Value, answer: &Value) -> anyhow::Result<Value>;
 
-/// Asks both about every body, and about others that are not measured.
+/// Sends every body, and the `others`, to both servers.
 pub(crate) async fn check(
     bench: &BenchSetup,
     others: Vec<(String, Value)>,
@@ -65,7 +65,7 @@ pub(crate) async fn check(
     Ok(())
 }
 
-/// What an answer of the interpreter says: its fields, and the object after its patch.
+/// Returns the meaning of an interpreter's answer: its fields, and the object after its patch.
 pub(crate) fn interpretation(review: &Value, answer: &Value) -> anyhow::Result<Value> {
     let (request, response) = (&review["request"], &answer["response"]);
     ensure!(response["successful"] == json!(true), "{response}");
@@ -79,7 +79,7 @@ pub(crate) fn interpretation(review: &Value, answer: &Value) -> anyhow::Result<V
     Ok(json!({"object": object, "fields": fields}))
 }
 
-/// What an answer of admission says: whether the object is accepted, and what is wrong with it.
+/// Returns the meaning of an admission answer: whether it accepts the object, and its errors.
 pub(crate) fn decision(review: &Value, answer: &Value) -> anyhow::Result<Value> {
     let (request, response) = (&review["request"], &answer["response"]);
     ensure!(response["uid"] == request["uid"], "another uid");

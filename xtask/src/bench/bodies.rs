@@ -1,4 +1,4 @@
-//! The requests that are measured, as Karmada sends them: one line of JSON, objects with managedFields.
+//! The requests that the benchmarks measure, as Karmada sends them: one line of JSON, objects with managedFields.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use serde_json::{Map, Value, json};
 
-/// Numbers of cells that are aggregated.
+/// Numbers of cells in the measured aggregations.
 pub(crate) const CELLS: [usize; 4] = [1, 10, 100, 1000];
 /// A request of about 1 KB.
 pub(crate) const HEALTH: &str = "health-1k";
 /// A request of about 10 KB.
 pub(crate) const STATUS: &str = "status-10k";
-/// More than this Karmada's server SDK does not read.
+/// Bytes of the largest body that Karmada's server SDK reads.
 const SDK_MAX: usize = 1 << 20;
-/// Environment variables of the large object.
+/// Environment variables of the large object; they make its request about 10 KB.
 const VARIABLES: usize = 34;
 const SINCE: &str = "2026-11-21T10:00:00Z";
 
@@ -25,12 +25,12 @@ pub(crate) struct Body {
     pub(crate) review: Value,
 }
 
-/// The name of the aggregation of so many cells.
+/// Returns the name of the aggregation of this many cells.
 pub(crate) fn aggregate(cells: usize) -> String {
     format!("aggregate-{cells}")
 }
 
-/// Writes requests below `directory`, as `text` says.
+/// Writes requests into `directory`, each encoded by `text`.
 pub(crate) fn write(
     directory: &Path,
     requests: Vec<(String, Value)>,
@@ -53,7 +53,7 @@ pub(crate) fn write(
         .collect()
 }
 
-/// The requests that are measured.
+/// Returns the requests that are measured.
 pub(crate) fn all() -> Vec<(String, Value)> {
     let small = deployment(0);
     let large = deployment(VARIABLES);
@@ -91,8 +91,20 @@ pub(crate) fn all() -> Vec<(String, Value)> {
     requests
 }
 
-/// Requests that are not measured, but on which the servers must agree too.
+/// Requests that are not measured end to end. The servers must agree on them too.
 pub(crate) fn checked() -> Vec<(String, Value)> {
+    let mut requests = instances();
+    for cells in [1, 3, 10] {
+        requests.push((
+            format!("aggregate-silent-{cells}"),
+            aggregation(cells, true),
+        ));
+    }
+    requests
+}
+
+/// One request per operation about an Instance. Measured in process only: our policies select no Instances.
+pub(crate) fn instances() -> Vec<(String, Value)> {
     let object = instance();
     let mut observed = object.clone();
     set(
@@ -105,7 +117,7 @@ pub(crate) fn checked() -> Vec<(String, Value)> {
         item("ord1", object.pointer("/status")),
         item("dfw1", Some(&json!({"conditions": [condition("Ready", "False", "Starting", "starting")]}))),
     ]});
-    let mut requests: Vec<_> = [
+    [
         ("InterpretReplica", json!({})),
         ("InterpretComponent", json!({})),
         ("ReviseReplica", json!({"replicas": 1})),
@@ -122,14 +134,7 @@ pub(crate) fn checked() -> Vec<(String, Value)> {
             review("Instance", operation, &object, &more),
         )
     })
-    .collect();
-    for cells in [1, 3, 10] {
-        requests.push((
-            format!("aggregate-silent-{cells}"),
-            aggregation(cells, true),
-        ));
-    }
-    requests
+    .collect()
 }
 
 fn review(kind: &str, operation: &str, object: &Value, more: &Value) -> Value {
@@ -152,7 +157,8 @@ fn review(kind: &str, operation: &str, object: &Value, more: &Value) -> Value {
     })
 }
 
-/// A WorkloadDeployment with so many environment variables. One without any is small: it has no managedFields either.
+/// Returns a WorkloadDeployment with this many environment variables. With 0, it is small: it has no managedFields
+/// either.
 fn deployment(variables: usize) -> Value {
     let env: Vec<_> = (0..variables)
         .map(|index| match index % 3 {
@@ -247,8 +253,9 @@ fn instance() -> Value {
     })
 }
 
-/// One of so many cells has another number of ready instances than the hub knows; the others are as before. With `silent`
-/// the first cell has fallen silent and the second has not applied the object.
+/// Returns an aggregation of this many cells. The first cell reports another number of ready instances than the hub
+/// has; the others report no change. With `silent`, the first cell reports no status, and the second has not applied
+/// the object.
 fn aggregation(cells: usize, silent: bool) -> Value {
     let names: Vec<_> = (0..cells).map(|index| format!("cell-{index:04}")).collect();
     let items = names.iter().enumerate().map(|(index, name)| {
@@ -284,7 +291,7 @@ fn aggregation(cells: usize, silent: bool) -> Value {
         set(&mut status, "", "cells", memory.into());
     }
     if silent {
-        // Its time is kept, so that the answer does not depend on when it is given.
+        // The former condition gives the transition time, so the answer does not depend on the clock.
         let condition = condition("CellsReporting", "False", "CellNotReported", "before");
         if let Some(conditions) = status
             .pointer_mut("/conditions")
@@ -327,7 +334,7 @@ fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
     json!({"lastTransitionTime": SINCE, "message": message, "reason": reason, "status": status, "type": type_})
 }
 
-/// An entry of managedFields for everything in `object`.
+/// Returns an entry of managedFields that owns all fields of `object`.
 pub(crate) fn managed(manager: &str, object: &Value, subresource: Option<&str>) -> Value {
     let mut entry = json!({
         "apiVersion": "compute.datumapis.com/v1alpha",
@@ -343,7 +350,7 @@ pub(crate) fn managed(manager: &str, object: &Value, subresource: Option<&str>) 
     entry
 }
 
-/// A value as `fieldsV1`: lists of named things by name, other lists as a whole.
+/// Returns a value as `fieldsV1`: elements of lists by their `name` or `type`, other lists as a whole.
 fn fields(value: &Value) -> Value {
     let mut found = Map::new();
     match value {

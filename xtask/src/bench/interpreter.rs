@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::bodies::{self, CELLS, aggregate};
+use super::bodies::{self, Body, CELLS, aggregate};
 use super::servers::{MeasuredServer, ServerKind, lines};
-use super::{BenchSetup, Bound, Row, agreement};
+use super::{BenchSetup, Bound, Row, agreement, wire};
 
-/// Nanoseconds of one call of a body, and what it allocates.
+/// Nanoseconds and heap allocations of one call with a body.
 #[derive(Clone, Deserialize)]
 struct Measured {
     body: String,
@@ -18,7 +18,10 @@ struct Measured {
     p50: f64,
     #[serde(default)]
     p99: f64,
-    /// Of reading the body as JSON, and no more.
+    /// The median without the JSON fast path.
+    #[serde(default)]
+    general: f64,
+    /// The median of parsing the body as JSON and dropping it.
     #[serde(default)]
     scan: f64,
     #[serde(default)]
@@ -27,23 +30,30 @@ struct Measured {
     bytes: f64,
 }
 
+/// The least gain that justifies a fast path for an operation.
+const FAST_PATH_GAIN: f64 = 1.3;
+
 type ByBody = BTreeMap<String, Measured>;
 
 pub(crate) async fn run(bench: &BenchSetup) -> anyhow::Result<Vec<Row>> {
     agreement::check(bench, bodies::checked(), agreement::interpretation).await?;
     let program = |name: &str| bench.programs.join(name);
-    let allocations = by_body(bench, program("allocations"), vec![]).await?;
+    let directory = bench.directory.join("instances");
+    let instances = bodies::write(&directory, bodies::instances(), wire::interpretation)?;
+    let in_process: Vec<_> = bench.bodies.iter().chain(&instances).collect();
+    let allocations = by_body(&in_process, program("allocations"), vec![]).await?;
+    let measured: Vec<_> = bench.bodies.iter().collect();
     let (mut compute, mut lua) = (ByBody::new(), ByBody::new());
     let (mut ours, mut go) = (ByBody::new(), ByBody::new());
     for round in 1..=bench.rounds {
         eprintln!("round {round} of {}", bench.rounds);
         keep_best(
             &mut compute,
-            by_body(bench, program("compute"), vec![]).await?,
+            by_body(&in_process, program("compute"), vec![]).await?,
         );
         keep_best(
             &mut lua,
-            by_body(bench, bench.rivals.karmada(), vec!["-way=lua".into()]).await?,
+            by_body(&measured, bench.rivals.karmada(), vec!["-way=lua".into()]).await?,
         );
         keep_best(&mut ours, end_to_end(bench, ServerKind::Ours).await?);
         keep_best(&mut go, end_to_end(bench, ServerKind::Go).await?);
@@ -56,7 +66,7 @@ pub(crate) async fn run(bench: &BenchSetup) -> anyhow::Result<Vec<Row>> {
         };
         rows.push(micros(name, "Karmada's client and ours, p50", ours.p50));
         rows.push(micros(name, "Karmada's client and Go, p50", go.p50));
-        // The customization had no script for the other operations.
+        // The Lua customization that this replaces has no script for the other operations.
         let Some(lua) = lua.get(name) else {
             continue;
         };
@@ -78,7 +88,7 @@ fn micros(body: &str, what: &str, nanos: f64) -> Row {
     Row::new(format!("{body}: {what}"), nanos / 1e3, "us")
 }
 
-/// Interpretation without a server.
+/// Rows about interpretation without a server: as shipped, and without the fast path.
 fn alone(compute: &ByBody, allocations: &ByBody) -> Vec<Row> {
     let mut rows = Vec::new();
     for (name, measured) in compute {
@@ -88,6 +98,14 @@ fn alone(compute: &ByBody, allocations: &ByBody) -> Vec<Row> {
             false => row,
         });
         rows.push(micros(name, "alone, p99", measured.p99));
+        rows.push(micros(
+            name,
+            "alone without fast path, p50",
+            measured.general,
+        ));
+        let measure = format!("{name}: alone without fast path / alone");
+        let row = Row::new(measure, measured.general / measured.p50, "x");
+        rows.push(row.target(Bound::AtLeast(FAST_PATH_GAIN)));
         rows.push(micros(name, "only read as JSON, p50", measured.scan));
         if let Some(counted) = allocations.get(name) {
             let measure = format!("{name}: alone, allocations");
@@ -103,14 +121,14 @@ fn alone(compute: &ByBody, allocations: &ByBody) -> Vec<Row> {
         Some((time(many)? - time(few)?) / cells)
     };
     if let (Some(few), Some(many)) = (per_cell(10, 100), per_cell(100, 1000)) {
-        // Linear means that each further cell costs the same.
+        // With linear cost, each further cell costs the same.
         let measure = "time per cell from 100 to 1000 cells / from 10 to 100";
         rows.push(Row::new(measure, many / few, "x").target(Bound::AtMost(1.25)));
     }
     rows
 }
 
-/// Karmada's own client, which calls a server.
+/// Measures calls by Karmada's own client to a server.
 async fn end_to_end(bench: &BenchSetup, kind: ServerKind) -> anyhow::Result<ByBody> {
     let server = MeasuredServer::start(bench, kind, Path::new("")).await?;
     let args = vec![
@@ -119,18 +137,19 @@ async fn end_to_end(bench: &BenchSetup, kind: ServerKind) -> anyhow::Result<ByBo
         "-ca".into(),
         bench.ca().into(),
     ];
-    let measured = by_body(bench, bench.rivals.karmada(), args).await;
+    let bodies: Vec<_> = bench.bodies.iter().collect();
+    let measured = by_body(&bodies, bench.rivals.karmada(), args).await;
     server.stop().await;
     measured
 }
 
-/// Runs a program with all bodies.
+/// Runs a program with these bodies.
 async fn by_body(
-    bench: &BenchSetup,
+    bodies: &[&Body],
     path: PathBuf,
     mut args: Vec<OsString>,
 ) -> anyhow::Result<ByBody> {
-    args.extend(bench.bodies.iter().map(|body| body.file.clone().into()));
+    args.extend(bodies.iter().map(|body| body.file.clone().into()));
     let measured: Vec<Measured> = lines(path, args).await?;
     Ok(measured
         .into_iter()

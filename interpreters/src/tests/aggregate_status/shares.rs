@@ -1,10 +1,10 @@
-//! Karmada sends a new total out with the shares of the former one first: that is never taken for done.
+//! Karmada first sends a new template with the shares of the former total. Cells with those shares are not current.
 
 use serde_json::{Value, json};
 
 use super::{aggregate, aggregate_at, hub, report, with_status};
 
-/// The hub's status when each cell has acted on this generation with this share.
+/// Returns the hub's status after each cell has acted on this generation with this share.
 fn after(former: Value, generation: i64, total: i32, shares: [i32; 2]) -> Value {
     let [a, b] = shares;
     let items = [
@@ -24,11 +24,11 @@ fn claimed(status: &Value) -> i64 {
 }
 
 #[test]
-fn former_shares_that_are_the_new_total_by_chance_are_not_current() {
+fn former_shares_that_match_the_new_total_by_chance_are_not_current() {
     for (total, shares, new_total, new_shares) in [
-        // Each cell has the total; together they have the next one.
+        // Each share equals the total; the sum equals the next total.
         (1, [1, 1], 2, [2, 2]),
-        // Together they have the total; each has the next one.
+        // The sum equals the total; each share equals the next total.
         (4, [2, 2], 2, [1, 1]),
     ] {
         let first = after(Value::Null, 1, total, shares);
@@ -42,7 +42,7 @@ fn former_shares_that_are_the_new_total_by_chance_are_not_current() {
 }
 
 #[test]
-fn a_share_of_nothing_is_one_that_has_not_come_yet() {
+fn a_share_of_zero_is_not_current() {
     let none = after(Value::Null, 1, 0, [0, 0]);
     assert_eq!(claimed(&none), 1);
     let half = after(none, 2, 1, [1, 0]);
@@ -62,7 +62,7 @@ fn the_same_total_keeps_its_shares() {
 }
 
 #[test]
-fn the_memory_of_shares_is_that_of_the_last_time_all_cells_had_theirs() {
+fn shares_are_remembered_when_all_cells_are_current() {
     let first = after(Value::Null, 1, 1, [1, 1]);
     let between = after(first, 2, 2, [1, 2]);
     let shares = |status: &Value| {
@@ -76,7 +76,7 @@ fn the_memory_of_shares_is_that_of_the_last_time_all_cells_had_theirs() {
         shares(&after(between, 2, 2, [2, 2])),
         [json!([2, 2]), json!([2, 2])]
     );
-    // A single cell needs none.
+    // A single cell needs no memory of shares.
     assert!(
         aggregate(&hub(1, 1), &[report("a", 1, 1, "True")])
             .get("cells")

@@ -1,11 +1,11 @@
-//! The CRD lets a condition's type stand in a status twice.
+//! The CRD allows two conditions of one type.
 
 use serde_json::json;
 
 use super::{aggregate, aggregate_at, condition, hub, with_status};
 
 #[test]
-fn of_two_conditions_of_one_type_each_keeps_its_own_generation() {
+fn two_conditions_of_one_type_keep_their_own_generations() {
     let former = json!({"replicas": 0, "conditions": [condition("ReplicasReady", "True", 2)]});
     let carried = condition("ReplicasReady", "True", 1);
     let mut bare = carried.clone();

@@ -1,4 +1,4 @@
-//! What is shown of a hub's status where cells cannot be reached, have not got the object, or do not exist.
+//! The status that the project shows when cells are unreachable, have not applied the object, or do not match it.
 
 use api::Condition;
 use jiff::Timestamp;
@@ -10,7 +10,7 @@ use crate::fold::{ResourceTemplate, StatusFold, Unreachable, no_matching_cell};
 const CUT: &str = "2026-11-21T09:30:00Z";
 const LATER: &str = "2026-11-21T09:40:00Z";
 
-/// What the hub has and its cells say.
+/// The hub's status, and the items of its cells.
 struct Hub {
     items: String,
     status: String,
@@ -40,7 +40,7 @@ impl Hub {
         serde_json::from_str(&self.status).unwrap()
     }
 
-    /// What is shown with these cells expected and these marked.
+    /// Returns the status with these cells expected and these unreachable.
     fn show(
         &self,
         expected: &[&'static str],
@@ -61,7 +61,7 @@ impl Hub {
         serde_json::from_str(&fold.render(&self.template(), now).unwrap()).unwrap()
     }
 
-    /// The same hub, seen where this is shown already.
+    /// Returns the same hub, for a target that shows this status.
     fn showing(self, status: &Value) -> Self {
         let shown = serde_json::from_value(status["conditions"].clone()).unwrap();
         Self { shown, ..self }
@@ -75,7 +75,7 @@ fn own(type_: &str, status: &str, reason: &str, since: &str, message: &str) -> V
 }
 
 #[test]
-fn of_a_single_cell_that_is_cut_off_nothing_but_its_last_words_is_known() {
+fn an_unreachable_single_cell_keeps_its_last_report() {
     let hub = Hub::of(&[report("dfw1", 7, 2, "True")]);
     let status = hub.show(&[], &[("dfw1", CUT, "cluster is not reachable")]);
     let message = format!("dfw1: unreachable since {CUT}: cluster is not reachable");
@@ -95,7 +95,7 @@ fn of_a_single_cell_that_is_cut_off_nothing_but_its_last_words_is_known() {
 }
 
 #[test]
-fn available_is_what_the_cells_say_that_can_be_reached() {
+fn available_comes_from_the_reachable_cells() {
     let hub = Hub::of(&[report("dfw1", 7, 2, "True"), report("dfw2", 7, 2, "False")]);
     let status = hub.show(&[], &[("dfw1", CUT, "")]);
     let available = find(&status, "Available");
@@ -110,10 +110,10 @@ fn available_is_what_the_cells_say_that_can_be_reached() {
     assert_eq!(available["lastTransitionTime"], CUT);
     assert_eq!(status["replicas"], 4);
     assert_eq!(status["cells"], hub.status()["cells"]);
-    // The loss of the other one changes nothing of it.
+    // An unreachable cell that is not available changes nothing.
     let status = hub.show(&[], &[("dfw2", CUT, "")]);
     assert_eq!(find(&status, "Available"), find(&hub.status(), "Available"));
-    // Without any, it is unknown since the last of them that had it went.
+    // With no reachable cell it is Unknown, since the last available cell became unreachable.
     let status = hub.show(&[], &[("dfw1", CUT, ""), ("dfw2", LATER, "")]);
     let available = find(&status, "Available");
     assert_eq!(
@@ -128,7 +128,7 @@ fn available_is_what_the_cells_say_that_can_be_reached() {
 }
 
 #[test]
-fn what_is_taken_away_is_a_better_word_than_is_left() {
+fn available_changed_when_the_last_better_cell_became_unreachable() {
     let items = [("a", "True"), ("b", "False"), ("c", "False")];
     let hub = Hub::of(&items.map(|(cell, available)| report(cell, 7, 2, available)));
     let status = hub.show(&[], &[("a", CUT, ""), ("b", LATER, "")]);
@@ -140,7 +140,7 @@ fn what_is_taken_away_is_a_better_word_than_is_left() {
 }
 
 #[test]
-fn the_reason_is_the_one_that_weighs_most() {
+fn the_most_severe_problem_gives_the_reason() {
     let not_applied = json!({"clusterName": "c", "appliedMessage": "boom"});
     let hub = Hub::of(&[report("a", 7, 2, "True"), silent("b"), not_applied]);
     let reporting = |status: &Value| {
@@ -160,12 +160,12 @@ fn the_reason_is_the_one_that_weighs_most() {
     assert_eq!(
         reporting(&hub.show(&["a", "d"], &[("c", CUT, "gone")])),
         ["CellUnreachable", &message, NOW],
-        "since the hub says so"
+        "the hub's transition time stays"
     );
 }
 
 #[test]
-fn a_cell_that_is_expected_has_not_applied_the_object() {
+fn an_expected_cell_without_an_item_counts_as_not_applied() {
     let hub = Hub::of(&[report("dfw1", 7, 2, "True")]);
     let status = hub.show(&["dfw1", "dfw2"], &[]);
     assert_eq!(
@@ -180,16 +180,16 @@ fn a_cell_that_is_expected_has_not_applied_the_object() {
     );
     assert_eq!(find(&status, "Available")["status"], "True");
     assert_eq!(status["observedGeneration"], 7);
-    // One that is named is not asked for twice.
+    // Expecting a cell that has an item changes nothing.
     assert_eq!(hub.show(&["dfw1"], &[]), hub.status());
 }
 
 #[test]
-fn times_stay_while_what_is_shown_stays() {
+fn transition_times_stay_while_the_shown_status_stays() {
     let hub = Hub::of(&[report("dfw1", 7, 2, "True"), report("dfw2", 7, 2, "True")]);
     let first = hub.show(&[], &[("dfw1", CUT, "")]);
     let hub = hub.showing(&first);
-    // While one returns and the other goes there is no time at which all report.
+    // One cell returns while another becomes unreachable: at no time do all cells report.
     let second = hub.show(&[], &[("dfw2", LATER, "")]);
     assert_eq!(find(&second, "CellsReporting")["lastTransitionTime"], CUT);
     let hub = hub.showing(&second);
@@ -199,12 +199,12 @@ fn times_stay_while_what_is_shown_stays() {
         hub.show(&[], &[("dfw1", NOW, ""), ("dfw2", NOW, "")])["conditions"][0]["lastTransitionTime"],
         LATER
     );
-    // What heals leaves nothing behind.
+    // When all cells are reachable again, the status is the hub's.
     assert_eq!(hub.show(&[], &[]), hub.status());
 }
 
 #[test]
-fn of_two_marks_of_a_cell_the_first_stays() {
+fn the_earliest_mark_of_a_cell_wins() {
     let hub = Hub::of(&[report("dfw1", 7, 2, "True")]);
     let once = hub.show(&[], &[("dfw1", CUT, "a")]);
     assert_eq!(
@@ -217,8 +217,8 @@ fn of_two_marks_of_a_cell_the_first_stays() {
 }
 
 #[test]
-fn what_a_single_cell_said_is_not_taken_for_the_words_of_another() {
-    // The hub's status does not name the cell that it is of.
+fn a_status_without_a_cell_name_may_belong_to_the_unreachable_cell() {
+    // The hub's status does not name the cell that reported it.
     let alone = aggregate(&hub(7, 2), &[report("dfw1", 7, 2, "True")]);
     let items = [silent("dfw1"), silent("dfw2")];
     let object = with_status(hub(7, 2), alone);
@@ -233,7 +233,7 @@ fn what_a_single_cell_said_is_not_taken_for_the_words_of_another() {
 }
 
 #[test]
-fn where_no_cell_fits_that_is_what_is_shown() {
+fn no_matching_cell_is_shown() {
     let since: Timestamp = CUT.parse().unwrap();
     let show = |template: &ResourceTemplate<'_>| {
         let text = no_matching_cell(template, since, "no cluster fits").unwrap();
@@ -248,7 +248,7 @@ fn where_no_cell_fits_that_is_what_is_shown() {
             "conditions": [own("Available", "Unknown"), own("CellsReporting", "False")],
         })
     );
-    // What ran is still counted: it is not known to be gone.
+    // Running instances still count: they are not known to be gone.
     let hub = Hub::of(&[report("dfw1", 7, 2, "True")]);
     let status = show(&hub.template());
     let mut available = own("Available", "Unknown");
@@ -262,7 +262,7 @@ fn where_no_cell_fits_that_is_what_is_shown() {
             own("CellsReporting", "False")
         ])
     );
-    // Since it is shown, not since the evidence was renewed.
+    // The shown transition time stays when the evidence is newer.
     let mut shown = status;
     shown["conditions"][1]["lastTransitionTime"] = json!(EARLIER);
     let hub = hub.showing(&shown);

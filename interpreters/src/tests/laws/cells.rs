@@ -1,4 +1,4 @@
-//! What the items of one call say, read from their JSON alone.
+//! The reports in the items of one call, computed from their JSON alone.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use serde_json::Value;
 use super::generate::Round;
 use super::{COUNTERS, HELPERS, schema};
 
-/// What one cell says in one call.
+/// One cell in one call.
 #[derive(Clone, Debug)]
-pub(super) struct Cell {
+pub(super) struct ReportedCell {
     pub(super) name: String,
-    /// Its status, where it can be taken at its word.
+    /// Its status, if the object is applied and the status is valid.
     pub(super) report: Option<Value>,
-    /// A valid status that came with the item although it is not applied.
+    /// Its status, if the object is not applied and the status is valid.
     pub(super) unapplied: Option<Value>,
-    /// Whether there are several different items of it.
+    /// Whether the call has several different items of this cell.
     pub(super) ambiguous: bool,
 }
 
-pub(super) fn cells(items: &[Value]) -> Vec<Cell> {
+pub(super) fn cells(items: &[Value]) -> Vec<ReportedCell> {
     let mut cells: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
     for item in items {
         cells
@@ -35,7 +35,7 @@ pub(super) fn cells(items: &[Value]) -> Vec<Cell> {
                 .then(|| valid_status(&item["status"]))
                 .flatten();
             let applied = item["applied"] == true;
-            Cell {
+            ReportedCell {
                 name: name.to_owned(),
                 report: status.clone().filter(|_| applied),
                 unapplied: status.filter(|_| !applied),
@@ -50,8 +50,8 @@ fn decodes(item: &Value) -> bool {
     absent_or("applied", Value::is_boolean) && absent_or("appliedMessage", Value::is_string)
 }
 
-/// A status with all counters, cut off at the ends of int32, without fields that are null; `None` where it says nothing
-/// or breaks the schema.
+/// Returns a status with all counters, clamped to int32, and without null fields; `None` if it is empty or breaks the
+/// schema.
 fn valid_status(status: &Value) -> Option<Value> {
     let mut status = status
         .as_object()
@@ -86,8 +86,8 @@ fn valid_status(status: &Value) -> Option<Value> {
     schema::violations(&status).is_empty().then_some(status)
 }
 
-/// Whether every cell has acted on the template with its share. `former` is the status before the call.
-pub(super) fn all_current(cells: &[Cell], round: &Round, former: &Value) -> bool {
+/// Returns whether every cell has acted on the template with its share. `former` is the status before the call.
+pub(super) fn all_current(cells: &[ReportedCell], round: &Round, former: &Value) -> bool {
     let mut shares = BTreeMap::new();
     for cell in cells {
         let Some(report) = &cell.report else {

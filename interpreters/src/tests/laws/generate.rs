@@ -1,4 +1,4 @@
-//! Histories of what the cells of one WorkloadDeployment report: mostly what cells say, now and then anything else.
+//! Generates histories of reports about one WorkloadDeployment: mostly valid ones, sometimes arbitrary JSON.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value, json};
 
 /// Successive calls about one object.
 #[derive(Clone, Debug)]
-pub(super) struct History {
+pub(super) struct ReportHistory {
     pub(super) rounds: Vec<Round>,
 }
 
@@ -20,17 +20,17 @@ pub(super) struct Round {
     pub(super) min_replicas: Option<i32>,
     /// `aggregatedStatus`.
     pub(super) items: Vec<Value>,
-    /// Cells that cannot be reached.
-    pub(super) marks: Vec<Mark>,
-    /// Cells that the object is meant for.
+    /// Unreachable cells.
+    pub(super) marks: Vec<UnreachableMark>,
+    /// Cells that the object is scheduled to.
     pub(super) expected: Vec<&'static str>,
 }
 
-/// What is known of a cell that cannot be reached.
+/// An unreachable cell.
 #[derive(Clone, Debug)]
-pub(super) struct Mark {
+pub(super) struct UnreachableMark {
     pub(super) cell: &'static str,
-    /// In seconds since 1970.
+    /// Seconds since 1970.
     pub(super) since: i64,
     pub(super) message: String,
 }
@@ -62,7 +62,7 @@ const TEXTS: [&str; 7] = [
 ];
 const REASONS: [&str; 4] = ["Stable", "A", "not a reason", ""];
 
-pub(super) fn histories() -> impl Strategy<Value = History> {
+pub(super) fn histories() -> impl Strategy<Value = ReportHistory> {
     let round = (
         prop::bool::weighted(0.3),
         option::weighted(0.2, 0..5_i32),
@@ -94,17 +94,17 @@ pub(super) fn histories() -> impl Strategy<Value = History> {
                 }
             },
         );
-        History {
+        ReportHistory {
             rounds: rounds.collect(),
         }
     })
 }
 
-fn marks() -> impl Strategy<Value = Vec<Mark>> {
+fn marks() -> impl Strategy<Value = Vec<UnreachableMark>> {
     let told = (1_795_000_000..1_795_000_009_i64, message());
     (subsequence(CELLS.to_vec(), 1..=3), vec(told, 3)).prop_map(|(cells, told)| {
         let marks = cells.into_iter().zip(told);
-        let mark = |(cell, (since, message))| Mark {
+        let mark = |(cell, (since, message))| UnreachableMark {
             cell,
             since,
             message,
@@ -205,7 +205,7 @@ fn condition() -> impl Strategy<Value = Value> {
         })
 }
 
-/// A message now and then, as short as most are.
+/// A short message; once in 1001 cases the longest one.
 fn message() -> impl Strategy<Value = String> {
     prop_oneof![
         1000 => select(TEXTS.to_vec()).prop_map(str::to_owned),
@@ -248,7 +248,7 @@ fn rare_other(
         .prop_map(|(odd, usual, other)| if odd { other } else { usual })
 }
 
-/// A field that is usually there and usually right.
+/// A field that is usually present and usually valid.
 fn rare_field(usual: impl Strategy<Value = Value> + 'static) -> BoxedStrategy<Option<Value>> {
     option::weighted(0.95, rare_other(0.01, usual)).boxed()
 }

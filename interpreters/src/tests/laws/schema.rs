@@ -1,4 +1,4 @@
-//! Whether the API server would store a status: the rules of the CRD's own schema.
+//! Checks a status against the CRD's schema, as the API server does before it stores one.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
@@ -20,7 +20,7 @@ static STATUS: LazyLock<Value> = LazyLock::new(|| {
     schema["properties"]["status"].clone()
 });
 
-/// Where a status breaks the schema; none where it passes.
+/// Returns the violations of the schema; none if the status is valid.
 pub(super) fn violations(status: &Value) -> Vec<String> {
     let mut found = Vec::new();
     check(&STATUS, status, "status", &mut found);
@@ -103,7 +103,7 @@ fn check(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
         require(seen.len() == count, "list-map keys");
     }
     for (name, value) in value.as_object().into_iter().flatten() {
-        // What the schema does not know is pruned.
+        // The API server prunes unknown fields.
         if let Some(schema) = schema["properties"].get(name) {
             check(schema, value, &format!("{path}.{name}"), found);
         }

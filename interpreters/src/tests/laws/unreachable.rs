@@ -1,4 +1,4 @@
-//! The laws of cells that cannot be reached, or that are expected: what is shown where the hub's status goes.
+//! Laws of unreachable and expected cells: the status that the project shows.
 
 use std::collections::BTreeSet;
 
@@ -9,18 +9,18 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::cells::cells;
-use super::generate::{Mark, Round, histories};
+use super::generate::{Round, UnreachableMark, histories};
 use super::{COUNTERS, LATER, NOW, Parts, conditions, config, fold, render, schema, template};
 use crate::fold::{ResourceTemplate, StatusFold, Unreachable, no_matching_cell};
 
-/// Histories of an ordinary run.
+/// Histories if `PROPTEST_CASES` is not set.
 const CASES: u32 = 20_000;
 
 proptest! {
     #![proptest_config(config(CASES))]
 
     #[test]
-    fn of_marks(history in histories()) {
+    fn unreachable_cells_obey_the_laws(history in histories()) {
         let mut hub = None;
         let mut parts = Parts::default();
         let mut shown = Vec::new();
@@ -30,52 +30,53 @@ proptest! {
                 continue;
             };
             parts.advance(&cells(&round.items));
-            shown = hold(&items, round, &text, &shown, &parts)?;
+            shown = check_round(&items, round, &text, &shown, &parts)?;
             hub = Some(text);
         }
     }
 }
 
-/// The round of the hub's status `hub`, seen where these conditions are shown. Gives the conditions that are shown next.
-fn hold(
+/// Checks one round with the hub status `hub`, for a target that shows the conditions `shown`. Returns the conditions
+/// that the target shows next.
+fn check_round(
     items: &[Box<RawValue>],
     round: &Round,
     hub: &str,
     shown: &[Condition],
     parts: &Parts,
 ) -> Result<Vec<Condition>, TestCaseError> {
-    let seen = Seen {
+    let case = RenderCase {
         items,
         round,
         hub,
         shown,
     };
-    seen.the_order_of_items_and_marks_does_not_matter()?;
-    prop_assert_eq!(seen.render(&fold(items)), hub, "nothing is marked");
-    let base = seen.base();
-    let text = seen.render(&seen.marked());
+    case.the_order_of_items_and_marks_does_not_matter()?;
+    prop_assert_eq!(case.render(&fold(items)), hub, "no cell is unreachable");
+    let base = case.base();
+    let text = case.render(&case.marked());
     let status: Value = serde_json::from_str(&text).unwrap();
     prop_assert_eq!(schema::violations(&status), Vec::<String>::new());
     only_two_conditions_change(&base, &status)?;
-    seen.what_cannot_be_reached_is_named(&status)?;
-    seen.available_rests_on_reachable_cells(&base, &status, parts)?;
-    seen.the_status_of_a_single_cell_is_its_memory(&status)?;
-    seen.no_cell_at_all()?;
+    case.unreachable_cells_are_named(&status)?;
+    case.available_rests_on_reachable_cells(&base, &status, parts)?;
+    case.the_status_of_a_single_cell_is_its_memory(&status)?;
+    case.no_matching_cell_changes_two_conditions()?;
 
     let next = shown_by(&status);
-    let again = Seen {
+    let again = RenderCase {
         shown: &next,
-        ..seen
+        ..case
     };
     let rendered = again.render_at(&again.marked(), LATER);
-    prop_assert_eq!(rendered, text, "the same marks once more");
+    prop_assert_eq!(rendered, text, "the same marks again");
     let healed = again.render_at(&fold(items), LATER);
     prop_assert_eq!(healed, hub, "no mark is left behind");
     Ok(next)
 }
 
 #[derive(Clone, Copy)]
-struct Seen<'r> {
+struct RenderCase<'r> {
     items: &'r [Box<RawValue>],
     round: &'r Round,
     /// The hub's status.
@@ -83,7 +84,7 @@ struct Seen<'r> {
     shown: &'r [Condition],
 }
 
-impl<'r> Seen<'r> {
+impl<'r> RenderCase<'r> {
     fn template(&self) -> ResourceTemplate<'r> {
         ResourceTemplate {
             shown: self.shown,
@@ -108,7 +109,7 @@ impl<'r> Seen<'r> {
         fold
     }
 
-    /// The status where every cell can be reached.
+    /// Returns the status if every cell is reachable.
     fn base(&self) -> Value {
         let mut fold = fold(self.items);
         let marked = self.round.marks.iter().map(|mark| mark.cell);
@@ -164,7 +165,7 @@ impl<'r> Seen<'r> {
         Ok(())
     }
 
-    fn what_cannot_be_reached_is_named(&self, status: &Value) -> Result<(), TestCaseError> {
+    fn unreachable_cells_are_named(&self, status: &Value) -> Result<(), TestCaseError> {
         let Some(earliest) = self.round.marks.iter().map(|mark| mark.since).min() else {
             return Ok(());
         };
@@ -207,7 +208,7 @@ impl<'r> Seen<'r> {
         let was = before.as_ref().and_then(|before| before["status"].as_str());
         prop_assert!(
             now != "True" || was == Some("True"),
-            "nothing is made available"
+            "a mark never makes Available True"
         );
         if parts.exact {
             let reachable = parts.cells.iter().filter(|(name, _)| !self.is_marked(name));
@@ -235,7 +236,7 @@ impl<'r> Seen<'r> {
         Ok(())
     }
 
-    /// The items of an object with one cell need not be kept: the hub's status says the same.
+    /// With one cell, the hub's status alone gives the same result as with its items.
     fn the_status_of_a_single_cell_is_its_memory(
         &self,
         status: &Value,
@@ -260,7 +261,7 @@ impl<'r> Seen<'r> {
         Ok(())
     }
 
-    fn no_cell_at_all(&self) -> Result<(), TestCaseError> {
+    fn no_matching_cell_changes_two_conditions(&self) -> Result<(), TestCaseError> {
         let since = Timestamp::from_second(1_795_000_000).unwrap();
         let render = |template: &ResourceTemplate<'_>| {
             no_matching_cell(template, since, "none fits").unwrap()
@@ -294,7 +295,7 @@ impl<'r> Seen<'r> {
         Ok(())
     }
 
-    /// Since when a condition of this type is shown with this status.
+    /// Returns since when a condition of this type is shown with this status.
     fn shown_since(&self, type_: &str, status: &str) -> Option<Value> {
         let shown = serde_json::to_value(self.shown.iter().find(|c| c.type_ == type_)?).unwrap();
         let time: Timestamp = shown["lastTransitionTime"]
@@ -306,7 +307,7 @@ impl<'r> Seen<'r> {
     }
 }
 
-/// Counters, `status.cells` and all other conditions are as they were.
+/// Counters, `status.cells` and all conditions but two stay.
 fn only_two_conditions_change(base: &Value, status: &Value) -> Result<(), TestCaseError> {
     let without = |status: &Value| {
         let mut status = status.clone();
@@ -319,7 +320,7 @@ fn only_two_conditions_change(base: &Value, status: &Value) -> Result<(), TestCa
     Ok(())
 }
 
-fn mark(fold: &mut StatusFold<'_>, marks: &[Mark]) {
+fn mark(fold: &mut StatusFold<'_>, marks: &[UnreachableMark]) {
     for mark in marks {
         let unreachable = Unreachable {
             since: Timestamp::from_second(mark.since).unwrap(),
@@ -333,7 +334,7 @@ fn text(since: i64) -> String {
     Timestamp::from_second(since).unwrap().to_string()
 }
 
-/// The condition of this type, the first where there are two.
+/// Returns the first condition of this type.
 fn one(status: &Value, type_: &str) -> Option<Value> {
     let mut conditions = status["conditions"].as_array().into_iter().flatten();
     conditions
