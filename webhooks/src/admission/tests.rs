@@ -1,6 +1,7 @@
 //! Reviews through the router, with projects of the test's making.
 
 mod objects;
+mod reference;
 mod requesters;
 
 use std::collections::{BTreeMap, BTreeSet};
