@@ -36,7 +36,7 @@ pub(crate) struct CommandLine {
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Command {
     /// Karmada's resource interpreter alone, without any kubeconfig.
-    Interpreter(InterpreterArgs),
+    Interpreter(Box<InterpreterArgs>),
     /// Prints what the program knows about itself as one JSON document; `cargo xtask docs` renders it.
     #[command(hide = true)]
     Reference,

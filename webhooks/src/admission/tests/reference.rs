@@ -16,7 +16,12 @@ fn files() -> BTreeSet<String> {
         .map(|entry| entry.unwrap().file_name());
     let files = files.map(|name| name.into_string().unwrap());
     files
-        .filter(|name| name.ends_with(".rs") && !WITHOUT_FIELDS.contains(&name.as_str()))
+        .filter(|name| {
+            Path::new(name)
+                .extension()
+                .is_some_and(|extension| extension == "rs")
+        })
+        .filter(|name| !WITHOUT_FIELDS.contains(&name.as_str()))
         .collect()
 }
 
@@ -33,12 +38,10 @@ fn every_field_that_a_file_checks_is_in_one_of_its_rules() {
             .join("src/admission/rules")
             .join(&file);
         let text = fs::read_to_string(path).unwrap();
-        let listed: String = RULES
-            .iter()
-            .filter(|rule| rule.file == file)
-            .map(|rule| format!("{} {} ", rule.field, rule.rule))
-            .collect();
-        let words: BTreeSet<_> = listed.split(|c: char| !c.is_alphanumeric()).collect();
+        let rules = RULES.iter().filter(|rule| rule.file == file);
+        let texts = rules.flat_map(|rule| [rule.field, rule.rule]);
+        let words = texts.flat_map(|text| text.split(|c: char| !c.is_alphanumeric()));
+        let words: BTreeSet<_> = words.collect();
         let fields = text
             .split(".field(\"")
             .skip(1)
