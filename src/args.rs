@@ -41,7 +41,7 @@ pub(crate) struct CommandLine {
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Command {
     /// Runs only Karmada's resource interpreter. Needs no kubeconfig.
-    Interpreter(InterpreterArgs),
+    Interpreter(Box<InterpreterArgs>),
     /// Prints what the program knows about itself as one JSON document; `cargo xtask docs` renders it.
     #[command(hide = true)]
     Reference,

@@ -87,7 +87,11 @@ const FIELDS: [Field; 19] = [
         "`tls.key`",
         "File name of the private key.",
     ),
-    field("discovery", "`{}`", "Which projects there are."),
+    field(
+        "discovery",
+        "`{}`",
+        "The projects to serve, and the name of a cell.",
+    ),
     field(
         "discovery.mode",
         "`single`",

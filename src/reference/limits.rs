@@ -39,7 +39,7 @@ const BOUNDS: [(&str, &str); 14] = [
     ),
     (
         "write-timeout",
-        "Time for which a client may refuse to take what is sent to it.",
+        "Time for which a client may leave its answer unread. After it the connection is closed.",
     ),
     (
         "idle-timeout",

@@ -134,7 +134,7 @@ fn static_checks() -> anyhow::Result<()> {
 /// the network.
 fn dependencies() -> anyhow::Result<()> {
     let mut command = Command::new(tools::cargo_deny()?);
-    command.args(["--offline", "--locked", "--workspace", "check"]);
+    command.args(["--locked", "--workspace", "check"]);
     command.args(["bans", "licenses", "sources"]);
     let status = command.current_dir(root()).status();
     let status = status.context("cargo-deny not started")?;

@@ -1,7 +1,7 @@
 //! Cargo's tools that the gate needs, each built once into the cache.
 
-use std::env;
 use std::path::PathBuf;
+use std::{env, fs};
 
 use anyhow::Context;
 
@@ -24,7 +24,9 @@ fn installed(name: &str, version: &str) -> anyhow::Result<PathBuf> {
     let program = directory.join("bin").join(name);
     if !program.is_file() {
         tell(format!("installing {name} {version}, once"));
-        let directory = directory.display().to_string();
+        // Apart from the target directory of the workspace, and only until the program is installed.
+        let build = directory.join("build");
+        let [root, target] = [&directory, &build].map(|path| path.display().to_string());
         // A debug build takes half of the time and is fast enough.
         cargo(&[
             "install",
@@ -35,8 +37,11 @@ fn installed(name: &str, version: &str) -> anyhow::Result<PathBuf> {
             "--debug",
             "--no-default-features",
             "--root",
-            &directory,
+            &root,
+            "--target-dir",
+            &target,
         ])?;
+        fs::remove_dir_all(&build).with_context(|| target)?;
     }
     Ok(program)
 }

@@ -1,6 +1,7 @@
 //! Admission reviews through the router, with a fake of the projects.
 
 mod objects;
+mod reference;
 mod requesters;
 
 use std::collections::{BTreeMap, BTreeSet};

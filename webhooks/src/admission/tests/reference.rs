@@ -1,0 +1,53 @@
+//! The list of rules for the reference names every file and field.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use crate::admission::RULES;
+
+/// Forms of names, which other files check with.
+const WITHOUT_FIELDS: [&str; 2] = ["names.rs", "tests.rs"];
+
+fn files() -> BTreeSet<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/admission/rules");
+    let files = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    let files = files.map(|name| name.into_string().unwrap());
+    files
+        .filter(|name| {
+            Path::new(name)
+                .extension()
+                .is_some_and(|extension| extension == "rs")
+        })
+        .filter(|name| !WITHOUT_FIELDS.contains(&name.as_str()))
+        .collect()
+}
+
+#[test]
+fn every_file_of_rules_is_listed() {
+    let listed: BTreeSet<_> = RULES.iter().map(|rule| rule.file.to_owned()).collect();
+    assert_eq!(listed, files());
+}
+
+#[test]
+fn every_field_that_a_file_checks_is_in_one_of_its_rules() {
+    for file in files() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("src/admission/rules")
+            .join(&file);
+        let text = fs::read_to_string(path).unwrap();
+        let rules = RULES.iter().filter(|rule| rule.file == file);
+        let texts = rules.flat_map(|rule| [rule.field, rule.rule]);
+        let words = texts.flat_map(|text| text.split(|c: char| !c.is_alphanumeric()));
+        let words: BTreeSet<_> = words.collect();
+        let fields = text
+            .split(".field(\"")
+            .skip(1)
+            .filter_map(|rest| rest.split('"').next());
+        for field in fields {
+            assert!(words.contains(field), "{file}: no rule names {field}");
+        }
+    }
+}
