@@ -2,6 +2,8 @@
 //! does, and for admission webhooks only an add-on would.
 
 mod plan;
+#[cfg(test)]
+mod reconcile_tests;
 mod trust;
 
 use std::sync::Arc;

@@ -1,6 +1,8 @@
 //! ResourceInterpreterCustomizations that shadow our webhook: Karmada runs their scripts and does not ask us, without a
 //! word (karmada.md 5).
 
+#[cfg(test)]
+mod reconcile_tests;
 pub(crate) mod triggers;
 
 use std::collections::BTreeMap;

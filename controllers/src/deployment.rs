@@ -1,6 +1,8 @@
 //! WorkloadDeployment → Instances, in a cell (compute.md 2.4).
 
 mod plan;
+#[cfg(test)]
+mod reconcile_tests;
 pub(crate) mod triggers;
 
 use std::sync::Arc;

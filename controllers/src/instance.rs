@@ -2,6 +2,8 @@
 //! while it hangs, what happens in the cell is told there at once.
 
 pub(crate) mod plan;
+#[cfg(test)]
+mod reconcile_tests;
 pub(crate) mod triggers;
 
 use std::sync::Arc;

@@ -1,6 +1,8 @@
 //! The lifecycle of PropagationPolicies on the hub (compute.md 2.2).
 
 pub(crate) mod plan;
+#[cfg(test)]
+mod reconcile_tests;
 pub(crate) mod triggers;
 
 use std::sync::Arc;

@@ -1,6 +1,8 @@
 //! Workload → WorkloadDeployments, on the project plane (compute.md 2.1).
 
 mod plan;
+#[cfg(test)]
+mod reconcile_tests;
 pub(crate) mod triggers;
 
 use std::collections::BTreeSet;
