@@ -2,6 +2,8 @@
 //! for admission webhooks it would take an add-on.
 
 mod plan;
+#[cfg(test)]
+mod reconcile_tests;
 mod trust;
 
 use std::sync::Arc;

@@ -1,6 +1,8 @@
 //! Finds ResourceInterpreterCustomizations that shadow our webhook. Karmada runs the scripts of such a customization
 //! instead of calling the webhook, and reports nothing (docs/concepts/interpreter.md).
 
+#[cfg(test)]
+mod reconcile_tests;
 pub(crate) mod triggers;
 
 use std::collections::BTreeMap;

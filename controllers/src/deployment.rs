@@ -1,6 +1,8 @@
 //! Creates and replaces the Instances of a WorkloadDeployment in a cell (docs/concepts/flow.md#rollout).
 
 mod plan;
+#[cfg(test)]
+mod reconcile_tests;
 pub(crate) mod triggers;
 
 use std::sync::Arc;

@@ -3,6 +3,8 @@
 mod orphans;
 mod plan;
 mod reapply;
+#[cfg(test)]
+mod reconcile_tests;
 pub(crate) mod triggers;
 
 use std::sync::Arc;

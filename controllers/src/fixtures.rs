@@ -1,5 +1,7 @@
 //! Objects for the tests of controllers.
 
+pub(crate) mod planes;
+
 use std::sync::Arc;
 
 use api::condition::{Condition, ConditionStatus};

@@ -2,6 +2,8 @@
 //! does not delay the condition.
 
 pub(crate) mod plan;
+#[cfg(test)]
+mod reconcile_tests;
 pub(crate) mod triggers;
 
 use std::sync::Arc;

@@ -5,6 +5,8 @@
 
 mod leftovers;
 mod plan;
+#[cfg(test)]
+mod reconcile_tests;
 pub(crate) mod triggers;
 
 use std::sync::Arc;

@@ -4,6 +4,8 @@
 
 mod kept_namespaces;
 mod plan;
+#[cfg(test)]
+mod reconcile_tests;
 pub(crate) mod triggers;
 
 use std::sync::Arc;

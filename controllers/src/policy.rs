@@ -1,6 +1,8 @@
 //! Creates and deletes PropagationPolicies on the hub (docs/concepts/karmada-behaviour.md).
 
 pub(crate) mod plan;
+#[cfg(test)]
+mod reconcile_tests;
 pub(crate) mod triggers;
 
 use std::sync::Arc;

@@ -3,6 +3,8 @@
 
 mod plan;
 mod quarantine;
+#[cfg(test)]
+mod reconcile_tests;
 pub(crate) mod triggers;
 
 use std::sync::Arc;

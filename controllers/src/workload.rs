@@ -1,6 +1,8 @@
 //! Creates the WorkloadDeployments of a Workload on the project plane (docs/concepts/flow.md).
 
 mod plan;
+#[cfg(test)]
+mod reconcile_tests;
 pub(crate) mod triggers;
 
 use std::collections::BTreeSet;

@@ -1,10 +1,16 @@
 //! The API server in memory (crate `apiserver`) answers as a kube-apiserver does: the same requests go to both, and what a
 //! client sees is compared.
 
+#[path = "conformance/applies.rs"]
+mod applies;
 #[path = "conformance/normal.rs"]
 mod normal;
-#[path = "conformance/scenario.rs"]
-mod scenario;
+#[path = "conformance/reads.rs"]
+mod reads;
+#[path = "conformance/step.rs"]
+mod step;
+#[path = "conformance/writes.rs"]
+mod writes;
 
 use std::collections::BTreeSet;
 
@@ -19,7 +25,7 @@ use kube::client::Body;
 use serde_json::Value;
 
 use normal::Normalizer;
-use scenario::{Step, steps};
+use step::Step;
 
 /// The project of the shared Milo whose kube-apiserver is compared.
 const PROJECT: &str = "a";
@@ -52,6 +58,21 @@ pub(crate) async fn the_api_server_in_memory_answers_as_a_real_one(
         differences.join("\n")
     );
     Ok(())
+}
+
+/// All requests. Each group builds on those before.
+fn steps() -> Vec<Step> {
+    let groups = [
+        writes::absence(),
+        writes::writes(),
+        writes::status(),
+        applies::applies(),
+        applies::applied_lists(),
+        writes::deletes(),
+        reads::lists(),
+        reads::watches(),
+    ];
+    groups.into_iter().flatten().collect()
 }
 
 /// The answers to all steps, in a form that can be compared.

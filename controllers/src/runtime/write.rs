@@ -357,3 +357,6 @@ pub(crate) fn stays<K: Object>(written: K, as_wanted: impl Fn(&K) -> bool) -> Re
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
+use crate::write::KEPT;
+
 /// The owners of the fields of one object. A field is represented by its value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Owners {
@@ -36,7 +38,12 @@ impl Owners {
     }
 
     fn updated(&self) -> Value {
-        serde_json::from_slice(&self.updated).unwrap_or_default()
+        let mut updated: Value = serde_json::from_slice(&self.updated).unwrap_or_default();
+        if let Some(metadata) = updated.get_mut("metadata").and_then(Value::as_object_mut) {
+            // Nobody owns what only the API server writes.
+            metadata.retain(|field, _| !KEPT.contains(&field.as_str()));
+        }
+        updated
     }
 
     /// Takes account of an update: it owns what it has changed.

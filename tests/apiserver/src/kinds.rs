@@ -54,10 +54,11 @@ impl Kind {
 }
 
 /// All kinds. An API server serves each of them unless the test says otherwise.
-pub(crate) static KINDS: [Kind; 21] = [
+pub(crate) static KINDS: [Kind; 22] = [
     Kind::new(CORE, "namespaces", "Namespace", CLUSTER_SCOPED),
     Kind::new(CORE, "configmaps", "ConfigMap", NAMESPACED),
     Kind::new(CORE, "secrets", "Secret", NAMESPACED),
+    Kind::new(CORE, "serviceaccounts", "ServiceAccount", NAMESPACED),
     Kind::new(("events.k8s.io", "v1"), "events", "Event", NAMESPACED),
     Kind::new(
         ("resourcemanager.miloapis.com", "v1alpha1"),

@@ -129,6 +129,15 @@ impl Refusal {
         }
     }
 
+    /// A JSON patch cannot be applied, or a test in it fails.
+    pub(crate) fn patch_fails() -> Self {
+        let message = "the server rejected our request due to an error in our request";
+        Self {
+            details: json!({}),
+            ..Self::invalid(message)
+        }
+    }
+
     /// An apply does not name its manager.
     pub(crate) fn no_manager() -> Self {
         let problem = "Required value: is required for apply patch";

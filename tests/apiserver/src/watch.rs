@@ -18,9 +18,6 @@ use crate::state::{Event, EventType, Stored};
 /// Time between bookmarks, as a kube-apiserver has it.
 const BOOKMARKS: Duration = Duration::from_mins(1);
 
-/// Time from the last bookmark to the end of a watch, as a kube-apiserver has it.
-const LAST_BOOKMARK: Duration = Duration::from_secs(2);
-
 /// A watch that goes on.
 struct Watch {
     server: ApiServer,
@@ -54,7 +51,7 @@ pub(crate) fn watch(
         version,
         bookmark: request
             .is_set("allowWatchBookmarks")
-            .then(|| now + BOOKMARKS.min(request.timeout().saturating_sub(LAST_BOOKMARK))),
+            .then_some(now + BOOKMARKS),
         end: now + request.timeout(),
         open: Some(server.open_watch()),
         server: server.clone(),
@@ -105,19 +102,10 @@ impl Watch {
                     if Instant::now() >= self.end {
                         return None;
                     }
-                    self.bookmark = self.bookmark.map(|due| self.next_bookmark(due));
+                    self.bookmark = self.bookmark.map(|due| due + BOOKMARKS);
                     return Some(Ok(self.bookmark_event().into()));
                 }
             }
-        }
-    }
-
-    /// When the bookmark after this one is due.
-    fn next_bookmark(&self, former: Instant) -> Instant {
-        let last = self.end - LAST_BOOKMARK.min(self.end.duration_since(former));
-        match former < last {
-            true => last.min(former + BOOKMARKS),
-            false => self.end,
         }
     }
 

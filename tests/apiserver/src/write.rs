@@ -35,7 +35,7 @@ pub enum Change {
 }
 
 /// Fields of the metadata that clients cannot change.
-const KEPT: [&str; 9] = [
+pub(crate) const KEPT: [&str; 9] = [
     "creationTimestamp",
     "deletionGracePeriodSeconds",
     "deletionTimestamp",
@@ -210,9 +210,9 @@ fn changed(
     match change {
         Change::Put(body) => next = body,
         Change::Merge(body) => json_patch::merge(&mut next, &body),
-        Change::Json(patch) => json_patch::patch(&mut next, &patch).map_err(|_| {
-            Refusal::invalid("the server rejected our request due to an error in our request")
-        })?,
+        Change::Json(patch) => {
+            json_patch::patch(&mut next, &patch).map_err(|_| Refusal::patch_fails())?
+        }
         Change::Apply {
             body,
             manager,

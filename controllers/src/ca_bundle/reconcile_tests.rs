@@ -1,0 +1,127 @@
+//! The caBundle of a registration on an API server in memory.
+
+use apiserver::{ApiServer, Fault, Verb};
+
+use super::*;
+use crate::fixtures::now;
+
+const KIND: &str = "MutatingWebhookConfiguration";
+
+struct Bench {
+    server: ApiServer,
+    tasks: Tasks,
+    may_write: CancellationToken,
+    _mounted: watch::Sender<Mounted>,
+}
+
+fn authority() -> Authorities {
+    Authorities::from([b"authority".to_vec()])
+}
+
+/// Starts the controller beside a registration that trusts no one yet.
+fn start(prepare: impl FnOnce(&ApiServer)) -> Bench {
+    let server = ApiServer::new();
+    let webhook = json!({"name": "w", "clientConfig": {}});
+    server.put(json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": KIND,
+        "metadata": {"name": Registration::MUTATING.name},
+        "webhooks": [webhook, webhook],
+    }));
+    prepare(&server);
+    let (tasks, may_write) = (Tasks::default(), CancellationToken::new());
+    let (mounted, certificates) = watch::channel(Mounted {
+        mounted: authority(),
+        served: authority(),
+    });
+    let config = Config {
+        registrations: vec![(Registration::MUTATING, server.client())],
+        certificates,
+        trusted: watch::channel(Authorities::new()).0,
+        delays: Delays {
+            trust: Duration::ZERO,
+            retirement: Duration::ZERO,
+        },
+        metrics: Metrics::default(),
+        may_write: may_write.clone(),
+        clock: now,
+    };
+    super::start(&tasks, config);
+    Bench {
+        server,
+        tasks,
+        may_write,
+        _mounted: mounted,
+    }
+}
+
+impl Bench {
+    async fn pass(&self) {
+        sleep(2 * LATER).await;
+    }
+
+    /// The bundles of the webhooks.
+    fn bundles(&self) -> Vec<String> {
+        let key = (String::new(), Registration::MUTATING.name.to_owned());
+        let stored = self
+            .server
+            .stored(apiserver::KindId::named(KIND), &key)
+            .unwrap();
+        let webhooks = stored.value()["webhooks"].as_array().unwrap().clone();
+        let bundle = |webhook: &Value| {
+            webhook["clientConfig"]["caBundle"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        };
+        webhooks.iter().map(bundle).collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_webhook_gets_the_bundle_once_the_process_may_write() {
+    let bench = start(|_| {});
+    bench.pass().await;
+    assert_eq!(bench.server.writes(), [""; 0]);
+    bench.may_write.cancel();
+    bench.pass().await;
+    let expected = encode(&authority());
+    assert_eq!(bench.bundles(), [expected.clone(), expected]);
+    assert_eq!(
+        bench.server.writes(),
+        ["patch mutatingwebhookconfigurations compute-mutating"]
+    );
+    bench.pass().await;
+    assert_eq!(
+        bench.server.writes().len(),
+        1,
+        "nothing is written when settled"
+    );
+    bench.tasks.stop().cancel();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_refuses_or_hangs_is_tried_again() {
+    let bench = start(|server| {
+        server.fail(Fault::refuse(500).on_writes().times(2));
+        server.fail(Fault::refuse(409).on_writes().times(1));
+    });
+    bench.may_write.cancel();
+    bench.pass().await;
+    assert_eq!(bench.bundles()[0], encode(&authority()));
+    assert_eq!(bench.server.writes().len(), 4);
+    let bench = start(|server| server.fail(Fault::hang().on(&[Verb::Get])));
+    bench.may_write.cancel();
+    bench.pass().await;
+    assert_eq!(bench.server.writes(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_right_is_asked_for_rarely() {
+    let bench = start(|server| server.fail(Fault::refuse(403)));
+    bench.may_write.cancel();
+    sleep(Duration::from_mins(1)).await;
+    let requests = bench.server.requests();
+    assert!((10..=14).contains(&requests), "{requests}");
+    assert_eq!(bench.bundles(), ["", ""]);
+}

@@ -1,0 +1,107 @@
+//! The deployment controller beside a cell's API server in memory.
+
+use apiserver::{Fault, Verb};
+
+use super::*;
+use crate::fixtures::planes::{
+    CellPlanes, HUB_NAMESPACE, converge, copy, object_key, reconcile, settle, take_writes,
+};
+
+async fn start() -> (CellPlanes, DeploymentController) {
+    let planes = CellPlanes::start(vec![copy("web")], Vec::new()).await;
+    let controller = DeploymentController {
+        cell: Arc::clone(&planes.caches),
+        writer: Writer::new(DeploymentController::NAME, &planes.metrics),
+        after_last_instance: Box::new(|_| {}),
+    };
+    (planes, controller)
+}
+
+/// The deployment has its Instance, and its deletion has begun.
+async fn start_terminating() -> (CellPlanes, DeploymentController) {
+    let (planes, controller) = start().await;
+    converge(&controller, || object_key("web"), &planes.servers()).await;
+    planes
+        .cell
+        .modify::<WorkloadDeployment>(HUB_NAMESPACE, "web", |deployment| {
+            deployment["metadata"]["deletionTimestamp"] = json!("2026-11-21T09:59:00Z");
+        });
+    settle().await;
+    (planes, controller)
+}
+
+fn deployment(planes: &CellPlanes) -> Option<WorkloadDeployment> {
+    planes.cell.get(HUB_NAMESPACE, "web")
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_is_created_with_the_finalizer_of_the_writeback() {
+    let (planes, controller) = start().await;
+    let writes = converge(&controller, || object_key("web"), &planes.servers()).await;
+    assert!(
+        writes.contains(&"create instances ns-1/web-0".to_owned()),
+        "{writes:?}"
+    );
+    assert!(
+        writes.contains(&"apply workloaddeployments/status ns-1/web".to_owned()),
+        "{writes:?}"
+    );
+    let instance = planes.cell.get::<Instance>(HUB_NAMESPACE, "web-0").unwrap();
+    assert_eq!(instance.finalizers(), [finalizers::INSTANCE_CONTROLLER]);
+    reconcile(&controller, object_key("web"))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(take_writes(&planes.servers()), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_instance_is_an_error_that_the_status_shows() {
+    let (planes, controller) = start().await;
+    planes.cell.fail(Fault::refuse(422).on(&[Verb::Create]));
+    let error = reconcile(&controller, object_key("web"))
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert!(error.refusal().is_some(), "{error}");
+    let status = json!(deployment(&planes).unwrap().status).to_string();
+    assert!(status.contains("not now"), "{status}");
+    planes.cell.heal();
+    planes.cell.fail(Fault::hang().on_writes());
+    assert!(reconcile(&controller, object_key("web")).await.is_none());
+    assert!(
+        planes
+            .cell
+            .get::<Instance>(HUB_NAMESPACE, "web-0")
+            .is_none()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_finalizer_stays_until_the_cell_lists_no_instance() {
+    let (planes, controller) = start_terminating().await;
+    converge(&controller, || object_key("web"), &planes.servers()).await;
+    let instance = planes.cell.get::<Instance>(HUB_NAMESPACE, "web-0").unwrap();
+    assert!(instance.metadata.deletion_timestamp.is_some());
+    assert!(deployment(&planes).is_some());
+    planes.cell.remove::<Instance>(HUB_NAMESPACE, "web-0");
+    settle().await;
+    for fault in [
+        Fault::answer(404, "404 page not found\n"),
+        Fault::refuse(500),
+        Fault::cut_body(),
+    ] {
+        planes.cell.fail(fault.on(&[Verb::List]));
+        reconcile(&controller, object_key("web"))
+            .await
+            .unwrap()
+            .unwrap_err();
+        assert!(deployment(&planes).is_some());
+        planes.cell.heal();
+    }
+    reconcile(&controller, object_key("web"))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(deployment(&planes).is_none());
+}

@@ -1,0 +1,184 @@
+//! The federator beside API servers in memory.
+
+use apiserver::{Fault, Verb};
+
+use super::*;
+use crate::fixtures::deployment;
+use crate::fixtures::planes::{
+    HUB_NAMESPACE, Planes, converge, copy, hub_key, hub_namespace, project_key, reconcile,
+    recorded, settle, take_writes, terminating_json,
+};
+
+use crate::policy::PolicyController;
+
+const NAME: &str = "web-us-dfw";
+
+async fn start(in_project: Value, on_hub: Vec<Value>) -> (Planes, Federator) {
+    let planes = Planes::start(vec![in_project], on_hub).await;
+    let federator = Federator {
+        projects: Arc::clone(&planes.projects),
+        hub: Arc::clone(&planes.hub_caches),
+        stale_cells: Arc::default(),
+        writer: planes.writer::<Federator>(),
+        publisher: planes.publisher.clone(),
+    };
+    (planes, federator)
+}
+
+/// A policy that selects the copies in DFW.
+fn policy() -> Value {
+    json!({
+        "apiVersion": "policy.karmada.io/v1alpha1",
+        "kind": "PropagationPolicy",
+        "metadata": {"name": "city-dfw", "namespace": HUB_NAMESPACE},
+        "spec": {
+            "resourceSelectors": [{
+                "apiVersion": api::API_VERSION,
+                "kind": "WorkloadDeployment",
+                "labelSelector": {"matchLabels": {api::labels::CITY_CODE: "DFW"}},
+            }],
+            "placement": {},
+        },
+    })
+}
+
+/// A terminating deployment whose copy has a finalizer.
+async fn start_terminating() -> (Planes, Federator) {
+    let mut copy = copy(NAME);
+    copy["metadata"]["finalizers"] = json!(["example.com/held"]);
+    let on_hub = vec![hub_namespace(), policy(), copy];
+    start(terminating_json(recorded(NAME)), on_hub).await
+}
+
+fn in_project(planes: &Planes) -> Option<WorkloadDeployment> {
+    planes.project.get("default", NAME)
+}
+
+fn on_hub(planes: &Planes) -> Option<WorkloadDeployment> {
+    planes.hub.get(HUB_NAMESPACE, NAME)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_is_recorded_before_anything_is_written_to_the_hub() {
+    let (planes, federator) = start(json!(deployment("default", NAME, "DFW", 1)), Vec::new()).await;
+    planes.hub.fail(Fault::hang().on_writes());
+    assert!(reconcile(&federator, project_key(NAME)).await.is_none());
+    let stored = in_project(&planes).unwrap();
+    assert_eq!(
+        stored.annotations()[annotations::FEDERATION_NAMESPACE],
+        HUB_NAMESPACE
+    );
+    assert_eq!(stored.finalizers(), [finalizers::FEDERATOR]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_is_written_and_a_settled_deployment_is_not() {
+    let (planes, federator) = start(json!(deployment("default", NAME, "DFW", 1)), Vec::new()).await;
+    let writes = converge(&federator, || project_key(NAME), &planes.servers()).await;
+    assert!(
+        writes.contains(&"create namespaces ns-1".to_owned()),
+        "{writes:?}"
+    );
+    assert!(on_hub(&planes).is_none(), "a copy waits for its policy");
+    let policies = PolicyController {
+        projects: Arc::clone(&planes.projects),
+        hub: Arc::clone(&planes.hub_caches),
+        writer: planes.writer::<PolicyController>(),
+    };
+    converge(&policies, hub_key, &planes.servers()).await;
+    let writes = converge(&federator, || project_key(NAME), &planes.servers()).await;
+    assert!(
+        writes.contains(&"create workloaddeployments ns-1/web-us-dfw".to_owned()),
+        "{writes:?}"
+    );
+    assert_eq!(
+        on_hub(&planes).unwrap().spec,
+        in_project(&planes).unwrap().spec
+    );
+    reconcile(&federator, project_key(NAME))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(take_writes(&planes.servers()), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_refuses_is_an_error() {
+    for code in [403, 500] {
+        let (planes, federator) = start(recorded(NAME), vec![hub_namespace(), policy()]).await;
+        planes.hub.fail(Fault::refuse(code).on_writes());
+        let error = reconcile(&federator, project_key(NAME))
+            .await
+            .unwrap()
+            .unwrap_err();
+        assert!(matches!(error, ReconcileError::Api { .. }), "{error}");
+        assert!(on_hub(&planes).is_none());
+        assert_eq!(
+            in_project(&planes).unwrap().finalizers(),
+            [finalizers::FEDERATOR]
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_finalizer_stays_until_the_hub_says_that_the_copy_is_gone() {
+    let (planes, federator) = start_terminating().await;
+    converge(&federator, || project_key(NAME), &planes.servers()).await;
+    assert!(
+        on_hub(&planes)
+            .unwrap()
+            .metadata
+            .deletion_timestamp
+            .is_some()
+    );
+    assert!(in_project(&planes).is_some());
+    planes.hub.remove::<WorkloadDeployment>(HUB_NAMESPACE, NAME);
+    settle().await;
+    for fault in [
+        Fault::answer(404, "404 page not found\n"),
+        Fault::answer(404, ""),
+        Fault::refuse(403),
+        Fault::disconnect(),
+    ] {
+        planes.hub.fail(fault.on(&[Verb::Get, Verb::Delete]));
+        reconcile(&federator, project_key(NAME))
+            .await
+            .unwrap()
+            .unwrap_err();
+        assert!(in_project(&planes).is_some());
+        planes.hub.heal();
+    }
+    planes.hub.fail(Fault::hang());
+    assert!(reconcile(&federator, project_key(NAME)).await.is_none());
+    assert!(in_project(&planes).is_some());
+    planes.hub.heal();
+    reconcile(&federator, project_key(NAME))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(in_project(&planes).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_orphaned_copy_is_deleted_only_when_the_project_says_that_its_deployment_is_gone() {
+    let (planes, federator) = start(
+        recorded("other"),
+        vec![hub_namespace(), policy(), copy(NAME)],
+    )
+    .await;
+    for fault in [
+        Fault::answer(404, "404 page not found\n"),
+        Fault::refuse(500),
+        Fault::disconnect(),
+    ] {
+        planes.project.fail(fault.on(&[Verb::Get]));
+        let _ = reconcile(&federator, project_key(NAME)).await.unwrap();
+        assert!(on_hub(&planes).is_some());
+        planes.project.heal();
+    }
+    reconcile(&federator, project_key(NAME))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(on_hub(&planes).is_none());
+}

@@ -1,0 +1,155 @@
+//! The write-back beside API servers in memory.
+
+use api::labels;
+use apiserver::{Fault, Verb};
+
+use super::*;
+use crate::fixtures::instance;
+use crate::fixtures::planes::{
+    CellPlanes, HUB_NAMESPACE, converge, copy, object_key, reconcile, settle, take_writes,
+};
+use crate::instance::InstanceController;
+
+const NAME: &str = "web-0";
+
+async fn start() -> (CellPlanes, InstanceWriteback) {
+    let mut instance = json!(instance(HUB_NAMESPACE, NAME));
+    let mut linking: StringMap = labels::INSTANCE_LINKING
+        .map(|key| (key.to_owned(), "x".to_owned()))
+        .into();
+    linking.insert(
+        labels::WORKLOAD_DEPLOYMENT_NAME.to_owned(),
+        "web".to_owned(),
+    );
+    instance["metadata"]["labels"] = json!(linking);
+    instance["metadata"]["finalizers"] = json!([finalizers::INSTANCE_CONTROLLER]);
+    let planes = CellPlanes::start(vec![instance], vec![copy("web")]).await;
+    let readiness = InstanceController {
+        cell: Arc::clone(&planes.caches),
+        writer: Writer::new(InstanceController::NAME, &planes.metrics),
+    };
+    converge(&readiness, || object_key(NAME), &planes.servers()).await;
+    let writeback = InstanceWriteback {
+        cell: Arc::clone(&planes.caches),
+        writer: Writer::new(InstanceWriteback::NAME, &planes.metrics),
+        events: Events::new(planes.cell.client(), InstanceWriteback::NAME),
+    };
+    (planes, writeback)
+}
+
+/// The Instance has been copied, and its deletion has begun.
+async fn start_terminating() -> (CellPlanes, InstanceWriteback) {
+    let (planes, writeback) = start().await;
+    converge(&writeback, || object_key(NAME), &planes.servers()).await;
+    planes
+        .cell
+        .modify::<Instance>(HUB_NAMESPACE, NAME, |instance| {
+            instance["metadata"]["deletionTimestamp"] = json!("2026-11-21T09:59:00Z");
+        });
+    settle().await;
+    (planes, writeback)
+}
+
+fn in_cell(planes: &CellPlanes) -> Option<Instance> {
+    planes.cell.get(HUB_NAMESPACE, NAME)
+}
+
+fn on_hub(planes: &CellPlanes) -> Option<Instance> {
+    planes.hub.get(HUB_NAMESPACE, NAME)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_is_written_with_its_status_and_then_left_alone() {
+    let (planes, writeback) = start().await;
+    let writes = converge(&writeback, || object_key(NAME), &planes.servers()).await;
+    let expected = [
+        "create instances ns-1/web-0",
+        "apply instances/status ns-1/web-0",
+    ];
+    assert_eq!(writes, expected);
+    let copy = on_hub(&planes).unwrap();
+    assert_eq!(copy.labels()[labels::SOURCE_CLUSTER], "dfw1");
+    assert_eq!(copy.metadata.owner_references.unwrap()[0].uid, "web-copy");
+    reconcile(&writeback, object_key(NAME))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(take_writes(&planes.servers()), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_refuses_hangs_or_answers_for_another_changes_nothing() {
+    let (planes, writeback) = start().await;
+    for fault in [
+        Fault::answer(404, "404 page not found\n"),
+        Fault::refuse(500),
+        Fault::refuse(403).on_writes(),
+        Fault::disconnect(),
+    ] {
+        planes.hub.fail(fault);
+        reconcile(&writeback, object_key(NAME))
+            .await
+            .unwrap()
+            .unwrap_err();
+        assert!(on_hub(&planes).is_none());
+        planes.hub.heal();
+    }
+    planes.hub.fail(Fault::hang());
+    assert!(reconcile(&writeback, object_key(NAME)).await.is_none());
+    planes.hub.heal();
+    reconcile(&writeback, object_key(NAME))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(on_hub(&planes).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_finalizer_stays_until_the_hub_has_deleted_the_copy() {
+    let (planes, writeback) = start_terminating().await;
+    for fault in [
+        Fault::answer(404, "404 page not found\n"),
+        Fault::refuse(404),
+        Fault::refuse(503),
+        Fault::disconnect(),
+    ] {
+        planes.hub.fail(fault);
+        reconcile(&writeback, object_key(NAME))
+            .await
+            .unwrap()
+            .unwrap_err();
+        assert!(on_hub(&planes).is_some() && in_cell(&planes).is_some());
+        planes.hub.heal();
+    }
+    reconcile(&writeback, object_key(NAME))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(on_hub(&planes).is_none() && in_cell(&planes).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_was_left_is_deleted_only_when_the_cell_says_that_its_instance_is_gone() {
+    let (planes, writeback) = start().await;
+    converge(&writeback, || object_key(NAME), &planes.servers()).await;
+    planes.cell.remove::<Instance>(HUB_NAMESPACE, NAME);
+    settle().await;
+    for fault in [
+        Fault::answer(404, "404 page not found\n"),
+        Fault::refuse(500),
+        Fault::disconnect(),
+    ] {
+        planes.cell.fail(fault.on(&[Verb::Get]));
+        reconcile(&writeback, object_key(NAME))
+            .await
+            .unwrap()
+            .unwrap_err();
+        assert!(on_hub(&planes).is_some());
+        planes.cell.heal();
+    }
+    reconcile(&writeback, object_key(NAME))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(on_hub(&planes).is_none());
+}

@@ -1,0 +1,113 @@
+//! The namespace controller beside API servers in memory.
+
+use apiserver::{ApiServer, Fault, Verb};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fixtures::instance;
+use crate::fixtures::planes::{
+    HUB_NAMESPACE, Planes, hub_key, hub_namespace, reconcile, settle, take_writes,
+};
+
+/// A hub namespace whose project has no namespace any more.
+async fn start(on_hub: Vec<Value>) -> (Planes, NamespaceController) {
+    let on_hub = [vec![hub_namespace()], on_hub].concat();
+    let planes = Planes::start(Vec::new(), on_hub).await;
+    let controller = NamespaceController::new(
+        Arc::clone(&planes.projects),
+        Arc::clone(&planes.hub_caches),
+        planes.writer::<NamespaceController>(),
+    );
+    (planes, controller)
+}
+
+async fn end_upstream(planes: &Planes) {
+    planes
+        .project
+        .remove::<k8s_openapi::api::core::v1::Namespace>("", "default");
+    settle().await;
+}
+
+fn is_there(hub: &ApiServer) -> bool {
+    hub.get::<Namespace>("", HUB_NAMESPACE).is_some()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hub_namespace_stays_while_the_project_has_its_namespace() {
+    let (planes, controller) = start(Vec::new()).await;
+    reconcile(&controller, hub_key()).await.unwrap().unwrap();
+    assert_eq!((planes.hub.requests(), planes.project.requests()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_hub_namespace_is_deleted_with_its_version_as_precondition() {
+    let (planes, controller) = start(Vec::new()).await;
+    end_upstream(&planes).await;
+    let version = planes
+        .hub
+        .get::<Namespace>("", HUB_NAMESPACE)
+        .unwrap()
+        .metadata
+        .resource_version;
+    reconcile(&controller, hub_key()).await.unwrap().unwrap();
+    assert!(!is_there(&planes.hub));
+    let log = planes.hub.log();
+    let delete = log
+        .iter()
+        .find(|request| request.verb == Verb::Delete)
+        .unwrap();
+    assert_eq!(
+        delete.body["preconditions"]["resourceVersion"],
+        json!(version)
+    );
+    assert_eq!(delete.body["preconditions"]["uid"], "hub-1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_of_anyone_keeps_a_hub_namespace() {
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": HUB_NAMESPACE}});
+    for left in [secret, json!(instance(HUB_NAMESPACE, "web-0"))] {
+        let (planes, controller) = start(vec![left]).await;
+        end_upstream(&planes).await;
+        reconcile(&controller, hub_key()).await.unwrap().unwrap();
+        assert!(is_there(&planes.hub));
+        assert_eq!(take_writes(&planes.servers()), [""; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_objects_of_every_namespace_keep_none() {
+    let of_kubernetes = [("ConfigMap", ROOT_CA), ("ServiceAccount", SERVICE_ACCOUNT)].map(|(kind, name)| {
+        json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": HUB_NAMESPACE}})
+    });
+    let (planes, controller) = start(of_kubernetes.to_vec()).await;
+    end_upstream(&planes).await;
+    reconcile(&controller, hub_key()).await.unwrap().unwrap();
+    assert!(!is_there(&planes.hub));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_does_not_say_so_keeps_a_hub_namespace() {
+    let (planes, controller) = start(Vec::new()).await;
+    end_upstream(&planes).await;
+    for (verb, is_hub) in [(Verb::Get, false), (Verb::List, true)] {
+        let server = planes.servers()[usize::from(is_hub)];
+        for fault in [
+            Fault::answer(404, "404 page not found\n"),
+            Fault::refuse(403),
+            Fault::refuse(500),
+            Fault::disconnect(),
+        ] {
+            server.fail(fault.on(&[verb]));
+            let _ = reconcile(&controller, hub_key()).await.unwrap();
+            assert!(is_there(&planes.hub));
+            server.heal();
+        }
+        server.fail(Fault::hang().on(&[verb]));
+        assert!(reconcile(&controller, hub_key()).await.is_none());
+        assert!(is_there(&planes.hub));
+        server.heal();
+    }
+    reconcile(&controller, hub_key()).await.unwrap().unwrap();
+    assert!(!is_there(&planes.hub));
+}

@@ -1,0 +1,87 @@
+//! The policy controller beside API servers in memory.
+
+use apiserver::{Fault, Verb};
+use serde_json::Value;
+
+use super::*;
+use crate::fixtures::planes::{
+    HUB_NAMESPACE, Planes, converge, copy, hub_key, hub_namespace, reconcile, recorded, settle,
+    take_writes,
+};
+
+const POLICY: &str = "city-dfw";
+
+async fn start(in_project: Vec<Value>, on_hub: Vec<Value>) -> (Planes, PolicyController) {
+    let planes = Planes::start(in_project, on_hub).await;
+    let controller = PolicyController {
+        projects: Arc::clone(&planes.projects),
+        hub: Arc::clone(&planes.hub_caches),
+        writer: planes.writer::<PolicyController>(),
+    };
+    (planes, controller)
+}
+
+fn policy(planes: &Planes) -> Option<PropagationPolicy> {
+    planes.hub.get(HUB_NAMESPACE, POLICY)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_is_created_for_a_recorded_city_and_then_left_alone() {
+    let (planes, controller) = start(vec![recorded("web")], vec![hub_namespace()]).await;
+    let writes = converge(&controller, hub_key, &planes.servers()).await;
+    assert_eq!(writes, ["create propagationpolicies ns-1/city-dfw"]);
+    reconcile(&controller, hub_key()).await.unwrap().unwrap();
+    assert_eq!(take_writes(&planes.servers()), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_refuses_or_hangs_is_an_error() {
+    let (planes, controller) = start(vec![recorded("web")], vec![hub_namespace()]).await;
+    planes.hub.fail(Fault::refuse(403).on_writes().times(1));
+    let error = reconcile(&controller, hub_key())
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert!(matches!(error, ReconcileError::Api { .. }), "{error}");
+    planes.hub.fail(Fault::hang().on_writes());
+    assert!(reconcile(&controller, hub_key()).await.is_none());
+    assert!(policy(&planes).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_is_deleted_only_when_the_hub_lists_no_copy_of_its_city() {
+    let (planes, controller) = start(vec![recorded("web")], vec![hub_namespace()]).await;
+    converge(&controller, hub_key, &planes.servers()).await;
+    planes
+        .project
+        .remove::<WorkloadDeployment>("default", "web");
+    settle().await;
+    for fault in [
+        Fault::answer(404, "404 page not found\n"),
+        Fault::refuse(500),
+        Fault::cut_body(),
+    ] {
+        planes.hub.fail(fault.on(&[Verb::List]));
+        reconcile(&controller, hub_key())
+            .await
+            .unwrap()
+            .unwrap_err();
+        assert!(policy(&planes).is_some());
+        planes.hub.heal();
+    }
+    // The cache does not know of a copy that the hub has.
+    let late = Fault::hang().on(&[Verb::Watch]);
+    planes.hub.fail(late.of::<WorkloadDeployment>());
+    planes.hub.interrupt();
+    settle().await;
+    planes.hub.put(copy("late"));
+    reconcile(&controller, hub_key()).await.unwrap().unwrap();
+    assert!(policy(&planes).is_some());
+    planes
+        .hub
+        .remove::<WorkloadDeployment>(HUB_NAMESPACE, "late");
+    planes.hub.heal();
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    converge(&controller, hub_key, &planes.servers()).await;
+    assert!(policy(&planes).is_none());
+}

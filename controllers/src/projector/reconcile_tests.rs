@@ -1,0 +1,106 @@
+//! The projector beside API servers in memory.
+
+use api::labels;
+use apiserver::{Fault, Verb};
+
+use super::*;
+use crate::fixtures::instance;
+use crate::fixtures::planes::{
+    HUB_NAMESPACE, Planes, converge, hub_namespace, instance_key, reconcile, recorded, settle,
+    take_writes,
+};
+use crate::runtime::events::Events;
+
+const NAME: &str = "web-0";
+
+async fn start() -> (Planes, Projector) {
+    let mut instance = json!(instance(HUB_NAMESPACE, NAME));
+    instance["metadata"]["labels"] = json!({labels::WORKLOAD_DEPLOYMENT_NAME: "web"});
+    instance["status"] = json!({"conditions": [apiserver::objects::condition("Ready", "True")]});
+    let planes = Planes::start(vec![recorded("web")], vec![hub_namespace(), instance]).await;
+    let client = planes.hub.client();
+    let projector = Projector {
+        projects: Arc::clone(&planes.projects),
+        hub: Arc::clone(&planes.hub_caches),
+        writer: planes.writer::<Projector>(),
+        quarantine: Quarantine {
+            events: Events::new(client.clone(), Projector::NAME),
+            client,
+            instances: planes.hub_caches.instances.clone(),
+            writer: planes.writer::<Projector>(),
+            quarantined: Quarantined::new(&planes.metrics),
+        },
+    };
+    (planes, projector)
+}
+
+fn projection(planes: &Planes) -> Option<Instance> {
+    planes.project.get("default", NAME)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_is_projected_with_its_status_and_then_left_alone() {
+    let (planes, projector) = start().await;
+    let writes = converge(&projector, || instance_key(NAME), &planes.servers()).await;
+    let expected = [
+        "create instances default/web-0",
+        "apply instances/status default/web-0",
+    ];
+    assert_eq!(writes, expected);
+    let owners = projection(&planes)
+        .unwrap()
+        .metadata
+        .owner_references
+        .unwrap();
+    assert_eq!(owners[0].uid, "web-uid");
+    reconcile(&projector, instance_key(NAME))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(take_writes(&planes.servers()), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_project_that_refuses_or_hangs_is_an_error() {
+    let (planes, projector) = start().await;
+    planes.project.fail(Fault::refuse(403).on_writes().times(1));
+    let error = reconcile(&projector, instance_key(NAME))
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert!(matches!(error, ReconcileError::Api { .. }), "{error}");
+    planes.project.fail(Fault::hang().on_writes());
+    assert!(reconcile(&projector, instance_key(NAME)).await.is_none());
+    assert!(projection(&planes).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_projection_is_deleted_only_when_the_hub_says_that_the_instance_is_gone() {
+    let (planes, projector) = start().await;
+    converge(&projector, || instance_key(NAME), &planes.servers()).await;
+    planes.hub.remove::<Instance>(HUB_NAMESPACE, NAME);
+    settle().await;
+    for fault in [
+        Fault::answer(404, "404 page not found\n"),
+        Fault::refuse(404),
+        Fault::refuse(503),
+        Fault::disconnect(),
+    ] {
+        planes.hub.fail(fault.on(&[Verb::Get]));
+        reconcile(&projector, instance_key(NAME))
+            .await
+            .unwrap()
+            .unwrap_err();
+        assert!(projection(&planes).is_some());
+        planes.hub.heal();
+    }
+    planes.hub.fail(Fault::hang().on(&[Verb::Get]));
+    assert!(reconcile(&projector, instance_key(NAME)).await.is_none());
+    assert!(projection(&planes).is_some());
+    planes.hub.heal();
+    reconcile(&projector, instance_key(NAME))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(projection(&planes).is_none());
+}

@@ -1,0 +1,167 @@
+//! The workload controller beside an API server in memory.
+
+use apiserver::{Fault, Verb};
+
+use super::*;
+use crate::fixtures::planes::{Planes, converge, project_key, reconcile, settle, take_writes};
+use crate::fixtures::workload;
+
+const DEPLOYMENT: &str = "web-us-dfw";
+
+fn controller(planes: &Planes) -> WorkloadController {
+    WorkloadController {
+        projects: Arc::clone(&planes.projects),
+        writer: planes.writer::<WorkloadController>(),
+        publisher: planes.publisher.clone(),
+    }
+}
+
+/// A project with the Workload `web` in DFW.
+async fn start() -> (Planes, WorkloadController) {
+    let planes = Planes::start(vec![json!(workload(&[("us", &["DFW"])]))], Vec::new()).await;
+    let controller = controller(&planes);
+    (planes, controller)
+}
+
+/// A project where the deployment has been created and the deletion of the Workload has begun.
+async fn start_terminating() -> (Planes, WorkloadController) {
+    let (planes, controller) = start().await;
+    converge(&controller, || project_key("web"), &planes.servers()).await;
+    planes
+        .project
+        .modify::<WorkloadDeployment>("default", DEPLOYMENT, |deployment| {
+            deployment["metadata"]["finalizers"] = json!(["example.com/held"]);
+        });
+    planes
+        .project
+        .modify::<Workload>("default", "web", |workload| {
+            workload["metadata"]["deletionTimestamp"] = json!("2026-11-21T09:59:00Z");
+        });
+    settle().await;
+    (planes, controller)
+}
+
+fn finalizers_of_workload(planes: &Planes) -> Option<Vec<String>> {
+    let workload = planes.project.get::<Workload>("default", "web")?;
+    workload.metadata.finalizers
+}
+
+#[tokio::test(start_paused = true)]
+async fn deployments_are_created_and_a_settled_workload_is_not_written() {
+    let (planes, controller) = start().await;
+    reconcile(&controller, project_key("web"))
+        .await
+        .unwrap()
+        .unwrap();
+    let writes = take_writes(&planes.servers());
+    let expected = [
+        "create workloaddeployments default/web-us-dfw",
+        "patch workloads/status default/web",
+    ];
+    assert_eq!(writes, expected);
+    converge(&controller, || project_key("web"), &planes.servers()).await;
+    reconcile(&controller, project_key("web"))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(take_writes(&planes.servers()), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_deployment_is_an_error_that_the_status_shows() {
+    let (planes, controller) = start().await;
+    planes.project.fail(Fault::refuse(403).on(&[Verb::Create]));
+    let error = reconcile(&controller, project_key("web"))
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert!(error.refusal().is_some(), "{error}");
+    let workload = planes.project.get::<Workload>("default", "web").unwrap();
+    let conditions = json!(workload.status.unwrap().conditions).to_string();
+    assert!(conditions.contains("not now"), "{conditions}");
+    assert!(
+        planes
+            .project
+            .get::<WorkloadDeployment>("default", DEPLOYMENT)
+            .is_none()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_hangs_or_fails_changes_nothing() {
+    let (planes, controller) = start().await;
+    planes.project.fail(Fault::hang().on_writes());
+    assert!(reconcile(&controller, project_key("web")).await.is_none());
+    planes.project.heal();
+    planes.project.fail(Fault::refuse(503).on_writes());
+    let error = reconcile(&controller, project_key("web"))
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert!(
+        matches!(error, ReconcileError::Api { .. }) && error.refusal().is_none(),
+        "{error}"
+    );
+    let workload = planes.project.get::<Workload>("default", "web").unwrap();
+    assert!(workload.status.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_finalizer_stays_until_the_api_server_lists_no_deployment() {
+    let (planes, controller) = start_terminating().await;
+    reconcile(&controller, project_key("web"))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(finalizers_of_workload(&planes).is_some());
+    let child = planes
+        .project
+        .get::<WorkloadDeployment>("default", DEPLOYMENT);
+    let child = json!(child.unwrap());
+    let writes = take_writes(&planes.servers());
+    assert!(
+        writes.contains(&"delete workloaddeployments default/web-us-dfw".to_owned()),
+        "{writes:?}"
+    );
+    planes
+        .project
+        .remove::<WorkloadDeployment>("default", DEPLOYMENT);
+    settle().await;
+    for fault in [
+        Fault::answer(404, "404 page not found\n"),
+        Fault::refuse(500),
+    ] {
+        planes
+            .project
+            .fail(fault.on(&[Verb::List]).of::<WorkloadDeployment>());
+        let error = reconcile(&controller, project_key("web"))
+            .await
+            .unwrap()
+            .unwrap_err();
+        assert!(
+            error.to_string().contains("list workloaddeployments"),
+            "{error}"
+        );
+        assert!(finalizers_of_workload(&planes).is_some());
+        planes.project.heal();
+    }
+    // The cache does not know of a deployment that the API server has.
+    planes.project.fail(Fault::hang().on(&[Verb::Watch]));
+    planes.project.interrupt();
+    settle().await;
+    planes.project.put(child.clone());
+    let error = reconcile(&controller, project_key("web"))
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert!(matches!(error, ReconcileError::NotYet { .. }), "{error}");
+    assert!(finalizers_of_workload(&planes).is_some());
+    planes
+        .project
+        .remove::<WorkloadDeployment>("default", DEPLOYMENT);
+    reconcile(&controller, project_key("web"))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(planes.project.get::<Workload>("default", "web").is_none());
+}

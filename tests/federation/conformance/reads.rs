@@ -1,0 +1,78 @@
+//! Lists and watches.
+
+use serde_json::json;
+
+use super::step::{METADATA, NETWORKS, Step, get, merge, network, post};
+
+/// Pages and selectors.
+pub(super) fn lists() -> Vec<Step> {
+    let labelled = |name: &str, label: &str| {
+        let mut network = network(name);
+        network["metadata"]["labels"] = json!({"list": label});
+        network
+    };
+    let list = |name, query: &str| get(name, format!("{NETWORKS}?{query}"));
+    let mut metadata = list("metadata alone", "labelSelector=list%3Dx");
+    metadata.accept = METADATA;
+    let mut one = get("metadata of one object", format!("{NETWORKS}/l1"));
+    one.accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+    vec![
+        post("create l1", NETWORKS, labelled("l1", "x")),
+        post("create l2", NETWORKS, labelled("l2", "x")),
+        post("create l3", NETWORKS, labelled("l3", "y")),
+        list("a list", ""),
+        list("its first page", "limit=2").saves("page"),
+        list("its second page", "limit=2&continue=$page.continue").saves("last"),
+        list("a page of a selection", "limit=1&labelSelector=list%3Dy"),
+        list("one page that holds all", "limit=10"),
+        list("no label", "labelSelector=%21list"),
+        list("a label", "labelSelector=list"),
+        list("another value", "labelSelector=list%21%3Dx"),
+        list("a name", "fieldSelector=metadata.name%3Dl1"),
+        list("all names but one", "fieldSelector=metadata.name%21%3Dl1"),
+        list("a token of no list", "limit=1&continue=nonsense"),
+        metadata,
+        one,
+    ]
+}
+
+/// Events since the first write.
+pub(super) fn watches() -> Vec<Step> {
+    let watch = |name, query: &str| {
+        get(
+            name,
+            format!("{NETWORKS}?watch=true&timeoutSeconds=1&resourceVersion={query}"),
+        )
+    };
+    let l1 = format!("{NETWORKS}/l1");
+    // A kube-apiserver sends one each minute.
+    let bookmarks = "watch=true&timeoutSeconds=66&allowWatchBookmarks=true";
+    vec![
+        merge(
+            "relabel l1",
+            l1.as_str(),
+            json!({"metadata": {"labels": {"list": "z"}}}),
+        ),
+        merge(
+            "label it back",
+            l1.as_str(),
+            json!({"metadata": {"labels": {"list": "x"}}}),
+        ),
+        get("the version after all writes", NETWORKS).saves("quiet"),
+        watch("everything since the beginning", "$before.resourceVersion"),
+        watch(
+            "a selection",
+            "$before.resourceVersion&labelSelector=list%3Dx",
+        ),
+        watch(
+            "one object",
+            "$before.resourceVersion&fieldSelector=metadata.name%3Df",
+        ),
+        watch("nothing new", "$quiet.resourceVersion"),
+        get(
+            "bookmarks",
+            format!("{NETWORKS}?{bookmarks}&resourceVersion=$quiet.resourceVersion"),
+        ),
+        watch("a version that is too old", "1"),
+    ]
+}
