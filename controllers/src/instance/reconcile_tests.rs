@@ -9,16 +9,16 @@ use crate::fixtures::planes::{
     CellPlanes, HUB_NAMESPACE, converge, object_key, reconcile, settle, take_writes,
 };
 
-async fn start() -> (CellPlanes, InstanceController) {
+async fn start() -> (CellPlanes, ReadinessController) {
     let mut instance = json!(instance(HUB_NAMESPACE, "web-0"));
     instance["status"] = json!({"conditions": [
         objects::condition("Programmed", "True"),
         objects::condition("Running", "True"),
     ]});
     let planes = CellPlanes::start(vec![instance], Vec::new()).await;
-    let controller = InstanceController {
+    let controller = ReadinessController {
         cell: Arc::clone(&planes.caches),
-        writer: Writer::new(InstanceController::NAME, &planes.metrics),
+        writer: Writer::new(ReadinessController::NAME, &planes.metrics),
     };
     (planes, controller)
 }
@@ -66,7 +66,7 @@ async fn a_cell_that_refuses_hangs_or_has_another_version_changes_nothing() {
         panic!("{error}");
     };
     assert!(
-        matches!(&**source, kube::Error::Api(status) if status.is_conflict()),
+        matches!(&*source.as_ref(), kube::Error::Api(status) if status.is_conflict()),
         "{error}"
     );
     assert_eq!(conditions(&planes), ["Programmed", "Running"]);

@@ -8,7 +8,7 @@ use crate::fixtures::instance;
 use crate::fixtures::planes::{
     CellPlanes, HUB_NAMESPACE, converge, copy, object_key, reconcile, settle, take_writes,
 };
-use crate::instance::InstanceController;
+use crate::instance::ReadinessController;
 
 const NAME: &str = "web-0";
 
@@ -24,9 +24,9 @@ async fn start() -> (CellPlanes, InstanceWriteback) {
     instance["metadata"]["labels"] = json!(linking);
     instance["metadata"]["finalizers"] = json!([finalizers::INSTANCE_CONTROLLER]);
     let planes = CellPlanes::start(vec![instance], vec![copy("web")]).await;
-    let readiness = InstanceController {
+    let readiness = ReadinessController {
         cell: Arc::clone(&planes.caches),
-        writer: Writer::new(InstanceController::NAME, &planes.metrics),
+        writer: Writer::new(ReadinessController::NAME, &planes.metrics),
     };
     converge(&readiness, || object_key(NAME), &planes.servers()).await;
     let writeback = InstanceWriteback {
