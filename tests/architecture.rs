@@ -8,6 +8,9 @@
     reason = "tests"
 )]
 
+#[path = "architecture/modules.rs"]
+mod modules;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
