@@ -1,4 +1,4 @@
-//! The least that it takes to serve TLS.
+//! A minimal TLS server.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -14,10 +14,10 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// Requests at a time over one connection of HTTP/2, as a kube-apiserver has it.
+/// Concurrent streams of one HTTP/2 connection. The default of a kube-apiserver.
 const STREAMS: u32 = 100;
 
-/// Serves HTTP/1.1 and HTTP/2 on loopback with the certificate in this directory, for ever.
+/// Serves HTTP/1.1 and HTTP/2 on loopback with the certificate in this directory, until the process ends.
 ///
 /// # Errors
 ///
@@ -41,7 +41,7 @@ pub async fn serve(port: u16, cert_dir: &Path, router: Router) -> anyhow::Result
             stream.set_nodelay(true)?;
             let stream = acceptor.accept(stream).await?;
             let service = TowerToHyperService::new(router);
-            // The client ends the connection; how does not matter here.
+            // Errors of a connection do not matter here: the client ends it.
             let _ = http.serve_connection(TokioIo::new(stream), service).await;
             anyhow::Ok(())
         });

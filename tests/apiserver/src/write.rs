@@ -211,7 +211,7 @@ fn changed(
         Change::Put(body) => next = body,
         Change::Merge(body) => json_patch::merge(&mut next, &body),
         Change::Json(patch) => {
-            json_patch::patch(&mut next, &patch).map_err(|_| Refusal::patch_fails())?
+            json_patch::patch(&mut next, &patch).map_err(|_| Refusal::patch_fails())?;
         }
         Change::Apply {
             body,
