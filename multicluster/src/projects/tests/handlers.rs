@@ -67,7 +67,7 @@ async fn a_handler_runs_while_its_project_is_engaged() {
     bench.until(|_| noting.noted() == attended).await;
     let former = bench.projects.get(&ProjectName::new("a").unwrap()).unwrap();
     bench.discovery.put(project("a", "1", "False"));
-    let left = ["a runs", "a has ended", "b runs"];
+    let left = ["a has ended", "a runs", "b runs"];
     bench.until(|_| noting.noted() == left).await;
     bench.until(|_| Arc::strong_count(&former) == 1).await;
 }
@@ -94,7 +94,7 @@ async fn a_project_is_gone_when_the_root_that_had_it_says_so() {
     bench.until(|_| noting.noted().len() == 3).await;
     assert_eq!(is_gone("a").await, Ok(false));
     bench.discovery.remove::<milo::Project>("", "a");
-    let left = ["a is removed", "a runs", "a has ended", "b runs"];
+    let left = ["a has ended", "a is removed", "a runs", "b runs"];
     bench.until(|_| noting.noted() == left).await;
     assert_eq!(is_gone("a").await, Ok(true));
     assert_eq!(is_gone_by("a", "of-another").await, Ok(false));
