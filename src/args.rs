@@ -2,6 +2,7 @@
 //! them.
 
 mod interpreter;
+mod log;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -11,17 +12,15 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Parser, Subcommand};
 
 pub(crate) use interpreter::InterpreterArgs;
+pub(crate) use log::{LogArgs, LogFormat};
 pub(crate) use server::ServerArgs;
 pub(crate) use values::OptionalFlag;
 
 use crate::bind_address::BindAddress;
-use values::{
-    DEFAULT_HEALTH_ADDRESS, DEFAULT_LOG_LEVEL, boolean, duration, health_address, log_directives,
-    path, text,
-};
+use values::{DEFAULT_HEALTH_ADDRESS, boolean, duration, health_address, path, text};
 
 /// Carries Datum's WorkloadDeployments through a Karmada hub to the cells, and their status back.
 #[derive(Clone, Debug, Parser)]
@@ -103,28 +102,6 @@ pub(crate) struct Args {
     pub(crate) server: ServerArgs,
     #[command(flatten)]
     pub(crate) log: LogArgs,
-}
-
-/// The flags of the log.
-#[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "Log")]
-pub(crate) struct LogArgs {
-    /// Format of the log on stderr.
-    #[arg(long, value_enum, default_value = "text")]
-    pub(crate) log_format: LogFormat,
-
-    /// Log level, or comma-separated directives such as `info,multicluster=debug`.
-    #[arg(long, value_name = "DIRECTIVES", default_value = DEFAULT_LOG_LEVEL, value_parser = log_directives)]
-    pub(crate) log_level: String,
-}
-
-/// Format of the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogFormat {
-    /// One JSON object per line.
-    Json,
-    /// Plain text lines.
-    Text,
 }
 
 impl CommandLine {

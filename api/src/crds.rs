@@ -5,7 +5,9 @@ use kube::{CustomResourceExt, ResourceExt};
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use crate::{Instance, Workload, WorkloadDeployment};
+use crate::instance::Instance;
+use crate::workload::Workload;
+use crate::workload_deployment::WorkloadDeployment;
 
 /// A CRD cannot be written: a defect of the Rust types.
 #[derive(Debug, Error)]

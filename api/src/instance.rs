@@ -5,7 +5,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Condition;
+use crate::condition::Condition;
 use crate::network_interface::InstanceNetworkInterface;
 use crate::runtime::InstanceRuntimeSpec;
 use crate::volume::InstanceVolume;

@@ -1,11 +1,10 @@
 //! The template of Instances, in Workload and WorkloadDeployment. See docs/concepts/api.md.
 
-use std::collections::BTreeMap;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::InstanceSpec;
+use crate::embedded_metadata::EmbeddedMetadata;
+use crate::instance::InstanceSpec;
 
 /// Describes the instances that a deployment creates.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -16,25 +15,4 @@ pub struct InstanceTemplateSpec {
     pub metadata: Option<EmbeddedMetadata>,
     /// Desired state of an instance.
     pub spec: InstanceSpec,
-}
-
-/// The fields of `ObjectMeta` that an embedded object has.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct EmbeddedMetadata {
-    /// Annotations of the object.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub annotations: BTreeMap<String, String>,
-    /// Finalizers of the object.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub finalizers: Vec<String>,
-    /// Labels of the object.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub labels: BTreeMap<String, String>,
-    /// Name of the object.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Namespace of the object.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
 }

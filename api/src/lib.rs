@@ -12,6 +12,7 @@ pub mod condition;
 pub mod conditions;
 pub mod core_v1;
 pub mod crds;
+pub mod embedded_metadata;
 pub mod finalizers;
 pub mod gateway;
 pub mod identity;
@@ -32,9 +33,10 @@ pub mod workload;
 pub mod workload_deployment;
 
 pub use condition::{Condition, ConditionStatus};
+pub use embedded_metadata::EmbeddedMetadata;
 pub use identity::{CellName, CityCode, HubNamespace, ProjectName};
 pub use instance::{Instance, InstanceSpec, InstanceStatus};
-pub use instance_template::{EmbeddedMetadata, InstanceTemplateSpec};
+pub use instance_template::InstanceTemplateSpec;
 pub use quantity::Quantity;
 pub use workload::{Workload, WorkloadSpec, WorkloadStatus};
 pub use workload_deployment::{

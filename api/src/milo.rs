@@ -4,7 +4,7 @@
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
-use crate::Condition;
+use crate::condition::Condition;
 
 /// API group of Project, and the value of [`PARENT_API_GROUP`] in a request to a project.
 pub const RESOURCE_MANAGER_GROUP: &str = "resourcemanager.miloapis.com";

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
-use crate::Condition;
+use crate::condition::Condition;
 
 /// Condition of a LocationBinding: False if the service is not available at the location.
 pub const AVAILABLE: &str = "Available";

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Quantity;
 use crate::core_v1::{EnvVar, LocalReference};
+use crate::quantity::Quantity;
 
 /// Runtime of an instance, with its resources. Exactly one of `sandbox` and `virtualMachine` is set.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]

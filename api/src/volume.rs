@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Quantity;
 use crate::core_v1::{ConfigMapVolumeSource, LocalReference, SecretVolumeSource};
-use crate::instance_template::EmbeddedMetadata;
+use crate::embedded_metadata::EmbeddedMetadata;
+use crate::quantity::Quantity;
 
 /// A volume with at most one source.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]

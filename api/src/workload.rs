@@ -4,8 +4,10 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::condition::Condition;
 use crate::gateway::GatewayStatus;
-use crate::{Condition, InstanceTemplateSpec, Quantity};
+use crate::instance_template::InstanceTemplateSpec;
+use crate::quantity::Quantity;
 
 /// Condition of a Workload and of each of its placements: at least one part of it is available.
 pub const AVAILABLE: &str = "Available";

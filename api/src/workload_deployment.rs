@@ -4,9 +4,10 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::condition::Condition;
 use crate::instance::LocationReference;
+use crate::instance_template::InstanceTemplateSpec;
 use crate::workload::HorizontalScaleSettings;
-use crate::{Condition, InstanceTemplateSpec};
 
 /// Condition: an instance is ready, or none is desired.
 pub const AVAILABLE: &str = "Available";

@@ -1,7 +1,7 @@
-//! What the side-by-side benchmarks run beside the shipped binary: `load` (a client that keeps connections busy), `floor`
-//! (the least that a TLS server can do for the same bytes), `project` (what admission asks, in the place of a project's API
-//! server), `planes` (thousands of projects' API servers and a hub), `compute` and `allocations` (interpretation without a server). `cargo xtask bench` starts them and judges what
-//! they print, which is one JSON object per line.
+//! Programs that the side-by-side benchmarks run beside the shipped binary: `load` (a client that keeps connections busy),
+//! `floor` (a TLS server that does nothing else with the same bytes), `project` (the requests of admission to a project's API
+//! server), `planes` (thousands of projects' API servers and a hub), `compute` and `allocations` (interpretation without a
+//! server). `cargo xtask bench` starts them and evaluates their output, one JSON object per line.
 
 mod percentile;
 mod planes;

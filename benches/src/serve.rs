@@ -14,7 +14,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// Concurrent requests per HTTP/2 connection, as in a kube-apiserver.
+/// Concurrent streams of one HTTP/2 connection. The default of a kube-apiserver.
 const STREAMS: u32 = 100;
 
 /// Serves HTTP/1.1 and HTTP/2 on loopback with the certificate in this directory, until the process ends.
@@ -41,7 +41,7 @@ pub async fn serve(port: u16, cert_dir: &Path, router: Router) -> anyhow::Result
             stream.set_nodelay(true)?;
             let stream = acceptor.accept(stream).await?;
             let service = TowerToHyperService::new(router);
-            // The client ends the connection. Its error does not matter here.
+            // Errors of a connection do not matter here: the client ends it.
             let _ = http.serve_connection(TokioIo::new(stream), service).await;
             anyhow::Ok(())
         });

@@ -1,6 +1,6 @@
 //! Objects for the tests of controllers.
 
-pub(crate) mod planes;
+pub(crate) mod servers;
 
 use std::sync::Arc;
 

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::ArgGroup;
 
-use super::{LogArgs, ServerArgs};
+use super::log::LogArgs;
+use super::server::ServerArgs;
 use crate::bind_address::BindAddress;
 
 /// The flags of the interpreter.

@@ -2,7 +2,7 @@
 
 use webhooks::admission::{MUTATE_WORKLOAD, RULES, VALIDATE_WORKLOAD};
 
-use super::{Page, Section, code};
+use super::page::{Page, Section, code};
 
 pub(super) fn page() -> Page {
     let mut sections = vec![

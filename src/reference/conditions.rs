@@ -2,7 +2,7 @@
 
 use api::conditions::{EVENTS, EventType, PlaneKind, QUARANTINE, READ, WRITTEN};
 
-use super::{Page, Section, code, codes};
+use super::page::{Page, Section, code, codes};
 
 pub(super) fn page() -> Page {
     let mut sections = vec![Section::text([

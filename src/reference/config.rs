@@ -1,6 +1,6 @@
 //! `config.md`: the fields of the config file.
 
-use super::{Page, Section, code};
+use super::page::{Page, Section, code};
 
 /// A field of the config file.
 struct Field {

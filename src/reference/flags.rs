@@ -2,7 +2,7 @@
 
 use clap::{Arg, Command, CommandFactory};
 
-use super::{Page, Section, code, codes};
+use super::page::{Page, Section, code, codes};
 use crate::args::CommandLine;
 
 const COLUMNS: [&str; 3] = ["flag", "default", "meaning"];

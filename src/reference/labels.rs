@@ -3,7 +3,7 @@
 use api::metadata_key::MetadataKey;
 use api::{annotations, finalizers, labels};
 
-use super::{Page, Section, code};
+use super::page::{Page, Section, code};
 
 pub(super) fn page() -> Page {
     let section = |heading: &str, text: &str, keys: &[MetadataKey]| {

@@ -3,7 +3,7 @@
 use clap::CommandFactory;
 
 use super::flags::default;
-use super::{Page, Section, code};
+use super::page::{Page, Section, code};
 use crate::args::CommandLine;
 
 /// The flags of the webhook server with the effect and the reason of each bound.

@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 
 use self::advice::ADVICE;
-use super::{Page, Section, code};
+use super::page::{Page, Section, code};
 use crate::certificate_metrics::CertificateCollector;
 use crate::process_metrics;
 

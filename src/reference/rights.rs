@@ -1,6 +1,6 @@
 //! `rights.md`: the Kubernetes RBAC rights that each role needs.
 
-use super::{Page, Section};
+use super::page::{Page, Section};
 
 /// A right of one role.
 struct Right {

@@ -1,4 +1,4 @@
-//! The planes that `cargo xtask bench planes` simulates do to compute-federation what real ones do: one scenario on both.
+//! One scenario on real planes and on the planes that `cargo xtask bench planes` simulates.
 
 use std::fs;
 use std::net::TcpListener;
@@ -25,15 +25,15 @@ use tokio::time::sleep;
 
 use crate::fixture::{NETWORK, Space, WITHIN, create, patch, patch_status, target, workload};
 
-/// How often the cells of simulated planes look at what is theirs.
+/// Time between two looks of the simulated cells at their copies.
 const POLL: Duration = Duration::from_millis(50);
-/// How long Karmada is left to itself with what a cell has not got.
+/// How long the federator waits before it re-applies a copy that a cell lacks.
 const PATIENCE: Duration = Duration::from_mins(1);
 const SECOND: Duration = Duration::from_secs(1);
-/// The project that there is at first.
+/// The project that exists from the start.
 const PROJECT: &str = "p00000";
 
-/// A namespace of a project, and where its objects go.
+/// A namespace of a project, and its hub namespace.
 struct Planes {
     project: Client,
     hub: Client,
@@ -50,7 +50,7 @@ impl Planes {
         Api::namespaced(self.hub.clone(), &self.hub_namespace)
     }
 
-    /// Waits until the Workload says that so many instances are there, ready and current.
+    /// Waits until the status of the Workload shows this number of ready, current instances.
     async fn until_settled(&self, instances: i32) -> anyhow::Result<()> {
         let settled = |workload: &Workload| {
             let status = workload.status.clone().unwrap_or_default();
@@ -68,7 +68,7 @@ impl Planes {
     }
 }
 
-/// A Workload in two cities, from its creation to its end.
+/// A Workload in two cities, from its creation to its deletion.
 async fn life_of_a_workload(planes: &Planes) -> anyhow::Result<()> {
     let (workloads, deployments) = (
         planes.in_project::<Workload>(),
@@ -108,7 +108,7 @@ async fn life_of_a_workload(planes: &Planes) -> anyhow::Result<()> {
     .await?;
     planes.until_settled(4).await?;
 
-    // What someone edits or deletes by hand is repaired.
+    // Manual edits and deletions on the hub are repaired.
     let edit = json!({"spec": {"scaleSettings": {"minReplicas": 7}}});
     patch::<WorkloadDeployment>(&copies, name, edit).await?;
     let repaired = |copy: &WorkloadDeployment| copy.spec.scale_settings.min_replicas == 2;
@@ -146,7 +146,7 @@ pub(crate) async fn a_workload_on_simulated_planes() -> anyhow::Result<()> {
     on_simulated_planes(life_of_a_workload).await
 }
 
-/// Karmada takes what a cell did not answer in time for applied, and does not apply it again until it changes.
+/// Karmada counts a Work as applied when a cell does not answer in time, and does not apply it again until it changes.
 pub(crate) async fn what_a_cell_has_lost_is_applied_again() -> anyhow::Result<()> {
     on_simulated_planes(applied_again).await
 }
@@ -158,7 +158,7 @@ async fn applied_again(planes: &Planes) -> anyhow::Result<()> {
     create::<Workload>(&planes.in_project(), body).await?;
     planes.until_settled(1).await?;
 
-    // Applied, as Karmada says, and not seen in the cell.
+    // Karmada reports it as applied, and the cell has not got it.
     let bindings = planes.on_hub::<ResourceBinding>();
     let lost = json!({"aggregatedStatus": [{"clusterName": "dfw1", "applied": true}]});
     let lost_at = clock::now();
@@ -170,7 +170,7 @@ async fn applied_again(planes: &Planes) -> anyhow::Result<()> {
     let is_touched = |copy: &WorkloadDeployment| reapplied_at(&copy.metadata).is_some();
     let copy = wait::until(&copies, name, "applied again", PATIENCE * 3 / 2, is_touched).await?;
     let at = reapplied_at(&copy.metadata).context("a time")?;
-    // It is written in whole seconds.
+    // The annotation has whole seconds.
     let left_alone = at.duration_since(lost_at).unsigned_abs() + SECOND;
     ensure!(
         at > lost_at && left_alone >= PATIENCE,
@@ -186,7 +186,7 @@ async fn applied_again(planes: &Planes) -> anyhow::Result<()> {
     let before = touched().await?;
     ensure!(before.0.iter().all(Option::is_some), "{before:?}");
 
-    // It is done once, however often the federator looks at it: whoever did it each time would write another second.
+    // The copy is re-applied once, however often the federator reconciles it. Each further write would have another second.
     while clock::now() < at + 3 * SECOND {
         let looks = json!({"metadata": {"annotations": {"looks": clock::now().to_string()}}});
         patch::<WorkloadDeployment>(&copies, name, looks).await?;
@@ -195,8 +195,7 @@ async fn applied_again(planes: &Planes) -> anyhow::Result<()> {
     let after = touched().await?;
     ensure!(before == after, "{before:?} and {after:?}");
 
-    // What the federator writes besides stays as it is, and so does the annotation: as it is now, it has been missing for less
-    // than a minute.
+    // Another change of the copy keeps the annotation: the new version has been missing for less than a minute.
     let scale = json!({"minReplicas": 2, "instanceManagementPolicy": "OrderedReady"});
     let placement = json!({"name": "us", "cityCodes": ["DFW"], "scaleSettings": scale});
     let change = json!({"spec": {"placements": [placement]}});
@@ -252,7 +251,7 @@ async fn on_simulated_planes(
     lived.with_context(|| log)
 }
 
-/// In the place of the cells, and of Karmada that collects what they report: every copy has the instances that it asks for.
+/// Simulates the cells and Karmada's collection of their statuses: every copy gets the instances that it asks for.
 async fn run_cells(planes: &Planes) -> anyhow::Error {
     let copies = planes.on_hub::<WorkloadDeployment>();
     loop {
@@ -285,7 +284,7 @@ async fn report(copies: &Api<WorkloadDeployment>) -> anyhow::Result<()> {
         });
         let name = copy.name_any();
         if let Err(error) = patch_status(copies, &name, status).await {
-            // It may have gone meanwhile, and have been made anew.
+            // The copy may have been deleted meanwhile, and created again.
             let api = error.downcast_ref::<kube::Error>();
             let is_gone = matches!(api, Some(kube::Error::Api(status)) if status.code == 404);
             ensure!(is_gone, "{error:#}");

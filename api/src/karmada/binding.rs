@@ -4,7 +4,7 @@ use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::Condition;
+use crate::condition::Condition;
 
 /// Condition of a binding: its object is scheduled. It refers to the generation in `status.schedulerObservedGeneration`.
 pub const SCHEDULED: &str = "Scheduled";

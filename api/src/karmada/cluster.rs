@@ -3,7 +3,7 @@
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
-use crate::Condition;
+use crate::condition::Condition;
 
 /// Condition of a Cluster: its API server answers. It becomes False 35 s after the last answer if connections are refused,
 /// and 80 s after it if they hang (docs/concepts/karmada-behaviour.md).

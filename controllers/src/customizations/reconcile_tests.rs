@@ -5,7 +5,7 @@ use multicluster::cache::ListLimiter;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixtures::planes::{reconcile, settle, take_writes};
+use crate::fixtures::servers::{reconcile, settle, take_writes};
 
 fn customization(name: &str, kind: &str) -> Value {
     json!({

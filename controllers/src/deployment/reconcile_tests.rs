@@ -3,7 +3,7 @@
 use apiserver::{Fault, Verb};
 
 use super::*;
-use crate::fixtures::planes::{
+use crate::fixtures::servers::{
     CellPlanes, HUB_NAMESPACE, converge, copy, object_key, reconcile, settle, take_writes,
 };
 

@@ -4,7 +4,7 @@ use apiserver::{Fault, Verb};
 
 use super::*;
 use crate::fixtures::deployment;
-use crate::fixtures::planes::{
+use crate::fixtures::servers::{
     HUB_NAMESPACE, Planes, converge, copy, hub_key, hub_namespace, project_key, reconcile,
     recorded, settle, take_writes, terminating_json,
 };

@@ -5,7 +5,7 @@ use apiserver::{Fault, objects};
 
 use super::*;
 use crate::fixtures::instance;
-use crate::fixtures::planes::{
+use crate::fixtures::servers::{
     CellPlanes, HUB_NAMESPACE, converge, object_key, reconcile, settle, take_writes,
 };
 
@@ -60,7 +60,7 @@ async fn a_cell_that_refuses_hangs_or_has_another_version_changes_nothing() {
             instance["status"]["conditions"][1]["status"] = json!("False");
         });
     let key = object_key("web-0");
-    let context = crate::fixtures::planes::context();
+    let context = crate::fixtures::servers::context();
     let error = controller.reconcile(&context, key).await.unwrap_err();
     let ReconcileError::Api { source, .. } = &error else {
         panic!("{error}");

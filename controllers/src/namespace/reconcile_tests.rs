@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::fixtures::instance;
-use crate::fixtures::planes::{
+use crate::fixtures::servers::{
     HUB_NAMESPACE, Planes, hub_key, hub_namespace, reconcile, settle, take_writes,
 };
 

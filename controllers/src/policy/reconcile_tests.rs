@@ -4,7 +4,7 @@ use apiserver::{Fault, Verb};
 use serde_json::Value;
 
 use super::*;
-use crate::fixtures::planes::{
+use crate::fixtures::servers::{
     HUB_NAMESPACE, Planes, converge, copy, hub_key, hub_namespace, reconcile, recorded, settle,
     take_writes,
 };

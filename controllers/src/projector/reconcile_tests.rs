@@ -5,7 +5,7 @@ use apiserver::{Fault, Verb};
 
 use super::*;
 use crate::fixtures::instance;
-use crate::fixtures::planes::{
+use crate::fixtures::servers::{
     HUB_NAMESPACE, Planes, converge, hub_namespace, instance_key, reconcile, recorded, settle,
     take_writes,
 };

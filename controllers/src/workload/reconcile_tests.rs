@@ -3,7 +3,7 @@
 use apiserver::{Fault, Verb};
 
 use super::*;
-use crate::fixtures::planes::{Planes, converge, project_key, reconcile, settle, take_writes};
+use crate::fixtures::servers::{Planes, converge, project_key, reconcile, settle, take_writes};
 use crate::fixtures::workload;
 
 const DEPLOYMENT: &str = "web-us-dfw";

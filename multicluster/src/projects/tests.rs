@@ -1,4 +1,4 @@
-//! The registry beside API servers from memory, on a paused clock.
+//! The registry beside API servers in memory, on a paused clock.
 
 mod handlers;
 mod single;
@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 use super::*;
 use crate::{Metrics, Tasks};
 
-/// What is awaited comes within this time, if it comes; the clock is paused, so it costs nothing.
+/// Time limit of a wait. The clock is paused, so waiting costs nothing.
 const WITHIN: Duration = Duration::from_mins(5);
 
 /// A registry, the API server that it discovers projects in, and those of two projects.
@@ -28,7 +28,7 @@ struct Bench {
     projects: ProjectRegistry,
 }
 
-/// Starts a registry with what has been prepared.
+/// Starts a registry beside prepared API servers.
 fn start(discovery: ApiServer, planes: HashMap<&'static str, ApiServer>) -> Bench {
     start_with(discovery, planes, Metrics::default(), None)
 }
@@ -61,8 +61,8 @@ fn start_with(
     }
 }
 
-/// What is said of a project that no one has heard of.
-fn unheard_of(name: &str) -> String {
+/// The error for a project that is not discovered.
+fn not_discovered(name: &str) -> String {
     format!("there is no project {name}, or it was created a moment ago")
 }
 
@@ -176,14 +176,14 @@ async fn a_process_that_was_ready_stays_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_project_that_forbids_to_list_is_left_in_peace_unless_someone_asks_for_it() {
+async fn a_project_that_forbids_lists_is_listed_rarely_unless_a_caller_asks_for_it() {
     let (discovery, planes) = prepared();
     planes["a"].fail(Fault::refuse(403));
     let bench = start(discovery, planes);
     let refused = "LocationBindings of project a cannot be listed: 403 Forbidden: not now";
     bench.until(|bench| bench.cities("a") == refused).await;
     bench.until(|bench| bench.cities("b") == "LHR").await;
-    // It was asked for.
+    // A caller asked for it, so it was listed again at once.
     sleep(Duration::from_secs(29)).await;
     assert_eq!(bench.planes["a"].requests(), 2);
     sleep(Duration::from_mins(10)).await;
@@ -197,7 +197,7 @@ async fn a_project_that_forbids_to_list_is_left_in_peace_unless_someone_asks_for
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_an_error_nothing_is_known_until_all_is_listed_again() {
+async fn after_an_error_cities_are_unknown_until_the_next_list() {
     let bench = bench().await;
     let lists = bench.planes["a"].requests();
     bench.planes["a"].fail(Fault::refuse(500));
@@ -222,7 +222,7 @@ async fn after_an_error_nothing_is_known_until_all_is_listed_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_ends_in_order_is_begun_again_without_a_list() {
+async fn a_watch_that_ends_in_order_is_resumed_without_a_list() {
     let bench = bench().await;
     let plane = &bench.planes["a"];
     bench.until(|bench| bench.planes["a"].watches() == 1).await;
@@ -258,7 +258,7 @@ async fn no_metric_names_a_project() {
         metrics()
     );
     assert!(!metrics().contains("project/"), "{}", metrics());
-    // What a project has counted goes with it.
+    // The objects that a project has counted are subtracted when it goes.
     bench.discovery.remove::<milo::Project>("", "a");
     let gone = format!("{undecodable} 0\n");
     bench.until(|_| metrics().contains(&gone)).await;
@@ -299,20 +299,19 @@ async fn a_project_that_is_not_ready_is_disengaged_and_comes_back() {
 async fn a_project_that_is_gone_is_disengaged() {
     let bench = bench().await;
     bench.discovery.remove::<milo::Project>("", "a");
-    let gone = unheard_of("a");
+    let gone = not_discovered("a");
     bench.until(|bench| bench.cities("a") == gone).await;
     bench.until(|bench| bench.planes["a"].watches() == 0).await;
     assert_eq!(
         (bench.cities("b"), bench.counts()),
         ("LHR".to_owned(), (1, 0))
     );
-    // The process ends as it is asked to.
     bench.tasks.stop().cancel();
     assert_eq!(bench.tasks.ended().await, None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_project_that_goes_while_no_one_watches_is_disengaged() {
+async fn a_project_that_is_deleted_between_watches_is_disengaged() {
     let bench = bench().await;
     bench.discovery.fail(Fault::refuse(500));
     bench.discovery.interrupt();
@@ -320,10 +319,10 @@ async fn a_project_that_goes_while_no_one_watches_is_disengaged() {
     let unknown =
         "project c is not known, and projects cannot be listed: 500 InternalError: not now";
     bench.until(|bench| bench.cities("c") == unknown).await;
-    assert_eq!(bench.cities("a"), "DFW", "what is known goes on");
+    assert_eq!(bench.cities("a"), "DFW", "engaged projects stay engaged");
     bench.discovery.heal();
     bench
-        .until(|bench| bench.cities("a") == unheard_of("a"))
+        .until(|bench| bench.cities("a") == not_discovered("a"))
         .await;
     assert_eq!(bench.cities("b"), "LHR");
 }
@@ -334,15 +333,15 @@ async fn a_terminating_project_stays_engaged_until_it_is_gone() {
     let mut terminating = project("a", "1", "False");
     terminating["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     bench.discovery.put(terminating);
-    // What comes after it has been heard of, so it has been heard of, too.
+    // A later event has arrived, so this one has arrived too.
     bench.discovery.remove::<milo::Project>("", "b");
     bench
-        .until(|bench| bench.cities("b") == unheard_of("b"))
+        .until(|bench| bench.cities("b") == not_discovered("b"))
         .await;
     assert_eq!(bench.cities("a"), "DFW");
     bench.discovery.remove::<milo::Project>("", "a");
     bench
-        .until(|bench| bench.cities("a") == unheard_of("a"))
+        .until(|bench| bench.cities("a") == not_discovered("a"))
         .await;
 }
 
@@ -367,7 +366,7 @@ async fn another_project_of_the_same_name_is_another_project() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_known_before_projects_have_been_listed() {
+async fn projects_are_unknown_until_they_have_been_listed() {
     let (discovery, planes) = prepared();
     discovery.fail(Fault::hang());
     let bench = start(discovery, planes);
@@ -378,7 +377,7 @@ async fn nothing_is_known_before_projects_have_been_listed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_no_project_can_have_and_an_object_that_cannot_be_read_harm_no_other() {
+async fn invalid_names_and_undecodable_projects_do_not_affect_others() {
     let (discovery, planes) = prepared();
     discovery.put(project("Not.A.Name", "3", "True"));
     let mut broken = project("c", "4", "True");
@@ -389,13 +388,13 @@ async fn a_name_that_no_project_can_have_and_an_object_that_cannot_be_read_harm_
     let error = bench.cities("c");
     let expected = "project c is not ready: Project /c cannot be decoded: ";
     assert!(error.starts_with(expected), "{error}");
-    // A ready one is not taken to have changed.
+    // A ready project stays engaged if its new version cannot be decoded.
     let mut broken = project("a", "1", "True");
     broken["status"]["conditions"] = json!(3);
     bench.discovery.put(broken);
     bench.discovery.remove::<milo::Project>("", "b");
     bench
-        .until(|bench| bench.cities("b") == unheard_of("b"))
+        .until(|bench| bench.cities("b") == not_discovered("b"))
         .await;
     assert_eq!(bench.cities("a"), "DFW");
 }

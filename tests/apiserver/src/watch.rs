@@ -22,6 +22,8 @@ const BOOKMARKS: Duration = Duration::from_mins(1);
 struct Watch {
     server: ApiServer,
     query: Query,
+    /// The last version of the kind when the watch began.
+    first: u64,
     /// The version after which the next event is.
     version: u64,
     changed: watch::Receiver<u64>,
@@ -48,6 +50,7 @@ pub(crate) fn watch(
     let watch = Watch {
         changed: server.changes(query.kind),
         interrupted: server.interruptions(),
+        first: version.max(*server.changes(query.kind).borrow()),
         version,
         bookmark: request
             .is_set("allowWatchBookmarks")
@@ -103,7 +106,10 @@ impl Watch {
                         return None;
                     }
                     self.bookmark = self.bookmark.map(|due| due + BOOKMARKS);
-                    return Some(Ok(self.bookmark_event().into()));
+                    // A kube-apiserver sends none while nothing of the kind has changed.
+                    if *self.changed.borrow() > self.first {
+                        return Some(Ok(self.bookmark_event().into()));
+                    }
                 }
             }
         }

@@ -45,8 +45,9 @@ pub(super) fn watches() -> Vec<Step> {
         )
     };
     let l1 = format!("{NETWORKS}/l1");
-    // A kube-apiserver sends one each minute.
-    let bookmarks = "watch=true&timeoutSeconds=66&allowWatchBookmarks=true";
+    // A kube-apiserver sends a bookmark only after something of the kind has changed during the watch.
+    let bookmarks =
+        "watch=true&timeoutSeconds=3&fieldSelector=metadata.name%3Df&allowWatchBookmarks=true";
     vec![
         merge(
             "relabel l1",
@@ -70,8 +71,8 @@ pub(super) fn watches() -> Vec<Step> {
         ),
         watch("nothing new", "$quiet.resourceVersion"),
         get(
-            "bookmarks",
-            format!("{NETWORKS}?{bookmarks}&resourceVersion=$quiet.resourceVersion"),
+            "a watch that allows bookmarks",
+            format!("{NETWORKS}?{bookmarks}&resourceVersion=$before.resourceVersion"),
         ),
         watch("a version that is too old", "1"),
     ]

@@ -8,7 +8,7 @@ use multicluster::cache::Reflector;
 use serde_json::json;
 
 use super::*;
-use crate::fixtures::planes::{HUB_NAMESPACE, context, copy, hub_namespace, take_writes};
+use crate::fixtures::servers::{HUB_NAMESPACE, context, copy, hub_namespace, take_writes};
 use crate::fixtures::{instance, object};
 
 const OWN: [&str; 1] = ["/spec"];

@@ -1,4 +1,4 @@
-//! Caches that follow an API server from memory, on a paused clock.
+//! Caches that follow an API server in memory, on a paused clock.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use super::*;
 
-/// What is awaited comes within this time, if it comes; the clock is paused, so it costs nothing.
+/// Time limit of a wait. The clock is paused, so waiting costs nothing.
 const WITHIN: Duration = Duration::from_mins(5);
 
 struct Following {
@@ -17,7 +17,7 @@ struct Following {
     lists: ListLimiter,
 }
 
-/// Follows an API server that has ConfigMap `a`, until `a` is known.
+/// Follows an API server with a ConfigMap `a` until the cache has `a`.
 async fn following() -> Following {
     let server = ApiServer::new();
     server.put(config_map("a"));
@@ -56,7 +56,7 @@ impl Following {
         }
     }
 
-    /// Names and versions of what there is, or why that is not known.
+    /// Names and versions of the cached objects, or why the cache is not current.
     fn state(&self) -> String {
         match &*self.cache.sync_state().borrow() {
             SyncState::Current => self.known(),
@@ -72,7 +72,7 @@ impl Following {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restored_api_server_is_listed_though_it_takes_the_version_of_the_former_one() {
+async fn a_restored_api_server_is_listed_although_it_accepts_the_former_version() {
     let following = following().await;
     let backup = following.server.backup();
     for name in ["b", "c", "a"] {
@@ -87,20 +87,23 @@ async fn a_restored_api_server_is_listed_though_it_takes_the_version_of_the_form
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_whose_connection_broke_goes_on_once_it_tells_of_something() {
+async fn an_interrupted_watch_continues_with_its_next_event() {
     let following = following().await;
     let requests = following.server.requests();
     following.server.interrupt();
     following.until(|it| it.state().contains("reset")).await;
     sleep(Duration::from_millis(500)).await;
-    assert!(following.state().contains("reset"), "nothing proves it");
+    assert!(
+        following.state().contains("reset"),
+        "no event has shown that the watch continues"
+    );
     following.server.put(config_map("b"));
     following.until(|it| it.state() == "a@2 b@3").await;
     assert_eq!(following.server.requests(), requests + 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_whose_connection_broke_and_that_tells_of_nothing_is_listed_soon() {
+async fn an_interrupted_watch_without_events_is_followed_by_a_list() {
     let following = following().await;
     let begin = Instant::now();
     following.server.interrupt();
@@ -110,7 +113,7 @@ async fn a_watch_whose_connection_broke_and_that_tells_of_nothing_is_listed_soon
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_whose_connection_breaks_again_and_again_is_not_resumed() {
+async fn a_watch_that_is_interrupted_repeatedly_is_not_resumed() {
     let following = following().await;
     for _ in 0..5 {
         following.server.interrupt();
@@ -128,7 +131,7 @@ async fn a_watch_whose_connection_breaks_again_and_again_is_not_resumed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_a_cache_of_metadata_only_metadata_are_asked_for() {
+async fn a_cache_of_metadata_requests_only_metadata() {
     let server = ApiServer::new();
     server.put(config_map("a"));
     let reflector = Reflector::<PartialObjectMeta<ConfigMap>>::new("test", &Metrics::default());
@@ -184,7 +187,7 @@ async fn watches_that_begin_together_end_at_different_times() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_not_served_is_no_kind_without_objects_and_is_looked_for_every_minute() {
+async fn a_kind_that_is_not_served_keeps_its_objects_and_is_listed_every_minute() {
     let following = following().await;
     let not_served = "NotServed { problem: \"the API server does not serve configmaps yet\" }";
     following.server.fail(Fault::refuse(404));
@@ -200,7 +203,7 @@ async fn a_kind_that_is_not_served_is_no_kind_without_objects_and_is_looked_for_
     let begin = Instant::now();
     following.until(|it| it.state() == "a@2 b@3").await;
     assert!(begin.elapsed() <= Duration::from_secs(61));
-    // Who wants it does not wait for so long.
+    // A caller that asks for the cache does not wait for so long.
     following.server.fail(Fault::refuse(404));
     following.server.end_watches();
     following.until(|it| it.state() == not_served).await;
@@ -212,13 +215,13 @@ async fn a_kind_that_is_not_served_is_no_kind_without_objects_and_is_looked_for_
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_cache_that_reaches_an_api_server_again_takes_the_others_with_it() {
+async fn the_first_cache_that_reaches_an_api_server_again_wakes_the_others() {
     let first = following().await;
     let others = [(); 4].map(|()| follow_at(first.server.clone(), first.lists.for_another_cache()));
     first.until(|it| it.server.watches() == 5).await;
     first.server.fail(Fault::refuse(503));
     first.server.end_watches();
-    // Long enough for all of them to wait long.
+    // Until the backoff of all of them is long.
     sleep(Duration::from_mins(5)).await;
     let unavailable = |it: &Following| it.state().contains("503");
     assert!(others.iter().all(unavailable) && unavailable(&first));

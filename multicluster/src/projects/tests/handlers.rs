@@ -1,4 +1,4 @@
-//! Who works on projects.
+//! Handlers of projects.
 
 use std::sync::Mutex;
 
@@ -7,7 +7,7 @@ use futures::future::{BoxFuture, pending};
 
 use super::*;
 
-/// Notes whom it attends, and for how long.
+/// A handler that notes when it runs for a project and when that ends.
 #[derive(Clone, Default)]
 struct Noting(Arc<Mutex<Vec<String>>>);
 
@@ -24,12 +24,12 @@ impl Noting {
     }
 }
 
-/// Ends when it is dropped.
-struct Attending(Noting, Arc<EngagedProject>);
+/// Notes the end of a run when it is dropped.
+struct Running(Noting, Arc<EngagedProject>);
 
-impl Drop for Attending {
+impl Drop for Running {
     fn drop(&mut self) {
-        self.0.note("is left", self.1.name());
+        self.0.note("has ended", self.1.name());
     }
 }
 
@@ -37,15 +37,15 @@ impl ProjectHandler for Noting {
     fn run(&self, project: Arc<EngagedProject>) -> BoxFuture<'static, ()> {
         let noting = self.clone();
         async move {
-            noting.note("is attended", project.name());
-            let _attending = Attending(noting, project);
+            noting.note("runs", project.name());
+            let _running = Running(noting, project);
             pending::<()>().await;
         }
         .boxed()
     }
 
     fn on_removed(&self, name: &ProjectName) {
-        self.note("has left", name);
+        self.note("is removed", name);
     }
 }
 
@@ -60,20 +60,20 @@ fn bench(noting: &Noting, fault: Option<Fault>) -> Bench {
 
 /// I-25: all that goes on for a project ends with it.
 #[tokio::test(start_paused = true)]
-async fn a_project_is_attended_while_it_is_engaged() {
+async fn a_handler_runs_while_its_project_is_engaged() {
     let noting = Noting::default();
     let bench = bench(&noting, None);
-    let attended = ["a is attended", "b is attended"];
+    let attended = ["a runs", "b runs"];
     bench.until(|_| noting.noted() == attended).await;
     let former = bench.projects.get(&ProjectName::new("a").unwrap()).unwrap();
     bench.discovery.put(project("a", "1", "False"));
-    let left = ["a is attended", "a is left", "b is attended"];
+    let left = ["a has ended", "a runs", "b runs"];
     bench.until(|_| noting.noted() == left).await;
     bench.until(|_| Arc::strong_count(&former) == 1).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_project_is_gone_when_its_object_is_and_the_very_root_says_so() {
+async fn a_project_is_gone_when_the_root_that_had_it_says_so() {
     let noting = Noting::default();
     let bench = bench(&noting, None);
     let is_gone_by = |name, root| {
@@ -94,17 +94,17 @@ async fn a_project_is_gone_when_its_object_is_and_the_very_root_says_so() {
     bench.until(|_| noting.noted().len() == 3).await;
     assert_eq!(is_gone("a").await, Ok(false));
     bench.discovery.remove::<milo::Project>("", "a");
-    let left = ["a has left", "a is attended", "a is left", "b is attended"];
+    let left = ["a has ended", "a is removed", "a runs", "b runs"];
     bench.until(|_| noting.noted() == left).await;
     assert_eq!(is_gone("a").await, Ok(true));
     assert_eq!(is_gone_by("a", "of-another").await, Ok(false));
-    // What the list has not got may have come since.
+    // A project may have been created after the list.
     bench.discovery.put(project("a", "2", "True"));
     assert_eq!(is_gone("a").await, Ok(false));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_root_that_does_not_answer_is_left_in_peace_for_a_while() {
+async fn a_root_that_fails_is_not_asked_again_for_a_while() {
     let noting = Noting::default();
     let bench = bench(&noting, None);
     bench.until(|_| noting.noted().len() == 2).await;
@@ -133,18 +133,18 @@ async fn a_root_that_does_not_answer_is_left_in_peace_for_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_a_project_that_does_not_answer_nothing_else_is_asked_for_a_while() {
+async fn a_handler_waits_a_minute_for_a_project_that_does_not_answer() {
     let noting = Noting::default();
     let bench = bench(&noting, Some(Fault::hang()));
     let begin = Instant::now();
-    bench.until(|_| noting.noted() == ["b is attended"]).await;
+    bench.until(|_| noting.noted() == ["b runs"]).await;
     assert!(begin.elapsed() < Duration::from_secs(1));
     bench.until(|_| noting.noted().len() == 2).await;
     assert_eq!(begin.elapsed().as_secs(), 60);
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_other_cities_hears_of_them_and_of_their_loss() {
+async fn waiters_for_cities_are_woken_by_new_and_by_lost_cities() {
     let bench = bench(&Noting::default(), None);
     bench.until(|bench| bench.cities("a") == "DFW").await;
     let project = bench.projects.get(&ProjectName::new("a").unwrap()).unwrap();
@@ -160,7 +160,7 @@ async fn who_waits_for_other_cities_hears_of_them_and_of_their_loss() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_only_reads_has_nothing_to_ask_the_root() {
+async fn a_registry_without_handler_does_not_read_the_roots_namespace() {
     let bench = super::bench().await;
     sleep(Duration::from_mins(5)).await;
     let mut requests = bench.discovery.log().into_iter();

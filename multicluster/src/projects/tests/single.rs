@@ -1,4 +1,4 @@
-//! Without Milo.
+//! The registry without Milo.
 
 use super::*;
 
@@ -23,7 +23,7 @@ async fn the_own_cluster_can_be_the_one_project() {
     assert_eq!(bench.projects.pending().len(), 1);
     bench.until(|bench| bench.cities("single") == "DFW").await;
     assert!(bench.projects.pending().is_empty());
-    assert_eq!(bench.cities("a"), unheard_of("a"));
+    assert_eq!(bench.cities("a"), not_discovered("a"));
     assert_eq!(bench.counts(), (1, 0));
     let other = ProjectName::new("a").unwrap();
     assert_eq!(bench.projects.is_gone(&other, "root").await, Ok(false));
