@@ -12,39 +12,47 @@ use super::citations::rust_files;
 const CONSTANTS: [(&str, &str, &str); 28] = [
     (
         "webhooks",
-        "MARGIN",
+        "RESPONSE_MARGIN",
         "Part of a caller's `timeout` that is left for the answer's way back.",
     ),
     (
         "webhooks",
-        "DECODED",
+        "DECODED_FACTOR",
         "Factor by which a request of admission counts more once it is decoded.",
     ),
     (
         "webhooks",
-        "LISTED",
+        "LISTED_MAX",
         "Errors of a Workload that an answer lists.",
     ),
-    ("webhooks", "SHOWN", "Bytes of a value that an error shows."),
     (
         "webhooks",
-        "REPEATED",
+        "QUOTED_MAX",
+        "Bytes of a value that an error shows.",
+    ),
+    (
+        "webhooks",
+        "MESSAGE_MAX",
         "Bytes of an authorizer's message that an error repeats.",
     ),
     (
         "webhooks",
-        "SUPPORTED",
+        "SUPPORTED_MAX",
         "Bytes of the supported values that an error lists.",
     ),
-    ("webhooks", "ASKED", "Networks that one request asks about."),
     (
         "webhooks",
-        "REVIEWS",
+        "REVIEWS_MAX",
+        "Networks that one request asks about.",
+    ),
+    (
+        "webhooks",
+        "CONCURRENT_REVIEWS",
         "Access reviews of one request at a time.",
     ),
     (
         "webhooks",
-        "REMEMBERED",
+        "REMEMBERED_MAX",
         "Problems that are remembered, so that the log names each once.",
     ),
     (
