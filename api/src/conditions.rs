@@ -615,7 +615,7 @@ pub const QUARANTINE_REASONS: &[&str] = &[
 
 /// A reason of the annotation `compute.datumapis.com/quarantine-reason`.
 #[derive(Clone, Copy, Debug)]
-pub struct QuarantineReason {
+pub struct QuarantineAdvice {
     /// The annotation's value.
     pub reason: &'static str,
     /// What is wrong.
@@ -625,23 +625,23 @@ pub struct QuarantineReason {
 }
 
 /// The quarantine reasons with their meaning.
-pub const QUARANTINE: &[QuarantineReason] = &[
-    QuarantineReason {
+pub const QUARANTINE: &[QuarantineAdvice] = &[
+    QuarantineAdvice {
         reason: quarantine::NAMESPACE_UNIDENTIFIED,
         meaning: "The labels `meta.datumapis.com/upstream-*` of the hub namespace do not identify a project and namespace.",
         remedy: "Correct the labels of the hub namespace.",
     },
-    QuarantineReason {
+    QuarantineAdvice {
         reason: quarantine::IDENTITY_CONTRADICTED,
         meaning: "The labels `meta.datumapis.com/upstream-*` of the Instance name another project or namespace than those of its hub namespace.",
         remedy: "Correct the labels that are wrong.",
     },
-    QuarantineReason {
+    QuarantineAdvice {
         reason: quarantine::DEPLOYMENT_NAME_MISSING,
         meaning: "Neither the label `compute.datumapis.com/workload-deployment-name` nor a controller reference names the WorkloadDeployment.",
         remedy: "Restore the label.",
     },
-    QuarantineReason {
+    QuarantineAdvice {
         reason: quarantine::DEPLOYMENT_MISSING,
         meaning: "The project does not have the WorkloadDeployment, or the hub namespace is not that of the project's namespace. Reported 15 minutes after the Instance was created and the WorkloadDeployment was first missed.",
         remedy: "Delete the Instance in its cell, or restore the WorkloadDeployment.",

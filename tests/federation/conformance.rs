@@ -67,6 +67,7 @@ fn steps() -> Vec<Step> {
         writes::writes(),
         writes::status(),
         applies::applies(),
+        applies::applied_objects(),
         applies::applied_lists(),
         writes::deletes(),
         reads::lists(),

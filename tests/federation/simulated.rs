@@ -34,14 +34,14 @@ const SECOND: Duration = Duration::from_secs(1);
 const PROJECT: &str = "p00000";
 
 /// A namespace of a project, and its hub namespace.
-struct Planes {
+struct ProjectAndHub {
     project: Client,
     hub: Client,
     namespace: String,
     hub_namespace: String,
 }
 
-impl Planes {
+impl ProjectAndHub {
     fn in_project<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(&self) -> Api<K> {
         Api::namespaced(self.project.clone(), &self.namespace)
     }
@@ -69,7 +69,7 @@ impl Planes {
 }
 
 /// A Workload in two cities, from its creation to its deletion.
-async fn life_of_a_workload(planes: &Planes) -> anyhow::Result<()> {
+async fn life_of_a_workload(planes: &ProjectAndHub) -> anyhow::Result<()> {
     let (workloads, deployments) = (
         planes.in_project::<Workload>(),
         planes.in_project::<WorkloadDeployment>(),
@@ -133,7 +133,7 @@ async fn life_of_a_workload(planes: &Planes) -> anyhow::Result<()> {
 
 pub(crate) async fn a_workload_on_real_planes(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "life").await?;
-    life_of_a_workload(&Planes {
+    life_of_a_workload(&ProjectAndHub {
         project: federation.project().client(),
         hub: federation.hub().client(),
         namespace: space.name.clone(),
@@ -151,7 +151,7 @@ pub(crate) async fn what_a_cell_has_lost_is_applied_again() -> anyhow::Result<()
     on_simulated_planes(applied_again).await
 }
 
-async fn applied_again(planes: &Planes) -> anyhow::Result<()> {
+async fn applied_again(planes: &ProjectAndHub) -> anyhow::Result<()> {
     let name = "web-us-dfw";
     let copies = planes.on_hub::<WorkloadDeployment>();
     let body = workload("web", &[("us", &["DFW"], 1)]);
@@ -207,7 +207,7 @@ async fn applied_again(planes: &Planes) -> anyhow::Result<()> {
 }
 
 async fn on_simulated_planes(
-    scenario: impl AsyncFnOnce(&Planes) -> anyhow::Result<()>,
+    scenario: impl AsyncFnOnce(&ProjectAndHub) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let directory = tempfile::tempdir_in(target())?;
     let directory = directory.path();
@@ -235,7 +235,7 @@ async fn on_simulated_planes(
     let namespace = wait::until(&namespaces, DEFAULT_NAMESPACE, "there", WITHIN, |_| true).await?;
     let uid = namespace.uid().context("a namespace has a UID")?;
     networking::create_network(&project, DEFAULT_NAMESPACE, NETWORK).await?;
-    let planes = Planes {
+    let planes = ProjectAndHub {
         project,
         hub: hub_client,
         namespace: DEFAULT_NAMESPACE.to_owned(),
@@ -252,7 +252,7 @@ async fn on_simulated_planes(
 }
 
 /// Simulates the cells and Karmada's collection of their statuses: every copy gets the instances that it asks for.
-async fn run_cells(planes: &Planes) -> anyhow::Error {
+async fn run_cells(planes: &ProjectAndHub) -> anyhow::Error {
     let copies = planes.on_hub::<WorkloadDeployment>();
     loop {
         if let Err(error) = report(&copies).await {

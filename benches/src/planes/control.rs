@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use apiserver::{ApiServer, Change, KindId, Part, Refusal, Verb, json_response, objects, text};
+use apiserver::{
+    ApiServer, KindId, ObjectChange, ObjectPart, Refusal, Verb, json_response, objects, text,
+};
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::Response;
@@ -176,14 +178,14 @@ impl Planes {
                     continue;
                 };
                 let replicas = 1 + changed;
-                let status = Change::Merge(karmada::report(&copy.value(), replicas));
+                let status = ObjectChange::Merge(karmada::report(&copy.value(), replicas));
                 let in_project = (DEFAULT.to_owned(), key.1.clone());
                 self.latencies.await_status(project, in_project, replicas);
                 // The status of a copy that was deleted counts as missing in the end.
                 let _ = self
                     .hub
                     .server
-                    .change(deployments, key, Part::Status, status);
+                    .change(deployments, key, ObjectPart::Status, status);
             }
             sleep_until(tick).await;
         }

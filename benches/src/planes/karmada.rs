@@ -1,6 +1,6 @@
 //! Karmada's part on the hub: the cells, and a ResourceBinding for each copy.
 
-use apiserver::{ApiServer, Change, Key, KindId, Part, text, time_now};
+use apiserver::{ApiServer, Key, KindId, ObjectChange, ObjectPart, text, time_now};
 use serde_json::{Value, json};
 
 const CITY_CODE: &str = "topology.datum.net/city-code";
@@ -38,9 +38,12 @@ pub(super) fn place(hub: &ApiServer, key: &Key, copy: &Value) {
     }
     let claim = json!({format!("{POLICY}/name"): policy, format!("{POLICY}/namespace"): namespace});
     let deployments = KindId::named("WorkloadDeployment");
-    let claimed = Change::Merge(json!({"metadata": {"annotations": claim}}));
+    let claimed = ObjectChange::Merge(json!({"metadata": {"annotations": claim}}));
     // A copy that was deleted meanwhile is not placed.
-    if hub.change(deployments, key, Part::Main, claimed).is_err() {
+    if hub
+        .change(deployments, key, ObjectPart::Main, claimed)
+        .is_err()
+    {
         return;
     }
     let cell = CELLS

@@ -5,7 +5,7 @@ use apiserver::{Fault, Verb};
 use super::*;
 use crate::fixtures::deployment;
 use crate::fixtures::servers::{
-    HUB_NAMESPACE, Planes, converge, copy, hub_key, hub_namespace, project_key, reconcile,
+    FakePlanes, HUB_NAMESPACE, converge, copy, hub_key, hub_namespace, project_key, reconcile,
     recorded, settle, take_writes, terminating_json,
 };
 
@@ -13,8 +13,8 @@ use crate::policy::PolicyController;
 
 const NAME: &str = "web-us-dfw";
 
-async fn start(in_project: Value, on_hub: Vec<Value>) -> (Planes, Federator) {
-    let planes = Planes::start(vec![in_project], on_hub).await;
+async fn start(in_project: Value, on_hub: Vec<Value>) -> (FakePlanes, Federator) {
+    let planes = FakePlanes::start(vec![in_project], on_hub).await;
     let federator = Federator {
         projects: Arc::clone(&planes.projects),
         hub: Arc::clone(&planes.hub_caches),
@@ -43,18 +43,18 @@ fn policy() -> Value {
 }
 
 /// A terminating deployment whose copy has a finalizer.
-async fn start_terminating() -> (Planes, Federator) {
+async fn start_terminating() -> (FakePlanes, Federator) {
     let mut copy = copy(NAME);
     copy["metadata"]["finalizers"] = json!(["example.com/held"]);
     let on_hub = vec![hub_namespace(), policy(), copy];
     start(terminating_json(recorded(NAME)), on_hub).await
 }
 
-fn in_project(planes: &Planes) -> Option<WorkloadDeployment> {
+fn in_project(planes: &FakePlanes) -> Option<WorkloadDeployment> {
     planes.project.get("default", NAME)
 }
 
-fn on_hub(planes: &Planes) -> Option<WorkloadDeployment> {
+fn on_hub(planes: &FakePlanes) -> Option<WorkloadDeployment> {
     planes.hub.get(HUB_NAMESPACE, NAME)
 }
 

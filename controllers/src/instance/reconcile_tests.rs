@@ -66,7 +66,7 @@ async fn a_cell_that_refuses_hangs_or_has_another_version_changes_nothing() {
         panic!("{error}");
     };
     assert!(
-        matches!(&*source.as_ref(), kube::Error::Api(status) if status.is_conflict()),
+        matches!(source.as_ref(), kube::Error::Api(status) if status.is_conflict()),
         "{error}"
     );
     assert_eq!(conditions(&planes), ["Programmed", "Running"]);

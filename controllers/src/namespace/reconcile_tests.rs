@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use super::*;
 use crate::fixtures::instance;
 use crate::fixtures::servers::{
-    HUB_NAMESPACE, Planes, hub_key, hub_namespace, reconcile, settle, take_writes,
+    FakePlanes, HUB_NAMESPACE, hub_key, hub_namespace, reconcile, settle, take_writes,
 };
 
 /// A hub namespace whose project has no namespace any more.
-async fn start(on_hub: Vec<Value>) -> (Planes, NamespaceController) {
+async fn start(on_hub: Vec<Value>) -> (FakePlanes, NamespaceController) {
     let on_hub = [vec![hub_namespace()], on_hub].concat();
-    let planes = Planes::start(Vec::new(), on_hub).await;
+    let planes = FakePlanes::start(Vec::new(), on_hub).await;
     let controller = NamespaceController::new(
         Arc::clone(&planes.projects),
         Arc::clone(&planes.hub_caches),
@@ -21,7 +21,7 @@ async fn start(on_hub: Vec<Value>) -> (Planes, NamespaceController) {
     (planes, controller)
 }
 
-async fn end_upstream(planes: &Planes) {
+async fn end_upstream(planes: &FakePlanes) {
     planes
         .project
         .remove::<k8s_openapi::api::core::v1::Namespace>("", "default");

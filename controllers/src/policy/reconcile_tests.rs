@@ -5,14 +5,14 @@ use serde_json::Value;
 
 use super::*;
 use crate::fixtures::servers::{
-    HUB_NAMESPACE, Planes, converge, copy, hub_key, hub_namespace, reconcile, recorded, settle,
+    FakePlanes, HUB_NAMESPACE, converge, copy, hub_key, hub_namespace, reconcile, recorded, settle,
     take_writes,
 };
 
 const POLICY: &str = "city-dfw";
 
-async fn start(in_project: Vec<Value>, on_hub: Vec<Value>) -> (Planes, PolicyController) {
-    let planes = Planes::start(in_project, on_hub).await;
+async fn start(in_project: Vec<Value>, on_hub: Vec<Value>) -> (FakePlanes, PolicyController) {
+    let planes = FakePlanes::start(in_project, on_hub).await;
     let controller = PolicyController {
         projects: Arc::clone(&planes.projects),
         hub: Arc::clone(&planes.hub_caches),
@@ -21,7 +21,7 @@ async fn start(in_project: Vec<Value>, on_hub: Vec<Value>) -> (Planes, PolicyCon
     (planes, controller)
 }
 
-fn policy(planes: &Planes) -> Option<PropagationPolicy> {
+fn policy(planes: &FakePlanes) -> Option<PropagationPolicy> {
     planes.hub.get(HUB_NAMESPACE, POLICY)
 }
 

@@ -6,18 +6,18 @@ use apiserver::{Fault, Verb};
 use super::*;
 use crate::fixtures::instance;
 use crate::fixtures::servers::{
-    HUB_NAMESPACE, Planes, converge, hub_namespace, instance_key, reconcile, recorded, settle,
+    FakePlanes, HUB_NAMESPACE, converge, hub_namespace, instance_key, reconcile, recorded, settle,
     take_writes,
 };
 use crate::runtime::events::Events;
 
 const NAME: &str = "web-0";
 
-async fn start() -> (Planes, Projector) {
+async fn start() -> (FakePlanes, Projector) {
     let mut instance = json!(instance(HUB_NAMESPACE, NAME));
     instance["metadata"]["labels"] = json!({labels::WORKLOAD_DEPLOYMENT_NAME: "web"});
     instance["status"] = json!({"conditions": [apiserver::objects::condition("Ready", "True")]});
-    let planes = Planes::start(vec![recorded("web")], vec![hub_namespace(), instance]).await;
+    let planes = FakePlanes::start(vec![recorded("web")], vec![hub_namespace(), instance]).await;
     let client = planes.hub.client();
     let projector = Projector {
         projects: Arc::clone(&planes.projects),
@@ -34,7 +34,7 @@ async fn start() -> (Planes, Projector) {
     (planes, projector)
 }
 
-fn projection(planes: &Planes) -> Option<Instance> {
+fn projection(planes: &FakePlanes) -> Option<Instance> {
     planes.project.get("default", NAME)
 }
 

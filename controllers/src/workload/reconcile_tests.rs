@@ -3,12 +3,12 @@
 use apiserver::{Fault, Verb};
 
 use super::*;
-use crate::fixtures::servers::{Planes, converge, project_key, reconcile, settle, take_writes};
+use crate::fixtures::servers::{FakePlanes, converge, project_key, reconcile, settle, take_writes};
 use crate::fixtures::workload;
 
 const DEPLOYMENT: &str = "web-us-dfw";
 
-fn controller(planes: &Planes) -> WorkloadController {
+fn controller(planes: &FakePlanes) -> WorkloadController {
     WorkloadController {
         projects: Arc::clone(&planes.projects),
         writer: planes.writer::<WorkloadController>(),
@@ -17,14 +17,14 @@ fn controller(planes: &Planes) -> WorkloadController {
 }
 
 /// A project with the Workload `web` in DFW.
-async fn start() -> (Planes, WorkloadController) {
-    let planes = Planes::start(vec![json!(workload(&[("us", &["DFW"])]))], Vec::new()).await;
+async fn start() -> (FakePlanes, WorkloadController) {
+    let planes = FakePlanes::start(vec![json!(workload(&[("us", &["DFW"])]))], Vec::new()).await;
     let controller = controller(&planes);
     (planes, controller)
 }
 
 /// A project where the deployment has been created and the deletion of the Workload has begun.
-async fn start_terminating() -> (Planes, WorkloadController) {
+async fn start_terminating() -> (FakePlanes, WorkloadController) {
     let (planes, controller) = start().await;
     converge(&controller, || project_key("web"), &planes.servers()).await;
     planes
@@ -41,7 +41,7 @@ async fn start_terminating() -> (Planes, WorkloadController) {
     (planes, controller)
 }
 
-fn finalizers_of_workload(planes: &Planes) -> Option<Vec<String>> {
+fn finalizers_of_workload(planes: &FakePlanes) -> Option<Vec<String>> {
     let workload = planes.project.get::<Workload>("default", "web")?;
     workload.metadata.finalizers
 }

@@ -16,7 +16,7 @@ use tower::BoxError;
 use crate::faults::Effect;
 use crate::kinds::KindId;
 use crate::refusal::Refusal;
-use crate::request::{Part, Request, Target};
+use crate::request::{ObjectPart, Request, Target};
 use crate::selector::Query;
 use crate::server::ApiServer;
 use crate::state::{Key, Stored};
@@ -155,7 +155,7 @@ impl Handler<'_> {
             return Err(Refusal::not_served(kind.kind()));
         }
         match (target, &request.method) {
-            (Target::Collection(kind, namespace), &Method::GET) => {
+            (Target::KindStore(kind, namespace), &Method::GET) => {
                 let query = request.query(*kind, namespace.clone())?;
                 match request.is_set("watch") {
                     true => self.watch(query),
@@ -163,12 +163,12 @@ impl Handler<'_> {
                 }
                 .map(Answer::of)
             }
-            (Target::Collection(kind, namespace), &Method::POST) => {
+            (Target::KindStore(kind, namespace), &Method::POST) => {
                 let namespace = namespace.clone().unwrap_or_default();
                 Ok(self.written(*kind, server.create(*kind, &namespace, request.json()?)?))
             }
             (Target::Object(kind, key, part), _)
-                if *part == Part::Main || kind.kind().has_status =>
+                if *part == ObjectPart::Main || kind.kind().has_status =>
             {
                 self.answer_object(*kind, key, *part)
             }
@@ -177,7 +177,7 @@ impl Handler<'_> {
         }
     }
 
-    fn answer_object(&self, kind: KindId, key: &Key, part: Part) -> Result<Answer, Refusal> {
+    fn answer_object(&self, kind: KindId, key: &Key, part: ObjectPart) -> Result<Answer, Refusal> {
         let Self { server, request } = self;
         match (&request.method, part) {
             (&Method::GET, _) => {
@@ -189,7 +189,7 @@ impl Handler<'_> {
                 let change = request.change()?;
                 Ok(self.written(kind, server.change(kind, key, part, change)?))
             }
-            (&Method::DELETE, Part::Main) => self.delete(kind, key),
+            (&Method::DELETE, ObjectPart::Main) => self.delete(kind, key),
             _ => Err(Refusal::method_not_allowed()),
         }
     }

@@ -8,7 +8,7 @@ use http::StatusCode;
 use crate::kinds::KindId;
 use crate::log::Verb;
 use crate::refusal::Refusal;
-use crate::request::{Part, Request};
+use crate::request::{ObjectPart, Request};
 
 /// What goes wrong with the requests that it is for. Without further conditions it is for all of them, until
 /// [`ApiServer::heal`](crate::ApiServer::heal).
@@ -17,7 +17,7 @@ pub struct Fault {
     pub(crate) effect: Effect,
     verbs: Vec<Verb>,
     kind: Option<KindId>,
-    part: Option<Part>,
+    part: Option<ObjectPart>,
     namespace: Option<String>,
     name: Option<String>,
     /// How often it may happen still.
@@ -138,7 +138,7 @@ impl Fault {
 
     /// Only for this part of objects.
     #[must_use]
-    pub fn part(mut self, part: Part) -> Self {
+    pub fn part(mut self, part: ObjectPart) -> Self {
         self.part = Some(part);
         self
     }

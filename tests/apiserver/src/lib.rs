@@ -37,10 +37,10 @@ pub use faults::Fault;
 pub use kinds::{Kind, KindId};
 pub use log::{Logged, Verb};
 pub use refusal::Refusal;
-pub use request::Part;
+pub use request::ObjectPart;
 pub use server::ApiServer;
 pub use state::{Backup, Key, Stored, time_now};
-pub use write::Change;
+pub use write::ObjectChange;
 
 /// The text at a JSON pointer, empty if there is none.
 pub fn text<'v>(value: &'v serde_json::Value, pointer: &str) -> &'v str {

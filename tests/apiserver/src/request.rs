@@ -11,11 +11,11 @@ use crate::log::{Logged, Verb};
 use crate::refusal::Refusal;
 use crate::selector::{Query, Requirement};
 use crate::state::Key;
-use crate::write::Change;
+use crate::write::ObjectChange;
 
 /// A part of an object that is written by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ObjectPart {
     /// Everything but the status.
     Main,
     /// The status.
@@ -25,8 +25,8 @@ pub enum Part {
 /// The object or the collection that a path leads to.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
-    Collection(KindId, Option<String>),
-    Object(KindId, Key, Part),
+    KindStore(KindId, Option<String>),
+    Object(KindId, Key, ObjectPart),
 }
 
 /// A request to one API server.
@@ -66,7 +66,7 @@ impl Request {
 
     fn find_verb(&self) -> Verb {
         match (&self.target, &self.method) {
-            (Some(Target::Collection(..)), &Method::GET) => match self.is_set("watch") {
+            (Some(Target::KindStore(..)), &Method::GET) => match self.is_set("watch") {
                 true => Verb::Watch,
                 false => Verb::List,
             },
@@ -84,27 +84,27 @@ impl Request {
 
     pub(crate) fn kind(&self) -> Option<KindId> {
         match self.target.as_ref()? {
-            Target::Collection(kind, _) | Target::Object(kind, ..) => Some(*kind),
+            Target::KindStore(kind, _) | Target::Object(kind, ..) => Some(*kind),
         }
     }
 
-    pub(crate) fn part(&self) -> Option<Part> {
+    pub(crate) fn part(&self) -> Option<ObjectPart> {
         match self.target.as_ref()? {
-            Target::Collection(..) => None,
+            Target::KindStore(..) => None,
             Target::Object(.., part) => Some(*part),
         }
     }
 
     pub(crate) fn namespace(&self) -> Option<&str> {
         match self.target.as_ref()? {
-            Target::Collection(_, namespace) => namespace.as_deref(),
+            Target::KindStore(_, namespace) => namespace.as_deref(),
             Target::Object(_, (namespace, _), _) => Some(namespace),
         }
     }
 
     pub(crate) fn name(&self) -> Option<&str> {
         match self.target.as_ref()? {
-            Target::Collection(..) => None,
+            Target::KindStore(..) => None,
             Target::Object(_, (_, name), _) => Some(name),
         }
     }
@@ -114,7 +114,7 @@ impl Request {
         let body = serde_json::from_slice::<Value>(&self.body).unwrap_or_default();
         let plural = self.kind().map(|kind| kind.kind().plural);
         let status = match self.part() {
-            Some(Part::Status) => "/status",
+            Some(ObjectPart::Status) => "/status",
             _ => "",
         };
         let name = self
@@ -180,23 +180,23 @@ impl Request {
     }
 
     /// The change that a PUT or a PATCH asks for.
-    pub(crate) fn change(&self) -> Result<Change, Refusal> {
+    pub(crate) fn change(&self) -> Result<ObjectChange, Refusal> {
         if self.method == Method::PUT {
-            return Ok(Change::Put(self.json()?));
+            return Ok(ObjectChange::Put(self.json()?));
         }
         match self.content_type() {
-            "application/merge-patch+json" => Ok(Change::Merge(self.json()?)),
+            "application/merge-patch+json" => Ok(ObjectChange::Merge(self.json()?)),
             APPLY => {
                 let manager = self.parameter("fieldManager");
                 let manager = manager.ok_or_else(Refusal::no_manager)?;
-                Ok(Change::Apply {
+                Ok(ObjectChange::Apply {
                     body: self.json()?,
                     manager: manager.to_owned(),
                     force: self.is_set("force"),
                 })
             }
             "application/json-patch+json" => serde_json::from_slice(&self.body)
-                .map(Change::Json)
+                .map(ObjectChange::Json)
                 .map_err(|error| Refusal::bad(error.to_string())),
             other => Err(Refusal::unsupported_media_type(other)),
         }
@@ -241,20 +241,24 @@ fn target(path: &str) -> Option<Target> {
         find(plural).map(|kind| Target::Object(kind, key, part))
     };
     match *rest {
-        ["namespaces", name] if group.is_empty() => object("namespaces", "", name, Part::Main),
+        ["namespaces", name] if group.is_empty() => {
+            object("namespaces", "", name, ObjectPart::Main)
+        }
         ["namespaces", name, "status"] if group.is_empty() => {
-            object("namespaces", "", name, Part::Status)
+            object("namespaces", "", name, ObjectPart::Status)
         }
         ["namespaces", namespace, plural] => {
-            find(plural).map(|kind| Target::Collection(kind, Some(namespace.to_owned())))
+            find(plural).map(|kind| Target::KindStore(kind, Some(namespace.to_owned())))
         }
-        ["namespaces", namespace, plural, name] => object(plural, namespace, name, Part::Main),
+        ["namespaces", namespace, plural, name] => {
+            object(plural, namespace, name, ObjectPart::Main)
+        }
         ["namespaces", namespace, plural, name, "status"] => {
-            object(plural, namespace, name, Part::Status)
+            object(plural, namespace, name, ObjectPart::Status)
         }
-        [plural] => find(plural).map(|kind| Target::Collection(kind, None)),
-        [plural, name] => object(plural, "", name, Part::Main),
-        [plural, name, "status"] => object(plural, "", name, Part::Status),
+        [plural] => find(plural).map(|kind| Target::KindStore(kind, None)),
+        [plural, name] => object(plural, "", name, ObjectPart::Main),
+        [plural, name, "status"] => object(plural, "", name, ObjectPart::Status),
         _ => None,
     }
 }

@@ -27,11 +27,11 @@ use crate::text;
 /// An API server in memory. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct ApiServer {
-    inner: Arc<Inner>,
+    inner: Arc<ServerInner>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct ServerInner {
     state: Mutex<State>,
     unserved: Mutex<BTreeSet<KindId>>,
     faults: Faults,
@@ -53,7 +53,7 @@ pub(crate) enum Interruption {
 
 /// Counts a watch as long as a client reads it.
 #[derive(Debug)]
-pub(crate) struct OpenWatch(Arc<Inner>);
+pub(crate) struct OpenWatch(Arc<ServerInner>);
 
 impl Drop for OpenWatch {
     fn drop(&mut self) {

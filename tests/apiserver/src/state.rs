@@ -34,7 +34,7 @@ pub struct Backup {
 #[derive(Debug)]
 pub(crate) struct State {
     version: u64,
-    collections: Vec<Collection>,
+    collections: Vec<KindStore>,
     pub(crate) collects_garbage: bool,
     pub(crate) clock: fn() -> Timestamp,
     /// What goes with an object, by its UID, where garbage is collected.
@@ -43,7 +43,7 @@ pub(crate) struct State {
 
 /// The objects of one kind.
 #[derive(Debug)]
-pub(crate) struct Collection {
+pub(crate) struct KindStore {
     pub(crate) objects: BTreeMap<Key, Arc<Stored>>,
     log: VecDeque<Event>,
     /// The version of the last event that is not in the log any more.
@@ -65,7 +65,7 @@ pub struct Stored {
 
 /// What has happened to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EventType {
+pub(crate) enum WatchEventType {
     Added,
     Modified,
     Deleted,
@@ -75,7 +75,7 @@ pub(crate) enum EventType {
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
     pub(crate) version: u64,
-    pub(crate) type_: EventType,
+    pub(crate) type_: WatchEventType,
     /// The version before, if there was one.
     pub(crate) former: Option<Arc<Stored>>,
     pub(crate) object: Arc<Stored>,
@@ -107,7 +107,7 @@ impl Stored {
 
 impl Default for State {
     fn default() -> Self {
-        let collection = |_| Collection {
+        let collection = |_| KindStore {
             objects: BTreeMap::new(),
             log: VecDeque::new(),
             forgotten: 0,
@@ -125,7 +125,7 @@ impl Default for State {
 
 impl State {
     /// The collection of a kind.
-    pub(crate) fn collection(&self, kind: KindId) -> &Collection {
+    pub(crate) fn collection(&self, kind: KindId) -> &KindStore {
         &self.collections[kind.index()]
     }
 
@@ -221,7 +221,7 @@ impl State {
         owners: impl FnOnce(Bytes) -> Owners,
     ) -> Arc<Stored> {
         let object = self.complete(kind, key, object, None);
-        self.store(kind, key, object, EventType::Added, owners)
+        self.store(kind, key, object, WatchEventType::Added, owners)
     }
 
     /// Adds what every object has, as far as it is missing.
@@ -265,13 +265,15 @@ impl State {
         object: Value,
         owners: Owners,
     ) -> Arc<Stored> {
-        self.store(kind, key, object, EventType::Modified, |_| owners)
+        self.store(kind, key, object, WatchEventType::Modified, |_| owners)
     }
 
     /// Removes an object, and what it owns where garbage is collected.
     pub(crate) fn remove(&mut self, kind: KindId, key: &Key, object: Value) -> Arc<Stored> {
         let uid = text(&object, "/metadata/uid").to_owned();
-        let stored = self.store(kind, key, object, EventType::Deleted, |_| Owners::default());
+        let stored = self.store(kind, key, object, WatchEventType::Deleted, |_| {
+            Owners::default()
+        });
         for (kind, key) in self.owned.remove(&uid).unwrap_or_default() {
             if let Some(object) = self.get(kind, &key).map(|stored| stored.value()) {
                 self.delete(kind, &key, object);
@@ -311,7 +313,7 @@ impl State {
         kind: KindId,
         key: &Key,
         mut object: Value,
-        type_: EventType,
+        type_: WatchEventType,
         owners: impl FnOnce(Bytes) -> Owners,
     ) -> Arc<Stored> {
         self.version += 1;
@@ -329,7 +331,7 @@ impl State {
         });
         let collection = &mut self.collections[kind.index()];
         let former = match type_ {
-            EventType::Deleted => collection.objects.remove(key),
+            WatchEventType::Deleted => collection.objects.remove(key),
             _ => collection.objects.insert(key.clone(), Arc::clone(&stored)),
         };
         collection.log.push_back(Event {
@@ -348,13 +350,13 @@ impl State {
     }
 
     /// Keeps account of the objects that own this one.
-    fn note_owners(&mut self, kind: KindId, key: &Key, object: &Value, type_: EventType) {
+    fn note_owners(&mut self, kind: KindId, key: &Key, object: &Value, type_: WatchEventType) {
         let owners = object.pointer("/metadata/ownerReferences");
         for owner in owners.and_then(Value::as_array).into_iter().flatten() {
             let uid = text(owner, "/uid").to_owned();
             let owned = self.owned.entry(uid).or_default();
             match type_ {
-                EventType::Deleted => owned.remove(&(kind, key.clone())),
+                WatchEventType::Deleted => owned.remove(&(kind, key.clone())),
                 _ => owned.insert((kind, key.clone())),
             };
         }

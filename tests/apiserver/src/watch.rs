@@ -13,7 +13,7 @@ use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::selector::Query;
 use crate::server::{ApiServer, Interruption, OpenWatch};
-use crate::state::{Event, EventType, Stored};
+use crate::state::{Event, Stored, WatchEventType};
 
 /// Time between bookmarks, as a kube-apiserver has it.
 const BOOKMARKS: Duration = Duration::from_mins(1);
@@ -138,7 +138,7 @@ impl Watch {
     fn type_of(&self, event: &Event) -> Option<&'static str> {
         let selects = |stored: &Stored| self.query.selects(stored);
         let was = event.former.as_deref().is_some_and(selects);
-        let is = event.type_ != EventType::Deleted && selects(&event.object);
+        let is = event.type_ != WatchEventType::Deleted && selects(&event.object);
         match (was, is) {
             (false, true) => Some("ADDED"),
             (true, true) => Some("MODIFIED"),

@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use crate::apply::Owners;
 use crate::kinds::{Kind, KindId};
 use crate::refusal::Refusal;
-use crate::request::Part;
+use crate::request::ObjectPart;
 use crate::server::ApiServer;
 use crate::state::{Key, Stored, is_terminating};
 use crate::text;
 
 /// How an object is changed.
 #[derive(Debug)]
-pub enum Change {
+pub enum ObjectChange {
     /// By another version of it.
     Put(Value),
     /// By a merge patch.
@@ -107,7 +107,13 @@ impl ApiServer {
     /// # Errors
     ///
     /// When the object does not exist, is another one or another version than the change is for, or the change is not valid.
-    pub fn change(&self, kind: KindId, key: &Key, part: Part, change: Change) -> Written {
+    pub fn change(
+        &self,
+        kind: KindId,
+        key: &Key,
+        part: ObjectPart,
+        change: ObjectChange,
+    ) -> Written {
         let of = kind.kind();
         let mut state = self.state();
         let Some(stored) = state.get(kind, key).cloned() else {
@@ -116,7 +122,7 @@ impl ApiServer {
         };
         let existing = stored.value();
         let mut owners = stored.owners.clone();
-        let is_apply = matches!(change, Change::Apply { .. });
+        let is_apply = matches!(change, ObjectChange::Apply { .. });
         let changed = changed(&existing, part, change, &mut owners)?;
         check(of, key, &existing, &changed)?;
         let mut next = merged(of, part, &existing, changed);
@@ -147,10 +153,16 @@ impl ApiServer {
     }
 
     /// Applying creates an object that does not exist. Other changes need one.
-    fn apply_to_nothing(&self, kind: KindId, key: &Key, part: Part, change: Change) -> Written {
+    fn apply_to_nothing(
+        &self,
+        kind: KindId,
+        key: &Key,
+        part: ObjectPart,
+        change: ObjectChange,
+    ) -> Written {
         let of = kind.kind();
         match (change, part) {
-            (Change::Apply { body, manager, .. }, Part::Main) => {
+            (ObjectChange::Apply { body, manager, .. }, ObjectPart::Main) => {
                 let uid = text(&body, "/metadata/uid");
                 if !uid.is_empty() {
                     let problem = format!(
@@ -196,24 +208,24 @@ impl ApiServer {
 }
 
 /// The name under which a manager owns fields. A manager of the status is another one.
-fn of_part(manager: &str, part: Part) -> String {
+fn of_part(manager: &str, part: ObjectPart) -> String {
     format!("{manager} {part:?}")
 }
 
 fn changed(
     existing: &Value,
-    part: Part,
-    change: Change,
+    part: ObjectPart,
+    change: ObjectChange,
     owners: &mut Owners,
 ) -> Result<Value, Refusal> {
     let mut next = existing.clone();
     match change {
-        Change::Put(body) => next = body,
-        Change::Merge(body) => json_patch::merge(&mut next, &body),
-        Change::Json(patch) => {
+        ObjectChange::Put(body) => next = body,
+        ObjectChange::Merge(body) => json_patch::merge(&mut next, &body),
+        ObjectChange::Json(patch) => {
             json_patch::patch(&mut next, &patch).map_err(|_| Refusal::patch_fails())?;
         }
-        Change::Apply {
+        ObjectChange::Apply {
             body,
             manager,
             force,
@@ -237,7 +249,7 @@ fn changed(
 }
 
 /// The fields of an applied body that a manager owns in this part of an object.
-fn applicable(mut body: Value, part: Part) -> Value {
+fn applicable(mut body: Value, part: ObjectPart) -> Value {
     if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
         for field in KEPT {
             metadata.remove(field);
@@ -246,8 +258,8 @@ fn applicable(mut body: Value, part: Part) -> Value {
     if let Some(fields) = body.as_object_mut() {
         fields.retain(|field, _| !["apiVersion", "kind"].contains(&field.as_str()));
         match part {
-            Part::Main => fields.remove("status"),
-            Part::Status => fields.remove("spec"),
+            ObjectPart::Main => fields.remove("status"),
+            ObjectPart::Status => fields.remove("spec"),
         };
     }
     body
@@ -270,8 +282,8 @@ fn check(kind: &Kind, key: &Key, existing: &Value, changed: &Value) -> Result<()
 }
 
 /// The existing object with the fields of the changed one that may be written.
-fn merged(kind: &Kind, part: Part, existing: &Value, mut changed: Value) -> Value {
-    if part == Part::Status {
+fn merged(kind: &Kind, part: ObjectPart, existing: &Value, mut changed: Value) -> Value {
+    if part == ObjectPart::Status {
         let mut next = existing.clone();
         set(&mut next, "status", changed.get("status"));
         return next;

@@ -9,38 +9,38 @@ use super::step::{DEPLOYMENTS, MAPS, Step, apply, delete, map, merge, post};
 pub(super) fn applies() -> Vec<Step> {
     let m = &format!("{MAPS}/m");
     let uid = |uid: &str| {
-        let mut map = map("m", json!({"a": "1"}));
+        let mut map = map("m", &json!({"a": "1"}));
         map["metadata"]["uid"] = json!(uid);
         map
     };
     vec![
-        apply("apply without a manager", m, "", map("m", json!({}))),
+        apply("apply without a manager", m, "", map("m", &json!({}))),
         apply("apply what is absent, with a UID", m, "one&force=true", {
             uid("00000000-0000-4000-8000-000000000000")
         }),
         post(
             "create a ConfigMap",
             MAPS,
-            map("m", json!({"created": "1", "a": "0"})),
+            map("m", &json!({"created": "1", "a": "0"})),
         )
         .saves("m"),
         apply(
             "apply with a conflict",
             m,
             "one",
-            map("m", json!({"a": "1", "b": "1", "created": "1"})),
+            map("m", &json!({"a": "1", "b": "1", "created": "1"})),
         ),
         apply(
             "apply by force",
             m,
             "one&force=true",
-            map("m", json!({"a": "1", "b": "1", "created": "1"})),
+            map("m", &json!({"a": "1", "b": "1", "created": "1"})),
         ),
         apply("apply the same", m, "one", {
-            map("m", json!({"a": "1", "b": "1", "created": "1"}))
+            map("m", &json!({"a": "1", "b": "1", "created": "1"}))
         }),
         apply("apply with its UID", m, "one&force=true", {
-            let mut map = map("m", json!({"a": "1", "b": "1", "created": "1"}));
+            let mut map = map("m", &json!({"a": "1", "b": "1", "created": "1"}));
             map["metadata"]["uid"] = json!("$m.uid");
             map
         }),
@@ -51,56 +51,62 @@ pub(super) fn applies() -> Vec<Step> {
             "another manager conflicts",
             m,
             "other",
-            map("m", json!({"a": "2"})),
+            map("m", &json!({"a": "2"})),
         ),
         apply(
             "another manager agrees",
             m,
             "other",
-            map("m", json!({"b": "1"})),
+            map("m", &json!({"b": "1"})),
         ),
         apply(
             "another manager takes a field",
             m,
             "other&force=true",
-            map("m", json!({"a": "2", "b": "1"})),
+            map("m", &json!({"a": "2", "b": "1"})),
         ),
         apply(
             "the first manager owns less",
             m,
             "one",
-            map("m", json!({"created": "1"})),
+            map("m", &json!({"created": "1"})),
         ),
         apply(
             "the other manager too",
             m,
             "other",
-            map("m", json!({"a": "2"})),
+            map("m", &json!({"a": "2"})),
         ),
         merge(
             "someone patches an applied field",
             m.as_str(),
             json!({"data": {"a": "3"}}),
         ),
-        apply("what was patched stays", m, "other", map("m", json!({}))),
-        apply("what was created stays", m, "one", map("m", json!({}))),
+        apply("what was patched stays", m, "other", map("m", &json!({}))),
+        apply("what was created stays", m, "one", map("m", &json!({}))),
+    ]
+}
+
+/// Objects that an apply creates, and their labels and finalizers.
+pub(super) fn applied_objects() -> Vec<Step> {
+    vec![
         apply("apply what is absent", &format!("{MAPS}/n"), "one", {
-            map("n", json!({"a": "1", "b": "1"}))
+            map("n", &json!({"a": "1", "b": "1"}))
         }),
         apply(
             "less of it",
             &format!("{MAPS}/n"),
             "one",
-            map("n", json!({"b": "1"})),
+            map("n", &json!({"b": "1"})),
         ),
         apply("labels and finalizers", &format!("{MAPS}/n"), "one", {
-            let mut map = map("n", json!({"b": "1"}));
+            let mut map = map("n", &json!({"b": "1"}));
             map["metadata"]["labels"] = json!({"x": "1"});
             map["metadata"]["finalizers"] = json!(["example.com/one"]);
             map
         }),
         apply("finalizers of two", &format!("{MAPS}/n"), "other", {
-            let mut map = map("n", json!({}));
+            let mut map = map("n", &json!({}));
             map["metadata"]["finalizers"] = json!(["example.com/other"]);
             map
         }),
@@ -108,7 +114,7 @@ pub(super) fn applies() -> Vec<Step> {
             "no labels and finalizers",
             &format!("{MAPS}/n"),
             "one",
-            map("n", json!({"b": "1"})),
+            map("n", &json!({"b": "1"})),
         ),
     ]
 }

@@ -84,7 +84,7 @@ pub(super) fn delete(name: &'static str, path: impl Into<String>, options: Value
     step(name, Method::DELETE, path, JSON, options)
 }
 
-pub(super) fn map(name: &str, data: Value) -> Value {
+pub(super) fn map(name: &str, data: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data})
 }
 

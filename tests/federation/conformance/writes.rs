@@ -219,7 +219,7 @@ pub(super) fn deletes() -> Vec<Step> {
         post(
             "create a ConfigMap to delete",
             MAPS,
-            map("g", json!({"a": "1"})),
+            map("g", &json!({"a": "1"})),
         ),
         delete("delete a ConfigMap", format!("{MAPS}/g"), json!({})),
     ]

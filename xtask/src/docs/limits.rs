@@ -13,7 +13,7 @@ const CONSTANTS: [(&str, &str, &str); 28] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",
-        "Part of a caller's `timeout` that is left for the answer's way back.",
+        "MarkdownPart of a caller's `timeout` that is left for the answer's way back.",
     ),
     (
         "webhooks",

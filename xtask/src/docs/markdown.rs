@@ -2,7 +2,7 @@
 
 /// A part of a file, with the number of its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct MarkdownPart {
     pub(super) line: usize,
     pub(super) text: String,
 }
@@ -13,11 +13,11 @@ pub(super) struct Document {
     /// Anchors of the headings.
     pub(super) anchors: Vec<String>,
     /// Targets of links.
-    pub(super) links: Vec<Part>,
+    pub(super) links: Vec<MarkdownPart>,
     /// Code within a line.
-    pub(super) spans: Vec<Part>,
+    pub(super) spans: Vec<MarkdownPart>,
     /// Lines of code blocks.
-    pub(super) blocks: Vec<Part>,
+    pub(super) blocks: Vec<MarkdownPart>,
 }
 
 impl Document {
@@ -33,7 +33,7 @@ impl Document {
             }
             let is_indented = may_indent && line.starts_with("    ") && !is_list(line);
             if is_fenced || is_indented {
-                document.blocks.push(Part {
+                document.blocks.push(MarkdownPart {
                     line: line_number,
                     text: line.to_owned(),
                 });
@@ -69,7 +69,7 @@ impl Document {
         for (index, piece) in text.split('`').enumerate() {
             if index % 2 == 1 {
                 let text = piece.to_owned();
-                self.spans.push(Part { line, text });
+                self.spans.push(MarkdownPart { line, text });
             }
         }
         let prose: String = text
@@ -80,7 +80,7 @@ impl Document {
         for rest in prose.split("](").skip(1) {
             if let Some((target, _)) = rest.split_once(')') {
                 let text = target.to_owned();
-                self.links.push(Part { line, text });
+                self.links.push(MarkdownPart { line, text });
             }
         }
     }
@@ -114,7 +114,7 @@ mod tests {
             document.anchors,
             ["the-hubs-etcd-again", "again", "again-1"]
         );
-        let texts = |parts: &[Part]| {
+        let texts = |parts: &[MarkdownPart]| {
             parts
                 .iter()
                 .map(|part| part.text.trim().to_owned())

@@ -1,5 +1,5 @@
 use super::*;
-use crate::state::EventType::{Added, Deleted, Modified};
+use crate::state::WatchEventType::{Added, Deleted, Modified};
 
 fn key(name: &str) -> Key {
     ("n".to_owned(), name.to_owned())
@@ -17,8 +17,8 @@ fn server() -> (ApiServer, KindId) {
     (server, kind)
 }
 
-fn merge(server: &ApiServer, kind: KindId, part: Part, body: Value) -> Value {
-    let change = Change::Merge(body);
+fn merge(server: &ApiServer, kind: KindId, part: ObjectPart, body: Value) -> Value {
+    let change = ObjectChange::Merge(body);
     let (_, stored) = server.change(kind, &key("a"), part, change).unwrap();
     stored.value()
 }
@@ -29,7 +29,7 @@ fn the_status_is_written_by_itself_and_the_generation_counts_specs() {
     let object = merge(
         &server,
         kind,
-        Part::Status,
+        ObjectPart::Status,
         json!({"status": {"t": 2}, "spec": {"s": 9}}),
     );
     let parts = |object: &Value| {
@@ -41,9 +41,9 @@ fn the_status_is_written_by_itself_and_the_generation_counts_specs() {
     };
     assert_eq!(parts(&object), (json!({"s": 1}), json!({"t": 2}), json!(1)));
     let body = json!({"status": {"t": 3}, "spec": {"s": 2}});
-    let object = merge(&server, kind, Part::Main, body.clone());
+    let object = merge(&server, kind, ObjectPart::Main, body.clone());
     assert_eq!(parts(&object), (json!({"s": 2}), json!({"t": 2}), json!(2)));
-    let again = merge(&server, kind, Part::Main, body);
+    let again = merge(&server, kind, ObjectPart::Main, body);
     assert_eq!(again["metadata"], object["metadata"]);
 }
 
@@ -54,7 +54,7 @@ fn a_write_to_another_version_or_another_object_is_refused() {
         (json!({"metadata": {"resourceVersion": "1"}}), 409),
         (json!({"metadata": {"uid": "other"}}), 422),
     ] {
-        let refused = server.change(kind, &key("a"), Part::Main, Change::Merge(body));
+        let refused = server.change(kind, &key("a"), ObjectPart::Main, ObjectChange::Merge(body));
         assert_eq!(refused.err().unwrap().code.as_u16(), code);
     }
     let options = json!({"preconditions": {"uid": "other"}});
@@ -77,7 +77,7 @@ fn an_object_goes_with_its_last_finalizer_and_its_dependents_follow() {
     merge(
         &server,
         kind,
-        Part::Main,
+        ObjectPart::Main,
         json!({"metadata": {"finalizers": []}}),
     );
     assert_eq!(server.count(kind), 0);
