@@ -39,10 +39,10 @@ impl Writer {
     /// Creates or applies an object, and returns it as the API server stored it. `body` holds exactly the fields that this
     /// controller owns.
     ///
-    /// Creates the object if `existing` is `None`; fails if another writer created it meanwhile. Otherwise applies `body`:
-    /// takes back fields that another writer took, and leaves fields alone that are not in `body`. `own` are the JSON pointers
-    /// of parts that only this controller may write, such as a mirrored spec. If `as_wanted` is false after the apply, these
-    /// parts are replaced as a whole, or removed if `body` does not have them.
+    /// Creates the object if `existing` is `None`; fails if another writer created it meanwhile. Otherwise applies
+    /// `body`: it takes back fields that another writer took, and does not change fields that are not in `body`. `own`
+    /// are the JSON pointers of parts that only this controller may write, such as a mirrored spec. If `as_wanted` is
+    /// false after the apply, these parts are replaced as a whole, or removed if `body` does not contain them.
     ///
     /// # Errors
     ///
@@ -325,8 +325,8 @@ impl Writer {
     }
 }
 
-/// Returns the merge patch that turns `former` into `wanted`. It sets fields to null that `wanted` does not have, because a
-/// merge patch leaves alone what it does not name.
+/// Returns the merge patch that turns `former` into `wanted`. It sets fields to null that `wanted` does not contain,
+/// because a merge patch does not change fields that it does not name.
 pub(crate) fn merge_patch<T: Serialize>(former: Option<&T>, wanted: &T) -> Value {
     let mut patch = json!(wanted);
     if let (Some(patch), Value::Object(former)) = (patch.as_object_mut(), json!(former)) {

@@ -1,9 +1,9 @@
-//! Collections of objects, and what controllers read from API servers directly.
+//! Collections of objects, and the direct reads of controllers from API servers.
 
 use std::fmt::Debug;
 
-use kube::api::ListParams;
-use kube::core::{ClusterResourceScope, NamespaceResourceScope};
+use kube::api::{ListParams, ObjectList};
+use kube::core::{ClusterResourceScope, NamespaceResourceScope, PartialObjectMeta};
 use kube::{Api, Client, Resource, ResourceExt};
 use multicluster::Cache;
 use serde::de::DeserializeOwned;
@@ -64,27 +64,58 @@ impl<K: Object> Collection<'_, K> {
     }
 
     /// Asks the API server whether an object with this label exists.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::NotYet`] if none is found and the answer is not a complete list.
     pub(crate) async fn has_any(&self, label: &str, value: &str) -> Result<bool> {
         let params = ListParams::default()
             .labels(&format!("{label}={value}"))
             .limit(1);
-        let listed = self.api.list_metadata(&params).await;
-        let listed = listed
-            .map_err(|error| ReconcileError::api(format!("list {}", K::plural(&())), error))?;
-        Ok(!listed.items.is_empty())
+        let listed = self.list(&params).await?;
+        let found = !listed.items.is_empty();
+        self.known(found, &listed)
     }
 
     /// Asks the API server whether an object whose label names this controller has it as its controller owner.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::NotYet`] if none is found and the answer is not a complete list.
     pub(crate) async fn has_child(&self, label: &str, controller: &str) -> Result<bool> {
         let params = ListParams::default().labels(&format!("{label}={controller}"));
-        let listed = self.api.list_metadata(&params).await;
-        let listed = listed
-            .map_err(|error| ReconcileError::api(format!("list {}", K::plural(&())), error))?;
-        Ok(listed
-            .items
-            .iter()
-            .any(|child| controller_uid(child) == Some(controller)))
+        let listed = self.list(&params).await?;
+        let mut children = listed.items.iter();
+        let found = children.any(|child| controller_uid(child) == Some(controller));
+        self.known(found, &listed)
     }
+
+    async fn list(&self, params: &ListParams) -> Result<MetadataList<K>> {
+        let listed = self.api.list_metadata(params).await;
+        listed.map_err(|error| ReconcileError::api(format!("list {}", K::plural(&())), error))
+    }
+
+    /// Returns `found`. An answer that is not a complete list does not prove that an object is absent (I-12).
+    fn known(&self, found: bool, listed: &MetadataList<K>) -> Result<bool> {
+        match found || is_complete(listed) {
+            true => Ok(found),
+            false => Err(ReconcileError::NotYet {
+                object: K::plural(&()).into_owned(),
+                missing: "a complete list from the API server".to_owned(),
+            }),
+        }
+    }
+}
+
+/// The metadata of the objects of a kind.
+type MetadataList<K> = ObjectList<PartialObjectMeta<K>>;
+
+/// Returns whether an answer is a complete list: it has a resource version, and no further pages.
+fn is_complete<K: Object>(listed: &MetadataList<K>) -> bool {
+    let metadata = &listed.metadata;
+    let has_version = |version: &String| !version.is_empty();
+    metadata.resource_version.as_ref().is_some_and(has_version)
+        && metadata.continue_.as_ref().is_none_or(String::is_empty)
 }
 
 impl<K: Object> Collection<'_, K> {
@@ -96,16 +127,11 @@ impl<K: Object> Collection<'_, K> {
             params = params.fields(&format!("metadata.name!={name}"));
         }
         let (kind, plural) = (K::kind(&()), K::plural(&()));
-        let listed = self.api.list_metadata(&params).await;
-        let listed =
-            listed.map_err(|error| ReconcileError::api(format!("list {plural}"), error))?;
+        let listed = self.list(&params).await?;
         if let Some(object) = listed.items.first() {
             return Ok(Some(format!("{kind} {}", object.name_any())));
         }
-        // An empty answer counts only if it is a complete list of an API server.
-        let is_whole = listed.metadata.continue_.is_none_or(|more| more.is_empty());
-        let version = listed.metadata.resource_version.unwrap_or_default();
-        let is_list = is_whole && !version.is_empty();
-        Ok((!is_list).then(|| format!("perhaps {plural}: the answer is not a complete list")))
+        Ok((!is_complete(&listed))
+            .then(|| format!("perhaps {plural}: the answer is not a complete list")))
     }
 }

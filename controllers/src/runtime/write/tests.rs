@@ -273,7 +273,7 @@ async fn a_delete_waits_for_finalizers_and_the_cache_knows_it() {
             .get::<WorkloadDeployment>(HUB_NAMESPACE, NAME)
             .is_none()
     );
-    // An object that is gone is deleted.
+    // Deleting an absent object succeeds.
     writer.delete(&context, &collection, &held).await.unwrap();
 }
 
@@ -327,7 +327,12 @@ async fn a_list_that_is_not_whole_does_not_prove_that_nothing_is_left() {
     ] {
         server.fail(Fault::answer(200, body.to_string()).times(1));
         assert!(instances.first_but(None).await.unwrap().is_some(), "{body}");
+        server.fail(Fault::answer(200, body.to_string()).times(2));
+        instances.has_any("a", "b").await.unwrap_err();
+        instances.has_child("a", "b").await.unwrap_err();
     }
+    assert!(!instances.has_any("a", "b").await.unwrap());
+    assert!(!instances.has_child("a", "b").await.unwrap());
     server.fail(Fault::answer(404, "404 page not found\n"));
     instances.first_but(None).await.unwrap_err();
 }
