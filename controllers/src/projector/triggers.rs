@@ -1,5 +1,5 @@
-//! What wakes the projector: changes of an Instance on the hub or of its projection, and of what a projection needs: its
-//! Namespace and its WorkloadDeployment.
+//! What wakes the projector: changes of an Instance on the hub or of its projection, and of the objects that a
+//! projection depends on: its Namespace and its WorkloadDeployment.
 
 use api::HubNamespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -91,7 +91,9 @@ pub(crate) const ON_HUB: &[Trigger<HubSource, dyn HubLookups, InstanceKey>] = &[
         reason: "the identity of the hub namespace changed; projections of the former identity must end",
         keys: |change, hub| {
             let identity = |namespace: &ObjectMeta| Upstream::of(namespace).ok();
-            if change.former.and_then(identity) == change.current.and_then(identity) {
+            let (former, current) = (change.former.map(identity), change.current.map(identity));
+            // A new Namespace counts also without an identity: the events of its Instances may have come before it.
+            if former == current {
                 return Vec::new();
             }
             let namespaces = change.versions();
@@ -302,7 +304,8 @@ mod tests {
             case("relabelled", HubSource::Namespaces, Some(&ns_1), Some(&relabelled), &both),
             case("unlabelled", HubSource::Namespaces, Some(&ns_1), Some(&unlabelled), &without),
             case("same identity", HubSource::Namespaces, Some(&ns_1), Some(&annotated), &[]),
-            case("never had one", HubSource::Namespaces, None, Some(&unlabelled), &[]),
+            case("new, without identity", HubSource::Namespaces, None, Some(&unlabelled), &without[2..]),
+            case("never had one", HubSource::Namespaces, Some(&unlabelled), Some(&unlabelled), &[]),
             case("copy", HubSource::Deployments, None, Some(&copy), &[]),
             case("policy", HubSource::Policies, None, Some(&copy), &[]),
         ];
