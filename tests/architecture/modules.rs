@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, UseTree};
 
-/// The folders with the sources of our crates. Tests, benchmarks and the developer's commands are not held to this.
+/// The folders with the sources of our crates. Tests, benchmarks and the developer's commands are exempt.
 const CRATES: [&str; 7] = [
     "api/src",
     "certs/src",
@@ -34,7 +34,7 @@ fn modules_of_a_crate_form_no_circle() {
     assert!(circles.is_empty(), "{circles:#?}");
 }
 
-/// For each module of the crate in this folder the modules that it uses, but for those of tests.
+/// Returns the modules that each module of the crate in this folder uses, without test modules.
 fn uses_between_modules(folder: &Path) -> BTreeMap<Module, BTreeSet<Module>> {
     let mut files = BTreeMap::new();
     collect(folder, &mut Vec::new(), &mut files);
@@ -47,9 +47,13 @@ fn uses_between_modules(folder: &Path) -> BTreeMap<Module, BTreeSet<Module>> {
             let mut uses = Uses {
                 module,
                 modules: &modules,
+                imported: BTreeMap::new(),
                 used: BTreeSet::new(),
             };
-            uses.visit_file(&syn::parse_file(&text).unwrap());
+            let file = syn::parse_file(&text).unwrap();
+            // The second pass knows the modules that the file imports.
+            uses.visit_file(&file);
+            uses.visit_file(&file);
             uses.used.remove(module);
             (module.clone(), uses.used)
         })
@@ -79,6 +83,8 @@ fn collect(folder: &Path, above: &mut Module, files: &mut BTreeMap<Module, PathB
 struct Uses<'a> {
     module: &'a Module,
     modules: &'a BTreeSet<Module>,
+    /// The modules that the file imports, by the name that it gives them.
+    imported: BTreeMap<String, Module>,
     used: BTreeSet<Module>,
 }
 
@@ -90,8 +96,13 @@ impl Uses<'_> {
                 self.note_tree(&part.tree, path);
                 path.pop();
             }
-            UseTree::Name(name) => self.note_with(path, &name.ident.to_string()),
-            UseTree::Rename(rename) => self.note_with(path, &rename.ident.to_string()),
+            UseTree::Name(name) => {
+                let name = name.ident.to_string();
+                self.import(path, &name, &name);
+            }
+            UseTree::Rename(rename) => {
+                self.import(path, &rename.ident.to_string(), &rename.rename.to_string());
+            }
             UseTree::Glob(_) => self.note(path),
             UseTree::Group(group) => {
                 for tree in &group.items {
@@ -101,19 +112,32 @@ impl Uses<'_> {
         }
     }
 
-    fn note_with(&mut self, path: &mut Vec<String>, last: &str) {
+    fn import(&mut self, path: &mut Vec<String>, last: &str, name: &str) {
         path.push(last.to_owned());
+        if let Some((module, [])) = self.resolve(path) {
+            self.imported.insert(name.to_owned(), module);
+        }
         self.note(path);
         path.pop();
     }
 
-    /// Notes the module that a path leads into: the longest beginning of the path that is one.
+    /// Records the module of a path.
     fn note(&mut self, path: &[String]) {
-        let mut rest = path;
-        let mut module: Module = match rest.first().map(String::as_str) {
-            Some("crate") => Vec::new(),
-            Some("super") => {
+        if let Some((module, _)) = self.resolve(path) {
+            self.used.insert(module);
+        }
+    }
+
+    /// Returns the module of a path, which is its longest prefix that is a module, and the rest of the path. Returns `None`
+    /// for a path that does not begin with a module of this crate.
+    fn resolve<'p>(&self, path: &'p [String]) -> Option<(Module, &'p [String])> {
+        let (first, mut rest) = path.split_first()?;
+        let mut module: Module = match first.as_str() {
+            "crate" => Vec::new(),
+            "self" => self.module.clone(),
+            "super" => {
                 let mut above = self.module.clone();
+                above.pop();
                 while let [first, after @ ..] = rest
                     && first == "super"
                 {
@@ -122,36 +146,29 @@ impl Uses<'_> {
                 }
                 above
             }
-            Some("self") => self.module.clone(),
-            // A module below this one.
-            Some(first) => {
+            name => {
                 let below: Module = self
                     .module
                     .iter()
                     .cloned()
-                    .chain([first.to_owned()])
+                    .chain([name.to_owned()])
                     .collect();
-                if !self.modules.contains(&below) {
-                    return;
+                match self.imported.get(name) {
+                    Some(imported) => imported.clone(),
+                    None if self.modules.contains(&below) => below,
+                    None => return None,
                 }
-                self.module.clone()
             }
-            None => return,
         };
-        if rest
-            .first()
-            .is_some_and(|first| ["crate", "self"].contains(&first.as_str()))
-        {
-            rest = &rest[1..];
-        }
-        for name in rest {
+        while let [name, after @ ..] = rest {
             module.push(name.clone());
             if !self.modules.contains(&module) {
                 module.pop();
                 break;
             }
+            rest = after;
         }
-        self.used.insert(module);
+        Some((module, rest))
     }
 }
 
@@ -185,7 +202,19 @@ impl Visit<'_> for Uses<'_> {
         visit::visit_path(self, path);
     }
 
-    /// `pub(in crate::a)` says who may use an item, and uses nothing.
+    /// The arguments of a macro are tokens. Paths in them that begin with `crate` or `super` count.
+    fn visit_macro(&mut self, invocation: &syn::Macro) {
+        let tokens = invocation.tokens.to_string().replace(" :: ", "::");
+        let words = tokens.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
+        for word in words.filter(|word| word.starts_with("crate::") || word.starts_with("super::"))
+        {
+            let path: Vec<_> = word.split("::").map(str::to_owned).collect();
+            self.note(&path);
+        }
+        visit::visit_macro(self, invocation);
+    }
+
+    /// `pub(in crate::a)` restricts the visibility of an item. It is not a use.
     fn visit_visibility(&mut self, _: &syn::Visibility) {}
 }
 
