@@ -1,4 +1,4 @@
-//! Answers admission's questions about projects from the project registry and the projects' API servers.
+//! Looks up facts about projects for admission, in the project registry and in the projects' API servers.
 
 mod access_review;
 

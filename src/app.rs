@@ -65,7 +65,8 @@ async fn wire(args: Args, config: Config) -> anyhow::Result<RunningApp> {
         true => projects::registry(&context, &config.discovery, own.clone()).await?,
         false => None,
     };
-    // The controllers need the registry, and discovery needs the controllers: it begins once they exist.
+    // The controllers need the registry, and discovery needs the controllers. So discovery begins after the controllers
+    // are created.
     let known = registry.as_ref().map(|known| known.projects.projects());
     let started = roles::start_controllers(&context, &config, own.as_ref(), known).await?;
     let registry = registry.map(|registry| registry.begin(started.management));

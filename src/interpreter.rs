@@ -50,7 +50,7 @@ async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
         .await?
         .context("the interpreter has no address")?;
     let port = listener.local_addr()?.port();
-    // Listens before the registration is printed: the registration tells its reader that the server is up.
+    // Listens before it prints the registration: the reader may assume that the server accepts connections.
     let health_probes = listen(&args.health_probe_bind_address).await?;
     let metrics = listen(&args.metrics_bind_address).await?;
     let mut certificate = None;

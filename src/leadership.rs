@@ -18,7 +18,7 @@ const LEASE: &str = "e98b06c6.datumapis.com";
 /// The file that holds the namespace of the pod.
 const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
-/// Returns the leadership at the start: none with election, permanent without.
+/// Returns the initial leadership: none with leader election, permanent without it.
 pub(crate) fn initial(args: &Args) -> Leadership {
     match args.leader_elect {
         true => Leadership::default(),
@@ -86,7 +86,7 @@ impl LeaderElection {
         }
     }
 
-    /// Releases the Lease. Call it only when nothing writes any more.
+    /// Releases the Lease. Call it only after the last write.
     pub(crate) async fn release(self) {
         self.release.cancel();
         if let Some(elector) = self.elector

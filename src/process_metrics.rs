@@ -26,7 +26,7 @@ impl Collector for ProcessCollector {
             let metric = ConstGauge::new(value);
             metric.encode(encoder.encode_descriptor(name, help, unit, metric.metric_type())?)
         };
-        // Omits metrics whose source cannot be read.
+        // Omits a metric if its source cannot be read.
         if let Ok(resident) = resident_bytes() {
             let help = "Resident memory, in bytes";
             gauge(

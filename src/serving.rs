@@ -64,8 +64,8 @@ impl Servers {
         });
     }
 
-    /// Stops the servers after `delay_over`, and waits until all requests are answered. Returns the failure of a server that
-    /// ended by itself.
+    /// Stops the servers after `delay_over`, and waits until all requests are answered. Returns the failure of a server
+    /// that ended unexpectedly.
     ///
     /// # Errors
     ///

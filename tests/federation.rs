@@ -1,10 +1,11 @@
 //! End-to-end tests on a real federation.
 //!
-//! Most tests share one federation and use namespaces of their own. Tests that count writes or end processes wait until
-//! they have it exclusively. Tests of interpretation share a second federation, in whose cells compute-federation does
-//! not run; the burst test has it exclusively, because it keeps Karmada busy. Tests of Milo share a Milo with projects
-//! and without a federation. Tests of admission share another Milo, served by compute-federation. Each of these starts
-//! when the first test needs it, and ends with the test run, however that ends.
+//! Most tests share one federation, and each test has its own namespaces. Tests that count writes or end processes lock
+//! this federation for exclusive use. Tests of interpretation share a second federation without compute-federation in
+//! its cells. The burst test locks the second federation for exclusive use, because the test keeps Karmada busy. Tests
+//! of Milo share a Milo with projects and without a federation. Tests of admission share another Milo;
+//! compute-federation serves its admission webhooks. Each of these fixtures starts when the first test uses it. All of
+//! them end with the test run, also if the run is killed or panics.
 
 #![allow(
     clippy::expect_used,
@@ -91,7 +92,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{OnceCell, RwLock};
 
-/// Number of concurrent tests. They mostly wait.
+/// Number of concurrent tests. Tests spend most of their time waiting.
 const THREADS: usize = 6;
 
 /// How a test uses the federation.
@@ -108,7 +109,7 @@ enum Test {
     Milo(for<'m> fn(&'m Milo) -> BoxFuture<'m, anyhow::Result<()>>),
     /// Concurrently, on Milo with replicas that serve admission.
     Admission(for<'p> fn(&'p Platform) -> BoxFuture<'p, anyhow::Result<()>>),
-    /// Not at all: the test starts what it needs.
+    /// Without a shared federation: the test starts its own processes.
     Apart(fn() -> BoxFuture<'static, anyhow::Result<()>>),
 }
 
@@ -123,7 +124,7 @@ struct SharedFederations {
     interpreted_alone: RwLock<()>,
 }
 
-/// A shared fixture that the first use starts.
+/// A shared fixture, started on first use.
 struct OnDemand<T>(OnceCell<anyhow::Result<T>>);
 
 impl<T> Default for OnDemand<T> {
@@ -368,7 +369,7 @@ fn main() -> ExitCode {
     // The test run blocks this thread, so a task handles Ctrl-C.
     runtime.spawn(async {
         if tokio::signal::ctrl_c().await.is_ok() {
-            // Every process of a federation ends with this one.
+            // Every process of a federation ends when this process exits.
             std::process::exit(130);
         }
     });

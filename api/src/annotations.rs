@@ -13,8 +13,8 @@ pub const UPSTREAM_ROOT_UID: &str = "compute.datumapis.com/upstream-root-uid";
 pub const EXPECTED_REFERENCED_DATA: &str = "compute.datumapis.com/expected-referenced-data";
 /// Generation of the hub object that Karmada last applied to a cell. Karmada writes it on the cell's object.
 pub const RESOURCE_TEMPLATE_GENERATION: &str = "resourcetemplate.karmada.io/generation";
-/// On hub objects that Karmada carries to cells: when Karmada was last made to apply the object again. Karmada applies an
-/// object again when an annotation changes.
+/// On hub objects that Karmada propagates to cells: when the federator last made Karmada apply the object again.
+/// Karmada applies an object again when an annotation changes.
 pub const REAPPLIED_AT: &str = "compute.datumapis.com/reapplied-at";
 /// Public keys that a virtual machine accepts, one `user:key` per line. See docs/reference/admission.md.
 pub const SSH_KEYS: &str = "compute.datumapis.com/ssh-keys";
@@ -27,7 +27,7 @@ pub const POLICY_NAME: &str = "propagationpolicy.karmada.io/name";
 pub const QUARANTINE_REASON: &str = "compute.datumapis.com/quarantine-reason";
 /// Why a hub Instance is not projected, with the names of the objects at fault.
 pub const QUARANTINE_MESSAGE: &str = "compute.datumapis.com/quarantine-message";
-/// Hash of the labels that led to the quarantine. With other labels the Instance is judged again.
+/// Hash of the labels that led to the quarantine. If the labels change, the projector decides again.
 pub const QUARANTINE_FINGERPRINT: &str = "compute.datumapis.com/quarantine-fingerprint";
 /// When the quarantine began.
 pub const QUARANTINE_TIME: &str = "compute.datumapis.com/quarantine-time";

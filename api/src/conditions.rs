@@ -9,7 +9,7 @@ use reasons::{
     instance as of_instance, workload as of_workload, workload_deployment as of_deployment,
 };
 
-/// Condition of a WorkloadDeployment that a controller of the project plane owns, whatever the hub reports.
+/// Condition of a WorkloadDeployment that a controller of the project plane owns. The hub's value is ignored.
 pub const REFERENCED_DATA_READY: &str = "ReferencedDataReady";
 
 /// An API server's role.
@@ -50,9 +50,9 @@ pub struct WrittenCondition {
     pub status: ConditionStatus,
     /// Reason of the condition.
     pub reason: &'static str,
-    /// What the reason means.
+    /// The meaning of the reason.
     pub meaning: &'static str,
-    /// What an operator or a customer does about it.
+    /// The remedy for an operator or a customer.
     pub remedy: &'static str,
 }
 
@@ -69,7 +69,7 @@ pub struct ReadCondition {
     pub reason: Option<&'static str>,
     /// The program that writes the condition.
     pub writer: &'static str,
-    /// What compute-federation does with it.
+    /// How compute-federation uses the condition.
     pub effect: &'static str,
 }
 
@@ -593,7 +593,7 @@ pub const EVENTS: &[PublishedEvent] = &[
     },
 ];
 
-/// Reasons of a condition that becomes True without anyone's help. No event tells of them, unless the condition was True
+/// Reasons of a condition that becomes True without intervention. They cause no event, unless the condition was True
 /// before.
 pub const ON_THE_WAY: &[&str] = &[
     of_deployment::CELL_NOT_APPLIED,
@@ -618,9 +618,9 @@ pub const QUARANTINE_REASONS: &[&str] = &[
 pub struct QuarantineAdvice {
     /// The annotation's value.
     pub reason: &'static str,
-    /// What is wrong.
+    /// The fault.
     pub meaning: &'static str,
-    /// What ends it.
+    /// The remedy that ends the quarantine.
     pub remedy: &'static str,
 }
 

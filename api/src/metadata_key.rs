@@ -9,7 +9,7 @@ pub struct MetadataKey {
     pub objects: &'static str,
     /// The controller or program that writes it.
     pub writer: &'static str,
-    /// What the value means, or what the finalizer waits for.
+    /// The meaning of the value, or the condition that the finalizer waits for.
     pub meaning: &'static str,
 }
 

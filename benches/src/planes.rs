@@ -181,7 +181,7 @@ impl Planes {
         }
     }
 
-    /// Counts a write, and does what Karmada does after it.
+    /// Counts a write, and simulates Karmada's reaction to it.
     fn note(&self, plane: &Plane, answer: &Answer) {
         if answer.deleted || answer.written.is_some() {
             self.writes.fetch_add(1, Ordering::Relaxed);

@@ -41,7 +41,7 @@ pub async fn serve(port: u16, cert_dir: &Path, router: Router) -> anyhow::Result
             stream.set_nodelay(true)?;
             let stream = acceptor.accept(stream).await?;
             let service = TowerToHyperService::new(router);
-            // Errors of a connection do not matter here: the client ends it.
+            // Errors of a connection are ignored: the client closes it.
             let _ = http.serve_connection(TokioIo::new(stream), service).await;
             anyhow::Ok(())
         });

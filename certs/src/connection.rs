@@ -33,7 +33,7 @@ const BUFFER_MAX: usize = 12 << 10;
 /// The two steps in which a server stops.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
-    /// From now on every answer asks its client to open another connection. New connections are still served.
+    /// From now on every response asks the client to open another connection. New connections are still served.
     pub draining: CancellationToken,
     /// New connections are no longer accepted, idle ones are closed, and requests in flight are answered.
     pub stop: CancellationToken,
@@ -197,7 +197,7 @@ struct PacedStream<I> {
     limits: Limits,
     /// Whether the client must send soon: the first bytes of the connection, or the rest of an HTTP/1.1 header.
     awaits_header: bool,
-    /// Deadline for that, set at the first read that has to wait.
+    /// Deadline for these bytes, set at the first read that has to wait.
     header_deadline: Option<Pin<Box<Sleep>>>,
     /// `ConnectionState::started` at the last read.
     started: usize,

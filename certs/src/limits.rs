@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Limits on connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Open connections. Further ones wait in the backlog of the socket.
+    /// Maximum number of open connections. Further connections wait in the backlog of the socket.
     pub connections: usize,
     /// Requests in flight on one HTTP/2 connection.
     pub requests_per_connection: u32,

@@ -52,7 +52,7 @@ pub enum CertificateError {
     Invalid {
         /// The file.
         path: PathBuf,
-        /// What is wrong with the content.
+        /// The error in the content.
         #[source]
         problem: CertificateProblem,
     },
@@ -61,7 +61,7 @@ pub enum CertificateError {
     NotIssued(#[source] Box<dyn Error + Send + Sync>),
 }
 
-/// What is wrong with the content of a file.
+/// The error in the content of a file.
 #[derive(Debug, Error)]
 pub enum CertificateProblem {
     /// The file is not PEM.

@@ -25,7 +25,7 @@ pub struct Reloader {
     files: Files,
     clock: Clock,
     seen: Option<Pem>,
-    /// The authorities that callers trust, if that is known.
+    /// The authorities that callers trust, if known.
     trusted: Option<watch::Receiver<Authorities>>,
     /// A valid certificate that is not in service, because callers do not trust its authorities yet.
     waiting: Option<Certificates>,
@@ -46,7 +46,7 @@ pub struct CertificateState {
     pub reloads: u64,
     /// When a certificate was last put into service.
     pub reloaded: Option<Timestamp>,
-    /// How many times the files changed to something that cannot be served.
+    /// How many times the files changed to an unusable certificate.
     pub failures: u64,
     /// Why the files cannot be served now. `None` if they can.
     pub problem: Option<String>,
@@ -177,7 +177,8 @@ impl Reloader {
         };
         let serves_until = self.state.borrow().not_after;
         let urgent = serves_until.is_none_or(|until| until - LAST_MOMENT <= (self.clock)());
-        // The served certificate has the same single authority: a caller that does not trust it cannot call now either.
+        // The served certificate has the same single authority. A caller that does not trust this authority cannot call
+        // now either.
         let is_known =
             waiting.authorities.len() == 1 && waiting.authorities == self.state.borrow().served;
         let trusted = self.trusted.as_ref();

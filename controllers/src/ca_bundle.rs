@@ -1,5 +1,5 @@
-//! Keeps the `caBundle` of our webhook registrations in step with the mounted `ca.crt`. Karmada does not do this, and
-//! for admission webhooks it would take an add-on.
+//! Updates the `caBundle` of our webhook registrations from the mounted `ca.crt`. Karmada does not update it, and
+//! Kubernetes needs an add-on to update it for admission webhooks.
 
 mod plan;
 #[cfg(test)]
@@ -30,16 +30,17 @@ use trust::Trust;
 
 const NAME: &str = "ca-bundle";
 const FIELD_MANAGER: &str = "compute-federation-ca-bundle";
-/// Interval between looks at a registration while a change is in progress or an error may end soon.
+/// Interval between checks of a registration while a change is in progress, or after an error that may end soon.
 const SOON: Duration = Duration::from_millis(500);
-/// Interval between looks otherwise.
+/// Interval between checks otherwise.
 const LATER: Duration = Duration::from_secs(5);
 
-/// What the controller needs.
+/// The dependencies of the controller.
 pub struct Config {
-    /// The objects that register our webhooks. A caller trusts an authority only if all of them carry it.
+    /// The objects that register our webhooks. Callers count as trusting an authority only if all of these objects
+    /// contain it.
     pub registrations: Vec<(Registration, Client)>,
-    /// The authorities of the served certificate, and of the certificate in the files.
+    /// The authorities of the served certificate, and those of the certificate in the files.
     pub certificates: watch::Receiver<Mounted>,
     /// Receives the authorities that callers trust.
     pub trusted: watch::Sender<Authorities>,
@@ -53,7 +54,7 @@ pub struct Config {
     pub clock: Clock,
 }
 
-/// An object that tells callers the address of a webhook and the authorities to trust. Its name is the one in
+/// An object that gives callers the address of a webhook and the authorities to trust. Its name is the one in
 /// `deploy/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Registration {
@@ -94,9 +95,9 @@ impl Registration {
 /// The certificate authorities.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mounted {
-    /// Those of the certificate in the files.
+    /// The authorities of the certificate in the files.
     pub mounted: Authorities,
-    /// Those of the served certificate.
+    /// The authorities of the served certificate.
     pub served: Authorities,
 }
 
@@ -147,7 +148,7 @@ struct Keeper {
     metrics: Metrics,
     may_write: CancellationToken,
     clock: Clock,
-    /// `None` before the first look.
+    /// `None` before the first check.
     history: Option<BundleHistory>,
     /// The last error, so that it is reported once.
     problem: Option<String>,
@@ -192,7 +193,7 @@ impl Keeper {
             configuration.map_err(|error| ReconcileError::api(format!("get {name}"), error))?;
         let bundles = configuration.as_ref().map(bundles).unwrap_or_default();
         let (Some(configuration), false) = (configuration, bundles.is_empty()) else {
-            // A registration that is absent or has no webhooks has no callers, so none has to trust anything.
+            // A registration that is absent or has no webhooks has no callers, so no caller must trust an authority.
             self.trust.tell(self.index, needed());
             return Ok(true);
         };
@@ -258,7 +259,7 @@ impl Keeper {
     }
 }
 
-/// Returns how long to wait after a look. A missing permission is not granted within seconds, so the next look may come
+/// Returns the wait until the next check. A missing permission is not granted within seconds, so the next check may be
 /// late.
 fn pause(outcome: &Result<bool, ReconcileError>) -> Duration {
     let waits_long = match outcome {

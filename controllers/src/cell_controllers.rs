@@ -22,9 +22,9 @@ use crate::runtime::wiring::{Controller, Synced, Wiring};
 use crate::runtime::write::Writer;
 use crate::{deployment, instance, instance_writeback};
 
-/// What the controllers of a cell need.
+/// The dependencies of the controllers of a cell.
 pub struct Config {
-    /// Name of the cell, which every copy on the hub carries.
+    /// Name of the cell. Every copy on the hub contains it.
     pub name: CellName,
     /// The cell's API server.
     pub client: Client,

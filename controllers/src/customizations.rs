@@ -77,19 +77,19 @@ impl Shadowing {
         }
     }
 
-    /// Observes a changed customization. Returns whether it is reported for the first time, so that its Event is due.
+    /// Handles a change of a customization. Returns true if the customization is newly reported. Its Event is then due.
     fn observe(&self, change: Change<'_>) -> bool {
         let metadata = change.current.or(change.former);
         let Some(name) = metadata.and_then(|metadata| metadata.name.as_deref()) else {
             return false;
         };
-        // The cache has reported an undecodable customization, and Karmada cannot read it either.
+        // `get` fails for an undecodable customization. The cache has reported it, and Karmada cannot read it either.
         let current = self.cache.get("", name).ok().flatten();
         let kind = current.as_deref().and_then(shadowed);
         self.note(name, kind)
     }
 
-    /// Records which kind a customization takes over. Returns whether that is new.
+    /// Records the kind that a customization takes over. Returns true if the record changed to this kind.
     fn note(&self, name: &str, kind: Option<&str>) -> bool {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let news = match kind {
@@ -120,7 +120,7 @@ impl Shadowing {
     }
 }
 
-/// Returns our kind that a customization takes over, if it takes one.
+/// Returns the kind that a customization takes over, if it is one of our kinds.
 fn shadowed(customization: &ResourceInterpreterCustomization) -> Option<&str> {
     let target = &customization.spec.target;
     let kinds = [WorkloadDeployment::kind(&()), Instance::kind(&())];
@@ -129,7 +129,7 @@ fn shadowed(customization: &ResourceInterpreterCustomization) -> Option<&str> {
     is_ours.then_some(target.kind.as_str())
 }
 
-/// Publishes an Event on each shadowing customization, if it is permitted to. Runs on the leader only.
+/// Publishes an Event on each shadowing customization, if the API server permits it. Runs on the leader only.
 pub(crate) struct CustomizationController {
     pub(crate) cache: Cache<ResourceInterpreterCustomization>,
     pub(crate) events: Events,
@@ -155,7 +155,7 @@ impl Controller for CustomizationController {
                 .publish(customization.as_ref(), EventType::Warning, REASON, &note)
                 .await;
         }
-        // The Event is published once. The next one follows when the customization is found anew.
+        // The Event is published once. Another Event follows only when `Shadowing` reports the customization again.
         Ok(Outcome::Gone)
     }
 }

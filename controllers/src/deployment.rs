@@ -29,7 +29,7 @@ use plan::{
 pub(crate) struct DeploymentController {
     pub(crate) cell: Arc<CellCaches>,
     pub(crate) writer: Writer,
-    /// Called with the Instance after the last one of a WorkloadDeployment that has all its Instances.
+    /// Called when a WorkloadDeployment has all its Instances, with the key of the Instance that follows the last one.
     pub(crate) after_last_instance: Box<dyn Fn(&ObjectMeta) + Send + Sync>,
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct GenerationMap {
 
 impl GenerationMap {
     /// Returns the target's generation if the source's current generation was observed, else the former value. Returns
-    /// none if nothing was observed.
+    /// `None` if no generation was observed.
     pub(crate) fn translate(self, observed: Option<i64>, former: Option<i64>) -> Option<i64> {
         let observed = observed?;
         if self.in_step && Some(observed) == self.source {

@@ -1,7 +1,7 @@
 //! Copies an Instance to the hub (docs/concepts/flow.md).
 //!
-//! The hub is read but not watched. A cell must not see the objects of other cells, and everything that is copied
-//! changes in the cell.
+//! The hub is read but not watched. A cell must not see the objects of other cells, and the source of every copy is in
+//! the cell.
 
 mod leftovers;
 mod plan;
@@ -121,10 +121,10 @@ impl InstanceWriteback {
         })
     }
 
-    /// Returns the Instance from the cache again, if the objects that were read from the hub are still the right ones
-    /// for it. The provider may have written to the Instance during the requests, and a write that is based on the
-    /// older version would be refused. If the identity of the Instance changed, the older version is returned: an event
-    /// of the Instance follows.
+    /// Returns the newest Instance from the cache, if the objects that were read from the hub still match it. The
+    /// provider may have written to the Instance during the requests, and a write that is based on the older version
+    /// would be refused. If the identity of the Instance changed, the older version is returned: an event of the
+    /// Instance follows.
     fn as_it_is_now(
         &self,
         key: &ObjectKey,
@@ -215,7 +215,8 @@ impl InstanceWriteback {
                     as_wanted,
                 )
                 .await?;
-            // The status must follow now: the cell does not watch the hub, so no event of the copy would bring it.
+            // The status must be written now: the cell does not watch the hub, so no event of the copy would trigger
+            // the write.
             let hub = HubObjects {
                 namespace: hub.namespace.clone(),
                 deployment: hub.deployment.clone(),

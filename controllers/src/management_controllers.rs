@@ -29,7 +29,7 @@ use lookups::HubView;
 pub use project::Management;
 use queues::ManagementQueues;
 
-/// What the controllers of the management plane need.
+/// The dependencies of the controllers of the management plane.
 pub struct Config {
     /// The hub.
     pub hub: Client,

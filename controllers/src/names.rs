@@ -36,7 +36,7 @@ pub(crate) fn is_name_and_label(name: &str) -> bool {
     name.len() <= LABEL_VALUE_MAX && name.split('.').all(is_label)
 }
 
-/// Returns `readable`, shortened and cleaned until the hash fits behind it.
+/// Returns `readable` followed by the hash. `readable` is shortened to fit, and invalid characters become `-`.
 pub(crate) fn with_hash(readable: &str, hash: &str) -> String {
     let clean: String = readable
         .to_lowercase()

@@ -1,6 +1,6 @@
-//! Deletes hub namespaces. The federator creates them. One is deleted when the project's Namespace that it is named
-//! after is proved to be gone and nothing is left in it (docs/concepts/ownership.md). Objects that a deleted project
-//! left running stay, because no API server can confirm that they are unneeded.
+//! Deletes hub namespaces. The federator creates them. A hub namespace is deleted when the project's Namespace that it
+//! is named after is proved to be gone, and the hub namespace is empty (docs/concepts/ownership.md). Running objects of
+//! a deleted project stay, because no API server can confirm that they are unneeded.
 
 mod kept_namespaces;
 mod plan;
@@ -127,7 +127,7 @@ impl Controller for NamespaceController {
     }
 }
 
-/// The outcome of asking a project and the hub.
+/// The result of the requests to the project and the hub.
 enum Proving {
     /// The answers are in the observations.
     Done,
@@ -155,7 +155,8 @@ impl NamespaceController {
         left.map_or(Left::Unknown, Left::Something)
     }
 
-    /// Asks the project, if it exists, for its Namespace. If that is gone, asks the hub for what is left.
+    /// Reads the Namespace from the project, if the project exists. If the Namespace is gone, lists the remaining
+    /// objects on the hub.
     async fn prove(
         &self,
         project: Option<&ProjectCaches>,
@@ -177,8 +178,8 @@ impl NamespaceController {
         Ok(Proving::Done)
     }
 
-    /// Asks the hub for one object of each kind that counts. The kinds that are most likely to be created meanwhile
-    /// come last.
+    /// Lists one object of each relevant kind on the hub. The kinds that are most likely to be created in the meantime
+    /// are listed last.
     async fn left_on_hub(&self, namespace: &HubNamespace) -> Result<Left, ReconcileError> {
         let found = [
             self.first::<Instance>(namespace, None).await?,
@@ -208,8 +209,8 @@ impl NamespaceController {
     }
 }
 
-/// Returns the message of an API server that forbids or does not serve the request. That will not change soon and is a
-/// reason to keep the namespace. Returns all other errors, which are retried.
+/// Returns the message of an API server that forbids or does not serve the request. Such an answer will not change
+/// soon, so the namespace is kept. Returns all other errors, which are retried.
 fn refused(error: ReconcileError) -> Result<String, ReconcileError> {
     let is_refused = match &error {
         ReconcileError::NotServed { .. } => true,

@@ -27,7 +27,7 @@ use crate::runtime::{ReconcileContext, ReconcileError};
 use plan::{Desired, Observed, Unneeded, is_still_unneeded, plan};
 pub(crate) use plan::{kinds, serves};
 
-/// When to look again at a policy that must not be deleted yet, if no watch reports the end of the reason.
+/// When to check a policy again that must not be deleted yet, if no watch reports the change.
 const HELD: Duration = Duration::from_secs(10);
 
 pub(crate) struct PolicyController {
@@ -58,7 +58,7 @@ impl Controller for PolicyController {
             return Ok(Outcome::Settled);
         }
         if key.project != upstream::project(namespace.meta()) {
-            // The labels name another project now. That project has a key of its own.
+            // The labels name another project now. That project has its own key.
             return Ok(Outcome::Gone);
         }
         let upstream = Upstream::of(namespace.meta())
@@ -68,7 +68,7 @@ impl Controller for PolicyController {
         let plan = plan(&self.observe(hub_namespace, &upstream, project.as_deref()));
         // A failure for one city must not block another city.
         let mut errors = FirstError::default();
-        // What a deleted project left running keeps its policy, but gets no new one.
+        // Running objects of a deleted project keep their policy, but get no new policy.
         if project.is_some() {
             for desired in &plan.apply {
                 errors.note(self.apply(context, hub_namespace, desired).await);
@@ -119,7 +119,7 @@ impl PolicyController {
             && hub.deployments.sync_state().borrow().is_current()
             && hub.bindings.sync_state().borrow().is_current();
         let mut observed = Observed::new(namespace, policies, unreadable, is_current);
-        // The index groups WorkloadDeployments by the fields that matter. One of each group suffices.
+        // The index groups WorkloadDeployments by the relevant fields. One object of each group suffices.
         if let Some(project) = project {
             let prefix = kinds::of_namespace(&upstream.namespace);
             project.for_policies.visit_values(&prefix, |_, deployment| {
@@ -182,8 +182,8 @@ impl PolicyController {
         Ok(true)
     }
 
-    /// Asks the hub's API server whether an object is bound by the policy. A cache may not have it yet. Karmada loses
-    /// track of objects that are deleted together with their policy (I-17).
+    /// Asks the hub's API server whether an object is bound by the policy. A cache may not contain the object yet.
+    /// Karmada can miss the deletion of an object that is deleted together with its policy (I-17).
     async fn is_used(
         &self,
         namespace: &HubNamespace,

@@ -80,14 +80,15 @@ impl SyncedProjects {
     ///
     /// # Errors
     ///
-    /// [`ReconcileError::NotEngaged`] when the project is not served. That proves nothing about the project.
+    /// [`ReconcileError::NotEngaged`] when the project is not served. This is not proof that the project does not
+    /// exist.
     pub(crate) fn get(&self, name: &ProjectName) -> Result<Arc<ProjectCaches>, ReconcileError> {
         let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
         let project = served.get(name).cloned();
         project.ok_or_else(|| ReconcileError::NotEngaged(name.clone()))
     }
 
-    /// Serves a project. It replaces another one of the same name.
+    /// Serves a project. It replaces a served project of the same name.
     pub(crate) fn register(&self, name: ProjectName, project: Arc<ProjectCaches>) {
         self.write().insert(name, project);
     }

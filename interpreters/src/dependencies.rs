@@ -1,5 +1,6 @@
-//! ConfigMaps and Secrets that an object depends on: those that its template uses, and those that its annotation names.
-//! All are in the object's namespace, sorted and unique. See docs/concepts/interpreter.md.
+//! The ConfigMaps and Secrets that an object depends on: those that its template uses, and those that its annotation
+//! names. All of them are in the object's namespace; the list is sorted and has no duplicates. See
+//! docs/concepts/interpreter.md.
 
 use std::collections::BTreeSet;
 
@@ -56,7 +57,7 @@ pub(crate) fn of_instance_spec<'s>(
         .collect()
 }
 
-/// Returns the quoted `Kind/name` tokens of the annotation. Skips other kinds, as the Lua customization did that this
+/// Returns the quoted `Kind/name` tokens of the annotation. Skips other kinds, like the Lua customization that this
 /// crate replaces.
 fn tokens(annotation: &str) -> impl Iterator<Item = (&'static str, &str)> {
     annotation

@@ -4,14 +4,14 @@ use std::fmt;
 
 use thiserror::Error;
 
-/// A field of the request, or of an object in it, has a value that allows no answer. Karmada shows this text in an event
-/// on the object.
+/// A field of the request, or of an object in it, has a value that makes an answer impossible. Karmada shows this text
+/// in an event on the object.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{field}: {problem}")]
 pub struct InterpretError {
     /// Path of the field.
     pub field: String,
-    /// What is wrong with the value, and which values are valid.
+    /// The error in the value, and the valid values.
     pub problem: String,
 }
 

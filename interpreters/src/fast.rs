@@ -2,12 +2,12 @@
 //!
 //! Canonical JSON here means: compact, fields in a known order, strings without escapes. [`interpret`] gives up with
 //! [`NotCanonical`] as soon as a request has another form, and the caller reads it the general way from the start. So
-//! this module never reports what is wrong with a request, and the general readers do not depend on it.
+//! this module never reports the error in a request, and the general readers do not depend on it.
 //!
-//! A message with an escape in the status of one cell is common. It must not cost the speed of the whole request:
+//! A message with an escape in the status of one cell is common. It must not slow down the whole request:
 //! [`cursor::Cursor::canonical_or`] reads such a single value the general way, in place.
 //!
-//! `cargo xtask bench interpreter` prints what the fast way gains for each operation.
+//! `cargo xtask bench interpreter` prints the speed-up of the fast way for each operation.
 
 mod cursor;
 mod deployment;

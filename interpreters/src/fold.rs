@@ -2,11 +2,12 @@
 //!
 //! [`StatusFold`] is a value keyed by cell. Its merge is commutative, associative and idempotent: folding groups of
 //! cells first, and then the groups, gives the same value and the same bytes. [`StatusFold::render`] combines the fold
-//! with the object that the status is for. The former status of that object is the memory of cells that do not report.
+//! with the object that receives the status. The former status of that object keeps the last reports of cells that do
+//! not report now.
 //!
-//! `AggregateStatus` knows only the items. A caller with more knowledge can [mark](StatusFold::mark_unreachable)
-//! unreachable cells, [expect](StatusFold::expect) cells that no item names, or render the status of an object that
-//! [no cell matches](no_matching_cell).
+//! `AggregateStatus` knows only the items. A caller that knows more about the cells can
+//! [mark](StatusFold::mark_unreachable) unreachable cells, [expect](StatusFold::expect) cells that no item names, or
+//! render the status of an object that [no cell matches](no_matching_cell).
 
 mod available;
 mod cell_view;

@@ -116,8 +116,8 @@ fn retain(desired: &InstanceView<'_>, observed: &InstanceView<'_>) -> Patch {
     patch
 }
 
-/// How much a status says about the Instance, least first. Several cells can have an Instance of one name; the status of
-/// the cell that runs it says most.
+/// Ranks a status by its information about the Instance, lowest first. Several cells can have an Instance of one name;
+/// the status of the cell that runs the Instance has the highest rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Nothing,
@@ -154,8 +154,9 @@ fn rank(status: Option<&RawValue>) -> Rank {
     }
 }
 
-/// With one cell, sets its status. With several, sets the status with the highest rank; of equal ones, that of the first
-/// cell by name. With several, never replaces a former status that has a higher rank.
+/// With one cell, sets the status of that cell. With several cells, sets the status with the highest rank; among equal
+/// ranks, the status of the first cell by name. With several cells, never replaces a former status that has a higher
+/// rank.
 fn aggregate_status(instance: &InstanceView<'_>, items: &[&RawValue]) -> Patch {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -6,8 +6,8 @@
 //! WorkloadDeployment.
 //!
 //! A request can be read in two ways. The general way accepts any JSON. The fast way accepts only the form in which
-//! Karmada writes requests, and reads it in one pass. [`interpret`] is the one place that chooses. Both ways give the
-//! same bytes; tests and a fuzz target hold them to that.
+//! Karmada writes requests, and reads it in one pass. Only [`interpret`] chooses between them. Both ways give the same
+//! bytes; tests and a fuzz target verify this.
 
 mod annotations;
 mod dependencies;

@@ -1,11 +1,12 @@
-//! JSON patches (RFC 6902) in answers. Each operation is an `add`, which works for absent and for present fields.
+//! JSON patches (RFC 6902) in responses of the webhook. Every operation is `add`, which also replaces an existing
+//! field.
 
 /// The operations of a patch against `request.object`, as JSON. Empty means no change.
 #[derive(Debug, Default)]
 pub(crate) struct Patch(Vec<u8>);
 
 impl Patch {
-    /// Sets the field at this JSON pointer; its parent must exist. `write` appends the value as JSON, or
+    /// Sets the field at this JSON pointer. The parent of the field must exist. `write` appends the value as JSON, or
     /// returns false if there is no value.
     pub(crate) fn add_written(
         &mut self,
@@ -24,7 +25,7 @@ impl Patch {
         }
     }
 
-    /// Sets the field at this JSON pointer to a JSON text; its parent must exist.
+    /// Sets the field at this JSON pointer to a JSON text. The parent of the field must exist.
     pub(crate) fn add(&mut self, path: &'static str, value: &str) {
         self.add_written(path, |out| {
             out.extend_from_slice(value.as_bytes());
@@ -32,12 +33,12 @@ impl Patch {
         });
     }
 
-    /// Sets the field at this JSON pointer to a number; its parent must exist.
+    /// Sets the field at this JSON pointer to a number. The parent of the field must exist.
     pub(crate) fn add_number(&mut self, path: &'static str, value: i32) {
         self.add(path, &value.to_string());
     }
 
-    /// Returns the patch as JSON; `None` if it changes nothing.
+    /// Returns the patch as JSON, or `None` if it has no operations.
     pub(crate) fn into_json(mut self) -> Option<Vec<u8>> {
         if self.0.is_empty() {
             return None;

@@ -1,5 +1,5 @@
-//! Which answer proves that an object is absent. Controllers delete objects because of it, so no other 404 counts (I-8,
-//! I-12).
+//! Decides which response proves that an object is absent. Controllers delete objects after such a proof, so no other
+//! 404 counts (I-8, I-12).
 
 use kube::Resource;
 use kube::core::Status;

@@ -53,7 +53,7 @@ pub async fn kubeconfig(path: &Path, context: Option<&str>) -> Result<Config, Co
 ///
 /// # Errors
 ///
-/// [`ConnectError`] of what was looked for.
+/// [`ConnectError`], which names the configuration that was tried.
 pub async fn own_cluster(path: Option<&Path>) -> Result<Config, ConnectError> {
     if let Some(path) = path {
         return kubeconfig(path, None).await;

@@ -54,8 +54,8 @@ impl Leadership {
         self.gained.clone()
     }
 
-    /// Returns the time by which a write that begins now must have ended; `None` if this process needs no lease. A process that
-    /// was paused for too long is refused as soon as it goes on, because the clock went on meanwhile.
+    /// Returns the time by which a write that begins now must have ended; `None` if this process needs no lease. A
+    /// process that was paused for too long gets an error as soon as it resumes, because the clock kept running.
     ///
     /// # Errors
     ///
@@ -69,8 +69,8 @@ impl Leadership {
         }
     }
 
-    /// Notes that a request that was sent at `begun` acquired or renewed the lease. For other processes the lease lasts longer,
-    /// because they see it later.
+    /// Records that a request sent at `begun` acquired or renewed the lease. Other processes observe the renewal later,
+    /// so for them the lease expires later.
     pub(crate) fn renew(&self, begun: Instant) {
         let until = begun + RENEW_DEADLINE;
         *self.until.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
@@ -115,7 +115,7 @@ impl LeaderElector {
         }
     }
 
-    /// Waits for the lease, then sets `leadership` and renews the lease until `release`. Then gives the lease up.
+    /// Waits for the lease, then sets `leadership` and renews the lease until `release`. Then releases the lease.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ impl LeaderElector {
         let acquired = async {
             loop {
                 let begun = Instant::now();
-                // A lease that took long to acquire is renewed before it is used.
+                // If acquiring took long, the lease is renewed before it is used.
                 if self.try_acquire_or_renew().await && begun.elapsed() < RENEW_DEADLINE / 2 {
                     return begun;
                 }

@@ -220,7 +220,8 @@ impl Metrics {
         self.events.get_or_create(&EventLabels { outcome }).inc();
     }
 
-    /// Counts a write of a controller. `age` is how long before it an event told of the work, if one did.
+    /// Counts a write of a controller. `age` is the time between the event that triggered the work and the write;
+    /// `None` without an event.
     pub fn wrote(
         &self,
         controller: &'static str,

@@ -1,7 +1,7 @@
 //! The registry of projects: discovers them, connects to their API servers, and caches their LocationBindings
 //! (docs/concepts/milo.md).
 //!
-//! It runs on every replica, whether it leads or not. Each engaged project has a task of its own, so that a slow API server
+//! It runs on every replica, leader or not. Each engaged project has a task of its own, so that a slow API server
 //! delays no other project.
 
 mod discovery;
@@ -30,7 +30,7 @@ pub use handler::{ProjectHandler, RegistryContext};
 use registry::{ProjectEntry, Registry};
 use root::Root;
 
-/// The projects that are known. Cheap to clone.
+/// The known projects. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ProjectRegistry {
     registry: Arc<Registry>,
@@ -69,7 +69,7 @@ pub enum NotEngaged {
     Failing {
         /// The project.
         name: ProjectName,
-        /// Why projects cannot be listed, or why the root cannot be asked for this one.
+        /// Why projects cannot be listed, or why the request for this project to the root fails.
         problem: String,
     },
     /// No project of this name is known.
@@ -208,9 +208,9 @@ impl ProjectRegistry {
     ///
     /// # Errors
     ///
-    /// [`NotEngaged`] if it is not known, or cannot be used.
+    /// [`NotEngaged`] if the project is unknown or cannot be used.
     pub fn get(&self, name: &ProjectName) -> Result<Arc<EngagedProject>, NotEngaged> {
-        // Read the state first: then every project that it covers is in the entries.
+        // The state must be read first. Then the entries contain every project that the state covers.
         let sync_state = self.registry.sync_state();
         let problem = match self.registry.entries().get(name) {
             Some(ProjectEntry::Engaged(engaged)) => return Ok(engaged.project()),
@@ -231,15 +231,15 @@ impl ProjectRegistry {
         })
     }
 
-    /// Returns the UID of the Namespace `default` of the Milo root, which identifies the root; `None` without a root, and before
-    /// it was asked.
+    /// Returns the UID of the Namespace `default` of the Milo root, which identifies the root. `None` if there is no
+    /// root, or if the UID has not been read yet.
     pub fn root_uid(&self) -> Option<String> {
         self.registry.root.as_ref()?.uid()
     }
 
-    /// Returns whether it is proved that the root with this UID has no project of this name any more. The proof needs both: the
-    /// list of projects does not have it, and a read from that same root says that it is absent. Without Milo's Projects
-    /// there is no proof.
+    /// Returns whether the root with this UID provably has no project of this name any more. The proof requires both:
+    /// the list of projects does not contain the project, and a GET from the same root shows that it is absent. Without
+    /// Milo's Projects there is no proof.
     ///
     /// # Errors
     ///
@@ -261,9 +261,9 @@ impl ProjectRegistry {
         }
     }
 
-    /// Returns what the readiness of the process waits for, one line each: the list of projects, and the LocationBindings of
-    /// the projects in it, for 10 s at most. Once nothing was pending, nothing ever is: later projects and later failures do
-    /// not change readiness.
+    /// Returns what the readiness of the process waits for, one line each: the list of projects, and the
+    /// LocationBindings of the projects in it, for 10 s at most. Once the process is ready, it stays ready: later
+    /// projects and later failures do not change readiness.
     pub fn pending(&self) -> Vec<String> {
         self.registry.pending()
     }

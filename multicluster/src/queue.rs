@@ -30,8 +30,8 @@ pub use limits::Limits;
 pub use outcome::{Failure, Outage, Outcome};
 use scheduler::{QueueCounts, Scheduler};
 
-/// Messages that are read before workers get keys again: few enough that workers are not kept waiting, many enough that a
-/// burst of events costs few turns of the loop.
+/// Maximum number of messages that one turn of the loop reads before it gives keys to workers. It is small, so that
+/// workers do not wait, and large enough that a burst of events takes few turns of the loop.
 const MESSAGES: usize = 256;
 
 /// The end of the queue where watches add keys. Cheap to clone.
@@ -80,7 +80,7 @@ impl<K: Key> Queue<K> {
         self.send(Message::Forget(tenant.clone()));
     }
 
-    /// Tries the keys of a tenant again that wait because of an [`Outage`].
+    /// Retries the keys of a tenant that wait because of an [`Outage`].
     pub fn release(&self, tenant: &K::Tenant) {
         self.send(Message::Release(tenant.clone()));
     }

@@ -31,7 +31,7 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Runs a task that must go on until [`Tasks::stop`]. If it ends, fails or panics before, the process stops.
+    /// Runs a task that must run until [`Tasks::stop`]. If the task ends, fails or panics before, the process stops.
     pub fn spawn<F, E>(&self, name: &'static str, task: F)
     where
         F: Future<Output = Result<(), E>> + Send + 'static,

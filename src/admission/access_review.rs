@@ -61,7 +61,7 @@ pub(super) async fn send(
     decision(answer.status.ok_or(AccessReviewError::NoStatus)?)
 }
 
-/// Copies the requester with every claim: Milo's authorizer decides by the claims (docs/concepts/milo.md).
+/// Copies the requester with every claim: Milo's authorizer bases its decision on the claims (docs/concepts/milo.md).
 fn spec(review: AccessReview) -> SubjectAccessReviewSpec {
     let AccessReview {
         user,

@@ -1,4 +1,4 @@
-//! What the parts of the process share while they are wired.
+//! The state that the parts of the process share during wiring.
 
 use multicluster::Tasks;
 use multicluster::lease::Leadership;
@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::leadership;
 use crate::serving::Servers;
 
-/// What the parts of the process share while they are wired.
+/// The state that the parts of the process share during wiring.
 pub(super) struct AppContext {
     pub(super) args: Args,
     pub(super) registry: Registry,

@@ -1,4 +1,4 @@
-//! The projects of this process: one, or those that Milo knows.
+//! The projects of this process: a single project, or the projects of Milo.
 
 use std::path::PathBuf;
 use std::sync::Arc;

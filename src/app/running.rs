@@ -1,4 +1,4 @@
-//! The wired process: runs until something ends it, then drains.
+//! The wired process: runs until a signal or the end of a task, then drains.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ impl RunningApp {
         Ok(())
     }
 
-    /// Stops the controllers, gives the lease up, and stops the servers once requests in flight are answered.
+    /// Stops the controllers, releases the lease, and stops the servers when requests in flight are answered.
     ///
     /// # Errors
     ///

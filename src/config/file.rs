@@ -28,7 +28,7 @@ pub(super) struct ConfigFile {
     pub(super) discovery: DiscoverySection,
 }
 
-/// A field whose only valid value is present.
+/// A field with a single valid value, which is set.
 #[derive(Debug)]
 struct Expected;
 

@@ -9,8 +9,8 @@ use k8s_openapi::api::authorization::v1::{
 use kube::api::PostParams;
 use kube::{Api, Client};
 
-/// Asks the own cluster for the user of the token, and whether the user may read `/metrics`. The inner error is the answer
-/// to the caller.
+/// Asks the own cluster for the user of the token, and whether the user may read `/metrics`. The inner error is the
+/// response for the caller.
 ///
 /// # Errors
 ///

@@ -175,7 +175,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
 
-    /// The fields of a section, as the decoder lists them when it meets one that it does not know.
+    /// The fields of a section, as the decoder lists them in the error for an unknown field.
     fn fields(section: &str) -> BTreeSet<String> {
         let mut text = String::new();
         let mut indent = String::new();

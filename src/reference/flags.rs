@@ -1,4 +1,4 @@
-//! `flags.md`: what clap knows of the command line.
+//! `flags.md`: the command line as defined in clap.
 
 use clap::{Arg, Command, CommandFactory};
 

@@ -24,7 +24,7 @@ struct Metric {
     labels: Vec<String>,
 }
 
-/// What the label `trouble` of `queue_groups_in_trouble` says.
+/// The meaning of the label `trouble` of `queue_groups_in_trouble`.
 const TROUBLE: [&str; 5] = [
     "`compute_federation_queue_groups_in_trouble` counts the groups of a controller's queue that wait. A group is a project; with \
      `mode: single` and in a cell there is only one group.",
@@ -82,7 +82,7 @@ pub(super) fn page() -> anyhow::Result<Page> {
     })
 }
 
-/// The metrics of a process that has every part, by the name of their samples.
+/// The metrics of a process with all parts enabled, by the name of their samples.
 fn exposed() -> anyhow::Result<BTreeMap<String, Metric>> {
     let mut registry = Registry::with_prefix("compute_federation");
     multicluster::Metrics::register(&mut registry).record_examples();
@@ -101,7 +101,7 @@ fn exposed() -> anyhow::Result<BTreeMap<String, Metric>> {
     parse(&text)
 }
 
-/// Reads what the exposition says of each metric.
+/// Parses the description of each metric in the exposition.
 fn parse(text: &str) -> anyhow::Result<BTreeMap<String, Metric>> {
     let mut metrics: BTreeMap<String, Metric> = BTreeMap::new();
     let mut current = String::new();

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use crate::{HEAD, WITHIN, command, write};
 
-/// Runs the process, which must end by itself with an error, and returns its log.
+/// Runs the process, which must end with an error without a signal, and returns its log.
 async fn refused(args: &[&str]) -> String {
     let output = timeout(
         WITHIN,
@@ -21,7 +21,7 @@ async fn refused(args: &[&str]) -> String {
     String::from_utf8(stderr).unwrap()
 }
 
-/// Writes a kubeconfig whose server does not exist. The process finds out only at its first request.
+/// Writes a kubeconfig whose server does not exist. The process detects this only at its first request.
 fn kubeconfig(directory: &TempDir) -> String {
     let text = "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n\
                 users: [{name: u, user: {token: t}}]\ncontexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n";

@@ -25,7 +25,8 @@ use crate::fixture::Space;
 use callers::KarmadaCallers;
 use fixture::{CaCertificates, CertificateFixture};
 
-/// Rotation time in seconds. It is longer than callers need to learn of a bundle, and than a watch may be late.
+/// Rotation time in seconds. It is longer than the time in which callers receive a bundle, and longer than the delay of
+/// a watch.
 const FLAGS: [&str; 4] = [
     "--ca-bundle-delay=3s",
     "--ca-bundle-retirement=3s",

@@ -1,5 +1,5 @@
-//! The API server in memory (crate `apiserver`) answers as a kube-apiserver does: the same requests go to both, and what a
-//! client sees is compared.
+//! The in-memory API server (crate `apiserver`) must answer like a kube-apiserver. The tests send the same requests to
+//! both and compare the responses.
 
 #[path = "conformance/applies.rs"]
 mod applies;
@@ -36,7 +36,7 @@ pub(crate) async fn the_api_server_in_memory_answers_as_a_real_one(
     let real = milo.project(PROJECT)?.client();
     let server = ApiServer::new();
     server.put(objects::namespace(DEFAULT_NAMESPACE, "of-default"));
-    // A kube-apiserver that has just started remembers no events either.
+    // A kube-apiserver that has just started has no events either.
     server.compact();
     let memory = server.client();
     let (real, memory) = tokio::try_join!(run(&real), run(&memory))?;

@@ -13,7 +13,7 @@ use crate::fixture::{Space, WITHIN, create};
 /// Number of watches: three times as many as the harness's API servers allow on one connection.
 const WATCHES: usize = 300;
 
-/// A watch never ends, so a request that is queued behind watches would wait for ever.
+/// A watch never ends, so a request that is queued behind watches would never be sent.
 pub(crate) async fn more_watches_than_one_connection_allows(
     federation: &Federation,
 ) -> anyhow::Result<()> {

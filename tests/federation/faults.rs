@@ -1,5 +1,6 @@
-//! Injects faults while compute-federation in the management plane works: kills, errors, lost messages. Each time the
-//! final state must equal that of an undisturbed run, and no object that is still wanted may be deleted on the way.
+//! Injects faults while compute-federation works in the management plane: kills, error responses, lost messages. After
+//! each fault, the final state must equal the final state of a run without faults. No wanted object may be deleted in
+//! between.
 
 #[path = "faults/answers.rs"]
 mod answers;

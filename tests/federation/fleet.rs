@@ -263,7 +263,7 @@ pub(crate) async fn a_paused_leader_writes_nothing(federation: &Federation) -> a
         })
     };
     assert_eq!(writes(&other)?, 0, "two replicas write");
-    // No write may be under way when the leader is suspended: it could still get its answer.
+    // No write may be in flight when the leader is suspended, because the write could still get its response.
     wait::eventually("no write is under way", WITHIN, || async {
         let before = writes(&fleet.management)?;
         sleep(Duration::from_secs(2)).await;
@@ -279,7 +279,7 @@ pub(crate) async fn a_paused_leader_writes_nothing(federation: &Federation) -> a
     let before = writes(&fleet.management)?;
     ensure!(before > 0, "the leader has made no writes");
     project.until_settled(3).await?;
-    // The suspended leader knows neither that it lost the lease nor of this change.
+    // The suspended leader has observed neither the loss of the lease nor this change.
     project.scale(2).await?;
     fleet.management.signal(Signal::CONT)?;
     let code = timeout(WITHIN, fleet.management.ended()).await?;

@@ -1,4 +1,4 @@
-//! Invariants of the whole system that no other test checks: which writer writes what, and how often.
+//! Invariants of the whole system that no other test checks: the writer of each object, and the number of writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -23,7 +23,7 @@ type WriteCounts = BTreeMap<String, usize>;
 /// The writes in a namespace.
 #[derive(Default)]
 struct NamespaceWrites {
-    /// By the management.
+    /// By the management process.
     ours: WriteCounts,
     /// Statuses of deployments on the hub, written by Karmada.
     of_deployments: usize,

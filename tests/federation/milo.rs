@@ -256,7 +256,7 @@ pub(crate) async fn a_watch_streams(milo: &Milo) -> anyhow::Result<()> {
     let api = config_maps(milo, A).await?;
     let request = Request::get("/api/v1/namespaces/default/configmaps?watch=true&labelSelector=w")
         .body(Vec::new())?;
-    // A stream of lines. Each must arrive by itself.
+    // A stream of lines. Each line must arrive separately, not in a batch.
     let mut events = client(milo, A)
         .await?
         .request_stream(request)
@@ -290,7 +290,8 @@ pub(crate) async fn a_project_that_hangs_or_refuses(milo: &Milo) -> anyhow::Resu
     assert_eq!(seen.context("the watch has ended")?.name_any(), "before");
 
     project.hang();
-    // Without the front everything works, and so do other projects. Through it neither answers nor events arrive.
+    // Requests that bypass the front succeed, and other projects are not affected. Through the front, neither responses
+    // nor events arrive.
     let direct: Api<ConfigMap> = Api::namespaced(project.client(), DEFAULT_NAMESPACE);
     create(&direct, map("meanwhile")).await?;
     of_a.list(&ListParams::default()).await?;

@@ -1,4 +1,4 @@
-//! Hub namespaces are deleted with the project's namespaces that they stand for, and never otherwise.
+//! A hub namespace is deleted when the project's namespace that it represents is deleted, and never otherwise.
 
 use anyhow::Context;
 use api::WorkloadDeployment;
@@ -55,7 +55,7 @@ pub(crate) async fn foreign_objects_keep_a_hub_namespace(
     let foreign: Api<ConfigMap> = kept.on_hub();
     create(&foreign, json!({"metadata": {"name": "of-someone-else"}})).await?;
     end(&kept).await?;
-    // Another namespace, deleted later, is gone: so the first one had its turn too.
+    // Another namespace, deleted later, is gone. So the controller has processed the first namespace too.
     end(&bystander).await?;
     until_gone_on_hub(&bystander).await?;
     let hub = namespaces(federation.hub().client());

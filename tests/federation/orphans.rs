@@ -81,7 +81,7 @@ pub(crate) async fn copies_that_the_project_does_not_have_are_deleted(
     create(&copies, copy("orphan", "DFW")).await?;
     wait::gone(&copies, "orphan", WITHIN).await?;
 
-    // The same API server that had the object has it no more, with or without a namespace of that name.
+    // The API server that had the object no longer has it, with or without a namespace of that name.
     let namespaces: Api<Namespace> = Api::all(federation.project().client());
     let known_by = namespaces.get("default").await?.uid();
     let hub: Api<Namespace> = Api::all(federation.hub().client());
@@ -115,7 +115,7 @@ pub(crate) async fn copies_that_the_project_does_not_have_are_deleted(
     Ok(())
 }
 
-/// I-12: without an authoritative answer from the project nothing is deleted.
+/// I-12: without an authoritative answer from the project, no object is deleted.
 pub(crate) async fn nothing_is_deleted_without_an_answer_of_the_project(
     federation: &Federation,
 ) -> anyhow::Result<()> {
@@ -124,7 +124,7 @@ pub(crate) async fn nothing_is_deleted_without_an_answer_of_the_project(
     project.create().await?;
     project.until_settled(1).await?;
 
-    // The front does not know the project. Running watches continue.
+    // The front has no route to the project. Running watches continue.
     let unknown = StatusError::new(StatusCode::NOT_FOUND, "NotFound", "page not found");
     project.plane.refuse(unknown);
     let (copies, one) = until_check_has_failed(&fleet, &project, "one").await?;
@@ -144,7 +144,8 @@ pub(crate) async fn nothing_is_deleted_without_an_answer_of_the_project(
     Ok(())
 }
 
-/// Creates a deployment only on the hub, and waits until the management has failed to check it with the project.
+/// Creates a deployment only on the hub, and waits until the management process has failed to check it with the
+/// project.
 async fn until_check_has_failed(
     fleet: &Fleet<'_>,
     project: &FleetProject<'_>,

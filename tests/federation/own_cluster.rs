@@ -1,4 +1,4 @@
-//! What depends on a process's own cluster: leader election, and access to metrics.
+//! Features that depend on a process's own cluster: leader election, and access to metrics.
 
 use std::fs;
 use std::net::TcpListener;

@@ -16,7 +16,7 @@ const NAMES: [&str; 2] = ["wd-alpha", "wd-beta"];
 /// Deletes and recreates deployments of one city: some before anything was propagated, some while another one is
 /// being deleted.
 ///
-/// I-17: a policy is deleted only after everything that it propagated.
+/// I-17: a policy is deleted only after all objects that it propagated.
 pub(crate) async fn deployments_of_one_city_come_and_go(
     federation: &Federation,
 ) -> anyhow::Result<()> {

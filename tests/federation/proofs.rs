@@ -15,7 +15,7 @@ const CONTRADICTED: &str = "HubNamespaceContradicted";
 
 /// The controllers accept a 404 as proof of absence only in the first of these forms.
 ///
-/// I-8: a finalizer stays while the API server to ask is misconfigured.
+/// I-8: a finalizer stays while the API server that must confirm the deletion is misconfigured.
 pub(crate) async fn forms_of_a_404(federation: &Federation) -> anyhow::Result<()> {
     let compute = "/apis/compute.datumapis.com/v1alpha";
     let absent = [

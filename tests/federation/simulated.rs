@@ -25,7 +25,7 @@ use tokio::time::sleep;
 
 use crate::fixture::{NETWORK, Space, WITHIN, create, patch, patch_status, target, workload};
 
-/// Time between two looks of the simulated cells at their copies.
+/// Interval at which the simulated cells check their copies.
 const POLL: Duration = Duration::from_millis(50);
 /// How long the federator waits before it re-applies a copy that a cell lacks.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -158,7 +158,7 @@ async fn applied_again(planes: &ProjectAndHub) -> anyhow::Result<()> {
     create::<Workload>(&planes.in_project(), body).await?;
     planes.until_settled(1).await?;
 
-    // Karmada reports it as applied, and the cell has not got it.
+    // Karmada reports the copy as applied, but the cell does not have it.
     let bindings = planes.on_hub::<ResourceBinding>();
     let lost = json!({"aggregatedStatus": [{"clusterName": "dfw1", "applied": true}]});
     let lost_at = clock::now();
@@ -186,7 +186,8 @@ async fn applied_again(planes: &ProjectAndHub) -> anyhow::Result<()> {
     let before = touched().await?;
     ensure!(before.0.iter().all(Option::is_some), "{before:?}");
 
-    // The copy is re-applied once, however often the federator reconciles it. Each further write would have another second.
+    // The copy is re-applied once, however often the federator reconciles it. Each further write would change the
+    // annotation.
     while clock::now() < at + 3 * SECOND {
         let looks = json!({"metadata": {"annotations": {"looks": clock::now().to_string()}}});
         patch::<WorkloadDeployment>(&copies, name, looks).await?;
@@ -251,7 +252,7 @@ async fn on_simulated_planes(
     lived.with_context(|| log)
 }
 
-/// Simulates the cells and Karmada's collection of their statuses: every copy gets the instances that it asks for.
+/// Simulates the cells and Karmada's collection of their statuses: every copy gets its desired number of instances.
 async fn run_cells(planes: &ProjectAndHub) -> anyhow::Error {
     let copies = planes.on_hub::<WorkloadDeployment>();
     loop {

@@ -90,7 +90,7 @@ pub(crate) async fn propagation_policy_lifecycle(federation: &Federation) -> any
     wait::gone(&policies, "city-dfw", WITHIN).await
 }
 
-/// I-10: everything on the hub is deleted with its root.
+/// I-10: all objects on the hub are deleted with their root.
 pub(crate) async fn deletion_cascade(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "cascade").await?;
     let deployments: Api<WorkloadDeployment> = space.in_project();

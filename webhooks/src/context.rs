@@ -1,4 +1,4 @@
-//! What all request handlers share.
+//! The shared state of all request handlers.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::log_dedup::LogDedup;
 use crate::metrics::{Metrics, RequestMetrics};
 use crate::overload::Capacity;
 
-/// What all request handlers share.
+/// The shared state of all request handlers.
 #[derive(Clone)]
 pub(crate) struct HandlerContext {
     pub(crate) metrics: Arc<Metrics>,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::Uri;
 
-/// Part of the caller's timeout that is kept for the way back.
+/// Part of the caller's timeout that is reserved for the transfer of the response.
 const RESPONSE_MARGIN: Duration = Duration::from_millis(250);
 
 /// Bounds on requests.
@@ -19,9 +19,10 @@ pub struct Limits {
     /// Requests in flight, without those whose body is slow (see `slow`). A body that arrives in several parts is in flight
     /// while other requests are answered, so the default is large enough for one request on each of many busy connections.
     pub requests: usize,
-    /// After this time a body counts as slow. Its request no longer counts in `requests`; its bytes still count.
+    /// Time after which a body counts as slow. The request of a slow body no longer counts in `requests`; its bytes
+    /// still count.
     pub slow: Duration,
-    /// Timeout of a request whose caller names none, and the longest timeout that a caller gets.
+    /// Timeout of a request without a `timeout` parameter, and the longest timeout that a caller gets.
     pub time: Duration,
 }
 

@@ -1,10 +1,10 @@
-//! Logs each problem once: a bad object in a tenant's namespace makes one line in the log, not one per request.
+//! Logs each problem once: a bad object in a tenant's namespace causes one log line, not one per request.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::{Mutex, PoisonError};
 
-/// Problems that are remembered. When there are more, the oldest is forgotten and may be logged again.
+/// Maximum number of problems that are remembered. Beyond it, the oldest problem is forgotten and may be logged again.
 const REMEMBERED_MAX: usize = 4096;
 
 /// Remembers which problems were logged.

@@ -1,6 +1,6 @@
 //! Admits requests while there is capacity, and answers 429 when there is none.
 //!
-//! A request never waits for capacity: under overload it would wait longer than its caller does.
+//! A request never waits for capacity: under overload it would wait longer than the caller's timeout.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(crate) struct RequestPermit {
     bytes: OwnedSemaphorePermit,
 }
 
-/// There is no capacity for the request now.
+/// The error of a request without free capacity.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("too many requests are in flight; try again")]
 pub(crate) struct Overloaded;

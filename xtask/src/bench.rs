@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// The benchmark.
     #[arg(value_enum)]
     name: Name,
-    /// Number of turns of each server. The best turn counts, because it was disturbed least.
+    /// Number of turns of each server. The best turn counts, because other load disturbed it least.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
     /// For `federation`: number of Workloads, created one after the other.

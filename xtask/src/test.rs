@@ -142,8 +142,8 @@ fn dependencies() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks every crate of the workspace by itself. Together, a crate compiles even if only another crate enables a feature
-/// that it needs.
+/// Checks every crate of the workspace separately. In a common build, a crate compiles even if only another crate
+/// enables a feature that it needs.
 fn each_crate_alone() -> anyhow::Result<()> {
     for name in members()? {
         cargo(&["check", "--quiet", "--locked", "--package", &name])?;
@@ -179,7 +179,7 @@ fn soak(filter: Option<&str>) -> anyhow::Result<()> {
     step("outside programs");
     peers()?;
     step("soak");
-    // Each of these tests loads the machine by itself.
+    // Each of these tests alone loads the whole machine.
     let alone = ["--", "--ignored", "--test-threads=1"];
     cargo(&[FEDERATION, filter.as_slice(), alone.as_slice()].concat())
 }

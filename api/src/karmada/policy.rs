@@ -6,10 +6,10 @@ use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Fields that have no type here, by name. They show the owner of an object that someone has added to it.
+/// Fields that a type does not declare, by name. The owner of an object reads them to detect fields that others added.
 pub type Others = BTreeMap<String, Value>;
 
-/// Propagates objects to cells. Unknown fields are Karmada's defaults or an operator's, and are tolerated.
+/// Propagates objects to cells. Unknown fields are tolerated: they are Karmada's defaults or were set by an operator.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -49,7 +49,7 @@ pub struct ResourceSelector {
     /// Name that the object must have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Namespace of the objects: that of the policy.
+    /// Namespace of the objects. It equals the namespace of the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Unknown fields, which narrow the selection.
@@ -57,7 +57,7 @@ pub struct ResourceSelector {
     pub others: Others,
 }
 
-/// Cells of the objects.
+/// Selects the cells that receive the objects.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Placement {

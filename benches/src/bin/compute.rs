@@ -15,7 +15,7 @@ use tokio::time::Instant;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Blocks of time for each body. The ways take turns, so that load on the machine meets all of them.
+/// Blocks of time for each body. The ways take turns, so that other load on the machine affects all of them equally.
 const BLOCKS: u32 = 10;
 /// Calls in each block, at least: 20 calls in total, so that the 99th percentile is not the median.
 const MIN_CALLS: usize = 2;

@@ -1,4 +1,5 @@
-//! The floor of the webhook benchmark: a server of axum and rustls that reads each body and answers a constant.
+//! The lower bound of the webhook benchmark: a server with axum and rustls that reads each body and answers with a
+//! constant.
 
 use std::fs;
 use std::path::PathBuf;

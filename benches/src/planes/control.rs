@@ -200,7 +200,8 @@ impl Planes {
         found
     }
 
-    /// By hub namespace: the project whose default namespace it is for.
+    /// Maps each hub namespace to the project that owns it. The hub namespace belongs to the project's namespace
+    /// `default`.
     fn upstreams(&self) -> HashMap<String, String> {
         let of = |plane: &Arc<Plane>| Some((hub_namespace(plane)?, plane.name.clone()));
         self.projects().iter().filter_map(of).collect()

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::Plane;
 
-/// The changes that are expected, and how long the others took to arrive.
+/// The expected changes, and the latencies of the changes that have arrived.
 #[derive(Default)]
 pub(super) struct Latencies {
     /// By project and deployment: the number of replicas that its status will have.
@@ -54,7 +54,7 @@ impl Latencies {
         arrivals.waited_for.insert(workload.to_owned(), since);
     }
 
-    /// Takes note of a deployment that was written.
+    /// Records a deployment that was written.
     pub(super) fn wrote(&self, is_on_hub: bool, plane: &Plane, stored: &Stored) {
         if is_on_hub {
             let mut arrivals = lock(&self.arrivals);

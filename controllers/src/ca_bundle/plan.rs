@@ -18,7 +18,7 @@ pub struct Delays {
     pub retirement: Duration,
 }
 
-/// What the controller sees.
+/// The observations of the controller.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Observed<'a> {
     /// The authorities of the certificate in the files, which is served next.
@@ -27,13 +27,13 @@ pub(super) struct Observed<'a> {
     pub(super) served: &'a Authorities,
     /// The bundle of each webhook in the configuration; `None` for a bundle that cannot be read.
     pub(super) bundles: &'a [Option<Authorities>],
-    /// When the bundles were last written. Needed at the first look of this process only.
+    /// When the bundles were last written. Needed only for the first check of this process.
     pub(super) written: Option<Timestamp>,
     pub(super) delays: Delays,
     pub(super) now: Timestamp,
 }
 
-/// What the controller remembers between two looks.
+/// The state that the controller keeps between two checks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct BundleHistory {
     /// When each authority was first seen in all bundles.
@@ -42,10 +42,10 @@ pub(super) struct BundleHistory {
     pub(super) unneeded: BTreeMap<Vec<u8>, Timestamp>,
 }
 
-/// What must be done.
+/// The result of planning.
 #[derive(Debug, PartialEq)]
 pub(super) struct Plan {
-    /// The bundle that each webhook must have, if one of them has another.
+    /// The bundle that each webhook must have, if a webhook has another one.
     pub(super) write: Option<Authorities>,
     /// The authorities that callers trust.
     pub(super) trusted: Authorities,
@@ -125,7 +125,7 @@ mod tests {
         names.iter().map(|name| name.as_bytes().to_vec()).collect()
     }
 
-    /// A directory, a server and a configuration, looked at every second.
+    /// A directory, a server and a configuration, checked every second.
     struct BundleModel {
         mounted: Authorities,
         served: Authorities,

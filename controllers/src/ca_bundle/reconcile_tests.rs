@@ -1,4 +1,4 @@
-//! The caBundle of a registration on an API server in memory.
+//! The caBundle of a registration on an in-memory API server.
 
 use apiserver::{ApiServer, Fault, Verb};
 
@@ -18,7 +18,7 @@ fn authority() -> Authorities {
     Authorities::from([b"authority".to_vec()])
 }
 
-/// Starts the controller beside a registration that trusts no one yet.
+/// Starts the controller with a registration whose bundle is still empty.
 fn start(prepare: impl FnOnce(&ApiServer)) -> Bench {
     let server = ApiServer::new();
     let webhook = json!({"name": "w", "clientConfig": {}});

@@ -1,4 +1,4 @@
-//! Computes which authorities all callers trust, whichever registration they use.
+//! Computes which authorities all callers trust, for every registration.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! What wakes the customization controller.
+//! The triggers of the customization controller.
 
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::triggers::{HubSource, Trigger};

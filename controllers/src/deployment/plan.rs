@@ -19,10 +19,10 @@ use crate::objects::{StringMap, controller_uid, covers, has_finalizer, is_termin
 /// Prefix of our template hashes. A hash without it was written by the Go manager and cannot be recomputed (I-22).
 const HASH_PREFIX: &str = "v1-";
 
-/// What the controller sees.
+/// The observations of the controller.
 pub(super) struct Observed<'a> {
     pub(super) deployment: &'a WorkloadDeployment,
-    /// All Instances in the namespace of the WorkloadDeployment, whichever object controls them.
+    /// All Instances in the namespace of the WorkloadDeployment, with any controller owner.
     pub(super) instances: &'a [Arc<Instance>],
     pub(super) now: Timestamp,
 }
@@ -88,8 +88,8 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     }
 }
 
-/// Returns the status after the API server refused a step. The message of its condition ends with the refusal. Returns
-/// none if the status does not change.
+/// Returns the status after the API server refused a step. The message of its condition ends with the error of the API
+/// server. Returns `None` if the status does not change.
 pub(super) fn status_after_refusal(
     observed: &Observed<'_>,
     refusal: &str,
@@ -173,17 +173,17 @@ pub(super) fn linking_labels(deployment: &WorkloadDeployment, ordinal: i32) -> S
     ])
 }
 
-/// Returns a hash of the template. The infrastructure provider reports it back for the template that a running Instance
-/// has.
+/// Returns a hash of the template. The infrastructure provider reports the hash of the template that a running Instance
+/// uses.
 pub(super) fn template_hash(deployment: &WorkloadDeployment) -> String {
     let template = serde_json::to_string(&deployment.spec.template).unwrap_or_default();
     format!("{HASH_PREFIX}{}", names::hash(&[&template]))
 }
 
-/// Returns the steps of the ordered rollout. First, by ascending ordinal, missing Instances are created and unready
-/// ones are waited for. Then, by descending ordinal, Instances of another template are replaced. Last, surplus
-/// Instances are deleted. An unready Instance of another template is replaced at once, because waiting cannot make it
-/// ready with the right template.
+/// Returns the steps of the ordered rollout. First, by ascending ordinal, it creates missing Instances and waits for
+/// unready ones. Then, by descending ordinal, it replaces Instances of another template. Finally, it deletes surplus
+/// Instances. An unready Instance of another template is replaced immediately, because waiting cannot make it ready
+/// with the right template.
 fn steps(
     deployment: &WorkloadDeployment,
     own: &[Arc<Instance>],
@@ -247,7 +247,7 @@ fn is_ready(instance: &Instance) -> bool {
         .is_some_and(|status| condition::is_true(&status.conditions, READY))
 }
 
-/// Returns whether the Instance was made from another template. Hashes of ours are compared. For a hash of the Go
+/// Returns whether the Instance was created from another template. Compares our own hashes. For a hash of the Go
 /// manager, the spec of the Instance is compared instead, so that a change of the hash format replaces no customer's
 /// machine.
 fn is_drifted(deployment: &WorkloadDeployment, instance: &Instance) -> bool {

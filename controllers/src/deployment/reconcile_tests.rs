@@ -1,4 +1,4 @@
-//! The deployment controller beside a cell's API server in memory.
+//! The deployment controller with an in-memory API server of a cell.
 
 use apiserver::{Fault, Verb};
 

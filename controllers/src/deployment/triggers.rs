@@ -1,4 +1,4 @@
-//! What wakes the deployment controller.
+//! The triggers of the deployment controller.
 
 use api::WorkloadDeployment;
 

@@ -49,7 +49,7 @@ impl OrphanSweeper<'_> {
             let Some(copy) = copy.filter(|copy| !is_terminating(copy.as_ref())) else {
                 continue;
             };
-            // Saves the requests if their answers could prove nothing.
+            // Skips the requests if no response could be a proof.
             if may_prove(self.project, key, &hub_namespace, &on_hub)? {
                 self.delete_if_orphan(context, key, &hub_namespace, &on_hub, &copy)
                     .await?;

@@ -24,7 +24,7 @@ use crate::runtime::ReconcileError;
 use freshness::fresh;
 use status::{contradicted, invalid_city_code, status, unreported};
 
-/// What the controller sees.
+/// The observations of the controller.
 pub(super) struct Observed<'a> {
     pub(super) project: &'a ProjectName,
     /// The WorkloadDeployment of the project.
@@ -57,7 +57,8 @@ pub(super) struct Plan {
     pub(super) apply_copy: Option<DesiredCopy>,
     pub(super) delete_copy: bool,
     pub(super) status: Option<WorkloadDeploymentStatus>,
-    /// The cells that lack the copy or its namespace. Karmada is made to apply it again if this lasts.
+    /// The cells that lack the copy or its namespace. If they lack it for too long, the federator makes Karmada apply
+    /// it again.
     pub(super) staleness: Staleness,
     /// Remove the finalizer after the hub has confirmed that the copy is gone.
     pub(super) release: bool,
@@ -65,7 +66,7 @@ pub(super) struct Plan {
     pub(super) hold: Option<String>,
 }
 
-/// The hub namespace as it must be.
+/// The desired hub namespace.
 #[derive(Debug, PartialEq)]
 pub(super) struct DesiredNamespace {
     pub(super) labels: StringMap,
@@ -79,7 +80,7 @@ impl DesiredNamespace {
     }
 }
 
-/// The copy on the hub as it must be. Its spec is that of the project's WorkloadDeployment.
+/// The desired copy on the hub. Its spec equals the spec of the project's WorkloadDeployment.
 #[derive(Debug, PartialEq)]
 pub(super) struct DesiredCopy {
     pub(super) labels: StringMap,
@@ -87,7 +88,7 @@ pub(super) struct DesiredCopy {
 }
 
 /// Returns whether both objects have the same annotation of expected referenced data (I-19). An absent annotation means
-/// that the data were not determined yet; an empty one means that none are needed.
+/// that the data are not determined yet; an empty annotation means that no data are needed.
 pub(super) fn same_referenced_data(
     copy: &WorkloadDeployment,
     deployment: &WorkloadDeployment,
@@ -138,8 +139,9 @@ pub(super) fn hub_namespace(
     }
 }
 
-/// Returns what is contradictory about the hub namespace. A customer can edit the record, and an edited record must not
-/// lead to a hub namespace of another project. The message does not name that project, because the customer reads it.
+/// Returns the contradiction in the identity of the hub namespace, if there is one. A customer can edit the record, and
+/// an edited record must not lead to a hub namespace of another project. The message does not name that project,
+/// because the customer reads it.
 fn contradiction(observed: &Observed<'_>) -> Option<String> {
     let Observed {
         deployment,
@@ -262,8 +264,8 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
     });
     let live = copy.filter(|copy| !is_terminating(copy.as_ref()));
     let moves = live.is_some_and(|copy| is_of_another_city(copy, city));
-    // A terminating copy must be gone before a new one is made. A new copy waits for its policy: Karmada may not match
-    // a copy that is older than its policy until much later.
+    // A terminating copy must be gone before a new one is created. A new copy waits for its policy: Karmada may match a
+    // copy that is older than its policy only much later.
     let apply_copy = match copy {
         Some(_) => !in_step && !moves && live.is_some(),
         None => policy_exists,
@@ -294,7 +296,7 @@ fn desired_namespace(observed: &Observed<'_>) -> DesiredNamespace {
     let written = |key: &str| observed.namespace?.annotations().get(key).cloned();
     let known_by = |key: &str, uid: Option<&str>| {
         let uid = uid.filter(|_| is_own).map(str::to_owned);
-        // If the UID is not known now, the one that was written before stays.
+        // If the UID is currently unknown, the UID that was written before stays.
         Some((key.to_owned(), uid.or_else(|| written(key))?))
     };
     let annotations = [
@@ -307,9 +309,9 @@ fn desired_namespace(observed: &Observed<'_>) -> DesiredNamespace {
     }
 }
 
-/// Returns whether the copy was made for another city. Such a copy is deleted and made again: while the policy of the
-/// former city exists, Karmada keeps claimed objects where they are (docs/concepts/karmada-behaviour.md). A manual edit
-/// changes the label or the spec, but not both.
+/// Returns whether the copy was created for another city. Such a copy is deleted and created again: while the policy of
+/// the former city exists, Karmada keeps claimed objects where they are (docs/concepts/karmada-behaviour.md). A manual
+/// edit changes the label or the spec, but not both.
 fn is_of_another_city(copy: &WorkloadDeployment, city: &CityCode) -> bool {
     copy.spec.city_code != city.as_str()
         && label(copy, labels::CITY_CODE).is_some_and(|label| label != city.as_str())

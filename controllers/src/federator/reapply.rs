@@ -1,8 +1,9 @@
-//! Makes Karmada apply objects again that it takes for applied though a cell does not have them.
+//! Makes Karmada apply an object again if Karmada treats the object as applied but a cell lacks it.
 //!
-//! If a cell does not answer a request within 32 s, Karmada's execution controller counts the request as successful: it
-//! runs it under client-go's `RetryOnConflict`, which returns no error when its deadline has passed. Karmada does not
-//! write the object again until it changes. This module changes it: it sets an annotation with the current time.
+//! If a cell does not answer a request within 32 s, Karmada's execution controller counts the request as successful:
+//! the controller runs the request under client-go's `RetryOnConflict`, which returns no error when its deadline has
+//! passed. Karmada does not write the object again until the object changes. This module changes the object: it sets an
+//! annotation with the current time.
 
 pub(crate) mod stale_cells;
 pub(super) mod staleness;
@@ -25,9 +26,9 @@ use crate::runtime::{ReconcileContext, ReconcileError};
 use stale_cells::{Observation, StaleCells, due};
 use staleness::Staleness;
 
-/// Interval until the next look after a re-application.
+/// Interval until the next check after a re-application.
 const SOON: Duration = Duration::from_mins(1);
-/// Longest interval between two looks.
+/// Longest interval between two checks.
 const SELDOM: Duration = Duration::from_mins(5);
 
 /// Returns when the object was last applied again.
@@ -36,7 +37,7 @@ fn reapplied(object: &impl Resource) -> Option<Timestamp> {
     at.parse().ok()
 }
 
-/// Makes Karmada apply objects again that cells have been without for too long.
+/// Makes Karmada apply objects again that cells have lacked for too long.
 pub(super) struct Reapplier<'a> {
     pub(super) hub: &'a HubCaches,
     pub(super) stale_cells: &'a StaleCells,
@@ -44,7 +45,7 @@ pub(super) struct Reapplier<'a> {
 }
 
 impl Reapplier<'_> {
-    /// Applies objects again that cells have lacked for too long. Returns when to look again.
+    /// Makes Karmada apply objects again that cells have lacked for too long. Returns when to check again.
     pub(super) async fn reapply(
         &self,
         context: &ReconcileContext,
@@ -75,7 +76,7 @@ impl Reapplier<'_> {
         if let Some((due, namespace)) = &namespace
             && *due <= now
         {
-            // All objects in the namespace wait for it, so the namespace is applied once, before the copy.
+            // All objects in the namespace depend on it, so the namespace is applied once, before the copy.
             let namespaces = Collection::of_plane(&self.hub.client, Some(&self.hub.namespaces));
             errors.note(
                 self.touch(context, &namespaces, namespace.as_ref(), now)

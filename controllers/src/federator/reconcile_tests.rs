@@ -1,4 +1,4 @@
-//! The federator beside API servers in memory.
+//! The federator with in-memory API servers.
 
 use apiserver::{Fault, Verb};
 

@@ -1,5 +1,5 @@
-//! What wakes the federator: changes of a WorkloadDeployment of a project, of its copy on the hub, and of what the copy waits
-//! for.
+//! The triggers of the federator: changes of a WorkloadDeployment of a project, of its copy on the hub, and of the
+//! objects that the copy waits for.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
@@ -122,8 +122,8 @@ pub(crate) const ON_HUB: &[Trigger<HubSource, dyn HubLookups, ProjectKey>] = &[
     },
 ];
 
-/// Returns the key of the WorkloadDeployment that a binding schedules. A deleted binding is no evidence of anything and
-/// gives none.
+/// Returns the key of the WorkloadDeployment that a binding schedules. The deletion of a binding proves nothing, so a
+/// deleted binding has no key.
 fn bound(change: Change<'_>, hub: &(dyn HubLookups + 'static)) -> Vec<ProjectKey> {
     let keys = change.versions().filter_map(|metadata| {
         let namespace = metadata.namespace.as_deref()?;

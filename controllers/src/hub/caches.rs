@@ -10,7 +10,7 @@ use super::cells::Cells;
 use super::policy_locks::PolicyLocks;
 use crate::objects::Namespace;
 
-/// The hub and what is watched there.
+/// The hub and the caches of the objects that are watched there.
 pub(crate) struct HubCaches {
     pub(crate) client: Client,
     pub(crate) namespaces: Cache<Namespace>,

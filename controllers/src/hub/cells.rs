@@ -20,7 +20,7 @@ pub(crate) enum CellState {
     Reachable,
     /// The Cluster is not Ready, or does not exist.
     Unreachable {
-        /// When the Cluster stopped being Ready, if it says so.
+        /// When the Cluster stopped being Ready, if its condition has that time.
         since: Option<Timestamp>,
         /// The reason, shown to users.
         message: String,
@@ -122,7 +122,7 @@ fn deployment_of(binding: &ResourceBinding) -> Vec<String> {
     is_of_deployment(binding).then(uid).into_iter().collect()
 }
 
-/// Returns the values of `Cells::by_cell` for a binding: the cells that the WorkloadDeployment goes to.
+/// Returns the values of `Cells::by_cell` for a binding: the cells that receive the WorkloadDeployment.
 fn cells_of(binding: &ResourceBinding) -> Vec<String> {
     if !is_of_deployment(binding) {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! Locks that keep a copy from being made while the policy of its city is deleted. Both decisions use the caches of
-//! this process, so a lock in memory suffices.
+//! Locks that prevent the creation of a copy while the policy of its city is being deleted. Both decisions use the
+//! caches of this process, so a lock in memory suffices.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ pub(crate) struct PolicyLocks(Arc<Mutex<BTreeMap<Policies, Use>>>);
 
 #[derive(Debug)]
 enum Use {
-    /// The number of copies that are being made.
+    /// The number of copies that are being created.
     Copies(usize),
     /// A policy is being deleted.
     Deletion,

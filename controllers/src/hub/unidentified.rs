@@ -1,5 +1,5 @@
-//! Reports hub namespaces that hold our objects but do not say which project they belong to (I-6). Nothing in such a
-//! namespace is reconciled.
+//! Reports hub namespaces that contain our objects but whose labels name no project (I-6). Nothing in such a namespace
+//! is reconciled.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -42,9 +42,10 @@ impl UnidentifiedNamespaces {
         self.check(hub, name);
     }
 
-    /// Reports a hub namespace that holds our objects, or has one of our labels, but has no identity. Settles any other.
+    /// Reports a hub namespace that contains our objects, or has one of our labels, but has no identity. Removes any
+    /// other namespace from the count.
     pub(crate) fn check(&self, hub: &HubCaches, namespace: &str) {
-        // The event of a namespace that is not in the cache follows; the cache has reported an undecodable one.
+        // If the namespace is not in the cache, its event follows. If it is undecodable, the cache has reported it.
         let Ok(Some(namespace)) = hub.namespaces.get("", namespace) else {
             return;
         };
@@ -57,7 +58,7 @@ impl UnidentifiedNamespaces {
         }
     }
 
-    /// Reports the namespace unless it was reported with the same labels. Returns whether it did.
+    /// Reports the namespace unless it was reported with the same labels. Returns whether it reported the namespace.
     fn report(&self, namespace: &ObjectMeta, problem: &IdentityError) -> bool {
         let uid = namespace.uid.clone().unwrap_or_default();
         let labels = identity_labels(namespace);

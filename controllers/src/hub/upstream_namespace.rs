@@ -10,24 +10,25 @@ use crate::objects::Namespace;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum UpstreamNamespace {
     There,
-    /// It is not in the cache, which proves nothing.
+    /// The Namespace is not in the cache. This is not proof of deletion.
     Unknown,
     Absent(Proof),
 }
 
 /// The proof that the project's Namespace is gone. Kubernetes never reuses the UID of a Namespace, so it stays gone. A
-/// project can be made again over the stored objects of a deleted one.
+/// new project of the same name can use the stored objects of a deleted project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Proof {
     /// The project's API server has no Namespace of its name.
     NotFound,
     /// The Namespace of its name has this UID.
     OtherUid(String),
-    /// The project does not exist. A new one may be made over its stored objects.
+    /// The project does not exist. A new project of its name may use its stored objects.
     NoProject,
 }
 
-/// Returns what the cache of the project proves. `namespace` is the Namespace that the hub namespace's label names.
+/// Returns the state that the cache of the project proves. `namespace` is the Namespace that the hub namespace's label
+/// names.
 pub(crate) fn seen(hub: &HubNamespace, namespace: Option<&Namespace>) -> UpstreamNamespace {
     match namespace.is_some_and(|namespace| is_of(hub, namespace)) {
         true => UpstreamNamespace::There,
@@ -35,7 +36,8 @@ pub(crate) fn seen(hub: &HubNamespace, namespace: Option<&Namespace>) -> Upstrea
     }
 }
 
-/// Returns what an answer of the project's API server proves. `namespace` is its answer, `None` for a proved 404.
+/// Returns the state that a response of the project's API server proves. `namespace` is the response, `None` for an
+/// authoritative 404.
 pub(crate) fn answered(hub: &HubNamespace, namespace: Option<&Namespace>) -> UpstreamNamespace {
     match namespace.map(|namespace| (is_of(hub, namespace), namespace.uid())) {
         None => UpstreamNamespace::Absent(Proof::NotFound),

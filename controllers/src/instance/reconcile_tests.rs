@@ -1,4 +1,4 @@
-//! The instance controller beside a cell's API server in memory.
+//! The instance controller with an in-memory API server of a cell.
 
 use api::Instance;
 use apiserver::{Fault, objects};
@@ -53,7 +53,7 @@ async fn a_cell_that_refuses_hangs_or_has_another_version_changes_nothing() {
     planes.cell.fail(Fault::hang().on_writes());
     assert!(reconcile(&controller, object_key("web-0")).await.is_none());
     planes.cell.heal();
-    // The controller does not know of the last write of the provider.
+    // The controller has not observed the last write of the provider.
     planes
         .cell
         .modify::<Instance>(HUB_NAMESPACE, "web-0", |instance| {

@@ -1,4 +1,4 @@
-//! What wakes the instance controller.
+//! The triggers of the instance controller.
 
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::triggers::{CellSource, Trigger};

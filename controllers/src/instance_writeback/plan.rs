@@ -23,7 +23,7 @@ const PAUSE_MIN: Duration = Duration::from_secs(5);
 /// Longest interval between two such reads.
 const PAUSE_MAX: Duration = Duration::from_mins(1);
 
-/// What the controller sees.
+/// The observations of the controller.
 pub(super) struct Observed<'a> {
     pub(super) cell: &'a CellName,
     pub(super) instance: &'a Instance,
@@ -50,7 +50,7 @@ pub(super) struct Plan {
     pub(super) conditions: Option<Vec<Condition>>,
     /// When to read the hub again, if it does not allow a copy now. No watch reports the change.
     pub(super) look_again: Option<Duration>,
-    /// The event to publish about `CopiedToHub`: the condition appeared, changed its reason or went.
+    /// The event to publish about `CopiedToHub`: the condition appeared, changed its reason or disappeared.
     pub(super) transition: Option<CopyTransition>,
     /// The labels of the copy, if the copy must be written.
     pub(super) apply_copy: Option<StringMap>,
@@ -68,7 +68,7 @@ pub(super) enum CopyTransition {
     NotCopied(CopyRefusal),
 }
 
-/// Why there must be no copy: reason and message of `CopiedToHub`.
+/// Why the copy is not allowed: reason and message of `CopiedToHub`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CopyRefusal {
     pub(super) reason: &'static str,
@@ -130,14 +130,15 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
         conditions: was_refused.then_some(status.conditions),
         transition: was_refused.then_some(CopyTransition::Copied),
         apply_copy,
-        // The status is held back until `Ready` is current. The write of that condition brings the next event.
+        // The status is not copied until `Ready` is current. The write of that condition triggers the next
+        // reconciliation.
         copy_status: copy_status.filter(|_| readiness(instance, now).is_none()),
         ..Plan::default()
     }
 }
 
-/// Returns the status to write to a copy that was applied after the plan was made. `observed` must have the copy as the
-/// hub returned it. Returns none if the hub did not keep the copy as it was applied.
+/// Returns the status to write to a copy that was applied after the plan was made. `observed` must contain the copy
+/// that the hub returned. Returns `None` if the hub stored something else than was applied.
 pub(super) fn status_of_applied_copy(observed: &Observed<'_>) -> Option<InstanceStatus> {
     let Observed {
         cell,
@@ -150,7 +151,7 @@ pub(super) fn status_of_applied_copy(observed: &Observed<'_>) -> Option<Instance
     status.filter(|_| readiness(instance, now).is_none())
 }
 
-/// Returns the status of an Instance without the condition that is about its copy.
+/// Returns the status of an Instance without the condition `CopiedToHub`.
 fn mirrored_status(instance: &Instance) -> InstanceStatus {
     let mut status = instance.status.clone().unwrap_or_default();
     condition::remove(&mut status.conditions, COPIED_TO_HUB);

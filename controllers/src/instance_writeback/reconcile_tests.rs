@@ -1,4 +1,4 @@
-//! The write-back beside API servers in memory.
+//! The write-back with in-memory API servers.
 
 use api::labels;
 use apiserver::{Fault, Verb};

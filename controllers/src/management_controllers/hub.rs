@@ -25,10 +25,10 @@ use crate::projector::Quarantined;
 use crate::runtime::triggers::HubSource;
 use crate::runtime::wiring::{Wiring, for_each_version};
 
-/// What the log says where Clusters cannot be watched.
+/// The log message if Clusters cannot be watched.
 const WITHOUT_CLUSTERS: &str =
     "the status of a WorkloadDeployment does not show cells that are unreachable or missing";
-/// What the log says where ResourceBindings cannot be watched.
+/// The log message if ResourceBindings cannot be watched.
 const WITHOUT_BINDINGS: &str = "the status of a WorkloadDeployment does not show cells that are unreachable or missing, and \
     no PropagationPolicy is deleted";
 
@@ -118,8 +118,8 @@ impl HubReflectors {
             .watch(wiring, client, &queues.customizations);
     }
 
-    /// Reports hub namespaces that hold our objects without an identity. Their labels, or the presence of our objects in
-    /// them, decide; so each change of one of these is a reason to check.
+    /// Reports hub namespaces that contain our objects but have no identity. The result depends on the labels of the
+    /// namespace and on our objects in it, so each change of either triggers a check.
     fn report_unidentified(&mut self, hub: &Arc<HubCaches>, metrics: &Metrics) {
         let unidentified = Arc::new(UnidentifiedNamespaces::new(metrics));
         self.namespaces.on_change({

@@ -1,4 +1,4 @@
-//! The caches that triggers look things up in.
+//! The caches that triggers read.
 
 use std::sync::Arc;
 

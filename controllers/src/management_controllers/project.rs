@@ -27,7 +27,8 @@ use crate::workload::{networks_of, workload_of, workload_of_undecodable};
 /// The name of all projects together in metrics: one series for each of thousands of projects would be too many.
 const PROJECTS: &str = "projects";
 
-/// How long a watch may fail before Workloads are reconciled because of it. A watch that breaks off is mostly back at once.
+/// How long a watch may fail before Workloads are reconciled because of it. A broken watch usually recovers
+/// immediately.
 const INTERRUPTION: Duration = Duration::from_secs(3);
 
 /// Runs the controllers of the management plane for each project that discovery engages.
@@ -49,7 +50,7 @@ impl ProjectHandler for Management {
         let needs = watch_needs(Arc::clone(&caches), Arc::clone(&view), queues.clone());
         let register = move || {
             projects.register(view.name.clone(), Arc::clone(&caches));
-            // Reconciliations that were requested before found no project.
+            // Earlier reconciliations failed because the project was not served yet.
             queues.wake_on_project(ProjectSource::Served, NO_OBJECT, view.as_ref());
             Registered {
                 projects,
@@ -97,8 +98,9 @@ impl Drop for Registered {
     }
 }
 
-/// Watches what the placement of Workloads needs: the offered cities, the Networks, and whether the API server answers.
-/// Requeues all Workloads when one of them changes, and retries failed writes when the API server answers again.
+/// Watches the inputs of the placement of Workloads: the offered cities, the Networks, and whether the API server
+/// answers. Requeues all Workloads when one of them changes, and retries failed writes when the API server answers
+/// again.
 async fn watch_needs(caches: Arc<ProjectCaches>, view: Arc<ProjectView>, queues: ManagementQueues) {
     let project = &caches.locations;
     let change = || {

@@ -1,4 +1,4 @@
-//! The hub namespaces that stay though the project's Namespace is gone: how often each was looked at, and what was
+//! The hub namespaces that stay although the project's Namespace is gone: how often each was checked, and what was
 //! logged.
 
 use std::collections::BTreeMap;
@@ -8,11 +8,12 @@ use std::time::Duration;
 use api::HubNamespace;
 use tracing::warn;
 
-/// Wait after the first look. Objects that Karmada made are gone within seconds. The wait doubles with each look.
+/// Wait after the first check. Objects that Karmada created are deleted within seconds. The wait doubles with each
+/// check.
 const FIRST: Duration = Duration::from_secs(5);
-/// Longest wait between two looks.
+/// Longest wait between two checks.
 const LONGEST: Duration = Duration::from_mins(10);
-/// The look from which on the reason is logged, 35 s after the first one. Earlier looks may find objects that are being
+/// The first check that logs the reason, 35 s after the first one. Earlier checks may find objects that are being
 /// deleted.
 const LASTING: u32 = 4;
 
@@ -26,7 +27,7 @@ struct Looks {
 }
 
 impl KeptNamespaces {
-    /// Records why a namespace stays, and logs a reason that lasts once. Returns when to look again.
+    /// Records why a namespace stays. Logs a lasting reason once. Returns when to check again.
     pub(super) fn note(&self, namespace: &HubNamespace, reason: &str) -> Duration {
         self.look(namespace, reason).0
     }

@@ -5,7 +5,7 @@ use api::HubNamespace;
 
 use crate::hub::upstream_namespace::{Proof, UpstreamNamespace};
 
-/// What the controller sees of one hub namespace.
+/// The observations of one hub namespace.
 #[derive(Clone, Debug)]
 pub(super) struct Observed<'a> {
     pub(super) namespace: &'a HubNamespace,
@@ -16,18 +16,18 @@ pub(super) struct Observed<'a> {
     pub(super) terminating: bool,
 }
 
-/// What is left in the hub namespace.
+/// The remaining contents of the hub namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Left {
-    /// The caches have nothing there. The kinds that are not watched were not asked for.
+    /// The caches contain no object of the namespace. Kinds without a watch were not listed.
     Unknown,
-    /// An object that counts, or a kind that must not be listed.
+    /// A relevant object, or a kind that the API server forbids to list.
     Something(String),
-    /// The hub confirmed that nothing that counts is left.
+    /// The hub confirmed that no relevant object is left.
     Nothing,
 }
 
-/// What must be done.
+/// The decision.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Plan {
     Keep(KeepReason),
@@ -39,11 +39,11 @@ pub(super) enum Plan {
 /// Why a hub namespace stays.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum KeepReason {
-    /// It is terminating already.
+    /// The namespace is terminating already.
     Terminating,
-    /// Its name does not contain the UID of a Namespace, so nothing can be proved.
+    /// The name of the namespace does not contain the UID of a Namespace, so nothing can be proved.
     NotOurs,
-    /// The project needs it.
+    /// The project needs the namespace.
     InUse,
     NotEmpty(String),
 }
@@ -58,7 +58,7 @@ pub(super) fn needs_proof(observed: &Observed<'_>) -> bool {
     is_open && must_stay(observed).is_none()
 }
 
-/// Returns why the namespace stays whatever the API servers would answer.
+/// Returns the reason to keep the namespace that no answer of the API servers can change, if there is one.
 fn must_stay(observed: &Observed<'_>) -> Option<KeepReason> {
     if observed.terminating {
         Some(KeepReason::Terminating)

@@ -1,4 +1,4 @@
-//! The namespace controller beside API servers in memory.
+//! The namespace controller with in-memory API servers.
 
 use apiserver::{ApiServer, Fault, Verb};
 use serde_json::{Value, json};

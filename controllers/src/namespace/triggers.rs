@@ -1,4 +1,5 @@
-//! What wakes the namespace controller: events that may leave a hub namespace without a project namespace, or empty.
+//! The triggers of the namespace controller: events that may leave a hub namespace without a project namespace, or
+//! empty.
 
 use api::HubNamespace;
 use multicluster::cache::Change;

@@ -27,11 +27,11 @@ const NAMES: usize = 8;
 pub(crate) struct Plan {
     pub(crate) apply: Vec<Desired>,
     pub(crate) delete: Vec<Unneeded>,
-    /// A policy would be deleted if it were certain that no object uses it.
+    /// Set if a policy would be deleted, but an object may still use it.
     pub(crate) holds: bool,
 }
 
-/// A policy as it must be.
+/// The desired policy.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Desired {
     /// The current policy, if it exists.
@@ -61,8 +61,8 @@ pub(crate) fn plan(observed: &Observed) -> Plan {
     let mut taken: BTreeSet<String> = names.collect();
     let mut plan = Plan::default();
     for city in &observed.needed {
-        // A terminating policy accepts an apply and loses it, so its end is awaited. An undecodable policy must be
-        // repaired or deleted by an administrator first.
+        // A terminating policy accepts an apply and is then deleted, so the controller waits for the deletion. An
+        // undecodable policy must be repaired or deleted by an administrator first.
         let is_waited_for = policies.iter().any(|policy| is_of(policy, city))
             || unreadable
                 .iter()
@@ -179,8 +179,8 @@ fn city_of(policy: &PropagationPolicy) -> Option<CityCode> {
     named.or_else(|| said().next()).cloned()
 }
 
-/// Returns whether the policy is ours, is not terminating, and selects this city. A copy that is made now is bound by
-/// it.
+/// Returns whether the policy is ours, is not terminating, and selects this city. Such a policy binds a copy that is
+/// created now.
 pub(crate) fn serves(policy: &PropagationPolicy, city: &CityCode) -> bool {
     is_of(policy, city) && !is_terminating(policy) && selected_city(policy) == Some(city.as_str())
 }

@@ -1,4 +1,4 @@
-//! The policy controller beside API servers in memory.
+//! The policy controller with in-memory API servers.
 
 use apiserver::{Fault, Verb};
 use serde_json::Value;
@@ -69,7 +69,7 @@ async fn a_policy_is_deleted_only_when_the_hub_lists_no_copy_of_its_city() {
         assert!(policy(&planes).is_some());
         planes.hub.heal();
     }
-    // The cache does not know of a copy that the hub has.
+    // The cache lacks a copy that the hub has.
     let late = Fault::hang().on(&[Verb::Watch]);
     planes.hub.fail(late.of::<WorkloadDeployment>());
     planes.hub.interrupt();

@@ -1,5 +1,5 @@
-//! What wakes the policy controller: changes that decide which cities a hub namespace needs a PropagationPolicy for. A change
-//! of status alone never does.
+//! The triggers of the policy controller: changes that decide which cities of a hub namespace need a PropagationPolicy.
+//! A change of status alone is never a trigger.
 
 use api::{HubNamespace, ProjectName};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

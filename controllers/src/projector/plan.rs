@@ -11,7 +11,7 @@ use crate::generation::instance_status;
 use crate::hub::upstream::Upstream;
 use crate::objects::{StringMap, covers, is_terminating, recorded_hub_namespace};
 
-/// Labels of an Instance on the hub that its projection has too.
+/// Labels that are copied from an Instance on the hub to its projection.
 const COPIED_LABELS: [&str; 7] = [
     labels::WORKLOAD_UID,
     labels::WORKLOAD_NAME,
@@ -22,7 +22,7 @@ const COPIED_LABELS: [&str; 7] = [
     labels::SOURCE_CLUSTER,
 ];
 
-/// What the controller sees.
+/// The observations of the controller.
 pub(super) struct Observed<'a> {
     /// The namespace of a project that the labels of the hub namespace name. The labels of the Instance are not trusted
     /// (I-15).
@@ -44,7 +44,7 @@ pub(super) struct Plan {
     pub(super) delete: bool,
 }
 
-/// A projection as it must be. Its spec is that of the Instance on the hub.
+/// The desired projection. Its spec equals the spec of the Instance on the hub.
 #[derive(Debug, PartialEq)]
 pub(super) struct Desired {
     pub(super) labels: StringMap,
@@ -65,7 +65,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
             ..Plan::default()
         };
     };
-    // A projection always has an owner, so none is made for a terminating WorkloadDeployment.
+    // A projection always has an owner, so no projection is created for a terminating WorkloadDeployment.
     let live = deployment.filter(|deployment| !is_terminating(deployment.as_ref()));
     let (Some(deployment), false) = (live, is_terminating(instance.as_ref())) else {
         return Plan::default();

@@ -111,8 +111,8 @@ pub(crate) struct Quarantine {
 }
 
 impl Quarantine {
-    /// Puts an Instance into quarantine. Annotates, logs and reports it once: not again while it does not change, and
-    /// not again after a restart.
+    /// Puts an Instance into quarantine. Annotates, logs and reports the Instance once: not again while the verdict is
+    /// the same, also after a restart.
     pub(super) async fn hold(
         &self,
         context: &ReconcileContext,

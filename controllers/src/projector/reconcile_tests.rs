@@ -1,4 +1,4 @@
-//! The projector beside API servers in memory.
+//! The projector with in-memory API servers.
 
 use api::labels;
 use apiserver::{Fault, Verb};

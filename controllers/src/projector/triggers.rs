@@ -1,4 +1,4 @@
-//! What wakes the projector: changes of an Instance on the hub or of its projection, and of the objects that a
+//! The triggers of the projector: changes of an Instance on the hub or of its projection, and of the objects that a
 //! projection depends on: its Namespace and its WorkloadDeployment.
 
 use api::HubNamespace;

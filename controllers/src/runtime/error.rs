@@ -24,7 +24,7 @@ pub enum ReconcileError {
     Api {
         /// The verb and the object of the request.
         action: String,
-        /// The answer, or why there was none.
+        /// The response, or the reason why there was none.
         source: Box<kube::Error>,
     },
     /// The answer is a 404 that does not prove that the object is absent. Nothing may be released because of it.
@@ -35,7 +35,7 @@ pub enum ReconcileError {
     NotServed {
         /// The verb and the object of the request.
         action: String,
-        /// The answer, or why there was none.
+        /// The response, or the reason why there was none.
         source: Box<kube::Error>,
     },
     /// An API server accepted a write and stored something else: its CRD, an admission webhook or another writer changes
@@ -55,7 +55,7 @@ pub enum ReconcileError {
     Identity {
         /// The object that should carry the identity.
         object: String,
-        /// What is wrong with the identity.
+        /// The error in the identity.
         source: IdentityError,
     },
     /// Objects contradict each other. Nothing is done until an administrator has resolved it.
@@ -77,7 +77,7 @@ pub enum ReconcileError {
     NotYet {
         /// The object that waits.
         object: String,
-        /// What it waits for.
+        /// The missing prerequisite.
         missing: String,
     },
     /// Several steps failed, and a later one was answered with a longer Retry-After than the first.
@@ -125,7 +125,7 @@ impl ReconcileError {
     }
 }
 
-/// The first error of several steps, all of which are taken even if some of them fail.
+/// The first error of several steps. All steps are executed, even if some of them fail.
 #[derive(Debug, Default)]
 pub(crate) struct FirstError {
     first: Option<ReconcileError>,
@@ -134,7 +134,7 @@ pub(crate) struct FirstError {
 }
 
 impl FirstError {
-    /// Returns the result of a step that succeeded. Keeps the error of one that failed if it is the first.
+    /// Returns the result of a successful step. Keeps the error of a failed step if it is the first error.
     pub(crate) fn note<T>(&mut self, step: Result<T, ReconcileError>) -> Option<T> {
         match step {
             Ok(result) => Some(result),
@@ -146,8 +146,8 @@ impl FirstError {
         }
     }
 
-    /// Returns the message of the first error if the API server would refuse the same request again. The object that asks for
-    /// it shows the message in a condition.
+    /// Returns the message of the first error if the API server would refuse the same request again. The object that
+    /// caused the request shows the message in a condition.
     pub(crate) fn refusal(&self) -> Option<String> {
         self.first.as_ref().and_then(ReconcileError::refusal)
     }

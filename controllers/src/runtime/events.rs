@@ -21,7 +21,7 @@ use tracing::{debug, warn};
 use fair_queue::FairQueue;
 use transitions::{ConditionTransition, transitions};
 
-/// Most announcements that wait to be sorted into the lines. Further events are dropped and counted.
+/// Maximum number of announcements that wait to be assigned to the lines. Further events are dropped and counted.
 const WAITING: usize = 4096;
 /// How many announcements are published at a time, each of another project.
 const AT_A_TIME: usize = 16;
@@ -74,7 +74,7 @@ fn event(type_: EventType, reason: &str, note: &str) -> Event {
     }
 }
 
-/// Publishes events on transitions of conditions in a task of its own. No reconciliation waits for an event or fails
+/// Publishes events on transitions of conditions in a separate task. No reconciliation waits for an event or fails
 /// because of one.
 #[derive(Clone)]
 pub(crate) struct EventPublisher {

@@ -67,7 +67,7 @@ pub(crate) enum HubSource {
     Instances,
     /// Clusters whose reachability differs from what it was at their last event.
     CellReachability,
-    /// ResourceInterpreterCustomizations that were found to shadow the webhook.
+    /// ResourceInterpreterCustomizations that shadow the webhook.
     ShadowingCustomizations,
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn wake<S, L, K>(
     }
 }
 
-/// A change of something that is no watched object.
+/// A change without a watched object.
 pub(crate) const NO_OBJECT: Change<'static> = Change {
     former: None,
     current: None,

@@ -44,7 +44,7 @@ pub(crate) fn for_each_version(handler: impl Fn(&ObjectMeta)) -> impl Fn(Change<
     move |change| change.versions().for_each(&handler)
 }
 
-/// The caches that must be filled before controllers decide anything.
+/// The caches that must be filled before controllers make decisions.
 #[derive(Clone, Debug, Default)]
 pub struct Synced(Vec<(String, watch::Receiver<bool>)>);
 
@@ -95,7 +95,7 @@ impl Watches {
         self.begin(reflector, wait_for(synced, |synced| *synced));
     }
 
-    /// Watches all objects of an optional kind. If it cannot be listed, nothing waits for it.
+    /// Watches all objects of an optional kind. If the kind cannot be listed, nothing waits for it.
     pub(crate) fn watch_if_served<K>(&mut self, reflector: Reflector<K>)
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
@@ -129,7 +129,8 @@ impl Watches {
     }
 }
 
-/// Waits until the condition holds. Never returns if the reflector has ended: then the process, or the project, ends too.
+/// Waits until the condition holds. Never returns if the reflector has ended, because the process or the project then
+/// ends too.
 async fn wait_for<T>(mut receiver: watch::Receiver<T>, condition: impl FnMut(&T) -> bool) {
     if receiver.wait_for(condition).await.is_err() {
         pending::<()>().await;
@@ -183,8 +184,8 @@ impl<'a> Wiring<'a> {
         self.spawn(what, reflector.run(client, lists));
     }
 
-    /// Watches all objects of an optional kind. If the API server does not serve the kind or forbids the watch, controllers
-    /// start without it, and the log says once what that means (`without`).
+    /// Watches all objects of an optional kind. If the API server does not serve the kind or forbids the watch,
+    /// controllers start without it, and the consequence (`without`) is logged once.
     pub(crate) fn watch_if_served<K>(
         &mut self,
         what: &'static str,
@@ -199,7 +200,7 @@ impl<'a> Wiring<'a> {
         self.watch_until_known(what, without, reflector, client, known);
     }
 
-    /// Watches all objects of a kind that is only reported on. Nothing waits until it has been listed.
+    /// Watches all objects of a kind that only affects reports. Nothing waits for its first list.
     pub(crate) fn watch_in_background<K>(
         &mut self,
         what: &'static str,

@@ -28,12 +28,12 @@ pub(super) struct Plan {
     pub(super) add_finalizer: bool,
     pub(super) delete: Vec<Arc<WorkloadDeployment>>,
     pub(super) apply: Vec<Desired>,
-    /// The status, if it changes and no write is refused.
+    /// The status, if it changes and no write is rejected.
     pub(super) status: Option<WorkloadStatus>,
     pub(super) remove_finalizer: bool,
 }
 
-/// A WorkloadDeployment as the Workload needs it.
+/// The desired WorkloadDeployment.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Desired {
     /// The current WorkloadDeployment, if it exists.
@@ -60,7 +60,7 @@ pub(super) fn plan<'a>(observed: &Observed<'a>) -> (Plan, Option<StatusReport<'a
     };
     let mut delete = own.to_vec();
     delete.retain(|deployment| !is_wanted(deployment) && !is_terminating(deployment.as_ref()));
-    // A terminating WorkloadDeployment is awaited: its successor needs the same name.
+    // The plan waits for a terminating WorkloadDeployment, because its successor needs the same name.
     let is_as = |desired: &Desired| {
         let existing = desired.existing.as_deref();
         existing.is_some_and(|existing| {
@@ -117,7 +117,7 @@ fn finalize(workload: &Workload, own: &[Arc<WorkloadDeployment>]) -> Plan {
 }
 
 /// Returns a WorkloadDeployment per placement and city, in the order of the Workload, and the cities that get none now.
-/// An existing WorkloadDeployment stays wanted when what it needed is gone.
+/// An existing WorkloadDeployment stays wanted when a prerequisite of its creation is gone.
 fn desired<'a>(observed: &Observed<'a>, needs: &Needs<'_>) -> (Vec<Desired>, Vec<Gap<'a>>) {
     let Observed {
         workload,

@@ -1,4 +1,4 @@
-//! The workload controller beside an API server in memory.
+//! The workload controller with an in-memory API server.
 
 use apiserver::{Fault, Verb};
 
@@ -145,7 +145,7 @@ async fn the_finalizer_stays_until_the_api_server_lists_no_deployment() {
         assert!(finalizers_of_workload(&planes).is_some());
         planes.project.heal();
     }
-    // The cache does not know of a deployment that the API server has.
+    // The cache lacks a deployment that the API server has.
     planes.project.fail(Fault::hang().on(&[Verb::Watch]));
     planes.project.interrupt();
     settle().await;

@@ -1,4 +1,5 @@
-//! What wakes the workload controller: changes of a Workload, of its WorkloadDeployments, and of what its placement needs.
+//! The triggers of the workload controller: changes of a Workload, of its WorkloadDeployments, and of the inputs of its
+//! placement.
 
 use api::Workload;
 use multicluster::cache::NamespacedName;

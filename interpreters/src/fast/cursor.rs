@@ -1,5 +1,5 @@
-//! A reader for JSON in canonical form: compact, fields in a known order, strings without escapes. It gives up at
-//! anything else.
+//! A reader for JSON in canonical form: compact, fields in a known order, strings without escapes. It stops with an
+//! error at any other form.
 
 use serde::Deserialize;
 use serde_json::Deserializer;
@@ -157,7 +157,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads one value with `canonical`; if that gives up, reads it again with `general`.
+    /// Reads one value with `canonical`; if that fails, reads the value again with `general`.
     #[inline]
     pub(super) fn canonical_or<T>(
         &mut self,
@@ -180,14 +180,16 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Returns the text after this start. The compiler knows the length of the start, and compares it with a few loads.
+/// Returns the text after this prefix. The length of the prefix is a compile-time constant, so the comparison takes a
+/// few loads.
 #[inline]
 fn after<'a, const N: usize>(text: &'a str, start: &[u8; N]) -> Option<&'a str> {
     let begins_so = text.as_bytes().first_chunk() == Some(start);
     text.get(N..).filter(|_| begins_so)
 }
 
-/// Returns the number of bytes before the first one that ends a string, starts an escape or is not allowed in a string.
+/// Returns the number of bytes before the first byte that ends a string, starts an escape or is not allowed in a
+/// string.
 #[inline]
 fn plain_length(text: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);

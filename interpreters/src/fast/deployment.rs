@@ -1,4 +1,4 @@
-//! WorkloadDeployments: each operation reads the parts that it needs together with the object.
+//! WorkloadDeployments: each operation reads the object and only the other parts that it needs.
 
 use jiff::Timestamp;
 use serde::de::IgnoredAny;

@@ -1,6 +1,6 @@
 //! Statuses and reports of cells. The fold writes statuses in the canonical form, and Karmada passes on the answers of
-//! `InterpretStatus` in the same form. Conditions that are read here are valid, and writing them again gives the same
-//! text.
+//! `InterpretStatus` in the same form. Conditions that this module reads are valid, and writing them again gives the
+//! same text.
 
 use super::cursor::{Cursor, NotCanonical};
 use crate::fold::cells::{CellContribution, ItemCollector, NamedContribution, StatusFold};
@@ -115,7 +115,7 @@ fn status_view<'a>(cursor: &mut Cursor<'a>) -> Result<StatusView<'a>, NotCanonic
     }
 }
 
-/// Reads an entry of `status.cells`. Keeps its conditions as text: they are seldom needed in another form.
+/// Reads an entry of `status.cells`. Keeps its conditions as text, because they are rarely needed in decoded form.
 fn remembered_cell<'a>(cursor: &mut Cursor<'a>) -> Result<RememberedCell<'a>, NotCanonical> {
     cursor.open()?;
     let assigned_replicas = int32(cursor.number(br#""assignedReplicas":"#)?)?;

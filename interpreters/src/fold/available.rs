@@ -8,10 +8,11 @@ use super::condition::{ConditionView, shown_since, time};
 use super::join::{find, join};
 use super::unreachable::UnreachableCells;
 
-/// Computes `Available` from the reachable cells only. If no reachable cell has it, it is Unknown.
+/// Computes `Available` from the reachable cells only. If no reachable cell reports `Available`, the condition is
+/// Unknown.
 ///
-/// Its transition time stays while its status stays: the status of the joined condition, or the one in `shown`. Otherwise
-/// the time is the latest mark of a cell whose `Available` was better than the new one.
+/// The transition time is kept if the status equals the status of the joined condition, or the status in `shown`.
+/// Otherwise the time is the latest mark of an unreachable cell whose `Available` was better than the new status.
 pub(super) fn require_reachable<'a>(
     conditions: &mut Vec<ConditionView<'a>>,
     cells: &[CellView<'_, 'a>],

@@ -6,7 +6,7 @@ use super::condition::ConditionView;
 use super::resource_template::ResourceTemplate;
 use super::status::{Counters, RememberedCell, StatusView};
 
-/// The known state of one cell: its report, or what is remembered of its last one.
+/// The known state of one cell: its current report, or its last report from the former status.
 pub(super) struct CellView<'f, 'a> {
     /// `None` if the state comes from a hub status that does not name its cell.
     pub(super) name: Option<&'f str>,
@@ -15,7 +15,7 @@ pub(super) struct CellView<'f, 'a> {
     /// The conditions as the fold writes them, if that text is known.
     pub(super) conditions_text: Option<&'a str>,
     pub(super) resource_template_generation: Option<i64>,
-    /// The status that has all other fields: the report, or a hub status that does not name its cell.
+    /// The status that contains all other fields: the report, or a hub status that does not name its cell.
     pub(super) whole: Option<&'f StatusView<'a>>,
     pub(super) source: Source<'f, 'a>,
 }

@@ -27,7 +27,8 @@ pub struct StatusFold<'a> {
 /// The name of a cell, and its contribution.
 pub(crate) type NamedContribution<'a> = (Cow<'a, str>, CellContribution<'a>);
 
-/// What one cell contributes. If two items name one cell, the greater contribution stays: the one that says more.
+/// The contribution of one cell. If two items name the same cell, the greater contribution is kept: the one with more
+/// information.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CellContribution<'a> {
     /// The status in the item. With `missing`, it is the last status before reports stopped.
@@ -118,8 +119,8 @@ impl<'a> StatusFold<'a> {
         self.cells.iter().map(|(name, _)| name.as_ref())
     }
 
-    /// Adds a cell that the object is scheduled to. If no item names the cell, the object counts as not applied there, as
-    /// with an item that has nothing but a name.
+    /// Adds a cell to which the object is scheduled. If no item names the cell, the object counts as not applied there,
+    /// as with an item that contains only a name.
     pub fn expect(&mut self, cell: impl Into<Cow<'a, str>>) {
         let name = kept_name(cell);
         if let Err(index) = self.cells.binary_search_by(|(other, _)| other.cmp(&name)) {

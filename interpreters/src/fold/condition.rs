@@ -54,7 +54,7 @@ impl Ord for ConditionsText<'_> {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(from = "Vec<ConditionView<'a>>", bound(deserialize = "'de: 'a"))]
 pub(crate) enum RememberedConditions<'a> {
-    /// The text that the fold writes. The conditions in it are valid. Most calls need no other form.
+    /// The text that the fold writes. Its conditions are valid. Most calls need only the text.
     Text(&'a str),
     Decoded(Vec<ConditionView<'a>>),
 }

@@ -40,7 +40,7 @@ impl<'k, 'a> CellEntry<'k, 'a> {
             && self.assigned == AssignedShare::of(remembered)
     }
 
-    /// Returns the most bytes that the entry needs, if the text of its conditions is known.
+    /// Returns the maximum number of bytes of the entry, if the text of its conditions is known.
     pub(super) fn max_size(&self) -> usize {
         /// All field names, and eight numbers of at most 20 digits.
         const NAMES_AND_NUMBERS: usize = 256;

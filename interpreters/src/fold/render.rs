@@ -84,7 +84,7 @@ impl<'a> StatusFold<'a> {
             join(&cells, formers)
         };
         for (index, condition) in conditions.iter_mut().enumerate() {
-            // The CRD allows two conditions of one type. The index then tells them apart.
+            // The CRD allows two conditions of one type. The index then distinguishes them.
             let former = formers
                 .get(index)
                 .filter(|former| former.type_ == condition.type_)
@@ -123,7 +123,7 @@ impl<'a> StatusFold<'a> {
                 .map(AssignedShare::of)
                 .unwrap_or_default(),
         };
-        // The hub status itself is the memory of a single cell that reports.
+        // For a single reporting cell, the hub status itself stores the last report.
         let entries = match single && matches!(first.source, Source::Report(_)) {
             true => Vec::new(),
             false => cells
@@ -143,7 +143,7 @@ impl<'a> StatusFold<'a> {
         Some(then(status))
     }
 
-    /// Returns each cell with its report, or with what the former status remembers of it.
+    /// Returns each cell with its report, or with its last report in the former status.
     fn cell_views<'f>(
         &'f self,
         former: &'f StatusView<'a>,
@@ -160,7 +160,7 @@ impl<'a> StatusFold<'a> {
         if self.cells.iter().any(|(_, cell)| cell.report.is_some()) {
             return cells;
         }
-        // A hub status from a single report does not name its cell. That status is then the memory.
+        // A hub status from a single report does not name its cell. That status is then used as the last report.
         let is_unnamed = former.cells.is_empty()
             && (former.counters != Counters::default() || !former.conditions.is_empty());
         match cells.as_mut_slice() {

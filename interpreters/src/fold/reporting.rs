@@ -16,7 +16,7 @@ use super::join::truncated;
 use super::status::StatusView;
 use super::unreachable::Unreachable;
 
-/// Characters that the message has for each cell, at least. Enough for a cell name and a short reason.
+/// Minimum number of characters for each cell in the message. Enough for a cell name and a short reason.
 const MIN_PER_CELL: usize = 96;
 /// Separates the parts of two cells in the message.
 const SEPARATOR: &str = "; ";
@@ -31,8 +31,8 @@ enum ReportingProblem<'f, 'a> {
 /// Returns `CellsReporting` while a cell has no current report or is unreachable; `None` otherwise: the condition exists
 /// only while it is False.
 ///
-/// Its transition time stays while it stays False: on the hub, or in `shown`. With unreachable cells, the time in
-/// `shown` has precedence.
+/// The transition time is kept while the condition stays False on the hub or in `shown`. With unreachable cells, the
+/// time in `shown` has precedence.
 pub(super) fn cells_reporting<'a>(
     fold: &StatusFold<'a>,
     former: &StatusView<'a>,

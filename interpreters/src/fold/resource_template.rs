@@ -9,7 +9,7 @@ pub struct ResourceTemplate<'a> {
     pub min_replicas: Option<i32>,
     /// `spec.replicas`.
     pub replicas: Option<i32>,
-    /// `status` as JSON: the one on the hub, to which unreachable cells have added nothing.
+    /// `status` as JSON: the status on the hub, without the conditions for unreachable cells.
     pub status: Option<&'a str>,
     /// The conditions that the target object shows now, if the target is not the hub object itself. If the hub's status
     /// does not give a transition time, the time shown here stays while the condition's status stays.

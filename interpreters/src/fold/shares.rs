@@ -9,7 +9,7 @@ use super::status::{RememberedCell, saturated};
 /// Replicas by cell, sorted by name.
 pub(super) type CellShares<'k> = Vec<(&'k str, i32)>;
 
-/// The share of a cell, and the total that was divided: both from the last time when all cells had their shares.
+/// The share of a cell, and the total that was divided. Both are from the last time when all cells had their shares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct AssignedShare {
     pub(super) assigned_replicas: Option<i32>,
@@ -63,8 +63,9 @@ pub fn share(
 /// Returns whether these are the shares of this total: they sum to it (Divided), or each equals it (Duplicated).
 ///
 /// Karmada first sends a new template with the shares of the former total (docs/concepts/karmada-behaviour.md), so the
-/// generation alone does not prove that a cell has its share. The sum can also be right by chance. So two more rules
-/// hold: with a new total, at least one share differs from the remembered ones; and no cell keeps a share of 0.
+/// generation alone does not prove that a cell has its share. The sum can also be correct by chance. So two more rules
+/// apply: with a new total, at least one share must differ from the stored shares; and no share may be 0 if the total
+/// is above 0.
 pub(super) fn are_shares_of(
     shares: &CellShares<'_>,
     total: i32,

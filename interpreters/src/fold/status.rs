@@ -1,4 +1,4 @@
-//! The status of a WorkloadDeployment: as a cell reports it, or as the hub has it.
+//! The status of a WorkloadDeployment, as reported by a cell or as stored on the hub.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

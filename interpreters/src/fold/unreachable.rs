@@ -1,6 +1,6 @@
 //! Cells that cannot be reached.
 //!
-//! An unreachable cell makes no calls, so Karmada goes on to show its last status as current
+//! An unreachable cell sends no updates, so Karmada keeps showing its last status as current
 //! (docs/concepts/karmada-behaviour.md). The controller that watches Clusters marks such cells. A mark changes only
 //! `Available` and `CellsReporting`: the last counters and all other conditions stay.
 
@@ -10,7 +10,7 @@ use std::collections::btree_map::Entry;
 
 use jiff::Timestamp;
 
-/// Why a cell cannot be reached. If one cell has two marks, the lesser one stays: the one that began first.
+/// Why a cell cannot be reached. If one cell has two marks, the lesser mark is kept: the one that began first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unreachable<'a> {
     /// When the Cluster stopped being Ready. Shown in whole seconds.

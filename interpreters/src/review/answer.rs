@@ -12,7 +12,7 @@ use super::outcome::{Component, Dependency, OperationOutcome, Requirements};
 use super::request::RequestMeta;
 use crate::error::InterpretError;
 
-/// `response.status.code` of a request that has no answer: HTTP 422. Karmada only shows it.
+/// `response.status.code` of a failed request: HTTP 422. Karmada only displays it.
 const UNPROCESSABLE: i32 = 422;
 
 /// An answered request: the body to send, and the values for logs and metrics.

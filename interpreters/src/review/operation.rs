@@ -9,7 +9,7 @@ pub enum Operation {
     InterpretComponent,
     /// Sets the number of replicas.
     ReviseReplica,
-    /// Copies into the desired object the fields that the cell owns.
+    /// Copies the fields that the cell owns into the desired object.
     Retain,
     /// Sets the status of the object to the joined status of all cells.
     AggregateStatus,

@@ -126,14 +126,14 @@ impl<'a> InterpretRequest<'a> {
             .ok_or_else(|| InterpretError::missing("request.object"))
     }
 
-    /// Returns the object of the cell, which only Retain has.
+    /// Returns the object of the cell. Only Retain requests contain it.
     pub(crate) fn observed_object(&self) -> Result<&'a str, InterpretError> {
         self.observed_object
             .map(RawValue::get)
             .ok_or_else(|| InterpretError::missing("request.observedObject"))
     }
 
-    /// Returns the share of one cell, which only ReviseReplica has.
+    /// Returns the share of one cell. Only ReviseReplica requests contain it.
     pub(crate) fn replicas(&self) -> i32 {
         self.replicas
     }

@@ -330,7 +330,7 @@ fn counters_survive_the_change_from_one_cell_to_two_and_back() {
     );
     assert_eq!(joined["replicas"], 2);
     assert_eq!(joined["cells"].as_array().unwrap().len(), 1);
-    // The second cell reports. Then it is removed while the first one is silent.
+    // The second cell reports. Then it is removed while the first cell does not report.
     let both = aggregate(
         &with_status(hub(7, 2), joined),
         &[one[0].clone(), report("dfw2", 7, 2, "True")],
@@ -338,7 +338,7 @@ fn counters_survive_the_change_from_one_cell_to_two_and_back() {
     assert_eq!(both["replicas"], 4);
     let left = aggregate(&with_status(hub(7, 2), both), &[silent("dfw1")]);
     assert_eq!(left["replicas"], 2);
-    // The entry of the first cell keeps its name, so that a new cell is not mistaken for it.
+    // The entry of the first cell keeps its name, so that it is not confused with a new cell.
     assert_eq!(left["cells"][0]["name"], "dfw1");
     let further = aggregate(
         &with_status(hub(7, 2), left.clone()),

@@ -52,7 +52,7 @@ fn items() -> Vec<String> {
         r#","aggregatedStatus":[{"clusterName":"a","status":STATUS,"applied":true,"x":[{}]}]"#,
         r#","aggregatedStatus":[{"clusterName":"b","status":STATUS,"applied":true}, {"clusterName":"a","status":STATUS,"applied":true}]"#,
         r#","aggregatedStatus":[{"clusterName":"a\u0062","status":STATUS,"applied":true},{"clusterName":"a","status":null,"applied":true}]"#,
-        // One cell twice: the form of its statuses must not decide which one stays.
+        // The same cell twice: the JSON form of its statuses must not decide which status is kept.
         r#","aggregatedStatus":[{"clusterName":"a","status":{"replicas":1,"observedGeneration":9},"applied":true},{"clusterName":"a","status":{"observedGeneration":8,"replicas":1},"applied":true}]"#,
     ];
     let canonical = format!(

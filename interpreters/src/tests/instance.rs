@@ -119,7 +119,7 @@ fn with_several_cells_the_highest_ranked_status_wins() {
         ready("Unknown", "Pending"),
     );
 
-    // One cell: its status, whatever the former one.
+    // One cell: its status, with any former status.
     assert_eq!(
         aggregate(running.clone(), json!([item("a", stopped.clone())])),
         Some(stopped.clone())
@@ -133,7 +133,8 @@ fn with_several_cells_the_highest_ranked_status_wins() {
         None
     );
     assert_eq!(aggregate(json!(null), json!([])), None);
-    // Several cells: the highest rank; of equal ones the first by name; never a lower rank than the former status.
+    // Several cells: the status with the highest rank; among equal ranks the first cell by name; never a lower rank
+    // than the former status.
     let items = json!([
         item("c", stopped.clone()),
         item("b", running.clone()),

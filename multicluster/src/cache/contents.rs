@@ -1,4 +1,4 @@
-//! The objects of a cache by namespace and name. Decides which of two versions is kept.
+//! The objects of a cache by namespace and name. Decides which of two versions of an object is kept.
 
 use std::collections::{BTreeMap, HashMap};
 use std::mem;
@@ -22,7 +22,7 @@ pub(super) struct Contents<K> {
     indexes: Vec<Values<K>>,
 }
 
-/// What the cache knew of an object before a write that the watch has not reported yet.
+/// The state of an object in the cache before a write that the watch has not reported yet.
 #[derive(Debug)]
 struct UnreportedWrite<K> {
     /// The version that the watch reported last, if it reported one.
@@ -77,7 +77,7 @@ impl<K: Resource> Contents<K> {
     /// before.
     pub(super) fn insert(&mut self, entry: CacheEntry<K>) -> Option<CacheEntry<K>> {
         let key = entry.key();
-        // The object exists: the list that did not have it was older.
+        // The object exists: the list without the object was older.
         if let Some(uid) = &entry.metadata().uid {
             self.tombstones.take_back(uid);
         }
@@ -97,7 +97,7 @@ impl<K: Resource> Contents<K> {
     ///
     /// # Errors
     ///
-    /// The entry, if the existing one is newer.
+    /// The given entry, if the existing one is newer.
     fn put(
         &mut self,
         key: NamespacedName,

@@ -103,12 +103,12 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
         }
     }
 
-    /// Returns a receiver of whether everything has been listed once.
+    /// Returns a receiver that shows whether the first list is complete.
     pub fn synced(&self) -> watch::Receiver<bool> {
         self.inner.synced.subscribe()
     }
 
-    /// Returns a receiver of whether the cache holds what the API server has.
+    /// Returns a receiver that shows whether the cache is in sync with the API server.
     pub fn sync_state(&self) -> watch::Receiver<SyncState> {
         self.inner.sync_state.subscribe()
     }

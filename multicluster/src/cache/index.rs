@@ -12,8 +12,8 @@ use super::values::Values;
 /// Finds the objects of a cache by a value. The index changes under the same lock as the objects, so both always agree. Cheap
 /// to clone.
 ///
-/// An object that cannot be decoded has the values of its metadata, if the index reads metadata. Otherwise the index does not
-/// find it, although it exists.
+/// If the index reads metadata, it also finds objects that cannot be decoded, by the values of their metadata.
+/// Otherwise it does not find them, although they exist.
 #[derive(Debug)]
 pub struct Index<K> {
     cache: Cache<K>,

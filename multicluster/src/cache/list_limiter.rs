@@ -6,15 +6,17 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-/// Lists that may run at a time. At a start with thousands of projects, more would only share the same processor time.
+/// Maximum number of concurrent lists. At a start with thousands of projects, more lists would only share the same CPU
+/// time.
 const LISTS: usize = 32;
-/// How long a list holds its slot. An API server that does not answer delays the lists of others no longer than this.
+/// Longest time for which a list holds its slot. An API server that does not answer delays the lists of other API
+/// servers no longer than this.
 const SLOT_MAX: Duration = Duration::from_secs(2);
 /// Shortest wait before a failed list is retried because a caller needs it, or because its API server has recovered.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Limits concurrent LISTs. Retries a failed LIST early if a caller waits for it, or if another cache of the same API server
-/// has reached it.
+/// Limits concurrent LISTs. Retries a failed LIST early if a caller waits for it, or if another cache has reached the
+/// same API server.
 #[derive(Clone, Debug)]
 pub struct ListLimiter {
     lists: Arc<Semaphore>,
@@ -57,7 +59,7 @@ impl ListLimiter {
         self.retry_requested.notify_one();
     }
 
-    /// Waits for a slot of a list.
+    /// Waits for a free list slot.
     pub(super) async fn permit(&self) -> ListPermit {
         ListPermit {
             slot: Arc::clone(&self.lists).acquire_owned().await.ok(),
@@ -66,7 +68,8 @@ impl ListLimiter {
         }
     }
 
-    /// Notes that the API server has recovered: its other caches retry soon. The cache with this permit knows already.
+    /// Records that the API server has recovered. Its other caches then retry soon; the cache with this permit does not
+    /// need the signal.
     pub(super) fn note_recovered(&self, permit: &mut ListPermit) {
         self.recovered.send_replace(());
         permit.recovered.mark_unchanged();
@@ -87,7 +90,7 @@ impl ListLimiter {
     }
 }
 
-/// The slot of a list that runs.
+/// The slot of a running list.
 pub(super) struct ListPermit {
     slot: Option<OwnedSemaphorePermit>,
     until: Instant,

@@ -36,8 +36,8 @@ const SPREAD: u32 = 120;
 // A watch from a resource version in the future of a restored API server is silent. It must time out, which causes a list,
 // before it ends normally and resumes from the same version.
 const _: () = assert!(WATCH_SILENCE.as_secs() < (LONGEST_WATCH - SPREAD) as u64);
-/// How long an interrupted watch may take to report an event after it was resumed. After that everything is listed. A watch
-/// that was interrupted twice in a row is not resumed, because its wait is longer.
+/// Time limit for the first event of a resumed watch. After it, the cache lists everything. A watch that was
+/// interrupted twice in a row is not resumed, because its wait is longer.
 const RESUMED_FOR: Duration = Duration::from_secs(2);
 
 type WatchEvents<K> = BoxStream<'static, watcher::Result<Event<Tolerant<K>>>>;
@@ -102,13 +102,14 @@ where
         self.handlers.push(Box::new(handler));
     }
 
-    /// Lists and watches until the future is dropped. [`Cache::sync_state`] tells whether the cache is current. `lists` limits
-    /// concurrent lists. Errors are retried with backoff, and logged once.
+    /// Lists and watches until the future is dropped. [`Cache::sync_state`] shows whether the cache is current. `lists`
+    /// limits concurrent lists. Errors are retried with backoff, and logged once.
     ///
-    /// A watch that ends normally resumes where it ended. After an error everything is listed again: an API server that was
-    /// restored from an older snapshot accepts a resource version that it has not reached yet, or has given out twice, and its
-    /// watch then misses changes. If only the connection broke, the watch is resumed at once. It goes on if it reports an event
-    /// before the list is due; kube's `watcher` does not report that a watch was accepted.
+    /// A watch that ends normally resumes where it ended. After an error everything is listed again. Reason: an API
+    /// server that was restored from an older snapshot accepts a resource version that it has not reached yet, or that
+    /// it has issued twice, and its watch then misses changes. If only the connection broke, the watch is resumed
+    /// immediately. The resumed watch is kept if it reports an event before the list is due; kube's `watcher` does not
+    /// report that a watch was accepted.
     pub async fn run(mut self, client: Client, lists: ListLimiter) {
         let api: Api<Tolerant<K>> = Api::all(client);
         let config = watcher::Config::default()
@@ -164,7 +165,7 @@ where
         }
     }
 
-    /// Waits for the next list. Returns the watch if it was resumed and reports an event meanwhile.
+    /// Waits until the next list is due. Returns the resumed watch if it reports an event before that.
     async fn wait(
         &mut self,
         mut events: WatchEvents<K>,
@@ -297,7 +298,7 @@ fn watch_seconds(plane: &str, kind: &str) -> u32 {
     LONGEST_WATCH - share
 }
 
-/// The part of one cache in the gauge of objects that cannot be decoded.
+/// The contribution of one cache to the gauge of undecodable objects.
 struct Undecodables {
     gauge: Gauge,
     counted: i64,

@@ -1,4 +1,4 @@
-//! The state of a cache against its API server.
+//! Whether a cache is in sync with its API server.
 
 use std::error::Error;
 use std::mem;
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 /// Longest wait before a list is retried, without jitter: the default of kube and of client-go.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// Whether a cache holds what the API server has, as far as its watch has reported.
+/// Whether a cache is in sync with the API server, according to its watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SyncState {
     /// The first list is not complete yet.
@@ -23,7 +23,7 @@ pub enum SyncState {
     Current,
     /// The list or the watch has failed, and no list has succeeded since. The objects may be out of date.
     Failing {
-        /// The message of the API server, or why it could not be asked. It may be shown to users.
+        /// The message of the API server, or the reason why the request failed. It may be shown to users.
         problem: String,
     },
     /// The API server forbids to list or watch the kind. The cache keeps its objects.
@@ -67,7 +67,7 @@ impl SyncState {
         matches!(self, Self::Forbidden { .. } | Self::NotServed { .. })
     }
 
-    /// Returns whether the cache holds what the API server has.
+    /// Returns whether the cache is in sync with the API server.
     pub fn is_current(&self) -> bool {
         *self == Self::Current
     }
@@ -167,7 +167,7 @@ pub(super) struct Retry {
 }
 
 impl Retry {
-    /// Notes a successful list. Returns whether it ended an outage.
+    /// Records a successful list. Returns whether it ended an outage.
     pub(super) fn succeeded(&mut self) -> bool {
         self.current_since = Some(Instant::now());
         mem::take(&mut self.outage)

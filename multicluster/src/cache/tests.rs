@@ -58,7 +58,7 @@ impl ReflectorFixture {
         mem::take(&mut self.told.lock().unwrap())
     }
 
-    /// Names and versions of what is known in namespace `ns`.
+    /// Names and versions of the cached objects in namespace `ns`.
     fn known(&self) -> Vec<String> {
         let known = self.reflector.cache().list("ns").unwrap();
         known

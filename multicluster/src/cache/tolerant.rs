@@ -14,12 +14,12 @@ use serde_json::Value;
 ///
 /// It works around two limitations of `DeserializeGuard` in kube-core 5.0.0 (`error_boundary.rs`):
 ///
-/// - It reads each object into a tree (`serde_value::Value`) and decodes from a clone of that tree, because it needs the tree
-///   again if that fails. Here `K` is decoded from a reference to the tree.
+/// - It reads each object into a tree (`serde_value::Value`) and decodes from a clone of that tree, because it needs
+///   the tree again if decoding fails. Here `K` is decoded from a reference to the tree.
 /// - Its `Resource` does not forward `metadata_api()`, so a guard of `PartialObjectMeta` fetches whole objects.
 ///
-/// Decoding from a tree, not from text, is wanted: serde knows the lengths of lists then and allocates exactly. Objects stay in
-/// memory and would otherwise be a third larger.
+/// Decoding from a tree instead of text is intended: serde then knows the lengths of lists and allocates exactly. The
+/// objects stay in memory, and would be a third larger when decoded from text.
 ///
 /// Delete this type once `DeserializeGuard` decodes by reference and forwards `metadata_api()`.
 #[derive(Clone, Debug)]

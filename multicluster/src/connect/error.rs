@@ -7,7 +7,7 @@ use http::header::InvalidHeaderValue;
 use thiserror::Error;
 use tower::BoxError;
 
-/// Why an API server cannot be reached. Each message names the configuration that was looked for.
+/// Why an API server cannot be reached. Each message names the configuration that was tried.
 #[derive(Debug, Error)]
 pub enum ConnectError {
     /// The kubeconfig file is missing or invalid.
@@ -15,7 +15,7 @@ pub enum ConnectError {
     Kubeconfig {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in the file.
         problem: String,
     },
     /// The files that `KUBECONFIG` names are missing or invalid.
@@ -31,7 +31,7 @@ pub enum ConnectError {
     Client {
         /// The API server.
         url: String,
-        /// What is wrong with the configuration.
+        /// The error in the configuration.
         problem: ClientError,
     },
 }
@@ -39,7 +39,7 @@ pub enum ConnectError {
 /// Why no client can be made from a configuration.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// The configuration asks for a proxy.
+    /// The configuration requires a proxy.
     #[error("proxies are not supported: remove proxy-url")]
     Proxy,
     /// The user agent is not a header value.
@@ -56,7 +56,7 @@ pub enum ClientError {
     Address {
         /// The project.
         project: ProjectName,
-        /// What is wrong with the address.
+        /// The error in the address.
         source: http::Error,
     },
 }

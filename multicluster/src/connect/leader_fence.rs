@@ -140,7 +140,7 @@ mod tests {
         let under_way = guarded.call(write());
         let cut_off = under_way.await.unwrap_err();
         assert_eq!(cut_off.downcast_ref(), Some(&NotLeading));
-        // A running write goes on while the lease is renewed.
+        // A running write continues while the lease is renewed.
         leadership.renew(Instant::now());
         let slow = guarded.call(write());
         let renewed = async {

@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    /// The error of a request that is answered like this.
+    /// Returns the error for this response.
     async fn error(code: u16, header: Option<&'static str>, body: &[u8]) -> kube::Error {
         let body = body.to_owned();
         let service = tower::service_fn(move |_: Request<Body>| {

@@ -1,4 +1,5 @@
-//! Which objects announce a project, when its API server can be used, and where it is (docs/concepts/milo.md).
+//! Decides which objects announce a project, when the project's API server can be used, and its URL
+//! (docs/concepts/milo.md).
 
 use api::ProjectName;
 use api::condition::{self, Condition, ConditionStatus};
@@ -12,7 +13,7 @@ use crate::lease::Leadership;
 
 /// How projects are found, and how their API servers are reached.
 pub struct DiscoveryConfig {
-    /// A client of the API server with the objects that announce projects.
+    /// A client of the API server that holds the objects that announce projects.
     pub client: Client,
     /// The kind of those objects.
     pub kind: DiscoveryKind,
@@ -34,7 +35,7 @@ pub enum DiscoveryKind {
     ProjectControlPlane,
 }
 
-/// An object that announces a project of its name.
+/// An object that announces a project of the same name.
 pub(super) trait Discovered: Resource<DynamicType = ()> {
     /// The condition that is True if the project's API server can be used.
     const CONDITION: &'static str;
@@ -61,7 +62,7 @@ impl Discovered for ProjectControlPlane {
 /// Why a project is not used. Users see the message.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub(super) enum Unready {
-    /// Its object has no condition of the type that counts.
+    /// The object has no condition of the required type.
     #[error("it has no condition {0}")]
     NoCondition(&'static str),
     /// The condition is not True.
@@ -74,12 +75,12 @@ pub(super) enum Unready {
     },
 }
 
-/// Checks whether a project is ready. A terminating project counts as ready until its object is deleted, whatever its
-/// conditions say: our finalizers keep its objects, and only we can remove them.
+/// Checks whether a project is ready. A terminating project counts as ready until its object is deleted, regardless of
+/// its conditions: our finalizers keep its objects, and only compute-federation can remove these finalizers.
 ///
 /// # Errors
 ///
-/// [`Unready`] if the project is not to be used.
+/// [`Unready`] if the project must not be used.
 pub(super) fn check_ready<K: Discovered>(object: &K) -> Result<(), Unready> {
     if object.meta().deletion_timestamp.is_some() {
         return Ok(());
@@ -105,7 +106,7 @@ pub(super) fn check_ready<K: Discovered>(object: &K) -> Result<(), Unready> {
     })
 }
 
-/// Returns whether a project refuses creates and updates. A ProjectControlPlane does not tell.
+/// Returns whether a project rejects creates and updates. A ProjectControlPlane does not show it.
 pub(super) fn is_suspended<K: Discovered>(object: &K) -> bool {
     let conditions = object.status().map(|status| status.conditions.as_slice());
     condition::is_true(conditions.unwrap_or_default(), milo::SUSPENDED)

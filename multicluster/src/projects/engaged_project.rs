@@ -17,12 +17,12 @@ use tokio::time::timeout;
 use crate::cache::{Cache, ListLimiter, Reflector, SyncState};
 use crate::metrics::{Counted, Metrics};
 
-/// The name of all projects together in metrics: there may be thousands.
+/// The name in metrics of all projects together. There may be thousands, so they have no separate labels.
 const PROJECTS: &str = "projects";
-/// Requests of users that may run at a time on one project's API server. Each holds memory until it is answered; 256 of them
-/// are a few MiB.
+/// Maximum number of concurrent requests for users on one project's API server. Each holds memory until it is answered;
+/// 256 of them are a few MiB.
 const REQUESTS: usize = 256;
-/// How long an API server that does not answer the list of LocationBindings is sent nothing else.
+/// While an API server does not answer the list of LocationBindings, it gets no other requests for this long.
 const UNANSWERED: Duration = Duration::from_mins(1);
 
 /// A project whose API server is used: its client, its cities, and whether it is suspended.
@@ -41,7 +41,7 @@ pub struct EngagedProject {
 /// The cache of a project's LocationBindings is not current. Each message may be shown to users.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum NotCurrent {
-    /// The project was engaged a moment ago, or its API server does not answer.
+    /// The project was engaged recently, or its API server does not answer.
     #[error("LocationBindings of project {0} have not been listed yet")]
     Listing(ProjectName),
     /// The API server of the project refuses the list, or cannot be reached.
@@ -49,7 +49,7 @@ pub enum NotCurrent {
     Failing {
         /// The project.
         project: ProjectName,
-        /// The message of its API server, or why it cannot be asked.
+        /// The message of its API server, or the reason why the request failed.
         problem: String,
     },
 }
@@ -119,7 +119,8 @@ impl EngagedProject {
         Ok(self.cities.of(&self.bindings))
     }
 
-    /// Returns the same as [`EngagedProject::cities`] for a user who waits: if the cache is not current, the list is retried soon.
+    /// Returns the same as [`EngagedProject::cities`], for a waiting user: if the cache is not current, the list is
+    /// retried soon.
     ///
     /// # Errors
     ///
@@ -146,7 +147,7 @@ impl EngagedProject {
         self.suspended.send_replace(is_suspended);
     }
 
-    /// Returns a future that ends when the project is suspended or resumed: then refused writes may succeed.
+    /// Returns a future that ends when the project is suspended or resumed. Rejected writes may succeed after that.
     pub fn suspension_change(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut suspended = self.suspended.subscribe();
         async move {
@@ -216,8 +217,8 @@ impl CityCache {
     }
 }
 
-/// Returns the cities of all bindings whose condition Available is not False. A binding whose condition is Unknown or missing
-/// has not been judged yet, and counts (docs/concepts/milo.md#locations-and-networks).
+/// Returns the cities of all bindings whose condition Available is not False. A binding whose condition is Unknown or
+/// missing has not been checked yet, and counts as available (docs/concepts/milo.md#locations-and-networks).
 fn cities(bindings: &[Arc<LocationBinding>]) -> BTreeSet<String> {
     let usable = |binding: &&Arc<LocationBinding>| {
         let status = binding.status.as_ref();

@@ -9,7 +9,7 @@ use super::engaged_project::EngagedProject;
 use crate::metrics::Metrics;
 use crate::tasks::Tasks;
 
-/// What the registry of projects needs from the process.
+/// The dependencies of the registry of projects.
 pub struct RegistryContext<'a> {
     /// Owns the task of each project.
     pub tasks: &'a Tasks,
@@ -17,10 +17,10 @@ pub struct RegistryContext<'a> {
     pub metrics: &'a Metrics,
 }
 
-/// Works on each project while it is engaged, on every replica, whether it leads or not.
+/// Runs for each project while the project is engaged, on every replica, leader or not.
 pub trait ProjectHandler: Send + Sync + 'static {
-    /// Runs until the project is disengaged: then the future is dropped. It is called once the project's API server has answered,
-    /// or a minute after the project was engaged.
+    /// Runs until the project is disengaged; the future is then dropped. The call happens when the project's API server
+    /// has answered, or a minute after the project was engaged.
     fn run(&self, project: Arc<EngagedProject>) -> BoxFuture<'static, ()>;
 
     /// Called when the object of a project was removed from the registry's cache. This is not proof of deletion; use

@@ -33,25 +33,25 @@ pub(super) struct Registry {
     entries: RwLock<BTreeMap<ProjectName, ProjectEntry>>,
     /// Whether all projects have been listed once.
     listed: watch::Receiver<bool>,
-    /// Whether `entries` holds what the API server has.
+    /// Whether `entries` is in sync with the API server.
     sync_state: watch::Receiver<SyncState>,
     /// Set once nothing was pending.
     ready: OnceLock<()>,
 }
 
-/// A project with an object that announces it.
+/// A project that an object announces.
 #[derive(Debug)]
 pub(super) enum ProjectEntry {
-    /// Its API server is used.
+    /// The project's API server is used.
     Engaged(EngagedEntry),
-    /// Its API server cannot be used.
+    /// The project's API server cannot be used.
     NotReady(NotReadyEntry),
 }
 
 /// A project whose API server cannot be used.
 #[derive(Debug)]
 pub(super) struct NotReadyEntry {
-    /// Why not. Users see this text.
+    /// Why the API server cannot be used. Users see this text.
     pub(super) problem: String,
     _counted: Counted,
 }
@@ -62,7 +62,7 @@ pub(super) struct EngagedEntry {
     project: Arc<EngagedProject>,
     /// UID of the object. An object of the same name with another UID is another project.
     uid: Option<String>,
-    /// Until when the readiness of the process waits for the project, if it does.
+    /// The time until which the readiness of the process waits for the project; `None` if it does not wait.
     awaited_until: Option<Instant>,
     /// Present while the project is suspended.
     suspended: Option<Counted>,
@@ -75,7 +75,7 @@ impl EngagedEntry {
         Arc::clone(&self.project)
     }
 
-    /// Returns why the process is not ready yet, if it waits for this project.
+    /// Returns why this project delays the readiness of the process, if it does.
     fn pending(&self) -> Option<String> {
         let awaited = self
             .awaited_until
@@ -128,7 +128,8 @@ impl Registry {
         self.sync_state.borrow().clone()
     }
 
-    /// Engages, disengages or forgets a project as its object says. Only the task that watches the objects calls this.
+    /// Engages, disengages or forgets a project according to its object. Only the task that watches the objects calls
+    /// this.
     pub(super) fn changed<K: Discovered>(
         &self,
         cache: &Cache<K>,

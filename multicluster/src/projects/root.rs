@@ -1,4 +1,4 @@
-//! The Milo root: the API server that holds Projects, and can prove that one is gone.
+//! The Milo root: the API server that holds Projects, and can prove that a Project is gone.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,10 +16,10 @@ use crate::absence;
 
 /// Time limit of an answer. Reconciliations wait for it, and can ask again later.
 const ANSWER: Duration = Duration::from_secs(5);
-/// How long the root is not asked again after it did not answer.
+/// Wait before the next request after the root did not answer.
 const RETRY_AFTER: Duration = Duration::from_mins(1);
 
-/// Why the Milo root did not tell whether a project is gone. Users see the message.
+/// Why the Milo root gave no proof about a project. Users see the message.
 #[derive(Clone, Debug, Error)]
 pub(super) enum RootError {
     /// The request failed.
@@ -67,7 +67,7 @@ impl Root {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the UID of the root's Namespace `default`, which identifies the root; `None` before the root was asked.
+    /// Returns the UID of the root's Namespace `default`, which identifies the root; `None` before the UID was read.
     pub(super) fn uid(&self) -> Option<String> {
         self.state().uid.clone()
     }
@@ -79,12 +79,12 @@ impl Root {
         }
     }
 
-    /// Asks the root whether it has no project of this name. Returns `false` if the root does not have this UID: another root
-    /// cannot prove it.
+    /// Asks the root for the project, and returns whether the project is absent. Returns `false` if the root has
+    /// another UID: another root cannot prove the absence.
     ///
     /// # Errors
     ///
-    /// [`RootError`] if the root does not answer, or did not a moment ago.
+    /// [`RootError`] if the root does not answer, or recently failed to answer.
     pub(super) async fn confirm_absent(
         &self,
         name: &ProjectName,
@@ -118,7 +118,7 @@ impl Root {
         }
     }
 
-    /// Sends a request, unless the root did not answer a moment ago.
+    /// Sends a request, unless the root recently failed to answer.
     async fn ask<T>(
         &self,
         question: impl Future<Output = Result<T, RootError>>,

@@ -1,4 +1,4 @@
-//! The registry beside API servers in memory, on a paused clock.
+//! The registry with in-memory API servers, on a paused clock.
 
 mod handlers;
 mod single;
@@ -19,7 +19,7 @@ use crate::{Metrics, Tasks};
 /// Time limit of a wait. The clock is paused, so waiting costs nothing.
 const WITHIN: Duration = Duration::from_mins(5);
 
-/// A registry, the API server that it discovers projects in, and those of two projects.
+/// A registry, the API server in which it discovers projects, and the API servers of two projects.
 struct Bench {
     tasks: Tasks,
     metrics: Metrics,
@@ -183,7 +183,7 @@ async fn a_project_that_forbids_lists_is_listed_rarely_unless_a_caller_asks_for_
     let refused = "LocationBindings of project a cannot be listed: 403 Forbidden: not now";
     bench.until(|bench| bench.cities("a") == refused).await;
     bench.until(|bench| bench.cities("b") == "LHR").await;
-    // A caller asked for it, so it was listed again at once.
+    // A caller requested the cities, so the list was retried immediately.
     sleep(Duration::from_secs(29)).await;
     assert_eq!(bench.planes["a"].requests(), 2);
     sleep(Duration::from_mins(10)).await;
@@ -258,7 +258,7 @@ async fn no_metric_names_a_project() {
         metrics()
     );
     assert!(!metrics().contains("project/"), "{}", metrics());
-    // The objects that a project has counted are subtracted when it goes.
+    // When a project is disengaged, its objects are subtracted from the metric.
     bench.discovery.remove::<milo::Project>("", "a");
     let gone = format!("{undecodable} 0\n");
     bench.until(|_| metrics().contains(&gone)).await;

@@ -8,18 +8,19 @@ use tokio::time::Instant;
 
 use crate::clock::Clock;
 
-/// What a reconciliation is given beside its key. Everything that writes for it, or needs the time, takes it as an argument.
+/// The input of a reconciliation besides its key. All code that writes for the reconciliation, or reads the time, takes
+/// it as an argument.
 #[derive(Debug)]
 pub struct ReconcileContext {
     clock: Clock,
-    /// When an event first told of the work.
+    /// The time of the first event that triggered the work.
     since: Option<Instant>,
     wrote: AtomicBool,
 }
 
 impl ReconcileContext {
-    /// Returns the context of a reconciliation that has not written yet. `since` is when an event first told of its work;
-    /// `None` if no event did, as in a resync.
+    /// Returns the context of a reconciliation that has not written yet. `since` is the time of the first event that
+    /// triggered it; `None` without an event, as in a resync.
     pub fn new(clock: Clock, since: Option<Instant>) -> Self {
         Self {
             clock,
@@ -33,8 +34,8 @@ impl ReconcileContext {
         (self.clock)()
     }
 
-    /// Notes that the reconciliation has written: the write budget of its tenant pays for it. Returns how long ago an event
-    /// told of the work, if one did.
+    /// Records that the reconciliation has written, which uses the write budget of its tenant. Returns the time since
+    /// the first event that triggered the work, or `None` without an event.
     pub fn note_write(&self) -> Option<Duration> {
         self.wrote.store(true, Ordering::Relaxed);
         self.since.map(|since| since.elapsed())

@@ -3,9 +3,9 @@
 use std::fmt::Debug;
 use std::hash::Hash;
 
-/// Names the work of one reconciliation, usually an object.
+/// Identifies the work of one reconciliation, usually an object.
 pub trait Key: Clone + Debug + Eq + Hash + Send + Sync + 'static {
-    /// Groups keys that share an API server, and so become slow or fail together.
+    /// Groups keys that share an API server, and therefore become slow or fail together.
     type Tenant: Clone + Debug + Eq + Hash + Send + Sync + 'static;
 
     /// Returns the tenant of the key. Equal keys have equal tenants.

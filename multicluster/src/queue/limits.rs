@@ -1,4 +1,4 @@
-//! How much of a work queue may run at a time.
+//! Concurrency limits of a work queue.
 
 /// How many reconciliations of one controller may run at a time, and how much they may write.
 #[derive(Clone, Copy, Debug)]

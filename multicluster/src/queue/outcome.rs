@@ -16,7 +16,7 @@ pub enum Outcome {
 
 /// Why a reconciliation failed.
 pub trait Failure: Display {
-    /// Returns the outage of the whole tenant that the failure shows, if it shows one.
+    /// Returns the outage of the whole tenant, if the failure is evidence of one.
     fn outage(&self) -> Option<Outage>;
 
     /// Returns the longest Retry-After that an API server answered with, if one did.
@@ -29,8 +29,8 @@ pub enum Outage {
     /// The API server cannot be reached, or cannot answer. The queue probes it with one key at a time, with growing waits,
     /// until one succeeds.
     Unreachable,
-    /// The API server refuses writes of this kind until an administrator allows them again. Other keys may have other writes
-    /// to do and go on. This key is tried again by the resync, by an event, or by [`Queue::release`].
+    /// The API server refuses writes of this kind until an administrator allows them again. Other keys continue,
+    /// because they may need other writes. The resync, an event or [`Queue::release`] retries this key.
     ///
     /// [`Queue::release`]: super::Queue::release
     Suspended,

@@ -16,7 +16,7 @@ use super::timers::Timers;
 
 /// The keys of a queue by tenant, and the tenants that may run next.
 ///
-/// Tenants take turns: each time one key of the tenant whose turn it is.
+/// Tenants take turns; a turn takes one key of the tenant.
 #[derive(Debug)]
 pub(super) struct Scheduler<K: Key> {
     controller: &'static str,
@@ -24,7 +24,7 @@ pub(super) struct Scheduler<K: Key> {
     tenants: HashMap<K::Tenant, TenantState<K>>,
     /// The tenants with a key that may be taken, by ticket: the lowest ticket is next.
     turns: BTreeMap<u64, K::Tenant>,
-    /// The same of tenants whose API servers are unreachable, and may be probed.
+    /// The same for tenants whose API servers are unreachable and may be probed.
     probes: BTreeMap<u64, K::Tenant>,
     tickets: u64,
     timers: Timers<Due<K>>,
@@ -42,7 +42,7 @@ enum Due<K: Key> {
     Unthrottle(K::Tenant),
 }
 
-/// How many keys and tenants are in which state.
+/// The number of keys and tenants in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct QueueCounts {
     /// Keys that wait for a worker.
@@ -120,8 +120,8 @@ impl<K: Key> Scheduler<K> {
         }
     }
 
-    /// Takes the next key of the tenant whose turn it is. Returns it with the time of the first event that added it, if an event
-    /// did. A probe comes first, while fewer run than [`Limits::probing`].
+    /// Takes the next key of the tenant whose turn it is. Returns the key with the time of the first event that added
+    /// it, if an event added it. A probe comes first, while fewer run than [`Limits::probing`].
     pub(super) fn take(&mut self) -> Option<(Arc<K>, Option<Instant>)> {
         let probe = match self.counts.probing < self.limits.probing {
             true => self.probes.pop_first(),
@@ -147,7 +147,7 @@ impl<K: Key> Scheduler<K> {
         Some((key, since))
     }
 
-    /// Notes how the reconciliation of a key ended that was taken before, and whether it wrote.
+    /// Records the result of the reconciliation of a key that was taken before, and whether the reconciliation wrote.
     pub(super) fn finished<E: Failure>(
         &mut self,
         key: &Arc<K>,
@@ -232,7 +232,7 @@ impl<K: Key> Scheduler<K> {
         self.schedule(id);
     }
 
-    /// Makes a key ready whose timer has expired.
+    /// Makes a key ready after its timer has expired.
     fn wake(&mut self, key: &Arc<K>) {
         let Some(tenant) = self.tenants.get_mut(key.tenant()) else {
             return;
@@ -246,7 +246,7 @@ impl<K: Key> Scheduler<K> {
         }
     }
 
-    /// Lets a tenant write again whose write budget was used up.
+    /// Lets a tenant write again after its write budget was used up.
     fn unthrottle(&mut self, id: &K::Tenant) {
         if let Some(tenant) = self.tenants.get_mut(id)
             && tenant.throttled.take().is_some()
@@ -256,7 +256,7 @@ impl<K: Key> Scheduler<K> {
         }
     }
 
-    /// Puts a tenant into the line that its state asks for, or into none. Forgets a tenant without keys.
+    /// Moves a tenant into the line that matches its state, or into no line. Forgets a tenant without keys.
     fn schedule(&mut self, id: &K::Tenant) {
         let Some(tenant) = self.tenants.get_mut(id) else {
             return;

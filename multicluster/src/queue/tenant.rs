@@ -23,7 +23,7 @@ pub(super) struct TenantState<K> {
     pub(super) entries: HashMap<Arc<K>, KeyEntry>,
     /// The keys that may be taken, the next one first.
     pub(super) ready: VecDeque<Arc<K>>,
-    /// How many of the keys are being reconciled.
+    /// Number of keys that are being reconciled.
     pub(super) running: usize,
     /// Its place in one of the lines of tenants.
     pub(super) ticket: Option<Ticket>,
@@ -65,44 +65,45 @@ pub(super) struct KeyEntry {
     pub(super) since: Option<Instant>,
     /// The failures since its last success. Boxed because few keys have any.
     pub(super) failures: Option<Box<Failures>>,
-    /// If the last reconciliation did not reach the API server: how many others had reached it until then.
+    /// Set if the last reconciliation did not reach the API server: the number of reconciliations that had reached it
+    /// until then.
     pub(super) unreached: Option<u64>,
     /// Whether its last write was refused because the tenant is suspended.
     pub(super) suspended: bool,
 }
 
-/// What happens to a key now.
+/// The current state of a key.
 #[derive(Debug, Default)]
 pub(super) enum KeyState {
     #[default]
     Ready,
     Running {
-        /// When it was added meanwhile, if it was.
+        /// The time at which the key was added during the reconciliation, if it was added.
         again: Option<Instant>,
-        /// Whether its tenant was forgotten meanwhile: then the result is ignored.
+        /// Whether its tenant was forgotten during the reconciliation. The result is then ignored.
         forgotten: bool,
     },
     Waiting(Timer),
 }
 
-/// What a reconciliation showed about the tenant of its key.
+/// The result of a reconciliation for its tenant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TenantReport {
     pub(super) outage: Option<Outage>,
     /// Whether the API server answered.
     pub(super) reached: bool,
-    /// Whether a key succeeded whose last write was refused because of a suspension.
+    /// Whether the key succeeded after its last write was rejected because of a suspension.
     pub(super) unsuspended: bool,
 }
 
-/// What happens next to a key that was reconciled.
+/// The next state of a reconciled key.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// It is ready, before all other keys of the tenant.
+    /// The key is ready, before all other keys of the tenant.
     First,
-    /// It waits.
+    /// The key waits.
     After(Duration),
-    /// The queue forgets it.
+    /// The queue forgets the key.
     Never,
 }
 
@@ -149,8 +150,8 @@ impl KeyEntry {
         }
     }
 
-    /// Returns what a reconciliation of this key showed about its tenant. `unreachable` is whether the breaker of the tenant is
-    /// open, `reached` how many reconciliations of the tenant have reached the API server.
+    /// Returns the result of a reconciliation of this key for its tenant. `unreachable` is whether the breaker of the
+    /// tenant is open, `reached` how many reconciliations of the tenant have reached the API server.
     ///
     /// A success without a write may not have sent a request, so it counts as an answer only if this key failed to reach the
     /// API server before. If others have reached the API server since the first failure of this key, the failure is the
@@ -181,7 +182,7 @@ impl KeyEntry {
         }
     }
 
-    /// Returns what happens to the key after a success.
+    /// Returns the next state of the key after a success.
     pub(super) fn succeeded(&mut self, key: &impl Hash, outcome: Outcome) -> Next {
         (self.since, self.failures) = (None, None);
         match outcome {
@@ -191,8 +192,8 @@ impl KeyEntry {
         }
     }
 
-    /// Returns what happens to the key after a failure. A failure that is an outage of the tenant does not count as a failure of
-    /// the key.
+    /// Returns the next state of the key after a failure. A failure that is an outage of the tenant does not count as a
+    /// failure of the key.
     pub(super) fn failed(
         &mut self,
         controller: &str,

@@ -1,12 +1,12 @@
 //! The values of each metric's labels, and when a metric is worth an alarm.
 
-/// What an operator needs to know about a metric beside its help.
+/// The information for operators about a metric, in addition to its help text.
 pub(super) struct Advice {
     /// Name of the metric's samples.
     pub(super) metric: &'static str,
-    /// Its labels in order, each with its values where they are few.
+    /// The labels in order, each with its values if there are few.
     pub(super) labels: &'static [(&'static str, &'static str)],
-    /// When to alarm and what it means, or nothing.
+    /// The alert condition and its meaning; empty if there is none.
     pub(super) alarm: &'static str,
 }
 

@@ -22,17 +22,17 @@ use crate::server::ApiServer;
 use crate::state::{Key, Stored};
 use crate::{discovery, watch};
 
-/// The body of an answer. It can break in the middle.
+/// The body of a response. A fault can break the connection in the middle of the body.
 pub type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;
 
 /// The answer to a request.
 #[derive(Debug)]
 pub struct Answer {
-    /// What the client receives.
+    /// The result for the client.
     pub response: Response<AnswerBody>,
-    /// The object that the client has created or changed, and its kind.
+    /// The object that the request created or changed, and its kind.
     pub written: Option<(KindId, Arc<Stored>)>,
-    /// Whether the client has deleted an object, or begun to.
+    /// Whether the request deleted an object or marked it as terminating.
     pub deleted: bool,
 }
 
@@ -73,7 +73,8 @@ fn with_body(code: StatusCode, body: AnswerBody) -> Response<AnswerBody> {
 }
 
 impl ApiServer {
-    /// Answers a request after the faults that are for it. Log and counts have it at once.
+    /// Applies the faults that match a request, then answers it. The log and the counters record the request
+    /// immediately.
     pub(crate) async fn answer_with_faults(
         &self,
         request: Request,
@@ -118,7 +119,7 @@ fn fixed(code: StatusCode, body: String, retry_after: Option<Duration>) -> Respo
     response
 }
 
-/// Breaks the connection after the first half of the body, or at once where the body is a watch.
+/// Breaks the connection after the first half of the body. A watch is broken immediately.
 async fn cut(answer: Answer) -> Answer {
     let (parts, body) = answer.response.into_parts();
     let is_whole = http_body::Body::size_hint(&body).exact().is_some();
@@ -134,7 +135,7 @@ async fn cut(answer: Answer) -> Answer {
     }
 }
 
-/// A request that is answered.
+/// The request that is being answered.
 struct Handler<'a> {
     server: &'a ApiServer,
     request: &'a Request,
@@ -245,7 +246,8 @@ impl Handler<'_> {
 
     fn watch(&self, query: Query) -> Result<Response<AnswerBody>, Refusal> {
         if self.request.is_set("sendInitialEvents") {
-            // An API server without this feature says so. Clients then list, and watch from there.
+            // An API server without this feature rejects the request. Clients then list, and watch from the version of
+            // the list.
             return Err(Refusal::invalid("sendInitialEvents is forbidden"));
         }
         let frames = watch::watch(self.server, query, self.request)?;
@@ -259,8 +261,8 @@ impl Handler<'_> {
         let limit = request.parameter("limit");
         let limit = limit.and_then(|limit| limit.parse().ok());
         let limit = limit.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
-        // A token holds the version of the first page, and the last key of the page before. A watch from that version sends
-        // the changes since.
+        // A token holds the version of the first page, and the last key of the page before. A watch from that version
+        // sends the later changes.
         let (first, after) = match request.parameter("continue") {
             None => (None, None),
             Some(token) => {

@@ -1,8 +1,9 @@
-//! Server-side apply: merges what a manager applies, and keeps account of the fields that each manager owns.
+//! Server-side apply: merges the configuration that a field manager applies, and tracks the fields that each manager
+//! owns.
 //!
-//! A manager owns the fields that it has applied last, until another manager changes their value. Creates, updates and
-//! patches own the fields that they set, together. Applying removes the fields that only this manager owned and that it does
-//! not apply any more.
+//! A manager owns the fields in its last applied configuration, until another manager changes their value. All creates,
+//! updates and patches count as one manager, which owns the fields that they set. An apply removes the fields that only
+//! its manager owned and that are not in the new configuration.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +15,10 @@ use crate::write::KEPT;
 /// The owners of the fields of one object. A field is represented by its value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Owners {
-    /// What each manager owns by applying.
+    /// The fields that each manager owns by server-side apply.
     applied: BTreeMap<String, Value>,
-    /// What creates, updates and patches own, as JSON. An object that was created shares this text with its first version.
+    /// The fields that creates, updates and patches own, as JSON. A created object shares this text with its first
+    /// version.
     updated: Bytes,
 }
 
@@ -40,13 +42,13 @@ impl Owners {
     fn updated(&self) -> Value {
         let mut updated: Value = serde_json::from_slice(&self.updated).unwrap_or_default();
         if let Some(metadata) = updated.get_mut("metadata").and_then(Value::as_object_mut) {
-            // Nobody owns what only the API server writes.
+            // Fields that only the API server writes have no owner.
             metadata.retain(|field, _| !KEPT.contains(&field.as_str()));
         }
         updated
     }
 
-    /// Takes account of an update: it owns what it has changed.
+    /// Records an update. The update owns the fields that it changed.
     pub(crate) fn update(&mut self, before: &Value, after: &Value) {
         self.prune(after);
         let Some(changed) = changed("", Some(before), after) else {
@@ -68,7 +70,8 @@ impl Owners {
         self.applied.insert(manager.to_owned(), body.clone());
     }
 
-    /// The fields that `manager` would take from others by applying `body`, with the manager that has each.
+    /// Returns the conflicts of an apply: the fields of `body` that other managers own with another value, each with
+    /// its owner.
     pub(crate) fn conflicts(&self, body: &Value, manager: &str) -> Vec<(String, String)> {
         let mut found = Vec::new();
         for (other, owned) in self.applied.iter().filter(|(other, _)| *other != manager) {
@@ -82,7 +85,7 @@ impl Owners {
         found
     }
 
-    /// Takes from their owners the fields that have another value now.
+    /// Removes the ownership of fields whose value has changed.
     fn prune(&mut self, object: &Value) {
         let kept = |owned: &Value| kept("", owned, Some(object));
         self.applied = std::mem::take(&mut self.applied)
@@ -97,7 +100,7 @@ impl Owners {
     }
 }
 
-/// How the items of a list are told apart.
+/// How the items of a list are identified.
 #[derive(Clone, Copy)]
 enum Items {
     /// By their value.
@@ -106,8 +109,7 @@ enum Items {
     Map(&'static str),
 }
 
-/// How the items of a list in a field of this name are told apart, as in our CRDs. `None` of a list that is replaced as a
-/// whole.
+/// Returns how the items of a list in a field of this name are identified, as in our CRDs. `None` for an atomic list.
 fn items(field: &str, list: &[Value]) -> Option<Items> {
     let items = match field {
         "finalizers" => Items::Set,
@@ -124,7 +126,7 @@ fn items(field: &str, list: &[Value]) -> Option<Items> {
     list.iter().all(has_key).then_some(items)
 }
 
-/// The parts of a value that have owners of their own, by name. `None` of a value that is owned as a whole.
+/// Returns the parts of a value that have separate owners, by name. `None` for an atomic value.
 fn parts<'v>(field: &str, value: &'v Value) -> Option<Vec<(&'v str, &'v Value)>> {
     match value {
         Value::Object(fields) => Some(
@@ -150,7 +152,7 @@ fn parts<'v>(field: &str, value: &'v Value) -> Option<Vec<(&'v str, &'v Value)>>
     }
 }
 
-/// Both values by their parts, if both have such.
+/// Returns the parts of both values, if both values have parts.
 type Both<'a, 'b> = (Vec<(&'a str, &'a Value)>, Vec<(&'b str, &'b Value)>);
 
 fn both<'a, 'b>(field: &str, one: &'a Value, other: &'b Value) -> Option<Both<'a, 'b>> {
@@ -165,7 +167,7 @@ fn find<'v>(parts: &[(&str, &'v Value)], name: &str) -> Option<&'v Value> {
     found.map(|(_, value)| *value)
 }
 
-/// A value of the same form as `like`, of these parts.
+/// Builds a value of the same form as `like` from these parts.
 fn build<'p>(like: &Value, parts: impl IntoIterator<Item = (&'p str, Value)>) -> Value {
     let parts = parts.into_iter();
     match like {
@@ -178,7 +180,7 @@ fn build<'p>(like: &Value, parts: impl IntoIterator<Item = (&'p str, Value)>) ->
     }
 }
 
-/// `old` with all that is in `new`.
+/// Merges `new` into `old`.
 fn merge(field: &str, old: &Value, new: &Value) -> Value {
     let Some((olds, news)) = both(field, old, new) else {
         return new.clone();
@@ -198,7 +200,7 @@ fn merge(field: &str, old: &Value, new: &Value) -> Value {
     build(new, merged)
 }
 
-/// What of `owned` has the same value in the object still.
+/// Returns the fields of `owned` that still have the same value in the object.
 fn kept(field: &str, owned: &Value, object: Option<&Value>) -> Option<Value> {
     let object = object?;
     let Some((owneds, parts)) = both(field, owned, object) else {
@@ -212,7 +214,7 @@ fn kept(field: &str, owned: &Value, object: Option<&Value>) -> Option<Value> {
     (is_empty || !keeps.is_empty()).then(|| build(owned, keeps))
 }
 
-/// What of `after` is not as it was before.
+/// Returns the fields of `after` that differ from the state before.
 fn changed(field: &str, before: Option<&Value>, after: &Value) -> Option<Value> {
     let Some((befores, afters)) = before.and_then(|before| both(field, before, after)) else {
         return (before != Some(after)).then(|| after.clone());
@@ -224,7 +226,7 @@ fn changed(field: &str, before: Option<&Value>, after: &Value) -> Option<Value> 
     (!changes.is_empty()).then(|| build(after, changes))
 }
 
-/// The object without what is in `former` and not in `body`, unless one of the others owns it too.
+/// Removes from the object the fields that are in `former` and not in `body`, unless another manager owns them too.
 fn remove(
     field: &str,
     object: &Value,
@@ -259,7 +261,7 @@ fn remove(
     stays.then(|| build(object, left))
 }
 
-/// Finds the fields that both have with different values.
+/// Finds the fields that both values have, with different contents.
 fn conflicts(field: &str, owned: &Value, body: &Value, path: &str, found: &mut impl FnMut(&str)) {
     let Some((owneds, bodies)) = both(field, owned, body) else {
         if owned != body && !owned.is_null() {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::kinds::{Kind, KindId};
 use crate::server::ApiServer;
 
-/// The answer to a path of discovery.
+/// Returns the response to a discovery path.
 pub(crate) fn answer(server: &ApiServer, path: &str) -> Option<Value> {
     let kinds = KindId::all().filter(|kind| server.serves(*kind));
     let kinds: Vec<_> = kinds.map(KindId::kind).collect();

@@ -1,4 +1,4 @@
-//! Faults that a test gives to an API server.
+//! Faults that a test injects into an API server.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::log::Verb;
 use crate::refusal::Refusal;
 use crate::request::{ObjectPart, Request};
 
-/// What goes wrong with the requests that it is for. Without further conditions it is for all of them, until
+/// A fault and the requests that it affects. Without conditions, it affects all requests until
 /// [`ApiServer::heal`](crate::ApiServer::heal).
 #[derive(Clone, Debug)]
 pub struct Fault {
@@ -20,11 +20,11 @@ pub struct Fault {
     part: Option<ObjectPart>,
     namespace: Option<String>,
     name: Option<String>,
-    /// How often it may happen still.
+    /// How many more times the fault may happen.
     times: Option<usize>,
 }
 
-/// What a fault does.
+/// The effect of a fault.
 #[derive(Clone, Debug)]
 pub(crate) enum Effect {
     Hang,
@@ -62,7 +62,8 @@ impl Fault {
         Self::new(Effect::Delay(time))
     }
 
-    /// Requests are refused by a `Status` with this code, the usual reason for it, and the message `not now`.
+    /// Requests are rejected with a `Status` that has this code, the usual reason for the code, and the message `not
+    /// now`.
     pub fn refuse(code: u16) -> Self {
         let code = StatusCode::from_u16(code).unwrap();
         let reason = match code.as_u16() {
@@ -91,17 +92,17 @@ impl Fault {
         })
     }
 
-    /// The connection breaks before the request is carried out.
+    /// The connection breaks before the request is processed.
     pub fn disconnect() -> Self {
         Self::new(Effect::Disconnect)
     }
 
-    /// The request is carried out, then the connection breaks before the answer.
+    /// The request is processed, then the connection breaks before the response.
     pub fn lose_answer() -> Self {
         Self::new(Effect::LoseAnswer)
     }
 
-    /// The request is carried out, then the connection breaks in the middle of the answer.
+    /// The request is processed, then the connection breaks in the middle of the response.
     pub fn cut_body() -> Self {
         Self::new(Effect::CutBody)
     }
@@ -136,7 +137,7 @@ impl Fault {
         self
     }
 
-    /// Only for this part of objects.
+    /// Only for this part of an object: the status, or everything else.
     #[must_use]
     pub fn part(mut self, part: ObjectPart) -> Self {
         self.part = Some(part);
@@ -157,7 +158,7 @@ impl Fault {
         self
     }
 
-    /// Only so many times.
+    /// Only this number of times.
     #[must_use]
     pub fn times(mut self, times: usize) -> Self {
         self.times = Some(times);
@@ -190,7 +191,7 @@ impl Faults {
         self.lock().clear();
     }
 
-    /// What happens to a request: the effects of the faults that are for it, the oldest first.
+    /// Returns the effects of the faults that match a request, the oldest fault first.
     pub(crate) fn effects(&self, request: &Request) -> Vec<Effect> {
         let mut faults = self.lock();
         let mut effects = Vec::new();

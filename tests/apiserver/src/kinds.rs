@@ -53,7 +53,7 @@ impl Kind {
     }
 }
 
-/// All kinds. An API server serves each of them unless the test says otherwise.
+/// All kinds. An API server serves all of them, unless a test stops serving one.
 pub(crate) static KINDS: [Kind; 22] = [
     Kind::new(CORE, "namespaces", "Namespace", CLUSTER_SCOPED),
     Kind::new(CORE, "configmaps", "ConfigMap", NAMESPACED),
@@ -153,7 +153,7 @@ impl KindId {
     ///
     /// # Panics
     ///
-    /// When [`KINDS`] lacks it.
+    /// When [`KINDS`] does not contain the kind.
     pub fn of<K: Resource<DynamicType = ()>>() -> Self {
         Self::named(&K::kind(&()))
     }
@@ -162,7 +162,7 @@ impl KindId {
     ///
     /// # Panics
     ///
-    /// When [`KINDS`] lacks it.
+    /// When [`KINDS`] does not contain the kind.
     pub fn named(name: &str) -> Self {
         let position = KINDS.iter().position(|kind| kind.name == name);
         match position {
@@ -187,9 +187,9 @@ impl KindId {
         self.0
     }
 
-    /// What is known of the kind.
+    /// Returns the properties of the kind.
     pub fn kind(self) -> &'static Kind {
-        // An identifier is made from a position in the table alone.
+        // The identifier is always a valid position in the table.
         KINDS.get(self.0).unwrap_or(&KINDS[0])
     }
 }

@@ -1,11 +1,11 @@
-//! What clients have asked for.
+//! The log of client requests.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::Uri;
 
-/// What a request asks for. A server-side apply is a verb of its own here.
+/// The verb of a request. Server-side apply is a separate verb here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verb {
     /// The discovery of groups and kinds, and requests for paths that are not served.
@@ -29,7 +29,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Whether it changes objects.
+    /// Whether the verb changes objects.
     pub fn is_write(self) -> bool {
         self >= Self::Create
     }
@@ -54,9 +54,10 @@ impl fmt::Display for Verb {
 /// One request of a client of [`ApiServer::client`](crate::ApiServer::client).
 #[derive(Clone, Debug)]
 pub struct Logged {
-    /// What it asks for.
+    /// The verb.
     pub verb: Verb,
-    /// Resource and object in short: `workloads default/web`, with `/status` after the resource where it is that.
+    /// Resource and object in short form: `workloads default/web`. `/status` follows the resource in requests for the
+    /// subresource.
     pub target: String,
     /// The whole URI.
     pub uri: Uri,

@@ -1,4 +1,4 @@
-//! Objects for tests, as JSON: each is written once for all crates.
+//! Objects for tests, as JSON. All crates share these definitions.
 
 use serde_json::{Value, json};
 
@@ -60,7 +60,7 @@ pub fn template(image: &str) -> Value {
     }})
 }
 
-/// Scale settings with this least number of replicas.
+/// Scale settings with this minimum number of replicas.
 pub fn scale(replicas: i32) -> Value {
     json!({"minReplicas": replicas, "instanceManagementPolicy": "OrderedReady"})
 }

@@ -1,4 +1,4 @@
-//! The `Status` with which an API server refuses a request.
+//! The `Status` of a rejected request.
 
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::answer::{AnswerBody, json_response};
 use crate::kinds::Kind;
 
-/// Why a request is refused.
+/// Why a request is rejected.
 #[derive(Clone, Debug)]
 pub struct Refusal {
     /// HTTP status code.
@@ -67,7 +67,7 @@ impl Refusal {
         }
     }
 
-    /// Other managers own fields that are applied. Gives the path and the owner of each.
+    /// Other managers own fields of the applied configuration. Lists the path and the owner of each field.
     pub(crate) fn apply_conflict(conflicts: &[(String, String)]) -> Self {
         let cause = |(path, owner): &(String, String)| {
             json!({
@@ -85,7 +85,7 @@ impl Refusal {
         }
     }
 
-    /// The object has another UID than the precondition of a delete, or another version.
+    /// The UID or the resource version of the object differs from the precondition of a delete.
     pub(crate) fn precondition(
         kind: &Kind,
         name: &str,
@@ -111,13 +111,13 @@ impl Refusal {
         }
     }
 
-    /// A field that cannot change has another value.
+    /// The value of an immutable field differs.
     pub(crate) fn immutable(kind: &Kind, name: &str, field: &str, value: &str) -> Self {
         let problem = format!("Invalid value: {value:?}: field is immutable");
         let cause = json!({"field": field, "message": problem, "reason": "FieldValueInvalid"});
         let mut details = Self::details(kind, name);
         details["kind"] = kind.name.into();
-        // A kube-apiserver checks the metadata twice.
+        // A kube-apiserver checks the metadata twice, so the error appears twice.
         details["causes"] = json!([cause, cause]);
         let message = format!(
             "{} {name:?} is invalid: {field}: {problem}",
@@ -155,7 +155,7 @@ impl Refusal {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", problem)
     }
 
-    /// The request cannot be understood.
+    /// The request cannot be parsed.
     pub fn bad(problem: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "BadRequest", problem)
     }
@@ -180,8 +180,8 @@ impl Refusal {
         }
     }
 
-    /// The API server does not serve the kind. It says so in a `Status` where it serves the group itself, and not where the
-    /// group is that of a CRD.
+    /// The API server does not serve the kind. The response is a `Status` for the core group, which is always served,
+    /// and plain text for the groups of CRDs.
     pub(crate) fn not_served(kind: &Kind) -> Self {
         match kind.group {
             "" => {
@@ -195,13 +195,13 @@ impl Refusal {
         }
     }
 
-    /// The version is older than what the API server remembers.
+    /// The resource version is older than the API server's history.
     pub(crate) fn expired(version: u64, oldest: u64) -> Self {
         let message = format!("too old resource version: {version} ({oldest})");
         Self::new(StatusCode::GONE, "Expired", message)
     }
 
-    /// The continuation of a list is older than what the API server remembers.
+    /// The continue token of a list is older than the API server's history.
     pub(crate) fn expired_list() -> Self {
         let message =
             "The provided continue parameter is too old to display a consistent list result";

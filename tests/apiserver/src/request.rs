@@ -13,7 +13,7 @@ use crate::selector::{Query, Requirement};
 use crate::state::Key;
 use crate::write::ObjectChange;
 
-/// A part of an object that is written by itself.
+/// A part of an object that is written separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectPart {
     /// Everything but the status.
@@ -164,7 +164,8 @@ impl Request {
         matches!(self.parameter(name), Some("true" | "1"))
     }
 
-    /// The path is not known. The core group is known, so there it says that it lacks the resource.
+    /// The path is unknown. In the core group, the error says that the resource does not exist, because the group
+    /// exists.
     pub(crate) fn no_path(&self) -> Refusal {
         match self.path.starts_with("/api/v1/") {
             true => Refusal::not_served(KindId::named("Namespace").kind()),
@@ -172,14 +173,14 @@ impl Request {
         }
     }
 
-    /// For how long a watch goes on.
+    /// The duration of a watch.
     pub(crate) fn timeout(&self) -> Duration {
         let seconds = self.parameter("timeoutSeconds");
         let seconds = seconds.and_then(|value| value.parse().ok());
         seconds.map_or(WATCH, Duration::from_secs)
     }
 
-    /// The change that a PUT or a PATCH asks for.
+    /// The change that a PUT or a PATCH requests.
     pub(crate) fn change(&self) -> Result<ObjectChange, Refusal> {
         if self.method == Method::PUT {
             return Ok(ObjectChange::Put(self.json()?));
@@ -202,7 +203,7 @@ impl Request {
         }
     }
 
-    /// The objects that are asked for, and their form.
+    /// The requested objects, and their representation.
     pub(crate) fn query(&self, kind: KindId, namespace: Option<String>) -> Result<Query, Refusal> {
         let requirements = |name| Requirement::parse(self.parameter(name).unwrap_or_default());
         let query = Query {
@@ -224,7 +225,7 @@ impl Request {
 
 /// The content type of a server-side apply.
 const APPLY: &str = "application/apply-patch+yaml";
-/// How long a watch goes on that does not say so, as the shortest of a kube-apiserver.
+/// The default duration of a watch: the shortest default of a kube-apiserver.
 const WATCH: Duration = Duration::from_mins(30);
 
 /// The object or the collection of a path on one API server.

@@ -1,4 +1,4 @@
-//! Which objects of a kind a request is for, and in which form it wants them.
+//! The objects of a kind that a request selects, and their requested representation.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use crate::kinds::KindId;
 use crate::refusal::Refusal;
 use crate::state::Stored;
 
-/// The objects that a list or a watch is for.
+/// The objects that a list or a watch selects.
 #[derive(Debug)]
 pub(crate) struct Query {
     pub(crate) kind: KindId,
@@ -71,7 +71,7 @@ impl Requirement {
 }
 
 impl Query {
-    /// Whether the selectors can be used on this kind of API server, which knows two fields.
+    /// Whether this API server supports the selectors. It supports two fields in field selectors.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         let is_known =
             |it: &&Requirement| ["metadata.name", "metadata.namespace"].contains(&&*it.key);
@@ -84,7 +84,7 @@ impl Query {
         }
     }
 
-    /// Whether it is for this object.
+    /// Whether the request selects this object.
     pub(crate) fn selects(&self, object: &Stored) -> bool {
         let (namespace, name) = &object.key;
         let is_there = self
@@ -112,7 +112,7 @@ impl Query {
             .all(|label| label.accepts(value(&label.key)))
     }
 
-    /// The object as JSON, in the form that is asked for.
+    /// The object as JSON, in the requested representation.
     pub(crate) fn show(&self, object: &Stored) -> Bytes {
         if !self.metadata_only {
             return object.body.clone();
@@ -123,7 +123,7 @@ impl Query {
         format!("{partial}{metadata}}}").into()
     }
 
-    /// Kind and version of the objects in the form that is asked for.
+    /// Kind and version of the objects in the requested representation.
     pub(crate) fn form(&self) -> (&'static str, String) {
         let kind = self.kind.kind();
         match self.metadata_only {

@@ -47,7 +47,7 @@ pub(crate) enum Interruption {
     /// Their connections break.
     #[default]
     Break,
-    /// They end in order, as at the end of their time.
+    /// They end normally, as after their timeout.
     End,
 }
 
@@ -71,15 +71,15 @@ impl ApiServer {
         Self::default()
     }
 
-    /// Deletes what an object owns together with it, as kube-controller-manager does after a while. An object goes with any of
-    /// its owners.
+    /// Deletes dependents together with their owner, as kube-controller-manager does after a while. A dependent is
+    /// deleted when any of its owners is deleted.
     #[must_use]
     pub fn with_garbage_collection(self) -> Self {
         lock(&self.inner.state).collects_garbage = true;
         self
     }
 
-    /// Takes the times of objects from this clock.
+    /// Uses this clock for the timestamps of objects.
     #[must_use]
     pub fn with_clock(self, clock: fn() -> Timestamp) -> Self {
         lock(&self.inner.state).clock = clock;
@@ -104,7 +104,7 @@ impl ApiServer {
         Client::new(service, "default")
     }
 
-    /// Answers a request whose path leads to this API server by this prefix.
+    /// Answers a request. The prefix is the part of its path that leads to this API server.
     ///
     /// # Errors
     ///
@@ -119,12 +119,12 @@ impl ApiServer {
         self.answer_with_faults(request).await
     }
 
-    /// Lets requests fail from now on. Faults that were added before come first.
+    /// Adds a fault for later requests. Faults that were added before have precedence.
     pub fn fail(&self, fault: Fault) {
         self.inner.faults.add(fault);
     }
 
-    /// Removes all faults. Requests that hang stay so.
+    /// Removes all faults. Requests that hang already keep hanging.
     pub fn heal(&self) {
         self.inner.faults.clear();
     }
@@ -145,17 +145,17 @@ impl ApiServer {
         self.inner.interruptions.send_replace(Interruption::Break);
     }
 
-    /// Ends all watches in order, as API servers do from time to time.
+    /// Ends all watches normally, as API servers do from time to time.
     pub fn end_watches(&self) {
         self.inner.interruptions.send_replace(Interruption::End);
     }
 
-    /// How many watches a client reads.
+    /// How many watches clients currently read.
     pub fn watches(&self) -> usize {
         self.inner.watches.load(Ordering::Relaxed)
     }
 
-    /// How many requests there have been of a verb.
+    /// How many requests with this verb were received.
     pub fn count_requests(&self, verb: Verb) -> usize {
         self.inner.counts.of(verb)
     }
@@ -175,19 +175,19 @@ impl ApiServer {
         lock(&self.inner.log).clear();
     }
 
-    /// The writes of clients since [`Self::clear_log`] in short, also those that were refused.
+    /// The writes of clients since [`Self::clear_log`] in short form, including rejected writes.
     pub fn writes(&self) -> Vec<String> {
         let log = lock(&self.inner.log);
         let writes = log.iter().filter(|request| request.verb.is_write());
         writes.map(ToString::to_string).collect()
     }
 
-    /// Creates an object as it is, or puts it in the place of another one. What is missing of UID and time of creation is
-    /// added.
+    /// Stores an object as given: creates it, or replaces an existing one. Adds UID and creation time if they are
+    /// missing.
     ///
     /// # Panics
     ///
-    /// When the API server does not know its kind, or it has no name.
+    /// When the API server does not know the object's kind, or the object has no name.
     pub fn put(&self, object: Value) {
         let kind = KindId::named(text(&object, "/kind"));
         let namespace = text(&object, "/metadata/namespace");
@@ -197,7 +197,7 @@ impl ApiServer {
         self.state().put(kind, &key, object);
     }
 
-    /// Puts an object there under this name, unless there is one.
+    /// Stores an object under this name, unless one exists.
     pub fn seed(&self, kind: KindId, namespace: &str, name: &str, object: Value) {
         let key = (namespace.to_owned(), name.to_owned());
         let mut state = self.state();
@@ -206,7 +206,7 @@ impl ApiServer {
         }
     }
 
-    /// Changes an object as someone else would, past all checks.
+    /// Changes an object as another client would, without any checks.
     ///
     /// # Panics
     ///
@@ -224,7 +224,7 @@ impl ApiServer {
         self.state().put(kind, &key, object);
     }
 
-    /// Removes an object at once, whatever its finalizers.
+    /// Removes an object immediately, even if it has finalizers.
     ///
     /// # Panics
     ///
@@ -267,18 +267,18 @@ impl ApiServer {
         state.collection(kind).objects.keys().cloned().collect()
     }
 
-    /// What there is now.
+    /// Returns a snapshot of the current state.
     pub fn backup(&self) -> Backup {
         self.state().backup()
     }
 
-    /// Goes back to what there was, as after etcd is restored from an older snapshot, and breaks all connections.
+    /// Restores a snapshot, as when etcd is restored, and breaks all connections.
     pub fn restore(&self, backup: &Backup) {
         self.interrupt();
         self.state().restore(backup);
     }
 
-    /// Forgets all events. Watches and lists that would go on from an older version have expired.
+    /// Drops all events. Watches and lists that continue from an older version then fail as expired.
     pub fn compact(&self) {
         self.state().compact();
     }

@@ -19,12 +19,12 @@ use crate::text;
 /// Namespace, empty where there is none, and name.
 pub type Key = (String, String);
 
-/// Events of a kind that are kept for watches.
+/// Maximum number of events of a kind that are kept for watches.
 const LOG: usize = 200_000;
 
 static UIDS: AtomicU64 = AtomicU64::new(1);
 
-/// What there was at some time.
+/// A snapshot of the state.
 #[derive(Clone, Debug)]
 pub struct Backup {
     version: u64,
@@ -37,7 +37,7 @@ pub(crate) struct State {
     collections: Vec<KindStore>,
     pub(crate) collects_garbage: bool,
     pub(crate) clock: fn() -> Timestamp,
-    /// What goes with an object, by its UID, where garbage is collected.
+    /// The dependents of an object, by its UID. Used only with garbage collection.
     owned: HashMap<String, BTreeSet<(KindId, Key)>>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct State {
 pub(crate) struct KindStore {
     pub(crate) objects: BTreeMap<Key, Arc<Stored>>,
     log: VecDeque<Event>,
-    /// The version of the last event that is not in the log any more.
+    /// The version of the last event that was dropped from the log.
     pub(crate) forgotten: u64,
     pub(crate) changed: watch::Sender<u64>,
 }
@@ -56,14 +56,14 @@ pub(crate) struct KindStore {
 pub struct Stored {
     /// Namespace and name.
     pub key: Key,
-    /// All of it, as JSON.
+    /// The whole object, as JSON.
     pub body: Bytes,
-    /// Its metadata alone.
+    /// Only the metadata.
     pub(crate) metadata: Bytes,
     pub(crate) owners: Owners,
 }
 
-/// What has happened to an object.
+/// The type of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchEventType {
     Added,
@@ -100,7 +100,7 @@ impl Stored {
 
     /// The object.
     pub fn value(&self) -> Value {
-        // The body was made from a value.
+        // The body was serialized from a value, so it is valid JSON.
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 }
@@ -133,7 +133,7 @@ impl State {
         self.collection(kind).objects.get(key)
     }
 
-    /// The events of a kind after a version, and the version that they lead to.
+    /// The events of a kind after a version, and the version of the last event.
     pub(crate) fn since(&self, kind: KindId, version: u64) -> Result<(Vec<Event>, u64), Refusal> {
         let collection = self.collection(kind);
         if version < collection.forgotten {
@@ -196,7 +196,7 @@ impl State {
         }
     }
 
-    /// Creates an object as it is, or puts it in the place of another one.
+    /// Stores an object as given: creates it, or replaces an existing one.
     pub(crate) fn put(&mut self, kind: KindId, key: &Key, object: Value) -> Arc<Stored> {
         let existing = self
             .get(kind, key)
@@ -212,7 +212,7 @@ impl State {
         }
     }
 
-    /// Adds a new object. Its owners are made of its first version.
+    /// Adds a new object. The owners of its fields are computed from its first version.
     pub(crate) fn insert(
         &mut self,
         kind: KindId,
@@ -224,7 +224,7 @@ impl State {
         self.store(kind, key, object, WatchEventType::Added, owners)
     }
 
-    /// Adds what every object has, as far as it is missing.
+    /// Adds the metadata that every object has, if it is missing.
     fn complete(
         &self,
         kind: KindId,
@@ -257,7 +257,7 @@ impl State {
         object
     }
 
-    /// Puts a version of an object in the place of the one before.
+    /// Replaces the current version of an object.
     pub(crate) fn update(
         &mut self,
         kind: KindId,
@@ -268,7 +268,7 @@ impl State {
         self.store(kind, key, object, WatchEventType::Modified, |_| owners)
     }
 
-    /// Removes an object, and what it owns where garbage is collected.
+    /// Removes an object, and its dependents if garbage collection is enabled.
     pub(crate) fn remove(&mut self, kind: KindId, key: &Key, object: Value) -> Arc<Stored> {
         let uid = text(&object, "/metadata/uid").to_owned();
         let stored = self.store(kind, key, object, WatchEventType::Deleted, |_| {
@@ -349,7 +349,7 @@ impl State {
         stored
     }
 
-    /// Keeps account of the objects that own this one.
+    /// Records the owners of this object.
     fn note_owners(&mut self, kind: KindId, key: &Key, object: &Value, type_: WatchEventType) {
         let owners = object.pointer("/metadata/ownerReferences");
         for owner in owners.and_then(Value::as_array).into_iter().flatten() {
@@ -363,7 +363,7 @@ impl State {
     }
 }
 
-/// Whether deletion of an object has begun.
+/// Whether the object is terminating.
 pub(crate) fn is_terminating(object: &Value) -> bool {
     object.pointer("/metadata/deletionTimestamp").is_some()
 }

@@ -1,4 +1,4 @@
-//! The answer to a watch.
+//! The response to a watch.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -15,16 +15,16 @@ use crate::selector::Query;
 use crate::server::{ApiServer, Interruption, OpenWatch};
 use crate::state::{Event, Stored, WatchEventType};
 
-/// Time between bookmarks, as a kube-apiserver has it.
+/// Time between bookmarks, as in a kube-apiserver.
 const BOOKMARKS: Duration = Duration::from_mins(1);
 
-/// A watch that goes on.
+/// A running watch.
 struct Watch {
     server: ApiServer,
     query: Query,
     /// The last version of the kind when the watch began.
     first: u64,
-    /// The version after which the next event is.
+    /// The version of the last event that was sent. The next event is later.
     version: u64,
     changed: watch::Receiver<u64>,
     interrupted: watch::Receiver<Interruption>,
@@ -34,7 +34,7 @@ struct Watch {
     open: Option<OpenWatch>,
 }
 
-/// Sends the events of the objects that are asked for after a version, until the time of the watch is over.
+/// Sends the events of the selected objects after a version, until the watch times out.
 pub(crate) fn watch(
     server: &ApiServer,
     query: Query,
@@ -71,7 +71,7 @@ pub(crate) fn watch(
 }
 
 impl Watch {
-    /// The next lines. `None` once the watch is over.
+    /// Returns the next lines, or `None` after the end of the watch.
     async fn next(&mut self) -> Option<Result<Bytes, Disconnected>> {
         loop {
             if self.interrupted.has_changed().ok()? {
@@ -106,7 +106,7 @@ impl Watch {
                         return None;
                     }
                     self.bookmark = self.bookmark.map(|due| due + BOOKMARKS);
-                    // A kube-apiserver sends none while nothing of the kind has changed.
+                    // A kube-apiserver sends no bookmark while no object of the kind has changed.
                     if *self.changed.borrow() > self.first {
                         return Some(Ok(self.bookmark_event().into()));
                     }
@@ -122,7 +122,7 @@ impl Watch {
                 continue;
             };
             let object = match (type_, &event.former) {
-                // An object that leaves the selection is shown as it was while it was selected.
+                // When an object no longer matches the selectors, the event shows its last matching version.
                 ("DELETED", Some(former)) => self.query.show(&former.at(event.version)),
                 _ => self.query.show(&event.object),
             };
@@ -133,8 +133,8 @@ impl Watch {
         lines
     }
 
-    /// The type of the event as the selectors show it: an object that begins to match appears, and one that ceases to match
-    /// is deleted.
+    /// Returns the type of the event after applying the selectors: ADDED when the object begins to match, DELETED when
+    /// it no longer matches.
     fn type_of(&self, event: &Event) -> Option<&'static str> {
         let selects = |stored: &Stored| self.query.selects(stored);
         let was = event.former.as_deref().is_some_and(selects);

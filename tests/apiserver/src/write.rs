@@ -17,7 +17,7 @@ use crate::text;
 /// How an object is changed.
 #[derive(Debug)]
 pub enum ObjectChange {
-    /// By another version of it.
+    /// By a new version of the whole object.
     Put(Value),
     /// By a merge patch.
     Merge(Value),
@@ -29,12 +29,12 @@ pub enum ObjectChange {
         body: Value,
         /// The field manager.
         manager: String,
-        /// Whether fields of other managers are taken.
+        /// Whether the apply takes fields from other managers (`force`).
         force: bool,
     },
 }
 
-/// Fields of the metadata that clients cannot change.
+/// Metadata fields that clients cannot change.
 pub(crate) const KEPT: [&str; 9] = [
     "creationTimestamp",
     "deletionGracePeriodSeconds",
@@ -47,19 +47,19 @@ pub(crate) const KEPT: [&str; 9] = [
     "uid",
 ];
 
-/// The message of a write to a former version of an object.
+/// The message of a conflict: the write names an old resource version.
 const MODIFIED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
-/// Code of the answer, and the object.
+/// The status code of the response, and the object.
 pub(crate) type Written = Result<(StatusCode, Arc<Stored>), Refusal>;
 
 impl ApiServer {
-    /// Creates an object as a client does, without its status if that is a subresource.
+    /// Creates an object for a client. Ignores its status if the kind has a status subresource.
     ///
     /// # Errors
     ///
-    /// When the name is taken or missing, or the namespace does not exist.
+    /// When the name is missing or already exists, or the namespace does not exist.
     pub fn create(&self, kind: KindId, namespace: &str, object: Value) -> Written {
         let name = match text(&object, "/metadata/name") {
             "" => match text(&object, "/metadata/generateName") {
@@ -102,11 +102,11 @@ impl ApiServer {
         Ok((StatusCode::CREATED, stored))
     }
 
-    /// Changes an object, or a part of it, as a client does.
+    /// Changes an object, or a part of it, for a client.
     ///
     /// # Errors
     ///
-    /// When the object does not exist, is another one or another version than the change is for, or the change is not valid.
+    /// When the object does not exist, its UID or resource version differs from the change, or the change is invalid.
     pub fn change(
         &self,
         kind: KindId,
@@ -126,7 +126,7 @@ impl ApiServer {
         let changed = changed(&existing, part, change, &mut owners)?;
         check(of, key, &existing, &changed)?;
         let mut next = merged(of, part, &existing, changed);
-        // Who owns which field is a part of the object.
+        // A change of field ownership alone is a change of the object too.
         if next == existing && owners == stored.owners {
             return Ok((StatusCode::OK, stored));
         }
@@ -142,7 +142,7 @@ impl ApiServer {
         }
         let is_held = next.pointer("/metadata/finalizers").is_some();
         let stored = match is_terminating(&next) && !is_held {
-            // The answer shows the change. The event of the end shows the object as it was before.
+            // The response contains the change. The DELETED event contains the object before the change.
             true => {
                 state.remove(kind, key, existing);
                 Arc::new(Stored::new(key, &next, owners))
@@ -152,7 +152,7 @@ impl ApiServer {
         Ok((StatusCode::OK, stored))
     }
 
-    /// Applying creates an object that does not exist. Other changes need one.
+    /// Server-side apply creates an object that does not exist. Other changes require an existing object.
     fn apply_to_nothing(
         &self,
         kind: KindId,
@@ -178,7 +178,8 @@ impl ApiServer {
         }
     }
 
-    /// Deletes an object with these preconditions, as a client does. Gives whether it is gone, and its last version.
+    /// Deletes an object with these preconditions, for a client. Returns whether the object is gone, and its last
+    /// version.
     ///
     /// # Errors
     ///
@@ -207,7 +208,7 @@ impl ApiServer {
     }
 }
 
-/// The name under which a manager owns fields. A manager of the status is another one.
+/// The name under which a manager owns fields. The same manager has another name for the status subresource.
 fn of_part(manager: &str, part: ObjectPart) -> String {
     format!("{manager} {part:?}")
 }
@@ -265,7 +266,7 @@ fn applicable(mut body: Value, part: ObjectPart) -> Value {
     body
 }
 
-/// Whether the change is for this version of this object.
+/// Whether UID and resource version of the change match this object.
 fn check(kind: &Kind, key: &Key, existing: &Value, changed: &Value) -> Result<(), Refusal> {
     for field in ["uid", "resourceVersion"] {
         let pointer = format!("/metadata/{field}");
@@ -281,7 +282,7 @@ fn check(kind: &Kind, key: &Key, existing: &Value, changed: &Value) -> Result<()
     Ok(())
 }
 
-/// The existing object with the fields of the changed one that may be written.
+/// Copies the writable fields of the changed object into the existing object.
 fn merged(kind: &Kind, part: ObjectPart, existing: &Value, mut changed: Value) -> Value {
     if part == ObjectPart::Status {
         let mut next = existing.clone();
@@ -320,7 +321,7 @@ fn without_metadata_and_status(object: &Value) -> Vec<(&String, &Value)> {
         .collect()
 }
 
-/// Without the empty fields that API servers drop from metadata.
+/// Removes the empty metadata fields that API servers drop.
 fn tidy(mut object: Value) -> Value {
     let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
     if let Some(metadata) = metadata {

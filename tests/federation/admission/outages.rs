@@ -1,4 +1,4 @@
-//! What users see while a project or a replica cannot answer.
+//! The responses that users get while a project or a replica cannot answer.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ fn message(response: &Value) -> &str {
     response["status"]["message"].as_str().unwrap_or_default()
 }
 
-/// Creates a Workload for this user without the front, which hangs. Sends the headers that the front would send.
+/// Creates a Workload for this user directly, because the front hangs. Sends the headers that the front would send.
 async fn create_past_the_front(
     project: &ControlPlane,
     user: &MiloUser,
@@ -135,7 +135,7 @@ pub(crate) async fn an_unreachable_project_causes_no_wrong_denial(
     );
     project.pass();
 
-    // Without the API server the locations are unknown. No city may be called unsupported then.
+    // Without the API server, the locations are unknown. No error may then call a city unsupported.
     project.kill_apiserver().await;
     let response = wait::eventually("the locations are not known", WITHIN, || async {
         let response = ask("NYC").await?;

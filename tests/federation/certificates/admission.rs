@@ -88,7 +88,7 @@ pub(crate) async fn an_authority_is_renewed_for_admission() -> anyhow::Result<()
     ensure!(calls > 10, "{calls} calls");
     eprintln!("a CA was renewed during {calls} requests of an API server; none failed");
 
-    // Without registered webhooks there are no callers, so a starting process waits for no one to trust its CA.
+    // Without registered webhooks there are no callers, so a starting process does not wait until its CA is trusted.
     let [(mutating, name), _] = registrations(&client);
     let nothing = Patch::Merge(json!({"webhooks": []}));
     mutating

@@ -11,7 +11,7 @@ use super::fixture::{self, CertificateFixture, failed_calls};
 /// Number of CA renewals, and number of leaf renewals per CA.
 const AUTHORITIES: usize = 100;
 const LEAVES_OF_EACH: usize = 10;
-/// The shortest rotation time that callers with a bundle of one second's age can follow.
+/// The shortest rotation time that is safe for callers whose bundle is one second old.
 const FLAGS: [&str; 4] = [
     "--ca-bundle-delay=1500ms",
     "--ca-bundle-retirement=1500ms",

@@ -119,7 +119,7 @@ pub(super) fn applied_objects() -> Vec<Step> {
     ]
 }
 
-/// Lists of which the items have keys, and lists that are atomic.
+/// Lists whose items have keys, and atomic lists.
 pub(super) fn applied_lists() -> Vec<Step> {
     let d = &format!("{DEPLOYMENTS}/d");
     let deployment = |env: Value, interfaces: usize| {

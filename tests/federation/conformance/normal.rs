@@ -1,10 +1,10 @@
-//! Brings the answers of two API servers into one form.
+//! Normalizes the responses of two API servers for comparison.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// Fields of metadata that an API server in memory does not keep, or that count what is on the way.
+/// Fields of metadata that an in-memory API server does not store, or that count items in transit.
 const DROPPED: [&str; 3] = ["managedFields", "remainingItemCount", "selfLink"];
 
 /// Names UIDs and resource versions by the order in which they appear, and keeps answers for later requests.
@@ -104,7 +104,7 @@ fn list_metadata(metadata: &Value) -> Value {
 
 /// A message without the numbers and UIDs in it.
 ///
-/// The API server in memory does not say of each field who owns it, and not why a token cannot be read.
+/// The in-memory API server does not return the owner of each field, nor the reason why a token cannot be read.
 fn message(text: &str) -> String {
     for cut in [
         "Apply failed with",

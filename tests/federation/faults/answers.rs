@@ -7,7 +7,7 @@ use harness::proxy::{FaultRule, Injected, Proxy, ProxyFault, RequestInfo};
 use super::fixture::{FaultFixture, FaultyPhase, LifecyclePhase};
 use crate::fixture::Space;
 
-/// Every n-th request gets the error, and in each phase this many requests per API server.
+/// Every n-th request gets the error, up to this number of requests per API server in each phase.
 const EVERY: usize = 3;
 const TIMES: usize = 6;
 /// In each phase, watches are closed this often, each time after this many writes. With expired resource versions
@@ -68,7 +68,7 @@ async fn errors(fixture: &FaultFixture<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Closes watches. They resume at their resource version, or start anew because it has expired.
+/// Closes watches. They resume at their resource version, or start with a new list because the version has expired.
 async fn ends(fixture: &FaultFixture<'_>) -> anyhow::Result<()> {
     let undisturbed = fixture.undisturbed().await?;
     for expired in [false, true] {

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use super::fixture::{FaultFixture, FaultyPhase, LifecyclePhase, Undisturbed};
 use crate::fixture::Space;
 
-/// Long enough to lose everything under way, and no longer: the retries after the cut must suffice.
+/// Long enough to lose all messages in transit, and no longer: the retries after the cut must suffice.
 const SHORT: Duration = Duration::from_secs(1);
 /// Longer than the request timeout, so that compute-federation gives up its requests.
 const LONG: Duration = Duration::from_secs(40);

@@ -1,4 +1,5 @@
-//! The fixture of the fault tests: a Workload that is created, changed and deleted behind proxies.
+//! The fixture of the fault tests. It creates, changes and deletes a Workload while compute-federation reaches the API
+//! servers through proxies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,7 +18,7 @@ use crate::fixture::{Space, WITHIN, patch, workload};
 use crate::restart::state;
 use crate::settled::quiet;
 
-/// Time to complete a phase. Errors increase the waits between retries.
+/// Time to complete a phase. It is twice [`WITHIN`], because errors increase the back-off between retries.
 const CONVERGED: Duration = WITHIN.saturating_mul(2);
 
 /// Resources that may be deleted only when a test expects it.
@@ -35,18 +36,18 @@ type NamespaceState = BTreeMap<String, Value>;
 /// A phase in the life of a Workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LifecyclePhase {
-    /// The customer creates it, for two cities.
+    /// The customer creates the Workload for two cities.
     Create,
     /// The customer scales one placement and moves the other to another city.
     Update,
-    /// The customer deletes it.
+    /// The customer deletes the Workload.
     Delete,
 }
 
 impl LifecyclePhase {
     pub(super) const ALL: [Self; 3] = [Self::Create, Self::Update, Self::Delete];
 
-    /// Does the customer's part.
+    /// Makes the customer's change that starts the phase.
     async fn begin(self, space: &Space<'_>) -> anyhow::Result<()> {
         let workloads = space.in_project::<Workload>();
         match self {
@@ -86,7 +87,7 @@ impl LifecyclePhase {
             .map(drop)
     }
 
-    /// Whether this deletion is expected in the phase.
+    /// Returns whether the phase is expected to delete this object.
     fn may_delete(self, write: &Write) -> bool {
         match self {
             Self::Create => false,
@@ -98,7 +99,7 @@ impl LifecyclePhase {
     }
 }
 
-/// A federation with proxies before the API servers of the management plane.
+/// A federation with proxies in front of the API servers of the management plane.
 pub(super) struct FaultFixture<'f> {
     pub(super) federation: &'f Federation,
     pub(super) proxies: Proxies,
@@ -213,12 +214,12 @@ impl<'s> FaultyPhase<'s> {
         }
     }
 
-    /// Does the customer's part.
+    /// Makes the customer's change that starts the phase.
     pub(super) async fn begin(&self) -> anyhow::Result<()> {
         self.phase.begin(self.space).await
     }
 
-    /// Waits until the state equals that of an undisturbed run.
+    /// Waits until the state equals the state after an undisturbed run.
     pub(super) async fn until_as_undisturbed(&self) -> anyhow::Result<()> {
         wait::eventually(
             "the state equals that of an undisturbed run",
@@ -232,7 +233,8 @@ impl<'s> FaultyPhase<'s> {
         .await
     }
 
-    /// Waits until the state equals that of an undisturbed run, and checks that no wanted object was deleted on the way.
+    /// Waits until the state equals the state after an undisturbed run. Then checks that the phase deleted no wanted
+    /// object.
     pub(super) async fn finish(self, fault: &str) -> anyhow::Result<()> {
         let what = format!("{:?}, {fault}", self.phase);
         self.until_as_undisturbed()

@@ -16,7 +16,7 @@ use crate::fixture::{DFW, WITHIN};
 /// deleted.
 pub(crate) async fn a_deleted_project_is_cleaned_up(federation: &Federation) -> anyhow::Result<()> {
     let mut fleet = Fleet::start(federation, "deleted", &["empty", "full", "beside"]).await?;
-    // Another management on the same hub, whose Milo has none of these projects.
+    // Another management process on the same hub. Its Milo has none of these projects.
     let other = Fleet::start(federation, "another", &["another"]).await?;
     let (empty, full) = (fleet.project("empty").await?, fleet.project("full").await?);
     let beside = fleet.project("beside").await?;
@@ -89,7 +89,8 @@ pub(crate) async fn a_deleted_project_is_cleaned_up(federation: &Federation) -> 
     Ok(())
 }
 
-/// Waits until a management has checked the hub namespaces of projects that it does not serve, and its queue is empty.
+/// Waits until a management process has checked the hub namespaces of projects that it does not serve, and its queue is
+/// empty.
 async fn until_looked_at(management: &Manager) -> anyhow::Result<()> {
     wait::eventually("hub namespaces are checked", WITHIN, || async {
         let metrics = management.metrics().await?;

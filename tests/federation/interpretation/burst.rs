@@ -72,7 +72,7 @@ async fn burst(federation: &Federation, deployments: usize) -> anyhow::Result<()
         let succeeded = calls.get(&(operation.to_owned(), "success".to_owned()));
         ensure!(succeeded >= Some(&deployments), "{operation}: {calls:?}");
     }
-    // Only Karmada knows of a call without an answer.
+    // Only Karmada's log shows a call without an answer.
     let log = federation
         .directory()
         .join("logs/karmada-controller-manager.log");

@@ -35,14 +35,14 @@ pub(crate) async fn a_new_image(federation: &Federation) -> anyhow::Result<()> {
     assert_eq!(status.observed_generation, object.metadata.generation);
     fixture.all_act().await?;
 
-    // Both have the new image, but one still reports for the old one.
+    // Both cells have the new image, but one still reports for the old image.
     fixture.set_image("app:3").await?;
     fixture.until_all_assigned().await?;
     let former = json!({"readyReplicas": 1});
     patch_status(&fixture.cells[DFW1], NAME, former).await?;
     fixture.act(DFW2, 2).await?;
     until_ready_at(&fixture, 3, 2).await?;
-    // It reports for the new one, but its condition is still for the old one.
+    // It reports for the new image, but its condition is still for the old image.
     let generation = fixture.cells[DFW1].get(NAME).await?.metadata.generation;
     let observed = json!({"observedGeneration": generation, "readyReplicas": 2});
     patch_status(&fixture.cells[DFW1], NAME, observed).await?;

@@ -3,7 +3,8 @@
 //! All planes keep their objects in one etcd, and a resource version is a revision of etcd. So the order of versions
 //! is known across planes. A version on the hub is explained if a version can be chosen for each cell such that
 //!
-//! - it is older than the version on the hub, and not older than the one chosen for the previous version on the hub;
+//! - it is older than the version on the hub, and not older than the cell's version that was chosen for the previous
+//!   version on the hub;
 //! - the counters on the hub are the sums of the chosen versions' counters;
 //! - if the hub's status is for its current generation, each cell that this generation is meant for has acted on this
 //!   template with its share, and no other cell counts.
@@ -198,8 +199,8 @@ impl Witness {
         Ok(())
     }
 
-    /// Returns the choices that explain a version, each at or after one in `reached`. A choice holds the number of
-    /// versions that count, by cell; the last of them is the cell's status.
+    /// Returns the choices that explain a version. Each choice is at or after a choice in `reached`. A choice maps each
+    /// cell to the number of its relevant versions; the last of these versions is the cell's status.
     fn explanations(
         &self,
         in_cells: &CellVersions,
@@ -315,7 +316,7 @@ impl CellVersions {
 /// Checks whether a version in a cell supports the hub's status, for a cell with this share.
 type Acted = fn(&Version, &WorkloadDeployment, i32) -> bool;
 
-/// Returns the checks that every cell must pass for what the hub claims about its current generation.
+/// Returns the checks that every cell must pass to support the hub's status of its current generation.
 fn claims(hub: &WorkloadDeployment) -> Vec<Acted> {
     let status = hub.status.clone().unwrap_or_default();
     let generation = hub.metadata.generation;

@@ -43,8 +43,9 @@ fn configuration(kind: &str, name: &str, webhook: &Value) -> Value {
     })
 }
 
-/// Waits until the API server uses the registrations of this kind. An API server learns of registrations from a watch,
-/// in order. So once it uses a later probe registration (which points at a closed port), it also uses all earlier ones.
+/// Waits until the API server uses the registrations of this kind. An API server receives registrations from a watch,
+/// in order. So once it uses a later probe registration (which points at a closed port), it also uses all earlier
+/// registrations.
 async fn until_effective(client: &Client, kind: &str, ca_bundle: &str) -> anyhow::Result<()> {
     let (name, webhook) = ("harness-probe", "probe.harness.compute.datumapis.com");
     let probe = json!({

@@ -30,8 +30,8 @@ pub(crate) const CELL_TOKEN: &str = "karmada-of-the-harness";
 pub(crate) const PREFIX: &str = "karmada-";
 pub(crate) const CONTROLLERS: &str = "karmada-controller-manager";
 pub(crate) const SCHEDULER: &str = "karmada-scheduler";
-/// The controllers that write only to the hub, and those that write to cells. `workStatus` also corrects differences
-/// in cells.
+/// The controllers that write only to the hub, and those that write to cells. `workStatus` writes to cells because it
+/// corrects differences there.
 const OF_HUB: &str = "cluster,clusterStatus,binding,bindingStatus,namespace";
 const OF_CELLS: &str = "execution,workStatus";
 /// Name of the APIService of the aggregated API server.
@@ -225,7 +225,7 @@ pub(crate) async fn start_controllers(
     args.extend([
         format!("--controllers={OF_HUB},{OF_CELLS}").into(),
         "--cluster-status-update-frequency=10s".into(),
-        // Retries the Works of a cell that was away sooner than by default.
+        // Retries the Works of a recovered cell sooner than by default.
         "--rate-limiter-max-delay=5s".into(),
         "--cluster-api-qps=1000".into(),
         "--cluster-api-burst=2000".into(),

@@ -1,12 +1,12 @@
 //! A real federation on loopback, for tests and for the demo.
 //!
-//! Every part is a process of its own: etcd, the API servers and controller managers of the project, the hub and the
+//! Every part is a separate process: etcd, the API servers and controller managers of the project, the hub and the
 //! cells, four Karmada processes, compute-federation in its roles, and one infrastructure provider per cell. Each
 //! process runs under a [`tether`], which kills it when the process that started it ends for any reason.
 //!
 //! [`Milo`] is separate: it starts only the projects' side, with a front and an authorizer inside this process.
 //!
-//! A program that uses this crate must call [`reexec`] first thing in `main`: tethers and providers are further
+//! A program that uses this crate must call [`reexec`] at the start of `main`: tethers and providers run as additional
 //! processes of the same executable.
 
 mod admission;
@@ -42,7 +42,7 @@ pub use federation::{CellConfig, Config, Federation};
 pub use milo::{Milo, MiloConfig};
 pub use plane::Plane;
 
-/// Runs as a tether or a provider if this process was started as one. It does not return then.
+/// Runs as a tether or a provider, and does not return, if this process was started as one.
 pub fn reexec() {
     let mut args = std::env::args_os().skip(1);
     let code = match args.next().as_deref().and_then(std::ffi::OsStr::to_str) {

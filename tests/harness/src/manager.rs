@@ -164,7 +164,7 @@ impl Manager {
         })
     }
 
-    /// Starts the manager, also after it has ended, and waits until it is ready.
+    /// Starts the manager, or restarts it after its end, and waits until it is ready.
     ///
     /// # Errors
     ///
@@ -227,7 +227,7 @@ impl Manager {
         }
     }
 
-    /// Waits until the manager exits by itself, and returns its exit code.
+    /// Waits until the manager exits without a signal, and returns its exit code.
     pub async fn ended(&mut self) -> Option<i32> {
         self.life.send_replace(None);
         let process = self.process.take()?;

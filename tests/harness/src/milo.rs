@@ -155,7 +155,7 @@ impl Milo {
         project.with_context(|| format!("there is no API server for project {name}"))
     }
 
-    /// Returns the authorizer that the projects' API servers ask.
+    /// Returns the authorizer that the projects' API servers call.
     pub fn authorizer(&self) -> &MiloAuthorizer {
         &self.authorizer
     }

@@ -318,7 +318,7 @@ fn apiserver_args(
     args
 }
 
-/// Waits until `/readyz` answers. Polls for ever: the caller stops waiting when the process ends.
+/// Waits until `/readyz` answers. Polls without a time limit: the caller stops waiting when the process ends.
 async fn ready(client: &Client) -> anyhow::Result<()> {
     loop {
         let request = Request::builder()

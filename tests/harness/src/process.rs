@@ -248,7 +248,7 @@ impl ChildProcess {
         self.ended().await
     }
 
-    /// Lets the process outlive this one.
+    /// Lets the process outlive the current process.
     pub(crate) async fn detach(mut self) {
         if let Some(stdin) = &mut self.stdin {
             // An error means that the tether has ended already.

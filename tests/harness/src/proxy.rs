@@ -1,5 +1,5 @@
-//! A proxy before an API server that can inject faults: error responses, lost requests and answers, truncated
-//! answers, and closed watches. It also counts writes, and can stop after any write.
+//! A proxy in front of an API server. It can inject faults: error responses, lost requests and responses, truncated
+//! responses, and closed watches. It also counts writes, and can stop after any write.
 
 mod injection;
 mod link;
@@ -30,7 +30,7 @@ pub use link::{Direction, LinkCut};
 pub use request_info::RequestInfo;
 pub use writes::WriteCounter;
 
-/// A proxy before an API server. It ends when it is dropped.
+/// A proxy in front of an API server. It ends when it is dropped.
 pub struct Proxy {
     kubeconfig: PathBuf,
     behind: Arc<Behind>,
@@ -48,7 +48,7 @@ struct Behind {
 }
 
 impl Proxy {
-    /// Starts a proxy with all rights before an API server, and writes a kubeconfig that leads to the proxy.
+    /// Starts a proxy with all rights in front of an API server, and writes a kubeconfig for the proxy.
     pub(crate) async fn start(
         pki: &Pki,
         plane: &Plane,
@@ -89,7 +89,8 @@ impl Proxy {
         self.behind.injections.add(rule)
     }
 
-    /// Loses all requests, or all answers, until the returned value is dropped. Lost connections break off then.
+    /// Drops all requests, or all responses, until the returned value is dropped. The connections of lost requests then
+    /// break.
     pub fn cut(&self, direction: Direction) -> LinkCut {
         self.behind.link.cut(direction)
     }

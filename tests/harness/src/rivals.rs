@@ -10,7 +10,7 @@ use anyhow::Context;
 
 use crate::go::{self, tools};
 
-/// Programs and their packages. A package of ours is the name of its folder in the module.
+/// Programs and their packages. Our own packages are given by the name of their folder in the module.
 const PROGRAMS: [(&str, &str); 5] = [
     ("peer", "./peer"),
     ("admission", "./peer/admission"),

@@ -1,9 +1,9 @@
 //! Ties the life of a process to the life of its parent.
 //!
-//! A tether is a small process between the two. It holds the read end of a pipe, and the parent holds the write end.
-//! When the parent ends, even by SIGKILL, the pipe closes and the tether kills the program. If the tether itself is
-//! killed, the kernel kills the program (`PR_SET_PDEATHSIG`). Tether and program have process groups of their own: a
-//! Ctrl-C in the terminal reaches only the parent, which then ends them in order.
+//! A tether is a small process between the parent and its program. It holds the read end of a pipe, and the parent
+//! holds the write end. When the parent ends, even by SIGKILL, the pipe closes and the tether kills the program. If the
+//! tether itself is killed, the kernel kills the program (`PR_SET_PDEATHSIG`). Tether and program have process groups
+//! of their own: a Ctrl-C in the terminal reaches only the parent, which then ends them in order.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};

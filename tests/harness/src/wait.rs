@@ -15,8 +15,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::plane::POLL;
 
-/// Restarts a broken watch after a constant delay. The client's own backoff grows to a minute while a server is away,
-/// and is reset neither when the server is back nor when the server then refuses the old resource version.
+/// Restarts a broken watch after a constant delay. The client's own backoff grows to a minute while a server is down.
+/// It is not reset when the server is back, nor when the server then rejects the old resource version.
 #[derive(Debug)]
 pub struct SteadyBackoff;
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::field_error::{FieldErrorList, StatusCause};
 
-/// After this many seconds, clients send the request again by themselves.
+/// Number of seconds after which clients retry the request automatically (Retry-After).
 const RETRY_AFTER_SECONDS: u32 = 1;
 
 /// Why a request is denied, as a `metav1.Status`.
@@ -73,7 +73,7 @@ impl Denial {
         }
     }
 
-    /// The server cannot decide now (503). The requester's client tries again by itself.
+    /// The server cannot decide now (503). The requester's client retries automatically.
     pub(crate) fn unavailable(name: &str, problem: &str) -> Self {
         Self {
             status: "Failure",

@@ -1,4 +1,4 @@
-//! What the rules need to know from outside the Workload: the project's cities, and the requester's rights.
+//! The facts from outside the Workload that the rules need: the project's cities, and the requester's rights.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use api::CityCode;
 
 use super::field_error::supported;
 
-/// What the rules need to know from outside the Workload.
+/// The facts from outside the Workload that the rules need.
 #[derive(Default)]
 pub(crate) struct ExternalFacts<'a> {
     /// The cities that the project may use. `None`: cities are not checked.

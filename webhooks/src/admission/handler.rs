@@ -19,7 +19,7 @@ use crate::http_error::HttpError;
 use crate::metrics::Webhook;
 use crate::status::json_response;
 
-/// What the handlers of admission share.
+/// The shared state of the admission handlers.
 #[derive(Clone)]
 pub(crate) struct AdmissionContext {
     pub(crate) server: HandlerContext,

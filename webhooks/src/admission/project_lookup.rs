@@ -1,4 +1,4 @@
-//! What admission needs to know about a project. The binary implements [`ProjectLookup`].
+//! The facts about a project that admission needs. The binary implements [`ProjectLookup`].
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub struct AccessDecision {
     pub reason: String,
 }
 
-/// Why a fact about a project is not known now. The message is shown to the requester. A retry may succeed.
+/// Why a fact about a project is currently unknown. The message is shown to the requester. A retry may succeed.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{0}")]
 pub struct ProjectLookupError(pub String);

@@ -7,7 +7,7 @@ pub struct Rule {
     pub file: &'static str,
     /// Path of the field; `spec` is the Workload's.
     pub field: &'static str,
-    /// What the value must be.
+    /// The requirement for the value.
     pub rule: &'static str,
     /// Whether the Go manager does not have the rule.
     pub is_added: bool,

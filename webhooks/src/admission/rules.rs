@@ -1,5 +1,5 @@
 //! The rules that a Workload must satisfy, in the order in which an answer lists their errors
-//! (docs/reference/admission.md). The rules are pure: [`ExternalFacts`] are gathered before.
+//! (docs/reference/admission.md). The rules are pure: the caller gathers [`ExternalFacts`] first.
 
 mod metadata;
 mod names;

@@ -17,7 +17,7 @@ use super::review::AdmissionRequest;
 use super::user_info::UserInfo;
 use super::workload_change::WorkloadChange;
 
-/// Access reviews of one request that are in flight at a time.
+/// Maximum number of concurrent access reviews of one request.
 const CONCURRENT_REVIEWS: usize = 32;
 /// Access reviews of one request in total. No existing Workload has more networks, and each review costs the project's
 /// API server a request.
@@ -27,7 +27,7 @@ const REVIEWS_MAX: usize = 256;
 ///
 /// # Errors
 ///
-/// A [`Denial`] with everything that is wrong, or with the reason why the facts are not known.
+/// A [`Denial`] with all errors, or with the reason why the facts are unknown.
 pub(crate) async fn validate_workload(
     projects: &dyn ProjectLookup,
     request: &AdmissionRequest<'_>,

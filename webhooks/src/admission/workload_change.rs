@@ -1,4 +1,4 @@
-//! The change of a Workload that an admission request asks for.
+//! The change of a Workload in an admission request.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -11,7 +11,7 @@ use super::review::AdmissionRequest;
 use super::rules;
 use super::workload_view::WorkloadSpecView;
 
-/// The change of a Workload that a request asks for: the new Workload and, for an update, the former one.
+/// The change of a Workload in a request: the new Workload and, for an update, the former Workload.
 pub(crate) struct WorkloadChange<'a> {
     name: &'a str,
     workload: WorkloadSpecView<'a>,

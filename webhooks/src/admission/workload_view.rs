@@ -173,7 +173,7 @@ pub(crate) struct NetworkInterfaceView<'a> {
     pub(crate) network: ReferenceView<'a>,
 }
 
-/// A volume. Its sources are boxed, because a hostile object can have many volumes without a source.
+/// A volume. The sources are boxed to keep a volume without a source small: a hostile object can have many of them.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct VolumeView<'a> {

@@ -1,4 +1,5 @@
-//! Checks that our webhook and the Go webhook give the same answers. Without this, comparing their speed means nothing.
+//! Checks that our webhook and the Go webhook give the same answers. Without this check, a comparison of their speed is
+//! meaningless.
 
 use std::fs;
 

@@ -27,7 +27,7 @@ const CELL: &str = "dfw1";
 const WARM_UP: usize = 5;
 /// Time for one Workload to become available.
 const WITHIN: Duration = Duration::from_mins(1);
-/// Upper bound for a hop of ours, in milliseconds.
+/// Upper bound for a hop of compute-federation, in milliseconds.
 const OURS: f64 = 50.0;
 
 /// A state of a Workload that the benchmark observes on its way.

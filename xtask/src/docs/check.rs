@@ -90,7 +90,7 @@ fn normal(path: &Path) -> PathBuf {
     normal
 }
 
-/// What is wrong with code that looks like a path of the repository.
+/// Returns the error of a code span that looks like a path of the repository.
 fn problem_of_path(span: &str, folders: &[&str]) -> Option<String> {
     let (first, _) = span.split_once('/')?;
     let is_path = span

@@ -1,4 +1,4 @@
-//! What sources say of documents: they cite only those that are in the repository.
+//! Checks the citations of documents in sources: sources may cite only documents in the repository.
 
 use std::fs;
 use std::path::Path;
@@ -72,7 +72,7 @@ pub(super) fn problems() -> anyhow::Result<Vec<String>> {
     Ok(problems)
 }
 
-/// What a line cites that is kept elsewhere.
+/// Returns the document that a line cites although it is not in the repository.
 fn elsewhere(line: &str) -> Option<String> {
     let is_boundary =
         |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric() && !matches!(c, '/' | '-' | '_'));
@@ -116,7 +116,7 @@ fn citations(line: &str) -> Vec<&str> {
     found.collect()
 }
 
-/// What is wrong with the target of a link from the root of the checkout.
+/// Returns the error of a link target, relative to the root of the checkout.
 pub(super) fn broken(target: &str) -> anyhow::Result<Option<String>> {
     let (path, anchor) = match target.split_once('#') {
         Some((path, anchor)) => (path, Some(anchor)),

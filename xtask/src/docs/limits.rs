@@ -13,7 +13,7 @@ const CONSTANTS: [(&str, &str, &str); 28] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",
-        "MarkdownPart of a caller's `timeout` that is left for the answer's way back.",
+        "Part of the caller's `timeout` that is reserved for the transfer of the response.",
     ),
     (
         "webhooks",
@@ -33,7 +33,7 @@ const CONSTANTS: [(&str, &str, &str); 28] = [
     (
         "webhooks",
         "MESSAGE_MAX",
-        "Bytes of an authorizer's message that an error repeats.",
+        "Bytes of an authorizer's message that an error quotes.",
     ),
     (
         "webhooks",
@@ -48,7 +48,7 @@ const CONSTANTS: [(&str, &str, &str); 28] = [
     (
         "webhooks",
         "CONCURRENT_REVIEWS",
-        "Access reviews of one request at a time.",
+        "Concurrent access reviews of one request.",
     ),
     (
         "webhooks",
@@ -91,7 +91,7 @@ const CONSTANTS: [(&str, &str, &str); 28] = [
         "CITIES_NAMED",
         "Cities without a deployment that a message names.",
     ),
-    ("multicluster", "LISTS", "LISTs at a time."),
+    ("multicluster", "LISTS", "Concurrent LISTs."),
     ("multicluster", "PAGE", "Objects of one page of a LIST."),
     (
         "multicluster",
@@ -111,12 +111,12 @@ const CONSTANTS: [(&str, &str, &str); 28] = [
     (
         "multicluster",
         "WATCH_SILENCE",
-        "Time without any event or bookmark after which a watch is begun again.",
+        "Time without any event or bookmark after which a watch is restarted.",
     ),
     (
         "multicluster",
         "REQUESTS",
-        "Access reviews of one project at a time.",
+        "Concurrent access reviews of one project.",
     ),
     (
         "multicluster",

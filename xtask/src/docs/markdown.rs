@@ -7,7 +7,7 @@ pub(super) struct MarkdownPart {
     pub(super) text: String,
 }
 
-/// What is checked of a file.
+/// The parts of a file that are checked.
 #[derive(Debug, Default)]
 pub(super) struct Document {
     /// Anchors of the headings.

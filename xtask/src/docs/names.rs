@@ -9,7 +9,7 @@ use harness::checkout::root;
 
 use super::citations::{has_extension, tracked};
 
-/// Flags of other programs that the documentation names by themselves.
+/// Flags of other programs that the documentation names without the program.
 const OF_OTHERS: [&str; 3] = ["--controllers", "--nocapture", "--test-threads"];
 /// Suffixes of a histogram's samples.
 const SAMPLES: [&str; 3] = ["_bucket", "_count", "_sum"];
@@ -54,7 +54,7 @@ impl Names {
         })
     }
 
-    /// What is wrong with code within a line.
+    /// The error of a code span.
     pub(super) fn problem_of_span(&self, span: &str) -> Option<String> {
         if let Some(problem) = self
             .problem_of_metrics(span)
@@ -73,7 +73,7 @@ impl Names {
         None
     }
 
-    /// What is wrong with a line of a code block.
+    /// The error of a line of a code block.
     pub(super) fn problem_of_line(&self, line: &str) -> Option<String> {
         let of_program = || {
             let (_, args) = line.split_once("compute-federation ")?;

@@ -34,7 +34,7 @@ fn section(section: &Section, text: &mut String) {
     if section.rows.is_empty() {
         return;
     }
-    // A column without content tells nothing.
+    // An empty column is omitted.
     let used: Vec<_> = (0..section.columns.len())
         .filter(|index| {
             section
@@ -57,7 +57,7 @@ fn section(section: &Section, text: &mut String) {
     }
 }
 
-/// A line, broken at blanks. What follows the first line of a list element is indented.
+/// Wraps a line at blanks. The lines after the first line of a list element are indented.
 fn wrapped(line: &str) -> String {
     let indent = if line.starts_with("- ") { "  " } else { "" };
     let mut text = String::new();
@@ -89,7 +89,7 @@ mod tests {
             file: "x.md".to_owned(),
             title: "X".to_owned(),
             sections: vec![Section {
-                heading: Some("MarkdownPart".to_owned()),
+                heading: Some("Part".to_owned()),
                 paragraphs: vec!["Text.".to_owned(), "- a\n- b".to_owned()],
                 columns: ["name", "unused", "value"].map(str::to_owned).to_vec(),
                 rows: vec![["a|b", "", ""], ["c", "", "d"]]

@@ -12,7 +12,7 @@ fn deployment(replicas: i32) -> WorkloadDeployment {
     deployment
 }
 
-/// An Instance that was made from the deployment's template.
+/// An Instance that was created from the deployment's template.
 fn made(deployment: &WorkloadDeployment, name: &str, ready: bool) -> Instance {
     let mut instance = fixtures::instance("ns-1", name);
     let controller = InstanceControllerSpec {

@@ -1,5 +1,5 @@
-//! Adds to a project's status what the hub's status does not say: that a cell is unreachable, that a cell does not have
-//! the object yet, or that no cell matches (docs/concepts/status.md).
+//! Adds facts to a project's status that the hub's status does not contain: a cell is unreachable, a cell does not have
+//! the object yet, or no cell matches (docs/concepts/status.md).
 
 use api::condition::{self, ConditionStatus};
 use api::karmada::ResourceBinding;
@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use crate::hub::cells::{CellState, CopyCells};
 
-/// Returns the status of the copy with what is known about its cells. Returns none if the hub's status needs no
+/// Returns the status of the copy, completed with the state of its cells. Returns `None` if the hub's status needs no
 /// addition. `shown` are the conditions that the project's WorkloadDeployment has now.
 pub(super) fn fresh(
     copy: &WorkloadDeployment,
@@ -41,8 +41,8 @@ pub(super) fn fresh(
     serde_json::from_str(&text?).ok()
 }
 
-/// Returns since when and why the scheduler placed the object in no cell. Returns none while the scheduler has not
-/// decided: an empty list of clusters in a new binding proves nothing.
+/// Returns the reason why the scheduler placed the object in no cell, and the time of that decision. Returns `None`
+/// while the scheduler has not decided: an empty list of clusters in a new binding proves nothing.
 fn nowhere(binding: &ResourceBinding) -> Option<(Timestamp, &str)> {
     let status = binding.status.as_ref()?;
     let scheduled = condition::find(&status.conditions, SCHEDULED)?;

@@ -8,23 +8,23 @@ use crate::hub::upstream_namespace::UpstreamNamespace::{Absent, There, Unknown};
 use crate::hub::upstream_namespace::answered;
 use crate::objects::{Namespace, recorded_hub_namespace};
 
-/// The evidence about a WorkloadDeployment on the hub that seems to have none in its project.
+/// The evidence about a WorkloadDeployment on the hub that seems to have no WorkloadDeployment in its project.
 pub(crate) struct Suspect<'a> {
     pub(crate) hub_namespace: &'a HubNamespace,
     /// The hub namespace object.
     pub(crate) on_hub: &'a Namespace,
     /// The answer of the project's API server for the namespace of the key.
     pub(crate) namespace: Option<&'a Namespace>,
-    /// Its answer for the namespace `default`.
+    /// The answer of the project's API server for the namespace `default`.
     pub(crate) default: Option<&'a Namespace>,
-    /// Its answer for the WorkloadDeployment of the key.
+    /// The answer of the project's API server for the WorkloadDeployment of the key.
     pub(crate) deployment: Option<&'a WorkloadDeployment>,
 }
 
 /// Returns whether it is proved that the project has no such WorkloadDeployment (I-12). If the project's API server has
 /// the namespace with the UID that the hub namespace is named after, its answer about the WorkloadDeployment is proof.
-/// If that namespace is gone, only the API server that the hub namespace is annotated with can prove it: another one
-/// may belong to another project or another installation.
+/// If that namespace is gone, only the API server that the annotations of the hub namespace identify can prove it:
+/// another API server may belong to another project or another installation.
 pub(crate) fn is_orphan(suspect: &Suspect<'_>) -> bool {
     match answered(suspect.hub_namespace, suspect.namespace) {
         There => suspect.deployment.is_none(),

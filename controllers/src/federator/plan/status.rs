@@ -12,7 +12,7 @@ use jiff::Timestamp;
 
 use crate::generation::GenerationMap;
 
-/// Conditions that are copied from the hub. One that the hub no longer has is removed.
+/// Conditions that are copied from the hub. A condition that the hub no longer has is removed.
 const MIRRORED: [&str; 3] = [AVAILABLE, REPLICAS_READY, CELLS_REPORTING];
 
 /// Returns the hub's status for the project: with translated generations, without `status.cells`, and with the
@@ -45,7 +45,8 @@ pub(super) fn status(
     }
 }
 
-/// Returns the former status as Unknown, because the copy on the hub was made again and has not reported.
+/// Returns the former status with Unknown conditions, because the copy on the hub was created again and no cell has
+/// reported.
 pub(super) fn unreported(
     former: WorkloadDeploymentStatus,
     now: Timestamp,

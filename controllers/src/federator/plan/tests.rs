@@ -95,7 +95,7 @@ fn plan_in(
     plan_knowing(cells, recorded, derived, deployment, hub)
 }
 
-/// The same, with observations of cells.
+/// Plans in the same way, with observations of cells.
 fn plan_knowing(
     cells: CopyCells<'_>,
     recorded: &HubNamespace,
@@ -161,7 +161,7 @@ fn the_namespace_is_recorded_before_anything_is_written_there() {
 fn plane_uids_are_written_if_proved_and_stay_if_unknown() {
     let deployment = recorded("DFW");
     let mut hub = complete(&deployment);
-    // The labels must be written too, and the annotations go with the same write.
+    // The labels must be written too. The same write sets the annotations.
     hub.namespace.as_mut().unwrap().meta_mut().labels = None;
     let own = HubNamespace::new(HUB_NAMESPACE).unwrap();
     let desired = |derived, cluster_uid, root_uid| {

@@ -1,4 +1,4 @@
-//! Remembers since when cells lack what Karmada should have applied there.
+//! Records since when cells lack objects that Karmada should have applied there.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,15 +8,16 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::runtime::keys::ProjectKey;
 
-/// Time for which Karmada may work on an object before it is applied again.
+/// Time that Karmada gets to apply an object before the federator makes Karmada apply it again.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(1);
 /// Longest interval between two re-applications.
 const LONGEST: SignedDuration = SignedDuration::from_hours(1);
-/// Longest time to wait while the cell receives other objects. Karmada writes to a cell one object after the other, so
-/// a busy cell may only be behind.
+/// Longest time to wait while the cell receives other objects. Karmada writes the objects of a cell one after the
+/// other, so the object may only be late.
 const BACKLOG: SignedDuration = SignedDuration::from_mins(10);
 
-/// What one reconciliation found out about the cells of a copy. Another generation of the copy starts a new count.
+/// The observation of one reconciliation about the cells of a copy. Another generation of the copy restarts the
+/// measured time.
 #[derive(Debug)]
 pub(crate) struct Observation {
     pub(crate) generation: Option<i64>,
@@ -25,7 +26,7 @@ pub(crate) struct Observation {
     pub(crate) complete: BTreeSet<String>,
 }
 
-/// Since when cells lack the WorkloadDeployments of all projects.
+/// For the WorkloadDeployments of all projects: since when cells lack them.
 #[derive(Debug, Default)]
 pub(crate) struct StaleCells {
     deployments: Mutex<HashMap<ProjectKey, Stale>>,
@@ -43,8 +44,8 @@ struct Stale {
 struct CellActivity(Mutex<BTreeMap<String, Timestamp>>);
 
 impl StaleCells {
-    /// Notes what is observed of a deployment now. Returns the time since when Karmada has done nothing for one of its stale
-    /// cells; `None` where no cell is stale.
+    /// Records the current observation of a deployment. Returns the earliest time since which Karmada has applied
+    /// nothing in one of its stale cells; `None` if no cell is stale.
     pub(super) fn observe(
         &self,
         key: &ProjectKey,
@@ -98,7 +99,7 @@ impl CellActivity {
         lock(&self.0).insert(cell.to_owned(), now);
     }
 
-    /// Returns since when a cell that lacks an object since `since` has received no other object.
+    /// Returns the time since which a cell has received no other object. The cell has lacked an object since `since`.
     fn idle_since(&self, cell: &str, since: Timestamp) -> Timestamp {
         let last = lock(&self.0).get(cell).copied().unwrap_or(since);
         let most = since.saturating_add(BACKLOG).unwrap_or(Timestamp::MAX);

@@ -1,4 +1,4 @@
-//! Finds the cells that lack an object though Karmada takes it for applied.
+//! Finds the cells that lack an object although Karmada treats the object as applied.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 
 use crate::hub::cells::{CellState, CopyCells};
 
-/// The reachable target cells that lack the copy or its namespace. After each change of the copy this is normal for a
-/// moment.
+/// The reachable target cells that lack the copy or its namespace. Staleness is normal for a short time after each
+/// change of the copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::federator) struct Staleness {
     /// The cells that lack something.
@@ -21,11 +21,11 @@ pub(in crate::federator) struct Staleness {
     pub(in crate::federator) complete: BTreeSet<String>,
     /// Whether the namespace may be missing in a cell: the cell said so, or has not reported the copy at all.
     pub(in crate::federator) namespace: bool,
-    /// Whether a cell lacks the current copy though Karmada takes it for applied.
+    /// Whether a cell lacks the current copy although Karmada treats the copy as applied.
     pub(in crate::federator) copy: bool,
 }
 
-/// The fields of Karmada's `AggregatedStatusItem` that tell what a cell has (docs/concepts/status.md).
+/// The fields of Karmada's `AggregatedStatusItem` that show the state of a cell (docs/concepts/status.md).
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct CellItem {
@@ -62,7 +62,7 @@ pub(in crate::federator) fn staleness(
     let read = |item: &RawValue| serde_json::from_str::<CellItem>(item.get()).ok();
     let items = items.unwrap_or_default();
     let items: Vec<_> = items.into_iter().filter_map(read).collect();
-    // The message of an API server that is asked to create an object in a missing namespace.
+    // The error of an API server for the creation of an object in a missing namespace.
     let namespace_missing = format!(
         "namespaces {:?} not found",
         copy.namespace().unwrap_or_default()
@@ -97,7 +97,7 @@ pub(in crate::federator) fn staleness(
 impl ReportedObject {
     /// Returns whether the cell has the current copy with the replicas that Karmada assigned to the cell. Karmada
     /// writes the replicas later than the template and keeps the generation (docs/concepts/karmada-behaviour.md).
-    /// Values that are not reported count as right.
+    /// Missing values count as correct.
     fn has(&self, copy: &WorkloadDeployment, target: &TargetCluster) -> bool {
         // A copy that was made again starts at generation 1, so a higher reported generation is stale too.
         let is_another = |applied: i64| copy.meta().generation.is_some_and(|it| applied != it);

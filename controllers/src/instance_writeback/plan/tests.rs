@@ -102,7 +102,7 @@ fn a_changed_copy_is_repaired() {
             as fn(&mut Instance),
         |copy| drop(copy.labels_mut().remove(labels::UPSTREAM_NAMESPACE)),
         |copy| copy.meta_mut().owner_references = None,
-        // Copies of the Go manager carry no cell. They are adopted.
+        // Copies of the Go manager do not name a cell. They are adopted.
         |copy| drop(copy.labels_mut().remove(labels::SOURCE_CLUSTER)),
     ] {
         let mut broken = copy.clone();
@@ -205,7 +205,7 @@ fn every_refusal_has_its_reason_and_is_published_once() {
             },
             "{expected}"
         );
-        // The end of a refusal is published too.
+        // An event is also published when the copy is allowed again.
         if expected != reason::LINKING_LABELS_MISSING {
             let plan = plan_for(&told, &self::hub());
             assert_eq!(plan.transition, Some(CopyTransition::Copied));

@@ -1,5 +1,5 @@
 //! Index values made of the fields that decide about policies. Thousands of objects share one value, so only one object
-//! per value is looked at.
+//! per value is read.
 
 use api::WorkloadDeployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

@@ -181,7 +181,7 @@ fn a_policy_stays_until_the_last_deployment_is_gone() {
     );
 }
 
-/// Two policies of ours for one city.
+/// Two of our policies for one city.
 fn twins() -> Vec<Arc<PropagationPolicy>> {
     let first = executed(&plan_for(&["DFW"], &[]).apply[0]);
     let mut second = first.clone();

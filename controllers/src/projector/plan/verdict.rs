@@ -22,7 +22,7 @@ pub(crate) const ANNOTATIONS: [&str; 4] = [
     annotations::QUARANTINE_TIME,
 ];
 
-/// Why an Instance on the hub is not projected. None of these reasons goes away without a correction.
+/// Why an Instance on the hub is not projected. Each of these reasons persists until an administrator corrects it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QuarantineReason {
     /// The labels of its namespace do not name a project and a namespace.
@@ -129,7 +129,7 @@ pub(crate) fn of_hub(namespace: &ObjectMeta, instance: &ObjectMeta) -> Option<Ve
 ///
 /// The time for which the WorkloadDeployment may still be missing: [`GRACE`] after the Instance was created and after
 /// the WorkloadDeployment was first missed. The hub's garbage collection deletes Instances after their
-/// WorkloadDeployment, and these must not be reported.
+/// WorkloadDeployment, and such Instances must not be reported.
 pub(crate) fn without_deployment(
     namespace: &ObjectMeta,
     instance: &ObjectMeta,

@@ -1,4 +1,4 @@
-//! What an error shows about the whole API server.
+//! Decides whether an error is an outage of the whole API server.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A queue that serves projects in turn. Each project has a line of its own.
+//! A queue that serves projects in turn. Each project has its own line.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,7 +6,7 @@ use api::ProjectName;
 
 /// The longest line of one project.
 const LINE: usize = 1024;
-/// Most items in all lines together.
+/// Maximum number of items in all lines together.
 const ALL: usize = 16 * LINE;
 
 /// The lines of all projects that have an item waiting or under way. Only one item of a project is under way at a time:

@@ -80,7 +80,7 @@ mod tests {
             (Some(&cut), Some(&cut), None),
             (None, Some(&gone), warning),
             (Some(&cut), Some(&well), normal),
-            // It worked, and does not any more.
+            // The object worked before and does not work any more.
             (Some(&well), Some(&beginning), warning),
             (Some(&gone), Some(&beginning), None),
             (Some(&cut), None, normal),

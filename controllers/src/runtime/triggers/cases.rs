@@ -1,4 +1,4 @@
-//! Holds the rows of a controller against a table of cases.
+//! Checks the rows of a controller against a table of cases.
 
 use std::collections::HashSet;
 use std::fmt::Debug;

@@ -1,4 +1,4 @@
-//! What triggers look up in caches. Traits, so that tests of triggers need no API server.
+//! The lookups in caches that triggers use. They are traits, so that tests of triggers need no API server.
 
 use std::sync::Arc;
 
@@ -88,7 +88,7 @@ pub(crate) trait ProjectLookups {
     /// Returns the Workloads that use this Network.
     fn workloads_on(&self, network: &ObjectMeta) -> Vec<NamespacedName>;
 
-    /// Returns what hub namespaces name as theirs when they belong to a namespace of this project.
+    /// Returns the identity in the labels of the hub namespaces that belong to a namespace of this project.
     fn upstream(&self, namespace: &str) -> Upstream {
         Upstream {
             project: self.project().clone(),

@@ -8,10 +8,10 @@ use kube::ResourceExt;
 
 use super::observed::{Listed, Observed};
 
-/// Most cities that a message names for one obstacle.
+/// Maximum number of cities that a message names for one obstacle.
 const CITIES_NAMED: usize = 16;
 
-/// What is known about the needs of a Workload.
+/// The known state of the needs of a Workload.
 pub(super) struct Needs<'a> {
     workload: &'a Workload,
     cities: Listed<'a>,
@@ -75,7 +75,7 @@ impl<'a> Needs<'a> {
         }
     }
 
-    /// Returns whether a Network was missing when the Networks were last known, if they are not known now.
+    /// Returns whether a Network was missing in the last complete list, if the Networks are currently unknown.
     pub(super) fn was_missing(&self) -> bool {
         let status = self.workload.status.as_ref();
         let conditions = status.map(|status| status.conditions.as_slice());

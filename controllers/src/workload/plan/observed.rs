@@ -1,4 +1,4 @@
-//! What the controller sees of one Workload.
+//! The observations about one Workload.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ pub(crate) type Lookup<'a> = &'a (dyn Fn(&str) -> bool + Sync);
 /// A lookup, or the reason why it cannot be used. Users read the reason.
 pub(crate) type Listed<'a> = Result<Lookup<'a>, &'a str>;
 
-/// What the controller sees.
+/// The observations of the controller.
 #[derive(Clone, Copy)]
 pub(crate) struct Observed<'a> {
     pub(crate) workload: &'a Workload,
     /// The WorkloadDeployments of the Workload, by name.
     pub(crate) own: &'a [Arc<WorkloadDeployment>],
-    /// Whether a WorkloadDeployment in the Workload's namespace has this name, whichever object controls it.
+    /// Whether a WorkloadDeployment in the Workload's namespace has this name, with any controller owner.
     pub(crate) is_taken: Lookup<'a>,
     /// Whether the project has a usable LocationBinding of a city.
     pub(crate) cities: Listed<'a>,

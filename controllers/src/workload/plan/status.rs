@@ -13,7 +13,7 @@ use super::needs::{Gap, NETWORK_NOT_FOUND, Needs, describe};
 use super::observed::Observed;
 use crate::objects::StringMap;
 
-/// What the status of a Workload is rendered from.
+/// The input from which the status of a Workload is rendered.
 pub(in crate::workload) struct StatusReport<'a> {
     pub(super) observed: Observed<'a>,
     pub(super) needs: Needs<'a>,
@@ -100,7 +100,7 @@ fn status(
         .collect();
 
     let mut conditions = former.conditions;
-    // While the Networks are not known, the former statement about them stays.
+    // While the Networks are unknown, the former condition about them is kept.
     if !needs.was_missing() {
         let generation = generation(&conditions);
         let available = match needs.missing_networks() {

@@ -1,10 +1,11 @@
-//! Karmada first sends a new template with the shares of the former total. Cells with those shares are not current.
+//! After a change of the total replicas, Karmada first sends the new template with each cell's former share. A cell
+//! that reports its former share is not current.
 
 use serde_json::{Value, json};
 
 use super::{aggregate, aggregate_at, hub, report, with_status};
 
-/// Returns the hub's status after each cell has acted on this generation with this share.
+/// Returns the hub's status after both cells have reported `generation`, each with its share.
 fn after(former: Value, generation: i64, total: i32, shares: [i32; 2]) -> Value {
     let [a, b] = shares;
     let items = [
@@ -76,7 +77,7 @@ fn shares_are_remembered_when_all_cells_are_current() {
         shares(&after(between, 2, 2, [2, 2])),
         [json!([2, 2]), json!([2, 2])]
     );
-    // A single cell needs no memory of shares.
+    // With a single cell, the status does not store the shares.
     assert!(
         aggregate(&hub(1, 1), &[report("a", 1, 1, "True")])
             .get("cells")

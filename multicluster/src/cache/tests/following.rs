@@ -203,7 +203,7 @@ async fn a_kind_that_is_not_served_keeps_its_objects_and_is_listed_every_minute(
     let begin = Instant::now();
     following.until(|it| it.state() == "a@2 b@3").await;
     assert!(begin.elapsed() <= Duration::from_secs(61));
-    // A caller that asks for the cache does not wait for so long.
+    // A caller that requests the cache shortens this wait.
     following.server.fail(Fault::refuse(404));
     following.server.end_watches();
     following.until(|it| it.state() == not_served).await;
@@ -221,7 +221,7 @@ async fn the_first_cache_that_reaches_an_api_server_again_wakes_the_others() {
     first.until(|it| it.server.watches() == 5).await;
     first.server.fail(Fault::refuse(503));
     first.server.end_watches();
-    // Until the backoff of all of them is long.
+    // Waits until the backoff of all caches is long.
     sleep(Duration::from_mins(5)).await;
     let unavailable = |it: &Following| it.state().contains("503");
     assert!(others.iter().all(unavailable) && unavailable(&first));

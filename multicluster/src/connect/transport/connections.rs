@@ -13,8 +13,9 @@ use tokio::time::sleep;
 
 use super::connector::PING;
 
-/// Requests on one connection. API servers allow at least 100 (`--http2-max-streams-per-connection`), proxies not less. Further
-/// requests would wait for a stream, and behind watches they would wait without end.
+/// Maximum number of requests on one connection. API servers and proxies allow at least 100
+/// (`--http2-max-streams-per-connection`). More requests would wait for a free stream, and never get one if watches
+/// hold all streams.
 const PER_CONNECTION: usize = 80;
 /// Flow-control window of one request, in bytes. A request that reads its answer slowly must not block the others on its
 /// connection.
@@ -22,7 +23,8 @@ const WINDOW: u32 = 256 * 1024;
 /// How long hyper's pool offers a connection after its last request began (`pool_idle_timeout`): longer than a watch, so that
 /// the next watch finds the connection.
 const POOL_TIMEOUT: Duration = Duration::from_mins(10);
-/// How long a connection without requests is kept, at least; at most twice that. An interrupted watch is resumed sooner.
+/// Shortest time for which a connection without requests is kept; the longest is twice that. An interrupted watch is
+/// resumed sooner.
 pub(super) const IDLE: Duration = Duration::from_mins(1);
 
 pub(super) type Http = legacy::Client<HttpsConnector<HttpConnector>, Body>;
@@ -45,9 +47,9 @@ struct SharedConnection {
     number: u64,
     http: Http,
     active: usize,
-    /// How many requests it has carried so far.
+    /// How many requests the connection has carried so far.
     taken: u64,
-    /// Whether a task waits to close it.
+    /// Whether a task waits to close the connection.
     is_idle: bool,
 }
 
@@ -116,8 +118,8 @@ impl Connections {
         });
     }
 
-    /// Closes a connection without running requests, if it has carried none since its count was `taken`. Returns its count if it
-    /// has: then the caller must check again later.
+    /// Closes a connection without running requests, if it has carried no request since its count was `taken`.
+    /// Otherwise returns the new count, and the caller must check again later.
     fn close_if_unused(&self, number: u64, taken: u64) -> Option<u64> {
         let mut open = self.open();
         let connection = open.of(number)?;
@@ -160,7 +162,7 @@ impl SharedConnection {
         }
     }
 
-    /// Returns whether it has no running requests, and no task waits to close it.
+    /// Returns whether the connection has no running requests, and no task waits to close it.
     fn may_idle(&self) -> bool {
         self.active == 0 && !self.is_idle
     }

@@ -11,8 +11,8 @@ use crate::connect::error::ClientError;
 
 /// Time limit of establishing a connection: longer than a slow network needs, shorter than a request may take.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Silence after which a connection is pinged, and time limit of the answer. A vanished API server is found this way; it does
-/// not close its connections.
+/// Silence after which a connection is pinged, and time limit of the answer. This detects an API server that vanished
+/// without closing its connections.
 pub(super) const PING: Duration = Duration::from_secs(15);
 
 /// Returns a connector with the TLS settings of the configuration.

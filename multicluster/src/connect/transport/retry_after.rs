@@ -13,7 +13,7 @@ use tower::BoxError;
 
 /// Largest part of a refusal's body that is read, in bytes. API servers send less than 1 KiB; a proxy may send a page.
 pub(super) const BODY_MAX: usize = 64 * 1024;
-/// The reason that kube gives where a body is not a `Status` (`handle_api_errors` in kube-client 5.0).
+/// The reason that kube sets if a body is not a `Status` (`handle_api_errors` in kube-client 5.0).
 pub(super) const NO_STATUS: &str = "Failed to parse error data";
 
 /// Returns the Retry-After of a 429 or 503. API servers send it in seconds; a date is ignored.

@@ -7,7 +7,7 @@ use futures::future::{BoxFuture, pending};
 
 use super::*;
 
-/// A handler that notes when it runs for a project and when that ends.
+/// A handler that records the start and the end of its run for each project.
 #[derive(Clone, Default)]
 struct Noting(Arc<Mutex<Vec<String>>>);
 
@@ -24,7 +24,7 @@ impl Noting {
     }
 }
 
-/// Notes the end of a run when it is dropped.
+/// Records the end of a run when it is dropped.
 struct Running(Noting, Arc<EngagedProject>);
 
 impl Drop for Running {
@@ -58,7 +58,7 @@ fn bench(noting: &Noting, fault: Option<Fault>) -> Bench {
     start_with(discovery, planes, Metrics::default(), Some(handler))
 }
 
-/// I-25: all that goes on for a project ends with it.
+/// I-25: everything that runs for a project ends when the project is disengaged.
 #[tokio::test(start_paused = true)]
 async fn a_handler_runs_while_its_project_is_engaged() {
     let noting = Noting::default();

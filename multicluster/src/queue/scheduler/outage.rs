@@ -16,7 +16,7 @@ use crate::queue::tenant::{CircuitBreaker, KeyState, TenantReport};
 const PROBE_WAIT_MAX: Duration = Duration::from_secs(30);
 
 impl<K: Key> Scheduler<K> {
-    /// Notes what a reconciliation showed about the tenant.
+    /// Records the result of a reconciliation for the tenant.
     pub(super) fn note<E: Failure>(
         &mut self,
         id: &K::Tenant,
@@ -41,7 +41,7 @@ impl<K: Key> Scheduler<K> {
         }
     }
 
-    /// Tries a tenant again at once, because its outage may have ended.
+    /// Retries a tenant immediately, because its outage may have ended.
     pub(crate) fn release(&mut self, id: &K::Tenant) {
         self.close_breaker(id);
         self.unsuspend(id);
@@ -72,7 +72,7 @@ impl<K: Key> Scheduler<K> {
         }
     }
 
-    /// Opens the circuit breaker of a tenant. Each time in a row it stays open longer.
+    /// Opens the circuit breaker of a tenant. It stays open longer with each consecutive failure.
     fn open_breaker(&mut self, id: &K::Tenant, error: &impl Failure) {
         let Some(tenant) = self.tenants.get_mut(id) else {
             return;

@@ -95,7 +95,7 @@ async fn a_retry_after_defers_the_next_probe() {
         queue.add("a");
         assert_eq!(queue.after(Duration::from_mins(2)).await, expected);
     }
-    // Other tenants are not deferred, nor a key whose failure is no outage.
+    // Other tenants are not deferred. A key whose failure is no outage is not deferred either.
     let queue = test_queue(1, |name, attempt| async move {
         match (name, attempt) {
             ("x/a", 1) => Err(format!("{UNREACHABLE} 7")),
@@ -154,7 +154,7 @@ async fn all_unreachable_tenants_hold_an_eighth_of_the_workers() {
     pass(&mut scheduler, Duration::from_secs(1)).await;
     let probes = take_all(&mut scheduler);
     assert_eq!((probes.len(), scheduler.counts().probing), (8, 8));
-    // Other tenants go on. Unreachable tenants that have not been probed yet come next.
+    // Other tenants continue. Unreachable tenants that have not been probed yet come next.
     add(&mut scheduler, 100, 1);
     assert_eq!(take_all(&mut scheduler).len(), 1);
     fail(&mut scheduler, &probes[0], UNREACHABLE);
@@ -229,7 +229,7 @@ async fn refused_writes_of_a_suspended_tenant_wait_until_it_is_released() {
         let key = take(&mut scheduler).unwrap();
         fail(&mut scheduler, &key, SUSPENDED);
     }
-    // Permitted writes go on, such as the removal of a finalizer.
+    // Permitted writes continue, such as the removal of a finalizer.
     let key = take(&mut scheduler).unwrap();
     write(&mut scheduler, &key);
     let counts = QueueCounts {

@@ -1,4 +1,4 @@
-//! The propagation time: from an event to the write that follows.
+//! Tests of the propagation time: the time from an event to the write that follows the event.
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
@@ -40,7 +40,7 @@ async fn observed(
 
 #[tokio::test(start_paused = true)]
 async fn the_propagation_time_begins_with_the_first_event() {
-    // The second key waits for the first, and is added again while it runs.
+    // Key `b` waits for the end of `a`, and is added again while `b` itself is reconciled.
     let late = observed(
         |_| Ok(Outcome::Gone),
         async |queue| {

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Applies bodies of managers one after the other.
+/// Applies the bodies of several managers in order.
 fn apply_all(object: &Value, bodies: &[(&str, Value)]) -> (Value, Owners) {
     let (mut object, mut owners) = (object.clone(), Owners::default());
     for (manager, body) in bodies {

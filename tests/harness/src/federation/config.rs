@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::peers::Peers;
 
-/// What to start.
+/// The parts to start.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Prefix of the federation's directory.
@@ -19,8 +19,8 @@ pub struct Config {
     pub cells: Vec<CellConfig>,
     /// Whether compute-federation runs in the management plane and in the cells. A federation without it is called bare.
     pub managers: bool,
-    /// Whether Karmada uses its default times, more than half a minute, until it counts a cell as lost or returned.
-    /// Otherwise the times are shorter.
+    /// Whether Karmada uses its default thresholds (more than half a minute) before it marks a cell as lost or
+    /// recovered. Otherwise the thresholds are shorter.
     pub default_thresholds: bool,
     /// Whether the hub has an etcd of its own, which can be restored from a snapshot.
     pub hub_etcd: bool,

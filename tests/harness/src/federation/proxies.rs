@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::Federation;
 use crate::proxy::{Proxy, WriteCounter};
 
-/// The proxies before the API servers of the management plane.
+/// The proxies in front of the API servers of the management plane.
 pub struct Proxies {
-    /// Before the project's API server.
+    /// In front of the project's API server.
     pub project: Proxy,
-    /// Before Karmada's API server.
+    /// In front of Karmada's API server.
     pub hub: Proxy,
     /// Counts the writes through both.
     pub writes: Arc<WriteCounter>,
@@ -24,7 +24,7 @@ impl Proxies {
 }
 
 impl Federation {
-    /// Restarts compute-federation of the management plane with proxies before its API servers.
+    /// Restarts compute-federation of the management plane with proxies in front of its API servers.
     ///
     /// # Errors
     ///

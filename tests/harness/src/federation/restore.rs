@@ -1,4 +1,4 @@
-//! Copies the data of the hub's own etcd while it runs, and restores an older copy.
+//! Copies the data of the hub's own etcd while etcd runs, and restores an older copy.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ impl Federation {
         let etcd = etcd.context("the hub has no etcd of its own")?;
         let data = self.directory.join(HUB_ETCD);
         let copy = self.directory.join("hub-snapshot");
-        // etcd is suspended meanwhile, so the copy is what a crash would leave.
+        // etcd is suspended during the copy. The copy therefore equals the data on disk after a crash of etcd.
         etcd.signal(Signal::STOP)?;
         let copied = copy_directory(&data, &copy);
         etcd.signal(Signal::CONT)?;
@@ -49,8 +49,9 @@ impl Federation {
         Ok(Snapshot { data, copy })
     }
 
-    /// Restores the hub from a snapshot. Ends every process of the hub, including Karmada's, because their caches
-    /// hold objects that the snapshot does not know. Restarts all of them except Karmada's controllers and scheduler.
+    /// Restores the hub from a snapshot. Ends every process of the hub, including Karmada's processes, because their
+    /// caches hold objects that are not in the snapshot. Restarts all of these processes except Karmada's controllers
+    /// and scheduler.
     ///
     /// # Errors
     ///
@@ -110,7 +111,7 @@ impl Federation {
     ///
     /// # Errors
     ///
-    /// When its controllers cannot be started.
+    /// When Karmada's controllers cannot be started.
     pub async fn release_karmada(&mut self, held: KarmadaHeld) -> anyhow::Result<()> {
         let index = self.others.iter().position(|it| it.name() == held.0.name());
         let controllers = index.map(|index| self.others.remove(index));

@@ -24,7 +24,7 @@ const RESOURCE: &str = "networks";
 /// One access review that the authorizer received.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReceivedReview {
-    /// The project of the API server that asked.
+    /// The project of the API server that sent the request.
     pub project: String,
     /// `spec` of the SubjectAccessReview, verbatim.
     pub spec: Value,

@@ -27,7 +27,7 @@ const ROOT_CRDS: [&str; 2] = [
 ];
 const PROJECT_VERSION: &str = "resourcemanager.miloapis.com/v1alpha1";
 
-/// What to start.
+/// The parts to start.
 #[derive(Clone, Debug)]
 pub struct MiloConfig {
     /// Prefix of the directory's name.
@@ -112,7 +112,7 @@ impl MiloPaths {
         authorizer: &str,
     ) -> anyhow::Result<ControlPlane> {
         let file = self.directory.join(format!("{name}-authorizer.kubeconfig"));
-        // The path tells the authorizer which project asks.
+        // The path identifies the project to the authorizer.
         let url = format!("{authorizer}/{name}");
         fs::write(&file, self.pki.kubeconfig_of(&url, "{}"))?;
         let flags: [OsString; 5] = [

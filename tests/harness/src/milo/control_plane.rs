@@ -67,7 +67,7 @@ impl ControlPlane {
         self.plane.lock().await
     }
 
-    /// Makes the front hold all requests for this API server, and pause the answers that it streams.
+    /// Makes the front hold all requests for this API server, and pause its streamed responses.
     pub fn hang(&self) {
         self.gate.hang();
     }

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use crate::serve::BoxedBody;
 use crate::status_error::StatusError;
 
-/// What the gate does with requests.
+/// How the gate handles requests.
 #[derive(Clone, Debug, Default)]
 enum Behaviour {
     #[default]

@@ -36,7 +36,7 @@ impl Link {
         if !lost {
             return Some(());
         }
-        // An error means that the proxy has ended; nothing can be answered then.
+        // An error means that the proxy has ended and cannot answer.
         let _ = self
             .0
             .subscribe()

@@ -4,7 +4,7 @@ use http::{HeaderMap, Method, Request, header};
 
 /// Resources whose writes are not counted, because a controller need not repeat them.
 const NO_WRITES: [&str; 2] = ["leases", "events"];
-/// Suffixes of resources whose creation only asks a question.
+/// Suffixes of review resources. Creating them changes no state.
 const REVIEWS: &str = "reviews";
 
 /// The parts of a request that rules match on.

@@ -1,4 +1,4 @@
-//! Counts writes, and can stop all traffic of writes after any of them.
+//! Counts writes, and can stop all writes after any write.
 
 use hyper::Response;
 use kube::client::Body;
@@ -18,8 +18,8 @@ impl WriteState {
     }
 }
 
-/// Counts successful writes through all proxies that share it. Writes are serialized, so that it is known which of
-/// them were made before a stop.
+/// Counts successful writes through all proxies that share it. Writes are serialized, so it is known which writes were
+/// made before a stop.
 #[derive(Debug, Default)]
 pub struct WriteCounter {
     turn: Mutex<()>,
@@ -56,7 +56,7 @@ impl WriteCounter {
         let _ = self.state.subscribe().wait_for(made).await;
     }
 
-    /// Lets new writes pass again. Writes held until now break off.
+    /// Lets new writes pass again. The connections of held writes break.
     pub fn resume(&self) {
         self.state.send_modify(|state| state.stop_at = None);
     }

@@ -1,4 +1,4 @@
-//! What is wrong with one field, in the words of Kubernetes (`field.Error`).
+//! The error of one field, with the messages of Kubernetes (`field.Error`).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,7 +10,7 @@ use super::quote::Quoted;
 /// Receives each error with its path, in the order in which the rules find them.
 pub(crate) type ErrorSink<'r> = dyn FnMut(&FieldPath<'_>, FieldError<'_>) + 'r;
 
-/// What is wrong with one field.
+/// The error of one field.
 ///
 /// `Hash` identifies the error: an update may keep an error that the object had before (see [`super::FieldErrorList`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(crate) struct FieldError<'a> {
     error_type: ErrorType,
     value: BadValue<'a>,
     detail: Cow<'a, str>,
-    /// Hash of a value that the message does not show. Another such value makes another error.
+    /// Hash of a value that the message does not show. Errors with different hashes are different errors.
     hidden: u64,
     /// For the first duplicate of a value: the name of the list element that had the value first.
     first: Option<&'a str>,
@@ -131,7 +131,7 @@ impl<'a> FieldError<'a> {
     }
 }
 
-/// Leaves `first` out: which of two duplicates comes first depends on their order, and the error does not.
+/// Omits `first`: the order of two duplicates decides which one is first, but does not change the error.
 impl Hash for FieldError<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Self {

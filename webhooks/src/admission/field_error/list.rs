@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::error::{ErrorSink, FieldError};
 use super::path::FieldPath;
 
-/// Errors that an answer lists; further ones are counted. A hostile object can have a million.
+/// Maximum number of errors in an answer; further errors are only counted. A hostile object can have a million errors.
 pub(crate) const LISTED_MAX: usize = 100;
 
 /// One error, as a `metav1.StatusCause`.

@@ -1,12 +1,12 @@
-//! Text of other origin inside an error message, cut to a fixed length: a tenant can write megabytes into any field, and
-//! one answer lists a hundred errors, each of them twice.
+//! Foreign text inside an error message, cut to a fixed length. A tenant can write megabytes into any field, and one
+//! answer lists a hundred errors, each of them twice.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 
 /// Longest quoted value, in bytes.
 const QUOTED_MAX: usize = 128;
-/// Longest repeated message of another program, in bytes.
+/// Longest quoted message of another program, in bytes.
 const MESSAGE_MAX: usize = 512;
 /// Longest list of supported values, in bytes: enough for 54 city codes of three letters.
 const SUPPORTED_MAX: usize = 400;

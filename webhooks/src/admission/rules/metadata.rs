@@ -59,7 +59,7 @@ fn is_key(text: &str) -> bool {
     matches!(Certificate::from_openssh(&key), Ok(_) | Err(Error::Time))
 }
 
-/// Returns the text from the first blank on that is not in quotes.
+/// Returns the text that starts at the first blank outside quotes.
 fn after_options(entry: &str) -> Option<&str> {
     let (mut quoted, mut escaped) = (false, false);
     let is_end = |c: char| {

@@ -42,7 +42,7 @@ pub(super) fn check_label(path: &FieldPath<'_>, name: &str, report: &mut ErrorSi
     }
 }
 
-/// Reports a value that an earlier element has. `element` names the element that has it now.
+/// Reports a value that an earlier element has too. `element` is the name of the current element.
 pub(super) fn check_unique<'a>(
     path: &FieldPath<'_>,
     value: &'a str,

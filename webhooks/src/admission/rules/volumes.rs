@@ -57,7 +57,8 @@ pub(super) fn check(
     }
 }
 
-/// The device names of volumes. A volume of any kind without a device name gets `persistent-disk-` and its index.
+/// The device names of volumes. The default device name, for a volume of any kind, is `persistent-disk-` followed by
+/// the volume's index.
 struct Devices<'a> {
     volumes: &'a [VolumeView<'a>],
     seen: UsedValues<'a>,
@@ -66,7 +67,8 @@ struct Devices<'a> {
 impl<'a> Devices<'a> {
     const DEFAULT: &'static str = "persistent-disk-";
 
-    /// Reports the device name of the volume at `index` if an earlier volume has it. Call it for each volume in order.
+    /// Reports the device name of the volume at `index` if an earlier volume has the same one. Must be called for each
+    /// volume, in order.
     fn check(
         &mut self,
         index: usize,
@@ -163,7 +165,7 @@ fn check_disk(disk: &FieldPath<'_>, values: &DiskView<'_>, report: &mut ErrorSin
         resources,
     } = &values.spec;
     let spec = template.field("spec");
-    // The API server sets the only type there is as the default.
+    // A missing type is valid: the API server sets it to the only valid type.
     if let Some(type_) = type_
         && !DISK_TYPES.contains(&type_.0.as_ref())
     {
@@ -172,7 +174,7 @@ fn check_disk(disk: &FieldPath<'_>, values: &DiskView<'_>, report: &mut ErrorSin
             FieldError::not_supported(&type_.0, supported(DISK_TYPES)),
         );
     }
-    // The Go manager omits `spec` in this path.
+    // The path lacks `spec`, as in the error of the Go manager.
     if let Some(populator) = populator {
         check_populator(&template.field("populator"), populator, report);
     }
@@ -274,7 +276,8 @@ fn check_secret(path: &FieldPath<'_>, values: &SecretView<'_>, report: &mut Erro
     check_files(path, values.default_mode, &values.items, report);
 }
 
-/// Checks how a ConfigMap or Secret becomes files: every key, under its own name.
+/// Checks the fields that map a ConfigMap or Secret to files. Every key becomes a file of the same name, so `items` is
+/// forbidden.
 fn check_files(
     path: &FieldPath<'_>,
     default_mode: Option<i32>,

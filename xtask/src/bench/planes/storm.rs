@@ -14,7 +14,7 @@ use crate::bench::{Bound, Row};
 /// Maximum number of Workloads in the other project, whose latencies are measured, and the time between two of them.
 const PROBES: usize = 400;
 const PROBE_MILLISECONDS: u64 = 25;
-/// Sequential API calls that a Workload needs on its way to the hub.
+/// Number of sequential API calls until a Workload arrives on the hub.
 const ANSWERS: usize = 4;
 /// The other project.
 const PROBED: &str = "p00001";

@@ -1,4 +1,4 @@
-//! What the status of the project says about cells.
+//! The information about cells in the status of the project.
 
 use api::WorkloadDeploymentStatus;
 use api::condition::{self, Condition};
@@ -120,7 +120,7 @@ fn the_status_of_the_hub_stands_while_all_cells_are_reachable() {
     let deployment = recorded("DFW");
     let hub = reporting(&deployment, 2, true);
     let verbatim = plan_for(&deployment, &hub).status.unwrap();
-    // The fold of the reports would give another status.
+    // Aggregating the reports would give another status.
     let bound = bound(&["dfw1"], &[report("dfw1", false)]);
     assert_eq!(shown(&deployment, &hub, &bound, &["ord1"]), Some(verbatim));
 }

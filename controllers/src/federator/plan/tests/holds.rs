@@ -1,4 +1,4 @@
-//! WorkloadDeployments that are held because the hub namespace is not proved to be theirs.
+//! WorkloadDeployments that are held because nothing proves that the hub namespace belongs to them.
 
 use api::condition::{self, ConditionStatus};
 use api::workload_deployment::AVAILABLE;

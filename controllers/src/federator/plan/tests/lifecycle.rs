@@ -79,7 +79,7 @@ impl Users {
 struct Explored {
     worlds: Vec<ModelState>,
     numbers: HashMap<ModelState, usize>,
-    /// The state and the step from which each state was first reached.
+    /// The previous state and the step that first led to each state.
     origins: Vec<Option<(usize, ModelStep)>>,
     /// The predecessors of each state by steps that are not a user's.
     led_to_by: Vec<Vec<usize>>,

@@ -1,4 +1,4 @@
-//! Workloads of a project that lacks something.
+//! Workloads of a project with missing cities or Networks.
 
 use api::condition::Condition;
 
@@ -66,7 +66,7 @@ fn a_missing_city_is_named_and_used_once_offered() {
             "no deployment in LHR: the project has no usable LocationBinding there"
         )
     );
-    // Everything possible was done.
+    // All possible actions were executed.
     assert_eq!(eu.observed_generation, Some(3));
     workload.status = plan.status;
     assert_eq!(world.plan(&workload, &deployments), Plan::default());
@@ -89,7 +89,7 @@ fn lost_or_unknown_needs_do_not_touch_running_deployments() {
         let plan = world.plan(&workload, &deployments);
         assert_eq!((names(&plan), plan.delete.len()), (vec!["web-us-dfw"], 1));
     }
-    // A deleted WorkloadDeployment is not made again.
+    // A deleted WorkloadDeployment is not created again.
     let gone = shared([terminating(deployments[0].as_ref().clone())]);
     for deployments in [gone.as_slice(), &[]] {
         assert_eq!(names(&offering(&[]).plan(&workload, deployments)), [""; 0]);
@@ -166,7 +166,7 @@ fn networks_that_do_not_exist_are_listed_in_order_and_hold_everything() {
         );
         assert_eq!(us.observed_generation, Some(3));
 
-        // While the Networks are not known, the former statement stays.
+        // While the Networks are unknown, the former condition is kept.
         workload.status = Some(status);
         assert_eq!(world.plan(&workload, &deployments), Plan::default());
         let [_, not_known] = unknown();
