@@ -19,7 +19,7 @@ use super::queues::ManagementQueues;
 use crate::federator::StaleCells;
 use crate::objects::{Namespace, Network};
 use crate::policy::kinds;
-use crate::projects::{ProjectCaches, SyncedProjects};
+use crate::projects::{Engagement, ProjectCaches, SyncedProjects};
 use crate::runtime::triggers::{NO_OBJECT, ProjectSource};
 use crate::runtime::wiring::Watches;
 use crate::workload::{networks_of, workload_of, workload_of_undecodable};
@@ -48,6 +48,8 @@ impl ProjectHandler for Management {
         let stale_cells = Arc::clone(&self.stale_cells);
         let needs = watch_needs(Arc::clone(&caches), Arc::clone(&view), queues.clone());
         let register = move || {
+            // A reconciliation of the former engagement may have noted an entry after that engagement ended.
+            stale_cells.forget_project(&view.name);
             projects.register(view.name.clone(), Arc::clone(&caches));
             // Reconciliations that were requested before found no project.
             queues.wake_on_project(ProjectSource::Served, NO_OBJECT, view.as_ref());
@@ -143,6 +145,7 @@ impl Management {
         let mut instances = Reflector::<Instance>::of_many(&plane, PROJECTS, metrics);
         let mut networks = Reflector::<Network>::of_many(&plane, PROJECTS, metrics);
         let caches = ProjectCaches {
+            engagement: Engagement::default(),
             client: client.clone(),
             locations: Arc::clone(project),
             namespaces: namespaces.cache(),
