@@ -279,7 +279,7 @@ fn an_applied_copy_gets_its_status_if_it_is_ours_and_ready_is_current() {
     };
     let unchanged = || with(|_| {});
     let unready = linked();
-    let cases = [
+    let cases = vec![
         ("normal", &instance, unchanged(), true),
         ("`Ready` is not current", &unready, unchanged(), false),
         ("there is no copy", &instance, hub(), false),

@@ -2,6 +2,29 @@
 
 use super::*;
 
+/// A change between the plan and the lock.
+type Change<'a> = Box<dyn Fn(&mut Observed) + 'a>;
+
+fn observed(policies: &[Arc<PropagationPolicy>]) -> Observed {
+    Observed::new(&namespace(), policies.to_vec(), Vec::new(), true)
+}
+
+fn of(city: &str) -> ObjectMeta {
+    object(json!({"namespace": "ns-1", "name": "web", "labels": {labels::CITY_CODE: city}}))
+}
+
+fn claimed_by(policy: &str) -> ObjectMeta {
+    let annotations = json!({annotations::POLICY_NAME: policy});
+    object(json!({"namespace": "ns-1", "name": "web", "annotations": annotations}))
+}
+
+fn recorded(city: &str, hub_namespace: Option<&str>) -> WorkloadDeployment {
+    let mut deployment = deployment("default", "web", city, 1);
+    let recorded = hub_namespace.map(|it| (annotations::FEDERATION_NAMESPACE.into(), it.into()));
+    deployment.meta_mut().annotations = Some(recorded.into_iter().collect());
+    deployment
+}
+
 #[test]
 fn an_unneeded_policy_is_deleted_only_if_it_is_unneeded_under_the_lock_too() {
     let [dfw, ord] = ["DFW", "ORD"].map(|city| {
@@ -9,27 +32,10 @@ fn an_unneeded_policy_is_deleted_only_if_it_is_unneeded_under_the_lock_too() {
         Arc::new(executed(&plan.apply[0]))
     });
     let policies = [Arc::clone(&dfw), Arc::clone(&ord)];
-    let observed = |policies: &[Arc<PropagationPolicy>]| {
-        Observed::new(&namespace(), policies.to_vec(), Vec::new(), true)
-    };
-    let copy = |labels: Value, annotations: Value| -> ObjectMeta {
-        object(
-            json!({"namespace": "ns-1", "name": "web", "labels": labels, "annotations": annotations}),
-        )
-    };
-    let of = |city: &str| copy(json!({labels::CITY_CODE: city}), json!({}));
-    let claimed_by = |policy: &str| copy(json!({}), json!({annotations::POLICY_NAME: policy}));
     let planned = plan(&observed(&policies)).delete;
     assert_eq!(planned.len(), 2);
     let planned = planned.iter().find(|it| it.city.as_str() == "DFW").unwrap();
 
-    type Change<'a> = Box<dyn Fn(&mut Observed) + 'a>;
-    let recorded = |city: &str, recorded: Option<&str>| {
-        let mut deployment = deployment("default", "web", city, 1);
-        let recorded = recorded.map(|it| (annotations::FEDERATION_NAMESPACE.into(), it.into()));
-        deployment.meta_mut().annotations = Some(recorded.into_iter().collect());
-        deployment
-    };
     let mut changed = dfw.as_ref().clone();
     changed.meta_mut().resource_version = Some("2".into());
     let changed = Arc::new(changed);
