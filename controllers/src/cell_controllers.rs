@@ -118,11 +118,11 @@ pub fn start(tasks: &Tasks, config: Config) -> Synced {
         }),
     };
     wiring.run(deployment_workers, &ready, deployment_controller);
-    let instance_controller = ReadinessController {
+    let readiness = ReadinessController {
         cell: Arc::clone(&cell),
         writer: Writer::new(ReadinessController::NAME, &metrics),
     };
-    wiring.run(instance_workers, &ready, instance_controller);
+    wiring.run(instance_workers, &ready, readiness);
     let writeback = InstanceWriteback {
         cell,
         writer: Writer::new(InstanceWriteback::NAME, &metrics),

@@ -158,6 +158,7 @@ impl Federator {
         let reapplier = Reapplier {
             hub: &self.hub,
             stale_cells: &self.stale_cells,
+            engagement: &project.engagement,
             writer: &self.writer,
         };
         let outcome = reapplier

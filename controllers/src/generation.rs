@@ -53,13 +53,13 @@ pub(crate) fn instance_status(
     copy: &Instance,
 ) -> Option<InstanceStatus> {
     let former = copy.status.clone().unwrap_or_default();
-    let planes = GenerationMap {
+    let generations = GenerationMap {
         source: source.metadata.generation,
         target: copy.metadata.generation,
         in_step: true,
     };
     let wanted = InstanceStatus {
-        conditions: planes.translate_conditions(&status.conditions, &former.conditions),
+        conditions: generations.translate_conditions(&status.conditions, &former.conditions),
         ..status.clone()
     };
     (wanted != former).then_some(wanted)
@@ -71,17 +71,17 @@ mod tests {
 
     #[test]
     fn generations_are_translated_only_when_both_planes_hold_the_same() {
-        let planes = GenerationMap {
+        let generations = GenerationMap {
             source: Some(7),
             target: Some(3),
             in_step: true,
         };
-        assert_eq!(planes.translate(Some(7), Some(2)), Some(3));
-        assert_eq!(planes.translate(Some(6), Some(2)), Some(2));
-        assert_eq!(planes.translate(None, Some(2)), None);
+        assert_eq!(generations.translate(Some(7), Some(2)), Some(3));
+        assert_eq!(generations.translate(Some(6), Some(2)), Some(2));
+        assert_eq!(generations.translate(None, Some(2)), None);
         let behind = GenerationMap {
             in_step: false,
-            ..planes
+            ..generations
         };
         assert_eq!(behind.translate(Some(7), Some(2)), Some(2));
         assert_eq!(behind.translate(Some(7), None), None);

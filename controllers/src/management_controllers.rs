@@ -24,9 +24,11 @@ use crate::runtime::events::{EventPublisher, Events};
 use crate::runtime::wiring::{Controller, Synced, Wiring};
 use crate::runtime::write::Writer;
 use crate::workload::WorkloadController;
-use hub::HubReflectors;
+pub(crate) use hub::HubReflectors;
 use lookups::HubView;
 pub use project::Management;
+#[cfg(test)]
+pub(crate) use project::ProjectReflectors;
 use queues::ManagementQueues;
 
 /// The dependencies of the controllers of the management plane.

@@ -83,7 +83,10 @@ impl Controller for PolicyController {
                 holds = true;
                 continue;
             };
-            let project = projects.get_unless_gone(of, &namespace).await?;
+            let project = projects.get_unless_gone(of, &namespace).await;
+            let Some(project) = errors.note(project) else {
+                continue;
+            };
             let observed = self.observe(hub_namespace, &upstream, project.as_deref());
             let deleted = self
                 .delete(context, hub_namespace, &observed, unneeded)

@@ -11,8 +11,21 @@ use multicluster::cache::Index;
 use crate::objects::{Namespace, Network};
 use crate::runtime::ReconcileError;
 
+/// Identifies one engagement of a project. Two engagements of the same project differ. Clones are equal.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Engagement(Arc<()>);
+
+impl PartialEq for Engagement {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Engagement {}
+
 /// The API server of a project and its caches.
 pub(crate) struct ProjectCaches {
+    pub(crate) engagement: Engagement,
     pub(crate) client: Client,
     /// The engaged project, which knows the cities that the project may use.
     pub(crate) locations: Arc<multicluster::projects::EngagedProject>,

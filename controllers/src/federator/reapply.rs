@@ -19,6 +19,7 @@ use tracing::info;
 
 use crate::hub::HubCaches;
 use crate::objects::{describe, is_terminating};
+use crate::projects::Engagement;
 use crate::runtime::error::FirstError;
 use crate::runtime::keys::ProjectKey;
 use crate::runtime::write::{Collection, Object, Writer};
@@ -41,6 +42,8 @@ fn reapplied(object: &impl Resource) -> Option<Timestamp> {
 pub(super) struct Reapplier<'a> {
     pub(super) hub: &'a HubCaches,
     pub(super) stale_cells: &'a StaleCells,
+    /// The engagement of the project.
+    pub(super) engagement: &'a Engagement,
     pub(super) writer: &'a Writer,
 }
 
@@ -61,7 +64,9 @@ impl Reapplier<'_> {
             cells: staleness.cells,
             complete: staleness.complete,
         };
-        let since = self.stale_cells.observe(key, observation, now);
+        let since = self
+            .stale_cells
+            .observe(self.engagement, key, observation, now);
         let (Some(copy), Some(since)) = (copy, since) else {
             return Ok(Outcome::Settled);
         };

@@ -54,8 +54,8 @@ fn ready(instance: &Instance, now: Timestamp) -> Condition {
         let reason = condition
             .map(|c| c.reason.as_str())
             .filter(|reason| *reason != reason::PENDING);
-        let told = condition.filter(|condition| condition.status != ConditionStatus::Unknown);
-        let message = told.map_or(default_message, |condition| condition.message.as_str());
+        let decided = condition.filter(|condition| condition.status != ConditionStatus::Unknown);
+        let message = decided.map_or(default_message, |condition| condition.message.as_str());
         return Condition::new(
             READY,
             ConditionStatus::False,

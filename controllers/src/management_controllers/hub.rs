@@ -33,7 +33,7 @@ const WITHOUT_BINDINGS: &str = "the status of a WorkloadDeployment does not show
     no PropagationPolicy is deleted";
 
 /// The reflectors of the hub.
-pub(super) struct HubReflectors {
+pub(crate) struct HubReflectors {
     namespaces: Reflector<Namespace>,
     deployments: Reflector<WorkloadDeployment>,
     policies: Reflector<PropagationPolicy>,
@@ -44,7 +44,7 @@ pub(super) struct HubReflectors {
 }
 
 impl HubReflectors {
-    pub(super) fn new(metrics: &Metrics) -> Self {
+    pub(crate) fn new(metrics: &Metrics) -> Self {
         Self {
             namespaces: Reflector::new("hub", metrics),
             deployments: Reflector::new("hub", metrics),
@@ -57,7 +57,7 @@ impl HubReflectors {
     }
 
     /// Returns the caches that the reflectors fill.
-    pub(super) fn hub(&self, client: Client) -> HubCaches {
+    pub(crate) fn hub(&self, client: Client) -> HubCaches {
         HubCaches {
             client,
             namespaces: self.namespaces.cache(),
@@ -104,6 +104,12 @@ impl HubReflectors {
         wake_on_reachability(&mut self.clusters, view, queues);
 
         let client = &hub.client;
+        let customizations = self.begin(wiring, client);
+        customizations.watch(wiring, client, &queues.customizations);
+    }
+
+    /// Begins all watches except that of ResourceInterpreterCustomizations, which is returned.
+    pub(crate) fn begin(self, wiring: &mut Wiring<'_>, client: &Client) -> CustomizationReflector {
         let what = "Clusters of the hub";
         wiring.watch_if_served(what, WITHOUT_CLUSTERS, self.clusters, client.clone());
         wiring.watch("Namespaces of the hub", self.namespaces, client.clone());
@@ -115,7 +121,6 @@ impl HubReflectors {
         wiring.watch_if_served(what, WITHOUT_BINDINGS, self.bindings, client.clone());
         wiring.watch("Instances of the hub", self.instances, client.clone());
         self.customizations
-            .watch(wiring, client, &queues.customizations);
     }
 
     /// Reports hub namespaces that contain our objects but have no identity. The result depends on the labels of the

@@ -150,3 +150,6 @@ impl ProjectLookups for RemovedProject {
         Vec::new()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use kube::Resource;
 use multicluster::Metrics;
 use multicluster::cache::Reflector;
-use multicluster::projects::ProjectHandler;
+use multicluster::projects::{EngagedProject, ProjectHandler};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
@@ -19,7 +19,7 @@ use super::queues::ManagementQueues;
 use crate::federator::StaleCells;
 use crate::objects::{Namespace, Network};
 use crate::policy::kinds;
-use crate::projects::{ProjectCaches, SyncedProjects};
+use crate::projects::{Engagement, ProjectCaches, SyncedProjects};
 use crate::runtime::triggers::{NO_OBJECT, ProjectSource};
 use crate::runtime::wiring::Watches;
 use crate::workload::{networks_of, workload_of, workload_of_undecodable};
@@ -41,7 +41,7 @@ pub struct Management {
 }
 
 impl ProjectHandler for Management {
-    fn run(&self, project: Arc<multicluster::projects::EngagedProject>) -> BoxFuture<'static, ()> {
+    fn run(&self, project: Arc<EngagedProject>) -> BoxFuture<'static, ()> {
         let (watches, caches, view) = self.watch(&project);
         let caches = Arc::new(caches);
         let projects = Arc::clone(&self.projects);
@@ -49,6 +49,8 @@ impl ProjectHandler for Management {
         let stale_cells = Arc::clone(&self.stale_cells);
         let needs = watch_needs(Arc::clone(&caches), Arc::clone(&view), queues.clone());
         let register = move || {
+            // A reconciliation of the former engagement may have noted an entry after that engagement ended.
+            stale_cells.forget_project(&view.name);
             projects.register(view.name.clone(), Arc::clone(&caches));
             // Earlier reconciliations failed because the project was not served yet.
             queues.wake_on_project(ProjectSource::Served, NO_OBJECT, view.as_ref());
@@ -133,50 +135,93 @@ async fn watch_needs(caches: Arc<ProjectCaches>, view: Arc<ProjectView>, queues:
 
 impl Management {
     /// Creates the watches and the caches of a project.
-    fn watch(
-        &self,
-        project: &Arc<multicluster::projects::EngagedProject>,
-    ) -> (Watches, ProjectCaches, Arc<ProjectView>) {
-        let (name, client, metrics) = (project.name(), project.client(), &self.metrics);
-        let plane = format!("project/{name}");
-        let mut workloads = Reflector::<Workload>::of_many(&plane, PROJECTS, metrics);
-        let mut deployments = Reflector::<WorkloadDeployment>::of_many(&plane, PROJECTS, metrics);
-        let mut namespaces = Reflector::<Namespace>::of_many(&plane, PROJECTS, metrics);
-        let mut instances = Reflector::<Instance>::of_many(&plane, PROJECTS, metrics);
-        let mut networks = Reflector::<Network>::of_many(&plane, PROJECTS, metrics);
-        let caches = ProjectCaches {
-            client: client.clone(),
+    fn watch(&self, project: &Arc<EngagedProject>) -> (Watches, ProjectCaches, Arc<ProjectView>) {
+        let mut reflectors = ProjectReflectors::new(project.name(), &self.metrics);
+        let caches = reflectors.caches(project);
+        let view = Arc::new(reflectors.view(project.name(), &self.hub));
+        reflectors.wake(&view, &self.queues);
+        (reflectors.watches(project), caches, view)
+    }
+}
+
+/// The reflectors of a project.
+pub(crate) struct ProjectReflectors {
+    workloads: Reflector<Workload>,
+    deployments: Reflector<WorkloadDeployment>,
+    namespaces: Reflector<Namespace>,
+    instances: Reflector<Instance>,
+    networks: Reflector<Network>,
+}
+
+impl ProjectReflectors {
+    pub(crate) fn new(project: &ProjectName, metrics: &Metrics) -> Self {
+        let plane = format!("project/{project}");
+        Self {
+            workloads: Reflector::of_many(&plane, PROJECTS, metrics),
+            deployments: Reflector::of_many(&plane, PROJECTS, metrics),
+            namespaces: Reflector::of_many(&plane, PROJECTS, metrics),
+            instances: Reflector::of_many(&plane, PROJECTS, metrics),
+            networks: Reflector::of_many(&plane, PROJECTS, metrics),
+        }
+    }
+
+    /// Returns the caches that the reflectors fill.
+    pub(crate) fn caches(&self, project: &Arc<EngagedProject>) -> ProjectCaches {
+        let deployments = &self.deployments;
+        ProjectCaches {
+            engagement: Engagement::default(),
+            client: project.client().clone(),
             locations: Arc::clone(project),
-            namespaces: namespaces.cache(),
-            networks: networks.cache(),
-            workloads: workloads.cache(),
+            namespaces: self.namespaces.cache(),
+            networks: self.networks.cache(),
+            workloads: self.workloads.cache(),
             deployments: deployments.cache(),
             deployments_of: deployments.index_all(workload_of, workload_of_undecodable),
             for_policies: deployments.index_all(kinds::of_upstream, kinds::of_unreadable_upstream),
-            instances: instances.cache(),
-        };
-        let view = Arc::new(ProjectView {
-            name: name.clone(),
-            hub: self.hub.clone(),
-            workloads: workloads.cache(),
-            workloads_on: workloads.index(networks_of),
-            deployments: deployments.cache(),
-            instances: instances.cache(),
-        });
-        let queues = &self.queues;
-        wake_on_changes(&mut namespaces, ProjectSource::Namespaces, &view, queues);
-        wake_on_changes(&mut workloads, ProjectSource::Workloads, &view, queues);
-        wake_on_changes(&mut deployments, ProjectSource::Deployments, &view, queues);
-        wake_on_changes(&mut instances, ProjectSource::Instances, &view, queues);
-        wake_on_changes(&mut networks, ProjectSource::Networks, &view, queues);
+            instances: self.instances.cache(),
+        }
+    }
 
-        let mut watches = Watches::new(client, &project.list_limiter());
-        watches.watch(namespaces);
-        watches.watch(workloads);
-        watches.watch(deployments);
-        watches.watch(instances);
-        watches.watch_if_served(networks);
-        (watches, caches, view)
+    /// Returns the lookups of the triggers.
+    pub(super) fn view(&self, name: &ProjectName, hub: &HubView) -> ProjectView {
+        ProjectView {
+            name: name.clone(),
+            hub: hub.clone(),
+            workloads: self.workloads.cache(),
+            workloads_on: self.workloads.index(networks_of),
+            deployments: self.deployments.cache(),
+            instances: self.instances.cache(),
+        }
+    }
+
+    /// Passes each change to the triggers of its source.
+    fn wake(&mut self, view: &Arc<ProjectView>, queues: &ManagementQueues) {
+        wake_on_changes(
+            &mut self.namespaces,
+            ProjectSource::Namespaces,
+            view,
+            queues,
+        );
+        wake_on_changes(&mut self.workloads, ProjectSource::Workloads, view, queues);
+        wake_on_changes(
+            &mut self.deployments,
+            ProjectSource::Deployments,
+            view,
+            queues,
+        );
+        wake_on_changes(&mut self.instances, ProjectSource::Instances, view, queues);
+        wake_on_changes(&mut self.networks, ProjectSource::Networks, view, queues);
+    }
+
+    /// Returns the watches of the project.
+    pub(crate) fn watches(self, project: &EngagedProject) -> Watches {
+        let mut watches = Watches::new(project.client(), &project.list_limiter());
+        watches.watch(self.namespaces);
+        watches.watch(self.workloads);
+        watches.watch(self.deployments);
+        watches.watch(self.instances);
+        watches.watch_if_served(self.networks);
+        watches
     }
 }
 

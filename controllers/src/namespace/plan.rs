@@ -75,13 +75,13 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     if let Some(reason) = must_stay(observed) {
         return Plan::Keep(reason);
     }
-    match (&observed.upstream, &observed.left) {
-        (UpstreamNamespace::There, _) => Plan::Keep(KeepReason::InUse),
-        (UpstreamNamespace::Absent(_), Left::Something(what)) => {
-            Plan::Keep(KeepReason::NotEmpty(what.clone()))
-        }
-        (UpstreamNamespace::Absent(proof), Left::Nothing) => Plan::Delete(proof.clone()),
-        (UpstreamNamespace::Unknown, _) | (_, Left::Unknown) => Plan::Prove,
+    let UpstreamNamespace::Absent(proof) = &observed.upstream else {
+        return Plan::Prove;
+    };
+    match &observed.left {
+        Left::Unknown => Plan::Prove,
+        Left::Something(what) => Plan::Keep(KeepReason::NotEmpty(what.clone())),
+        Left::Nothing => Plan::Delete(proof.clone()),
     }
 }
 

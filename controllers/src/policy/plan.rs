@@ -174,9 +174,9 @@ fn city_of(policy: &PropagationPolicy) -> Option<CityCode> {
         // Policies of the Go manager have no labels. Their name and their form identify them.
         return selected.filter(is_named_after);
     }
-    let said = || [&labelled, &selected].into_iter().flatten();
-    let named = said().find(|city| is_named_after(city));
-    named.or_else(|| said().next()).cloned()
+    let cities = || [&labelled, &selected].into_iter().flatten();
+    let named = cities().find(|city| is_named_after(city));
+    named.or_else(|| cities().next()).cloned()
 }
 
 /// Returns whether the policy is ours, is not terminating, and selects this city. Such a policy binds a copy that is

@@ -1,6 +1,7 @@
 //! The policy controller with in-memory API servers.
 
 use apiserver::{Fault, Verb};
+use multicluster::queue::Failure;
 use serde_json::Value;
 
 use super::*;
@@ -84,4 +85,38 @@ async fn a_policy_is_deleted_only_when_the_hub_lists_no_copy_of_its_city() {
     tokio::time::sleep(Duration::from_mins(1)).await;
     converge(&controller, hub_key, &planes.servers()).await;
     assert!(policy(&planes).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_project_that_is_not_served_any_more_hides_no_earlier_error() {
+    let (planes, controller) = start(vec![recorded("web")], vec![hub_namespace()]).await;
+    converge(&controller, hub_key, &planes.servers()).await;
+    let name = hub_key().project.unwrap();
+    // City DFW has a policy that is not needed any more. City ORD needs one.
+    planes
+        .project
+        .remove::<WorkloadDeployment>("default", "web");
+    let mut other = recorded("other");
+    other["spec"]["cityCode"] = json!("ORD");
+    planes.project.put(other);
+    settle().await;
+    let wait = Duration::from_secs(7);
+    // The transport of the processes puts the header Retry-After into the details.
+    let refusal = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 429,
+        "reason": "TooManyRequests", "message": "busy", "details": {"retryAfterSeconds": 7},
+    });
+    planes
+        .hub
+        .fail(Fault::answer(429, refusal.to_string()).on_writes());
+    let project = planes.projects.get(&name).unwrap();
+    // The project is served when the plan is made, and not any more when the refusal arrives.
+    let unserve = async {
+        assert!(planes.projects.unregister(&name, &project));
+    };
+    let (reconciled, ()) = tokio::join!(biased; reconcile(&controller, hub_key()), unserve);
+    let error = reconciled.unwrap().unwrap_err();
+    assert!(matches!(error, ReconcileError::Api { .. }), "{error}");
+    assert_eq!(error.retry_after(), Some(wait));
+    assert!(policy(&planes).is_some());
 }

@@ -2,7 +2,8 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// A change of one object that the watch of a cache has reported. At least one of the versions is present.
+/// A change of one object. At least one version is present if the watch of a cache reported the change. Both are `None` if
+/// the change is not about an object.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
     /// Metadata of the version that handlers saw last; `None` if the object is new. If the object was deleted while it was

@@ -24,12 +24,12 @@ pub(super) fn status(
     in_step: bool,
 ) -> WorkloadDeploymentStatus {
     let former = deployment.status.clone().unwrap_or_default();
-    let planes = GenerationMap {
+    let generations = GenerationMap {
         source: copy.metadata.generation,
         target: deployment.metadata.generation,
         in_step,
     };
-    let mut conditions = planes.translate_conditions(&hub.conditions, &former.conditions);
+    let mut conditions = generations.translate_conditions(&hub.conditions, &former.conditions);
     condition::remove(&mut conditions, REFERENCED_DATA_READY);
     let own = former.conditions.into_iter().filter(|own| {
         !MIRRORED.contains(&own.type_.as_str())
@@ -40,7 +40,8 @@ pub(super) fn status(
     WorkloadDeploymentStatus {
         cells: Vec::new(),
         conditions,
-        observed_generation: planes.translate(hub.observed_generation, former.observed_generation),
+        observed_generation: generations
+            .translate(hub.observed_generation, former.observed_generation),
         ..hub.clone()
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use api::ProjectName;
 use jiff::{SignedDuration, Timestamp};
 
+use crate::projects::Engagement;
 use crate::runtime::keys::ProjectKey;
 
 /// Time that Karmada gets to apply an object before the federator makes Karmada apply it again.
@@ -35,6 +36,8 @@ pub(crate) struct StaleCells {
 
 #[derive(Debug)]
 struct Stale {
+    /// The engagement of the project that the observation was made in.
+    engagement: Engagement,
     generation: Option<i64>,
     since_by_cell: BTreeMap<String, Timestamp>,
 }
@@ -44,10 +47,12 @@ struct Stale {
 struct CellActivity(Mutex<BTreeMap<String, Timestamp>>);
 
 impl StaleCells {
-    /// Records the current observation of a deployment. Returns the earliest time since which Karmada has applied
-    /// nothing in one of its stale cells; `None` if no cell is stale.
+    /// Notes the present observation of a WorkloadDeployment. Returns the time since when Karmada has done nothing for one of
+    /// its stale cells; `None` if no cell is stale. An observation of another engagement of the project does not count: the
+    /// project was not observed in between.
     pub(super) fn observe(
         &self,
+        engagement: &Engagement,
         key: &ProjectKey,
         observation: Observation,
         now: Timestamp,
@@ -59,7 +64,8 @@ impl StaleCells {
         } = observation;
         let mut deployments = lock(&self.deployments);
         let former = deployments.remove(key);
-        let former = former.filter(|former| former.generation == generation);
+        let former = former
+            .filter(|former| former.engagement == *engagement && former.generation == generation);
         let former = former
             .map(|former| former.since_by_cell)
             .unwrap_or_default();
@@ -76,6 +82,7 @@ impl StaleCells {
             .map(|(cell, since)| self.activity.idle_since(cell, *since));
         let idle = idle.min()?;
         let stale = Stale {
+            engagement: engagement.clone(),
             generation,
             since_by_cell,
         };
@@ -88,7 +95,7 @@ impl StaleCells {
         lock(&self.deployments).remove(key);
     }
 
-    /// Forgets the WorkloadDeployments of a project that this process no longer serves.
+    /// Forgets the WorkloadDeployments of a project.
     pub(crate) fn forget_project(&self, project: &ProjectName) {
         lock(&self.deployments).retain(|key, _| key.project != *project);
     }
@@ -154,7 +161,8 @@ mod tests {
             complete: BTreeSet::new(),
         };
         let stale = StaleCells::default();
-        let note = |name, case, now| stale.observe(&key(name), case, at(now));
+        let engagement = Engagement::default();
+        let note = |name, case, now| stale.observe(&engagement, &key(name), case, at(now));
         assert_eq!(note("a", case(1, &["dfw1"]), 1), Some(at(1)));
         assert_eq!(note("b", case(1, &["dfw1"]), 2), Some(at(2)));
         assert_eq!(note("a", case(1, &["dfw1"]), 3), Some(at(1)));
@@ -171,9 +179,37 @@ mod tests {
     }
 
     #[test]
+    fn staleness_ends_with_the_engagement_of_the_project() {
+        let [project, other] = ["p", "other"].map(|name| ProjectName::new(name).unwrap());
+        let stale = StaleCells::default();
+        let [former, current] = [Engagement::default(), Engagement::default()];
+        let note = |engagement: &Engagement, project, cells: &[&str], now| {
+            let case = Observation {
+                generation: Some(1),
+                cells: cells.iter().map(|&cell| cell.to_owned()).collect(),
+                complete: BTreeSet::new(),
+            };
+            let key = ProjectKey::new(project, "default", "web");
+            stale.observe(engagement, &key, case, at(now))
+        };
+        assert_eq!(note(&former, &project, &["dfw1"], 0), Some(at(0)));
+        assert_eq!(note(&former.clone(), &project, &["dfw1"], 1), Some(at(0)));
+        assert_eq!(note(&current, &project, &["dfw1"], 500), Some(at(500)));
+        assert_eq!(note(&current, &project, &["dfw1"], 501), Some(at(500)));
+        // A reconciliation of the former engagement ends after the new engagement began.
+        assert_eq!(note(&former, &project, &["dfw1"], 502), Some(at(502)));
+        assert_eq!(note(&current, &project, &["dfw1"], 503), Some(at(503)));
+        assert_eq!(note(&current, &other, &["dfw1"], 504), Some(at(504)));
+        stale.forget_project(&project);
+        assert_eq!(note(&current, &project, &["dfw1"], 505), Some(at(505)));
+        assert_eq!(note(&current, &other, &["dfw1"], 506), Some(at(504)));
+    }
+
+    #[test]
     fn a_busy_cell_delays_reapplication_by_some_minutes() {
         let project = ProjectName::new("p").unwrap();
         let stale = StaleCells::default();
+        let engagement = Engagement::default();
         let set = |cells: &[&str]| cells.iter().map(|&cell| cell.to_owned()).collect();
         let note = |name, (cells, complete): (&[&str], &[&str]), now| {
             let case = Observation {
@@ -182,7 +218,7 @@ mod tests {
                 complete: set(complete),
             };
             let key = ProjectKey::new(&project, "default", name);
-            stale.observe(&key, case, at(now))
+            stale.observe(&engagement, &key, case, at(now))
         };
         let lost: (&[&str], &[&str]) = (&["dfw1"], &[]);
         assert_eq!(note("lost", lost, 0), Some(at(0)));
@@ -203,7 +239,7 @@ mod tests {
                 cells: set(cells),
                 complete: BTreeSet::new(),
             };
-            stale.observe(&key, case, at(now))
+            stale.observe(&engagement, &key, case, at(now))
         };
         assert_eq!(note("lost", &["dfw1"], 0), Some(at(0)));
         assert_eq!(note("other", &["dfw1"], 1), Some(at(1)));

@@ -262,3 +262,99 @@ fn deletion_deletes_only_the_copy_of_this_cell() {
     assert_eq!(plan_for(&instance, &with_copy(None)), expected(false));
     assert_eq!(plan_for(&instance, &HubObjects::default()), expected(false));
 }
+
+#[test]
+fn an_applied_copy_gets_its_status_if_it_is_ours_and_ready_is_current() {
+    let instance = judged(linked());
+    let allowed = hub();
+    let labels = plan_for(&instance, &allowed).apply_copy.unwrap();
+    let applied = executed(&instance, &allowed, &labels);
+    let with = |change: fn(&mut Instance)| {
+        let mut copy = applied.clone();
+        change(&mut copy);
+        HubObjects {
+            copy: Some(copy),
+            ..hub()
+        }
+    };
+    let unchanged = || with(|_| {});
+    let unready = linked();
+    let cases = vec![
+        ("normal", &instance, unchanged(), true),
+        ("`Ready` is not current", &unready, unchanged(), false),
+        ("there is no copy", &instance, hub(), false),
+        (
+            "the hub changed the spec",
+            &instance,
+            with(|copy| copy.spec = api::InstanceSpec::default()),
+            false,
+        ),
+        (
+            "the hub dropped the owner",
+            &instance,
+            with(|copy| copy.meta_mut().owner_references = None),
+            false,
+        ),
+        (
+            "the hub dropped a label",
+            &instance,
+            with(|copy| drop(copy.labels_mut().remove(labels::WORKLOAD_DEPLOYMENT_UID))),
+            false,
+        ),
+        (
+            "the copy is that of another cell",
+            &instance,
+            with(|copy| {
+                let other = "ord1".to_owned();
+                copy.labels_mut()
+                    .insert(labels::SOURCE_CLUSTER.into(), other);
+            }),
+            false,
+        ),
+        (
+            "the copy has another controller",
+            &instance,
+            with(|copy| {
+                let mut owner = deployment("ns-1", "web", "DFW", 1);
+                owner.meta_mut().uid = Some("another".into());
+                copy.meta_mut().owner_references = Some(vec![controller_reference(&owner)]);
+            }),
+            false,
+        ),
+        (
+            "the WorkloadDeployment is gone",
+            &instance,
+            HubObjects {
+                deployment: None,
+                ..unchanged()
+            },
+            false,
+        ),
+        (
+            "the copy is terminating",
+            &instance,
+            with(|copy| *copy = terminating(copy.clone())),
+            false,
+        ),
+    ];
+    let (cell, now) = (cell(), now());
+    let status = |instance: &Instance, hub: &HubObjects| {
+        let observed = Observed {
+            cell: &cell,
+            instance,
+            hub,
+            now,
+        };
+        status_of_applied_copy(&observed)
+    };
+    for (name, instance, hub, is_written) in cases {
+        assert_eq!(status(instance, &hub).is_some(), is_written, "{name}");
+    }
+    let mut hub = unchanged();
+    let written = status(&instance, &hub).unwrap();
+    let ready = condition::find(&written.conditions, READY).unwrap();
+    // The generation of the copy on the hub.
+    assert_eq!(ready.observed_generation, Some(8));
+    hub.copy.as_mut().unwrap().status = Some(written);
+    assert_eq!(status(&instance, &hub), None);
+}

@@ -85,3 +85,46 @@ fn needed_terminating_or_foreign_namespaces_stay() {
         assert_eq!(plan(&observed), Plan::Keep(reason));
     }
 }
+
+#[test]
+fn a_proof_is_needed_exactly_if_the_plan_cannot_decide_without_one() {
+    let upstreams = [
+        UpstreamNamespace::There,
+        UpstreamNamespace::Unknown,
+        UpstreamNamespace::Absent(Proof::NotFound),
+        UpstreamNamespace::Absent(Proof::NoProject),
+        UpstreamNamespace::Absent(Proof::OtherUid("2".into())),
+    ];
+    let lefts = [
+        Left::Unknown,
+        Left::Something("ConfigMap mine".to_owned()),
+        Left::Nothing,
+    ];
+    let names = [hub(), HubNamespace::new("tenant").unwrap()];
+    let flags = [false, true];
+    let mut needed = 0;
+    for (namespace, upstream) in names
+        .iter()
+        .flat_map(|it| upstreams.iter().map(move |u| (it, u)))
+    {
+        for (left, recorded) in lefts
+            .iter()
+            .flat_map(|it| flags.map(|recorded| (it, recorded)))
+        {
+            for terminating in flags {
+                let observed = Observed {
+                    namespace,
+                    upstream: upstream.clone(),
+                    recorded,
+                    left: left.clone(),
+                    terminating,
+                };
+                let is_needed = needs_proof(&observed);
+                assert_eq!(is_needed, plan(&observed) == Plan::Prove, "{observed:?}");
+                needed += usize::from(is_needed);
+            }
+        }
+    }
+    // `Unknown` with whatever is left, and each proof while it is not known what is left.
+    assert_eq!(needed, 3 + 3);
+}

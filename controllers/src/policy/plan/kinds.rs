@@ -13,9 +13,9 @@ pub(crate) fn of_namespace(namespace: &str) -> String {
     format!("{namespace}/")
 }
 
-fn value(metadata: &ObjectMeta, said: &impl std::fmt::Debug) -> Vec<String> {
+fn value(metadata: &ObjectMeta, fields: &impl std::fmt::Debug) -> Vec<String> {
     let namespace = metadata.namespace.as_deref().unwrap_or_default();
-    vec![format!("{}{said:?}", of_namespace(namespace))]
+    vec![format!("{}{fields:?}", of_namespace(namespace))]
 }
 
 /// Returns the value of a project's WorkloadDeployment: all fields that [`Observed::add_upstream`] reads.

@@ -1,3 +1,5 @@
+mod under_lock;
+
 use api::{WorkloadDeployment, annotations};
 use kube::Resource;
 use serde_json::{Value, json};

@@ -30,7 +30,7 @@ impl Failure for ReconcileError {
 
     fn retry_after(&self) -> Option<Duration> {
         let source = match self {
-            Self::Api { source, .. } | Self::NotServed { source, .. } => source.as_ref(),
+            Self::Api { source, .. } => source.as_ref(),
             Self::Deferred { retry_after, .. } => return Some(*retry_after),
             _ => return None,
         };

@@ -34,8 +34,8 @@ pub(super) fn transitions(
             });
             let was_true = former.is_some_and(|former| former.status == True);
             let is_warning = is_alarming(current) || (was_true && current.status != True);
-            let is_definitive_not_found = is_news && (is_warning || current.status == True);
-            is_definitive_not_found.then(|| ConditionTransition {
+            let is_reported = is_news && (is_warning || current.status == True);
+            is_reported.then(|| ConditionTransition {
                 type_: if is_warning {
                     EventType::Warning
                 } else {

@@ -160,11 +160,11 @@ fn placement_available(
     now: Timestamp,
 ) -> Condition {
     let first = |status| {
-        let mut said = deployments.iter().filter_map(|deployment| {
+        let mut matching = deployments.iter().filter_map(|deployment| {
             let available = condition_of(deployment)?;
             (available.status == status).then_some((deployment, available))
         });
-        said.next()
+        matching.next()
     };
     let [refusal, gaps] = problems;
     if let Some((deployment, _)) = first(ConditionStatus::True) {
@@ -208,13 +208,13 @@ fn unavailability(deployment: &WorkloadDeployment) -> String {
 /// Returns True if a placement is available, else Unknown if one is Unknown, with its reason, else False with the
 /// message of the first placement.
 fn workload_available(placements: &[WorkloadPlacementStatus], now: Timestamp) -> Condition {
-    let mut said = placements.iter().filter_map(|placement| {
+    let mut reported = placements.iter().filter_map(|placement| {
         let available = condition::find(&placement.conditions, AVAILABLE)?;
         Some((placement.name.as_str(), available))
     });
     let first = |status| {
-        let mut said = said.clone();
-        said.find(|(_, available)| available.status == status)
+        let mut reported = reported.clone();
+        reported.find(|(_, available)| available.status == status)
     };
     if let Some((placement, _)) = first(ConditionStatus::True) {
         let message = Some(format!("placement {placement} is available"));
@@ -230,7 +230,7 @@ fn workload_available(placements: &[WorkloadPlacementStatus], now: Timestamp) ->
         Some((_, cause)) => (ConditionStatus::Unknown, cause.reason.as_str()),
         None => (ConditionStatus::False, reason::NO_PLACEMENTS),
     };
-    let cause = unknown.or_else(|| said.next());
+    let cause = unknown.or_else(|| reported.next());
     let message =
         cause.map(|(placement, cause)| format!("placement {placement}: {}", cause.message));
     available(status, reason, [message], now)
