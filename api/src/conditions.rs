@@ -376,7 +376,7 @@ pub const WRITTEN: &[WrittenCondition] = &[
         copied_to_hub::LINKING_LABELS_MISSING,
         (
             "The Instance lacks labels that link it to its WorkloadDeployment. The message names them.",
-            "Restore the labels, or delete the Instance; its controller creates another.",
+            "`deployment` restores them while the template is unchanged. Otherwise restore them, or delete the Instance; its controller creates another.",
         ),
     ),
     written(
@@ -398,7 +398,7 @@ pub const WRITTEN: &[WrittenCondition] = &[
         copied_to_hub::HUB_NAMESPACE_UNIDENTIFIED,
         (
             "The hub's Namespace lacks a label `meta.datumapis.com/upstream-*`.",
-            "Restore the label that the message names.",
+            "Check whether the management process runs; it restores the label that the message names.",
         ),
     ),
     written(
@@ -409,7 +409,7 @@ pub const WRITTEN: &[WrittenCondition] = &[
         copied_to_hub::HUB_DEPLOYMENT_MISSING,
         (
             "The hub does not have the Instance's WorkloadDeployment, or it is being deleted.",
-            "Check whether the project still has the WorkloadDeployment, and whether the management process runs.",
+            "Usual during a deletion. Otherwise check whether the project still has the WorkloadDeployment, and whether the management process runs.",
         ),
     ),
     written(
@@ -420,7 +420,7 @@ pub const WRITTEN: &[WrittenCondition] = &[
         copied_to_hub::HELD_BY_ANOTHER_CELL,
         (
             "The hub's Instance of this name was written by another cell, which the message names.",
-            "Check that each cell has its own `discovery.clusterName`, and that the other cell deletes its copy.",
+            "Use one cell per city. Check that each cell has its own `discovery.clusterName`.",
         ),
     ),
     written(
@@ -430,8 +430,8 @@ pub const WRITTEN: &[WrittenCondition] = &[
         False,
         copied_to_hub::HELD_BY_ANOTHER_OWNER,
         (
-            "The hub's Instance of this name belongs to another WorkloadDeployment.",
-            "Wait until the hub's garbage collector has deleted it, or correct its owner.",
+            "The hub's Instance of this name has another controller.",
+            "Wait until the hub's garbage collector has deleted it. If it stays, find out which program created it, and delete it if nothing needs it.",
         ),
     ),
 ];

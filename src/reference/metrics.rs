@@ -24,13 +24,14 @@ struct Metric {
     labels: Vec<String>,
 }
 
-/// The meaning of the label `trouble` of `queue_groups_in_trouble`.
-const TROUBLE: [&str; 5] = [
-    "`compute_federation_queue_groups_in_trouble` counts the groups of a controller's queue that wait. A group is a project; with \
-     `mode: single` and in a cell there is only one group.",
-    "`unreachable`: the API server of the group, or in a cell the hub's, does not answer the controller. The log names it.",
+/// What the label `trouble` of `queue_groups_in_trouble` says.
+const TROUBLE: [&str; 6] = [
+    "`compute_federation_queue_groups_in_trouble` counts the tenants of a controller's queue that wait. A tenant is a project; with \
+     `mode: single` and in a cell there is only one tenant.",
+    "The name of the metric keeps the older word `groups`; a group is a tenant.",
+    "`unreachable`: the API server of the tenant, or in a cell the hub's, does not answer the controller. The log names it.",
     "`suspended`: the project refuses writes until it is reinstated.",
-    "`busy`: the group writes more than the 200 keys per second that one group may write in this controller, and waits so that it does \
+    "`busy`: the tenant writes more than the 200 keys per second that one tenant may write in this controller, and waits so that it does \
      not delay others. It is 0 where a backlog is processed more slowly than that.",
     "An idle controller sends no requests, so it does not notice an outage. If the API server of an idle cell does not answer, its \
      manager's log and its Cluster on the hub tell.",

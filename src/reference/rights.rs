@@ -36,6 +36,23 @@ const PROCESS: &str = "Every process";
 
 const OWN: &str = "get, list, watch, create, patch, delete";
 
+/// The kubeconfigs of a process, and the planes that each reaches.
+const KUBECONFIGS: [[&str; 2]; 4] = [
+    [
+        "`--kubeconfig`",
+        "Own cluster. It is the cell in a cell, and the project with `mode: single`.",
+    ],
+    ["`--federation-kubeconfig`", "Hub."],
+    [
+        "`discovery.discoveryKubeconfigPath`",
+        "Root with `mode: milo`; infrastructure cluster with `internalServiceDiscovery`.",
+    ],
+    [
+        "`discovery.projectKubeconfigPath`",
+        "Each project with `mode: milo`.",
+    ],
+];
+
 const RIGHTS: [Right; 43] = [
     right(
         MANAGEMENT,
@@ -323,10 +340,18 @@ const RIGHTS: [Right; 43] = [
 ];
 
 pub(super) fn page() -> Page {
-    let mut sections = vec![Section::text([
-        "The identities in the two kubeconfigs need these rights.",
-        "A webhook server without any kubeconfig, and outside a pod, answers Karmada and serves no admission. It needs no rights.",
-    ])];
+    let kubeconfigs = KUBECONFIGS.map(|cells| cells.map(str::to_owned).to_vec());
+    let mut sections = vec![
+        Section::text([
+            "The identities in the kubeconfigs of the process need these rights.",
+            "A webhook server without any kubeconfig, and outside a pod, answers Karmada and serves no admission. It needs no rights.",
+        ]),
+        Section::named(
+            "Kubeconfigs",
+            ["The planes of the tables below are reached with these kubeconfigs. With `mode: milo`, a path that is not set means `--kubeconfig`."],
+        )
+        .table(["kubeconfig", "plane"], kubeconfigs),
+    ];
     let mut roles = Vec::new();
     for right in &RIGHTS {
         if !roles.contains(&right.role) {

@@ -257,7 +257,7 @@ where
     Ok(ours.join(", "))
 }
 
-/// I-29: each object is written by the controllers that the README names.
+/// I-29: each object is written by the controllers that docs/concepts/flow.md#who-writes-what names.
 pub(crate) async fn each_object_has_the_documented_writers(
     federation: &Federation,
 ) -> anyhow::Result<()> {

@@ -114,7 +114,7 @@ pub(super) fn derived(
 }
 
 /// Returns the hub namespace of a WorkloadDeployment: the recorded one, or else the derived one. The finalization of a
-/// recorded WorkloadDeployment reads nothing but the object itself (I-7). Returns `None` if it is terminating and has
+/// recorded WorkloadDeployment reads nothing but the object itself (I-9). Returns `None` if it is terminating and has
 /// neither a record nor our finalizer.
 pub(super) fn hub_namespace(
     deployment: &WorkloadDeployment,

@@ -1,4 +1,4 @@
-//! Decides whether an Instance is ready (docs/concepts/status.md).
+//! Decides whether an Instance is ready (docs/concepts/flow.md#readiness-of-an-instance).
 
 use api::Instance;
 use api::condition::{self, Condition, ConditionStatus};

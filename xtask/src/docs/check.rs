@@ -90,16 +90,36 @@ fn normal(path: &Path) -> PathBuf {
     normal
 }
 
-/// Returns the error of a code span that looks like a path of the repository.
+/// What is wrong with code that looks like a path of the repository, or like a function of a source: `path.rs::name`.
 fn problem_of_path(span: &str, folders: &[&str]) -> Option<String> {
-    let (first, _) = span.split_once('/')?;
-    let is_path = span
+    let (path, function) = match span.split_once("::") {
+        Some((path, function)) => (path, Some(function)),
+        None => (span, None),
+    };
+    let (first, _) = path.split_once('/')?;
+    let is_path = path
         .chars()
         .all(|c| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_'));
-    if !is_path || !folders.contains(&first) || root().join(span).exists() {
+    if !is_path || !folders.contains(&first) {
         return None;
     }
-    Some(format!("{span} does not exist"))
+    let file = root().join(path);
+    if !file.exists() {
+        return Some(format!("{path} does not exist"));
+    }
+    let function = function?;
+    let text = fs::read_to_string(file).unwrap_or_default();
+    (!has_function(&text, function)).then(|| format!("{path} has no function {function}"))
+}
+
+/// Whether the source declares a function of this name.
+fn has_function(text: &str, name: &str) -> bool {
+    let declared = text.split("fn ").skip(1);
+    let mut names = declared.filter_map(|rest| {
+        rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .next()
+    });
+    names.any(|declared| declared == name)
 }
 
 /// Pages that the summary of the book lacks.
@@ -158,5 +178,27 @@ mod tests {
         assert_eq!(problem_of_path("api/src/lib.rs", &folders), None);
         assert_eq!(problem_of_path("workloads/status", &folders), None);
         assert!(problem_of_path("src/no_such.rs", &folders).is_some());
+    }
+
+    #[test]
+    fn functions_of_the_repository_exist() {
+        let problem = |span| problem_of_path(span, &["xtask"]);
+        let this = "xtask/src/docs/check.rs";
+        assert_eq!(
+            problem("xtask/src/docs/check.rs::functions_of_the_repository_exist"),
+            None
+        );
+        // The beginning of a name is not the name.
+        assert_eq!(
+            problem("xtask/src/docs/check.rs::functions_of_the_repository"),
+            Some(format!(
+                "{this} has no function functions_of_the_repository"
+            ))
+        );
+        assert_eq!(
+            problem("xtask/src/docs/no_such.rs::problems"),
+            Some("xtask/src/docs/no_such.rs does not exist".to_owned())
+        );
+        assert_eq!(problem("multicluster::clock"), None);
     }
 }

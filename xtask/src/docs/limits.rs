@@ -121,7 +121,7 @@ const CONSTANTS: [(&str, &str, &str); 28] = [
     (
         "multicluster",
         "RESYNC",
-        "Interval at which every object is reconciled again.",
+        "Longest time until an object is reconciled again without an event. Each object has its own time, between 5 and 10 minutes.",
     ),
     (
         "multicluster",
