@@ -74,7 +74,7 @@ impl<K: Object> Collection<'_, K> {
             .limit(1);
         let listed = self.list(&params).await?;
         let found = !listed.items.is_empty();
-        self.known(found, &listed)
+        known(found, &listed)
     }
 
     /// Asks the API server whether an object whose label names this controller has it as its controller owner.
@@ -87,23 +87,23 @@ impl<K: Object> Collection<'_, K> {
         let listed = self.list(&params).await?;
         let mut children = listed.items.iter();
         let found = children.any(|child| controller_uid(child) == Some(controller));
-        self.known(found, &listed)
+        known(found, &listed)
     }
 
     async fn list(&self, params: &ListParams) -> Result<MetadataList<K>> {
         let listed = self.api.list_metadata(params).await;
         listed.map_err(|error| ReconcileError::api(format!("list {}", K::plural(&())), error))
     }
+}
 
-    /// Returns `found`. An answer that is not a complete list does not prove that an object is absent (I-12).
-    fn known(&self, found: bool, listed: &MetadataList<K>) -> Result<bool> {
-        match found || is_complete(listed) {
-            true => Ok(found),
-            false => Err(ReconcileError::NotYet {
-                object: K::plural(&()).into_owned(),
-                missing: "a complete list from the API server".to_owned(),
-            }),
-        }
+/// Returns `found`. An answer that is not a complete list does not prove that an object is absent (I-12).
+fn known<K: Object>(found: bool, listed: &MetadataList<K>) -> Result<bool> {
+    match found || is_complete(listed) {
+        true => Ok(found),
+        false => Err(ReconcileError::NotYet {
+            object: K::plural(&()).into_owned(),
+            missing: "a complete list from the API server".to_owned(),
+        }),
     }
 }
 
