@@ -137,3 +137,6 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
     };
     (wiring.synced(), management)
 }
+
+#[cfg(test)]
+mod tests;

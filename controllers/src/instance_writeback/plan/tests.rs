@@ -278,7 +278,9 @@ fn an_applied_copy_gets_its_status_if_it_is_ours_and_ready_is_current() {
         }
     };
     let unchanged = || with(|_| {});
-    let unready = linked();
+    // `Ready` is about a former generation.
+    let mut unready = instance.clone();
+    unready.meta_mut().generation = Some(3);
     let cases = vec![
         ("normal", &instance, unchanged(), true),
         ("`Ready` is not current", &unready, unchanged(), false),

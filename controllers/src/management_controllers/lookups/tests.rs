@@ -45,7 +45,7 @@ fn names(objects: impl IntoIterator<Item = ObjectMeta>) -> Vec<String> {
     sorted(objects.into_iter().map(name))
 }
 
-fn names_of<K: Resource>(objects: Vec<Arc<K>>) -> Vec<String> {
+fn names_of<K: Resource>(objects: &[Arc<K>]) -> Vec<String> {
     names(objects.iter().map(|it| it.meta().clone()))
 }
 
@@ -103,11 +103,11 @@ async fn lookups_on_the_hub_find_the_objects_of_the_caches() {
     let found = hub.namespace("ns-1").unwrap();
     assert_eq!(found.meta().uid.as_deref(), Some("hub-1"));
     assert!(hub.namespace("ns-9").is_none());
-    let of_project = |name| names_of(hub.namespaces_of_project(&project(name)));
+    let of_project = |name| names_of(&hub.namespaces_of_project(&project(name)));
     assert_eq!(of_project("p"), ["/ns-1", "/ns-2"]);
     assert_eq!(of_project("umbrella"), ["/ns-3"]);
     assert_eq!(of_project("nobody"), [""; 0]);
-    let of = |project, namespace| names_of(hub.namespaces_of(&upstream(project, namespace)));
+    let of = |project, namespace| names_of(&hub.namespaces_of(&upstream(project, namespace)));
     assert_eq!(of("p", "default"), ["/ns-1"]);
     assert_eq!(of("p", "other"), ["/ns-2"]);
     assert_eq!(of("umbrella", "default"), ["/ns-3"]);
@@ -124,8 +124,8 @@ async fn lookups_on_the_hub_find_the_objects_of_the_caches() {
     let found = hub.binding("ns-1", "settings").unwrap();
     assert_eq!(found.spec.resource.kind, "ConfigMap");
     assert!(hub.binding("ns-2", "settings").is_none());
-    assert_eq!(names_of(hub.bindings_of_cell("dfw1")), ["ns-1/web"]);
-    assert_eq!(names_of(hub.bindings_of_cell("ord1")), ["ns-2/far"]);
+    assert_eq!(names_of(&hub.bindings_of_cell("dfw1")), ["ns-1/web"]);
+    assert_eq!(names_of(&hub.bindings_of_cell("ord1")), ["ns-2/far"]);
     let deployments = |project, namespace| names(hub.deployments_in(&upstream(project, namespace)));
     assert_eq!(deployments("p", "default"), ["default/new", "default/web"]);
     assert_eq!(deployments("p", "other"), ["other/far"]);
@@ -162,5 +162,5 @@ async fn lookups_in_a_project_find_the_objects_of_the_caches() {
     };
     assert_eq!(*removed.project(), name);
     let of_project = removed.hub().namespaces_of_project(&name);
-    assert_eq!(names_of(of_project), ["/ns-1", "/ns-2"]);
+    assert_eq!(names_of(&of_project), ["/ns-1", "/ns-2"]);
 }

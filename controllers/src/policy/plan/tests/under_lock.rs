@@ -3,7 +3,7 @@
 use super::*;
 
 /// A change between the plan and the lock.
-type Change<'a> = Box<dyn Fn(&mut Observed) + 'a>;
+type ObservedChange<'a> = Box<dyn Fn(&mut Observed) + 'a>;
 
 fn observed(policies: &[Arc<PropagationPolicy>]) -> Observed {
     Observed::new(&namespace(), policies.to_vec(), Vec::new(), true)
@@ -40,7 +40,7 @@ fn an_unneeded_policy_is_deleted_only_if_it_is_unneeded_under_the_lock_too() {
     changed.meta_mut().resource_version = Some("2".into());
     let changed = Arc::new(changed);
     let ending = Arc::new(terminating(dfw.as_ref().clone()));
-    let cases: [(&str, Change<'_>, bool); 14] = [
+    let cases: [(&str, ObservedChange<'_>, bool); 14] = [
         ("no change", Box::new(|_| {}), true),
         (
             "a copy of the city",

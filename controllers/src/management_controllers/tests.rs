@@ -1,0 +1,284 @@
+//! The wiring from watches to work queues, beside API servers in memory.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use api::karmada::{PropagationPolicy, ResourceBinding};
+use api::{Instance, ProjectName, Workload, WorkloadDeployment, annotations, labels};
+use apiserver::{ApiServer, objects};
+use multicluster::projects::{ProjectHandler, RegistryContext};
+use multicluster::queue::{Key, Limits, Workers};
+use multicluster::{Outcome, ProjectRegistry};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::fixtures::servers::{HUB_NAMESPACE, copy, hub_namespace, recorded, settle};
+use crate::fixtures::{now, workload};
+use crate::objects::{Namespace, Network, controller_reference};
+use crate::runtime::ReconcileError;
+use crate::runtime::triggers::fakes::binding;
+
+/// The keys that queues have got, each with the name of its controller.
+#[derive(Clone, Default)]
+struct Keys(Arc<Mutex<BTreeSet<String>>>);
+
+impl Keys {
+    fn take(&self) -> BTreeSet<String> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Makes a queue whose keys are only noted.
+    fn queue<K: Key>(&self, controller: &'static str) -> Queue<K> {
+        let (queue, workers) = Queue::new(controller, &Metrics::default());
+        tokio::spawn(self.clone().note(controller, workers));
+        queue
+    }
+
+    async fn note<K: Key>(self, controller: &'static str, workers: Workers<K>) {
+        let (may_write, stop) = (CancellationToken::new(), CancellationToken::new());
+        may_write.cancel();
+        let note = |key, _| {
+            let mut keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            keys.insert(format!("{controller} {key:?}"));
+            async { Ok::<_, ReconcileError>(Outcome::Gone) }
+        };
+        let ran = workers.run(Limits::DEFAULT, now, may_write, stop, note);
+        ran.await.unwrap();
+    }
+}
+
+/// A project `p` and a hub, with the watches of the management plane and without controllers.
+struct WiredPlanes {
+    project: ApiServer,
+    hub: ApiServer,
+    management: Management,
+    /// Serves the project until it is aborted.
+    serving: JoinHandle<()>,
+    keys: Keys,
+    _tasks: Tasks,
+}
+
+fn project_name() -> ProjectName {
+    ProjectName::new("p").unwrap()
+}
+
+fn instance(namespace: &str) -> Value {
+    let mut instance = objects::instance(namespace, "web-0");
+    instance["metadata"]["uid"] = json!("web-0-uid");
+    instance["metadata"]["labels"] = json!({labels::WORKLOAD_DEPLOYMENT_NAME: "web"});
+    instance
+}
+
+/// A change that decides nothing by itself.
+fn annotate(object: &mut Value) {
+    object["metadata"]["annotations"]["note"] = json!("changed");
+}
+
+impl WiredPlanes {
+    /// Starts with the Workloads `web`, on the Network `default`, and `other`, on another one; with the
+    /// WorkloadDeployment `web`, its copy and an Instance on both planes.
+    async fn start() -> Self {
+        let (project, hub) = (ApiServer::new(), ApiServer::new());
+        project.put(objects::namespace("default", "1"));
+        project.put(objects::network("default", "default"));
+        project.put(objects::location_binding("dfw", "DFW", "True"));
+        let web = workload(&[]);
+        project.put(json!(web));
+        let mut other = objects::workload("default", "other", &[]);
+        other["spec"]["template"]["spec"]["networkInterfaces"] =
+            json!([{"network": {"name": "blue"}}]);
+        project.put(other);
+        let mut deployment = recorded("web");
+        deployment["metadata"]["ownerReferences"] = json!([controller_reference(&web)]);
+        project.put(deployment);
+        project.put(instance("default"));
+        hub.put(hub_namespace());
+        hub.put(copy("web"));
+        hub.put(instance(HUB_NAMESPACE));
+        let (tasks, metrics) = (Tasks::default(), Metrics::default());
+        let context = RegistryContext {
+            tasks: &tasks,
+            metrics: &metrics,
+        };
+        let registry = ProjectRegistry::single(&context, project_name(), project.client());
+        let registry = registry.begin(None);
+        settle().await;
+        let engaged = registry.get(&project_name()).unwrap();
+
+        let keys = Keys::default();
+        let queues = ManagementQueues {
+            workload: keys.queue("workload"),
+            federator: keys.queue("federator"),
+            policy: keys.queue("policy"),
+            projector: keys.queue("projector"),
+            namespace: keys.queue("namespace"),
+            customizations: keys.queue("customizations"),
+        };
+        let reflectors = HubReflectors::new(&metrics);
+        let projects = Arc::new(SyncedProjects::new(registry));
+        let view = HubView {
+            hub: Arc::new(reflectors.hub(hub.client())),
+            projects: Arc::clone(&projects),
+        };
+        let quarantined = Quarantined::new(&metrics);
+        let mut wiring = Wiring::new(&tasks, now);
+        reflectors.watch(&mut wiring, &view, &queues, &metrics, &quarantined);
+        settle().await;
+        let management = Management {
+            projects,
+            hub: view,
+            queues,
+            stale_cells: Arc::default(),
+            metrics,
+        };
+        let serving = tokio::spawn(management.run(engaged));
+        Self {
+            project,
+            hub,
+            management,
+            serving,
+            keys,
+            _tasks: tasks,
+        }
+    }
+
+    /// Asserts that exactly these keys were added since the last call.
+    async fn expect(&self, change: &str, keys: &[&str]) {
+        settle().await;
+        let keys = keys.iter().map(|&key| key.to_owned());
+        assert_eq!(self.keys.take(), keys.collect(), "{change}");
+    }
+}
+
+const WEB: &str = "federator p/default/web";
+
+#[tokio::test(start_paused = true)]
+async fn a_change_in_a_project_adds_keys_to_the_queues_of_its_controllers() {
+    let planes = WiredPlanes::start().await;
+    let project = &planes.project;
+    let (web, other) = ("workload p/default/web", "workload p/default/other");
+    let (projection, policy, namespace) =
+        ("projector p/default/web-0", "policy ns-1", "namespace ns-1");
+    let all = [web, other, WEB, projection, policy, namespace];
+    planes.expect("the project is served", &all).await;
+
+    project.modify::<Workload>("default", "web", annotate);
+    planes.expect("Workload", &[web]).await;
+    project.modify::<Instance>("default", "web-0", annotate);
+    planes.expect("Instance", &[projection]).await;
+    project.modify::<Namespace>("", "default", annotate);
+    planes.expect("Namespace", &[WEB]).await;
+    project.modify::<WorkloadDeployment>("default", "web", annotate);
+    planes.expect("WorkloadDeployment", &[web, WEB]).await;
+    project.modify::<WorkloadDeployment>("default", "web", |it| it["metadata"]["uid"] = json!("2"));
+    let keys = [web, WEB, policy, projection];
+    planes.expect("another WorkloadDeployment", &keys).await;
+    project.put(recorded("new"));
+    let keys = ["federator p/default/new", policy];
+    planes.expect("new WorkloadDeployment", &keys).await;
+    project.remove::<WorkloadDeployment>("default", "new");
+    let keys = ["federator p/default/new", policy, namespace];
+    planes.expect("deleted WorkloadDeployment", &keys).await;
+    project.put(objects::network("default", "red"));
+    planes.expect("a Network that is not used", &[]).await;
+    project.put(objects::network("default", "blue"));
+    planes.expect("Network", &[other]).await;
+    project.put(objects::location_binding("ord", "ORD", "True"));
+    planes
+        .expect("another city is offered", &[web, other])
+        .await;
+    project.remove::<Network>("default", "default");
+    planes.expect("deleted Network", &[web]).await;
+    project.modify::<Namespace>("", "default", |it| it["metadata"]["uid"] = json!("2"));
+    let keys = [WEB, projection, namespace];
+    planes.expect("replaced Namespace", &keys).await;
+
+    planes.management.on_removed(&project_name());
+    planes
+        .expect("the project is removed", &[policy, namespace])
+        .await;
+    planes.serving.abort();
+    let keys = [policy, namespace];
+    planes
+        .expect("the project is no longer served", &keys)
+        .await;
+    project.modify::<Workload>("default", "web", |it| {
+        it["metadata"]["annotations"] = json!({});
+    });
+    planes
+        .expect("a change in a project that is not served", &[])
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_on_the_hub_adds_keys_to_the_queues_of_its_controllers() {
+    let planes = WiredPlanes::start().await;
+    settle().await;
+    planes.keys.take();
+    let hub = &planes.hub;
+    let (projection, policy, namespace) =
+        ("projector p/default/web-0", "policy ns-1", "namespace ns-1");
+
+    hub.modify::<Namespace>("", HUB_NAMESPACE, annotate);
+    let keys = [WEB, policy, namespace];
+    planes.expect("Namespace", &keys).await;
+    hub.modify::<Namespace>("", HUB_NAMESPACE, |it| it["metadata"]["labels"] = json!({}));
+    let on_hub = "projector hub/ns-1/web-0";
+    let keys = [WEB, policy, namespace, on_hub, projection];
+    planes.expect("Namespace without identity", &keys).await;
+    hub.put(hub_namespace());
+    let keys = [WEB, policy, namespace, on_hub, projection];
+    planes.expect("Namespace with its identity", &keys).await;
+
+    hub.modify::<WorkloadDeployment>(HUB_NAMESPACE, "web", annotate);
+    planes.expect("copy", &[WEB]).await;
+    hub.put(copy("new"));
+    let new = "federator p/default/new";
+    planes.expect("new copy", &[new, policy]).await;
+    hub.remove::<WorkloadDeployment>(HUB_NAMESPACE, "new");
+    planes
+        .expect("deleted copy", &[new, policy, namespace])
+        .await;
+
+    hub.modify::<Instance>(HUB_NAMESPACE, "web-0", annotate);
+    planes.expect("Instance", &[projection]).await;
+    hub.remove::<Instance>(HUB_NAMESPACE, "web-0");
+    planes
+        .expect("deleted Instance", &[projection, namespace])
+        .await;
+
+    hub.put(json!({
+        "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"namespace": HUB_NAMESPACE, "name": "city-dfw"},
+        "spec": {"resourceSelectors": [], "placement": {}},
+    }));
+    planes.expect("policy", &[WEB, policy]).await;
+    hub.remove::<PropagationPolicy>(HUB_NAMESPACE, "city-dfw");
+    planes
+        .expect("deleted policy", &[WEB, policy, namespace])
+        .await;
+
+    let of_web = json!(binding(HUB_NAMESPACE, "web", "WorkloadDeployment", "dfw1"));
+    hub.put(of_web);
+    planes.expect("binding", &[WEB]).await;
+    hub.modify::<ResourceBinding>(HUB_NAMESPACE, "web", |it| {
+        it["metadata"]["annotations"] = json!({annotations::POLICY_NAME: "city-dfw"});
+    });
+    planes.expect("claimed binding", &[WEB, policy]).await;
+    hub.put(json!({
+        "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "dfw1"},
+    }));
+    planes.expect("unreachable cell", &[WEB]).await;
+    hub.remove::<ResourceBinding>(HUB_NAMESPACE, "web");
+    planes.expect("deleted binding", &[policy, namespace]).await;
+
+    hub.put(json!({
+        "apiVersion": "config.karmada.io/v1alpha1",
+        "kind": "ResourceInterpreterCustomization",
+        "metadata": {"name": "shadows"},
+        "spec": {"target": {"apiVersion": api::API_VERSION, "kind": "Instance"}},
+    }));
+    let keys = ["customizations /shadows"];
+    planes.expect("shadowing customization", &keys).await;
+}
