@@ -153,7 +153,7 @@ impl KindId {
     ///
     /// # Panics
     ///
-    /// When [`KINDS`] does not contain the kind.
+    /// When the list of kinds does not contain the kind.
     pub fn of<K: Resource<DynamicType = ()>>() -> Self {
         Self::named(&K::kind(&()))
     }
@@ -162,7 +162,7 @@ impl KindId {
     ///
     /// # Panics
     ///
-    /// When [`KINDS`] does not contain the kind.
+    /// When the list of kinds does not contain the kind.
     pub fn named(name: &str) -> Self {
         let position = KINDS.iter().position(|kind| kind.name == name);
         match position {
