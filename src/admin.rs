@@ -22,7 +22,7 @@ pub(crate) struct Readiness {
     pub(crate) caches: Vec<Synced>,
     /// The project registry, if there is one.
     pub(crate) projects: Option<ProjectRegistry>,
-    /// The certificate of the webhook server, if the server is on.
+    /// The certificate of the webhook server; `None` if the server is off.
     pub(crate) certificate: Option<ServedCertificate>,
 }
 
@@ -33,15 +33,16 @@ pub(crate) struct ServedCertificate {
     pub(crate) directory: PathBuf,
     /// The served certificate.
     pub(crate) state: watch::Receiver<CertificateState>,
-    /// The authorities that callers trust, if that is known.
+    /// The authorities that callers trust; `None` if they are unknown.
     pub(crate) trusted: Option<watch::Receiver<Authorities>>,
-    /// Set once callers have trusted the served certificate.
+    /// Set when callers have trusted the served certificate for the first time.
     pub(crate) was_trusted: OnceLock<()>,
 }
 
 impl ServedCertificate {
-    /// Returns what is missing, if anything. A process that starts with an authority that callers do not trust must not be
-    /// called. After that, trust is not checked again: a new certificate is served only when callers trust it.
+    /// Returns the missing condition, if there is one. If a process starts with an authority that callers do not trust,
+    /// it must not be called. After callers have trusted the certificate once, trust is not checked again, because a
+    /// new certificate is served only when callers trust it.
     fn missing(&self) -> Option<String> {
         let directory = self.directory.display();
         let state = self.state.borrow();
@@ -62,7 +63,7 @@ impl ServedCertificate {
 }
 
 impl Readiness {
-    /// Returns what is missing, one line for each condition.
+    /// Returns the missing conditions, one line each.
     fn missing(&self) -> Vec<String> {
         let mut missing = Vec::new();
         if self.stopping.is_cancelled() {

@@ -15,13 +15,14 @@ use webhooks::admission::{AccessDecision, AccessReview, ProjectLookup, ProjectLo
 /// Looks up projects in the registry.
 pub(crate) struct RegistryLookup {
     pub(crate) projects: ProjectRegistry,
-    /// The project of every request, if this process serves only one.
+    /// The project of every request; `None` if this process serves several projects.
     pub(crate) only: Option<ProjectName>,
 }
 
 impl RegistryLookup {
     fn project(&self, name: &ProjectName) -> Result<Arc<EngagedProject>, ProjectLookupError> {
-        // Milo has authenticated the name, so a project that is missing here has not been discovered yet.
+        // Milo has authenticated the name. If the registry does not contain the project, it has not been discovered
+        // yet.
         let project = self.projects.get(name);
         project.map_err(|error| ProjectLookupError(error.to_string()))
     }

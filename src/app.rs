@@ -1,4 +1,4 @@
-//! The manager process: loads the configuration, wires the parts, runs, and drains.
+//! The manager process. It loads the configuration, wires the parts, runs, and drains.
 
 mod clusters;
 mod context;
@@ -27,7 +27,7 @@ use running::RunningApp;
 ///
 /// If the configuration is not valid, a part cannot start, or a task fails.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    // An error means that a provider is installed already.
+    // An error means that a provider is already installed.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let OptionalFlag(config) = &args.server_config;
     let config = Config::load(config.as_deref()).context("--server-config")?;
@@ -47,7 +47,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 async fn wire(args: Args, config: Config) -> anyhow::Result<RunningApp> {
     let mut context = AppContext::new(args);
     let memory = allocator::give_back();
-    // Disarmed: the task stops with the servers, not with the guard.
+    // The guard is disarmed, so this task stops with the servers and not with the guard.
     context
         .servers
         .tasks
@@ -65,8 +65,8 @@ async fn wire(args: Args, config: Config) -> anyhow::Result<RunningApp> {
         true => projects::registry(&context, &config.discovery, own.clone()).await?,
         false => None,
     };
-    // The controllers need the registry, and discovery needs the controllers. So discovery begins after the controllers
-    // are created.
+    // The controllers need the registry, and discovery needs the controllers. Discovery therefore begins after the
+    // controllers are created.
     let known = registry.as_ref().map(|known| known.projects.projects());
     let started = roles::start_controllers(&context, &config, own.as_ref(), known).await?;
     let registry = registry.map(|registry| registry.begin(started.management));

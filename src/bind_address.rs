@@ -1,10 +1,10 @@
-//! Listen addresses, in the forms of Go programs.
+//! Listen addresses, in the format of Go programs.
 
 use std::str::FromStr;
 
 use thiserror::Error;
 
-/// Where a server listens.
+/// The listen address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BindAddress {
     /// The server is off.
@@ -18,7 +18,7 @@ pub(crate) enum BindAddress {
     },
 }
 
-/// Why a text is not a listen address.
+/// The reason why a text is not a listen address.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub(crate) enum BindAddressError {
     #[error(

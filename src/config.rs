@@ -1,4 +1,5 @@
-//! The config file (docs/reference/config.md). Decoding is strict: an unknown field, or a field without effect, is an error.
+//! The config file (docs/reference/config.md). Decoding is strict: an unknown field is an error, and a field without
+//! effect is an error.
 
 mod file;
 #[cfg(test)]
@@ -22,15 +23,15 @@ const WEBHOOK_PORT: u16 = 9443;
 pub(crate) struct Config {
     /// The metrics server.
     pub(crate) metrics: MetricsServer,
-    /// The webhook server for Karmada and API servers, if it is on.
+    /// The webhook server for Karmada and API servers; `None` if it is off.
     pub(crate) webhooks: Option<WebhookServer>,
     /// How projects are discovered.
     pub(crate) discovery: DiscoveryMode,
-    /// Name of this cell: `discovery.clusterName`.
+    /// Name of this cell (`discovery.clusterName`).
     pub(crate) cluster_name: Option<CellName>,
 }
 
-/// How projects are discovered.
+/// The way in which projects are discovered.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum DiscoveryMode {
     /// The own cluster is the only project.
@@ -39,10 +40,10 @@ pub(crate) enum DiscoveryMode {
     Milo(MiloDiscovery),
 }
 
-/// How Milo's projects are discovered and reached. A kubeconfig that is not set means the own cluster.
+/// The way in which Milo's projects are discovered and reached. A kubeconfig that is not set means the own cluster.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct MiloDiscovery {
-    /// Watch ProjectControlPlanes, and reach projects through Services of the cluster.
+    /// Whether ProjectControlPlanes are watched, and projects are reached through Services of the cluster.
     pub(crate) internal_service_discovery: bool,
     pub(crate) discovery_kubeconfig: Option<PathBuf>,
     pub(crate) project_kubeconfig: Option<PathBuf>,
@@ -52,7 +53,7 @@ pub(crate) struct MiloDiscovery {
 #[derive(Debug)]
 pub(crate) struct MetricsServer {
     pub(crate) address: BindAddress,
-    /// Serve over TLS, only to users that the own cluster allows to `get` `/metrics`.
+    /// Whether the server uses TLS and answers only users that the own cluster allows to `get` `/metrics`.
     pub(crate) secure: bool,
     pub(crate) files: Files,
 }
@@ -65,11 +66,11 @@ pub(crate) struct WebhookServer {
 }
 
 impl Config {
-    /// Reads the file. Without a file, every field has its default.
+    /// Reads the file. If there is no file, every field has its default.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read or is not valid. Names the file, the line and the field.
+    /// If the file cannot be read or is not valid. The error contains the file, the line and the field.
     pub(crate) fn load(path: Option<&Path>) -> anyhow::Result<Self> {
         let Some(path) = path else {
             return Self::of(ConfigFile::default());
@@ -141,7 +142,7 @@ impl DiscoverySection {
 }
 
 impl TlsSection {
-    /// Returns the files. The default directory is the one of the Go manager's deployment.
+    /// Returns the files. The default directory is the directory in the Go manager's deployment.
     fn files(self, server: &str) -> Files {
         let name = |name: Option<String>, default: &str| match name {
             Some(name) if !name.is_empty() => name,
@@ -155,7 +156,7 @@ impl TlsSection {
                 .unwrap_or_else(|| std::env::temp_dir().join(server).join("serving-certs")),
             certificate: name(self.cert_name, "tls.crt"),
             key: name(self.key_name, "tls.key"),
-            // The name that CSI drivers and cert-manager use.
+            // CSI drivers and cert-manager use this name.
             authorities: "ca.crt".to_owned(),
         }
     }

@@ -1,4 +1,4 @@
-//! `compute-federation interpreter`: only Karmada's resource interpreter, without a kubeconfig.
+//! `compute-federation interpreter` runs only Karmada's resource interpreter, without a kubeconfig.
 
 use std::fs::File;
 use std::io::{Write, stdout};
@@ -50,7 +50,8 @@ async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
         .await?
         .context("the interpreter has no address")?;
     let port = listener.local_addr()?.port();
-    // Listens before it prints the registration: the reader may assume that the server accepts connections.
+    // The process listens before it prints the registration. A reader of the registration may assume that the server
+    // accepts connections.
     let health_probes = listen(&args.health_probe_bind_address).await?;
     let metrics = listen(&args.metrics_bind_address).await?;
     let mut certificate = None;
@@ -108,7 +109,8 @@ async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes a certificate for the address at which Karmada reaches this server, and prints the registration that trusts it.
+/// Makes a certificate for the address at which Karmada reaches this server. Prints the registration that trusts this
+/// certificate.
 fn self_signed(args: &InterpreterArgs, port: u16) -> anyhow::Result<Acceptor> {
     let url = match &args.url {
         Some(url) => url.clone(),

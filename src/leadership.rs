@@ -1,4 +1,4 @@
-//! Leader election: only the holder of the Lease writes. Without election, this process always writes.
+//! Leader election. Only the holder of the Lease writes. Without election, this process may always write.
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
@@ -13,12 +13,13 @@ use tracing::warn;
 use crate::args::{Args, OptionalFlag};
 use crate::user_agent::user_agent;
 
-/// Name of the Lease: the one of the Go manager, so that old and new replicas never write at the same time.
+/// Name of the Lease. The Go manager uses the same name, so old and new replicas never write at the same time.
 const LEASE: &str = "e98b06c6.datumapis.com";
-/// The file that holds the namespace of the pod.
+/// The file that contains the namespace of the pod.
 const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
-/// Returns the initial leadership: none with leader election, permanent without it.
+/// Returns the initial leadership. With leader election this process may not write yet. Without it, the process may
+/// always write.
 pub(crate) fn initial(args: &Args) -> Leadership {
     match args.leader_elect {
         true => Leadership::default(),
@@ -26,14 +27,14 @@ pub(crate) fn initial(args: &Args) -> Leadership {
     }
 }
 
-/// The task that acquires and renews the Lease, if there is election.
+/// The task that acquires and renews the Lease. Without election there is no task.
 pub(crate) struct LeaderElection {
     elector: Option<JoinHandle<Result<(), Lost>>>,
     release: CancellationToken,
 }
 
 impl LeaderElection {
-    /// Starts the election, if it is enabled. `leadership` is gained once the Lease is held.
+    /// Starts the election if it is enabled. When this process holds the Lease, it gains `leadership`.
     ///
     /// # Errors
     ///
@@ -64,7 +65,7 @@ impl LeaderElection {
             .nodename()
             .to_string_lossy()
             .into_owned();
-        // The host name alone is not unique: two pods on the host network share it.
+        // The host name alone is not unique, because two pods on the host network have the same host name.
         let identity = format!("{hostname}_{:016x}", RandomState::new().hash_one(()));
         let elector = LeaderElector::new(client, namespace.trim(), LEASE, identity, metrics);
         let elector = tokio::spawn(elector.run(leadership, release.clone()));
@@ -74,7 +75,7 @@ impl LeaderElection {
         })
     }
 
-    /// Waits until the Lease is lost, and returns the reason. Without election, never returns.
+    /// Waits until the Lease is lost, and returns the reason. Without election, this method never returns.
     pub(crate) async fn lost(&mut self) -> anyhow::Error {
         match &mut self.elector {
             Some(elector) => match elector.await {

@@ -7,8 +7,8 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::args::{LogArgs, LogFormat};
 
-/// Silences a warning that kube-runtime repeats at each attempt of a forbidden watch. The caches of `multicluster` log it once.
-/// `--log-level` can override this.
+/// Silences a warning of kube-runtime that is repeated at each attempt of a forbidden watch. The caches of
+/// `multicluster` log the problem once. `--log-level` can override this filter.
 const QUIET: &str = "kube_runtime::watcher=error";
 
 /// Starts logging.

@@ -1,4 +1,5 @@
-//! The compute-federation binary: command line, configuration, wiring, admin endpoints and drain. No domain logic.
+//! The compute-federation binary: command line, configuration, wiring, admin endpoints and drain. It contains no domain
+//! logic.
 
 mod admin;
 mod admission;
@@ -47,8 +48,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Raises the limit of open files to the hard limit, because each connection is a file. If that fails, the process keeps its
-/// limit.
+/// Raises the limit of open files to the hard limit, because each connection is a file. If this fails, the process
+/// continues with its current limit.
 fn allow_many_files() {
     let limits = getrlimit(Resource::Nofile);
     let raised = Rlimit {

@@ -1,4 +1,5 @@
-//! Serves `/metrics`: over HTTP to everyone, or over TLS to users that the own cluster authorizes, like the Go manager.
+//! Serves `/metrics` as the Go manager does: over HTTP to everyone, or over TLS only to users that the own cluster
+//! authorizes.
 
 mod token_review;
 
@@ -21,8 +22,8 @@ use token_review::may_read;
 const OPENMETRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
-/// Returns the route. With a `reviewer`, each request must carry a bearer token whose user this API server allows to `get`
-/// `/metrics`.
+/// Returns the route. With a `reviewer`, each request must contain a bearer token. The `reviewer` API server must allow
+/// the user of the token to `get` `/metrics`.
 pub(crate) fn router(registry: Registry, reviewer: Option<Client>) -> Router {
     let metrics = get(async |State(registry): State<Arc<Registry>>| {
         let mut text = String::new();

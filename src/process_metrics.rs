@@ -10,7 +10,8 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 use tokio::runtime::Handle;
 
-/// Returns a registry with only these metrics, because their names have no prefix.
+/// Returns a registry that contains only these metrics. They need their own registry because their names have no
+/// prefix.
 pub(crate) fn registry() -> Registry {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(ProcessCollector));
@@ -26,7 +27,7 @@ impl Collector for ProcessCollector {
             let metric = ConstGauge::new(value);
             metric.encode(encoder.encode_descriptor(name, help, unit, metric.metric_type())?)
         };
-        // Omits a metric if its source cannot be read.
+        // If the source of a metric cannot be read, the metric is omitted.
         if let Ok(resident) = resident_bytes() {
             let help = "Resident memory, in bytes";
             gauge(
@@ -65,7 +66,7 @@ impl Collector for ProcessCollector {
     }
 }
 
-/// Reads the second number of `/proc/self/statm`, which counts pages (proc_pid_statm(5)).
+/// Returns the second number of `/proc/self/statm` in bytes. The number counts pages (proc_pid_statm(5)).
 fn resident_bytes() -> io::Result<i64> {
     let numbers = fs::read_to_string("/proc/self/statm")?;
     let pages = numbers.split_whitespace().nth(1);
@@ -75,8 +76,8 @@ fn resident_bytes() -> io::Result<i64> {
     bytes.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
 
-/// Reads fields 14 and 15 of `/proc/self/stat`, in clock ticks (proc_pid_stat(5)). Field 2 may contain any character and ends
-/// at the last parenthesis.
+/// Returns the sum of fields 14 and 15 of `/proc/self/stat` in seconds. The fields count clock ticks
+/// (proc_pid_stat(5)). Field 2 may contain any character and ends at the last parenthesis.
 fn processor_seconds() -> io::Result<f64> {
     let stat = fs::read_to_string("/proc/self/stat")?;
     let behind_name = stat.rsplit_once(')').map_or("", |(_, behind)| behind);

@@ -1,6 +1,7 @@
-//! `compute-federation reference`: the pages of `docs/reference/` as one JSON document, from the code that they describe.
+//! `compute-federation reference` prints the pages of `docs/reference/` as one JSON document. The content comes from
+//! the code that the pages describe.
 //!
-//! `cargo xtask docs` renders the pages. Texts here are Markdown.
+//! `cargo xtask docs` renders the pages. Texts in these modules are Markdown.
 
 mod admission;
 mod conditions;
@@ -16,7 +17,7 @@ use std::io::{Write, stdout};
 
 /// Prints the pages.
 pub(crate) fn run() -> anyhow::Result<()> {
-    // Metrics of the asynchronous runtime are shown inside one only.
+    // The metrics of the asynchronous runtime are exposed only inside a runtime.
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let metrics = runtime.block_on(async { metrics::page() })?;
     let pages = [

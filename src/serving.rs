@@ -17,7 +17,7 @@ use tracing::info;
 use crate::bind_address::BindAddress;
 use crate::signals::Signals;
 
-/// How often the certificate files of the metrics server are read. There is no flag for it.
+/// Interval at which the certificate files of the metrics server are read. No flag changes it.
 pub(crate) const CERTIFICATE_POLL: Duration = Duration::from_secs(1);
 
 /// The servers of the process.
@@ -29,7 +29,7 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
-    /// Starts a task that follows the certificate files.
+    /// Starts a task that reloads the certificate files when they change.
     pub(crate) fn reload(&self, reloader: Reloader, poll: Duration) -> Acceptor {
         let acceptor = reloader.acceptor();
         let stop = self.tasks.stop();
@@ -40,7 +40,7 @@ impl Servers {
         acceptor
     }
 
-    /// Starts a server, which runs until the process stops.
+    /// Starts a server. The server runs until the process stops.
     pub(crate) fn serve(
         &self,
         what: &'static str,
@@ -64,12 +64,12 @@ impl Servers {
         });
     }
 
-    /// Stops the servers after `delay_over`, and waits until all requests are answered. Returns the failure of a server
-    /// that ended unexpectedly.
+    /// Stops the servers at `delay_over`, and waits until all requests are answered. If a server ended unexpectedly,
+    /// the servers stop at once, and the failure is returned.
     ///
     /// # Errors
     ///
-    /// If another signal comes first.
+    /// If another signal arrives before all requests are answered.
     pub(crate) async fn end(
         &self,
         delay_over: Instant,
@@ -113,7 +113,7 @@ impl Servers {
 ///
 /// # Errors
 ///
-/// If the address cannot be listened at. Names the address.
+/// If the process cannot listen at the address. The error contains the address.
 pub(crate) async fn listen(address: &BindAddress) -> anyhow::Result<Option<TcpListener>> {
     let BindAddress::At { host, port } = address else {
         return Ok(None);

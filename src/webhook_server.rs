@@ -1,4 +1,4 @@
-//! The webhook server: its routes, its certificate, and the caBundle by which callers trust it.
+//! The webhook server: its routes, its certificate, and the caBundle that makes callers trust the certificate.
 
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
@@ -18,7 +18,7 @@ use crate::args::ServerArgs;
 use crate::certificate_metrics::CertificateCollector;
 use crate::serving::Servers;
 
-/// Starts the webhook server: the interpreter and, if there are `projects`, admission.
+/// Starts the webhook server. It serves the interpreter. If there are `projects`, it also serves admission.
 pub(crate) fn serve(
     servers: &Servers,
     registry: &mut Registry,
@@ -40,12 +40,12 @@ pub(crate) fn serve(
     );
 }
 
-/// Follows the certificate files of the webhook server. With a `publisher`, a new certificate is served only when callers
-/// trust its authorities.
+/// Reloads the certificate files of the webhook server when they change. With a `publisher`, a new certificate is
+/// served only when callers trust its authorities.
 ///
 /// # Errors
 ///
-/// If files exist that cannot be served.
+/// If the files exist but cannot be served.
 pub(crate) fn follow_certificate(
     servers: &Servers,
     registry: &mut Registry,
@@ -73,7 +73,7 @@ pub(crate) fn follow_certificate(
     Ok((acceptor, certificate))
 }
 
-/// Publishes the authorities of the certificate in the caBundle of the webhook registrations.
+/// Publishes the authorities of the certificate in the caBundle of each webhook registration.
 pub(crate) struct CaBundlePublisher<'a> {
     pub(crate) tasks: &'a Tasks,
     pub(crate) registrations: Vec<(Registration, Client)>,
@@ -83,7 +83,7 @@ pub(crate) struct CaBundlePublisher<'a> {
 }
 
 impl CaBundlePublisher<'_> {
-    /// Starts the caBundle controller, and passes every new certificate on to it.
+    /// Starts the caBundle controller, and sends every new certificate to it.
     fn start(
         self,
         mut state: watch::Receiver<CertificateState>,
@@ -101,7 +101,7 @@ impl CaBundlePublisher<'_> {
                     while state.changed().await.is_ok() {
                         sender.send_replace(mounted(&state.borrow_and_update()));
                     }
-                    // The reloader ends only with the process.
+                    // The reloader ends only when the process ends, so there is nothing to do until then.
                     std::future::pending::<()>().await;
                 };
                 stop.run_until_cancelled(follow).await;

@@ -1,4 +1,4 @@
-//! Allowed dependencies between crates, purity of plans and rules, and lists that must be complete.
+//! Checks the dependencies between crates, the purity of plans and rules, and the completeness of some lists.
 
 #![allow(
     clippy::expect_used,
@@ -18,7 +18,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// The crates of the workspace, each with the crates of the workspace that it may use.
+/// The crates of the workspace. Each entry is a crate and the other crates of the workspace that it may use.
 const ARROWS: [(&str, &[&str]); 12] = [
     ("api", &[]),
     ("apiserver", &[]),
@@ -37,7 +37,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("xtask", &["api", "harness"]),
 ];
 
-/// External crates that a crate must not use: pure code does no I/O, and `certs` does not depend on Kubernetes.
+/// External crates that a crate must not use. Pure code does no I/O. `certs` does not depend on Kubernetes.
 const BARRED: [(&str, &[&str]); 4] = [
     (
         "interpreters",
@@ -99,7 +99,7 @@ fn crates_use_only_what_the_architecture_allows() {
     }
 }
 
-/// Words that neither plans nor rules contain.
+/// Words that must not occur in the source of plans and rules. They indicate I/O, a clock or an environment.
 const IMPURE: [&str; 10] = [
     "async ", "tokio", "Client", "Api<", "Api:", "clock::", "now()", "tracing", "std::env",
     "std::fs",
@@ -165,7 +165,8 @@ fn rules_of_admission_do_no_io_and_tell_no_time() {
     }
 }
 
-/// The invariants of docs/concepts/invariants.md. I-26 concerns locations in the cell, which are not implemented yet.
+/// Checks the invariants of docs/concepts/invariants.md. I-26 has no test yet: it concerns locations in the cell, and
+/// they are not implemented yet.
 #[test]
 fn every_invariant_is_named_by_a_test() {
     let folders = ["api/src", "multicluster/src", "controllers/src", "tests"];
@@ -189,7 +190,7 @@ fn every_invariant_is_named_by_a_test() {
     let page = harness::checkout::root().join("docs/concepts/invariants.md");
     let page = fs::read_to_string(page).unwrap();
     let numbers = page.lines().filter_map(|line| line.strip_prefix("## I-"));
-    // I-26 is the cell's, which does not know of locations yet.
+    // I-26 concerns locations in the cell. They are not implemented yet.
     let expected: BTreeSet<_> = numbers
         .filter(|number| *number != "26")
         .map(str::to_owned)
@@ -198,7 +199,7 @@ fn every_invariant_is_named_by_a_test() {
     assert_eq!(named, expected);
 }
 
-/// The reasons of conditions and events, from the list of them.
+/// Returns the reasons of conditions and events, read from the list in `api/src/reasons.rs`.
 fn reasons() -> Vec<String> {
     let list = harness::checkout::root().join("api/src/reasons.rs");
     let text = fs::read_to_string(list).unwrap();
@@ -221,7 +222,7 @@ fn reasons_are_written_in_one_place() {
         if of_tests.iter().any(|part| file.contains(part)) {
             continue;
         }
-        // Tests at the end of a file state what they expect.
+        // Tests at the end of a file may contain the literal values of reasons.
         let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
         for reason in &reasons {
             let literal = format!("\"{reason}\"");
@@ -252,7 +253,7 @@ fn is_camel_case(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric())
 }
 
-/// Returns the Rust files below a folder of the checkout: path and text.
+/// Returns the path and the text of each Rust file below a folder of the checkout.
 fn sources(folder: &str) -> Vec<(String, String)> {
     fn collect(folder: &Path, files: &mut Vec<(String, String)>) {
         for entry in fs::read_dir(folder).unwrap() {
@@ -260,7 +261,7 @@ fn sources(folder: &str) -> Vec<(String, String)> {
             if path.is_dir() {
                 collect(&path, files);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
-                // Relative to the checkout, whose own path must not matter to the tests.
+                // The path is relative to the checkout, so the location of the checkout does not influence the tests.
                 let file = path.strip_prefix(harness::checkout::root()).unwrap();
                 let text = fs::read_to_string(&path).unwrap();
                 files.push((format!("/{}", file.display()), text));

@@ -1,11 +1,16 @@
 //! End-to-end tests on a real federation.
 //!
-//! Most tests share one federation, and each test has its own namespaces. Tests that count writes or end processes lock
-//! this federation for exclusive use. Tests of interpretation share a second federation without compute-federation in
-//! its cells. The burst test locks the second federation for exclusive use, because the test keeps Karmada busy. Tests
-//! of Milo share a Milo with projects and without a federation. Tests of admission share another Milo;
-//! compute-federation serves its admission webhooks. Each of these fixtures starts when the first test uses it. All of
-//! them end with the test run, also if the run is killed or panics.
+//! The tests share four fixtures:
+//!
+//! - Most tests share one federation. Each test has its own namespaces. A test that counts writes or ends processes
+//!   locks this federation for exclusive use.
+//! - Tests of interpretation share a second federation. Its cells run no compute-federation. The burst test keeps
+//!   Karmada busy, so this test locks the second federation for exclusive use.
+//! - Tests of Milo share a Milo that has projects and no federation.
+//! - Tests of admission share another Milo. compute-federation serves the admission webhooks of this Milo.
+//!
+//! A fixture starts when the first test uses it. All fixtures end with the test run, also if the run is killed or
+//! panics.
 
 #![allow(
     clippy::expect_used,
@@ -92,24 +97,25 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{OnceCell, RwLock};
 
-/// Number of concurrent tests. Tests spend most of their time waiting.
+/// Number of concurrent tests. The number may exceed the number of CPUs, because tests spend most of their time
+/// waiting.
 const THREADS: usize = 6;
 
 /// How a test uses the federation.
 enum Test {
-    /// Concurrently with other tests.
+    /// Runs on the shared federation, concurrently with other tests.
     Shared(for<'f> fn(&'f Federation) -> BoxFuture<'f, anyhow::Result<()>>),
-    /// Exclusively.
+    /// Runs alone on the shared federation.
     Alone(for<'f> fn(&'f Federation) -> BoxFuture<'f, anyhow::Result<()>>),
-    /// Concurrently, on the federation without controllers in its cells.
+    /// Runs on the federation without controllers in its cells, concurrently with other tests.
     Interpreted(for<'f> fn(&'f Federation) -> BoxFuture<'f, anyhow::Result<()>>),
-    /// Exclusively, on the federation without controllers in its cells.
+    /// Runs alone on the federation without controllers in its cells.
     InterpretedAlone(for<'f> fn(&'f Federation) -> BoxFuture<'f, anyhow::Result<()>>),
-    /// Concurrently, on Milo without a federation.
+    /// Runs on the Milo without a federation, concurrently with other tests.
     Milo(for<'m> fn(&'m Milo) -> BoxFuture<'m, anyhow::Result<()>>),
-    /// Concurrently, on Milo with replicas that serve admission.
+    /// Runs on the Milo whose admission webhooks compute-federation serves, concurrently with other tests.
     Admission(for<'p> fn(&'p Platform) -> BoxFuture<'p, anyhow::Result<()>>),
-    /// Without a shared federation: the test starts its own processes.
+    /// Uses no shared fixture. The test starts its own processes.
     Apart(fn() -> BoxFuture<'static, anyhow::Result<()>>),
 }
 
@@ -124,7 +130,7 @@ struct SharedFederations {
     interpreted_alone: RwLock<()>,
 }
 
-/// A shared fixture, started on first use.
+/// A shared fixture. It starts on first use.
 struct OnDemand<T>(OnceCell<anyhow::Result<T>>);
 
 impl<T> Default for OnDemand<T> {
@@ -337,7 +343,7 @@ fn all() -> Vec<(&'static str, Test)> {
     ]
 }
 
-/// Tests that take many minutes or all CPUs. They are ignored unless requested.
+/// Returns the tests that take many minutes or use all CPUs. The test run ignores them unless they are requested.
 fn soak() -> Vec<(&'static str, Test)> {
     tests![
         Apart certificates::rotations;
@@ -369,7 +375,7 @@ fn main() -> ExitCode {
     // The test run blocks this thread, so a task handles Ctrl-C.
     runtime.spawn(async {
         if tokio::signal::ctrl_c().await.is_ok() {
-            // Every process of a federation ends when this process exits.
+            // All processes of the federations end when this process exits.
             std::process::exit(130);
         }
     });

@@ -1,7 +1,8 @@
-//! Programs that the side-by-side benchmarks run beside the shipped binary: `load` (a client that keeps connections busy),
-//! `floor` (a TLS server that does nothing else with the same bytes), `project` (the requests of admission to a project's API
-//! server), `planes` (thousands of projects' API servers and a hub), `compute` and `allocations` (interpretation without a
-//! server). `cargo xtask bench` starts them and evaluates their output, one JSON object per line.
+//! Programs that the benchmarks run next to the shipped binary. `load` is a client that keeps connections busy. `floor`
+//! is a TLS server that reads each body and sends a constant answer. `project` answers the requests that admission
+//! sends to a project's API server. `planes` simulates the API servers of thousands of projects and a hub. `lists`
+//! lists all objects of these API servers. `compute` and `allocations` measure interpretation without a server. `cargo
+//! xtask bench` starts the programs and evaluates their output, which is one JSON object per line.
 
 mod percentile;
 mod planes;
@@ -19,15 +20,15 @@ pub use percentile::percentile;
 pub use planes::serve_planes;
 pub use serve::serve;
 
-/// The CPU time that a process has used, in user and kernel mode.
+/// Returns the CPU time that a process has used, in user mode and in kernel mode.
 ///
 /// # Errors
 ///
-/// When there is no such process.
+/// When no process has this id.
 pub fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).context("no such process")?;
-    // The name of the program stands in parentheses and may contain anything; user and system time are the 12th and the
-    // 13th field after it.
+    // The name of the program is in parentheses and may contain any character. The user time and the system time are
+    // the 12th and the 13th field after the name.
     let (_, fields) = stat.rsplit_once(')').context("unexpected stat")?;
     let ticks: u64 = fields
         .split_whitespace()
@@ -39,7 +40,7 @@ pub fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
     Ok(Duration::from_millis(ticks * 1000 / per_second))
 }
 
-/// The request bodies in these files, by their names without `.json`.
+/// Returns the request bodies in these files, each with the name of its file without `.json`.
 ///
 /// # Errors
 ///

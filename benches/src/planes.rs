@@ -1,5 +1,6 @@
-//! Milo, thousands of its projects and a Karmada hub in one process, on API servers in memory. Karmada's part is simulated: it
-//! places the copies that arrive on the hub. The benchmark itself writes the statuses that cells would report.
+//! Milo, thousands of its projects and a Karmada hub in one process, on API servers in memory. Karmada is simulated:
+//! this program places the WorkloadDeployments that arrive on the hub. The benchmark itself writes the statuses that
+//! cells would report.
 
 #![allow(
     clippy::indexing_slicing,
@@ -27,15 +28,15 @@ use serde_json::{Value, json};
 use crate::serve;
 use latency::Latencies;
 
-/// The path of the projects on the Milo root.
+/// The path of the Projects on the root API server of Milo.
 const PROJECTS: &str = "/apis/resourcemanager.miloapis.com/v1alpha1/projects/";
-/// The rest of a project's path, after its name.
+/// The part of a project's path that follows the project's name.
 const CONTROL_PLANE: &str = "/control-plane";
 /// The path of the hub.
 const HUB: &str = "/hub";
-/// The namespace that every project has.
+/// The namespace that exists in every project.
 const DEFAULT: &str = "default";
-/// The network that every project has there.
+/// The network in this namespace of every project.
 const NETWORK: &str = "default";
 
 /// One API server of the simulation.
@@ -62,9 +63,9 @@ pub(crate) struct Planes {
     latencies: Latencies,
 }
 
-/// Serves the API servers on loopback with the certificate in this directory, until the process ends: the Milo root at `/`, its
-/// projects below, the hub at `/hub`, and the commands of the benchmark at `/control`. `projects` is the number of projects
-/// at first.
+/// Serves the API servers on loopback, until the process ends. `cert_dir` contains the certificate. The root API server
+/// of Milo is at `/`, and the projects are below it. The hub is at `/hub`, and the commands of the benchmark are at
+/// `/control`. `projects` is the initial number of projects.
 ///
 /// # Errors
 ///
@@ -79,7 +80,7 @@ pub async fn serve_planes(port: u16, cert_dir: &Path, projects: usize) -> anyhow
     serve(port, cert_dir, router).await
 }
 
-/// Answers a request to one of the planes.
+/// Answers a request to one of the API servers.
 async fn answer(State(planes): State<Arc<Planes>>, request: Request) -> Response {
     let Some((plane, prefix)) = planes.route(request.uri().path()) else {
         return Refusal::no_path().response().map(Body::new);
@@ -115,7 +116,7 @@ impl Planes {
         }
     }
 
-    /// The plane that a path leads to, and the part of the path that leads there.
+    /// Returns the API server for a path, and the prefix of the path that selects this API server.
     fn route(&self, path: &str) -> Option<(Arc<Plane>, String)> {
         if let Some((name, _)) = path
             .strip_prefix(PROJECTS)
@@ -168,7 +169,7 @@ impl Planes {
         }
     }
 
-    /// Makes all projects ready, or none.
+    /// Makes all projects ready, or makes all projects unready.
     fn set_ready(&self, ready: bool) {
         let root = &self.root.server;
         let kind = KindId::named("Project");
@@ -200,7 +201,7 @@ impl Planes {
     }
 }
 
-/// The status of a Project.
+/// Returns the status of a Project.
 fn ready_status(ready: bool) -> Value {
     let status = if ready { "True" } else { "False" };
     json!({"conditions": [{

@@ -14,10 +14,10 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// Concurrent streams of one HTTP/2 connection. The default of a kube-apiserver.
+/// Maximum number of concurrent streams in one HTTP/2 connection. This is the default of a kube-apiserver.
 const STREAMS: u32 = 100;
 
-/// Serves HTTP/1.1 and HTTP/2 on loopback with the certificate in this directory, until the process ends.
+/// Serves HTTP/1.1 and HTTP/2 on loopback, until the process ends. `cert_dir` contains the certificate.
 ///
 /// # Errors
 ///
@@ -41,7 +41,7 @@ pub async fn serve(port: u16, cert_dir: &Path, router: Router) -> anyhow::Result
             stream.set_nodelay(true)?;
             let stream = acceptor.accept(stream).await?;
             let service = TowerToHyperService::new(router);
-            // Errors of a connection are ignored: the client closes it.
+            // Errors of a connection are ignored, because the client closes the connection.
             let _ = http.serve_connection(TokioIo::new(stream), service).await;
             anyhow::Ok(())
         });

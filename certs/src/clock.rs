@@ -2,5 +2,5 @@
 
 use jiff::Timestamp;
 
-/// Returns the current time. Tests pass a clock of their own.
+/// A function that returns the current time. Tests pass their own function.
 pub type Clock = fn() -> Timestamp;

@@ -21,32 +21,35 @@ use tokio_util::sync::CancellationToken;
 
 use crate::limits::Limits;
 
-/// Flow-control windows of one HTTP/2 stream and of one connection, in bytes: the most unread data that a client can
-/// have buffered here.
+/// Flow-control windows of one HTTP/2 stream and of one connection, in bytes. A window is the maximum amount of unread
+/// data that a client can store in this process.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 4 << 20;
 /// Largest header list of an HTTP/2 request, in bytes.
 const HEADER_MAX: u32 = 16 << 10;
-/// Size of the read buffer that each HTTP/1.1 connection keeps, in bytes. It also bounds the header of a request.
+/// Size of the read buffer of each HTTP/1.1 connection, in bytes. The size is also the maximum size of the request
+/// header.
 const BUFFER_MAX: usize = 12 << 10;
 
 /// The two steps in which a server stops.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
-    /// From now on every response asks the client to open another connection. New connections are still served.
+    /// After this token is cancelled, every response asks the client to open another connection. New connections are
+    /// still served.
     pub draining: CancellationToken,
-    /// New connections are no longer accepted, idle ones are closed, and requests in flight are answered.
+    /// After this token is cancelled, no new connections are accepted, idle connections are closed, and requests in
+    /// flight are answered.
     pub stop: CancellationToken,
 }
 
-/// State that the parts of one connection share.
+/// The shared state of the parts of one connection.
 struct ConnectionState {
-    /// When the connection began. `last_ended` counts from here.
+    /// The time at which the connection began. `last_ended` is relative to this time.
     start: Instant,
-    /// Requests since the connection began.
+    /// Number of requests since the connection began.
     started: AtomicUsize,
     in_flight: AtomicUsize,
-    /// When the last request ended, in milliseconds after `start`.
+    /// The time at which the last request ended, in milliseconds after `start`.
     last_ended: AtomicU64,
     shutdown: Shutdown,
 }
@@ -75,8 +78,8 @@ impl ConnectionState {
         self.in_flight.load(Ordering::Acquire) == 0
     }
 
-    /// Waits until the connection is too old or has been idle for too long. It sleeps until the earliest time at which this
-    /// can be true, so requests do not wake it.
+    /// Waits until the connection is too old or has been idle for too long. The task sleeps until the earliest time at
+    /// which one of these can be true, so requests do not wake the task.
     async fn expired(&self, limits: &Limits) {
         let old = self.start + with_jitter(limits.age);
         loop {
@@ -103,7 +106,8 @@ impl Drop for ActiveRequest {
     }
 }
 
-/// Serves the requests of a connection until it is idle for too long, too old, or shut down.
+/// Serves the requests of a connection. The connection ends when it has been idle for too long, is too old, or is shut
+/// down.
 pub(crate) async fn serve<I, S, B>(
     stream: I,
     version: Version,
@@ -126,7 +130,8 @@ where
         let answer = service.call(request);
         async move {
             let mut response = answer.await?;
-            // Asks an HTTP/1.1 client to open its next connection elsewhere. HTTP/2 sends GOAWAY for the whole connection.
+            // The header asks an HTTP/1.1 client to open its next connection elsewhere. On HTTP/2, a GOAWAY is sent for
+            // the whole connection.
             if version != Version::HTTP_2 && in_flight.0.shutdown.draining.is_cancelled() {
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(header::CONNECTION, close);
@@ -162,7 +167,7 @@ where
         end(connection, limits).await
     } else {
         let mut builder = http1::Builder::new();
-        // `PacedStream` bounds the time for the header at less cost.
+        // `PacedStream` limits the time for the header at a lower cost.
         builder.header_read_timeout(None).max_buf_size(BUFFER_MAX);
         let mut connection = pin!(builder.serve_connection(stream, service));
         tokio::select! {
@@ -175,7 +180,7 @@ where
     }
 }
 
-/// Waits for a graceful end, but at most for the drain time: a client can delay the end.
+/// Waits for a graceful end, but at most for the drain time, because a client can delay the end.
 async fn end(
     connection: impl Future<Output = hyper::Result<()>>,
     limits: Limits,
@@ -183,23 +188,25 @@ async fn end(
     timeout(limits.drain, connection).await.unwrap_or(Ok(()))
 }
 
-/// Returns between 80 % and 120 % of `time`, so that connections that began together do not end together.
+/// Returns a random time between 80 % and 120 % of `time`. Connections that began together therefore do not end
+/// together.
 fn with_jitter(time: Duration) -> Duration {
     let random = RandomState::new().hash_one(()) % 401;
     let parts = u32::try_from(800 + random).unwrap_or(1000);
     time.saturating_mul(parts) / 1000
 }
 
-/// A stream that fails when its client is too slow: to send the header of a request, or to read an answer.
+/// A stream that fails if its client sends the header of a request too slowly, or reads an answer too slowly.
 struct PacedStream<I> {
     stream: I,
     state: Arc<ConnectionState>,
     limits: Limits,
-    /// Whether the client must send soon: the first bytes of the connection, or the rest of an HTTP/1.1 header.
+    /// Whether the client must send bytes soon. These are the first bytes of the connection, or the rest of an HTTP/1.1
+    /// header.
     awaits_header: bool,
-    /// Deadline for these bytes, set at the first read that has to wait.
+    /// Deadline for the bytes of `awaits_header`. It is set at the first read that has to wait.
     header_deadline: Option<Pin<Box<Sleep>>>,
-    /// `ConnectionState::started` at the last read.
+    /// The value of `ConnectionState::started` at the last read.
     started: usize,
     /// Deadline for a write that has to wait.
     write_deadline: Option<Pin<Box<Sleep>>>,
@@ -221,7 +228,7 @@ impl<I> PacedStream<I> {
         }
     }
 
-    /// Bounds the time that a write waits for the client.
+    /// Limits the time that a write waits for the client.
     fn bound_write<T>(
         &mut self,
         context: &mut Context<'_>,

@@ -1,8 +1,8 @@
-//! TLS material, and the connections that are served with it.
+//! TLS certificates, and the connections that use them.
 //!
-//! [`mod@load`] turns PEM files into a `rustls` configuration, [`reload`] follows the files while connections are
-//! served, and [`mod@serve`] is the accept loop with its limits and its drain. This crate does not depend on
-//! Kubernetes, routes or bodies.
+//! [`mod@load`] turns PEM files into a `rustls` configuration. [`reload`] detects changes of the files while
+//! connections are served. [`mod@serve`] is the accept loop with its limits and its drain. This crate does not depend
+//! on Kubernetes, routes or bodies.
 
 mod clock;
 mod connection;

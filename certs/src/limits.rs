@@ -7,26 +7,26 @@ use std::time::Duration;
 pub struct Limits {
     /// Maximum number of open connections. Further connections wait in the backlog of the socket.
     pub connections: usize,
-    /// Requests in flight on one HTTP/2 connection.
+    /// Maximum number of requests in flight on one HTTP/2 connection.
     pub requests_per_connection: u32,
-    /// Time for a TLS handshake.
+    /// Time limit of a TLS handshake.
     pub handshake: Duration,
-    /// Time for the first bytes of a connection, and for the header of an HTTP/1.1 request from its first byte.
+    /// Time limit for the first bytes of a connection, and for the header of an HTTP/1.1 request after its first byte.
     pub header: Duration,
     /// Longest time that a write may wait for the client to read.
     pub write: Duration,
-    /// How long a connection stays open without a request. Karmada closes its idle connections after 90 s
-    /// (docs/concepts/interpreter.md). This is longer, so that the server never closes a connection at the moment in which
-    /// Karmada sends a request.
+    /// Time after which a connection without a request is closed. Karmada closes its idle connections after 90 s
+    /// (docs/concepts/interpreter.md). The limit must be longer than 90 s. Otherwise the server could close a
+    /// connection while Karmada sends a request.
     pub idle: Duration,
     /// Interval of HTTP/2 pings, which find dead connections.
     pub ping: Duration,
-    /// Time for the answer to an HTTP/2 ping.
+    /// Time limit for the answer to an HTTP/2 ping.
     pub ping_answer: Duration,
-    /// Age, ±20 %, at which a connection is closed after its current requests, so that load spreads over replicas and
-    /// clients see a new certificate.
+    /// Age at which a connection is closed after its current requests, with a random deviation of up to 20 %. The limit
+    /// spreads the load over all replicas. It also lets clients see a new certificate.
     pub age: Duration,
-    /// Time for requests in flight when the server stops, or when their connection is too old or idle.
+    /// Time limit for requests in flight when the server stops, or when their connection is too old or idle.
     pub drain: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Makes a TLS server configuration from PEM files, or a self-signed one.
+//! Makes a TLS server configuration from PEM files or from a new self-signed certificate.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -17,26 +17,26 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use thiserror::Error;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// Validity of a self-signed certificate: a year, longer than a process usually runs.
+/// Validity of a self-signed certificate: one year. A process usually runs for less time.
 const SELF_SIGNED_LIFETIME: SignedDuration = SignedDuration::from_hours(365 * 24);
 
 /// The files of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
-    /// The directory, as written by a CSI driver or a Secret volume.
+    /// The directory of the files. A CSI driver or a Secret volume writes it.
     pub directory: PathBuf,
     /// File name of the certificate chain, leaf first.
     pub certificate: String,
     /// File name of the private key.
     pub key: String,
-    /// File name of the authorities that sign the certificate. The file is optional.
+    /// File name of the certificates of the authorities that sign the certificate. The file is optional.
     pub authorities: String,
 }
 
-/// Why a certificate cannot be served. Every message names the file.
+/// The reason why a certificate cannot be served. Every message contains the file name.
 #[derive(Debug, Error)]
 pub enum CertificateError {
-    /// The file does not exist (yet).
+    /// The file does not exist, or does not exist yet.
     #[error("{}: no such file", .0.display())]
     Missing(PathBuf),
     /// The file cannot be read.
@@ -105,7 +105,7 @@ pub(crate) struct Pem {
 pub struct Certificates {
     /// The TLS configuration for new connections.
     pub config: Arc<ServerConfig>,
-    /// When the leaf certificate expires.
+    /// The expiry time of the leaf certificate.
     pub not_after: Timestamp,
     /// The authorities that came with the certificate.
     pub authorities: Authorities,
@@ -127,8 +127,9 @@ impl Files {
         self.directory.join(&self.authorities)
     }
 
-    /// Reads the files from one generation of the directory. Secret volumes and CSI drivers swap a link `..data`; it is
-    /// resolved once, so that a swap between two reads cannot combine a certificate with the key of another one.
+    /// Reads the files from one generation of the directory. Secret volumes and CSI drivers replace the link `..data`
+    /// when the files change. The link is resolved only once. Otherwise a replacement between two reads could combine a
+    /// certificate with the key of another certificate.
     ///
     /// # Errors
     ///
@@ -174,12 +175,12 @@ impl Files {
     ///
     /// # Errors
     ///
-    /// [`CertificateError`], which names the file.
+    /// [`CertificateError`], which contains the file name.
     pub fn load(&self, now: Timestamp) -> Result<Certificates, CertificateError> {
         self.check(&self.read()?, now)
     }
 
-    /// Checks that the PEM texts are a certificate and its key, and that the certificate has not expired.
+    /// Checks that the PEM texts contain a certificate and its key, and that the certificate has not expired.
     pub(crate) fn check(
         &self,
         pem: &Pem,
@@ -221,7 +222,7 @@ impl Files {
 }
 
 impl Certificates {
-    /// Makes a new key and a self-signed certificate for these names, valid for a year from `now`.
+    /// Makes a new key and a self-signed certificate for these names. The certificate is valid for one year from `now`.
     ///
     /// # Errors
     ///
@@ -259,15 +260,15 @@ fn not_after(leaf: &CertificateDer<'_>) -> Result<Timestamp, CertificateProblem>
     Timestamp::from_second(seconds).map_err(CertificateProblem::ExpiryOutOfRange)
 }
 
-/// Supports TLS 1.2 and 1.3, and HTTP/2 and HTTP/1.1 by ALPN, which is optional for clients
-/// (docs/concepts/interpreter.md). Sessions are not resumed: callers keep few and long connections, and a resumed session
-/// could outlive the certificate with which it began.
+/// Returns a configuration that supports TLS 1.2 and 1.3. By ALPN it supports HTTP/2 and HTTP/1.1, but clients need not
+/// use ALPN (docs/concepts/interpreter.md). Sessions are not resumed. Callers have few and long connections, so
+/// resumption would save little. A resumed session could also outlive its certificate.
 fn server_config(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 ) -> Result<Arc<ServerConfig>, rustls::Error> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    // Fails if the key does not belong to the certificate.
+    // This call fails if the key does not belong to the certificate.
     let certified = CertifiedKey::from_der(chain, key, &provider)?;
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
@@ -280,7 +281,7 @@ fn server_config(
 }
 
 impl From<&Path> for Files {
-    /// The file names that Secret volumes and CSI drivers use.
+    /// Returns the files of a directory, with the file names that Secret volumes and CSI drivers use.
     fn from(directory: &Path) -> Self {
         Self {
             directory: directory.to_owned(),

@@ -14,18 +14,19 @@ use crate::clock::Clock;
 use crate::load::{Authorities, CertificateError, Certificates, Files, Pem};
 use crate::serve::Acceptor;
 
-/// A certificate that expires within this time is replaced even by one that callers do not trust yet.
+/// If the served certificate expires within this time (1 min), a new certificate replaces it even if callers do not
+/// trust the new certificate yet.
 const LAST_MOMENT: SignedDuration = SignedDuration::from_mins(1);
 
-/// Polls the files, and swaps the configuration for new connections when they change.
+/// Polls the files. When they change, replaces the configuration for new connections.
 ///
-/// Polling finds every kind of change: files that are replaced one by one, and the swap of a `..data` link, after which a
-/// watch on the files would see no further events.
+/// Polling detects every kind of change: files that are replaced one by one, and a replacement of the `..data` link.
+/// After a replacement of the link, a watch on the files would get no further events.
 pub struct Reloader {
     files: Files,
     clock: Clock,
     seen: Option<Pem>,
-    /// The authorities that callers trust, if known.
+    /// The authorities that callers trust; `None` if they are unknown.
     trusted: Option<watch::Receiver<Authorities>>,
     /// A valid certificate that is not in service, because callers do not trust its authorities yet.
     waiting: Option<Certificates>,
@@ -33,27 +34,28 @@ pub struct Reloader {
     state: watch::Sender<CertificateState>,
 }
 
-/// The served certificate and the files, for readiness, metrics and the caBundle controller.
+/// The state of the served certificate and of the files. Readiness, metrics and the caBundle controller read this
+/// state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CertificateState {
-    /// When the served leaf certificate expires. `None` while no certificate is served.
+    /// The expiry time of the served leaf certificate; `None` while no certificate is served.
     pub not_after: Option<Timestamp>,
     /// The authorities of the served certificate.
     pub served: Authorities,
-    /// The authorities of the certificate in the files. If they differ from `served`, they are the next ones.
+    /// The authorities of the certificate in the files. If they differ from `served`, they will be served next.
     pub mounted: Authorities,
-    /// How many certificates were put into service.
+    /// Number of certificates that were put into service.
     pub reloads: u64,
-    /// When a certificate was last put into service.
+    /// The time at which a certificate was last put into service.
     pub reloaded: Option<Timestamp>,
-    /// How many times the files changed to an unusable certificate.
+    /// Number of times that the files changed to an unusable certificate.
     pub failures: u64,
-    /// Why the files cannot be served now. `None` if they can.
+    /// The reason why the files cannot be served now; `None` if they can be served.
     pub problem: Option<String>,
 }
 
 impl Reloader {
-    /// Reads the files for the first time. A missing file is not an error: [`Reloader::run`] waits for it.
+    /// Reads the files for the first time. A missing file is not an error, because [`Reloader::run`] waits for it.
     ///
     /// # Errors
     ///
@@ -87,12 +89,12 @@ impl Reloader {
         }
     }
 
-    /// From now on puts a certificate into service only when callers trust its authorities.
+    /// After this call, a certificate is put into service only when callers trust its authorities.
     pub fn wait_for_trust(&mut self, trusted: watch::Receiver<Authorities>) {
         self.trusted = Some(trusted);
     }
 
-    /// Returns the acceptor of the server. It follows the certificate in service.
+    /// Returns the acceptor of the server. The acceptor always uses the certificate in service.
     pub fn acceptor(&self) -> Acceptor {
         Acceptor::Tls(Arc::clone(&self.config))
     }
@@ -102,7 +104,7 @@ impl Reloader {
         self.state.subscribe()
     }
 
-    /// Polls until `stop`. If the files cannot be served, the former certificate stays in service, and the problem is
+    /// Polls until `stop`. If the files cannot be served, the previous certificate stays in service. The problem is
     /// logged once.
     pub async fn run(mut self, every: Duration, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(every);
@@ -129,7 +131,7 @@ impl Reloader {
         }
     }
 
-    /// Publishes a problem, or its end. Logs and counts each problem once.
+    /// Publishes a problem of the files, or the end of a problem. Each problem is logged and counted once.
     fn report(&self, problem: Option<String>) {
         self.state.send_if_modified(|state| {
             if state.problem == problem {
@@ -158,7 +160,7 @@ impl Reloader {
         Ok(())
     }
 
-    /// Fails if the certificate in the files has expired.
+    /// Returns an error if the certificate in the files has expired.
     fn check_expiry(&self) -> Result<(), CertificateError> {
         let not_after = match &self.waiting {
             Some(waiting) => Some(waiting.not_after),
@@ -170,7 +172,7 @@ impl Reloader {
         }
     }
 
-    /// Puts the waiting certificate into service if callers trust it, or if the served one is about to expire.
+    /// Puts the waiting certificate into service if callers trust it, or if the served certificate is about to expire.
     fn try_waiting(&mut self) {
         let Some(waiting) = self.waiting.take() else {
             return;
@@ -178,7 +180,7 @@ impl Reloader {
         let serves_until = self.state.borrow().not_after;
         let urgent = serves_until.is_none_or(|until| until - LAST_MOMENT <= (self.clock)());
         // The served certificate has the same single authority. A caller that does not trust this authority cannot call
-        // now either.
+        // the server now either, so the new certificate changes nothing for the caller.
         let is_known =
             waiting.authorities.len() == 1 && waiting.authorities == self.state.borrow().served;
         let trusted = self.trusted.as_ref();

@@ -1,4 +1,4 @@
-//! The accept loop: limits the connections, and drains them at the end.
+//! The accept loop. It limits the number of connections, and drains them at the end.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -24,27 +24,27 @@ use crate::limits::Limits;
 use crate::load::Certificates;
 use crate::metrics::Metrics;
 
-/// How connections are accepted.
+/// The way in which connections are accepted: without or with TLS.
 #[derive(Clone)]
 pub enum Acceptor {
     /// Without TLS.
     Plain,
-    /// With the TLS configuration that is in service when the connection begins. Without a configuration the connection is
-    /// closed.
+    /// With the TLS configuration that is in service when the connection begins. If there is no configuration, the
+    /// connection is closed.
     Tls(Arc<ArcSwapOption<ServerConfig>>),
 }
 
 impl From<Certificates> for Acceptor {
-    /// Always serves these certificates.
+    /// Returns an acceptor that always serves these certificates.
     fn from(certificates: Certificates) -> Self {
         Self::Tls(Arc::new(ArcSwapOption::from(Some(certificates.config))))
     }
 }
 
-/// Pause after an error of `accept` that no single connection caused, such as too many open files.
+/// Wait after an error of `accept` that is not the error of one connection, for example too many open files.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Accepts connections until `shutdown.stop`, then waits for requests in flight, at most for `limits.drain`.
+/// Accepts connections until `shutdown.stop`. Then waits for requests in flight, but at most for `limits.drain`.
 pub async fn serve<S, B>(
     listener: TcpListener,
     acceptor: Acceptor,
@@ -80,7 +80,7 @@ pub async fn serve<S, B>(
         let (acceptor, service) = (acceptor.clone(), service.clone());
         let (metrics, shutdown) = (metrics.clone(), shutdown.clone());
         connections.spawn(async move {
-            // Both are held until the connection ends.
+            // The slot and the count are held until the connection ends.
             let _slot = slot;
             let _open = metrics.opened();
             if let Err(error) = begin(stream, acceptor, service, limits, &metrics, shutdown).await {
@@ -103,7 +103,7 @@ pub async fn serve<S, B>(
     }
 }
 
-/// Logs a panic of the connection itself. The router catches panics of handlers.
+/// Logs a panic of the connection task. The router has already caught the panics of handlers.
 fn report(ended: Result<(), JoinError>) {
     if let Err(error) = ended
         && error.is_panic()
@@ -112,8 +112,8 @@ fn report(ended: Result<(), JoinError>) {
     }
 }
 
-/// Serves a connection from handshake to end. The futures are boxed, so that the memory of the handshake is freed after it:
-/// there can be thousands of connections.
+/// Serves a connection from handshake to end. The futures are boxed, so the memory of the handshake is freed after the
+/// handshake. This saves memory because there can be thousands of connections.
 async fn begin<S, B>(
     stream: TcpStream,
     acceptor: Acceptor,
@@ -195,7 +195,7 @@ fn tls_error(error: &io::Error) -> &'static str {
     }
 }
 
-/// Returns the next connection and its slot. Returns `None` only if the semaphore is closed, which does not happen.
+/// Returns the next connection and its slot. Returns `None` only if the semaphore is closed, which never happens.
 async fn accept(
     listener: &TcpListener,
     slots: &Arc<Semaphore>,

@@ -34,7 +34,8 @@ fn clock() -> Timestamp {
     "2026-11-21T10:00:00Z".parse().unwrap()
 }
 
-/// Makes a self-signed certificate for `localhost`: certificate and key as PEM, and the certificate as DER.
+/// Makes a self-signed certificate for `localhost`. Returns the certificate and the key as PEM, and the certificate as
+/// DER.
 fn issue() -> (String, String, CertificateDer<'static>) {
     let key = rcgen::KeyPair::generate().unwrap();
     let params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
@@ -51,7 +52,7 @@ fn write(directory: &Path, certificate: &str, key: &str) {
     fs::write(directory.join("tls.key"), key).unwrap();
 }
 
-/// Writes a generation as kubelet does: writes a new directory, then swaps the link `..data` by a rename.
+/// Writes a generation of files as kubelet does: makes a new directory, then replaces the link `..data` by a rename.
 fn swap(volume: &Path, generation: &str, certificate: &str, key: &str, authority: Option<&str>) {
     let directory = volume.join(generation);
     fs::create_dir(&directory).unwrap();
@@ -108,7 +109,7 @@ async fn start_with(directory: &Path, limits: Limits) -> TestServer {
     }
 }
 
-/// Connects like Karmada: `trusted` is the only root, and the server name is verified.
+/// Connects like Karmada: the client trusts only the root `trusted`, and verifies the server name.
 async fn connect(
     server: &TestServer,
     trusted: &CertificateDer<'static>,
@@ -177,7 +178,7 @@ async fn new_connections_use_a_swapped_directory_and_old_ones_continue() {
     );
     get(&mut old).await;
 
-    // A broken certificate changes only the count of failures.
+    // A broken certificate changes only the number of failures.
     swap(volume.path(), "..3", "garbage", &first.1, None);
     server
         .state
@@ -323,7 +324,8 @@ async fn a_certificate_waits_until_its_authority_is_trusted() {
     trust.send_replace(authorities(&[&first.2, &second.2]));
     state.wait_for(|state| state.served == seen).await.unwrap();
 
-    // The authority is the served one: a caller that does not trust it cannot call now either.
+    // The only authority is the one that is served now. A caller that does not trust it cannot call the server now
+    // either.
     trust.send_replace(Authorities::new());
     let third = issue();
     swap(volume.path(), "..3", &third.0, &third.1, Some(&second.0));

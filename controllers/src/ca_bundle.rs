@@ -1,5 +1,5 @@
-//! Updates the `caBundle` of our webhook registrations from the mounted `ca.crt`. Karmada does not update it, and
-//! Kubernetes needs an add-on to update it for admission webhooks.
+//! Updates the `caBundle` of our webhook registrations from the mounted `ca.crt`. Karmada does not update the
+//! `caBundle` of its registrations. For admission webhooks, Kubernetes does not update it either without an add-on.
 
 mod plan;
 #[cfg(test)]
@@ -30,23 +30,23 @@ use trust::Trust;
 
 const NAME: &str = "ca-bundle";
 const FIELD_MANAGER: &str = "compute-federation-ca-bundle";
-/// Interval between checks of a registration while a change is in progress, or after an error that may end soon.
+/// Interval between checks of a registration while a change is in progress, or after an error that may soon disappear.
 const SOON: Duration = Duration::from_millis(500);
-/// Interval between checks otherwise.
+/// Interval between checks in all other cases.
 const LATER: Duration = Duration::from_secs(5);
 
 /// The dependencies of the controller.
 pub struct Config {
-    /// The objects that register our webhooks. Callers count as trusting an authority only if all of these objects
-    /// contain it.
+    /// The objects that register our webhooks. Callers are considered to trust an authority only if all of these
+    /// objects contain the authority.
     pub registrations: Vec<(Registration, Client)>,
-    /// The authorities of the served certificate, and those of the certificate in the files.
+    /// The authorities of the served certificate and of the certificate in the files.
     pub certificates: watch::Receiver<Mounted>,
     /// Receives the authorities that callers trust.
     pub trusted: watch::Sender<Authorities>,
-    /// How long changes of a bundle take to reach callers.
+    /// How long callers take to notice a change of a bundle.
     pub delays: Delays,
-    /// Where writes are counted.
+    /// The metrics that count writes.
     pub metrics: Metrics,
     /// Cancelled once this process may write.
     pub may_write: CancellationToken,
@@ -54,7 +54,7 @@ pub struct Config {
     pub clock: Clock,
 }
 
-/// An object that gives callers the address of a webhook and the authorities to trust. Its name is the one in
+/// An object that gives callers the address of a webhook and the authorities to trust. Its name is the name in
 /// `deploy/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Registration {
@@ -150,7 +150,7 @@ struct Keeper {
     clock: Clock,
     /// `None` before the first check.
     history: Option<BundleHistory>,
-    /// The last error, so that it is reported once.
+    /// The last error. It is kept so that the same error is not reported again.
     problem: Option<String>,
 }
 
@@ -177,7 +177,8 @@ impl Keeper {
         }
     }
 
-    /// Takes the next step towards the wanted bundle. Returns whether nothing is left to wait for.
+    /// Takes the next step towards the wanted bundle. Returns whether the registration is settled, so that no change is
+    /// in progress.
     async fn look(&mut self) -> Result<bool, ReconcileError> {
         let Mounted { mounted, served } = self.certificates.borrow_and_update().clone();
         let needed = || mounted.union(&served).cloned().collect();
@@ -186,7 +187,7 @@ impl Keeper {
         if let Err(kube::Error::Api(status)) = &configuration
             && status.is_forbidden()
         {
-            // Without the permission, another party maintains the bundle.
+            // This process has no permission to update the registration. Another party maintains the bundle.
             self.trust.tell(self.index, needed());
         }
         let configuration =
@@ -259,8 +260,8 @@ impl Keeper {
     }
 }
 
-/// Returns the wait until the next check. A missing permission is not granted within seconds, so the next check may be
-/// late.
+/// Returns the wait until the next check. The wait is long after an error about a missing permission, because an
+/// administrator rarely grants it within seconds.
 fn pause(outcome: &Result<bool, ReconcileError>) -> Duration {
     let waits_long = match outcome {
         Ok(settled) => *settled,
@@ -273,6 +274,7 @@ fn pause(outcome: &Result<bool, ReconcileError>) -> Duration {
 }
 
 /// Returns when the configuration was last changed by any writer. The API server stores whole seconds, rounded down.
+/// One second is added, so that the result is never too early.
 fn last_change(configuration: &DynamicObject) -> Option<Timestamp> {
     let changes = configuration.managed_fields().iter();
     let last = changes.filter_map(|change| change.time.as_ref()).max()?;
@@ -294,7 +296,7 @@ fn decode(bundle: &str) -> Option<Authorities> {
     Some(blocks.into_iter().map(pem::Pem::into_contents).collect())
 }
 
-/// Encodes authorities as a `caBundle`: PEM in base64.
+/// Encodes authorities as a `caBundle`. The format is PEM in base64.
 pub fn encode(bundle: &Authorities) -> String {
     let blocks: Vec<_> = bundle
         .iter()

@@ -4,8 +4,8 @@ use api::{CellName, Instance, WorkloadDeployment};
 use kube::Client;
 use multicluster::Cache;
 
-/// The cell of this process. The hub is read with single GET requests and is not watched: a cell has no permission to
-/// list there.
+/// The cell of this process. The hub is read with GET requests for single objects and is not watched, because a cell
+/// has no permission to list there.
 pub(crate) struct CellCaches {
     pub(crate) name: CellName,
     pub(crate) client: Client,

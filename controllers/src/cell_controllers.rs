@@ -1,4 +1,4 @@
-//! Starts the controllers of a cell: registers the watches and passes each change to the triggers of the controllers.
+//! Starts the controllers of a cell. Registers the watches and passes each change to the triggers of the controllers.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -24,17 +24,17 @@ use crate::{deployment, instance, instance_writeback};
 
 /// The dependencies of the controllers of a cell.
 pub struct Config {
-    /// Name of the cell. Every copy on the hub contains it.
+    /// The name of the cell. Every copy on the hub contains this name.
     pub name: CellName,
     /// The cell's API server.
     pub client: Client,
     /// The hub.
     pub hub: Client,
-    /// Where writes and reconciliations are counted.
+    /// The metrics that count writes and reconciliations.
     pub metrics: Metrics,
     /// Cancelled once this process may write.
     pub may_write: CancellationToken,
-    /// Tells the time.
+    /// The source of the current time.
     pub clock: Clock,
 }
 

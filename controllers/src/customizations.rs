@@ -59,12 +59,12 @@ impl CustomizationReflector {
     }
 }
 
-/// Logs and counts the customizations that shadow the webhook. Logs each customization once per kind. Runs on every
-/// replica.
+/// Logs and counts the customizations that shadow the webhook. Each customization is logged once per kind. This runs on
+/// every replica.
 struct Shadowing {
     metrics: Metrics,
     cache: Cache<ResourceInterpreterCustomization>,
-    /// The kind that each customization takes over, by the name of the customization.
+    /// The kind that each customization shadows, by the name of the customization.
     found: Mutex<BTreeMap<String, String>>,
 }
 
@@ -77,19 +77,21 @@ impl Shadowing {
         }
     }
 
-    /// Handles a change of a customization. Returns true if the customization is newly reported. Its Event is then due.
+    /// Handles a change of a customization. Returns true if the customization is newly reported, so that an Event must
+    /// be published.
     fn observe(&self, change: Change<'_>) -> bool {
         let metadata = change.current.or(change.former);
         let Some(name) = metadata.and_then(|metadata| metadata.name.as_deref()) else {
             return false;
         };
-        // `get` fails for an undecodable customization. The cache has reported it, and Karmada cannot read it either.
+        // `get` fails for an undecodable customization. The cache has reported the customization already, and Karmada
+        // cannot decode it either.
         let current = self.cache.get("", name).ok().flatten();
         let kind = current.as_deref().and_then(shadowed);
         self.note(name, kind)
     }
 
-    /// Records the kind that a customization takes over. Returns true if the record changed to this kind.
+    /// Records the kind that a customization shadows. Returns true if the recorded kind is new.
     fn note(&self, name: &str, kind: Option<&str>) -> bool {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let news = match kind {
@@ -120,7 +122,7 @@ impl Shadowing {
     }
 }
 
-/// Returns the kind that a customization takes over, if it is one of our kinds.
+/// Returns the kind that a customization shadows, if it is one of our kinds.
 fn shadowed(customization: &ResourceInterpreterCustomization) -> Option<&str> {
     let target = &customization.spec.target;
     let kinds = [WorkloadDeployment::kind(&()), Instance::kind(&())];
@@ -129,7 +131,8 @@ fn shadowed(customization: &ResourceInterpreterCustomization) -> Option<&str> {
     is_ours.then_some(target.kind.as_str())
 }
 
-/// Publishes an Event on each shadowing customization, if the API server permits it. Runs on the leader only.
+/// Publishes an Event on each customization that shadows the webhook, if the API server permits it. This runs on the
+/// leader only.
 pub(crate) struct CustomizationController {
     pub(crate) cache: Cache<ResourceInterpreterCustomization>,
     pub(crate) events: Events,
@@ -155,7 +158,8 @@ impl Controller for CustomizationController {
                 .publish(customization.as_ref(), EventType::Warning, REASON, &note)
                 .await;
         }
-        // The Event is published once. Another Event follows only when `Shadowing` reports the customization again.
+        // The Event is published once. `Shadowing` must report the customization again before another Event is
+        // published.
         Ok(Outcome::Gone)
     }
 }
@@ -174,7 +178,7 @@ mod tests {
             ("compute.datumapis.com/v1alpha", "Instance", true),
             ("compute.datumapis.com/v1alpha", "Workload", false),
             ("compute.example.com/v1alpha", "Instance", false),
-            // Karmada matches the exact version.
+            // Karmada compares the version exactly.
             ("compute.datumapis.com/v1", "Instance", false),
             ("v1", "Instance", false),
             ("", "", false),

@@ -29,7 +29,8 @@ use plan::{
 pub(crate) struct DeploymentController {
     pub(crate) cell: Arc<CellCaches>,
     pub(crate) writer: Writer,
-    /// Called when a WorkloadDeployment has all its Instances, with the key of the Instance that follows the last one.
+    /// Called when a WorkloadDeployment has all its Instances. The argument contains the namespace and the name of the
+    /// Instance with the next ordinal.
     pub(crate) after_last_instance: Box<dyn Fn(&ObjectMeta) + Send + Sync>,
 }
 
@@ -162,8 +163,8 @@ impl DeploymentController {
         let mut body = body(deployment, ordinal);
         let metadata = body.get_mut("metadata").and_then(Value::as_object_mut);
         if let (None, Some(metadata)) = (existing, metadata) {
-            // The write-back needs this finalizer. Adding it later would conflict with the first write of the
-            // infrastructure provider.
+            // The write-back needs this finalizer. If it were added later, the write would conflict with the first
+            // write of the infrastructure provider.
             let finalizers = json!([finalizers::INSTANCE_CONTROLLER]);
             metadata.insert("finalizers".to_owned(), finalizers);
         }
@@ -176,7 +177,8 @@ impl DeploymentController {
     }
 }
 
-/// Returns the Instance of this ordinal: the template, with labels and an owner reference to the WorkloadDeployment.
+/// Returns the Instance of this ordinal. It consists of the template, labels, and an owner reference to the
+/// WorkloadDeployment.
 fn body(deployment: &WorkloadDeployment, ordinal: i32) -> Value {
     let template = &deployment.spec.template;
     let metadata = template.metadata.clone().unwrap_or_default();

@@ -71,7 +71,7 @@ impl Controller for Federator {
             }
             None => Ok(Outcome::Settled),
         };
-        // The hub may still have the copy of an earlier namespace of the same name.
+        // The hub may still have the copy from an earlier Namespace of the same name.
         let orphans = self
             .orphans(&project)
             .sweep(context, &key, own.as_ref())
@@ -108,7 +108,7 @@ impl Federator {
             .get(hub_namespace.as_str(), &key.name)?;
         let city = CityCode::new(deployment.spec.city_code.as_str()).ok();
         let is_to_be_made = copy.is_none() && !is_terminating(deployment);
-        // The lock keeps the policy of the city until the copy is made.
+        // The lock prevents the deletion of the city's policy until the copy is created.
         let _lock = match &city {
             Some(city) if is_to_be_made => {
                 let policy_locks = &self.hub.policy_locks;
@@ -154,7 +154,7 @@ impl Federator {
         let executed = self
             .execute(context, project, deployment, hub_namespace, plan)
             .await;
-        // A failed write of the project's status must not block re-application.
+        // If the status of the project cannot be written, the re-application must still happen.
         let reapplier = Reapplier {
             hub: &self.hub,
             stale_cells: &self.stale_cells,
@@ -266,8 +266,8 @@ impl Federator {
         Ok(())
     }
 
-    /// Creates or updates a hub namespace. No other controller creates them: cells trust their labels for the identity
-    /// of a project.
+    /// Creates or updates a hub namespace. No other controller creates hub namespaces, because cells trust their labels
+    /// for the identity of a project.
     async fn apply_namespace(
         &self,
         context: &ReconcileContext,
@@ -295,8 +295,8 @@ impl Federator {
             .map(drop)
     }
 
-    /// Removes the finalizer after the hub's API server confirmed that the copy is gone. The cache may not have the
-    /// copy yet.
+    /// Removes the finalizer after the hub's API server has confirmed that the copy is gone. A missing entry in the
+    /// cache is no proof, because the cache may not have the copy yet.
     async fn release(
         &self,
         context: &ReconcileContext,

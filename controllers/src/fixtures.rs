@@ -11,17 +11,17 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// The time at which controllers reconcile in tests.
+/// Returns the time at which controllers reconcile in tests.
 pub(crate) fn now() -> Timestamp {
     "2026-11-21T10:00:00Z".parse().unwrap()
 }
 
-/// An object from its JSON.
+/// Decodes an object from JSON.
 pub(crate) fn object<K: DeserializeOwned>(value: Value) -> K {
     serde_json::from_value(value).unwrap()
 }
 
-/// A Workload `web` with these placements: name and cities.
+/// Returns a Workload `web` with these placements. Each has a name and cities.
 pub(crate) fn workload(placements: &[(&str, &[&str])]) -> Workload {
     let mut body = objects::workload("default", "web", placements);
     body["metadata"]["uid"] = json!("workload-uid");
@@ -30,7 +30,7 @@ pub(crate) fn workload(placements: &[(&str, &[&str])]) -> Workload {
     object(body)
 }
 
-/// A deployment of the Workload `web` in this namespace.
+/// Returns a WorkloadDeployment of the Workload `web` in this namespace.
 pub(crate) fn deployment(
     namespace: &str,
     name: &str,
@@ -43,7 +43,7 @@ pub(crate) fn deployment(
     object(body)
 }
 
-/// An Instance without an owner.
+/// Returns an Instance without an owner.
 pub(crate) fn instance(namespace: &str, name: &str) -> Instance {
     let mut body = objects::instance(namespace, name);
     body["metadata"]["uid"] = json!(format!("{name}-uid"));
@@ -51,7 +51,7 @@ pub(crate) fn instance(namespace: &str, name: &str) -> Instance {
     object(body)
 }
 
-/// A condition that changed at the Unix epoch.
+/// Returns a condition that changed at the Unix epoch.
 pub(crate) fn condition(type_: &str, holds: bool, observed: Option<i64>) -> Condition {
     let status = match holds {
         true => ConditionStatus::True,
@@ -60,7 +60,7 @@ pub(crate) fn condition(type_: &str, holds: bool, observed: Option<i64>) -> Cond
     Condition::new(type_, status, "Because", "m", Timestamp::UNIX_EPOCH).observed(observed)
 }
 
-/// Returns the object with its deletion begun.
+/// Returns the object with its deletion started.
 pub(crate) fn terminating<K: kube::Resource>(mut object: K) -> K {
     object.meta_mut().deletion_timestamp = Some(
         k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Timestamp::UNIX_EPOCH),
@@ -68,7 +68,7 @@ pub(crate) fn terminating<K: kube::Resource>(mut object: K) -> K {
     object
 }
 
-/// Returns objects as caches hold them.
+/// Returns objects in the form in which caches store them.
 pub(crate) fn shared<K>(objects: impl IntoIterator<Item = K>) -> Vec<Arc<K>> {
     objects.into_iter().map(Arc::new).collect()
 }

@@ -1,24 +1,24 @@
-//! Translates `observedGeneration` between planes. A generation only has a meaning on the plane that issued it
+//! Translates `observedGeneration` between planes. A generation is only meaningful on the plane that issued it
 //! (docs/concepts/status.md).
 
 use api::condition::find;
 use api::{Condition, Instance, InstanceStatus};
 
-/// The generations of a mirrored object on the plane that its status comes from and on the plane that the status is
-/// written to.
+/// The generations of a mirrored object. One is from the plane that the status comes from. The other is from the plane
+/// that the status is written to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GenerationMap {
-    /// Generation of the object whose status is read.
+    /// The generation of the object whose status is read.
     pub(crate) source: Option<i64>,
-    /// Generation of the object whose status is written.
+    /// The generation of the object whose status is written.
     pub(crate) target: Option<i64>,
-    /// Whether both objects have the same spec. Only then do the two generations stand for the same spec.
+    /// Whether both objects have the same spec. Only then do the two generations refer to the same spec.
     pub(crate) in_step: bool,
 }
 
 impl GenerationMap {
-    /// Returns the target's generation if the source's current generation was observed, else the former value. Returns
-    /// `None` if no generation was observed.
+    /// Returns the target's generation if the source's status is about the current generation of the source and both
+    /// specs are equal. Otherwise returns the former value. Returns `None` if no generation was observed.
     pub(crate) fn translate(self, observed: Option<i64>, former: Option<i64>) -> Option<i64> {
         let observed = observed?;
         if self.in_step && Some(observed) == self.source {
@@ -28,7 +28,7 @@ impl GenerationMap {
         }
     }
 
-    /// Returns the conditions with generations of the target.
+    /// Returns the conditions with the generations of the target.
     pub(crate) fn translate_conditions(
         self,
         conditions: &[Condition],
@@ -45,7 +45,7 @@ impl GenerationMap {
     }
 }
 
-/// Returns the status that a copy of an Instance must get, if it differs from the current one. The copy must have the
+/// Returns the status to write to a copy of an Instance, if it differs from the current status. The copy must have the
 /// spec of the source.
 pub(crate) fn instance_status(
     source: &Instance,

@@ -1,4 +1,4 @@
-//! The hub: its caches, its cells, and the project that a hub namespace belongs to.
+//! The caches of the hub, the state of its cells, and the project that a hub namespace belongs to.
 
 pub(crate) mod caches;
 pub(crate) mod cells;

@@ -1,5 +1,5 @@
-//! Computes the condition `Ready` of an Instance in its cell. It never contacts the hub, so a slow or unreachable hub
-//! does not delay the condition.
+//! Computes the condition `Ready` of an Instance in its cell. The controller never contacts the hub, so a slow or
+//! unreachable hub does not delay the condition.
 
 pub(crate) mod plan;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Copies an Instance to the hub (docs/concepts/flow.md).
 //!
-//! The hub is read but not watched. A cell must not see the objects of other cells, and the source of every copy is in
-//! the cell.
+//! The hub is read but not watched, because a cell must not see the objects of other cells. No watch is needed, because
+//! the source of every copy is in the cell.
 
 mod leftovers;
 mod plan;
@@ -38,8 +38,8 @@ pub(crate) struct InstanceWriteback {
 impl Controller for InstanceWriteback {
     const NAME: &'static str = "instance-writeback";
     type Key = ObjectKey;
-    /// The hub may be far away, so that a reconciliation mostly waits. After a start all Instances are compared with
-    /// their copies, and later events queue behind them.
+    /// The hub may be far away, so a reconciliation mostly waits. After a start, all Instances are compared with their
+    /// copies, and later events wait in the queue until this is finished.
     const LIMITS: Limits = Limits {
         per_tenant: 16,
         ..Limits::DEFAULT
@@ -111,7 +111,7 @@ impl InstanceWriteback {
                 None => Ok(None),
             }
         };
-        // The requests run at the same time because the hub may be far away.
+        // The hub may be far away, so the requests run at the same time.
         let (copy, namespace, deployment) =
             tokio::try_join!(copies.read(&own_name), namespaces.read(&name), deployment)?;
         Ok(HubObjects {
@@ -121,10 +121,10 @@ impl InstanceWriteback {
         })
     }
 
-    /// Returns the newest Instance from the cache, if the objects that were read from the hub still match it. The
-    /// provider may have written to the Instance during the requests, and a write that is based on the older version
-    /// would be refused. If the identity of the Instance changed, the older version is returned: an event of the
-    /// Instance follows.
+    /// Returns the newest Instance from the cache if the objects that were read from the hub still match it. The
+    /// provider may have written to the Instance during the requests. Then the API server would refuse a write that is
+    /// based on the older version. If the identity of the Instance changed, returns the older version. An event of the
+    /// Instance then triggers the next reconciliation.
     fn as_it_is_now(
         &self,
         key: &ObjectKey,
@@ -215,8 +215,8 @@ impl InstanceWriteback {
                     as_wanted,
                 )
                 .await?;
-            // The status must be written now: the cell does not watch the hub, so no event of the copy would trigger
-            // the write.
+            // The status must be written now. The cell does not watch the hub, so no event of the copy would trigger
+            // this write later.
             let hub = HubObjects {
                 namespace: hub.namespace.clone(),
                 deployment: hub.deployment.clone(),
@@ -263,8 +263,8 @@ impl InstanceWriteback {
     }
 }
 
-/// Returns the copy: the Instance of the cell, owned by the hub's WorkloadDeployment, so that the hub's garbage
-/// collection deletes it.
+/// Returns the copy of the cell's Instance. Its owner is the hub's WorkloadDeployment, so the hub's garbage collection
+/// deletes the copy.
 fn copy_body(instance: &Instance, owner: &WorkloadDeployment, labels: &StringMap) -> Value {
     json!({
         "apiVersion": api::API_VERSION,

@@ -1,10 +1,11 @@
-//! The controllers. Each has a folder with `triggers.rs`, a pure table from changes to keys, and `plan.rs`, a pure
-//! function from observations to actions. The other files of the folder observe from caches and execute the plan.
+//! The controllers. Each controller has a folder with two pure files. `triggers.rs` is a table from changes to keys.
+//! `plan.rs` is a function from observations to actions. The other files of the folder observe from caches and execute
+//! the plan.
 //!
-//! [`management_controllers`] starts the controllers beside the project API servers and the hub, [`cell_controllers`] those
-//! of a cell. `runtime` runs controllers, `hub` has the caches of the hub, `projects` and `cell` those of the other planes.
-//! A controller writes only the fields that it owns, and only if they differ: a settled system makes no writes. Discovery of
-//! planes and scheduling of keys is in `multicluster`.
+//! [`management_controllers`] starts the controllers for the project API servers and the hub. [`cell_controllers`]
+//! starts the controllers of a cell. `runtime` runs controllers. `hub` has the caches of the hub. `projects` and `cell`
+//! have the caches of the other planes. A controller writes only the fields that it owns, and only if they differ. So a
+//! settled system makes no writes. `multicluster` discovers planes and schedules keys.
 
 pub mod ca_bundle;
 mod cell;

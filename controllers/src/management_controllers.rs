@@ -1,5 +1,5 @@
-//! Starts the controllers of the management plane: registers the watches of the hub and of each project, and passes each
-//! change to the triggers of the controllers.
+//! Starts the controllers of the management plane. Registers the watches of the hub and of each project, and passes
+//! each change to the triggers of the controllers.
 
 mod hub;
 mod indexes;
@@ -37,7 +37,7 @@ pub struct Config {
     pub hub: Client,
     /// The registry of projects.
     pub projects: multicluster::ProjectRegistry,
-    /// Where writes and reconciliations are counted.
+    /// The metrics that count writes and reconciliations.
     pub metrics: Metrics,
     /// Cancelled once this process may write.
     pub may_write: CancellationToken,

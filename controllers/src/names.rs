@@ -2,15 +2,15 @@
 
 use std::iter;
 
-/// The alphabet of Kubernetes' `SafeEncodeString`. It has no vowels, so that no words appear by chance.
+/// The alphabet of Kubernetes' `SafeEncodeString`. It has no vowels, so a hash never contains a word by chance.
 const SAFE: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 /// Longest value of a label, in characters. Names of WorkloadDeployments are used as label values too.
 const LABEL_VALUE_MAX: usize = 63;
 
-/// Returns a hash of these parts that is short enough for a name. It must never change: names on API servers contain
-/// it.
+/// Returns a hash of these parts. The hash is short enough for a name. The algorithm must never change, because names
+/// on API servers contain its hashes.
 pub(crate) fn hash(parts: &[&str]) -> String {
-    // FNV-1a. A zero byte, which no name contains, ends each part.
+    // The algorithm is FNV-1a. A zero byte ends each part, because no name contains a zero byte.
     let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
     let mut hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -24,7 +24,8 @@ pub(crate) fn hash(parts: &[&str]) -> String {
     name
 }
 
-/// Returns whether an object and a label value can have this name: a DNS-1123 subdomain of at most 63 characters.
+/// Returns whether the text can be both the name of an object and a label value. It must be a DNS-1123 subdomain of at
+/// most 63 characters.
 pub(crate) fn is_name_and_label(name: &str) -> bool {
     let is_label = |label: &str| {
         let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -56,8 +57,8 @@ pub(crate) fn with_hash(readable: &str, hash: &str) -> String {
     }
 }
 
-/// Returns candidate names, without end: the readable name if it is valid, then that name with a hash of `parts`, then
-/// with further hashes.
+/// Returns candidate names without end. The first is the readable name, if it is valid. The second is that name with a
+/// hash of `parts`. The others have further hashes.
 pub(crate) fn derived(readable: &str, parts: &[&str]) -> impl Iterator<Item = String> {
     let name = Some(readable.to_owned()).filter(|name| is_name_and_label(name));
     let salted = (1_u64..).map(move |salt| hash(&[parts, &[&salt.to_string()]].concat()));
@@ -77,7 +78,7 @@ pub(crate) fn first_free(
     free.unwrap_or_else(|| readable.to_owned())
 }
 
-/// Returns a label value that stands for a name of any length and form.
+/// Returns a label value for a name of any length and form.
 pub(crate) fn label_value(name: &str) -> String {
     if is_label_value(name) {
         name.to_owned()
@@ -86,8 +87,8 @@ pub(crate) fn label_value(name: &str) -> String {
     }
 }
 
-/// Returns whether this can be a label value: at most 63 letters, digits, `-`, `_` and `.`, with a letter or a digit at
-/// both ends.
+/// Returns whether the text can be a label value. A label value has at most 63 letters, digits, `-`, `_` and `.`, and
+/// begins and ends with a letter or a digit.
 fn is_label_value(text: &str) -> bool {
     let at_end = |c: char| c.is_ascii_alphanumeric();
     text.len() <= LABEL_VALUE_MAX

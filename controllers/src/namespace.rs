@@ -1,6 +1,7 @@
-//! Deletes hub namespaces. The federator creates them. A hub namespace is deleted when the project's Namespace that it
-//! is named after is proved to be gone, and the hub namespace is empty (docs/concepts/ownership.md). Running objects of
-//! a deleted project stay, because no API server can confirm that they are unneeded.
+//! Deletes hub namespaces. The federator creates them. The name of a hub namespace contains the UID of the project's
+//! Namespace. The hub namespace is deleted when this Namespace is proved to be gone and the hub namespace is empty
+//! (docs/concepts/ownership.md). Running objects of a deleted project stay, because no API server can confirm that they
+//! are unneeded.
 
 mod kept_namespaces;
 mod plan;
@@ -51,8 +52,8 @@ impl Controller for NamespaceController {
     ) -> Result<Outcome, ReconcileError> {
         let name = &key.namespace;
         let cached = self.hub.namespaces.get("", name.as_str())?;
-        // A namespace without identity is reported elsewhere. If the labels changed, the new project has a key of its
-        // own.
+        // A namespace without identity is reported by `hub::unidentified`. If the labels changed, the hub namespace
+        // also has a key with the new project.
         let ours = cached.filter(|namespace| key.project == upstream::project(namespace.meta()));
         let Some((namespace, upstream)) = ours.and_then(|namespace| {
             let upstream = Upstream::of(namespace.meta()).ok()?;
@@ -73,7 +74,7 @@ impl Controller for NamespaceController {
             None => (UpstreamNamespace::Absent(Proof::NoProject), false),
         };
         if seen_upstream == UpstreamNamespace::There {
-            // Common case: the contents need not be listed.
+            // This is the common case. The contents of the hub namespace need not be listed.
             self.kept.settle(name);
             return Ok(Outcome::Settled);
         }
@@ -97,7 +98,7 @@ impl Controller for NamespaceController {
                     .await?
                     .is_some() =>
             {
-                // The project exists again. All its hub namespaces are requeued when it is served.
+                // The project exists again. When it is served, all its hub namespaces are requeued.
                 Ok(Outcome::Gone)
             }
             Plan::Delete(proof) => {
@@ -129,9 +130,9 @@ impl Controller for NamespaceController {
 
 /// The result of the requests to the project and the hub.
 enum Proving {
-    /// The answers are in the observations.
+    /// All answers are in the observations.
     Done,
-    /// The project refuses to answer, for this reason.
+    /// The API server of the project refuses to answer. The text is the reason.
     Refused(String),
 }
 
@@ -145,7 +146,7 @@ impl NamespaceController {
         }
     }
 
-    /// Returns an object that the caches have in the namespace, decodable or not.
+    /// Returns an object in the namespace according to the caches. The object may be undecodable.
     fn left_in_caches(&self, namespace: &HubNamespace) -> Left {
         let hub = &self.hub;
         let left = first_in(&hub.deployments, namespace)
@@ -178,8 +179,8 @@ impl NamespaceController {
         Ok(Proving::Done)
     }
 
-    /// Lists one object of each relevant kind on the hub. The kinds that are most likely to be created in the meantime
-    /// are listed last.
+    /// Lists one object of each relevant kind on the hub. It lists the kinds last that are most likely to be created in
+    /// the meantime.
     async fn left_on_hub(&self, namespace: &HubNamespace) -> Result<Left, ReconcileError> {
         let found = [
             self.first::<Instance>(namespace, None).await?,
@@ -195,7 +196,8 @@ impl NamespaceController {
         Ok(found.map_or(Left::Nothing, Left::Something))
     }
 
-    /// Returns the first object of a kind except the one named `but`, or the reason why there may be one.
+    /// Returns the first object of a kind, except the object with the name `but`. If it is unknown whether there is
+    /// one, returns the reason.
     async fn first<K: Object<Scope = NamespaceResourceScope>>(
         &self,
         namespace: &HubNamespace,
@@ -209,8 +211,8 @@ impl NamespaceController {
     }
 }
 
-/// Returns the message of an API server that forbids or does not serve the request. Such an answer will not change
-/// soon, so the namespace is kept. Returns all other errors, which are retried.
+/// Returns the message of the API server if it forbids or does not serve the request. Such an answer will not change
+/// soon, so the namespace is kept. Returns any other error as an error, and the queue retries it.
 fn refused(error: ReconcileError) -> Result<String, ReconcileError> {
     let is_refused = match &error {
         ReconcileError::NotServed { .. } => true,
@@ -231,8 +233,8 @@ fn first_in<K: Resource<DynamicType = ()>>(
     Some(format!("{} {name}", K::kind(&())))
 }
 
-/// Returns whether a WorkloadDeployment of the project's namespace has recorded the hub namespace. It needs the
-/// namespace, also for its finalization.
+/// Returns whether a WorkloadDeployment of the project's namespace has recorded the hub namespace. Such a
+/// WorkloadDeployment needs the hub namespace, also for its finalization.
 fn is_recorded(project: &ProjectCaches, upstream: &Upstream, namespace: &HubNamespace) -> bool {
     let deployments = project.deployments.metadata(&upstream.namespace);
     deployments

@@ -1,4 +1,4 @@
-//! Questions about the metadata of objects.
+//! Functions that read or build the metadata of objects.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(crate) fn has_finalizer(object: &impl ResourceExt, finalizer: &str) -> bool 
         .any(|existing| existing == finalizer)
 }
 
-/// The label and its value that identify our policies, also after their spec was edited.
+/// The label that identifies our policies, and its value. It works also after the spec of the policy was edited.
 pub(crate) const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "compute-federation");
 
 /// Returns whether a policy with this metadata is one of ours. Policies of the Go manager do not have the label.
@@ -97,8 +97,8 @@ pub(crate) fn recorded_hub_namespace(metadata: &ObjectMeta) -> Option<&str> {
         .map(String::as_str)
 }
 
-/// Returns the name of the WorkloadDeployment of an Instance: the name of its controller, or else the value of its
-/// label.
+/// Returns the name of the WorkloadDeployment of an Instance. This is the name of its controller owner. Without one, it
+/// is the value of its label.
 pub(crate) fn deployment_name(instance: &ObjectMeta) -> Option<&str> {
     controller_name::<WorkloadDeployment>(instance).or_else(|| {
         let keys = instance.labels.as_ref()?;

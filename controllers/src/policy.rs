@@ -27,7 +27,7 @@ use crate::runtime::{ReconcileContext, ReconcileError};
 use plan::{Desired, Observed, Unneeded, is_still_unneeded, plan};
 pub(crate) use plan::{kinds, serves};
 
-/// When to check a policy again that must not be deleted yet, if no watch reports the change.
+/// How long to wait before checking again a policy that must not be deleted yet. No watch may report the change.
 const HELD: Duration = Duration::from_secs(10);
 
 pub(crate) struct PolicyController {
@@ -58,7 +58,7 @@ impl Controller for PolicyController {
             return Ok(Outcome::Settled);
         }
         if key.project != upstream::project(namespace.meta()) {
-            // The labels name another project now. That project has its own key.
+            // The labels now identify another project. The hub namespace has another key with that project.
             return Ok(Outcome::Gone);
         }
         let upstream = Upstream::of(namespace.meta())
@@ -68,7 +68,7 @@ impl Controller for PolicyController {
         let plan = plan(&self.observe(hub_namespace, &upstream, project.as_deref()));
         // A failure for one city must not block another city.
         let mut errors = FirstError::default();
-        // Running objects of a deleted project keep their policy, but get no new policy.
+        // Running objects of a deleted project keep their policies. No new policies are created for them.
         if project.is_some() {
             for desired in &plan.apply {
                 errors.note(self.apply(context, hub_namespace, desired).await);
@@ -78,7 +78,7 @@ impl Controller for PolicyController {
         for unneeded in &plan.delete {
             let policy_locks = &self.hub.policy_locks;
             let city = &unneeded.city;
-            // Held until the policy is deleted.
+            // This lock is held until the policy is deleted.
             let Some(_lock) = policy_locks.for_a_deletion(hub_namespace, city) else {
                 holds = true;
                 continue;
@@ -122,13 +122,14 @@ impl PolicyController {
             && hub.deployments.sync_state().borrow().is_current()
             && hub.bindings.sync_state().borrow().is_current();
         let mut observed = Observed::new(namespace, policies, unreadable, is_current);
-        // The index groups WorkloadDeployments by the relevant fields. One object of each group suffices.
+        // The index groups WorkloadDeployments by the fields that decide about policies. One object of each group
+        // suffices.
         if let Some(project) = project {
             let prefix = kinds::of_namespace(&upstream.namespace);
             project.for_policies.visit_values(&prefix, |_, deployment| {
                 match deployment {
                     Some(deployment) => observed.add_upstream(deployment),
-                    // An undecodable WorkloadDeployment must not keep others from getting a policy.
+                    // An undecodable WorkloadDeployment must not prevent policies for the others.
                     None => observed.is_complete = false,
                 }
             });
@@ -168,7 +169,7 @@ impl PolicyController {
     }
 
     /// Deletes a policy unless an object uses it or may use it. Returns whether the policy was deleted. The lock of the
-    /// city has kept copies from being made since before the observation.
+    /// city was taken before the observation, so no copy has been created since.
     async fn delete(
         &self,
         context: &ReconcileContext,
@@ -185,8 +186,8 @@ impl PolicyController {
         Ok(true)
     }
 
-    /// Asks the hub's API server whether an object is bound by the policy. A cache may not contain the object yet.
-    /// Karmada can miss the deletion of an object that is deleted together with its policy (I-17).
+    /// Asks the hub's API server whether the policy binds an object. A cache may not contain the object yet. If an
+    /// object is deleted together with its policy, Karmada can miss the deletion of the object (I-17).
     async fn is_used(
         &self,
         namespace: &HubNamespace,

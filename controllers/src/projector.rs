@@ -1,5 +1,5 @@
 //! Projects Instances of the hub into their project as read-only objects (docs/concepts/flow.md). The labels of the hub
-//! namespace name the project.
+//! namespace identify the project.
 
 mod plan;
 mod quarantine;
@@ -34,7 +34,7 @@ pub(crate) struct Projector {
     pub(crate) quarantine: Quarantine,
 }
 
-/// An Instance on the hub whose labels are complete, and its namespace.
+/// An Instance on the hub with correct labels, and its namespace.
 struct Sound {
     namespace: Arc<Namespace>,
     instance: Arc<Instance>,
@@ -68,8 +68,8 @@ impl Controller for Projector {
 }
 
 impl Projector {
-    /// Puts an Instance of a hub namespace without identity into quarantine. Once the namespace has an identity, the
-    /// Instance has another key.
+    /// Puts an Instance into quarantine because its hub namespace has no identity. Once the namespace has an identity,
+    /// the Instance has another key.
     async fn reconcile_unidentified(
         &self,
         context: &ReconcileContext,
@@ -103,7 +103,8 @@ impl Projector {
             .map_err(ReconcileError::identity(format!("Namespace {upstream}")))?;
         let (mut found, mut rest) = (None, None);
         for sound in &on_hub {
-            // Several hub namespaces can have the same labels. One of them is named after the project's Namespace.
+            // Several hub namespaces can have the same labels. The name of only one of them contains the UID of the
+            // project's Namespace.
             let name = sound.namespace.name_any();
             let is_its = hub_namespace
                 .as_ref()
@@ -118,7 +119,8 @@ impl Projector {
                 found = Some((&sound.instance, deployment));
             }
         }
-        // Without the Namespace there is nothing to do. Its event follows when it appears.
+        // Without the Namespace, there is nothing to do. When the Namespace appears, its event triggers this
+        // reconciliation.
         let settled = match &hub_namespace {
             Some(hub_namespace) => {
                 let (instance, deployment) = found.unzip();
@@ -138,7 +140,8 @@ impl Projector {
         Ok(rest.map_or(settled, Outcome::Again))
     }
 
-    /// Returns the Instances of this name on the hub whose labels are complete. Puts the others into quarantine.
+    /// Returns the Instances of this name on the hub whose labels are correct. Puts the other Instances into
+    /// quarantine.
     async fn sound(
         &self,
         context: &ReconcileContext,
@@ -159,7 +162,8 @@ impl Projector {
         Ok(on_hub)
     }
 
-    /// Returns whether the labels of the Instance are complete. A terminating Instance is not projected any more.
+    /// Returns whether the labels of the Instance are correct. Returns false for a terminating Instance, because it is
+    /// not projected any more.
     async fn is_sound(
         &self,
         context: &ReconcileContext,
@@ -179,7 +183,8 @@ impl Projector {
         }
     }
 
-    /// Returns how long an Instance without a WorkloadDeployment may still wait. Puts it into quarantine after that.
+    /// Returns how long an Instance without a WorkloadDeployment may still wait. After that time, puts the Instance
+    /// into quarantine.
     async fn miss(
         &self,
         context: &ReconcileContext,
@@ -235,7 +240,8 @@ impl Projector {
         Ok(Outcome::Settled)
     }
 
-    /// Confirms with the hub's API server that the Instance is gone. A cache may not have it yet.
+    /// Confirms with the hub's API server that the Instance is gone. The Instance may exist although the cache does not
+    /// have it yet.
     async fn prove_gone(&self, namespace: &HubNamespace, name: &str) -> Result<(), ReconcileError> {
         let instances = Collection::<Instance>::new(&self.hub.client, namespace.as_str(), None);
         match instances.read(name).await? {
@@ -296,8 +302,8 @@ fn body(
     deployment: &WorkloadDeployment,
     desired: &Desired,
 ) -> Value {
-    // Not a controller reference: the WorkloadDeployment does not control the projection. Garbage collection deletes it
-    // with its owner.
+    // This is not a controller reference, because the WorkloadDeployment does not control the projection. Garbage
+    // collection deletes the projection with its owner.
     let owners: Vec<_> = deployment.owner_ref(&()).into_iter().collect();
     json!({
         "apiVersion": api::API_VERSION,

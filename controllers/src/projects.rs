@@ -11,7 +11,8 @@ use multicluster::cache::Index;
 use crate::objects::{Namespace, Network};
 use crate::runtime::ReconcileError;
 
-/// Identifies one engagement of a project. Two engagements of the same project differ. Clones are equal.
+/// Identifies one engagement of a project. Two engagements of the same project are different. A clone is equal to its
+/// original.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Engagement(Arc<()>);
 
@@ -30,13 +31,13 @@ pub(crate) struct ProjectCaches {
     /// The engaged project, which knows the cities that the project may use.
     pub(crate) locations: Arc<multicluster::projects::EngagedProject>,
     pub(crate) namespaces: Cache<Namespace>,
-    /// Not every project serves Networks.
+    /// The Networks. A project's API server may not serve them.
     pub(crate) networks: Cache<Network>,
     pub(crate) workloads: Cache<Workload>,
     pub(crate) deployments: Cache<WorkloadDeployment>,
-    /// By namespace and UID of their Workload.
+    /// The WorkloadDeployments, indexed by namespace and UID of their Workload.
     pub(crate) deployments_of: Index<WorkloadDeployment>,
-    /// By the fields that decide about policies. See `policy::kinds`.
+    /// The WorkloadDeployments, indexed by the fields that decide about policies. See `policy::kinds`.
     pub(crate) for_policies: Index<WorkloadDeployment>,
     pub(crate) instances: Cache<Instance>,
 }
@@ -60,13 +61,14 @@ impl SyncedProjects {
         self.registry.root_uid()
     }
 
-    /// Returns the project of a hub namespace. Returns `None` if it is proved that the project does not exist. Only the
-    /// Milo root that had the project when the hub namespace was written can prove that; another root may use the same
-    /// hub.
+    /// Returns the project of a hub namespace. Returns `None` if it is proved that the project does not exist. Another
+    /// Milo root may use the same hub. So only the root that had the project when the hub namespace was written can
+    /// prove that the project does not exist.
     ///
     /// # Errors
     ///
-    /// [`ReconcileError::NotEngaged`] when the project may exist but is not served here: it is not ready, is about to be served, or belongs to another root. [`ReconcileError::NotKnown`] when the root cannot answer at present.
+    /// [`ReconcileError::NotEngaged`] when the project may exist but is not served here. It is not ready, will soon be
+    /// served, or belongs to another root. [`ReconcileError::NotKnown`] when the root currently cannot answer.
     pub(crate) async fn get_unless_gone(
         &self,
         name: &ProjectName,
@@ -93,20 +95,20 @@ impl SyncedProjects {
     ///
     /// # Errors
     ///
-    /// [`ReconcileError::NotEngaged`] when the project is not served. This is not proof that the project does not
-    /// exist.
+    /// [`ReconcileError::NotEngaged`] when the project is not served. This error does not prove that the project does
+    /// not exist.
     pub(crate) fn get(&self, name: &ProjectName) -> Result<Arc<ProjectCaches>, ReconcileError> {
         let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
         let project = served.get(name).cloned();
         project.ok_or_else(|| ReconcileError::NotEngaged(name.clone()))
     }
 
-    /// Serves a project. It replaces a served project of the same name.
+    /// Serves a project. If a project of the same name is already served, it is replaced.
     pub(crate) fn register(&self, name: ProjectName, project: Arc<ProjectCaches>) {
         self.write().insert(name, project);
     }
 
-    /// Stops serving a project. Returns whether this project was served under its name.
+    /// Stops serving a project. Returns whether exactly this project was served under the name.
     pub(crate) fn unregister(&self, name: &ProjectName, project: &Arc<ProjectCaches>) -> bool {
         let mut projects = self.write();
         let is_served = projects

@@ -1,5 +1,5 @@
-//! Runs controllers: connects watches with work queues, names keys, writes to API servers, publishes events, and names the
-//! errors of reconciliations. Depends on no controller.
+//! Runs controllers. It connects watches with work queues, defines the keys, writes to API servers, publishes events,
+//! and defines the errors of reconciliations. It depends on no controller.
 
 pub(crate) mod absence;
 pub(crate) mod error;

@@ -26,8 +26,8 @@ use crate::runtime::write::{Collection, Writer, merge_patch};
 use crate::runtime::{ReconcileContext, ReconcileError};
 use plan::{Desired, Listed, Lookup, Observed, own_status, owner, plan};
 
-/// The parts of a WorkloadDeployment's spec that only the Workload controller writes. `replicas` belongs to an
-/// autoscaler.
+/// The parts of a WorkloadDeployment's spec that only the Workload controller writes. `replicas` is not one of them,
+/// because an autoscaler writes it.
 const OWN: [&str; 2] = ["/spec/scaleSettings", "/spec/template"];
 
 pub(crate) struct WorkloadController {
@@ -51,7 +51,7 @@ impl Controller for WorkloadController {
         };
         let uid = workload.uid().unwrap_or_default();
         let own = project.deployments_of.all(&of(&workload.metadata, &uid))?;
-        // An undecodable WorkloadDeployment occupies its name too.
+        // The name of an undecodable WorkloadDeployment is taken too.
         let is_taken =
             |name: &str| !matches!(project.deployments.get(&key.namespace, name), Ok(None));
         let cities = project.locations.cities();
@@ -171,7 +171,7 @@ impl WorkloadController {
     }
 }
 
-/// Why the Networks of a project are not known. Shown to users.
+/// The reason why the Networks of a project are unknown. Users read it.
 #[derive(Debug, Error)]
 enum NetworksUnknown {
     #[error("Networks of project {project} cannot be listed: {problem}")]
@@ -183,7 +183,7 @@ enum NetworksUnknown {
     NotListedYet(ProjectName),
 }
 
-/// Succeeds while the cache has all Networks of the project.
+/// Succeeds if the cache has all Networks of the project.
 fn listed(project: &ProjectName, networks: &Cache<Network>) -> Result<(), NetworksUnknown> {
     let freshness = networks.sync_state();
     let freshness = freshness.borrow();
@@ -202,7 +202,7 @@ fn lookup<'a>(unknown: Option<&'a str>, lookup: Lookup<'a>) -> Listed<'a> {
     unknown.map_or(Ok(lookup), Err)
 }
 
-/// Returns the index values of a WorkloadDeployment: its Workload, in the form of [`of`].
+/// Returns the index values of a WorkloadDeployment. They contain its Workload, in the form of [`of`].
 pub(crate) fn workload_of(deployment: &WorkloadDeployment) -> Vec<String> {
     let owner = Some(owner(deployment)).filter(|uid| !uid.is_empty());
     let of = owner.map(|uid| of(&deployment.metadata, uid));
@@ -220,14 +220,14 @@ pub(crate) fn workload_of_undecodable(deployment: &ObjectMeta) -> Vec<String> {
     owner.map(|uid| of(deployment, uid)).into_iter().collect()
 }
 
-/// Returns `namespace/value`, for the namespace of an object.
+/// Returns `namespace/value`. The namespace is that of the object.
 fn of(object: &ObjectMeta, there: &str) -> String {
     let namespace = object.namespace.as_deref().unwrap_or_default();
     format!("{namespace}/{there}")
 }
 
-/// Returns the index values of a Workload: its Networks, in the form of [`network_key`]. The namespace in a reference
-/// to a Network is ignored (docs/concepts/api.md).
+/// Returns the index values of a Workload. They contain its Networks, in the form of [`network_key`]. A namespace in a
+/// reference to a Network is ignored (docs/concepts/api.md).
 pub(crate) fn networks_of(workload: &Workload) -> Vec<String> {
     let interfaces = workload.spec.template.spec.network_interfaces.iter();
     let networks: BTreeSet<_> = interfaces

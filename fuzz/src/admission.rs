@@ -1,12 +1,13 @@
-//! The property of admission.
+//! The property of the admission webhook.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use webhooks::admission;
 
-/// Either the body is refused, or API servers accept the answer (Kubernetes: Dynamic Admission Control). The answer is
-/// deterministic. An update that does not change the meaning of an object is allowed, even if the object is invalid.
+/// Asserts that the body is refused, or that API servers accept the answer (Kubernetes documentation: Dynamic Admission
+/// Control). The same body must always get the same answer. An update without a change of meaning must be allowed, even
+/// if the object is invalid.
 pub fn admit(body: &[u8]) {
     let cities: BTreeSet<String> = ["DFW", "LHR", "ORD"].map(str::to_owned).into();
     let validate = |body: &[u8]| {
@@ -52,7 +53,7 @@ fn causes(status: &Value) -> Vec<Value> {
                 .as_str()
                 .is_some_and(|text| !text.is_empty())
         );
-        // Long values are cut off.
+        // The webhook cuts long values.
         assert!(
             cause["message"]
                 .as_str()
@@ -64,8 +65,8 @@ fn causes(status: &Value) -> Vec<Value> {
 
 /// Asserts that an update of the object to an equivalent one is allowed.
 fn unchanged(body: &[u8], validate: &impl Fn(&[u8]) -> Result<Vec<u8>, String>) {
-    // For a duplicate key, this parser keeps the last value and admission the first, so the whole request is written again
-    // from the parsed value.
+    // If a key is duplicated, this parser uses the last value, but the webhook uses the first value. The whole request
+    // is therefore written again from the parsed value.
     let Ok(mut review) = serde_json::from_slice::<Value>(body) else {
         return;
     };
@@ -73,7 +74,7 @@ fn unchanged(body: &[u8], validate: &impl Fn(&[u8]) -> Result<Vec<u8>, String>) 
     if !object.is_object() {
         return;
     }
-    // Adds an unknown field: an update with an identical spec would not be checked.
+    // Adds an unknown field to the spec. Without a difference in the spec, the webhook would not check the update.
     let mut equivalent = object.clone();
     if let Some(spec) = equivalent.get_mut("spec").and_then(Value::as_object_mut) {
         spec.insert("of another version".into(), json!(0));

@@ -1,4 +1,4 @@
-//! Properties that hold for any input. Each function panics if its property does not hold.
+//! Properties that must hold for every input. Each function panics if its property does not hold.
 
 #![allow(
     clippy::expect_used,
@@ -21,8 +21,9 @@ use serde_json::value::RawValue;
 
 pub use admission::admit;
 
-/// Either the body is refused, or Karmada's client accepts the answer (docs/concepts/interpreter.md). A body that does not
-/// have Karmada's exact form takes another code path and gets the same answer.
+/// Asserts that the body is refused, or that Karmada's client accepts the answer (docs/concepts/interpreter.md).
+/// Karmada writes requests in one exact form. A body in another form is decoded by other code, and the answer must be
+/// the same.
 pub fn interpret(body: &[u8]) {
     let general = interpreters::interpret_general(body, Timestamp::UNIX_EPOCH);
     let fast = interpreters::interpret(body, Timestamp::UNIX_EPOCH);
@@ -42,7 +43,7 @@ pub fn interpret(body: &[u8]) {
         return;
     };
     let _: &RawValue = serde_json::from_slice(&body).expect("the answer is JSON");
-    // The answer can contain a lone surrogate from the request. Karmada accepts it as JSON, but this parser does not.
+    // The answer can contain a lone surrogate from the request. Karmada accepts such JSON, but this parser does not.
     let Ok(context) = serde_json::from_slice::<Value>(&body) else {
         return;
     };
@@ -106,7 +107,7 @@ fn answers(operation: Operation, kind: InterpretedKind, response: &Value) {
                 .decode(patch.as_str().expect("text"))
                 .expect("base64");
             let _: Vec<&RawValue> = serde_json::from_slice(&patch).expect("a list");
-            // This parser also rejects numbers that fit no type. No API server stores such a number.
+            // This parser rejects numbers that are too large for its number types. No API server stores such a number.
             let Ok(patch) = serde_json::from_slice::<Vec<Value>>(&patch) else {
                 return;
             };
@@ -142,7 +143,7 @@ fn status(kind: InterpretedKind, status: &Value) {
     }
 }
 
-/// Either the text is not a quantity, or its canonical form has the same value and is stable.
+/// Asserts that the text is not a quantity, or that its canonical form is stable.
 pub fn quantity(text: &[u8]) {
     let Ok(text) = std::str::from_utf8(text) else {
         return;
@@ -155,8 +156,9 @@ pub fn quantity(text: &[u8]) {
     assert!(doubled.parse::<Amount>().is_ok(), "{doubled:?}");
 }
 
-/// Asserts that a canonical text parses, and that printing it again gives the same text. Like Kubernetes, one more round may
-/// change it: 62.5Ki is 64000, which prints as 64k; and a sum of 14Ei is capped at the largest value with a binary suffix.
+/// Asserts that the text is a quantity, and that its canonical form is the same text. Two exceptions exist, as in
+/// Kubernetes. 62.5Ki is printed as 64000, and 64000 is printed as 64k. A sum of 14Ei is replaced by the largest value
+/// with a binary suffix. In both cases the second canonical form must be stable.
 fn is_canonical(text: &str) {
     let print = |text: &str| {
         let amount: Amount = text.parse().expect("the canonical form is a quantity");

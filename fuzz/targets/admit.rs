@@ -1,4 +1,4 @@
-//! `cargo fuzz run --features libfuzzer admit`.
+//! Fuzz target for admission. Run with `cargo fuzz run --features libfuzzer admit`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! `cargo fuzz run --features libfuzzer interpret`.
+//! Fuzz target for interpretation. Run with `cargo fuzz run --features libfuzzer interpret`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! `cargo fuzz run --features libfuzzer quantity`.
+//! Fuzz target for quantities. Run with `cargo fuzz run --features libfuzzer quantity`.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Checks the properties with the corpus and with random edits of it. `PROPTEST_CASES` sets the number of edits.
+//! Checks the properties for the files of the corpus and for random edits of these files. `PROPTEST_CASES` sets the
+//! number of edits.
 
 #![allow(clippy::indexing_slicing, clippy::unwrap_used, reason = "tests")]
 
@@ -22,7 +23,7 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
     files.iter().map(|file| fs::read(file).unwrap()).collect()
 }
 
-/// A change of a text: at a position, removes and inserts bytes.
+/// An edit of a text. The edit removes and inserts bytes at one position.
 #[derive(Clone, Debug)]
 struct Edit {
     at: Index,
@@ -96,7 +97,7 @@ fn every_corpus_entry_passes() {
     }
 }
 
-/// Deep nesting must not exhaust the stack, at any position.
+/// Deep nesting at any position must not exhaust the stack.
 #[test]
 fn deep_nesting_does_not_exhaust_the_stack() {
     for nested in ["[".repeat(1 << 20), "{\"a\":".repeat(1 << 18)] {

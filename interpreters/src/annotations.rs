@@ -1,4 +1,4 @@
-//! The annotations that interpretation reads.
+//! The annotations that the interpreter reads.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use api::text::Text;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// `metadata.annotations`. All values must be strings; two are kept.
+/// A view of `metadata.annotations`. All values must be strings. Only two of the values are stored.
 #[derive(Default)]
 pub(crate) struct AnnotationsView<'a> {
     expected_referenced_data: Option<Text<'a>>,
@@ -15,13 +15,15 @@ pub(crate) struct AnnotationsView<'a> {
 }
 
 impl AnnotationsView<'_> {
-    /// Returns `compute.datumapis.com/expected-referenced-data`; empty if it is absent.
+    /// Returns the value of `compute.datumapis.com/expected-referenced-data`. The value is empty if the annotation is
+    /// absent.
     pub(crate) fn expected_referenced_data(&self) -> &str {
         let text = self.expected_referenced_data.as_ref();
         text.map(|Text(text)| text.as_ref()).unwrap_or_default()
     }
 
-    /// Returns `resourcetemplate.karmada.io/generation`; `None` if it is absent or not a number.
+    /// Returns the value of `resourcetemplate.karmada.io/generation`. Returns `None` if the annotation is absent or not
+    /// a number.
     pub(crate) fn resource_template_generation(&self) -> Option<i64> {
         let Text(text) = self.resource_template_generation.as_ref()?;
         text.parse().ok()

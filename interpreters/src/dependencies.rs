@@ -1,6 +1,6 @@
-//! The ConfigMaps and Secrets that an object depends on: those that its template uses, and those that its annotation
-//! names. All of them are in the object's namespace; the list is sorted and has no duplicates. See
-//! docs/concepts/interpreter.md.
+//! The ConfigMaps and Secrets that an object depends on. The template of the object uses some dependencies. An
+//! annotation of the object lists other dependencies. All dependencies are in the namespace of the object. The list is
+//! sorted and has no duplicates. See docs/concepts/interpreter.md.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::review::Dependency;
 const CONFIG_MAP: &str = "ConfigMap";
 const SECRET: &str = "Secret";
 
-/// Returns the dependencies of an object with this instance spec, and with this value of
+/// Returns the dependencies of an object. The inputs are its instance spec and the value of its annotation
 /// `compute.datumapis.com/expected-referenced-data`.
 pub(crate) fn of_instance_spec<'s>(
     namespace: &str,
@@ -57,8 +57,8 @@ pub(crate) fn of_instance_spec<'s>(
         .collect()
 }
 
-/// Returns the quoted `Kind/name` tokens of the annotation. Skips other kinds, like the Lua customization that this
-/// crate replaces.
+/// Returns the quoted `Kind/name` tokens in the annotation. Tokens of other kinds are skipped. The Lua customization
+/// that this crate replaces did the same.
 fn tokens(annotation: &str) -> impl Iterator<Item = (&'static str, &str)> {
     annotation
         .split('"')

@@ -1,17 +1,17 @@
-//! Reasons why a request cannot be answered.
+//! The errors for requests that cannot be answered.
 
 use std::fmt;
 
 use thiserror::Error;
 
-/// A field of the request, or of an object in it, has a value that makes an answer impossible. Karmada shows this text
-/// in an event on the object.
+/// A field of the request, or of an object in the request, has a value that makes an answer impossible. Karmada copies
+/// this text into an event of the object.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{field}: {problem}")]
 pub struct InterpretError {
     /// Path of the field.
     pub field: String,
-    /// The error in the value, and the valid values.
+    /// The problem with the value, and the valid values.
     pub problem: String,
 }
 

@@ -1,13 +1,14 @@
-//! The fast way to read requests: one pass over JSON in the form in which Karmada writes it.
+//! The fast way to decode requests: one pass over JSON in the form that Karmada writes.
 //!
-//! Canonical JSON here means: compact, fields in a known order, strings without escapes. [`interpret`] gives up with
-//! [`NotCanonical`] as soon as a request has another form, and the caller reads it the general way from the start. So
-//! this module never reports the error in a request, and the general readers do not depend on it.
+//! In this module, JSON is canonical if it is compact, its fields have a known order, and its strings have no escapes.
+//! If a request is not canonical, [`interpret`] stops with [`NotCanonical`]. The caller then decodes the whole request
+//! again in the general way. This module therefore never reports the error in a request. The general decoders do not
+//! depend on this module.
 //!
-//! A message with an escape in the status of one cell is common. It must not slow down the whole request:
-//! [`cursor::Cursor::canonical_or`] reads such a single value the general way, in place.
+//! The status of a cell often contains a message with an escape. The escape must not slow down the whole request.
+//! [`cursor::Cursor::canonical_or`] decodes only this value in the general way.
 //!
-//! `cargo xtask bench interpreter` prints the speed-up of the fast way for each operation.
+//! `cargo xtask bench interpreter` prints how much faster the fast way is, for each operation.
 
 mod cursor;
 mod deployment;
@@ -22,11 +23,11 @@ pub(crate) use cursor::NotCanonical;
 use crate::review::{self, Interpretation, InterpretedKind};
 use request::FastRequest;
 
-/// Answers a request that is written as Karmada writes it.
+/// Answers a request in the form that Karmada writes.
 ///
 /// # Errors
 ///
-/// [`NotCanonical`] if the request has, or may have, another form.
+/// [`NotCanonical`] if the request is not canonical, or if this is uncertain.
 pub(crate) fn interpret(body: &str, now: Timestamp) -> Result<Interpretation, NotCanonical> {
     let request = FastRequest::new(body)?;
     let meta = request.meta();

@@ -1,13 +1,16 @@
-//! Joins the statuses that several cells report for one WorkloadDeployment into one status. See docs/concepts/status.md.
+//! Joins the statuses that several cells report for one WorkloadDeployment. The result is one status. See
+//! docs/concepts/status.md.
 //!
-//! [`StatusFold`] is a value keyed by cell. Its merge is commutative, associative and idempotent: folding groups of
-//! cells first, and then the groups, gives the same value and the same bytes. [`StatusFold::render`] combines the fold
-//! with the object that receives the status. The former status of that object keeps the last reports of cells that do
-//! not report now.
+//! [`StatusFold`] is a map from cells to reports. The merge of two folds is commutative, associative and idempotent.
+//! Groups of cells can therefore be folded first, and the groups can be merged afterwards. The value and the bytes are
+//! the same. [`StatusFold::render`] combines the fold with the object that receives the status. If a cell does not
+//! report now, the last report of the cell comes from the former status of the object.
 //!
-//! `AggregateStatus` knows only the items. A caller that knows more about the cells can
-//! [mark](StatusFold::mark_unreachable) unreachable cells, [expect](StatusFold::expect) cells that no item names, or
-//! render the status of an object that [no cell matches](no_matching_cell).
+//! Karmada's `AggregateStatus` request contains only the items. Three functions are for callers with more information:
+//!
+//! - [`StatusFold::mark_unreachable`] marks a cell as unreachable.
+//! - [`StatusFold::expect`] adds a cell that is not in the items.
+//! - [`no_matching_cell`] renders the status of an object that no cell matches.
 
 mod available;
 mod cell_view;

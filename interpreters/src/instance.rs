@@ -1,6 +1,8 @@
-//! Interpretation of Instances. The documentation of each function states the rule of its operation.
+//! Interpretation of Instances. Each operation has one function. The documentation of the function contains the rule of
+//! the operation.
 //!
-//! Our policies select no Instances. These rules apply if an operator's policy selects them.
+//! The policies of this project do not select Instances. These rules apply only if a policy of an operator selects
+//! Instances.
 
 use std::borrow::Cow;
 
@@ -29,7 +31,7 @@ pub(crate) fn interpret(
     interpret_parts(operation, &instance, observed, items)
 }
 
-/// Answers one request. Decodes the observed object and the reports of the cells only if the operation needs them.
+/// Answers one request. The observed object and the cell reports are decoded only if the operation needs them.
 pub(crate) fn interpret_parts<'a>(
     operation: Operation,
     instance: &InstanceView<'_>,
@@ -66,7 +68,7 @@ pub(crate) fn interpret_parts<'a>(
     })
 }
 
-/// The fields that interpretation reads, borrowed from the request.
+/// A view of the fields that the interpreter reads, borrowed from the request.
 #[derive(Deserialize)]
 pub(crate) struct InstanceView<'a> {
     #[serde(borrow, default)]
@@ -93,7 +95,7 @@ impl InstanceView<'_> {
         requirements::of_runtime("spec.runtime", &self.spec.runtime)
     }
 
-    /// Returns the whole status; `{}` if there is none, or if the object is terminating.
+    /// Returns the whole status. Returns `{}` if there is no status or the object is terminating.
     fn reported_status(&self) -> Result<Box<RawValue>, InterpretError> {
         let status = self
             .status
@@ -104,7 +106,7 @@ impl InstanceView<'_> {
     }
 }
 
-/// Copies `spec.controller` from the observed object: the cell owns this field.
+/// Copies `spec.controller` from the observed object, because this field belongs to the cell.
 fn retain(desired: &InstanceView<'_>, observed: &InstanceView<'_>) -> Patch {
     let mut patch = Patch::default();
     let desired = desired.spec.controller.map(RawValue::get);
@@ -116,8 +118,8 @@ fn retain(desired: &InstanceView<'_>, observed: &InstanceView<'_>) -> Patch {
     patch
 }
 
-/// Ranks a status by its information about the Instance, lowest first. Several cells can have an Instance of one name;
-/// the status of the cell that runs the Instance has the highest rank.
+/// The rank of a status. A status with more information about the Instance has a higher rank. Several cells can have an
+/// Instance with the same name. The status from the cell that runs the Instance has the highest rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Nothing,
@@ -154,9 +156,9 @@ fn rank(status: Option<&RawValue>) -> Rank {
     }
 }
 
-/// With one cell, sets the status of that cell. With several cells, sets the status with the highest rank; among equal
-/// ranks, the status of the first cell by name. With several cells, never replaces a former status that has a higher
-/// rank.
+/// Sets the status of the object. With one cell, the new status is the status of this cell. With several cells, the new
+/// status is the status with the highest rank. If several statuses have this rank, the first cell by name is used. With
+/// several cells, a former status with a higher rank is never replaced.
 fn aggregate_status(instance: &InstanceView<'_>, items: &[&RawValue]) -> Patch {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -1,4 +1,4 @@
-//! The fields of an Instance's spec that interpretation reads, borrowed from the request.
+//! Views of the fields of an Instance's spec that the interpreter reads, borrowed from the request.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// `InstanceTemplateSpec`.
+/// A view of `InstanceTemplateSpec`.
 #[derive(Default, Deserialize)]
 pub(crate) struct InstanceTemplateView<'a> {
     #[serde(borrow, default)]
     pub(crate) spec: InstanceSpecView<'a>,
 }
 
-/// `InstanceSpec`.
+/// A view of `InstanceSpec`.
 #[derive(Default, Deserialize)]
 pub(crate) struct InstanceSpecView<'a> {
     #[serde(borrow)]
@@ -93,7 +93,7 @@ pub(crate) struct VolumeView<'a> {
     pub(crate) secret: SecretVolumeView<'a>,
 }
 
-/// A reference by name. An empty name means no reference.
+/// A reference by name. An empty name means that there is no reference.
 #[derive(Default, Deserialize)]
 pub(crate) struct NameRef<'a> {
     #[serde(borrow, default)]

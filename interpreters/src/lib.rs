@@ -1,13 +1,13 @@
-//! Karmada's resource interpreter for WorkloadDeployment and Instance.
+//! Karmada's resource interpreter for WorkloadDeployments and Instances.
 //!
-//! [`interpret`] takes the bytes of one request and returns the bytes of its answer. It does no I/O, reads no clock and
-//! keeps no state. Each kind has one module, with one function per operation; the function's documentation states the
-//! operation's rule. [`review`] has the wire protocol. [`fold`] joins the statuses that several cells report for one
-//! WorkloadDeployment.
+//! [`interpret`] takes the bytes of one request, and returns the bytes of the answer. The function does no I/O, reads
+//! no clock and keeps no state. Each kind has one module, and each operation has one function in this module. The
+//! documentation of the function contains the rule of the operation. Module [`review`] implements the wire protocol.
+//! Module [`fold`] joins the statuses that several cells report for one WorkloadDeployment.
 //!
-//! A request can be read in two ways. The general way accepts any JSON. The fast way accepts only the form in which
-//! Karmada writes requests, and reads it in one pass. Only [`interpret`] chooses between them. Both ways give the same
-//! bytes; tests and a fuzz target verify this.
+//! A request can be decoded in two ways. The general way accepts any JSON. The fast way accepts only the form that
+//! Karmada writes, and decodes the request in one pass. Only [`interpret`] chooses between the two ways. The answer has
+//! the same bytes in both ways. Tests and a fuzz target check this.
 
 mod annotations;
 mod dependencies;
@@ -37,24 +37,25 @@ use review::{InterpretRequest, OperationOutcome};
 ///
 /// # Errors
 ///
-/// [`MalformedReview`] when `body` is not JSON, or has no `request.uid` to answer to. Every other failure is an answer
-/// with `successful: false`.
+/// [`MalformedReview`] if `body` is not JSON or has no `request.uid`. Without `request.uid`, no answer is possible. For
+/// every other failure, the result is an answer with `successful: false`.
 pub fn interpret(body: &[u8], now: Timestamp) -> Result<Interpretation, MalformedReview> {
     let body = review::text(body)?;
     fast::interpret(body, now).or_else(|fast::NotCanonical| general(body, now))
 }
 
-/// Answers like [`interpret`], without trying the fast way. For benchmarks that compare the two ways.
+/// Returns the answer of [`interpret`], but never uses the fast way. Benchmarks use this function to compare the two
+/// ways.
 ///
 /// # Errors
 ///
-/// As [`interpret`].
+/// The same errors as [`interpret`].
 #[doc(hidden)]
 pub fn interpret_general(body: &[u8], now: Timestamp) -> Result<Interpretation, MalformedReview> {
     general(review::text(body)?, now)
 }
 
-/// Reads any JSON, and reports an error with the path of the field.
+/// Decodes a request in any JSON form. An error contains the path of the field.
 fn general(body: &str, now: Timestamp) -> Result<Interpretation, MalformedReview> {
     let request = review::decode(body)?;
     let outcome = outcome(&request, now);

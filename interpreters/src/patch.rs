@@ -1,13 +1,13 @@
-//! JSON patches (RFC 6902) in responses of the webhook. Every operation is `add`, which also replaces an existing
-//! field.
+//! JSON patches (RFC 6902) in the responses of the webhook. Every operation in a patch is `add`. The operation `add`
+//! also replaces an existing field.
 
-/// The operations of a patch against `request.object`, as JSON. Empty means no change.
+/// The operations of a patch for `request.object`, as JSON. An empty patch means that nothing changes.
 #[derive(Debug, Default)]
 pub(crate) struct Patch(Vec<u8>);
 
 impl Patch {
-    /// Sets the field at this JSON pointer. The parent of the field must exist. `write` appends the value as JSON, or
-    /// returns false if there is no value.
+    /// Sets the field at this JSON pointer. The parent of the field must exist. `write` appends the value as JSON. If
+    /// there is no value, `write` returns false, and the patch does not change.
     pub(crate) fn add_written(
         &mut self,
         path: &'static str,
@@ -38,7 +38,7 @@ impl Patch {
         self.add(path, &value.to_string());
     }
 
-    /// Returns the patch as JSON, or `None` if it has no operations.
+    /// Returns the patch as JSON. Returns `None` if the patch has no operations.
     pub(crate) fn into_json(mut self) -> Option<Vec<u8>> {
         if self.0.is_empty() {
             return None;

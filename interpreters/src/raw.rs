@@ -1,4 +1,4 @@
-//! Decoding of parts of a JSON text without a DOM.
+//! Decoding of parts of a JSON text without building a tree of values.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,10 +8,10 @@ use serde_json::value::RawValue;
 
 use crate::error::InterpretError;
 
-/// The text of each field of a JSON object, by name.
+/// The JSON text of each field of an object, by name.
 pub(crate) type RawFields<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
-/// Decodes `text`. `field` is its path, for the error.
+/// Decodes `text`. `field` is the path of the text, for error messages.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(
     field: &str,
     text: &'a str,
@@ -19,7 +19,8 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(
     serde_json::from_str(text).or_else(|_| parse_with_path(field, text))
 }
 
-/// Decodes `text` again, and tracks the path of the error. Slower, so only done after an error.
+/// Decodes `text` again, and records the path of the error. The second decoding is slower, so it runs only after an
+/// error.
 fn parse_with_path<'a, T: Deserialize<'a>>(
     field: &str,
     text: &'a str,

@@ -1,5 +1,6 @@
-//! The resource requirements of one Instance: the sum of the container limits, else the requests of the runtime, else the
-//! size of the instance type, else none. See docs/concepts/interpreter.md.
+//! The resource requirements of one Instance. The first available source is used: the sum of the container limits, the
+//! requests of the runtime, the size of the instance type. Without a source, there are no requirements. See
+//! docs/concepts/interpreter.md.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +10,16 @@ use crate::error::InterpretError;
 use crate::instance_spec::{Quantities, RuntimeView};
 use crate::review::Requirements;
 
-/// The resources that a size must have.
+/// The resources that are required in a complete size.
 const SIZE: [&str; 2] = ["cpu", "memory"];
-/// Sizes of the instance types. See docs/concepts/interpreter.md.
+/// The size of each instance type. See docs/concepts/interpreter.md.
 const INSTANCE_TYPES: [(&str, [(&str, &str); 2]); 1] = [(
     "datumcloud/d1-standard-2",
     [("cpu", "1"), ("memory", "2Gi")],
 )];
 
-/// Returns the requirements of one Instance; `None` if its size is unknown. `field` is the path of `spec.runtime`, for
-/// errors.
+/// Returns the requirements of one Instance. Returns `None` if the size of the Instance is unknown. `field` is the path
+/// of `spec.runtime`, for error messages.
 pub(crate) fn of_runtime(
     field: &str,
     runtime: &RuntimeView<'_>,
@@ -37,7 +38,8 @@ pub(crate) fn of_runtime(
     Ok(Some(Requirements { resource_request }))
 }
 
-/// Returns the sum of the limits of all containers; `None` unless each container has a size.
+/// Returns the sum of the limits of all containers. Returns `None` if there are no containers, or if a container has no
+/// complete size.
 fn container_limits(
     field: &str,
     runtime: &RuntimeView<'_>,

@@ -12,10 +12,10 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// The time of calls.
+/// The time of all calls in the tests.
 const NOW: &str = "2026-11-21T10:00:00Z";
 
-/// Returns a request about an object of this kind. Adds the fields of `more` to `request`.
+/// Returns a request about an object of this kind. The fields of `more` are added to `request`.
 fn request(kind: &str, operation: &str, object: &Value, more: &Value) -> Value {
     let mut request = json!({
         "uid": "u1",
@@ -35,7 +35,7 @@ fn request(kind: &str, operation: &str, object: &Value, more: &Value) -> Value {
     })
 }
 
-/// Returns the `response` of a call. Panics unless it is successful.
+/// Returns the `response` of a call. Panics if the call is not successful.
 fn call(kind: &str, operation: &str, object: &Value, more: &Value) -> Value {
     call_at(kind, operation, object, more, NOW)
 }
@@ -50,7 +50,7 @@ fn call_at(kind: &str, operation: &str, object: &Value, more: &Value, now: &str)
     response
 }
 
-/// Returns the operations of the patch in a response; none if it has no patch.
+/// Returns the operations of the patch in a response. Returns an empty list if the response has no patch.
 fn patch(response: &Value) -> Value {
     let Some(text) = response.get("patch") else {
         assert!(response.get("patchType").is_none());

@@ -1,4 +1,5 @@
-//! Interpretation of WorkloadDeployments. The documentation of each function states the rule of its operation.
+//! Interpretation of WorkloadDeployments. Each operation has one function. The documentation of the function contains
+//! the rule of the operation.
 
 mod aggregate;
 mod view;
@@ -59,8 +60,8 @@ pub(crate) fn interpret(
     })
 }
 
-/// Returns the desired number of instances, and the requirements of one. With 0 replicas it sends no requirements:
-/// Karmada then keeps the object in its cells. See docs/concepts/interpreter.md.
+/// Returns the desired number of instances, and the requirements of one instance. With 0 replicas the answer has no
+/// requirements, so Karmada keeps the object in its cells. See docs/concepts/interpreter.md.
 pub(crate) fn interpret_replica<'a, S, T>(
     deployment: &DeploymentView<'_, S, T>,
     template: impl FnOnce() -> Result<InstanceTemplateView<'a>, InterpretError>,
@@ -77,7 +78,7 @@ pub(crate) fn interpret_replica<'a, S, T>(
     })
 }
 
-/// Returns one component: the instances.
+/// Returns one component. The component is the set of all instances.
 pub(crate) fn interpret_component<'a, S, T>(
     deployment: &DeploymentView<'_, S, T>,
     template: impl FnOnce() -> Result<InstanceTemplateView<'a>, InterpretError>,
@@ -92,8 +93,9 @@ pub(crate) fn interpret_component<'a, S, T>(
     Ok(OperationOutcome::Components(vec![component]))
 }
 
-/// Sets the field that [`interpret_replica`] reads to the share of one cell. Divides `maxReplicas`, if set, in
-/// proportion: rounded down, so that all cells together stay within it, but not below the minimum.
+/// Sets the number of replicas to the share of one cell. The written field is the field that [`interpret_replica`]
+/// reads. If `maxReplicas` is set, the cell gets a proportional part of `maxReplicas`. The part is rounded down, so
+/// that the sum over all cells is at most `maxReplicas`. But the part is never less than the minimum.
 pub(crate) fn revise_replica<S, T>(
     deployment: &DeploymentView<'_, S, T>,
     share: i32,
@@ -115,7 +117,7 @@ pub(crate) fn revise_replica<S, T>(
         share
     };
     if let Some(max) = max_replicas {
-        // With a total of 0 there is no proportion; `maxReplicas` stays.
+        // With a total of 0 no proportion exists, so `maxReplicas` does not change.
         let part = match i64::from(total) {
             0 => i64::from(max),
             total => i64::from(max) * i64::from(share) / total,
@@ -128,8 +130,8 @@ pub(crate) fn revise_replica<S, T>(
     Ok(patch)
 }
 
-/// Copies `spec.replicas` from the observed object, unless the desired object sets it: an autoscaler in the cell may
-/// write this field.
+/// Copies `spec.replicas` from the observed object if the desired object has no `spec.replicas`. An autoscaler in the
+/// cell may have written this field.
 pub(crate) fn retain<S, T>(
     desired: &DeploymentView<'_, S, T>,
     observed: &DeploymentView<'_, S, T>,
@@ -141,7 +143,7 @@ pub(crate) fn retain<S, T>(
     patch
 }
 
-/// Returns the ConfigMaps and Secrets that the template uses or the annotation names.
+/// Returns the ConfigMaps and Secrets that the template uses, and the ConfigMaps and Secrets in the annotation.
 pub(crate) fn interpret_dependency<S, T>(
     deployment: &DeploymentView<'_, S, T>,
     template: &InstanceTemplateView<'_>,
@@ -156,13 +158,17 @@ pub(crate) fn interpret_dependency<S, T>(
     OperationOutcome::Dependencies(dependencies)
 }
 
-/// Returns the whole status, plus the fields from which the fold computes generations and shares
-/// (docs/concepts/status.md): `generation`, `resourceTemplateGeneration` and `assignedReplicas`, the field that
-/// [`revise_replica`] writes. If `spec.replicas` is set, an autoscaler may have written it; `assignedMinReplicas` is
-/// then the share that Karmada assigned, if the template has no `spec.replicas`.
+/// Returns the whole status with additional fields. The fold needs the additional fields to compute generations and
+/// shares (docs/concepts/status.md). The fields are:
 ///
-/// Returns `{}` if there is no status. Also returns `{}` if the object is terminating: the hub object's next copy in
-/// this cell must not show the status of the dying one.
+/// - `generation`.
+/// - `resourceTemplateGeneration`.
+/// - `assignedReplicas`. The value is the field that [`revise_replica`] writes.
+/// - `assignedMinReplicas`. Present only if `spec.replicas` is set. An autoscaler may have written `spec.replicas`. If
+///   the template has no `spec.replicas`, `assignedMinReplicas` is the share that Karmada assigned.
+///
+/// Returns `{}` if there is no status or if the object is terminating. Karmada may create the object in this cell
+/// again. The new object must not show the status of the terminating object.
 pub(crate) fn interpret_status(
     deployment: &DeploymentView<'_>,
 ) -> Result<Box<RawValue>, InterpretError> {
@@ -208,8 +214,8 @@ pub(crate) fn interpret_status(
     serde_json::value::to_raw_value(&fields).map_err(|error| InterpretError::new("status", error))
 }
 
-/// Returns true if 0 replicas are desired, or if `Available` is True. An `observedGeneration` in `Available` must be
-/// the generation of the object.
+/// Returns true if 0 replicas are desired, or if `Available` is True. If `Available` has an `observedGeneration`, it
+/// must equal the generation of the object.
 pub(crate) fn interpret_health<'a, S, T>(
     deployment: &DeploymentView<'_, S, T>,
     status: impl FnOnce() -> Result<Option<HealthStatus<'a>>, InterpretError>,

@@ -1,17 +1,18 @@
-//! Decides which response proves that an object is absent. Controllers delete objects after such a proof, so no other
-//! 404 counts (I-8, I-12).
+//! Decides whether a response proves that an object is absent. Controllers delete objects after such a proof, so no
+//! other 404 counts as a proof (I-8, I-12).
 
 use kube::Resource;
 use kube::core::Status;
 
-/// The reason in the `Status` of a 404.
+/// The reason in the `Status` of a 404 response.
 pub const NOT_FOUND: &str = "NotFound";
 
-/// Returns whether this answer to a request for one object proves that this object is absent.
+/// Returns whether `status` proves that the requested object is absent. `status` is the answer to a request for one
+/// object.
 ///
-/// An API server that has looked for an object names the object and its resource. A 404 that names neither is not
-/// authoritative: it comes from an API server that does not serve the resource, from Milo's front proxy without the project,
-/// or from a proxy before an API server.
+/// If an API server has looked for the object, its 404 contains the name of the object and of the resource. A 404
+/// without them is no proof. Such a 404 can come from an API server that does not serve the resource, from Milo's front
+/// proxy if it does not have the project, or from another proxy.
 pub fn is_definitive_not_found<K: Resource<DynamicType = ()>>(name: &str, status: &Status) -> bool {
     let is_asked_for = status.details.as_ref().is_some_and(|details| {
         details.name == name && (details.kind.is_empty() || details.kind == K::plural(&()))

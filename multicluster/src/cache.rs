@@ -1,4 +1,4 @@
-//! Caches: the objects of one kind on one plane, kept current by a list and a watch.
+//! Caches. A cache stores the objects of one kind on one plane, and a list and a watch keep it current.
 
 mod change;
 mod contents;

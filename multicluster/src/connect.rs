@@ -25,11 +25,12 @@ use transport::{ResponseBody, TimeLimited, Transport, connector};
 
 use crate::lease::Leadership;
 
-/// Reads a kubeconfig file, and returns the configuration of the named context, or of its current one.
+/// Reads a kubeconfig file. Returns the configuration of the named context, or of the current context if `context` is
+/// `None`.
 ///
 /// # Errors
 ///
-/// [`ConnectError::Kubeconfig`], which names the file.
+/// [`ConnectError::Kubeconfig`], which contains the file name.
 pub async fn kubeconfig(path: &Path, context: Option<&str>) -> Result<Config, ConnectError> {
     let error = |problem: String| ConnectError::Kubeconfig {
         path: path.to_owned(),
@@ -48,12 +49,12 @@ pub async fn kubeconfig(path: &Path, context: Option<&str>) -> Result<Config, Co
         .map_err(|e| error(e.to_string()))
 }
 
-/// Returns the configuration of the process's own cluster: from the file if one is given, else from `KUBECONFIG`, else from the
-/// pod.
+/// Returns the configuration of the process's own cluster. The configuration comes from the file if a file is given,
+/// otherwise from `KUBECONFIG`, otherwise from the pod.
 ///
 /// # Errors
 ///
-/// [`ConnectError`], which names the configuration that was tried.
+/// [`ConnectError`], which contains the configuration that was tried.
 pub async fn own_cluster(path: Option<&Path>) -> Result<Config, ConnectError> {
     if let Some(path) = path {
         return kubeconfig(path, None).await;
@@ -69,8 +70,8 @@ pub async fn own_cluster(path: Option<&Path>) -> Result<Config, ConnectError> {
     }
 }
 
-/// Makes a client of an API server. A request that is not answered within 30 s fails. The client does not retry requests; the
-/// work queue retries reconciliations. `user_agent` appears in the audit log of the API server.
+/// Makes a client of an API server. A request that is not answered within 30 s fails. The client does not retry
+/// requests, because the work queue retries reconciliations. `user_agent` appears in the audit log of the API server.
 ///
 /// # Errors
 ///
@@ -79,7 +80,7 @@ pub fn client(config: Config, user_agent: &str) -> Result<Client, ConnectError> 
     leaders_client(config, user_agent, Leadership::without_election())
 }
 
-/// Makes a client as [`client`] does, whose writes fail unless this process is the leader.
+/// Makes a client like [`client`] does, but its writes fail unless this process is the leader.
 ///
 /// # Errors
 ///
@@ -96,8 +97,8 @@ pub fn leaders_client(
 type SharedService =
     BoxCloneSyncService<Request<Body>, Response<TimeoutBody<ResponseBody>>, BoxError>;
 
-/// Makes clients of API servers that share a configuration. All clients share credentials. Clients of the configuration's host
-/// also share connections; a client of another host has its own.
+/// Makes clients of API servers that share a configuration. All clients share credentials. Clients of the
+/// configuration's host also share connections. A client of another host has its own connections.
 pub(crate) struct Connector {
     host: Option<Authority>,
     shared: SharedService,
@@ -160,7 +161,7 @@ impl Connector {
         })
     }
 
-    /// Makes a client of the API server at this URL, which may have a path.
+    /// Makes a client of the API server at this URL. The URL may have a path.
     pub(crate) fn client(&self, url: Uri) -> Client {
         let sending = match url.authority() == self.host.as_ref() {
             true => self.shared.clone(),

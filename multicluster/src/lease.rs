@@ -1,5 +1,5 @@
-//! Leader election by a Lease, with the semantics of client-go's `leaderelection`: a lease has expired when *this* process has
-//! not seen it change for its duration. The clocks of other processes do not matter.
+//! Leader election by a Lease, with the semantics of client-go's `leaderelection`. A lease has expired when *this*
+//! process has not seen a change of the lease for the lease's duration. The clocks of other processes do not matter.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,9 +18,9 @@ use crate::metrics::Metrics;
 
 /// How long a lease lasts without a renewal (client-go's default).
 const DURATION: Duration = Duration::from_secs(15);
-/// A leader that has not renewed its lease for this long stops (client-go's default).
+/// A leader that has not renewed its lease for this time stops (client-go's default).
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-/// Wait between two tries to acquire or renew (client-go's default).
+/// Wait between two tries to acquire or renew the lease (client-go's default).
 const RETRY: Duration = Duration::from_secs(2);
 
 /// The leader could not renew its lease in time. Another process may write from now on, so this process must stop.
@@ -28,16 +28,16 @@ const RETRY: Duration = Duration::from_secs(2);
 #[error("the lease {0} was lost")]
 pub struct Lost(String);
 
-/// This process may not write. Another process may, or will soon.
+/// This process may not write. Another process may write now or soon.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("this process does not hold the lease: another one may write")]
 pub struct NotLeading;
 
-/// Whether this process may write, and until when. Cheap to clone.
+/// The leadership of this process: whether it may write, and until when. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Leadership {
     gained: CancellationToken,
-    /// When the lease must have been renewed; `None` if this process needs no lease.
+    /// The time by which the lease must have been renewed; `None` if this process needs no lease.
     until: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -55,7 +55,8 @@ impl Leadership {
     }
 
     /// Returns the time by which a write that begins now must have ended; `None` if this process needs no lease. A
-    /// process that was paused for too long gets an error as soon as it resumes, because the clock kept running.
+    /// process that was paused for too long gets an error as soon as it resumes, because the clock continued during the
+    /// pause.
     ///
     /// # Errors
     ///
@@ -69,8 +70,8 @@ impl Leadership {
         }
     }
 
-    /// Records that a request sent at `begun` acquired or renewed the lease. Other processes observe the renewal later,
-    /// so for them the lease expires later.
+    /// Records that a request acquired or renewed the lease. The request was sent at `begun`. Other processes see the
+    /// renewal later, so for them the lease expires later.
     pub(crate) fn renew(&self, begun: Instant) {
         let until = begun + RENEW_DEADLINE;
         *self.until.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
@@ -91,7 +92,7 @@ pub struct LeaderElector {
     observed: Option<ObservedLease>,
 }
 
-/// The last change of the lease that this process saw, and when, by its own clock.
+/// The last change of the lease that this process saw, and the time of that observation on its own clock.
 struct ObservedLease {
     spec: LeaseSpec,
     at: Instant,
@@ -129,7 +130,7 @@ impl LeaderElector {
         let acquired = async {
             loop {
                 let begun = Instant::now();
-                // If acquiring took long, the lease is renewed before it is used.
+                // If the request took long, the lease is renewed again before it is used.
                 if self.try_acquire_or_renew().await && begun.elapsed() < RENEW_DEADLINE / 2 {
                     return begun;
                 }
@@ -188,7 +189,7 @@ impl LeaderElector {
         if self.is_held_by_another(&spec) {
             return Ok(false);
         }
-        // The resource version of `current` makes this fail if another candidate was faster.
+        // The request contains the resource version of `current`. It therefore fails if another candidate was faster.
         let lease = Lease {
             spec: Some(self.claim(Some(&spec))),
             ..current

@@ -1,9 +1,9 @@
-//! Reaches many API servers: the hub, the projects, the own cluster.
+//! Connections to many API servers: the hub, the projects, the own cluster.
 //!
-//! Owns connections ([`connect`]), the registry of projects ([`projects`]), caches of watched objects ([`cache`]), the
-//! work queue of controllers ([`queue`]), leader election ([`lease`]), the tasks of the process ([`tasks`]), its clock
-//! ([`clock`]), its metrics ([`metrics`]), and the reading of 404 answers ([`absence`]). It makes no decisions about
-//! objects; controllers make them.
+//! This crate contains connections ([`connect`]), the registry of projects ([`projects`]), caches of watched objects
+//! ([`cache`]), the work queue of controllers ([`queue`]), leader election ([`lease`]), the tasks of the process
+//! ([`tasks`]), its clock ([`clock`]), its metrics ([`metrics`]), and the check of 404 answers ([`absence`]). Decisions
+//! about objects are made by controllers, not by this crate.
 
 pub mod absence;
 pub mod cache;

@@ -14,7 +14,8 @@ use prometheus_client::registry::Registry;
 
 /// Upper bounds of the duration of a reconciliation, in seconds.
 const BUCKETS: [f64; 9] = [0.000_1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0];
-/// Upper bounds of the time from an event to a write, in seconds: usually about 10 ms, minutes while a plane is unreachable.
+/// Upper bounds of the time from an event to a write, in seconds. The time is usually about 10 ms. It can be minutes
+/// while a plane is unreachable.
 const PROPAGATION_BUCKETS: [f64; 11] = [
     0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 300.0,
 ];
@@ -195,13 +196,14 @@ impl Metrics {
         self.leader.set(1);
     }
 
-    /// Sets the number of hub namespaces that hold our objects and do not name their project.
+    /// Sets the number of hub namespaces that contain our objects but do not identify their project.
     pub fn unidentified_namespaces(&self, count: usize) {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         self.unidentified_namespaces.set(count);
     }
 
-    /// Counts a hub Instance that is not projected for this reason, until the result is dropped.
+    /// Counts a hub Instance that is not projected for this reason. The Instance is counted until the result is
+    /// dropped.
     pub fn quarantined_object(&self, reason: &'static str) -> Counted {
         let gauge = self
             .quarantined_objects
@@ -220,8 +222,8 @@ impl Metrics {
         self.events.get_or_create(&EventLabels { outcome }).inc();
     }
 
-    /// Counts a write of a controller. `age` is the time between the event that triggered the work and the write;
-    /// `None` without an event.
+    /// Counts a write of a controller. `age` is the time from the event that triggered the work to the write. It is
+    /// `None` if there was no event.
     pub fn wrote(
         &self,
         controller: &'static str,
@@ -251,7 +253,7 @@ where
     family.get_or_create(labels).set(value);
 }
 
-/// Counts one in a gauge until it is dropped.
+/// Adds one to a gauge until it is dropped.
 #[derive(Debug)]
 pub struct Counted(Gauge);
 

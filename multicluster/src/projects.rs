@@ -1,8 +1,8 @@
 //! The registry of projects: discovers them, connects to their API servers, and caches their LocationBindings
 //! (docs/concepts/milo.md).
 //!
-//! It runs on every replica, leader or not. Each engaged project has a task of its own, so that a slow API server
-//! delays no other project.
+//! The registry runs on every replica, leader or not. Each engaged project has its own task, so a slow API server does
+//! not delay other projects.
 
 mod discovery;
 mod engaged_project;
@@ -51,14 +51,14 @@ impl RegistryBuilder {
         self.projects.clone()
     }
 
-    /// Begins to discover projects. Runs the handler, if there is one, on each engaged project.
+    /// Begins to discover projects. If there is a handler, it runs for each engaged project.
     pub fn begin(self, handler: Option<Arc<dyn ProjectHandler>>) -> ProjectRegistry {
         (self.begin)(handler);
         self.projects
     }
 }
 
-/// Why a project cannot be used. Each message may be shown to users.
+/// The reason why a project cannot be used. Each message may be shown to users.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum NotEngaged {
     /// Projects have not been listed yet.
@@ -69,7 +69,7 @@ pub enum NotEngaged {
     Failing {
         /// The project.
         name: ProjectName,
-        /// Why projects cannot be listed, or why the request for this project to the root fails.
+        /// The reason why projects cannot be listed, or why the request to the root for this project failed.
         problem: String,
     },
     /// No project of this name is known.
@@ -80,13 +80,13 @@ pub enum NotEngaged {
     NotReady {
         /// The project.
         name: ProjectName,
-        /// Why its API server cannot be used.
+        /// The reason why its API server cannot be used.
         problem: String,
     },
 }
 
 impl ProjectRegistry {
-    /// Makes a registry whose one project is the own cluster (`discovery.mode: single`, docs/reference/config.md).
+    /// Makes a registry with one project: the own cluster (`discovery.mode: single`, docs/reference/config.md).
     pub fn single(
         context: &RegistryContext<'_>,
         name: ProjectName,
@@ -146,7 +146,8 @@ impl ProjectRegistry {
                 let root = Arc::new(Root::new(&client));
                 Self::watching::<milo::Project>(context, client, connect, Some(root))
             }
-            // A ProjectControlPlane is deleted before the objects of its project, so it proves nothing (docs/concepts/milo.md).
+            // A ProjectControlPlane is deleted before the objects of its project. Its deletion therefore does not prove
+            // that the project is gone (docs/concepts/milo.md).
             DiscoveryKind::ProjectControlPlane => {
                 Self::watching::<ProjectControlPlane>(context, client, connect, None)
             }
@@ -185,7 +186,8 @@ impl ProjectRegistry {
             });
             let stop = tasks.stop();
             tasks.spawn("project discovery", async move {
-                // Only controllers need the UID of the root, to write it and to delete because of it.
+                // Only controllers need the UID of the root. They write the UID, and they delete objects only if the
+                // UID matches.
                 let root = root.filter(|_| has_handler);
                 let identify = async {
                     if let Some(root) = root {
@@ -210,7 +212,7 @@ impl ProjectRegistry {
     ///
     /// [`NotEngaged`] if the project is unknown or cannot be used.
     pub fn get(&self, name: &ProjectName) -> Result<Arc<EngagedProject>, NotEngaged> {
-        // The state must be read first. Then the entries contain every project that the state covers.
+        // The state must be read before the entries. Then the entries contain every project that this state covers.
         let sync_state = self.registry.sync_state();
         let problem = match self.registry.entries().get(name) {
             Some(ProjectEntry::Engaged(engaged)) => return Ok(engaged.project()),
@@ -231,19 +233,19 @@ impl ProjectRegistry {
         })
     }
 
-    /// Returns the UID of the Namespace `default` of the Milo root, which identifies the root. `None` if there is no
-    /// root, or if the UID has not been read yet.
+    /// Returns the UID of the Namespace `default` of the Milo root, which identifies the root. Returns `None` if there
+    /// is no root, or if the UID has not been read yet.
     pub fn root_uid(&self) -> Option<String> {
         self.registry.root.as_ref()?.uid()
     }
 
-    /// Returns whether the root with this UID provably has no project of this name any more. The proof requires both:
-    /// the list of projects does not contain the project, and a GET from the same root shows that it is absent. Without
-    /// Milo's Projects there is no proof.
+    /// Returns whether a project is gone from the root with this UID. The proof has two parts. First, the list of
+    /// projects does not contain the project. Second, the same root answers a GET for the project with a 404 that
+    /// proves the absence. Without Milo's Projects there is no proof, so the result is `false`.
     ///
     /// # Errors
     ///
-    /// [`NotEngaged::Listing`] and [`NotEngaged::Failing`] if this cannot be decided now.
+    /// [`NotEngaged::Listing`] or [`NotEngaged::Failing`] if there is no decision now.
     pub async fn is_gone(&self, name: &ProjectName, root_uid: &str) -> Result<bool, NotEngaged> {
         let Some(root) = &self.registry.root else {
             return Ok(false);
@@ -261,9 +263,9 @@ impl ProjectRegistry {
         }
     }
 
-    /// Returns what the readiness of the process waits for, one line each: the list of projects, and the
-    /// LocationBindings of the projects in it, for 10 s at most. Once the process is ready, it stays ready: later
-    /// projects and later failures do not change readiness.
+    /// Returns the conditions that the readiness of the process waits for, one line each: the list of projects, and the
+    /// LocationBindings of the projects in that first list. The wait for LocationBindings ends after 10 s. After the
+    /// process was ready once, it stays ready: later projects and later failures do not change readiness.
     pub fn pending(&self) -> Vec<String> {
         self.registry.pending()
     }

@@ -1,8 +1,8 @@
-//! The work queue: watches of a controller add keys, workers reconcile them.
+//! The work queue. The watches of a controller add keys, and workers reconcile the keys.
 //!
-//! A key waits at most once, is never reconciled twice at a time, and backs off on its own when it fails. Keys belong to
-//! tenants, such as the objects of one project. Tenants take turns, so a tenant with much work, or with a slow API server,
-//! does not delay the others.
+//! A key waits in the queue at most once. It is never reconciled twice at the same time. When it fails, it has its own
+//! backoff. Each key belongs to a tenant, for example to the tenant of all objects of one project. Tenants take turns,
+//! so a tenant with much work or with a slow API server does not delay the others.
 
 mod context;
 mod failures;
@@ -30,11 +30,11 @@ pub use limits::Limits;
 pub use outcome::{Failure, Outage, Outcome};
 use scheduler::{QueueCounts, Scheduler};
 
-/// Maximum number of messages that one turn of the loop reads before it gives keys to workers. It is small, so that
-/// workers do not wait, and large enough that a burst of events takes few turns of the loop.
+/// Maximum number of messages that the loop reads in one turn before it gives keys to workers. The number is small, so
+/// that workers do not wait. It is large enough that a burst of events takes only a few turns.
 const MESSAGES: usize = 256;
 
-/// The end of the queue where watches add keys. Cheap to clone.
+/// The sending end of a work queue. Watches add keys through it. Cheap to clone.
 #[derive(Debug)]
 pub struct Queue<K: Key> {
     sender: UnboundedSender<Message<K>>,
@@ -56,7 +56,8 @@ impl<K: Key> Clone for Queue<K> {
 }
 
 impl<K: Key> Queue<K> {
-    /// Makes a queue, and the workers that reconcile its keys. `controller` is its name in logs and metrics.
+    /// Makes a queue, and the workers that reconcile its keys. `controller` is the name of the queue in logs and
+    /// metrics.
     pub fn new(controller: &'static str, metrics: &Metrics) -> (Self, Workers<K>) {
         let (sender, receiver) = mpsc::unbounded_channel();
         (
@@ -69,18 +70,18 @@ impl<K: Key> Queue<K> {
         )
     }
 
-    /// Adds a key, to be reconciled when it is the turn of its tenant.
+    /// Adds a key. The key is reconciled when it is its tenant's turn.
     pub fn add(&self, key: K) {
         self.send(Message::Add(key, Instant::now()));
     }
 
-    /// Forgets all keys of a tenant that have been added so far, because the tenant is gone. Running reconciliations finish, and
-    /// their results are ignored.
+    /// Forgets all keys of a tenant that have been added so far, because the tenant is gone. Running reconciliations
+    /// finish, but their results are ignored.
     pub fn forget(&self, tenant: &K::Tenant) {
         self.send(Message::Forget(tenant.clone()));
     }
 
-    /// Retries the keys of a tenant that wait because of an [`Outage`].
+    /// Immediately retries the keys of a tenant that wait because of an [`Outage`].
     pub fn release(&self, tenant: &K::Tenant) {
         self.send(Message::Release(tenant.clone()));
     }
@@ -100,8 +101,9 @@ pub struct Workers<K: Key> {
 }
 
 impl<K: Key> Workers<K> {
-    /// Reconciles keys until `stop`, as many at a time as the limits allow. Keys are collected from the start, but none is
-    /// reconciled before `may_write`. After `stop`, running reconciliations finish.
+    /// Reconciles keys until `stop`. The number of concurrent reconciliations is limited by the limits of the queue.
+    /// Keys are collected from the start, but no key is reconciled before `may_write`. After `stop`, running
+    /// reconciliations finish.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The tasks of the process. A task that ends before the process stops is a failure, and stops the process.
+//! The tasks of the process. If a task ends before the process stops, this is a failure, and the process stops.
 
 use std::any::Any;
 use std::fmt::Display;
@@ -11,7 +11,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, error, info_span};
 
-/// Why a task ended before the process stopped.
+/// The reason why a task ended before the process stopped.
 #[derive(Debug, Error)]
 enum TaskError {
     #[error("ended")]
@@ -31,7 +31,7 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Runs a task that must run until [`Tasks::stop`]. If the task ends, fails or panics before, the process stops.
+    /// Runs a task that must run until [`Tasks::stop`]. If the task ends, fails or panics earlier, the process stops.
     pub fn spawn<F, E>(&self, name: &'static str, task: F)
     where
         F: Future<Output = Result<(), E>> + Send + 'static,
@@ -47,8 +47,8 @@ impl Tasks {
         });
     }
 
-    /// Runs a task that never ends. It is dropped when the guard is dropped or the process stops, which is no failure. If it
-    /// ends or panics, the process stops.
+    /// Runs a task that never ends. The task is dropped when the guard is dropped or the process stops. This is not a
+    /// failure. If the task ends or panics by itself, the process stops.
     pub fn spawn_cancellable<F>(&self, name: &'static str, task: F) -> DropGuard
     where
         F: Future<Output = ()> + Send + 'static,
@@ -64,7 +64,7 @@ impl Tasks {
         cancel.drop_guard()
     }
 
-    /// Runs a task whose error or panic stops the process.
+    /// Runs a task. An error or a panic of the task stops the process.
     fn own(
         &self,
         name: &'static str,
@@ -90,12 +90,13 @@ impl Tasks {
         self.stop.cancel();
     }
 
-    /// Returns the token that is cancelled when the process stops. Cancel it to stop the process.
+    /// Returns the token that is cancelled when the process stops. The caller can also cancel the token to stop the
+    /// process.
     pub fn stop(&self) -> CancellationToken {
         self.stop.clone()
     }
 
-    /// Waits until the process stops and every task has ended. Returns the failure that stopped the process, if one did.
+    /// Waits until the process stops and every task has ended. If a failure stopped the process, returns the failure.
     pub async fn ended(&self) -> Option<String> {
         self.tracker.close();
         self.tracker.wait().await;

@@ -12,10 +12,11 @@ use serde::Deserialize;
 use thiserror::Error;
 use webhooks::admission::{AccessDecision, AccessReview, ProjectLookupError, UserInfo};
 
-/// Path of SubjectAccessReviews. It is fixed because Milo hides the kind from API discovery (docs/concepts/milo.md).
+/// Path of SubjectAccessReviews. The path is a constant because Milo hides the kind from API discovery
+/// (docs/concepts/milo.md).
 const PATH: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
-/// Why an access review has no decision.
+/// The reason why an access review has no decision.
 #[derive(Debug, Error)]
 pub(super) enum AccessReviewError {
     #[error("the access review failed: {0}")]
@@ -36,13 +37,14 @@ impl From<AccessReviewError> for ProjectLookupError {
     }
 }
 
-/// The part of an answered SubjectAccessReview that is read.
+/// The part of a SubjectAccessReview response that this process reads.
 #[derive(Deserialize)]
 struct AnsweredReview {
     status: Option<SubjectAccessReviewStatus>,
 }
 
-/// Builds the HTTP request of a review. Thousands of reviews can wait for an answer, so only the bytes are kept.
+/// Builds the HTTP request of a review. Thousands of reviews can wait for an answer, so only the bytes of each request
+/// are kept.
 pub(super) fn request(review: AccessReview) -> Result<http::Request<Vec<u8>>, AccessReviewError> {
     let review = SubjectAccessReview {
         spec: spec(review),
@@ -61,7 +63,8 @@ pub(super) async fn send(
     decision(answer.status.ok_or(AccessReviewError::NoStatus)?)
 }
 
-/// Copies the requester with every claim: Milo's authorizer bases its decision on the claims (docs/concepts/milo.md).
+/// Copies the requester with every claim, because Milo's authorizer bases its decision on the claims
+/// (docs/concepts/milo.md).
 fn spec(review: AccessReview) -> SubjectAccessReviewSpec {
     let AccessReview {
         user,
@@ -93,7 +96,8 @@ fn spec(review: AccessReview) -> SubjectAccessReviewSpec {
     }
 }
 
-/// Reads the decision. An evaluation error without `allowed` is a failure of the authorizer, not a denial.
+/// Reads the decision. An evaluation error without `allowed` means that the authorizer failed, not that it denied the
+/// request.
 fn decision(status: SubjectAccessReviewStatus) -> Result<AccessDecision, AccessReviewError> {
     let SubjectAccessReviewStatus {
         allowed,

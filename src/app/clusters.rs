@@ -1,4 +1,4 @@
-//! The clusters that the process works with, and their clients.
+//! The clusters that the process connects to, and their clients.
 
 use anyhow::Context;
 use kube::Client;
@@ -11,11 +11,11 @@ use crate::bind_address::BindAddress;
 use crate::config::{Config, DiscoveryMode};
 use crate::user_agent::user_agent;
 
-/// Loads the configuration of the own cluster. Returns `None` if nothing needs the own cluster.
+/// Loads the configuration of the own cluster. Returns `None` if no part of the process needs the own cluster.
 ///
 /// # Errors
 ///
-/// If something needs the own cluster and its configuration cannot be loaded. Names the flag or the field.
+/// If a part needs the own cluster and its configuration cannot be loaded. The error contains the flag or the field.
 pub(super) async fn own_cluster(
     context: &AppContext,
     config: &Config,
@@ -44,7 +44,7 @@ pub(super) async fn own_cluster(
     let OptionalFlag(path) = &args.kubeconfig;
     match (connect::own_cluster(path.as_deref()).await, needed_by) {
         (Err(error @ ConnectError::NotInCluster(_)), None) => {
-            // The interpreter needs no cluster.
+            // The interpreter needs no cluster, so the process continues without admission.
             warn!(%error, "admission is not served");
             Ok(None)
         }
@@ -60,7 +60,7 @@ pub(super) async fn own_cluster(
 ///
 /// # Errors
 ///
-/// If there is no kubeconfig of the hub, or if it cannot be loaded.
+/// If there is no kubeconfig of the hub, or if the kubeconfig cannot be loaded.
 pub(super) async fn hub(context: &AppContext, role: &str) -> anyhow::Result<Client> {
     let (OptionalFlag(path), OptionalFlag(kubeconfig_context)) = (
         &context.args.federation_kubeconfig,

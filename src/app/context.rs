@@ -35,7 +35,8 @@ impl AppContext {
         }
     }
 
-    /// Returns whether the webhook server answers admission requests. A cell has no Workloads, so it does not.
+    /// Returns whether the webhook server answers admission requests. In a cell the result is `false`, because a cell
+    /// has no Workloads.
     pub(super) fn serves_admission(&self, config: &Config) -> bool {
         config.webhooks.is_some() && !self.args.enable_cell_controllers
     }

@@ -21,11 +21,12 @@ use crate::metrics_server;
 use crate::serving::{CERTIFICATE_POLL, Servers, listen};
 use crate::webhook_server::{self, CaBundlePublisher};
 
-/// Starts the webhook server if it is configured: the interpreter and, with a registry, admission.
+/// Starts the webhook server if it is configured. It serves the interpreter. If there is a project registry, it also
+/// serves admission.
 ///
 /// # Errors
 ///
-/// If the certificate cannot be served, or the address cannot be listened at.
+/// If the certificate cannot be served, or if the process cannot listen at the address.
 pub(super) async fn start_webhooks(
     context: &mut AppContext,
     server: Option<WebhookServer>,
@@ -35,7 +36,7 @@ pub(super) async fn start_webhooks(
         return Ok(None);
     };
     let mut registrations = Vec::new();
-    // A cell has no right to read or write the registrations on the hub.
+    // A cell may neither read nor write the webhook registrations on the hub.
     let args = &context.args;
     if args.federation_kubeconfig.0.is_some() && !args.enable_cell_controllers {
         let hub = clusters::hub(context, "management").await?;
@@ -87,7 +88,7 @@ pub(super) async fn start_webhooks(
 ///
 /// # Errors
 ///
-/// If the address cannot be listened at.
+/// If the process cannot listen at the address.
 pub(super) async fn start_admin(
     servers: &Servers,
     args: &Args,
@@ -107,7 +108,8 @@ pub(super) async fn start_admin(
 ///
 /// # Errors
 ///
-/// If the certificate cannot be served, the address cannot be listened at, or no cluster can review tokens.
+/// If the certificate cannot be served, if the process cannot listen at the address, or if no cluster can review
+/// tokens.
 pub(super) async fn start_metrics(
     servers: &Servers,
     server: MetricsServer,
@@ -126,8 +128,8 @@ pub(super) async fn start_metrics(
         let own =
             own.context("metricsServer.secureServing needs the own cluster, which reviews tokens")?;
         let mut reloader = Reloader::new(files, clock::now).context("metricsServer.tls")?;
-        // Until there are files, a self-signed certificate is served, like the Go manager does: its scraper does not
-        // verify the certificate.
+        // A self-signed certificate is served until the files exist, as in the Go manager. The scraper of the Go
+        // manager does not verify the certificate.
         let names = ["localhost".to_owned()];
         reloader.serve_meanwhile(Certificates::self_signed(&names, clock::now())?);
         (servers.reload(reloader, CERTIFICATE_POLL), Some(own))

@@ -18,17 +18,17 @@ use crate::user_agent::user_agent;
 /// Name of the only project in `discovery.mode: single` (docs/reference/config.md).
 const SINGLE: &str = "single";
 
-/// The project registry, before (`RegistryBuilder`) or after (`ProjectRegistry`) discovery has begun.
+/// The project registry before discovery has begun (`RegistryBuilder`) or after that (`ProjectRegistry`).
 pub(super) struct DiscoveredProjects<P> {
     pub(super) projects: P,
     /// The only project, in `discovery.mode: single`.
     pub(super) only: Option<ProjectName>,
-    /// The API server with the registration of the admission webhooks, if it is known.
+    /// A client of the API server with the registration of the admission webhooks; `None` if the server is unknown.
     pub(super) registered: Option<Client>,
 }
 
 impl DiscoveredProjects<RegistryBuilder> {
-    /// Begins to discover projects. The management controllers, if enabled, handle each project.
+    /// Begins to discover projects. If the management controllers are enabled, they handle each project.
     pub(super) fn begin(
         self,
         management: Option<Management>,
@@ -42,7 +42,7 @@ impl DiscoveredProjects<RegistryBuilder> {
     }
 }
 
-/// Returns the registry. Returns `None` if the only project would be the own cluster and there is none.
+/// Returns the registry. Returns `None` if the own cluster would be the only project and there is no own cluster.
 ///
 /// # Errors
 ///
@@ -57,7 +57,8 @@ pub(super) async fn registry(
         false => "admission",
     };
     let registry = RegistryContext {
-        // Admission reads the projects until the last request is answered, so their tasks stop with the servers.
+        // Admission reads the projects until the last request is answered. The tasks of the registry therefore stop
+        // with the servers.
         tasks: &context.servers.tasks,
         metrics: &context.planes_metrics,
     };

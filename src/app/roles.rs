@@ -19,7 +19,7 @@ use crate::config::Config;
 pub(super) struct StartedControllers {
     /// The caches of the controllers. Readiness waits for them.
     pub(super) caches: Vec<Synced>,
-    /// The management controllers, if enabled. They start to work when discovery begins.
+    /// The management controllers, if they are enabled. They start to work when discovery begins.
     pub(super) management: Option<Management>,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct StartedControllers {
 ///
 /// # Errors
 ///
-/// If a prerequisite of a role is missing. Names the flag or the field (I-28).
+/// If a prerequisite of a role is missing. The error contains the flag or the field (I-28).
 pub(super) async fn start_controllers(
     context: &AppContext,
     config: &Config,

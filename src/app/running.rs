@@ -1,4 +1,4 @@
-//! The wired process: runs until a signal or the end of a task, then drains.
+//! The wired process. It runs until a signal arrives or a task ends, then it drains.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(super) struct RunningApp {
     pub(super) controllers: Tasks,
     pub(super) servers: Servers,
     pub(super) election: LeaderElection,
-    /// For how long new connections are still served after the process began to stop.
+    /// Time for which new connections are still served after the process began to stop.
     pub(super) shutdown_delay: Duration,
 }
 
@@ -25,7 +25,7 @@ impl RunningApp {
     ///
     /// # Errors
     ///
-    /// If the lease is lost. The process must then end at once: another process may write from now on.
+    /// If the lease is lost. In this case the process must end at once, because another process may write from now on.
     pub(super) async fn run(&mut self, signals: &mut Signals) -> anyhow::Result<()> {
         let (controllers_stop, servers_stop) = (self.controllers.stop(), self.servers.tasks.stop());
         tokio::select! {
@@ -37,11 +37,11 @@ impl RunningApp {
         Ok(())
     }
 
-    /// Stops the controllers, releases the lease, and stops the servers when requests in flight are answered.
+    /// Stops the controllers and releases the lease. Stops the servers when the requests in flight are answered.
     ///
     /// # Errors
     ///
-    /// If a task failed, if the lease is lost while controllers still write, or if another signal comes first.
+    /// If a task failed, if the lease is lost while controllers still write, or if another signal arrives first.
     pub(super) async fn drain(mut self, signals: &mut Signals) -> anyhow::Result<()> {
         self.servers.draining.cancel();
         let delay_over = Instant::now() + self.shutdown_delay;

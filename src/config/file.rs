@@ -28,7 +28,7 @@ pub(super) struct ConfigFile {
     pub(super) discovery: DiscoverySection,
 }
 
-/// A field with a single valid value, which is set.
+/// A field that has a single valid value and is set.
 #[derive(Debug)]
 struct Expected;
 
@@ -122,7 +122,7 @@ fn cluster_name<'de, D: Deserializer<'de>>(field: D) -> Result<Option<CellName>,
         .transpose()
 }
 
-/// Decodes a text. The empty text means that the field is not set.
+/// Decodes a text. An empty text means that the field is not set.
 fn text<'de, D: Deserializer<'de>>(field: D) -> Result<Option<String>, D::Error> {
     let text = Option::<String>::deserialize(field)?;
     Ok(text.filter(|text| !text.is_empty()))
@@ -140,10 +140,10 @@ fn exactly<E: Error>(text: &str, expected: &str) -> Result<Expected, E> {
 ///
 /// # Errors
 ///
-/// If the text is not YAML, has an unknown field or a value that is not valid, or is of another version or kind. Names the
-/// file, the position and the field.
+/// If the text is not YAML, contains an unknown field or an invalid value, or has another version or kind. The error
+/// contains the file, the position and the field.
 pub(super) fn decode(name: &str, text: &str) -> anyhow::Result<ConfigFile> {
-    // Checks the syntax first: with broken syntax the decoder could report an unknown field instead.
+    // The syntax is checked first. If the syntax is broken, the decoder could report an unknown field instead.
     if let Err(error) = serde_saphyr::from_str::<IgnoredAny>(text) {
         bail!(
             "{}: not valid YAML: {}",

@@ -8,7 +8,7 @@ fn parse(text: &str) -> anyhow::Result<Config> {
     Config::parse("c.yaml", &format!("{HEAD}{text}"))
 }
 
-/// The text begins in line 3, after the head.
+/// Returns the error for a config file with this text. The text begins in line 3, after the head.
 fn error(text: &str) -> String {
     format!("{:#}", parse(text).unwrap_err())
 }

@@ -1,4 +1,4 @@
-//! Asks the own cluster whether the bearer of a token may read the metrics.
+//! Checks at the own cluster whether the user of a token may read the metrics.
 
 use anyhow::Context;
 use http::StatusCode;
@@ -9,8 +9,8 @@ use k8s_openapi::api::authorization::v1::{
 use kube::api::PostParams;
 use kube::{Api, Client};
 
-/// Asks the own cluster for the user of the token, and whether the user may read `/metrics`. The inner error is the
-/// response for the caller.
+/// Asks the own cluster for the user of the token, and whether this user may read `/metrics`. The inner error is the
+/// response to the caller.
 ///
 /// # Errors
 ///

@@ -17,7 +17,7 @@ const fn field(path: &'static str, default: &'static str, meaning: &'static str)
     }
 }
 
-/// The fields; a path with a dot is a field of a section.
+/// The fields. A path with a dot is a field of a section.
 const FIELDS: [Field; 19] = [
     field(
         "apiVersion",
@@ -104,7 +104,7 @@ const FIELDS: [Field; 19] = [
     ),
 ];
 
-/// The fields that have a meaning with `mode: milo` only.
+/// The fields that are valid only with `mode: milo`.
 const MILO_FIELDS: [Field; 3] = [
     field(
         "discovery.discoveryKubeconfigPath",
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
 
-    /// The fields of a section, as the decoder lists them in the error for an unknown field.
+    /// Returns the fields of a section, as listed in the decoder's error for an unknown field.
     fn fields(section: &str) -> BTreeSet<String> {
         let mut text = String::new();
         let mut indent = String::new();

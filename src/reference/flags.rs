@@ -25,7 +25,7 @@ pub(super) fn page() -> Page {
         .get_subcommands()
         .find(|command| command.get_name() == "interpreter");
     if let Some(command) = interpreter {
-        // The flags of the webhook server and of the log are the same.
+        // The flags of the webhook server and of the log are the same in both commands.
         sections.extend(groups("`interpreter`", command).into_iter().take(1));
     }
     Page {
@@ -35,7 +35,7 @@ pub(super) fn page() -> Page {
     }
 }
 
-/// The flags of a command, those without a heading of their own first.
+/// Returns the flags of a command. The first section contains the flags without their own heading.
 fn groups(name: &str, command: &Command) -> Vec<Section> {
     let about = match name {
         "Manager" => "Flags of the manager. It runs without a subcommand.",
@@ -102,7 +102,7 @@ fn row(arg: &Arg) -> Option<Vec<String>> {
     ])
 }
 
-/// The default, as it is written on a command line.
+/// Returns the default as it is written on a command line.
 pub(super) fn default(arg: &Arg) -> String {
     let values = arg.get_default_values();
     let values: Vec<_> = values.iter().map(|value| value.to_string_lossy()).collect();

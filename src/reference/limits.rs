@@ -1,4 +1,5 @@
-//! `limits.md`: the flags that bound the webhook server. `cargo xtask docs` adds the fixed limits from the sources.
+//! `limits.md`: the flags that limit the webhook server. `cargo xtask docs` reads the fixed limits from the sources and
+//! adds them.
 
 use clap::CommandFactory;
 
@@ -6,7 +7,7 @@ use super::flags::default;
 use super::page::{Page, Section, code};
 use crate::args::CommandLine;
 
-/// The flags of the webhook server with the effect and the reason of each bound.
+/// The flags of the webhook server, each with the effect and the reason of its limit.
 const BOUNDS: [(&str, &str); 14] = [
     (
         "max-body",

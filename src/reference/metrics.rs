@@ -1,4 +1,4 @@
-//! `metrics.md`: the metrics of the real registry, with advice on alarms.
+//! `metrics.md`: the metrics of the real registry, with advice for alarms.
 
 mod advice;
 
@@ -16,7 +16,7 @@ use super::page::{Page, Section, code};
 use crate::certificate_metrics::CertificateCollector;
 use crate::process_metrics;
 
-/// A metric as the exposition describes it.
+/// A metric, as described in the exposition.
 #[derive(Debug, Default)]
 struct Metric {
     help: String,
@@ -24,7 +24,7 @@ struct Metric {
     labels: Vec<String>,
 }
 
-/// What the label `trouble` of `queue_groups_in_trouble` says.
+/// The meaning of the values of the label `trouble` of `queue_groups_in_trouble`.
 const TROUBLE: [&str; 6] = [
     "`compute_federation_queue_groups_in_trouble` counts the tenants of a controller's queue that wait. A tenant is a project; with \
      `mode: single` and in a cell there is only one tenant.",
@@ -83,7 +83,7 @@ pub(super) fn page() -> anyhow::Result<Page> {
     })
 }
 
-/// The metrics of a process with all parts enabled, by the name of their samples.
+/// Returns the metrics of a process in which all parts are enabled, by the name of their samples.
 fn exposed() -> anyhow::Result<BTreeMap<String, Metric>> {
     let mut registry = Registry::with_prefix("compute_federation");
     multicluster::Metrics::register(&mut registry).record_examples();
@@ -127,7 +127,7 @@ fn parse(text: &str) -> anyhow::Result<BTreeMap<String, Metric>> {
             let names = names
                 .filter_map(|label| label.split_once('='))
                 .map(|(name, _)| name.to_owned());
-            // `le` is the bucket of a histogram.
+            // `le` is the bucket of a histogram, not a label of the metric itself.
             metrics.entry(current.clone()).or_default().labels =
                 names.filter(|name| name != "le").collect();
         }

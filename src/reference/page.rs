@@ -12,10 +12,10 @@ pub(super) struct Page {
     pub(super) sections: Vec<Section>,
 }
 
-/// A part of a page: paragraphs, then a table.
+/// A part of a page. The paragraphs come first, then a table.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Section {
-    /// Without a heading the section continues the page's introduction.
+    /// The heading; `None` if the section continues the introduction of the page.
     pub(super) heading: Option<String>,
     pub(super) paragraphs: Vec<String>,
     pub(super) columns: Vec<&'static str>,
@@ -53,12 +53,12 @@ impl Section {
     }
 }
 
-/// The text as code.
+/// Returns the text as code.
 pub(super) fn code(text: &str) -> String {
     format!("`{text}`")
 }
 
-/// Texts as code, separated by commas.
+/// Returns the texts as code, separated by commas.
 pub(super) fn codes<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
     let texts: Vec<_> = texts.into_iter().map(code).collect();
     texts.join(", ")

@@ -36,7 +36,7 @@ const PROCESS: &str = "Every process";
 
 const OWN: &str = "get, list, watch, create, patch, delete";
 
-/// The kubeconfigs of a process, and the planes that each reaches.
+/// The kubeconfigs of a process, and the planes that each kubeconfig reaches.
 const KUBECONFIGS: [[&str; 2]; 4] = [
     [
         "`--kubeconfig`",

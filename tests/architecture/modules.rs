@@ -18,7 +18,7 @@ const CRATES: [&str; 7] = [
     "webhooks/src",
 ];
 
-/// A module by the names on the way to it; the root of the crate has none.
+/// The path of a module, as a list of names. The list of the root of the crate is empty.
 type Module = Vec<String>;
 
 #[test]
@@ -34,7 +34,8 @@ fn modules_of_a_crate_form_no_circle() {
     assert!(circles.is_empty(), "{circles:#?}");
 }
 
-/// Returns the modules that each module of the crate in this folder uses, without test modules.
+/// Returns the modules that each module of a crate uses. `folder` contains the sources of the crate. Test modules are
+/// left out.
 fn uses_between_modules(folder: &Path) -> BTreeMap<Module, BTreeSet<Module>> {
     let mut files = BTreeMap::new();
     collect(folder, &mut Vec::new(), &mut files);
@@ -51,7 +52,7 @@ fn uses_between_modules(folder: &Path) -> BTreeMap<Module, BTreeSet<Module>> {
                 used: BTreeSet::new(),
             };
             let file = syn::parse_file(&text).unwrap();
-            // The second pass knows the modules that the file imports.
+            // The first pass has recorded the imports of the file. The second pass can resolve all paths.
             uses.visit_file(&file);
             uses.visit_file(&file);
             uses.used.remove(module);
@@ -83,7 +84,7 @@ fn collect(folder: &Path, above: &mut Module, files: &mut BTreeMap<Module, PathB
 struct Uses<'a> {
     module: &'a Module,
     modules: &'a BTreeSet<Module>,
-    /// The modules that the file imports, by the name that it gives them.
+    /// The modules that the file imports. The key is the local name of the import.
     imported: BTreeMap<String, Module>,
     used: BTreeSet<Module>,
 }
@@ -128,8 +129,8 @@ impl Uses<'_> {
         }
     }
 
-    /// Returns the module of a path, which is its longest prefix that is a module, and the rest of the path. Returns `None`
-    /// for a path that does not begin with a module of this crate.
+    /// Returns the module of a path, and the rest of the path. The module is the longest prefix of the path that is a
+    /// module. Returns `None` if the path does not begin with a module of this crate.
     fn resolve<'p>(&self, path: &'p [String]) -> Option<(Module, &'p [String])> {
         let (first, mut rest) = path.split_first()?;
         let mut module: Module = match first.as_str() {
@@ -202,7 +203,8 @@ impl Visit<'_> for Uses<'_> {
         visit::visit_path(self, path);
     }
 
-    /// The arguments of a macro are tokens. Paths in them that begin with `crate` or `super` count.
+    /// The arguments of a macro are tokens, not syntax. A path in these tokens counts if it begins with `crate` or
+    /// `super`.
     fn visit_macro(&mut self, invocation: &syn::Macro) {
         let tokens = invocation.tokens.to_string().replace(" :: ", "::");
         let words = tokens.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
@@ -225,7 +227,7 @@ fn is_for_tests(attribute: &Attribute) -> bool {
             .is_ok_and(|path| path.is_ident("test"))
 }
 
-/// The groups of modules that use each other, directly or through others.
+/// Returns the groups of modules that use each other, directly or through other modules.
 fn circles_in(uses: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<Vec<Module>> {
     let reached: BTreeMap<&Module, BTreeSet<&Module>> = uses
         .keys()

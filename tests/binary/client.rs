@@ -1,4 +1,5 @@
-//! A client like Karmada's: it trusts one root, verifies the server name, and keeps its connections.
+//! A TLS client that behaves like Karmada's client. The client trusts one root, verifies the server name, and keeps its
+//! connections open.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -35,7 +36,7 @@ pub(crate) fn issue(directory: &Path) -> CertificateDer<'static> {
 /// A connection to the webhook server.
 pub(crate) struct TlsConnection {
     stream: TlsStream<TcpStream>,
-    /// Whether the last answer had `Connection: close`.
+    /// Whether the last answer had the header `Connection: close`.
     pub(crate) closes: bool,
 }
 
@@ -70,14 +71,14 @@ impl TlsConnection {
         while let Ok(1..) = self.stream.read(&mut chunk).await {}
     }
 
-    /// Sends a request and returns status and body of the answer.
+    /// Sends a request. Returns the status and the body of the answer.
     pub(crate) async fn post(&mut self, path: &str, body: &[u8]) -> io::Result<(u16, String)> {
         let head = format!(
             "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
             body.len()
         );
         let (mut reader, mut writer) = tokio::io::split(&mut self.stream);
-        // A server that refuses a request early stops reading, so writing and reading run concurrently.
+        // A server that refuses a request early stops reading. So the client writes and reads concurrently.
         let send = async {
             let _ = writer.write_all(head.as_bytes()).await;
             let _ = writer.write_all(body).await;
@@ -104,7 +105,7 @@ impl TlsConnection {
     }
 }
 
-/// Returns whether the response has arrived up to its Content-Length.
+/// Returns whether the complete body has arrived. `Content-Length` gives the length of the body.
 fn is_complete(response: &[u8]) -> bool {
     let Some(end) = response.windows(4).position(|window| window == b"\r\n\r\n") else {
         return false;
@@ -117,7 +118,7 @@ fn is_complete(response: &[u8]) -> bool {
     response.len() >= end + 4 + length
 }
 
-/// Sends a GET request over HTTP and returns status and body of the answer.
+/// Sends a GET request over HTTP. Returns the status and the body of the answer.
 pub(crate) async fn get(port: u16, path: &str) -> io::Result<(u16, String)> {
     let mut stream = TcpStream::connect(("localhost", port)).await?;
     stream

@@ -1,4 +1,4 @@
-//! `compute-federation interpreter`: self-signed, with slow clients, and restarted while it is called.
+//! Tests of `compute-federation interpreter`: a self-signed certificate, slow clients, and restarts during calls.
 
 use std::fs;
 use std::io;
@@ -55,7 +55,7 @@ impl Interpreter {
         }
     }
 
-    /// Sends SIGTERM, like a rolling update, and returns the exit code.
+    /// Sends SIGTERM, as a rolling update does. Returns the exit code.
     async fn terminate(mut self) -> Option<i32> {
         let pid = Pid::from_raw(self.process.id().unwrap().cast_signed()).unwrap();
         kill_process(pid, Signal::TERM).unwrap();
@@ -66,7 +66,7 @@ impl Interpreter {
             .code()
     }
 
-    /// Returns the resident memory in bytes.
+    /// Returns the resident memory of the process in bytes.
     fn memory(&self) -> usize {
         let status =
             fs::read_to_string(format!("/proc/{}/status", self.process.id().unwrap())).unwrap();
@@ -122,7 +122,8 @@ async fn a_self_signed_interpreter_prints_its_registration_closes_stdout_and_ser
     assert!(process.try_wait().unwrap().is_none());
 }
 
-/// The time for handshakes, headers and bodies is limited, and other requests are answered beside thousands of slow ones.
+/// The server limits the time for handshakes, headers and bodies. It must still answer other requests while thousands
+/// of requests are slow.
 #[tokio::test]
 async fn slow_clients_do_not_hold_up_calls() {
     const EACH: usize = 700;
@@ -138,8 +139,8 @@ async fn slow_clients_do_not_hold_up_calls() {
     )
     .await;
     let idle = server.memory();
-    // Sends the first byte: the kernel retransmits it until the server has accepted the connection, even if the backlog
-    // overflows.
+    // Sends the first byte. The kernel retransmits this byte until the server has accepted the connection, even if the
+    // backlog overflows.
     let half_open = join_all((0..EACH).map(|_| async {
         let mut stream = TcpStream::connect(("localhost", server.port)).await?;
         stream.write_all(&[22]).await?;
@@ -170,7 +171,7 @@ async fn slow_clients_do_not_hold_up_calls() {
         let answer = timeout(Duration::from_secs(3), connection.post("/interpret", &call));
         assert_eq!(answer.await.expect("held up").unwrap().0, 200);
     }
-    // The server closes all of them.
+    // The server closes all slow connections.
     let closed = join_all(slow.iter_mut().map(TlsConnection::closed));
     timeout(WITHIN, closed)
         .await
@@ -181,7 +182,8 @@ async fn slow_clients_do_not_hold_up_calls() {
     }
 }
 
-/// Starts a load balancer like a Service: passes each new connection to a ready replica. Returns its port.
+/// Starts a load balancer and returns its port. Like a Service, the load balancer passes each new connection to a ready
+/// replica.
 async fn balance(replicas: Arc<tokio::sync::Mutex<Vec<(u16, u16)>>>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -1,4 +1,5 @@
-//! Invalid configuration: the process ends, and its error names the field, the file or the flag.
+//! Tests of invalid configuration. The process must end with an error. The error must contain the name of the field,
+//! the file or the flag.
 
 use std::process::Output;
 
@@ -7,7 +8,7 @@ use tokio::time::timeout;
 
 use crate::{HEAD, WITHIN, command, write};
 
-/// Runs the process, which must end with an error without a signal, and returns its log.
+/// Runs the process and returns its log. The process must end with an error, although the test sends no signal.
 async fn refused(args: &[&str]) -> String {
     let output = timeout(
         WITHIN,
@@ -21,7 +22,8 @@ async fn refused(args: &[&str]) -> String {
     String::from_utf8(stderr).unwrap()
 }
 
-/// Writes a kubeconfig whose server does not exist. The process detects this only at its first request.
+/// Writes a kubeconfig. The server in the kubeconfig does not exist. The process detects this at its first request, not
+/// earlier.
 fn kubeconfig(directory: &TempDir) -> String {
     let text = "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n\
                 users: [{name: u, user: {token: t}}]\ncontexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n";

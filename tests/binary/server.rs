@@ -1,4 +1,4 @@
-//! The manager: probes, certificates and requests over TLS.
+//! Tests of the manager: probes, certificates and requests over TLS.
 
 use std::io;
 use std::process::Stdio;
@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 use crate::client::{TlsConnection, free_port, get, issue, review};
 use crate::{HEAD, WITHIN, command, write};
 
-/// A running manager without a kubeconfig, which serves only the interpreter.
+/// A running manager without a kubeconfig. Such a manager serves only the interpreter.
 struct ManagerProcess {
     process: Child,
     directory: TempDir,
@@ -50,7 +50,7 @@ impl ManagerProcess {
         }
     }
 
-    /// Waits until a probe answers with this status, and returns its body.
+    /// Waits until a probe answers with this status. Returns the body of the answer.
     async fn until(&self, path: &str, status: u16) -> String {
         timeout(WITHIN, async {
             loop {

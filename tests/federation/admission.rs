@@ -1,4 +1,5 @@
-//! Admission as users see it: through `kubectl`, Milo's front and the API servers of projects.
+//! Tests of admission from the user's side. The requests pass through `kubectl`, Milo's front and the API servers of
+//! projects.
 
 #[path = "admission/locations.rs"]
 mod locations;

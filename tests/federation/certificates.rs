@@ -1,5 +1,5 @@
-//! Renews the certificate of the webhook server and its CA while the server is called. Karmada's callers trust only
-//! the `caBundle` on the hub, and no call may fail.
+//! Renews the certificate and the CA of the webhook server while Karmada calls this server. Karmada's callers trust
+//! only the `caBundle` on the hub. No call may fail.
 
 #[path = "certificates/admission.rs"]
 mod admission;
@@ -25,16 +25,17 @@ use crate::fixture::Space;
 use callers::KarmadaCallers;
 use fixture::{CaCertificates, CertificateFixture};
 
-/// Rotation time in seconds. It is longer than the time in which callers receive a bundle, and longer than the delay of
-/// a watch.
+/// Flags for rotations within seconds. The delays are longer than the time in which callers receive a new bundle, and
+/// longer than the delay of a watch.
 const FLAGS: [&str; 4] = [
     "--ca-bundle-delay=3s",
     "--ca-bundle-retirement=3s",
     "--certificate-poll=100ms",
-    // A connection that is closed shows up as a failed call.
+    // The server must not close a connection during a test. A caller would report the closed connection as a failed
+    // call.
     "--max-connection-age=1h",
 ];
-/// How long a bundle must stay unchanged: managers check it several times meanwhile.
+/// Time during which a bundle must stay unchanged. Managers check the bundle several times during this time.
 const SILENCE: Duration = Duration::from_secs(11);
 /// Name of the managers' Lease.
 const LEASE: &str = "e98b06c6.datumapis.com";
@@ -84,7 +85,7 @@ pub(crate) async fn rotation_without_a_failed_call() -> anyhow::Result<()> {
     }
     fixture.until_karmada_asks().await?;
     let position = AuditPosition::now([federation.hub()])?;
-    // Not a wait for an event: nothing may happen during this time.
+    // This sleep does not wait for an event. Nothing may happen during this time.
     sleep(SILENCE).await;
     let writes = ours(&position)?;
     ensure!(writes.is_empty(), "{writes:#?}");
@@ -120,7 +121,7 @@ pub(crate) async fn a_follower_waits_for_the_leader() -> anyhow::Result<()> {
     fixture
         .until_metric("certificate_waits_for_trust 1")
         .await?;
-    // Not a wait for an event: nothing may happen during this time.
+    // This sleep does not wait for an event. Nothing may happen during this time.
     sleep(SILENCE).await;
     let writes = ours(&position)?;
     ensure!(writes.is_empty(), "{writes:#?}");
@@ -135,7 +136,8 @@ pub(crate) async fn a_follower_waits_for_the_leader() -> anyhow::Result<()> {
         .await?;
     fixture.until_bundle(&fixture.authority().await).await?;
 
-    // A process that starts with a CA that callers do not trust yet becomes ready once they do.
+    // A process starts with a new CA, and the callers do not trust this CA yet. The process becomes ready when the
+    // callers trust the CA.
     federation.management()?.lock().await.terminate().await;
     fixture.renew_authority().await?;
     federation.management()?.lock().await.restart().await?;
@@ -148,7 +150,7 @@ pub(crate) async fn a_follower_waits_for_the_leader() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns our writes to the registration on the hub.
+/// Returns the writes of compute-federation to the registration on the hub.
 fn ours(position: &AuditPosition) -> anyhow::Result<Vec<Write>> {
     let writes = position.writes()?.into_iter();
     let resource = "resourceinterpreterwebhookconfigurations";

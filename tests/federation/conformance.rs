@@ -1,5 +1,5 @@
 //! The in-memory API server (crate `apiserver`) must answer like a kube-apiserver. The tests send the same requests to
-//! both and compare the responses.
+//! both servers and compare the responses.
 
 #[path = "conformance/applies.rs"]
 mod applies;
@@ -27,7 +27,8 @@ use serde_json::Value;
 use normal::Normalizer;
 use step::Step;
 
-/// The project of the shared Milo whose kube-apiserver is compared.
+/// Name of a project of the shared Milo. The test compares the kube-apiserver of this project with the in-memory API
+/// server.
 const PROJECT: &str = "a";
 
 pub(crate) async fn the_api_server_in_memory_answers_as_a_real_one(
@@ -36,7 +37,7 @@ pub(crate) async fn the_api_server_in_memory_answers_as_a_real_one(
     let real = milo.project(PROJECT)?.client();
     let server = ApiServer::new();
     server.put(objects::namespace(DEFAULT_NAMESPACE, "of-default"));
-    // A kube-apiserver that has just started has no events either.
+    // After this call, the in-memory API server has no earlier events, like a kube-apiserver after its start.
     server.compact();
     let memory = server.client();
     let (real, memory) = tokio::try_join!(run(&real), run(&memory))?;
@@ -60,7 +61,7 @@ pub(crate) async fn the_api_server_in_memory_answers_as_a_real_one(
     Ok(())
 }
 
-/// All requests. Each group builds on those before.
+/// Returns all requests. A group of requests uses objects of the groups before it.
 fn steps() -> Vec<Step> {
     let groups = [
         writes::absence(),
@@ -76,7 +77,7 @@ fn steps() -> Vec<Step> {
     groups.into_iter().flatten().collect()
 }
 
-/// The answers to all steps, in a form that can be compared.
+/// Makes all requests. Returns the name of each step and its normalized answer.
 async fn run(client: &Client) -> anyhow::Result<Vec<(&'static str, Value)>> {
     let mut normalizer = Normalizer::default();
     let mut answers = Vec::new();
@@ -111,7 +112,7 @@ async fn send(
     Ok((code, String::from_utf8(body.to_vec())?))
 }
 
-/// Adds the parts that differ.
+/// Adds a line for each part of the two answers that differs.
 fn differ(path: &str, real: &Value, memory: &Value, lines: &mut Vec<String>) {
     match (real, memory) {
         (Value::Object(real), Value::Object(memory)) => {

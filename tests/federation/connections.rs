@@ -1,4 +1,4 @@
-//! Connections to a real API server.
+//! Tests of connections to a real API server.
 
 use futures::{StreamExt, TryStreamExt, future};
 use harness::Federation;
@@ -10,10 +10,11 @@ use tokio::time::timeout;
 
 use crate::fixture::{Space, WITHIN, create};
 
-/// Number of watches: three times as many as the harness's API servers allow on one connection.
+/// Number of watches. An API server of the harness allows only a third of this number on one connection.
 const WATCHES: usize = 300;
 
-/// A watch never ends, so a request that is queued behind watches would never be sent.
+/// Opens more watches than one connection allows. A watch does not end, so the client would never send a request that
+/// waits for the end of a watch.
 pub(crate) async fn more_watches_than_one_connection_allows(
     federation: &Federation,
 ) -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! The generated CRDs on a real API server.
+//! Tests of the generated CRDs on a real API server.
 
 use anyhow::{Context, ensure};
 use api::{Instance, Workload, WorkloadDeployment};
@@ -97,7 +97,8 @@ fn extended(mut object: Value, more: Value) -> Value {
     object
 }
 
-/// Checks that every field that was sent comes back, both as JSON and through our types.
+/// Creates an object and checks that the API server returns every field of the request. Checks both the JSON and our
+/// types.
 async fn survives<K>(api: Api<K>, object: Value, status: Value) -> anyhow::Result<()>
 where
     K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + serde::Serialize,
@@ -128,7 +129,7 @@ where
 pub(crate) async fn objects_that_use_every_field_survive_the_api_server(
     federation: &Federation,
 ) -> anyhow::Result<()> {
-    // Uses a hub namespace that controllers ignore.
+    // Controllers ignore the hub namespace of this test.
     let space = Space::create(federation, "fields").await?;
     let hub = federation.hub().client();
     let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(hub);
@@ -186,7 +187,7 @@ pub(crate) async fn the_api_server_defaults_and_refuses_as_the_schema_says(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let space = Space::create(federation, "schema").await?;
-    // Without identity labels on its namespace, an Instance of the project is not treated as a projection.
+    // The namespace has no identity labels. So the controllers do not treat an Instance of the project as a projection.
     let created: Instance = create(&space.in_project(), json!({
         "apiVersion": "compute.datumapis.com/v1alpha", "kind": "Instance", "metadata": {"name": "bare"}, "spec": template()["spec"],
     }))

@@ -1,4 +1,4 @@
-//! Lua customizations that shadow the webhook are reported.
+//! Checks that the controller reports Lua customizations that shadow the webhook.
 
 use anyhow::Context;
 use api::karmada::ResourceInterpreterCustomization;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::fixture::{WITHIN, create};
 
-/// Name of the customization that this project replaces.
+/// Name of the Lua customization. compute-federation replaces this customization.
 pub(crate) const NAME: &str = "workloaddeployment";
 const SCRIPTS: &str = include_str!("../tools/karmada/customization.lua");
 
@@ -22,7 +22,7 @@ fn script(mark: &str) -> anyhow::Result<&'static str> {
     Ok(rest.split_once("\n-- ").map_or(rest, |(script, _)| script))
 }
 
-/// Returns a customization of a kind with all scripts.
+/// Returns a customization for objects of `kind`, with all scripts.
 pub(crate) fn customization(name: &str, kind: &str) -> anyhow::Result<Value> {
     Ok(json!({
         "apiVersion": "config.karmada.io/v1alpha1",

@@ -1,4 +1,4 @@
-//! The Events on a user's objects.
+//! Tests of the Events on the objects of a user.
 
 use anyhow::ensure;
 use api::Workload;
@@ -10,7 +10,8 @@ use serde_json::json;
 
 use crate::fixture::{Space, WITHIN, create, patch, workload};
 
-/// Returns type, reason and count of the controllers' Events on an object of this kind and name, in order of occurrence.
+/// Returns the type, the reason and the count of each Event that controllers have published about an object. The Events
+/// are in order of occurrence.
 pub(crate) async fn of(
     events: &Api<Event>,
     kind: &str,

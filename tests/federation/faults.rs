@@ -1,6 +1,6 @@
 //! Injects faults while compute-federation works in the management plane: kills, error responses, lost messages. After
-//! each fault, the final state must equal the final state of a run without faults. No wanted object may be deleted in
-//! between.
+//! each fault, the final state must equal the final state of a run without faults. During the run, no object that is
+//! still needed may be deleted.
 
 #[path = "faults/answers.rs"]
 mod answers;

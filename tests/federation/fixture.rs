@@ -1,4 +1,5 @@
-//! Shared by all tests: the federation, namespaces, builders of objects, and waits for common states.
+//! Functions that all tests share. They start the federation, create namespaces, build objects, and wait for common
+//! states.
 
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
@@ -20,14 +21,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// Time for one change to pass through the federation. It takes a second or two, but ten tests share two cores.
+/// Time limit for one change to pass through the federation. A change takes one or two seconds when a test runs alone.
+/// The limit is longer, because several tests share two cores.
 pub(crate) const WITHIN: Duration = Duration::from_mins(1);
 
 /// The cells of the shared federation.
 pub(crate) const DFW: &str = "dfw1";
 pub(crate) const ORD: &str = "ord1";
 
-/// Name of a policy that a test creates itself.
+/// Name of the policy that a test creates without the controller.
 pub(crate) const POLICY: &str = "of-the-test";
 
 /// The network of the Instances.
@@ -38,7 +40,7 @@ pub(crate) async fn start(label: &str) -> anyhow::Result<Federation> {
     start_from(&config(label)?).await
 }
 
-/// Starts a federation and prints how long that took.
+/// Starts a federation and prints the time of the start.
 pub(crate) async fn start_from(config: &Config) -> anyhow::Result<Federation> {
     let federation = Federation::start(config).await?;
     eprintln!(
@@ -96,7 +98,7 @@ impl<'f> Space<'f> {
         })
     }
 
-    /// Creates a namespace only on the hub. The federator ignores it.
+    /// Creates a namespace only on the hub. The federator ignores this namespace.
     pub(crate) async fn on_hub_alone(
         federation: &'f Federation,
         prefix: &str,
@@ -246,7 +248,7 @@ pub(crate) fn is_ready(instance: &Instance) -> bool {
         .is_some_and(|status| condition::is_true(&status.conditions, "Ready"))
 }
 
-/// Whether the deployment is available and all counters have this value at the object's current generation.
+/// Returns whether the deployment is available and all its counters have this value at its current generation.
 pub(crate) fn is_settled(deployment: &WorkloadDeployment, instances: i32) -> bool {
     let status = deployment.status.clone().unwrap_or_default();
     let counters = [
@@ -291,7 +293,7 @@ pub(crate) async fn patch_status<K: Clone + Debug + DeserializeOwned>(
         .await?)
 }
 
-/// Objects of a kind that has no type here.
+/// Returns the API for objects of a kind without a Rust type in this workspace.
 pub(crate) fn dynamic(
     client: Client,
     namespace: &str,

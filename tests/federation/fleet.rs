@@ -30,7 +30,7 @@ pub(crate) use refusing::{
     a_kind_that_a_project_does_not_serve, a_suspended_project_is_not_retried,
 };
 
-/// Milo with projects whose Workloads run in the cells of a federation.
+/// Milo with several projects. The Workloads of these projects run in the cells of a federation.
 pub(crate) struct Fleet<'f> {
     federation: &'f Federation,
     milo: Milo,
@@ -61,7 +61,7 @@ impl<'f> Fleet<'f> {
         })
     }
 
-    /// Starts two replicas. The first one leads.
+    /// Starts Milo and two replicas of the manager. The first replica leads.
     async fn start_two(federation: &'f Federation, label: &str) -> anyhow::Result<(Self, Manager)> {
         // Unique names: the hub is shared with other projects.
         let milo = milo::start(label, &["led"]).await?;
@@ -137,8 +137,7 @@ impl FleetProject<'_> {
             .map(drop)
     }
 
-    /// Waits until the Workload is available with this many Instances, which the project shows. Returns how long that
-    /// took.
+    /// Waits until the Workload is available and the project has this many Instances. Returns the duration of the wait.
     pub(crate) async fn until_settled(&self, instances: i32) -> anyhow::Result<Duration> {
         let begin = Instant::now();
         let settled = |workload: &Workload| {
@@ -209,7 +208,7 @@ pub(crate) async fn projects_share_a_hub(federation: &Federation) -> anyhow::Res
         assert_eq!(*named, format!("cluster-{name}"));
     }
 
-    // A project that hangs does not delay the other one.
+    // The first project hangs. It must not delay the second project.
     b.scale(2).await?;
     let before = b.until_settled(2).await?;
     a.plane.hang();
@@ -221,7 +220,7 @@ pub(crate) async fn projects_share_a_hub(federation: &Federation) -> anyhow::Res
     eprintln!("a change took {before:?} before, and {beside:?} beside a project that hangs");
     a.plane.pass();
 
-    // Changes made while a project cannot be reached are applied once it can be.
+    // A project is unreachable during a change. The manager applies the change when the project is reachable again.
     fleet.milo.set_ready("a", false).await?;
     until_shown(&fleet.management, "projects_engaged 1").await?;
     a.scale(2).await?;
@@ -248,7 +247,7 @@ pub(crate) async fn projects_share_a_hub(federation: &Federation) -> anyhow::Res
     Ok(())
 }
 
-/// A leader that was suspended for longer than its lease must not write after it resumes.
+/// A leader must not write after a suspension that was longer than its lease.
 pub(crate) async fn a_paused_leader_writes_nothing(federation: &Federation) -> anyhow::Result<()> {
     let (mut fleet, mut other) = Fleet::start_two(federation, "leaders").await?;
     let project = fleet.project("led").await?;
@@ -263,7 +262,8 @@ pub(crate) async fn a_paused_leader_writes_nothing(federation: &Federation) -> a
         })
     };
     assert_eq!(writes(&other)?, 0, "two replicas write");
-    // No write may be in flight when the leader is suspended, because the write could still get its response.
+    // No write may be in flight when the test suspends the leader. Otherwise the leader could log this write after it
+    // resumes, and the test would count it.
     wait::eventually("no write is under way", WITHIN, || async {
         let before = writes(&fleet.management)?;
         sleep(Duration::from_secs(2)).await;
@@ -279,7 +279,7 @@ pub(crate) async fn a_paused_leader_writes_nothing(federation: &Federation) -> a
     let before = writes(&fleet.management)?;
     ensure!(before > 0, "the leader has made no writes");
     project.until_settled(3).await?;
-    // The suspended leader has observed neither the loss of the lease nor this change.
+    // The suspended leader has observed neither the loss of its lease nor this change.
     project.scale(2).await?;
     fleet.management.signal(Signal::CONT)?;
     let code = timeout(WITHIN, fleet.management.ended()).await?;

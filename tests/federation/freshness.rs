@@ -1,4 +1,4 @@
-//! The status that a project shows for unreachable cells, and for a city without a cell.
+//! Tests of the status in the project when a cell is unreachable, and when a city has no cell.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -23,15 +23,16 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::events;
 use crate::fixture::{self, ORD, Space, WITHIN, create, deployment, is_settled};
 
-/// Time from a cut to the project's status with Karmada's default thresholds: if connections are refused, and if they
-/// hang.
+/// Time limits from a cut to the project's status, with Karmada's default thresholds. The first limit applies if the
+/// cell refuses connections. The second limit applies if connections hang.
 const REFUSED: Duration = Duration::from_secs(45);
 const HANGING: Duration = Duration::from_secs(90);
-/// Time from the observed change of the Cluster to the project's status.
+/// Time limit from the observed change of the Cluster to the project's status.
 const OURS: Duration = Duration::from_secs(2);
-/// Time from a cell's return to its Cluster being Ready: its API server starts, and Karmada then waits 30 s.
+/// Time limit from the return of a cell until its Cluster is Ready. The API server of the cell starts first. Then
+/// Karmada waits 30 s.
 const HEALED: Duration = Duration::from_mins(2);
-/// Time without any further change after the cell has returned.
+/// Time during which nothing may change after the cell has returned.
 const CALM: Duration = Duration::from_secs(5);
 /// Number of deployments in the cell that hangs.
 const DEPLOYMENTS: usize = 200;
@@ -62,7 +63,7 @@ fn unreachable() -> ReportedConditions {
     [Unknown, False].map(|status| Some((status, "CellUnreachable".to_owned())))
 }
 
-/// A value of an object, and when it was observed.
+/// A value of an object, and the time of its observation.
 #[derive(Clone)]
 struct LoggedValue<T> {
     at: Instant,
@@ -70,7 +71,7 @@ struct LoggedValue<T> {
     value: T,
 }
 
-/// All values observed of the objects of a kind.
+/// All values that the test has observed of the objects of a kind.
 struct ValueLog<T> {
     begin: Instant,
     all: watch::Receiver<Vec<LoggedValue<T>>>,
@@ -89,7 +90,7 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> ValueLog<T> {
         K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
     {
         let (sender, all) = watch::channel(Vec::<LoggedValue<T>>::new());
-        // Applied objects include every version, not only the last one.
+        // The watcher's events include every version of an object, not only the last one.
         let versions = watcher(api, watcher::Config::default());
         let mut versions = versions.backoff(SteadyBackoff).applied_objects().boxed();
         let task = tokio::spawn(async move {
@@ -112,7 +113,8 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> ValueLog<T> {
         Self { begin, all, task }
     }
 
-    /// Waits until each of these objects has had such a value after `after`. Returns when the last of them first had it.
+    /// Waits until each of these objects has had a matching value after the time `after`. Returns the latest of the
+    /// times at which the objects first had a matching value.
     async fn at(
         &self,
         names: &[String],
@@ -166,7 +168,7 @@ struct CellObserver {
 }
 
 impl CellObserver {
-    /// Observes the deployments of these names, which must be available.
+    /// Observes the deployments of these names. They must be available.
     async fn new(
         federation: &Federation,
         deployments: &Api<WorkloadDeployment>,
@@ -186,8 +188,8 @@ impl CellObserver {
         })
     }
 
-    /// Checks the time until the project shows a state, counted from a change of the cell, and from the Cluster's
-    /// change.
+    /// Waits until the project shows a state, and checks two durations: from the change of the cell, and from the
+    /// change of the Cluster.
     async fn until(
         &self,
         since: Instant,
@@ -214,7 +216,8 @@ impl CellObserver {
         Ok(())
     }
 
-    /// Checks that each deployment has the same state before and after the cut, and had only this state in between.
+    /// Checks that each deployment has the same state after the cut as before it, and had only the state `between`
+    /// during the cut.
     async fn check_calm(&self, between: &ReportedConditions) -> anyhow::Result<()> {
         // Nothing may change during this time.
         sleep(CALM).await;
@@ -269,7 +272,7 @@ pub(crate) async fn a_cell_that_dies() -> anyhow::Result<()> {
     .await?;
     eprintln!("Workload after {:.1} s", cut.elapsed().as_secs_f64());
     ensure!(cut.elapsed() <= REFUSED);
-    // The last counters stay, and the hub copy is not changed.
+    // The status keeps the last counters. The copy on the hub does not change.
     let status = deployments.get(WEB).await?.status.unwrap_or_default();
     assert_eq!((status.replicas, status.ready_replicas), (1, 1));
     assert_eq!(status.cells, []);
@@ -292,7 +295,8 @@ pub(crate) async fn a_cell_that_dies() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether `Available` of the Workload has this reason, its own or a deployment's.
+/// Returns whether the condition `Available` of the Workload has this reason and satisfies `holds`. The reason can also
+/// be part of the message, if it comes from a deployment.
 fn has_reason(workload: &Workload, reason: &str, holds: impl Fn(&Condition) -> bool) -> bool {
     let status = workload.status.as_ref();
     let available = status.and_then(|it| condition::find(&it.conditions, "Available"));
@@ -324,7 +328,7 @@ pub(crate) async fn a_city_without_a_cell(federation: &Federation) -> anyhow::Re
     Ok(())
 }
 
-/// The cell has many deployments. Its API server accepts connections and does not answer.
+/// The cell has many deployments. The API server of the cell accepts connections and does not answer.
 pub(crate) async fn a_cell_that_hangs() -> anyhow::Result<()> {
     let federation = start("hanging").await?;
     let space = Space::create(&federation, "hanging").await?;

@@ -1,7 +1,8 @@
-//! The interpreter's results for a deployment in several cells, called by the real Karmada.
+//! Tests of the interpreter with a deployment in several cells. A real Karmada calls the interpreter.
 //!
-//! Two cells are in one city and a third is in another. compute-federation does not run in the cells: the tests write
-//! the status of the cells' objects. [`witness`] checks every version of the object on the hub.
+//! Two cells are in one city, and a third cell is in another city. compute-federation does not run in the cells.
+//! Instead, the tests write the status of the objects in the cells. [`witness`] checks every version of the object on
+//! the hub.
 
 #[path = "interpretation/burst.rs"]
 mod burst;
@@ -43,7 +44,7 @@ const DFW1: &str = "dfw1";
 const DFW2: &str = "dfw2";
 const ORD1: &str = "ord1";
 
-/// Starts a federation with cells whose statuses the tests write.
+/// Starts a federation. Its cells run no controllers, so the tests write the statuses of the objects in the cells.
 pub(crate) async fn start(label: &str) -> anyhow::Result<Federation> {
     let cells = [(DFW1, "DFW"), (DFW2, "DFW"), (ORD1, "ORD")];
     let cells = cells.map(|(name, city)| CellConfig::new(name, city).without_controllers());

@@ -1,4 +1,5 @@
-//! Invariants of the whole system that no other test checks: the writer of each object, and the number of writes.
+//! Tests of two invariants of the whole system: the writers of each object, and the number of writes. No other test
+//! checks these invariants.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -20,16 +21,16 @@ use crate::settled::quiet;
 /// Numbers of writes, by plane, verb and resource.
 type WriteCounts = BTreeMap<String, usize>;
 
-/// The writes in a namespace.
+/// Numbers of writes in a namespace, by writer and kind.
 #[derive(Default)]
 struct NamespaceWrites {
-    /// By the management process.
+    /// Writes of the management process.
     ours: WriteCounts,
-    /// Statuses of deployments on the hub, written by Karmada.
+    /// Karmada's writes of the statuses of deployments on the hub.
     of_deployments: usize,
-    /// Statuses of Instances on the hub, written by a cell.
+    /// Writes of the statuses of Instances on the hub. The writer is a cell.
     of_instances: usize,
-    /// Statuses of Instances in cells.
+    /// Writes of the statuses of Instances in cells.
     in_cells: usize,
 }
 
@@ -39,13 +40,13 @@ fn written(position: &AuditPosition, space: &Space<'_>) -> anyhow::Result<Namesp
         let (plane, resource) = (write.plane.as_str(), write.resource.as_str());
         let mut names = [&space.name, &space.hub_name].into_iter();
         let is_here = names.any(|name| write.object.contains(name.as_str()));
-        // Skips failed writes, such as conflicts.
+        // A failed write, such as a conflict, does not count.
         if !is_here || write.code >= 300 {
             continue;
         }
         match (write.is_ours(), plane, resource) {
             (true, "hub", "instances/status") => written.of_instances += 1,
-            // Written by a cell.
+            // A cell makes this write, not the management process.
             (true, "hub", "instances") => {}
             (true, "project" | "hub", _) => {
                 let what = format!("{plane} {} {resource}", write.verb);
@@ -60,7 +61,8 @@ fn written(position: &AuditPosition, space: &Space<'_>) -> anyhow::Result<Namesp
     Ok(written)
 }
 
-/// Checks the number of writes for one change: `fixed`, and one status write for each status that arrived.
+/// Checks the number of writes that one change causes. The writes in `fixed` are necessary. One further status write is
+/// necessary for each status that arrived.
 async fn writes_no_more_than(
     what: &str,
     position: &AuditPosition,
@@ -79,7 +81,8 @@ async fn writes_no_more_than(
         .map(|(what, count)| ((*what).to_owned(), *count))
         .collect();
     if of_deployments > 0 {
-        // The deployment and its Workload have one more status write, before the first status from the hub.
+        // The deployment and its Workload each need one more status write, before the first status arrives from the
+        // hub.
         for resource in ["workloaddeployments", "workloads"] {
             let what = format!("project patch {resource}/status");
             needed.insert(what, of_deployments + 1);
@@ -93,7 +96,8 @@ async fn writes_no_more_than(
     let total = |writes: &WriteCounts| writes.values().sum::<usize>();
     let (count, least) = (total(&written), total(&needed));
     eprintln!("{what}: {count} writes, {least} are needed");
-    // At most 5 % more writes of each kind are allowed. Small numbers must match exactly.
+    // The number of writes of each kind may exceed the necessary number by at most 5 %. So small numbers must match
+    // exactly.
     let is_superfluous = |(key, count): &(&String, &usize)| {
         let needed = needed.get(*key).copied().unwrap_or_default();
         **count * 100 > needed * 105
@@ -115,17 +119,17 @@ pub(crate) async fn a_change_makes_only_the_necessary_writes(
     let position = AuditPosition::now(federation.planes())?;
     space.create_workload("web", &[("us", &["DFW"], 1)]).await?;
     space.until_settled("web", 1).await?;
-    // Events are written later.
+    // Controllers write Events later than the objects.
     quiet(federation).await?;
     let created = [
         ("hub create namespaces", 1),
         ("hub create propagationpolicies", 1),
         ("hub create workloaddeployments", 1),
-        // One event each for the Workload and the deployment becoming available.
+        // One Event about the Workload and one about the deployment. Each Event reports that the object is available.
         ("project create events", 2),
         ("project create instances", 1),
         ("project create workloaddeployments", 1),
-        // Finalizers, and the annotation with the name of the hub namespace.
+        // These writes set the finalizers and the annotation with the name of the hub namespace.
         ("project patch workloaddeployments", 1),
         ("project patch workloads", 1),
     ];
@@ -157,7 +161,7 @@ pub(crate) async fn a_change_makes_only_the_necessary_writes(
     writes_no_more_than("delete", &position, &space, &deleted).await
 }
 
-/// Sets a label and an annotation on an object as a foreign writer.
+/// Sets a label and an annotation on an object, under the field manager of a foreign writer.
 async fn mark_as_theirs<K>(api: &Api<K>, name: &str) -> anyhow::Result<()>
 where
     K: Clone + Debug + DeserializeOwned,
@@ -235,7 +239,8 @@ pub(crate) async fn foreign_labels_and_annotations_stay(
     space.until_empty().await
 }
 
-/// Returns our field managers of an object, such as `workload`, or `workload status` for fields of its status.
+/// Returns the field managers of compute-federation on an object. An example is `workload`, or `workload status` for
+/// fields of the status.
 async fn writers<K>(api: Api<K>, name: &str) -> anyhow::Result<String>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
-/// Runs `kubectl`, with an object on its standard input if there is one.
+/// Runs `kubectl`. If there is an object, writes it to the standard input of `kubectl`.
 pub(crate) async fn kubectl(
     kubeconfig: &Path,
     args: &[&str],

@@ -1,4 +1,4 @@
-//! A federation ends when the process that started it ends, for any reason.
+//! Tests of the end of a federation. A federation must end when its starting process ends, for any reason.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -19,21 +19,21 @@ use tokio::signal::unix::{SignalKind, signal as signal_stream};
 
 use crate::fixture;
 
-/// First command-line argument of a process that starts a federation and waits for its own end.
+/// First command-line argument of a holding process. This process starts a federation and waits for an interrupt.
 const HOLD: &str = "hold-a-federation";
-/// Second command-line argument: panic instead of waiting.
+/// Second command-line argument. With this argument, the holding process panics instead of waiting.
 const PANIC: &str = "panic";
-/// Time for all processes to end.
+/// Time limit for the end of all processes.
 const END: Duration = Duration::from_secs(15);
 
-/// Description of the federation, printed by the process that holds it.
+/// Description of the federation. The holding process prints it.
 #[derive(Deserialize, Serialize)]
 struct HeldFederation {
     pids: Vec<i32>,
     directory: PathBuf,
 }
 
-/// Starts a federation and waits, if this process was started for that.
+/// Starts a federation and waits, if the command-line arguments request this.
 pub(crate) fn hold(runtime: &Runtime) -> Option<ExitCode> {
     let mut args = std::env::args().skip(1);
     if args.next().as_deref() != Some(HOLD) {
@@ -60,7 +60,8 @@ pub(crate) fn hold(runtime: &Runtime) -> Option<ExitCode> {
     })
 }
 
-/// Returns the configuration of one cell without compute-federation: enough processes for these tests.
+/// Returns the configuration of a federation with one cell and without compute-federation. These tests need no more
+/// processes.
 fn bare(label: &str) -> anyhow::Result<Config> {
     let cells = vec![CellConfig::new("dfw1", "DFW")];
     Ok(Config {
@@ -102,7 +103,7 @@ async fn until_gone(held: &HeldFederation) -> anyhow::Result<()> {
         Ok(())
     })
     .await?;
-    // Logs stay for a later diagnosis.
+    // The logs must remain for a later diagnosis.
     ensure!(
         held.directory.join("logs/hub-apiserver.log").exists(),
         "the logs are gone"
@@ -149,7 +150,7 @@ pub(crate) async fn nothing_outlives_a_panic() -> anyhow::Result<()> {
 }
 
 pub(crate) async fn a_damaged_federation_can_be_kept_and_stopped() -> anyhow::Result<()> {
-    // A separate target directory: `stop_kept` must not end other federations.
+    // The test uses a separate target directory. Otherwise `stop_kept` would end the federations of other tests.
     let target = tempfile::tempdir()?;
     let federation = Federation::start(&Config {
         target: target.path().to_owned(),
@@ -200,11 +201,12 @@ pub(crate) async fn the_error_for_a_dead_manager_names_it() -> anyhow::Result<()
     Ok(())
 }
 
-/// Kills a manager, first as tests do and then by a signal from outside, and returns the reported failure.
+/// Kills a manager twice: first as tests do, then by a signal from outside. Returns the failure that the federation
+/// reports.
 async fn crash(federation: &Federation) -> anyhow::Result<anyhow::Error> {
     let mut manager = federation.cell_manager(fixture::DFW)?.lock().await;
     let mut death = std::pin::pin!(federation.death());
-    // An end that the test requested is not a failure.
+    // The test requested this end, so the federation must not report a failure.
     manager.kill().await;
     ensure!(futures::poll!(&mut death).is_pending(), "a death");
     manager.restart().await?;

@@ -28,10 +28,10 @@ use crate::kubectl::{kubectl, kubectl_json};
 pub(crate) const PROJECTS: [&str; 2] = [A, B];
 const A: &str = "a";
 const B: &str = "b";
-/// Time in which an answer would arrive if it were not held.
+/// Time of a wait for an answer that must not arrive. Without the block, the answer would arrive in this time.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// Starts Milo with these projects and prints how long that took.
+/// Starts Milo with these projects and prints the time of the start.
 pub(crate) async fn start(label: &str, projects: &[&str]) -> anyhow::Result<Milo> {
     let milo = Milo::start(&MiloConfig {
         label: label.to_owned(),
@@ -100,12 +100,12 @@ pub(crate) async fn projects_are_isolated(milo: &Milo) -> anyhow::Result<()> {
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(error.contains("NotFound"), "{error}");
 
-    // The short form of the path leads to the same project. It serves our kinds.
+    // The short form of the path leads to the same project. The project serves our kinds.
     let short = milo.kubeconfig_at(&ada(), "/projects/a/control-plane")?;
     kubectl_json(&short, &["get", "configmap", "apart"]).await?;
     kubectl_json(&short, &["get", "workloads,locationbindings"]).await?;
 
-    // At the root the user has no rights. The operator can read the Projects.
+    // The user has no rights at the root. The operator can read the Projects there.
     let root = milo.kubeconfig(&ada(), None)?;
     let output = kubectl(&root, &["get", "projects"], None).await?;
     let error = String::from_utf8_lossy(&output.stderr);
@@ -128,7 +128,7 @@ pub(crate) async fn the_front_forwards_all_claims_of_a_user(milo: &Milo) -> anyh
         assert_eq!(user["groups"], groups);
         assert_eq!(user["extra"], ada_extra_in(project));
     }
-    // The front adds only the parent to the operator's Extra. The operator keeps its rights.
+    // The front adds only the parent to the Extra of the operator. The operator's rights stay the same.
     let kubeconfig = milo.kubeconfig(&MiloUser::operator(), Some(A))?;
     let answer = kubectl_json(&kubeconfig, &["auth", "whoami"]).await?;
     assert_eq!(
@@ -139,7 +139,7 @@ pub(crate) async fn the_front_forwards_all_claims_of_a_user(milo: &Milo) -> anyh
     Ok(())
 }
 
-/// Returns a review of the use of a network.
+/// Returns an access review about the use of a network.
 fn review(uid: &str, name: &str, extra: &Value) -> Value {
     json!({
         "apiVersion": "authorization.k8s.io/v1",
@@ -256,7 +256,7 @@ pub(crate) async fn a_watch_streams(milo: &Milo) -> anyhow::Result<()> {
     let api = config_maps(milo, A).await?;
     let request = Request::get("/api/v1/namespaces/default/configmaps?watch=true&labelSelector=w")
         .body(Vec::new())?;
-    // A stream of lines. Each line must arrive separately, not in a batch.
+    // A watch is a stream of lines. Each line must arrive separately, not in a batch.
     let mut events = client(milo, A)
         .await?
         .request_stream(request)
@@ -274,7 +274,7 @@ pub(crate) async fn a_watch_streams(milo: &Milo) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Uses a project of its own, which it blocks and kills.
+/// Uses a separate project. The test blocks and kills this project.
 pub(crate) async fn a_project_that_hangs_or_refuses(milo: &Milo) -> anyhow::Result<()> {
     let name = "switched";
     let project = milo.add_project(name).await?;
@@ -290,8 +290,8 @@ pub(crate) async fn a_project_that_hangs_or_refuses(milo: &Milo) -> anyhow::Resu
     assert_eq!(seen.context("the watch has ended")?.name_any(), "before");
 
     project.hang();
-    // Requests that bypass the front succeed, and other projects are not affected. Through the front, neither responses
-    // nor events arrive.
+    // Through the front, neither responses nor events of this project arrive. Requests that bypass the front succeed.
+    // Other projects are not affected.
     let direct: Api<ConfigMap> = Api::namespaced(project.client(), DEFAULT_NAMESPACE);
     create(&direct, map("meanwhile")).await?;
     of_a.list(&ListParams::default()).await?;
@@ -344,7 +344,7 @@ pub(crate) async fn a_project_that_hangs_or_refuses(milo: &Milo) -> anyhow::Resu
     Ok(())
 }
 
-/// A webhook without an answer blocks only changes that its rules and matchConditions select.
+/// Checks that a webhook without an answer blocks only the changes that its rules and matchConditions select.
 async fn only_selected_changes_need_the_webhook(workloads: &Api<Workload>) -> anyhow::Result<()> {
     let patch = async |patch: Value| {
         let params = PatchParams::default();
@@ -365,7 +365,7 @@ async fn only_selected_changes_need_the_webhook(workloads: &Api<Workload>) -> an
     wait::gone(workloads, "before", WITHIN).await
 }
 
-/// Uses a Milo of its own: in the shared one no Workload could be created afterwards.
+/// Uses a separate Milo. In the shared Milo, no other test could create a Workload afterwards.
 pub(crate) async fn admission_is_registered_and_all_processes_end() -> anyhow::Result<()> {
     let milo = start("registered", &PROJECTS).await?;
     let topology = json!({"topology.datum.net/city-code": "DFW"});
@@ -382,7 +382,7 @@ pub(crate) async fn admission_is_registered_and_all_processes_end() -> anyhow::R
         let api: Api<Workload> = Api::namespaced(client(&milo, project).await?, DEFAULT_NAMESPACE);
         let created = create(&api, workload("web", &[("here", &["DFW"], 1)])).await;
         let error = format!("{:#}", created.err().context("no webhook was called")?);
-        // Nothing listens at the webhook's port yet.
+        // No process listens on the port of the webhook yet.
         ensure!(error.contains("failed calling webhook"), "{error}");
         let path = "/mutate-compute-datumapis-com-v1alpha-workload";
         ensure!(error.contains(path), "{error}");

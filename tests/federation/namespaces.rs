@@ -1,4 +1,5 @@
-//! A hub namespace is deleted when the project's namespace that it represents is deleted, and never otherwise.
+//! Tests of the deletion of hub namespaces. A hub namespace represents a namespace of a project. The controller deletes
+//! the hub namespace only when the namespace of the project is deleted.
 
 use anyhow::Context;
 use api::WorkloadDeployment;
@@ -14,7 +15,7 @@ fn namespaces(client: Client) -> Api<Namespace> {
     Api::all(client)
 }
 
-/// Deletes the project's namespace, and waits until it and its objects on the other planes are gone.
+/// Deletes the namespace of the project. Waits until this namespace and its objects on the other planes are gone.
 async fn end(space: &Space<'_>) -> anyhow::Result<()> {
     let project = namespaces(space.federation.project().client());
     project
@@ -55,7 +56,8 @@ pub(crate) async fn foreign_objects_keep_a_hub_namespace(
     let foreign: Api<ConfigMap> = kept.on_hub();
     create(&foreign, json!({"metadata": {"name": "of-someone-else"}})).await?;
     end(&kept).await?;
-    // Another namespace, deleted later, is gone. So the controller has processed the first namespace too.
+    // A second namespace is deleted later than the first one. When the second namespace is gone, the controller has
+    // processed the first namespace too.
     end(&bystander).await?;
     until_gone_on_hub(&bystander).await?;
     let hub = namespaces(federation.hub().client());

@@ -1,4 +1,4 @@
-//! A Workload needs LocationBindings of its cities, and Networks.
+//! Tests of a Workload's needs: LocationBindings for its cities, and Networks.
 
 use api::networking::Network;
 use api::{Condition, Instance, Workload, WorkloadDeployment, condition};
@@ -16,7 +16,7 @@ pub(crate) async fn a_missing_city_is_reported_and_used_once_offered(
     space
         .create_workload("web", &[("us", &["DFW"], 1), ("asia", &["SIN"], 1)])
         .await?;
-    // Everything else is done: the Workload's observedGeneration is current.
+    // The controller has done everything else, so the observedGeneration of the Workload is current.
     let placed = space.until_settled("web", 1).await?;
     assert_eq!(placed.status.clone().unwrap().deployments, 1);
     assert_eq!(
@@ -48,7 +48,7 @@ pub(crate) async fn running_instances_stay_when_their_city_is_withdrawn(
 
     let project = federation.project().client();
     networking::unbind_location(&project, "dfw").await?;
-    // A Workload that is created now shows that the loss has been observed.
+    // The condition of a new Workload proves that the controller has observed the loss.
     space
         .create_workload("late", &[("us", &["DFW"], 1)])
         .await?;
@@ -58,7 +58,7 @@ pub(crate) async fn running_instances_stay_when_their_city_is_withdrawn(
             .starts_with("no deployment in DFW: ")
     })
     .await?;
-    // The running deployment stays and still follows its Workload.
+    // The running deployment stays, and changes of its Workload still reach it.
     let more = workload("web", &[("us", &["DFW"], 2)]);
     patch::<Workload>(&space.in_project(), "web", json!({"spec": more["spec"]})).await?;
     space.until_settled("web", 2).await?;
@@ -104,7 +104,7 @@ pub(crate) async fn a_workload_waits_for_missing_networks(
     networking::create_network(&project, &space.name, "later").await?;
     let settled = space.until_settled("web", 1).await?;
 
-    // The Instances stay when their Network is deleted, and so do conditions of other writers.
+    // After the deletion of their Network, the Instances stay. The conditions of other writers stay too.
     let mut status = json!(settled.status.unwrap());
     let billed = json!({
         "type": "example.com/Billed", "status": "True", "reason": "Billed", "message": "",

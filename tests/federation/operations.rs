@@ -1,4 +1,4 @@
-//! The real Karmada calls each operation that it calls by default, and the result has its effect.
+//! Tests of the interpreter operations. A real Karmada must call each operation, and the result must have an effect.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,8 @@ use crate::fixture::{
     policies, policy, template,
 };
 
-/// InterpretComponent is not registered with Karmada (docs/concepts/interpreter.md).
+/// The operations that Karmada must call. InterpretComponent is not registered with Karmada
+/// (docs/concepts/interpreter.md).
 const CALLED: [&str; 7] = [
     "InterpretReplica",
     "ReviseReplica",
@@ -98,7 +99,7 @@ pub(crate) async fn of_a_workload_deployment(federation: &Federation) -> anyhow:
     with_settings(&mut object, "/spec/template/spec");
     create::<WorkloadDeployment>(&space.on_hub(), object).await?;
 
-    // InterpretReplica: the binding has the number of replicas and the requirements of each.
+    // InterpretReplica: the binding has the number of replicas and the requirements of each replica.
     let bindings = dynamic(
         hub.clone(),
         &space.hub_name,
@@ -155,7 +156,7 @@ pub(crate) async fn of_a_workload_deployment(federation: &Federation) -> anyhow:
         .await?;
     }
 
-    // Retain: the replicas that an autoscaler set in the cell survive a new template.
+    // Retain: an autoscaler has set the number of replicas in the cell. This number survives a new template.
     let in_dfw: Api<WorkloadDeployment> = space.in_cell(DFW);
     patch(&in_dfw, "divided", json!({"spec": {"replicas": 2}})).await?;
     let mut containers = template()["spec"]["runtime"]["sandbox"]["containers"].clone();
@@ -196,7 +197,7 @@ pub(crate) async fn of_an_instance(federation: &Federation) -> anyhow::Result<()
     with_settings(&mut object, "/spec");
     create::<Instance>(&space.on_hub(), object).await?;
 
-    // InterpretReplica, and ReviseReplica, which does not change the object.
+    // InterpretReplica and ReviseReplica. ReviseReplica does not change the object.
     let bindings = dynamic(
         hub,
         &space.hub_name,
@@ -223,7 +224,8 @@ pub(crate) async fn of_an_instance(federation: &Federation) -> anyhow::Result<()
     let in_cell: Api<Instance> = space.in_cell(DFW);
     wait::until(&in_cell, "alone-0", "there", WITHIN, |_| true).await?;
 
-    // Retain: `spec.controller`, written by the cell, survives a change on the hub. The provider needs it.
+    // Retain: the cell has written `spec.controller`. This field survives a change on the hub, because the provider
+    // needs the field.
     patch(
         &in_cell,
         "alone-0",
@@ -256,7 +258,7 @@ pub(crate) async fn of_an_instance(federation: &Federation) -> anyhow::Result<()
     };
     wait::until(&bindings, "alone-0-instance", "healthy", WITHIN, healthy).await?;
 
-    // InterpretDependency.
+    // InterpretDependency: the dependencies of the object are in the cell.
     wait::until(
         &space.in_cell::<ConfigMap>(DFW),
         "settings",

@@ -1,4 +1,4 @@
-//! WorkloadDeployments on the hub that do not exist in their project.
+//! Tests of orphans: WorkloadDeployments on the hub without an original in their project.
 
 use std::fs;
 
@@ -28,8 +28,8 @@ fn copy(name: &str, city: &str) -> Value {
     copy
 }
 
-/// Creates a hub namespace for a project namespace with this UID, on the API server whose Namespace `default` has the
-/// UID `cluster`.
+/// Creates a hub namespace for a project namespace with this UID. `cluster` is the UID of the Namespace `default` on
+/// the project's API server.
 async fn hub_namespace(
     federation: &Federation,
     uid: &str,
@@ -63,7 +63,7 @@ pub(crate) async fn copies_that_the_project_does_not_have_are_deleted(
     space.until_settled("web", 1).await?;
     let copies: Api<WorkloadDeployment> = space.on_hub();
     let own = copies.get("web-us-dfw").await?;
-    // The state of an unserved project is unknown.
+    // The manager does not serve this project, so the state of the project is unknown.
     let unknown = hub_namespace(federation, UNKNOWN, "nobody", &space.name, None).await?;
     let unproved = create(&unknown, copy("web-us-dfw", "DFW")).await?;
 
@@ -72,8 +72,9 @@ pub(crate) async fn copies_that_the_project_does_not_have_are_deleted(
     let in_cell: Api<WorkloadDeployment> = space.in_cell(DFW);
     wait::gone(&in_cell, "orphan", WITHIN).await?;
 
-    // Hub namespaces without the UID of an API server, and with the UID of another one. Each may belong to another
-    // installation or to a recreated namespace, so nothing proves that its objects are orphans.
+    // The first hub namespace has no UID of an API server. The second one has the UID of another API server. Each may
+    // belong to another installation or to a recreated namespace. So nothing proves that the objects in them are
+    // orphans.
     let former = hub_namespace(federation, FORMER, "single", &space.name, None).await?;
     let unproved_either = create(&former, copy("orphan", "DFW")).await?;
     let other = hub_namespace(federation, OF_ANOTHER, "single", &space.name, Some(GONE)).await?;
@@ -81,14 +82,14 @@ pub(crate) async fn copies_that_the_project_does_not_have_are_deleted(
     create(&copies, copy("orphan", "DFW")).await?;
     wait::gone(&copies, "orphan", WITHIN).await?;
 
-    // The API server that had the object no longer has it, with or without a namespace of that name.
+    // The API server that had the object no longer has the object. The namespace on this API server may exist or not.
     let namespaces: Api<Namespace> = Api::all(federation.project().client());
     let known_by = namespaces.get("default").await?.uid();
     let hub: Api<Namespace> = Api::all(federation.hub().client());
     for namespace in [space.name.as_str(), "that-was-deleted"] {
         let gone =
             hub_namespace(federation, GONE, "single", namespace, known_by.as_deref()).await?;
-        // Keeps the hub namespace from being empty until everything is created.
+        // The ConfigMap keeps the hub namespace non-empty until the test has created all objects.
         let lasting: Api<ConfigMap> =
             Api::namespaced(federation.hub().client(), &format!("ns-{GONE}"));
         create(&lasting, json!({"metadata": {"name": "lasting"}})).await?;
@@ -99,7 +100,7 @@ pub(crate) async fn copies_that_the_project_does_not_have_are_deleted(
             wait::gone(&gone, name, WITHIN).await?;
         }
         lasting.delete("lasting", &DeleteParams::default()).await?;
-        // The hub namespace is deleted with its last object.
+        // The controller deletes the hub namespace after its last object.
         wait::gone(&hub, &format!("ns-{GONE}"), WITHIN).await?;
     }
 
@@ -124,7 +125,7 @@ pub(crate) async fn nothing_is_deleted_without_an_answer_of_the_project(
     project.create().await?;
     project.until_settled(1).await?;
 
-    // The front has no route to the project. Running watches continue.
+    // The front has no route to the project, but running watches continue.
     let unknown = StatusError::new(StatusCode::NOT_FOUND, "NotFound", "page not found");
     project.plane.refuse(unknown);
     let (copies, one) = until_check_has_failed(&fleet, &project, "one").await?;
@@ -144,8 +145,8 @@ pub(crate) async fn nothing_is_deleted_without_an_answer_of_the_project(
     Ok(())
 }
 
-/// Creates a deployment only on the hub, and waits until the management process has failed to check it with the
-/// project.
+/// Creates a deployment only on the hub. Waits until the management process has tried to find the deployment in the
+/// project and has failed.
 async fn until_check_has_failed(
     fleet: &Fleet<'_>,
     project: &FleetProject<'_>,

@@ -1,4 +1,4 @@
-//! Features that depend on a process's own cluster: leader election, and access to metrics.
+//! Tests of features that depend on the cluster in which the process runs: leader election, and access to metrics.
 
 use std::fs;
 use std::net::TcpListener;
@@ -76,13 +76,13 @@ pub(crate) async fn one_candidate_leads_at_a_time(federation: &Federation) -> an
     wait::until(&space.in_project(), LEASE, "renewed", WITHIN, renewed).await?;
     ensure!(second.leading.deadline().is_err(), "two candidates lead");
 
-    // After a release, the next candidate leads at once.
+    // The leader releases its lease. The next candidate leads at once.
     first.release.cancel();
     first.task.await??;
     second.until_leading().await?;
     assert_eq!(lease(&space).await?, ("second".to_owned(), 1));
 
-    // After a crash, the next candidate leads when the lease has expired.
+    // The leader crashes. The next candidate leads when the lease has expired.
     let died = Instant::now();
     second.task.abort();
     let third = RunningCandidate::start(&space, "third");
@@ -93,7 +93,7 @@ pub(crate) async fn one_candidate_leads_at_a_time(federation: &Federation) -> an
     );
     assert_eq!(lease(&space).await?, ("third".to_owned(), 2));
 
-    // A candidate stops when another one has taken its lease.
+    // A leading candidate must stop when another candidate has taken its lease.
     let leases: Api<Lease> = space.in_project();
     wait::eventually("the lease is taken", WITHIN, || async {
         let mut lease = leases.get(LEASE).await?;

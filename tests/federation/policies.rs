@@ -1,4 +1,5 @@
-//! The controller keeps each PropagationPolicy correct, and deletes it after its last deployment.
+//! Tests of the policy controller. The controller keeps each PropagationPolicy correct, and deletes a policy after the
+//! last deployment of the policy.
 
 use anyhow::{Context, ensure};
 use api::karmada::PropagationPolicy;
@@ -13,8 +14,8 @@ use crate::fixture::{DFW, Space, WITHIN, create, deployment, patch, policies};
 
 const NAMES: [&str; 2] = ["wd-alpha", "wd-beta"];
 
-/// Deletes and recreates deployments of one city: some before anything was propagated, some while another one is
-/// being deleted.
+/// Deletes and recreates deployments of one city. Some deletions happen before Karmada has propagated the deployment,
+/// and some while another deployment is being deleted.
 ///
 /// I-17: a policy is deleted only after all objects that it propagated.
 pub(crate) async fn deployments_of_one_city_come_and_go(
@@ -28,7 +29,7 @@ pub(crate) async fn deployments_of_one_city_come_and_go(
         for name in NAMES {
             create(&deployments, deployment(name, "DFW")).await?;
         }
-        // In every other round, deletes without waiting for propagation.
+        // In every second round, the test deletes without a wait for propagation.
         if round % 2 == 0 {
             for name in NAMES {
                 wait::until(&in_cell, name, "there", WITHIN, |_| true).await?;
@@ -134,7 +135,7 @@ pub(crate) async fn an_edit_by_hand_of_any_field_is_repaired(
         (1, made.uid())
     );
 
-    // Fields of an operator stay, also when other fields are repaired.
+    // The fields that an operator has set stay, also when the controller repairs other fields.
     let operators = json!({"spec": {"conflictResolution": "Overwrite", "propagateDeps": false}});
     patch(&policies, "city-dfw", operators).await?;
     wait::until(&policies, "city-dfw", "repaired", WITHIN, |policy| {
@@ -146,8 +147,8 @@ pub(crate) async fn an_edit_by_hand_of_any_field_is_repaired(
     Ok(())
 }
 
-/// A policy that Karmada does not finish deleting counts as absent: it gets no new deployments, and is recreated at
-/// once when it is gone.
+/// Karmada does not finish the deletion of a policy. The controllers treat this policy as absent: it gets no new
+/// deployments. They create a new policy at once when the old one is gone.
 pub(crate) async fn a_policy_that_stays_terminating(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "policy-going").await?;
     let deployments: Api<WorkloadDeployment> = space.in_project();
@@ -165,7 +166,8 @@ pub(crate) async fn a_policy_that_stays_terminating(federation: &Federation) -> 
         .delete("city-dfw", &DeleteParams::default())
         .await?;
     create(&deployments, deployment(NAMES[1], "DFW")).await?;
-    // A deployment of another city is copied meanwhile. By then a copy of the first one would exist too.
+    // The federator copies a deployment of another city. At this point, a copy of the first deployment would exist too,
+    // if the federator had not waited.
     create(&deployments, deployment("wd-gamma", "ORD")).await?;
     wait::until(&copies, "wd-gamma", "there", WITHIN, |_| true).await?;
     let recorded = |wd: &WorkloadDeployment| !wd.finalizers().is_empty();
@@ -192,7 +194,7 @@ pub(crate) async fn a_policy_that_stays_terminating(federation: &Federation) -> 
     space.until_empty().await
 }
 
-/// Karmada's controllers, suspended until this value is dropped.
+/// Suspends Karmada's controllers until this value is dropped.
 struct PausedKarmada(Pid);
 
 impl PausedKarmada {
@@ -212,7 +214,7 @@ impl PausedKarmada {
 
 impl Drop for PausedKarmada {
     fn drop(&mut self) {
-        // An error means that the process has ended. The federation reports that.
+        // An error means that the process has ended. The federation itself reports such an end.
         let _ = kill_process(self.0, Signal::CONT);
     }
 }

@@ -1,4 +1,4 @@
-//! Instances on the hub that cannot be projected, and projections whose Instance on the hub is gone.
+//! Tests of Instances on the hub that cannot be projected, and of projections without an Instance on the hub.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use tokio::time::sleep;
 use crate::events;
 use crate::fixture::{Space, WITHIN, create, deployment, instance, patch};
 
-/// Time without further events.
+/// Time during which no further Event may be published.
 const REST: Duration = Duration::from_secs(5);
 
 const UNIDENTIFIED: &str = "NamespaceUnidentified";
 const CONTRADICTED: &str = "IdentityContradicted";
 const UNNAMED: &str = "DeploymentNameMissing";
 
-/// Returns an Instance of `wd` with one more label.
+/// Returns an Instance of the deployment `wd` with one more label.
 fn with_label(name: &str, key: &str, value: Value) -> Value {
     let mut instance = instance(name, "wd");
     instance["metadata"]["labels"][key] = value;
@@ -88,7 +88,7 @@ pub(crate) async fn an_instance_that_cannot_be_projected_is_reported_once(
         let is_held = |instance: &Instance| reason(instance) == Some(*expected);
         wait::until(&instances, name, "in quarantine", WITHIN, is_held).await?;
         events::until(&space.on_hub(), "Instance", name, &[("Warning", *expected)]).await?;
-        // A change of other labels is not reported again.
+        // After a change of other metadata, the projector must not report the Instance again.
         let note = json!({"metadata": {"annotations": {"example.com/note": "mine"}, "labels": {"example.com/note": "mine"}}});
         patch(&instances, name, note).await?;
     }
@@ -114,7 +114,7 @@ pub(crate) async fn an_instance_that_cannot_be_projected_is_reported_once(
         );
     }
 
-    // With the correct labels the Instances are projected.
+    // The Instances get the correct labels, so the projector projects them.
     let instances: Api<Instance> = space.on_hub();
     let relabel = |key: &str, value: Value| json!({"metadata": {"labels": {key: value}}});
     patch(
@@ -145,7 +145,8 @@ pub(crate) async fn an_instance_that_cannot_be_projected_is_reported_once(
         labels::UPSTREAM_CLUSTER_NAME: "cluster-single", labels::UPSTREAM_NAMESPACE: nowhere.hub_name,
     }}});
     patch(&namespaces, &nowhere.hub_name, identity).await?;
-    // The project has no such namespace. It could still be created, so the Instance is not reported.
+    // The namespace does not exist in the project. It could still be created, so the projector does not report the
+    // Instance.
     let instances: Api<Instance> = nowhere.on_hub();
     wait::until(
         &instances,
@@ -195,7 +196,8 @@ pub(crate) async fn deletions_during_downtime_are_projected(
 
     let mut manager = federation.management()?.lock().await;
     manager.terminate().await;
-    // The baseline does not record the source of a projection, and encodes the project's label differently.
+    // A projection of the baseline has no annotation with its source, and another encoding of the label with the
+    // project.
     let as_of_the_baseline = json!({"metadata": {
         "annotations": {annotations::FEDERATION_NAMESPACE: null},
         "labels": {labels::UPSTREAM_CLUSTER_NAME: "cluster-_single"},

@@ -1,4 +1,5 @@
-//! Deleting, releasing and overwriting need positive proof.
+//! Tests of proofs. The controllers need positive proof before they delete an object, remove a finalizer or overwrite
+//! an identity.
 
 use anyhow::{Context, bail};
 use api::{WorkloadDeployment, annotations, condition, labels};
@@ -13,7 +14,7 @@ use crate::fixture::{Space, WITHIN, create, deployment, is_settled, patch, patch
 
 const CONTRADICTED: &str = "HubNamespaceContradicted";
 
-/// The controllers accept a 404 as proof of absence only in the first of these forms.
+/// Checks several forms of a 404. Only the first form proves to the controllers that an object is absent.
 ///
 /// I-8: a finalizer stays while the API server that must confirm the deletion is misconfigured.
 pub(crate) async fn forms_of_a_404(federation: &Federation) -> anyhow::Result<()> {
@@ -102,7 +103,7 @@ pub(crate) async fn a_record_of_a_foreign_hub_namespace_holds_the_deployment(
         (before, None)
     );
 
-    // With a correct record, the deletion completes, also on the hub.
+    // The test corrects the record. Then the deletion completes, also on the hub.
     patch(&deployments, "wd", record(&own.hub_name)).await?;
     wait::gone(&deployments, "wd", WITHIN).await?;
     wait::gone(&own.on_hub::<WorkloadDeployment>(), "wd", WITHIN).await
@@ -141,7 +142,7 @@ pub(crate) async fn a_hub_namespace_with_a_foreign_identity_is_held(
         &namespaces.get(&space.hub_name).await?
     ));
 
-    // A legacy form of the same identity is rewritten. So is a label that encodes no project.
+    // The controllers rewrite a legacy form of the same identity. They also rewrite a label that encodes no project.
     for form in ["cluster-_single", "single"] {
         patch(&namespaces, &space.hub_name, label(form)).await?;
         let rewritten = is_labelled("cluster-single");
@@ -178,7 +179,7 @@ pub(crate) async fn foreign_conditions_stay(federation: &Federation) -> anyhow::
             now,
         ));
     }
-    // A condition with the type of a hub condition that the hub does not have.
+    // This condition has a type that normally comes from the hub, but the object on the hub has no such condition.
     let stale = conditions
         .iter()
         .find(|condition| condition.type_ == others[1])
@@ -209,7 +210,7 @@ pub(crate) async fn foreign_conditions_stay(federation: &Federation) -> anyhow::
         kept,
     )
     .await?;
-    // Conditions from the hub still arrive beside foreign ones.
+    // The conditions from the hub still arrive in a status that has foreign conditions too.
     let scaled = json!({"spec": {"placements": [{"name": "us", "cityCodes": ["DFW"], "scaleSettings": {"minReplicas": 2, "instanceManagementPolicy": "OrderedReady"}}]}});
     patch::<api::Workload>(&space.in_project(), "web", scaled).await?;
     space.until_settled("web", 2).await?;
@@ -230,7 +231,7 @@ pub(crate) async fn the_referenced_data_annotation_is_mirrored_and_removed(
         true
     })
     .await?;
-    // A value set by hand on the hub is removed, because the project has none.
+    // The test sets a value by hand on the hub. The federator removes this value, because the project has no value.
     patch(&copies, "wd", annotate(Some(r#"["Secret/s"]"#))).await?;
     let is = |value: Option<&'static str>| {
         move |copy: &WorkloadDeployment| {

@@ -1,4 +1,4 @@
-//! Repairs of changes made by hand, and objects that must not be changed.
+//! Tests of repairs after manual changes, and of objects that the controllers must not change.
 
 use api::instance::COPIED_TO_HUB;
 use api::karmada::PropagationPolicy;
@@ -22,7 +22,7 @@ pub(crate) async fn a_hub_object_edited_by_hand(federation: &Federation) -> anyh
         .spec;
     let copies: Api<WorkloadDeployment> = space.on_hub();
 
-    // Changes a value, an unset field, a list item, and a label.
+    // The manual changes concern a value, an unset field, a list item, and a label.
     for change in [
         json!({"spec": {"scaleSettings": {"minReplicas": 5}}}),
         json!({"spec": {"replicas": 4}}),
@@ -169,7 +169,7 @@ pub(crate) async fn a_copy_of_another_cell_is_left_alone(
         (held.uid(), held.resource_version())
     );
 
-    // The copy of another cell is also not deleted with this cell's Instance.
+    // The copy belongs to another cell. The deletion of this cell's Instance must not delete the copy either.
     instances.delete("held-0", &DeleteParams::default()).await?;
     wait::gone(&instances, "held-0", WITHIN).await?;
     let unchanged = copies.get("held-0").await?;
@@ -180,12 +180,12 @@ pub(crate) async fn a_copy_of_another_cell_is_left_alone(
     Ok(())
 }
 
-/// I-11: a copy is created only under an existing owner.
+/// I-11: a copy is created only when its owner exists.
 pub(crate) async fn an_instance_without_its_deployment_is_not_copied(
     federation: &Federation,
 ) -> anyhow::Result<()> {
     let space = Space::create(federation, "no-deployment").await?;
-    // Another deployment creates the hub namespace.
+    // The federator creates the hub namespace for another deployment.
     create::<WorkloadDeployment>(&space.in_project(), deployment("other", "ORD")).await?;
     let instances: Api<Instance> = space.in_cell(DFW);
     let made = || async { create(&instances, instance("lonely-0", "absent")).await };
@@ -227,7 +227,7 @@ pub(crate) async fn an_instance_without_its_deployment_is_not_copied(
     };
     wait::eventually("an Event reports it", WITHIN, is_reported).await?;
 
-    // Once the deployment exists, the Instance is copied and the condition is removed.
+    // The deployment exists now. The controller copies the Instance and removes the condition.
     create::<WorkloadDeployment>(&space.in_project(), deployment("absent", "ORD")).await?;
     wait::until(
         &space.on_hub::<Instance>(),

@@ -1,4 +1,4 @@
-//! compute-federation is killed while it works, and restarted.
+//! Tests that kill compute-federation during its work and restart the process.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::fixture::{DFW, ORD, Space, WITHIN, patch, policies, workload};
 
-/// When a manager is killed.
+/// The moment at which the test kills a manager.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
     /// The project has a deployment.
@@ -33,7 +33,7 @@ const MOMENTS: [Moment; 5] = [
     Moment::Projection,
 ];
 
-/// The managers that are killed, one after the other.
+/// The managers that the test kills, one after the other.
 const MANAGERS: [&str; 2] = ["management", DFW];
 
 pub(crate) async fn a_killed_manager_converges_to_the_same_state(
@@ -54,7 +54,7 @@ pub(crate) async fn a_killed_manager_converges_to_the_same_state(
             create_and_change(&space, kill_once, kill_again).await?;
             let found = state(&space).await?;
             assert_eq!(found, expected, "{manager} was killed at {moment:?}");
-            // Also kills during the deletion.
+            // The test also kills a manager during the deletion.
             space
                 .in_project::<Workload>()
                 .delete("web", &DeleteParams::default())

@@ -1,4 +1,4 @@
-//! The hub's etcd is restored from an older snapshot.
+//! Tests the restore of the hub's etcd from an older snapshot.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::fixture::{self, DFW, ORD, Space, WITHIN, dynamic, patch, policies, workload};
 use crate::restart::state;
 
-/// The Workloads at the time of the snapshot, each in one city, with their number of Instances.
+/// The Workloads at the time of the snapshot: name and number of Instances. Each Workload is in one city.
 const THEN: [(&str, i32); 5] = [
     ("calm", 1),
     ("gone", 1),
@@ -32,7 +32,7 @@ const NOW: [(&str, &str, i32); 5] = [
     ("shrunk", "DFW", 1),
 ];
 
-/// A namespace of the project, and its name on the hub.
+/// The name of a namespace in the project, and the name of its hub namespace.
 struct NamespaceNames(String, String);
 
 impl NamespaceNames {
@@ -68,7 +68,8 @@ async fn restore(federation: &mut Federation) -> anyhow::Result<()> {
     change_after_snapshot(&lasting.space(federation), &former.space(federation)).await?;
     let before = NamespaceObjects::of(&lasting.space(federation)).await?;
 
-    // As in the documented procedure: Karmada writes nothing to the cells before the hub matches the project.
+    // The test follows the documented procedure. Karmada writes nothing to the cells before the hub matches the
+    // project.
     let karmada = federation.restore_hub(snapshot).await?;
     let space = lasting.space(federation);
     wait::eventually("the hub matches the project", WITHIN, || async {
@@ -81,7 +82,8 @@ async fn restore(federation: &mut Federation) -> anyhow::Result<()> {
     let held = federation.start_karmada_held(karmada).await?;
     until_planned(&lasting.space(federation)).await?;
     federation.release_karmada(held).await?;
-    // Cell managers check all their copies on the hub at start. Without the restart this would take up to ten minutes.
+    // A cell manager checks all its copies on the hub at start. Without a restart, the next check could be ten minutes
+    // later.
     for cell in [DFW, ORD] {
         let mut manager = federation.cell_manager(cell)?.lock().await;
         manager.terminate().await;
@@ -97,9 +99,9 @@ async fn restore(federation: &mut Federation) -> anyhow::Result<()> {
     let after = NamespaceObjects::of(&space).await?;
     assert_eq!(after.lasting, before.lasting, "an object was recreated");
     assert_ne!(after.recreated, before.recreated, "nothing was restored");
-    // Restored objects of a deleted project namespace are deleted too.
+    // The restore brings back objects of a deleted project namespace. The controllers delete these objects again.
     until_gone(&former.space(federation)).await?;
-    // The restored hub works: a new Workload passes through it.
+    // A new Workload proves that the restored hub works.
     space
         .create_workload("next", &[("us", &["DFW"], 1)])
         .await?;
@@ -222,9 +224,10 @@ struct NamespaceObjects {
     /// All objects, without fields that change when an object is recreated.
     state: BTreeMap<String, Value>,
     policies: Vec<String>,
-    /// UIDs of objects that must not be recreated: the customer's objects, and Instances.
+    /// UIDs of the customer's objects and of Instances. No such object may be recreated.
     lasting: Vec<String>,
-    /// UID of the hub's copy that was created after the snapshot.
+    /// UID of the copy on the hub that the federator created after the snapshot. The restore removes this copy, so a
+    /// new copy gets another UID.
     recreated: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! A settled federation makes no writes, even when every object is reconciled again.
+//! Tests that a settled federation makes no writes, even when the controllers reconcile every object again.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use crate::fixture::{DFW, ORD, Space};
 
-/// Time without any write.
+/// Time during which no write may happen.
 const SILENCE: Duration = Duration::from_mins(1);
 
 /// I-3: a settled federation writes nothing, even when every object is reconciled again.
@@ -25,7 +25,7 @@ pub(crate) async fn writes_nothing(federation: &Federation) -> anyhow::Result<()
             .filter(|write| write.is_ours() && !write.is_lease())
             .collect::<Vec<_>>()
     };
-    // The writes before that show that our writes are counted.
+    // The earlier writes prove that the test counts the writes of compute-federation.
     assert!(!ours(all.writes()?).is_empty());
 
     // Other tests may have left objects that are still changing.
@@ -41,7 +41,7 @@ pub(crate) async fn writes_nothing(federation: &Federation) -> anyhow::Result<()
         manager.terminate().await;
         manager.restart().await?;
     }
-    // Not a wait for an event: nothing may be written during this time.
+    // This sleep does not wait for an event. No write may happen during this time.
     sleep(SILENCE).await;
     let writes: Vec<_> = ours(position.writes()?)
         .iter()

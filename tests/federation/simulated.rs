@@ -1,4 +1,4 @@
-//! One scenario on real planes and on the planes that `cargo xtask bench planes` simulates.
+//! Runs one scenario twice: on real planes, and on the planes that `cargo xtask bench planes` simulates.
 
 use std::fs;
 use std::net::TcpListener;
@@ -27,7 +27,7 @@ use crate::fixture::{NETWORK, Space, WITHIN, create, patch, patch_status, target
 
 /// Interval at which the simulated cells check their copies.
 const POLL: Duration = Duration::from_millis(50);
-/// How long the federator waits before it re-applies a copy that a cell lacks.
+/// Time that the federator waits before it re-applies a copy that is missing in a cell.
 const PATIENCE: Duration = Duration::from_mins(1);
 const SECOND: Duration = Duration::from_secs(1);
 /// The project that exists from the start.
@@ -50,7 +50,7 @@ impl ProjectAndHub {
         Api::namespaced(self.hub.clone(), &self.hub_namespace)
     }
 
-    /// Waits until the status of the Workload shows this number of ready, current instances.
+    /// Waits until the status of the Workload has this number of ready and current instances.
     async fn until_settled(&self, instances: i32) -> anyhow::Result<()> {
         let settled = |workload: &Workload| {
             let status = workload.status.clone().unwrap_or_default();
@@ -68,7 +68,7 @@ impl ProjectAndHub {
     }
 }
 
-/// A Workload in two cities, from its creation to its deletion.
+/// Runs the life of a Workload in two cities, from its creation to its deletion.
 async fn life_of_a_workload(planes: &ProjectAndHub) -> anyhow::Result<()> {
     let (workloads, deployments) = (
         planes.in_project::<Workload>(),
@@ -97,7 +97,7 @@ async fn life_of_a_workload(planes: &ProjectAndHub) -> anyhow::Result<()> {
         policies.get(city).await?;
     }
 
-    // A change goes down, and its status comes back.
+    // A change of the Workload reaches the cells, and the new status reaches the Workload.
     let scale = json!({"minReplicas": 2, "instanceManagementPolicy": "OrderedReady"});
     let placement = json!({"name": "us", "cityCodes": ["DFW", "ORD"], "scaleSettings": scale});
     patch::<Workload>(
@@ -108,7 +108,7 @@ async fn life_of_a_workload(planes: &ProjectAndHub) -> anyhow::Result<()> {
     .await?;
     planes.until_settled(4).await?;
 
-    // Manual edits and deletions on the hub are repaired.
+    // The controllers repair manual edits and deletions on the hub.
     let edit = json!({"spec": {"scaleSettings": {"minReplicas": 7}}});
     patch::<WorkloadDeployment>(&copies, name, edit).await?;
     let repaired = |copy: &WorkloadDeployment| copy.spec.scale_settings.min_replicas == 2;
@@ -146,7 +146,8 @@ pub(crate) async fn a_workload_on_simulated_planes() -> anyhow::Result<()> {
     on_simulated_planes(life_of_a_workload).await
 }
 
-/// Karmada counts a Work as applied when a cell does not answer in time, and does not apply it again until it changes.
+/// When a cell does not answer in time, Karmada counts the Work as applied. Karmada applies the Work again only after a
+/// change of the Work. So the federator must change the copy.
 pub(crate) async fn what_a_cell_has_lost_is_applied_again() -> anyhow::Result<()> {
     on_simulated_planes(applied_again).await
 }
@@ -170,7 +171,7 @@ async fn applied_again(planes: &ProjectAndHub) -> anyhow::Result<()> {
     let is_touched = |copy: &WorkloadDeployment| reapplied_at(&copy.metadata).is_some();
     let copy = wait::until(&copies, name, "applied again", PATIENCE * 3 / 2, is_touched).await?;
     let at = reapplied_at(&copy.metadata).context("a time")?;
-    // The annotation has whole seconds.
+    // The time in the annotation is in whole seconds, so the measured wait can be up to one second too short.
     let left_alone = at.duration_since(lost_at).unsigned_abs() + SECOND;
     ensure!(
         at > lost_at && left_alone >= PATIENCE,
@@ -186,8 +187,8 @@ async fn applied_again(planes: &ProjectAndHub) -> anyhow::Result<()> {
     let before = touched().await?;
     ensure!(before.0.iter().all(Option::is_some), "{before:?}");
 
-    // The copy is re-applied once, however often the federator reconciles it. Each further write would change the
-    // annotation.
+    // The federator re-applies the copy once, although it reconciles the copy often. Each further re-application would
+    // change the annotation.
     while clock::now() < at + 3 * SECOND {
         let looks = json!({"metadata": {"annotations": {"looks": clock::now().to_string()}}});
         patch::<WorkloadDeployment>(&copies, name, looks).await?;
@@ -196,7 +197,7 @@ async fn applied_again(planes: &ProjectAndHub) -> anyhow::Result<()> {
     let after = touched().await?;
     ensure!(before == after, "{before:?} and {after:?}");
 
-    // Another change of the copy keeps the annotation: the new version has been missing for less than a minute.
+    // After another change of the copy, the annotation stays. The new version has been missing for less than a minute.
     let scale = json!({"minReplicas": 2, "instanceManagementPolicy": "OrderedReady"});
     let placement = json!({"name": "us", "cityCodes": ["DFW"], "scaleSettings": scale});
     let change = json!({"spec": {"placements": [placement]}});
@@ -252,7 +253,8 @@ async fn on_simulated_planes(
     lived.with_context(|| log)
 }
 
-/// Simulates the cells and Karmada's collection of their statuses: every copy gets its desired number of instances.
+/// Simulates the cells, and Karmada's collection of the statuses in the cells. Every copy gets its desired number of
+/// instances.
 async fn run_cells(planes: &ProjectAndHub) -> anyhow::Error {
     let copies = planes.on_hub::<WorkloadDeployment>();
     loop {
@@ -285,7 +287,7 @@ async fn report(copies: &Api<WorkloadDeployment>) -> anyhow::Result<()> {
         });
         let name = copy.name_any();
         if let Err(error) = patch_status(copies, &name, status).await {
-            // The copy may have been deleted meanwhile, and created again.
+            // The copy may have been deleted and created again since the read.
             let api = error.downcast_ref::<kube::Error>();
             let is_gone = matches!(api, Some(kube::Error::Api(status)) if status.code == 404);
             ensure!(is_gone, "{error:#}");

@@ -1,4 +1,4 @@
-//! The seven end-to-end suites of the Go manager, in their later form.
+//! The seven end-to-end suites of the Go manager, in the later version of these suites.
 
 use api::condition;
 use api::karmada::PropagationPolicy;
@@ -42,7 +42,7 @@ pub(crate) async fn workload_deployment_federation(federation: &Federation) -> a
     Ok(())
 }
 
-/// I-18: a policy selects only deployments. Their dependencies are propagated with them.
+/// I-18: a policy selects only deployments. Karmada propagates their dependencies with them.
 pub(crate) async fn propagation_policy_lifecycle(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "policy").await?;
     let deployments: Api<WorkloadDeployment> = space.in_project();

@@ -89,7 +89,7 @@ async fn take_over(federation: &Federation) -> anyhow::Result<()> {
     let inside = uids_of_others(&space).await?;
     let customer = Customer::watch(&space);
 
-    // The order of the managers does not matter. Here a cell's manager starts last.
+    // The order in which the managers start does not matter. In this test, the manager of a cell starts last.
     registration.restore().await?;
     for manager in managers {
         manager.lock().await.restart().await?;
@@ -103,7 +103,7 @@ async fn take_over(federation: &Federation) -> anyhow::Result<()> {
     wait::eventually("the project is as before", WITHIN, same).await?;
     assert_eq!(uids_of_others(&space).await?, inside);
 
-    // The last step is an operator's: registering the webhook makes Karmada call it.
+    // In the last step, an operator registers the webhook. Then Karmada calls the webhook.
     customizations
         .delete(customizations::NAME, &DeleteParams::default())
         .await?;
@@ -121,7 +121,7 @@ async fn take_over(federation: &Federation) -> anyhow::Result<()> {
     update_and_delete(&space).await
 }
 
-/// The registration of our webhook, which the baseline lacks.
+/// The registration of our webhook. The baseline has no such registration.
 struct InterpreterRegistration {
     all: Api<DynamicObject>,
     former: DynamicObject,
@@ -201,7 +201,7 @@ async fn until_adopted(space: &Space<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the UIDs of all objects that the customer does not see.
+/// Returns the UIDs of all objects outside the project. The customer does not see these objects.
 async fn uids_of_others(space: &Space<'_>) -> anyhow::Result<Vec<String>> {
     async fn uid<K>(api: Api<K>, name: &str) -> anyhow::Result<String>
     where
@@ -231,7 +231,7 @@ async fn uids_of_others(space: &Space<'_>) -> anyhow::Result<Vec<String>> {
     Ok(uids)
 }
 
-/// Scales one city up, then deletes the Workload and checks that nothing is left.
+/// Scales one city up. Then deletes the Workload and checks that no object is left.
 async fn update_and_delete(space: &Space<'_>) -> anyhow::Result<()> {
     let wanted = workload(WEB, &[("us", &["DFW"], 2), ("west", &["ORD"], 1)]);
     let scaled = json!({"spec": {"placements": wanted["spec"]["placements"]}});

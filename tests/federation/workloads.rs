@@ -1,4 +1,4 @@
-//! Workloads from creation to deletion.
+//! Tests of Workloads, from creation to deletion.
 
 use std::collections::BTreeSet;
 
@@ -45,7 +45,7 @@ pub(crate) async fn several_placements(federation: &Federation) -> anyhow::Resul
     space.until_instances(space.on_hub(), &all).await?;
     space.until_instances(space.in_project(), &all).await?;
 
-    // Removes a placement and a city.
+    // The change removes a placement and a city.
     let change = crate::fixture::workload("web", &[("us", &["ORD"], 1)]);
     patch::<Workload>(&space.in_project(), "web", json!({"spec": change["spec"]})).await?;
     let workload = space.until_settled("web", 1).await?;
@@ -145,7 +145,7 @@ pub(crate) async fn scaled_to_zero_and_back(federation: &Federation) -> anyhow::
     patch::<Workload>(&space.in_project(), "web", scaled(0)).await?;
     space.until_settled("web", 0).await?;
     space.until_instances(space.in_project(), &[]).await?;
-    // The deployment stays in its cell, and its condition gives the reason.
+    // The deployment stays in its cell. Its condition has the reason.
     let nothing = |deployment: &WorkloadDeployment| is_settled(deployment, 0);
     let deployment = wait::until(
         &space.in_cell(DFW),
@@ -187,7 +187,7 @@ pub(crate) async fn a_new_image_replaces_instances_one_by_one(
         .boxed();
     patch::<Workload>(&space.in_project(), "web", image("app:2")).await?;
 
-    // At no time may a second Instance be unavailable before the first one is back.
+    // No second Instance may become unavailable before the first one is available again.
     let mut away = BTreeSet::new();
     let mut replaced = Vec::new();
     let replacement = async {
@@ -289,7 +289,7 @@ pub(crate) async fn city_codes_that_differ_in_case_are_separate(
         Ok(())
     };
     wait::eventually("a copy for each code", WITHIN, deployments).await?;
-    // A cell exists for only one of the codes.
+    // Only one of the city codes has a cell.
     wait::until(
         &space.in_cell::<Instance>(DFW),
         "web-us-dfw-0",

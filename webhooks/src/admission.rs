@@ -1,7 +1,8 @@
-//! Admission webhooks of the compute API: whether a Workload is valid, and whether the requester may use its networks.
+//! Admission webhooks of the compute API. The webhooks check that a Workload is valid, and that the requester may use
+//! the networks of the Workload.
 //!
-//! The rules (`rules`) are pure: they take values and return field errors. The facts that they need about a project come
-//! through [`ProjectLookup`], which the binary implements.
+//! The rules (module `rules`) are pure functions: their input is values, their output is field errors. The rules need
+//! facts about the project. [`ProjectLookup`] provides these facts, and the binary implements [`ProjectLookup`].
 
 mod denial;
 mod external_facts;
@@ -32,16 +33,17 @@ pub(crate) use handler::{AdmissionContext, mutate, validate};
 use external_facts::{AvailableCities, ExternalFacts};
 use workload_change::WorkloadChange;
 
-/// Path of the mutating webhook of Workload (docs/reference/admission.md).
+/// Path of the mutating webhook for Workloads (docs/reference/admission.md).
 pub const MUTATE_WORKLOAD: &str = "/mutate-compute-datumapis-com-v1alpha-workload";
-/// Path of the validating webhook of Workload.
+/// Path of the validating webhook for Workloads.
 pub const VALIDATE_WORKLOAD: &str = "/validate-compute-datumapis-com-v1alpha-workload";
 
-/// Answers an `AdmissionReview` without I/O, for a project that has these cities and lets everyone use its networks.
+/// Answers an `AdmissionReview` without I/O. The project of the request has the given cities, and every requester may
+/// use its networks.
 ///
 /// # Errors
 ///
-/// [`ReviewError`] if the body holds no request that can be answered.
+/// [`ReviewError`] if the body has no request that can be answered.
 pub fn validate_alone(body: &[u8], cities: &BTreeSet<String>) -> Result<Vec<u8>, ReviewError> {
     let request = review::decode(body)?;
     let facts = ExternalFacts {

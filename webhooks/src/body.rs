@@ -1,4 +1,4 @@
-//! Reads the body of a request within its limits.
+//! Reads the body of a request within the limits of the server.
 
 use std::future::ready;
 
@@ -13,11 +13,11 @@ use crate::http_error::HttpError;
 use crate::limits::Limits;
 use crate::overload::{Capacity, RequestPermit};
 
-/// Reads the whole body within the timeout of the request. A slow body gives the slot of its request back.
+/// Reads the whole body within the timeout of the request. If the body is slow, its request gives its slot back.
 ///
 /// # Errors
 ///
-/// [`HttpError`] if the body is too large, too slow or broken, or if the capacity is used up.
+/// [`HttpError`] if the body is too large, too slow or broken, or if no capacity is free.
 pub(crate) async fn read(
     limits: &Limits,
     capacity: &Capacity,
@@ -30,7 +30,7 @@ pub(crate) async fn read(
         return Err(HttpError::TooLarge(limits.body));
     }
     let mut reader = BodyReader::new(limits.body, capacity, request.into_body());
-    // Common case: the whole body has arrived already, and no timer is needed.
+    // In the common case the whole body has arrived already. No timer is needed then.
     tokio::select! {
         biased;
         read = reader.read(permit) => return read,
@@ -45,14 +45,15 @@ pub(crate) async fn read(
     rest.unwrap_or(Err(HttpError::TooSlow(time)))
 }
 
-/// A body, and the part of it that has arrived.
+/// The body of one request, with the bytes that have arrived.
 struct BodyReader<'s> {
     bytes_max: usize,
     capacity: &'s Capacity,
     body: Body,
-    /// The first frame while it is the only one: usually the whole body, which is then not copied.
+    /// The first frame, while only one frame has arrived. The first frame is usually the whole body. A body of one
+    /// frame is not copied.
     first: Bytes,
-    /// All frames, once there are several.
+    /// All frames, as soon as a second frame has arrived.
     all: BytesMut,
 }
 
@@ -71,7 +72,7 @@ impl<'s> BodyReader<'s> {
     ///
     /// # Cancel safety
     ///
-    /// A call that was dropped loses no bytes: the next call continues there.
+    /// If the future is dropped, no bytes are lost. The next call continues after the last byte that was read.
     async fn read(&mut self, permit: &mut RequestPermit) -> Result<Bytes, HttpError> {
         while let Some(frame) = self.body.frame().await {
             let frame = frame.map_err(HttpError::Unreadable)?;

@@ -23,7 +23,7 @@ pub(crate) struct HandlerContext {
 }
 
 impl HandlerContext {
-    /// Counts and logs the error, and returns the HTTP answer. Logs each message once.
+    /// Counts and logs the error, and returns the HTTP answer. Each error message is logged only once.
     pub(crate) fn refuse(&self, metrics: &RequestMetrics, error: &HttpError) -> Response {
         let (reason, problem) = (error.reason(), error.to_string());
         metrics.refused(reason);

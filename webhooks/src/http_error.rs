@@ -1,4 +1,4 @@
-//! Requests that get an HTTP error instead of an answer in their webhook protocol.
+//! HTTP errors for requests that cannot be answered in their webhook protocol.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::overload::Overloaded;
 use crate::status;
 
-/// Why a request gets an HTTP error.
+/// The reason for an HTTP error.
 #[derive(Debug, Error)]
 pub(crate) enum HttpError {
     #[error(transparent)]
@@ -20,13 +20,13 @@ pub(crate) enum HttpError {
     TooSlow(Duration),
     #[error("the body could not be read: {0}")]
     Unreadable(#[source] axum::Error),
-    /// The body is not a request of the protocol.
+    /// The body is not a valid request of the webhook protocol.
     #[error("{0}")]
     Malformed(String),
 }
 
 impl HttpError {
-    /// Returns the value of the metrics' `reason` label.
+    /// Returns the value of the `reason` label in metrics.
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::Overloaded(_) => "overloaded",

@@ -1,4 +1,4 @@
-//! `POST /interpret`: reads the body within its limits and passes it to the interpreters.
+//! `POST /interpret`: reads the body within the limits, and passes the body to the interpreters.
 
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -12,7 +12,8 @@ use crate::context::HandlerContext;
 use crate::http_error::HttpError;
 use crate::status::json_response;
 
-/// Answers one request of Karmada. If the object cannot be interpreted, the answer is HTTP 200 with `successful: false`.
+/// Answers one request of Karmada. If the object cannot be interpreted, the HTTP status is still 200 and the answer has
+/// `successful: false`.
 pub(crate) async fn handle(State(context): State<HandlerContext>, request: Request) -> Response {
     match interpret(&context, request).await {
         Ok(body) => json_response(StatusCode::OK, body.into()),
@@ -32,7 +33,7 @@ async fn interpret(context: &HandlerContext, request: Request) -> Result<Vec<u8>
     Ok(interpretation.body)
 }
 
-/// Logs the outcome. A failed interpretation is a warning, once per object and message.
+/// Logs the outcome. A failed interpretation is logged as a warning, once per object and message.
 fn log(context: &HandlerContext, interpretation: &Interpretation) {
     let Interpretation {
         operation,

@@ -1,8 +1,8 @@
-//! HTTP of the webhook server: routes, limits on requests, and metrics.
+//! HTTP part of the webhook server: routes, limits on requests, and metrics.
 //!
-//! Crate `interpreters` answers the requests of Karmada, and [`admission`] answers those of API servers. Crate `certs`
-//! accepts the connections. A request that cannot be answered in its webhook protocol gets an HTTP error with a Kubernetes
-//! `Status`, whose message API clients show.
+//! Crate `interpreters` answers the requests of Karmada. Module [`admission`] answers the requests of API servers.
+//! Crate `certs` accepts the connections. If a request cannot be answered in its webhook protocol, the answer is an
+//! HTTP error with a Kubernetes `Status`. API clients print the message of the `Status`.
 
 pub mod admission;
 mod body;
@@ -35,7 +35,8 @@ use admission::{AdmissionContext, ProjectLookup};
 use context::HandlerContext;
 use overload::Capacity;
 
-/// Returns the routes of the webhook server: those of the interpreter and, if there are `projects`, those of admission.
+/// Returns the routes of the webhook server. The routes of the interpreter always exist. The routes of admission exist
+/// only if `projects` is set.
 pub fn router(
     metrics: Arc<Metrics>,
     limits: Limits,
@@ -57,7 +58,7 @@ pub fn router(
     if let Some(projects) = projects {
         let mutate = post(admission::mutate).fallback(status::method_not_allowed);
         let validate = post(admission::validate).fallback(status::method_not_allowed);
-        // Admission has a capacity of its own: requests of tenants must not use up the capacity that Karmada needs.
+        // Admission has its own capacity. Otherwise requests of tenants could use up the capacity that Karmada needs.
         let server = HandlerContext {
             capacity: Arc::new(Capacity::new(&limits)),
             ..context
@@ -73,7 +74,7 @@ pub fn router(
         .layer(CatchPanicLayer::custom(panicked))
 }
 
-// The layer passes the panic by value.
+// The panic layer passes the panic payload by value.
 #[expect(clippy::needless_pass_by_value)]
 fn panicked(panic: Box<dyn Any + Send>) -> Response {
     let message = panic

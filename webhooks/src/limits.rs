@@ -1,28 +1,29 @@
-//! Bounds on requests, and the timeout of one request.
+//! Limits on requests, and the timeout of one request.
 
 use std::time::Duration;
 
 use http::Uri;
 
-/// Part of the caller's timeout that is reserved for the transfer of the response.
+/// Time that is reserved to send the response before the timeout of the caller ends.
 const RESPONSE_MARGIN: Duration = Duration::from_millis(250);
 
-/// Bounds on requests.
+/// Limits on requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Largest body, in bytes. Karmada sets no limit of its own. The default holds two objects of the API server's limit
-    /// (about 3 MiB each).
+    /// Largest body, in bytes. Karmada has no limit for the body. The default is large enough for two objects of the
+    /// largest size that an API server accepts (about 3 MiB each).
     pub body: usize,
-    /// Bytes of all bodies that are being read or answered. An answer takes time in proportion to its body, so this also
-    /// bounds how long a request waits for others.
+    /// Total bytes of all bodies that are being read or answered. The time to answer a request is proportional to its
+    /// body. This limit therefore also bounds the time that one request waits for other requests.
     pub bytes_in_flight: usize,
-    /// Requests in flight, without those whose body is slow (see `slow`). A body that arrives in several parts is in flight
-    /// while other requests are answered, so the default is large enough for one request on each of many busy connections.
+    /// Maximum number of requests in flight. Requests with a slow body do not count (see `slow`). A body can arrive in
+    /// several parts, and other requests are answered between two parts. The default is therefore large enough for one
+    /// request on each of many busy connections.
     pub requests: usize,
-    /// Time after which a body counts as slow. The request of a slow body no longer counts in `requests`; its bytes
-    /// still count.
+    /// Time after which a body counts as slow. A request with a slow body no longer counts in `requests`, but its bytes
+    /// still count in `bytes_in_flight`.
     pub slow: Duration,
-    /// Timeout of a request without a `timeout` parameter, and the longest timeout that a caller gets.
+    /// Timeout of a request without a `timeout` parameter. A longer `timeout` parameter is reduced to this value.
     pub time: Duration,
 }
 
@@ -39,8 +40,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns the time for a request: its `?timeout=<n>s` less a margin, at most [`Limits::time`]
-    /// (docs/concepts/interpreter.md).
+    /// Returns the timeout for a request: the value of `?timeout=<n>s` minus a margin for the response, but at most
+    /// [`Limits::time`] (docs/concepts/interpreter.md).
     pub(crate) fn timeout_for(&self, uri: &Uri) -> Duration {
         let parameters = uri.query().unwrap_or_default().split('&');
         let named = parameters

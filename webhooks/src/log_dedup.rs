@@ -1,20 +1,20 @@
-//! Logs each problem once: a bad object in a tenant's namespace causes one log line, not one per request.
+//! Logs each problem once. A bad object of a tenant causes one log line, not one log line per request.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::{Mutex, PoisonError};
 
-/// Maximum number of problems that are remembered. Beyond it, the oldest problem is forgotten and may be logged again.
+/// Maximum number of remembered problems. Above this number the oldest problem is removed, and can be logged again.
 const REMEMBERED_MAX: usize = 4096;
 
-/// Remembers which problems were logged.
+/// Remembers the problems that were logged.
 #[derive(Debug, Default)]
 pub(crate) struct LogDedup {
     hasher: RandomState,
     logged: Mutex<LoggedProblems>,
 }
 
-/// Hashes of logged problems.
+/// Hashes of the logged problems.
 #[derive(Debug, Default)]
 struct LoggedProblems {
     hashes: HashSet<u64>,
@@ -22,7 +22,7 @@ struct LoggedProblems {
 }
 
 impl LogDedup {
-    /// Returns whether the problem has not been logged yet, and remembers it.
+    /// Returns whether the problem was not logged before, and remembers the problem.
     pub(crate) fn is_first(&self, problem: impl Hash) -> bool {
         let hash = self.hasher.hash_one(problem);
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);

@@ -16,7 +16,7 @@ use prometheus_client::registry::Registry;
 pub(crate) use admission::{AdmissionMetrics, Webhook};
 pub(crate) use requests::RequestMetrics;
 
-/// Upper bounds of latency, in seconds: an interpretation takes microseconds, and callers wait for seconds.
+/// Upper bounds of the latency buckets, in seconds. An interpretation takes microseconds. Karmada waits for seconds.
 const BUCKETS: [f64; 10] = [
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.005, 0.025, 0.1, 0.5, 2.5,
 ];
@@ -43,7 +43,7 @@ struct OperationLabels {
     kind: &'static str,
 }
 
-/// Label value of an unknown operation or kind. Names that callers send never become label values.
+/// Label value of an unknown operation or kind. A name from a request never becomes a label value.
 const OTHER: &str = "other";
 
 impl Metrics {

@@ -1,6 +1,6 @@
-//! Admits requests while there is capacity, and answers 429 when there is none.
+//! Admits requests while capacity is free, and answers 429 otherwise.
 //!
-//! A request never waits for capacity: under overload it would wait longer than the caller's timeout.
+//! A request never waits for capacity. Under overload, the wait would be longer than the timeout of the caller.
 
 use std::sync::Arc;
 
@@ -12,14 +12,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::limits::Limits;
 use crate::status;
 
-/// Seconds after which a refused caller may try again. 429 is the only answer that Karmada's client repeats within its
-/// deadline (docs/concepts/interpreter.md).
+/// Value of `Retry-After`, in seconds. Karmada's client repeats a request within its own deadline only after a 429
+/// (docs/concepts/interpreter.md).
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
 
-/// A decoded object takes at least this many times the bytes of its body, if the object is hostile.
+/// Estimated size of a decoded object, as a multiple of the size of its body. A hostile object can need at least this
+/// much memory.
 const DECODED_FACTOR: usize = 8;
 
-/// The free capacity of one server, shared by all requests.
+/// The free capacity of one server. All requests share this capacity.
 #[derive(Debug)]
 pub(crate) struct Capacity {
     bytes_max: usize,
@@ -27,20 +28,20 @@ pub(crate) struct Capacity {
     bytes: Arc<Semaphore>,
 }
 
-/// The capacity that one request holds until it is answered.
+/// The capacity that one request holds. The capacity is free again after the answer.
 #[derive(Debug)]
 pub(crate) struct RequestPermit {
     slot: Option<OwnedSemaphorePermit>,
     bytes: OwnedSemaphorePermit,
 }
 
-/// The error of a request without free capacity.
+/// The error of a request for which no capacity is free.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("too many requests are in flight; try again")]
 pub(crate) struct Overloaded;
 
 impl Overloaded {
-    /// Returns the answer: 429 with Retry-After.
+    /// Returns the HTTP answer: 429 with `Retry-After`.
     pub(crate) fn response(self) -> Response {
         let code = StatusCode::TOO_MANY_REQUESTS;
         let mut response = status::response(code, "TooManyRequests", &self.to_string());
@@ -52,7 +53,8 @@ impl Overloaded {
 }
 
 impl RequestPermit {
-    /// Gives the slot back, so that the request no longer counts in [`Limits::requests`]. Its bytes still count.
+    /// Gives the slot back. The request no longer counts in [`Limits::requests`], but its bytes still count in
+    /// [`Limits::bytes_in_flight`].
     pub(crate) fn release_slot(&mut self) {
         self.slot = None;
     }
@@ -68,7 +70,7 @@ impl Capacity {
         }
     }
 
-    /// Takes a slot for a request.
+    /// Takes a slot for one request.
     pub(crate) fn admit(&self) -> Result<RequestPermit, Overloaded> {
         Ok(RequestPermit {
             slot: Some(acquire(&self.requests, 1)?),
@@ -76,7 +78,7 @@ impl Capacity {
         })
     }
 
-    /// Takes capacity for this many more bytes of the request.
+    /// Takes capacity for `bytes` more bytes of the request.
     pub(crate) fn reserve(
         &self,
         permit: &mut RequestPermit,
@@ -87,7 +89,8 @@ impl Capacity {
         Ok(())
     }
 
-    /// Takes capacity for the decoded form of a body of this many bytes. A single request always gets it.
+    /// Takes capacity for the decoded form of a body of `bytes` bytes. If the request is the only one in flight, the
+    /// capacity is always sufficient.
     pub(crate) fn reserve_decoded(
         &self,
         permit: &mut RequestPermit,

@@ -1,4 +1,4 @@
-//! Requests through the router.
+//! Tests of requests through the router.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ fn limit() -> usize {
 
 type BodyFrame = Result<http_body::Frame<bytes::Bytes>, std::io::Error>;
 
-/// A body that never arrives.
+/// Returns a body that never arrives.
 fn silence() -> Body {
     Body::new(StreamBody::new(futures::stream::pending::<BodyFrame>()))
 }

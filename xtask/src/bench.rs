@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: compares compute-federation with the alternatives, side by side in one run.
+//! `cargo xtask bench`: compares compute-federation with the alternatives in one run.
 
 mod admission;
 mod agreement;
@@ -57,17 +57,17 @@ enum Name {
     Planes,
 }
 
-/// The service that is measured.
+/// The measured service.
 enum Service {
     Interpreter,
     Admission {
-        /// Holds the kubeconfig of the simulated project API server.
+        /// Path of the kubeconfig for the simulated API server of the project.
         kubeconfig: PathBuf,
     },
 }
 
 impl Service {
-    /// Returns path and query of a request.
+    /// Returns the path and the query of each request.
     fn path(&self) -> &'static str {
         match self {
             Self::Interpreter => "/interpret?timeout=10s",
@@ -77,7 +77,8 @@ impl Service {
         }
     }
 
-    /// Returns the milliseconds that each request waits for other services, independent of the server.
+    /// Returns the time in milliseconds that each request waits for other services. This time is the same for every
+    /// server.
     fn waits(&self) -> Option<f64> {
         match self {
             Self::Interpreter => None,
@@ -85,9 +86,9 @@ impl Service {
         }
     }
 
-    /// Returns the number of connections that keeps a server busy. A connection that waits 10 ms for an access review
-    /// does not keep a server busy: at 20,000 requests per second, more than either server answers with one CPU, 200
-    /// connections wait.
+    /// Returns the number of connections that keeps a server busy. In admission, each connection waits 10 ms for an
+    /// access review. With one CPU, neither server answers 20,000 requests per second. At this rate, 200 connections
+    /// would be waiting.
     fn connections(&self) -> u16 {
         match self {
             Self::Interpreter => 32,
@@ -96,19 +97,19 @@ impl Service {
     }
 }
 
-/// The build results and files of a benchmark.
+/// The build results and the files of a benchmark.
 struct BenchSetup {
     service: Service,
     rounds: usize,
-    /// The shipped binary.
+    /// Path of the shipped binary.
     binary: PathBuf,
-    /// Directory of the `benches` programs.
+    /// Directory of the programs of the crate `benches`.
     programs: PathBuf,
     rivals: Rivals,
     bodies: Vec<Body>,
-    /// Directory with tls.crt, which is self-signed and so also the CA, and tls.key.
+    /// Directory with tls.crt and tls.key. The certificate is self-signed, so tls.crt is also the CA.
     certificates: PathBuf,
-    /// Directory of logs and other files of this run.
+    /// Directory for logs and other files of this run.
     directory: PathBuf,
 }
 
@@ -131,12 +132,12 @@ struct Row {
     measure: String,
     value: f64,
     unit: &'static str,
-    /// A comparison and a number, such as `>= 3`.
+    /// The target of the value: a comparison and a number, such as `>= 3`.
     target: Option<String>,
     met: Option<bool>,
 }
 
-/// A bound that a value should keep.
+/// The bound for a value.
 #[derive(Clone, Copy)]
 enum Bound {
     AtLeast(f64),
@@ -208,14 +209,14 @@ async fn measure(args: &Args, directory: &Path) -> anyhow::Result<(&'static str,
 
 fn build_in_release() -> anyhow::Result<()> {
     eprintln!("building in release");
-    // Separate builds: a common one would unify the features of both packages.
+    // Each package has its own build. A common build would unify the features of both packages.
     for package in ["compute-federation", "benches"] {
         build::cargo(&["build", "--release", "--locked", "--package", package])?;
     }
     Ok(())
 }
 
-/// Creates a directory with tls.crt, which is self-signed and so also the CA, and tls.key.
+/// Creates a directory with tls.crt and tls.key. The certificate is self-signed, so tls.crt is also the CA.
 fn write_certificates(directory: &Path) -> anyhow::Result<PathBuf> {
     let certificates = directory.join("certificates");
     fs::create_dir_all(&certificates)?;

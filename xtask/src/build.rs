@@ -1,4 +1,4 @@
-//! Calls of Cargo and Git.
+//! Runs Cargo, Git and other programs.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, ensure};
 use harness::checkout::root;
 
-/// Returns the build's target directory.
+/// Returns Cargo's target directory.
 pub(crate) fn target() -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR").filter(|directory| !directory.is_empty()) {
         Some(directory) => root().join(directory),
@@ -14,7 +14,7 @@ pub(crate) fn target() -> PathBuf {
     }
 }
 
-/// Runs Cargo in the root of the checkout. Its output goes to that of this process.
+/// Runs Cargo in the root of the checkout. Cargo's output goes to the output of this process.
 pub(crate) fn cargo(args: &[&str]) -> anyhow::Result<()> {
     cargo_with(args, &[])
 }

@@ -97,7 +97,7 @@ pub(crate) fn config(label: &str, binary: PathBuf, peers: Peers) -> Config {
     }
 }
 
-/// Creates a namespace with the network of the Workloads, and returns the name of its namespace on the hub.
+/// Creates a namespace with the network of the Workloads. Returns the name of its hub namespace.
 pub(crate) async fn create_namespace(client: &Client, name: &str) -> anyhow::Result<String> {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     let namespace = harness::objects::apply(client, &namespace).await?;
@@ -106,7 +106,7 @@ pub(crate) async fn create_namespace(client: &Client, name: &str) -> anyhow::Res
     Ok(format!("ns-{uid}"))
 }
 
-/// Ends the federations that were left running.
+/// Ends the federations that earlier demos left running.
 fn down() -> anyhow::Result<()> {
     let target = build::target();
     let ended = federation::stop_kept(&target)?;
@@ -126,12 +126,12 @@ fn down() -> anyhow::Result<()> {
 async fn interrupted(args: &Args, federation: Federation) -> anyhow::Result<()> {
     tell("ending the federation");
     federation.stop().await;
-    // A live demo always ends by an interrupt, so that is no error.
+    // A live demo always ends by an interrupt. Only with --once is an interrupt an error.
     ensure!(!args.once, "interrupted");
     Ok(())
 }
 
-/// Leaves the federation running, whether the demo succeeded or failed.
+/// Keeps the federation running, whether the demo succeeded or failed.
 async fn keep(federation: Federation, shown: anyhow::Result<()>) -> anyhow::Result<()> {
     let directory = federation.directory().display().to_string();
     let kept = federation.keep().await;

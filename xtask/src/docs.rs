@@ -29,7 +29,7 @@ pub(crate) struct Args {
     book: bool,
 }
 
-/// A page of the reference, as the binary describes it.
+/// A page of the reference. The binary prints the pages.
 #[derive(Debug, Deserialize)]
 struct Page {
     file: String,
@@ -68,7 +68,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
     }
 }
 
-/// The pages, from the binary as it is built now and from the sources.
+/// Returns the pages. They are generated from the binary, which is built first, and from the sources.
 fn pages() -> anyhow::Result<Vec<Page>> {
     let output = Command::new(binary()?)
         .arg("reference")
@@ -86,7 +86,8 @@ fn pages() -> anyhow::Result<Vec<Page>> {
     Ok(pages)
 }
 
-/// Writes the pages that differ. With `check` writes nothing and returns a problem for each.
+/// Writes the pages that differ from their files. With `check`, writes nothing and returns a problem for each of these
+/// pages.
 fn write(pages: &[Page], check: bool) -> anyhow::Result<Vec<String>> {
     let directory = root().join("docs/reference");
     fs::create_dir_all(&directory)?;

@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader of the output has closed it, as `head` does.
+        // The program that reads the output has closed it, as `head` does.
         Err(error) if error.is::<Closed>() => ExitCode::SUCCESS,
         Err(error) => {
             tell(format!("error: {error:#}"));

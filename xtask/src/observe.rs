@@ -19,7 +19,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 /// Objects of one kind, by plane and name.
 pub(crate) type Objects<K> = BTreeMap<String, BTreeMap<String, K>>;
 
-/// All objects of one namespace of the project and of the corresponding hub namespace.
+/// All observed objects in one namespace of the project and in its hub namespace.
 #[derive(Default)]
 pub(crate) struct ObservedState {
     pub(crate) workloads: Objects<Workload>,
@@ -37,7 +37,7 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    /// Watches a namespace in the project, and the namespace `hub_namespace` on the hub and in the cells.
+    /// Watches a namespace of the project, and the namespace `hub_namespace` on the hub and in the cells.
     pub(crate) fn start(federation: &Federation, namespace: &str, hub_namespace: &str) -> Self {
         let (sender, changes) = mpsc::unbounded_channel();
         let (project, hub) = (federation.project(), federation.hub());

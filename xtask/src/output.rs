@@ -1,9 +1,9 @@
-//! Output of the commands: results on the standard output, progress on the standard error.
+//! Output of the commands. Results go to the standard output, and progress goes to the standard error.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write, stderr, stdout};
 
-/// The reader of the standard output has closed it.
+/// The program that reads the standard output has closed it.
 #[derive(Debug, thiserror::Error)]
 #[error("the output is closed")]
 pub(crate) struct Closed;
@@ -25,6 +25,6 @@ pub(crate) fn write(text: &str) -> anyhow::Result<()> {
 
 /// Prints a line of progress.
 pub(crate) fn tell(line: impl Display) {
-    // A closed standard error is no reason to fail.
+    // The command must not fail because the standard error is closed.
     let _ = writeln!(stderr(), "{line}");
 }

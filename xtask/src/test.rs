@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-/// Fails if no test has the filter in its name: a run of no tests would look like a success.
+/// Fails if no test name contains the filter. Otherwise a run without any test would look like a success.
 fn require_match(suites: &[&[&str]], filter: &str, scope: Scope) -> anyhow::Result<()> {
     let list: &[&str] = match scope {
         Scope::Soak => &["--", "--ignored", "--list"],
@@ -130,8 +130,8 @@ fn static_checks() -> anyhow::Result<()> {
     )
 }
 
-/// Checks licences, sources, versions and banned crates by `deny.toml`. Advisories are not checked: their database needs
-/// the network.
+/// Checks licences, sources, versions and banned crates with `deny.toml`. Does not check advisories, because the
+/// database of advisories needs the network.
 fn dependencies() -> anyhow::Result<()> {
     let mut command = Command::new(tools::cargo_deny()?);
     command.args(["--locked", "--workspace", "check"]);
@@ -142,8 +142,8 @@ fn dependencies() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks every crate of the workspace separately. In a common build, a crate compiles even if only another crate
-/// enables a feature that it needs.
+/// Checks each crate of the workspace in a separate build. In a common build, a crate compiles even if only another
+/// crate enables a feature that the crate needs.
 fn each_crate_alone() -> anyhow::Result<()> {
     for name in members()? {
         cargo(&["check", "--quiet", "--locked", "--package", &name])?;
@@ -179,7 +179,7 @@ fn soak(filter: Option<&str>) -> anyhow::Result<()> {
     step("outside programs");
     peers()?;
     step("soak");
-    // Each of these tests alone loads the whole machine.
+    // Each of these tests uses the whole machine, so the tests run one after the other.
     let alone = ["--", "--ignored", "--test-threads=1"];
     cargo(&[FEDERATION, filter.as_slice(), alone.as_slice()].concat())
 }

@@ -1,4 +1,4 @@
-//! Cargo's tools that the gate needs, each built once into the cache.
+//! Tools for Cargo that the gate needs. Each tool is built once, into the cache.
 
 use std::path::PathBuf;
 use std::{env, fs};
@@ -8,26 +8,27 @@ use anyhow::Context;
 use crate::build::cargo;
 use crate::output::tell;
 
-/// cargo-deny checks licences, sources and versions of the dependencies. Its advisories are not used: they need the network.
+/// Returns the path of cargo-deny. It checks licences, sources and versions of the dependencies. Its advisories are not
+/// used, because they need the network.
 pub(crate) fn cargo_deny() -> anyhow::Result<PathBuf> {
     installed("cargo-deny", "0.20.2")
 }
 
-/// mdBook makes a book of `docs`.
+/// Returns the path of mdBook. It builds a book from `docs`.
 pub(crate) fn mdbook() -> anyhow::Result<PathBuf> {
     installed("mdbook", "0.5.4")
 }
 
-/// The program of a crate at a version, installed into the cache if it is not there yet.
+/// Returns the program of a crate at a version. If the cache does not contain the program, it is installed there first.
 fn installed(name: &str, version: &str) -> anyhow::Result<PathBuf> {
     let directory = cache()?.join("tools").join(format!("{name}-{version}"));
     let program = directory.join("bin").join(name);
     if !program.is_file() {
         tell(format!("installing {name} {version}, once"));
-        // Apart from the target directory of the workspace, and only until the program is installed.
+        // The build has its own target directory. It is needed only until the program is installed.
         let build = directory.join("build");
         let [root, target] = [&directory, &build].map(|path| path.display().to_string());
-        // A debug build takes half of the time and is fast enough.
+        // A debug build takes half of the time of a release build, and the program is fast enough.
         cargo(&[
             "install",
             name,
@@ -46,7 +47,7 @@ fn installed(name: &str, version: &str) -> anyhow::Result<PathBuf> {
     Ok(program)
 }
 
-/// The directory of everything that is built once: `$XDG_CACHE_HOME/compute-federation`.
+/// Returns the directory of everything that is built only once: `$XDG_CACHE_HOME/compute-federation`.
 fn cache() -> anyhow::Result<PathBuf> {
     let of_user = env::var_os("XDG_CACHE_HOME")
         .filter(|directory| !directory.is_empty())

@@ -1,6 +1,6 @@
-//! Times interpretation without a server, from the bytes of a request to the bytes of its answer: as shipped, and
-//! without the JSON fast path (`general`). Also times `scan`: parsing the same bytes as JSON and dropping them, which
-//! is the least that a request costs without a fast path.
+//! Measures the time of interpretation without a server, from the bytes of a request to the bytes of its answer. There
+//! are two ways: as shipped, and without the JSON fast path (`general`). As a third way, `scan` parses the same bytes
+//! as JSON and drops the result. Without a fast path, a request needs at least the time of `scan`.
 
 use std::hint::black_box;
 use std::path::PathBuf;
@@ -15,9 +15,10 @@ use tokio::time::Instant;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Blocks of time for each body. The ways take turns, so that other load on the machine affects all of them equally.
+/// Number of time blocks for each body. The ways take turns, so other load on the machine affects all of them equally.
 const BLOCKS: u32 = 10;
-/// Calls in each block, at least: 20 calls in total, so that the 99th percentile is not the median.
+/// Minimum number of calls in each block. All blocks together have at least 20 calls, so the 99th percentile differs
+/// from the median.
 const MIN_CALLS: usize = 2;
 
 /// Times interpretation without a server.
@@ -66,7 +67,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Adds the nanoseconds of each call, after a tenth of the time to warm up.
+/// Adds the nanoseconds of each call to `times`. The first tenth of the time is for warm-up and is not measured.
 fn measure(
     budget: Duration,
     times: &mut Vec<u64>,

@@ -1,4 +1,4 @@
-//! The lower bound of the webhook benchmark: a server with axum and rustls that reads each body and answers with a
+//! The lower bound in the webhook benchmark: a server with axum and rustls that reads each body and answers with a
 //! constant.
 
 use std::fs;

@@ -1,4 +1,5 @@
-//! Lists everything that the management controllers watch, and drops it: the share of the API servers in the time to sync.
+//! Lists all objects that the management controllers watch, and drops them. The result is the share of the API servers
+//! in the time to sync.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -38,9 +39,9 @@ struct Args {
     projects: usize,
 }
 
-/// Concurrent LISTs.
+/// Number of concurrent LISTs, as in the management controllers.
 const LISTS: usize = 32;
-/// Objects per page.
+/// Number of objects per page, as in the management controllers.
 const PAGE: usize = 500;
 
 const PROJECTS: &str = "/apis/resourcemanager.miloapis.com/v1alpha1/projects";
@@ -111,7 +112,7 @@ async fn connect(args: &Args) -> anyhow::Result<Sender> {
     Ok(sender)
 }
 
-/// Lists a kind, page by page.
+/// Lists the objects of a kind, page by page.
 async fn list(mut sender: Sender, path: &str, port: u16) -> anyhow::Result<()> {
     let mut next = String::new();
     loop {
@@ -120,7 +121,7 @@ async fn list(mut sender: Sender, path: &str, port: u16) -> anyhow::Result<()> {
         let response = sender.send_request(request).await?;
         ensure!(response.status() == StatusCode::OK, "{path}");
         let body = response.into_body().collect().await?.to_bytes();
-        // The continue token is in the metadata of the list, before the objects.
+        // The continue token is in the metadata of the list. The metadata comes before the objects.
         let head = String::from_utf8_lossy(body.get(..1024.min(body.len())).unwrap_or_default());
         let (_, rest) = head.split_once(r#""continue":""#).context("no list")?;
         let (token, _) = rest.split_once('"').context("no list")?;

@@ -1,5 +1,5 @@
-//! A load generator with two modes. Closed loop: each connection sends its next request when it has the answer. Open loop
-//! (`--rate`): requests start at a constant rate, and the latency of their answers is measured.
+//! A load generator with two modes. Closed loop: each connection sends the next request as soon as it has received the
+//! answer. Open loop (`--rate`): requests start at a constant rate, and the latencies of the answers are measured.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -66,7 +66,7 @@ struct Args {
     seconds: Option<f64>,
 }
 
-/// Longest time of a measurement.
+/// Time limit of a measurement.
 const AT_MOST: Duration = Duration::from_secs(30);
 
 #[derive(Clone)]
@@ -108,14 +108,14 @@ async fn main() -> anyhow::Result<()> {
     }
     let measured = measure(&args, &client.answered);
     tokio::select! {
-        // A connection ends only with an error.
+        // A connection task ends only with an error.
         Some(ended) = connections.join_next() => ended?,
         measured = measured => measured,
     }
 }
 
 async fn measure(args: &Args, answered: &AtomicU64) -> anyhow::Result<()> {
-    // Starts to measure when the connections have been used.
+    // The measurement starts when every connection has been used.
     while answered.load(Ordering::Relaxed) < args.connections as u64 {
         sleep(Duration::from_millis(5)).await;
     }
@@ -178,8 +178,8 @@ impl LoadClient {
         }
     }
 
-    /// Sends a request at each planned time, over the next free connection. The latency counts from the planned time, so it
-    /// includes the wait for a free connection.
+    /// Sends a request at each planned time, over the next free connection. The latency is measured from the planned
+    /// time, so it includes the wait for a free connection.
     async fn at_rate(self, rate: f64, time: Duration, connections: usize) -> anyhow::Result<()> {
         ensure!(rate > 0.0, "--rate: {rate} is no rate");
         let interval = Duration::from_secs_f64(1.0 / rate);
@@ -201,7 +201,7 @@ impl LoadClient {
                 }
             });
         }
-        // A thread, because the timer of the runtime has a resolution of one millisecond.
+        // A thread is used because the timer of the runtime has a resolution of only one millisecond.
         let pace = std::thread::spawn(move || {
             let begin = Instant::now();
             let mut next = begin;

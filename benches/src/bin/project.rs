@@ -1,6 +1,6 @@
-//! A fake of a project's API server for the admission benchmark: serves LocationBindings and SubjectAccessReviews, with a
-//! latency. It allows only reviews of one user with exactly the attributes of the request, so a review that omits one is
-//! denied.
+//! A fake of a project's API server for the admission benchmark. It serves LocationBindings and SubjectAccessReviews,
+//! with a latency. It allows a review only if the review has the expected user and exactly the attributes of the
+//! request. A review without one of these attributes is denied.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -53,7 +53,7 @@ const CITIES: [&str; 30] = [
     "SIN", "SJC", "SYD", "YYZ",
 ];
 
-/// Decides reviews about one user.
+/// Decides the reviews about one user.
 struct SingleUserAuthorizer {
     user: KnownUser,
     denied_network: String,
@@ -126,7 +126,8 @@ async fn locations(RawQuery(query): RawQuery) -> Response {
             .any(|(name, value)| name == parameter && matches!(value, "true" | "1"))
     };
     if asks("sendInitialEvents") {
-        // Like an API server without this feature. Clients then LIST, and WATCH from there.
+        // An API server without this feature sends the same response. Clients then send a LIST, and start the WATCH at
+        // its version.
         return status(StatusCode::UNPROCESSABLE_ENTITY, "Invalid");
     }
     if asks("watch") {

@@ -1,4 +1,5 @@
-//! The commands of the benchmark. Each is a request with a JSON body, and is answered when it is done.
+//! The commands of the benchmark. Each command is a request with a JSON body. The response is sent when the command is
+//! done.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,9 +21,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{DEFAULT, NETWORK, Plane, Planes, karmada};
 
-/// How long a command waits for changes that have not arrived.
+/// Time limit for changes to arrive after a command has made them.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// Number of objects that are created before the task yields, so that requests are answered.
+/// Number of objects that are created before the task yields. The yield lets the server answer other requests.
 const AT_ONCE: usize = 50;
 /// Time between two batches of changes.
 const TICK: Duration = Duration::from_millis(10);
@@ -33,13 +34,13 @@ struct Projects {
     count: usize,
 }
 
-/// Makes all projects ready, or none.
+/// Makes all projects ready, or makes all projects unready.
 #[derive(Deserialize)]
 struct Ready {
     ready: bool,
 }
 
-/// Creates WorkloadDeployments without a Workload, spread over the projects.
+/// Creates WorkloadDeployments without a Workload, distributed over the projects.
 #[derive(Deserialize)]
 struct Deployments {
     count: usize,
@@ -115,7 +116,7 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
 }
 
 impl Planes {
-    /// Counts of objects and requests.
+    /// Returns the numbers of objects and requests.
     fn summary(&self) -> Value {
         let projects = self.projects();
         let deployments = KindId::named("WorkloadDeployment");
@@ -132,7 +133,7 @@ impl Planes {
         })
     }
 
-    /// The requests with a verb, of all planes.
+    /// Returns the number of requests with this verb, for all API servers together.
     fn count_requests(&self, verb: Verb) -> usize {
         let projects = self.projects();
         let planes = [&self.root, &self.hub].into_iter().chain(&projects);
@@ -153,7 +154,7 @@ impl Planes {
         Ok(self.summary())
     }
 
-    /// Changes one status after another on the hub, and waits until the projects have them.
+    /// Changes the statuses on the hub one after the other. Waits until the projects have the new statuses.
     async fn change_statuses(&self, asked: &Statuses) -> Value {
         let deployments = KindId::named("WorkloadDeployment");
         let copies = self.hub.server.keys(deployments);
@@ -181,7 +182,8 @@ impl Planes {
                 let status = ObjectChange::Merge(karmada::report(&copy.value(), replicas));
                 let in_project = (DEFAULT.to_owned(), key.1.clone());
                 self.latencies.await_status(project, in_project, replicas);
-                // The status of a copy that was deleted counts as missing in the end.
+                // An error means that the WorkloadDeployment was deleted on the hub. Its status counts as missing at
+                // the end.
                 let _ = self
                     .hub
                     .server
@@ -200,8 +202,8 @@ impl Planes {
         found
     }
 
-    /// Maps each hub namespace to the project that owns it. The hub namespace belongs to the project's namespace
-    /// `default`.
+    /// Maps each hub namespace to the name of its project. The hub namespace belongs to the namespace `default` of the
+    /// project.
     fn upstreams(&self) -> HashMap<String, String> {
         let of = |plane: &Arc<Plane>| Some((hub_namespace(plane)?, plane.name.clone()));
         self.projects().iter().filter_map(of).collect()
@@ -237,7 +239,7 @@ impl Planes {
     }
 }
 
-/// The hub namespace of a project's default namespace.
+/// Returns the hub namespace of a project's namespace `default`.
 fn hub_namespace(plane: &Plane) -> Option<String> {
     let key = (String::new(), DEFAULT.to_owned());
     let namespace = plane.server.stored(KindId::named("Namespace"), &key)?;
@@ -259,7 +261,7 @@ fn template() -> Value {
     }})
 }
 
-/// The spec of a WorkloadDeployment that belongs to no Workload.
+/// Returns the spec of a WorkloadDeployment that belongs to no Workload.
 fn deployment() -> Value {
     json!({
         "cityCode": "DFW",

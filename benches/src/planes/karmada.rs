@@ -1,4 +1,4 @@
-//! Karmada's part on the hub: the cells, and a ResourceBinding for each copy.
+//! Simulates Karmada on the hub: the cells, and a ResourceBinding for each WorkloadDeployment.
 
 use apiserver::{ApiServer, Key, KindId, ObjectChange, ObjectPart, text, time_now};
 use serde_json::{Value, json};
@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 const CITY_CODE: &str = "topology.datum.net/city-code";
 const POLICY: &str = "propagationpolicy.karmada.io";
 
-/// The cells with their cities.
+/// The names of the cells and the codes of their cities.
 const CELLS: [(&str, &str); 2] = [("dfw1", "DFW"), ("ord1", "ORD")];
 
 fn condition(type_: &str, status: &str, reason: &str) -> Value {
     json!({"type": type_, "status": status, "reason": reason, "message": reason, "lastTransitionTime": time_now()})
 }
 
-/// Joins the cells to a hub.
+/// Creates the cells on a hub.
 pub(super) fn join_cells(hub: &ApiServer) {
     for (name, city) in CELLS {
         let cluster = json!({
@@ -25,7 +25,7 @@ pub(super) fn join_cells(hub: &ApiServer) {
     }
 }
 
-/// Places a new WorkloadDeployment in the cell of its city, if its city has a policy.
+/// Places a new WorkloadDeployment in the cell of its city, if there is a policy for the city.
 pub(super) fn place(hub: &ApiServer, key: &Key, copy: &Value) {
     let (namespace, name) = key;
     let labels = &copy["metadata"]["labels"];
@@ -39,7 +39,7 @@ pub(super) fn place(hub: &ApiServer, key: &Key, copy: &Value) {
     let claim = json!({format!("{POLICY}/name"): policy, format!("{POLICY}/namespace"): namespace});
     let deployments = KindId::named("WorkloadDeployment");
     let claimed = ObjectChange::Merge(json!({"metadata": {"annotations": claim}}));
-    // A copy that was deleted meanwhile is not placed.
+    // If the WorkloadDeployment has been deleted in the meantime, it is not placed.
     if hub
         .change(deployments, key, ObjectPart::Main, claimed)
         .is_err()
@@ -90,7 +90,7 @@ pub(super) fn place(hub: &ApiServer, key: &Key, copy: &Value) {
     hub.seed(KindId::named("ResourceBinding"), namespace, &name, binding);
 }
 
-/// The status of a copy whose cell has this number of instances, all of them ready.
+/// Returns the status of a WorkloadDeployment whose cell has this number of instances. All instances are ready.
 pub(super) fn report(copy: &Value, instances: u64) -> Value {
     let generation = &copy["metadata"]["generation"];
     let conditions = ["Available", "ReplicasReady"].map(|type_| {

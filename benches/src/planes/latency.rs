@@ -1,4 +1,4 @@
-//! Measures how long a change takes from one plane to another.
+//! Measures the time that a change needs from one plane to another.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,9 +13,9 @@ use super::Plane;
 /// The expected changes, and the latencies of the changes that have arrived.
 #[derive(Default)]
 pub(super) struct Latencies {
-    /// By project and deployment: the number of replicas that its status will have.
+    /// The number of replicas that a status will have, by project and deployment.
     statuses: Mutex<Waiting<(String, Key), u64>>,
-    /// By name of a Workload: the hub namespace that will get a deployment of it.
+    /// The hub namespace that will get a deployment of a Workload, by name of the Workload.
     arrivals: Mutex<Waiting<String, String>>,
 }
 
@@ -38,7 +38,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Latencies {
-    /// Expects the status of a project's deployment to have this number of replicas. Measures from now on.
+    /// Starts to measure the time until the status of a project's deployment has this number of replicas.
     pub(super) fn await_status(&self, project: &str, key: Key, replicas: u64) {
         let mut statuses = lock(&self.statuses);
         let place = (project.to_owned(), key);
@@ -47,14 +47,14 @@ impl Latencies {
             .insert(place, (replicas, Instant::now()));
     }
 
-    /// Expects a deployment of this Workload in a namespace of the hub. Measures from now on.
+    /// Starts to measure the time until a deployment of this Workload is in this hub namespace.
     pub(super) fn await_arrival(&self, hub_namespace: &str, workload: &str) {
         let mut arrivals = lock(&self.arrivals);
         let since = (hub_namespace.to_owned(), Instant::now());
         arrivals.waited_for.insert(workload.to_owned(), since);
     }
 
-    /// Records a deployment that was written.
+    /// Records a deployment that has just been written.
     pub(super) fn wrote(&self, is_on_hub: bool, plane: &Plane, stored: &Stored) {
         if is_on_hub {
             let mut arrivals = lock(&self.arrivals);
@@ -92,28 +92,28 @@ impl Latencies {
         }
     }
 
-    /// The number of statuses that have not arrived.
+    /// Returns the number of statuses that have not arrived.
     pub(super) fn missing_statuses(&self) -> usize {
         lock(&self.statuses).waited_for.len()
     }
 
-    /// The number of Workloads that have no deployment on the hub yet.
+    /// Returns the number of Workloads without a deployment on the hub.
     pub(super) fn missing_arrivals(&self) -> usize {
         lock(&self.arrivals).waited_for.len()
     }
 
-    /// Takes the latencies of statuses out and summarizes them.
+    /// Removes the recorded latencies of statuses and returns their summary.
     pub(super) fn statuses(&self) -> Value {
         summary(&mut lock(&self.statuses))
     }
 
-    /// Takes the latencies of arrivals out and summarizes them.
+    /// Removes the recorded latencies of arrivals and returns their summary.
     pub(super) fn arrivals(&self) -> Value {
         summary(&mut lock(&self.arrivals))
     }
 }
 
-/// Counts, and percentiles in milliseconds.
+/// Returns counts, and percentiles in milliseconds.
 fn summary<K, V>(waiting: &mut Waiting<K, V>) -> Value {
     let Waiting { waited_for, took } = std::mem::take(waiting);
     let mut took: Vec<_> = took.iter().map(|it| it.as_secs_f64() * 1000.0).collect();

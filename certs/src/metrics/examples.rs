@@ -3,8 +3,8 @@
 use super::{Metrics, TlsErrorLabels};
 
 impl Metrics {
-    /// Creates one case of every metric that has labels, so that the exposition names the labels. For the reference of
-    /// metrics, not for a process that serves metrics.
+    /// Creates one case of every metric that has labels, so that the exposition contains the label names. Only the
+    /// metrics reference uses this function, never a process that serves metrics.
     pub fn record_examples(&self) {
         let labels = TlsErrorLabels { reason: "example" };
         drop(self.tls_errors.get_or_create(&labels));

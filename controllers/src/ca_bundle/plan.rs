@@ -1,4 +1,4 @@
-//! Decides which authorities the bundles must have, and computes which of them callers trust by now.
+//! Decides which authorities the bundles must have, and computes which of them callers already trust.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,17 +11,17 @@ pub type Authorities = BTreeSet<Vec<u8>>;
 /// How long a change of the bundle takes to reach every caller.
 #[derive(Clone, Copy, Debug)]
 pub struct Delays {
-    /// Time from the write of a bundle until callers trust the authorities that are new in it.
+    /// Time from the write of a bundle until callers trust the new authorities in the bundle.
     pub trust: Duration,
-    /// Time that an authority stays in the bundle after this process stopped needing it: other replicas may still serve
-    /// a certificate of it.
+    /// Time for which an authority stays in the bundle after this process stopped needing it. In this time, other
+    /// replicas may still serve a certificate of the authority.
     pub retirement: Duration,
 }
 
 /// The observations of the controller.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Observed<'a> {
-    /// The authorities of the certificate in the files, which is served next.
+    /// The authorities of the certificate in the files. This certificate is served next.
     pub(super) mounted: &'a Authorities,
     /// The authorities of the served certificate.
     pub(super) served: &'a Authorities,
@@ -52,8 +52,9 @@ pub(super) struct Plan {
     pub(super) history: BundleHistory,
 }
 
-/// Returns the bundle to write and the trusted authorities. An authority is needed while it is mounted or served, and
-/// is kept for `Delays::retirement` after that. It is trusted once it has been in all bundles for `Delays::trust`.
+/// Returns the bundle to write and the trusted authorities. An authority is needed while it is mounted or served. It is
+/// kept for `Delays::retirement` after that. An authority is trusted once it has been in all bundles for
+/// `Delays::trust`.
 pub(super) fn plan(observed: &Observed<'_>, history: &BundleHistory) -> Plan {
     let Observed {
         mounted,
@@ -90,7 +91,7 @@ pub(super) fn plan(observed: &Observed<'_>, history: &BundleHistory) -> Plan {
         .filter(|(_, since)| !has_passed(*since, delays.retirement, now))
         .collect();
     let wanted: Authorities = needed.iter().chain(unneeded.keys()).cloned().collect();
-    // With an empty bundle, callers would trust the roots of their operating system.
+    // An empty bundle is never written. With it, callers would trust the roots of their operating system.
     let differs = |bundle: &Option<Authorities>| bundle.as_ref() != Some(&wanted);
     let write = !needed.is_empty() && bundles.iter().any(differs);
     let trusted = published

@@ -1,4 +1,4 @@
-//! The caBundle of a registration on an in-memory API server.
+//! Tests of the caBundle in a registration, with an in-memory API server.
 
 use apiserver::{ApiServer, Fault, Verb};
 
@@ -60,7 +60,7 @@ impl Bench {
         sleep(2 * LATER).await;
     }
 
-    /// The bundles of the webhooks.
+    /// Returns the bundle of each webhook.
     fn bundles(&self) -> Vec<String> {
         let key = (String::new(), Registration::MUTATING.name.to_owned());
         let stored = self

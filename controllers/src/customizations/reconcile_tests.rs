@@ -1,4 +1,4 @@
-//! Events about customizations, published to a hub in memory.
+//! Tests of Events about customizations. The hub is an in-memory API server.
 
 use apiserver::{ApiServer, Fault, objects};
 use multicluster::cache::ListLimiter;

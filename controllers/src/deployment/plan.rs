@@ -16,13 +16,13 @@ use kube::ResourceExt;
 use crate::names;
 use crate::objects::{StringMap, controller_uid, covers, has_finalizer, is_terminating};
 
-/// Prefix of our template hashes. A hash without it was written by the Go manager and cannot be recomputed (I-22).
+/// Prefix of our template hashes. The Go manager wrote hashes without this prefix. They cannot be recomputed (I-22).
 const HASH_PREFIX: &str = "v1-";
 
 /// The observations of the controller.
 pub(super) struct Observed<'a> {
     pub(super) deployment: &'a WorkloadDeployment,
-    /// All Instances in the namespace of the WorkloadDeployment, with any controller owner.
+    /// All Instances in the namespace of the WorkloadDeployment. Any object may be their controller owner.
     pub(super) instances: &'a [Arc<Instance>],
     pub(super) now: Timestamp,
 }
@@ -31,7 +31,7 @@ pub(super) struct Observed<'a> {
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Plan {
     pub(super) add_finalizer: bool,
-    /// Every step towards the wanted state. Only the first one is taken in this reconciliation.
+    /// All steps towards the wanted state. One reconciliation takes only the first step.
     pub(super) steps: Vec<RolloutStep>,
     /// Instances that run the current template but lack labels or carry another hash.
     pub(super) refresh: Vec<Arc<Instance>>,
@@ -48,7 +48,8 @@ pub(super) enum RolloutStep {
     Create(i32),
     /// Wait until this Instance is ready, or gone.
     Wait(String),
-    /// Delete this Instance because its template changed. The next reconciliation creates it from the new template.
+    /// Delete this Instance because its template changed. The next reconciliation creates a new Instance from the new
+    /// template.
     Replace(Arc<Instance>),
     /// Delete this Instance because it is surplus.
     Delete(Arc<Instance>),
@@ -105,7 +106,7 @@ pub(super) fn status_after_refusal(
     changed_status(deployment, &own(deployment, instances), Some(refusal), now)
 }
 
-/// Returns the Instances that the deployment controls.
+/// Returns the Instances whose controller owner is the WorkloadDeployment.
 fn own(deployment: &WorkloadDeployment, instances: &[Arc<Instance>]) -> Vec<Arc<Instance>> {
     let uid = deployment.uid().unwrap_or_default();
     let own = instances.iter();
@@ -173,17 +174,17 @@ pub(super) fn linking_labels(deployment: &WorkloadDeployment, ordinal: i32) -> S
     ])
 }
 
-/// Returns a hash of the template. The infrastructure provider reports the hash of the template that a running Instance
-/// uses.
+/// Returns a hash of the template. The infrastructure provider reports which template a running Instance uses, by this
+/// hash.
 pub(super) fn template_hash(deployment: &WorkloadDeployment) -> String {
     let template = serde_json::to_string(&deployment.spec.template).unwrap_or_default();
     format!("{HASH_PREFIX}{}", names::hash(&[&template]))
 }
 
-/// Returns the steps of the ordered rollout. First, by ascending ordinal, it creates missing Instances and waits for
-/// unready ones. Then, by descending ordinal, it replaces Instances of another template. Finally, it deletes surplus
-/// Instances. An unready Instance of another template is replaced immediately, because waiting cannot make it ready
-/// with the right template.
+/// Returns the steps of the ordered rollout. The rollout first creates missing Instances and waits for unready ones, by
+/// ascending ordinal. Then it replaces Instances of another template, by descending ordinal. Finally it deletes surplus
+/// Instances. An unready Instance of another template is replaced immediately: it may become ready, but never with the
+/// right template.
 fn steps(
     deployment: &WorkloadDeployment,
     own: &[Arc<Instance>],
@@ -247,9 +248,9 @@ fn is_ready(instance: &Instance) -> bool {
         .is_some_and(|status| condition::is_true(&status.conditions, READY))
 }
 
-/// Returns whether the Instance was created from another template. Compares our own hashes. For a hash of the Go
-/// manager, the spec of the Instance is compared instead, so that a change of the hash format replaces no customer's
-/// machine.
+/// Returns whether the Instance was created from another template. If the Instance has one of our hashes, the hashes
+/// are compared. If the Instance has a hash of the Go manager, the specs are compared. So the change of the hash format
+/// alone replaces no customer's machine.
 fn is_drifted(deployment: &WorkloadDeployment, instance: &Instance) -> bool {
     match &instance.spec.controller {
         Some(controller) if controller.template_hash.starts_with(HASH_PREFIX) => {
@@ -268,7 +269,7 @@ fn is_drifted(deployment: &WorkloadDeployment, instance: &Instance) -> bool {
     }
 }
 
-/// Returns whether an Instance of the current template lacks labels or carries another hash.
+/// Returns whether an Instance of the current template lacks labels or has another hash.
 fn needs_refresh(deployment: &WorkloadDeployment, instance: &Instance) -> bool {
     let Some(ordinal) = ordinal(deployment, instance) else {
         return false;

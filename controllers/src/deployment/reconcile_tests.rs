@@ -1,4 +1,4 @@
-//! The deployment controller with an in-memory API server of a cell.
+//! Tests of the deployment controller, with an in-memory API server of a cell.
 
 use apiserver::{Fault, Verb};
 
@@ -17,7 +17,7 @@ async fn start() -> (CellPlanes, DeploymentController) {
     (planes, controller)
 }
 
-/// The deployment has its Instance, and its deletion has begun.
+/// Starts with a terminating deployment that has its Instance.
 async fn start_terminating() -> (CellPlanes, DeploymentController) {
     let (planes, controller) = start().await;
     converge(&controller, || object_key("web"), &planes.servers()).await;

@@ -24,8 +24,8 @@ pub(super) struct OrphanSweeper<'a> {
 
 impl OrphanSweeper<'_> {
     /// Deletes the copies of this name that have no WorkloadDeployment in the project. Looks in all hub namespaces
-    /// whose labels name the namespace of the key, except `own`, which the WorkloadDeployment of this name uses. Caches
-    /// find a candidate; the project's API server must prove that it is an orphan.
+    /// whose labels identify the namespace of the key, except `own`. The WorkloadDeployment of this name uses `own`.
+    /// Caches find the candidates. The project's API server must prove that a candidate is an orphan.
     pub(super) async fn sweep(
         &self,
         context: &ReconcileContext,
@@ -39,7 +39,7 @@ impl OrphanSweeper<'_> {
         for on_hub in self.hub.namespaces_for.get(&upstream.to_string()) {
             let hub_namespace = HubNamespace::new(on_hub.name_any());
             let hub_namespace = hub_namespace.ok().filter(|it| Some(it) != own);
-            // The name of another namespace carries no UID, so nothing can be proved about it.
+            // Such a name contains no UID, so nothing can be proved about this hub namespace.
             let Some(hub_namespace) = hub_namespace.filter(HubNamespace::is_of_project_namespace)
             else {
                 continue;
@@ -49,7 +49,7 @@ impl OrphanSweeper<'_> {
             let Some(copy) = copy.filter(|copy| !is_terminating(copy.as_ref())) else {
                 continue;
             };
-            // Skips the requests if no response could be a proof.
+            // If no response could be proof, the requests are skipped.
             if may_prove(self.project, key, &hub_namespace, &on_hub)? {
                 self.delete_if_orphan(context, key, &hub_namespace, &on_hub, &copy)
                     .await?;
@@ -99,7 +99,7 @@ impl OrphanSweeper<'_> {
     }
 }
 
-/// Returns whether the project's API server can prove an orphan in the hub namespace, as far as caches know.
+/// Returns whether the project's API server can prove an orphan in the hub namespace, according to caches.
 fn may_prove(
     project: &ProjectCaches,
     key: &ProjectKey,

@@ -1,4 +1,4 @@
-//! Decides how a WorkloadDeployment of a project is copied to the hub, and which status it gets.
+//! Decides how a WorkloadDeployment of a project is copied to the hub, and which status it gets in the project.
 
 pub(super) mod freshness;
 pub(super) mod orphan;
@@ -29,7 +29,8 @@ pub(super) struct Observed<'a> {
     pub(super) project: &'a ProjectName,
     /// The WorkloadDeployment of the project.
     pub(super) deployment: &'a WorkloadDeployment,
-    /// The recorded hub namespace; without a record, the one derived from the Namespace.
+    /// The hub namespace that the WorkloadDeployment has recorded. Without a record, the hub namespace derived from the
+    /// project's Namespace.
     pub(super) hub_namespace: &'a HubNamespace,
     /// The hub namespace derived from the UID of the project's Namespace, if that Namespace is in the cache.
     pub(super) derived: Option<&'a HubNamespace>,
@@ -58,11 +59,11 @@ pub(super) struct Plan {
     pub(super) delete_copy: bool,
     pub(super) status: Option<WorkloadDeploymentStatus>,
     /// The cells that lack the copy or its namespace. If they lack it for too long, the federator makes Karmada apply
-    /// it again.
+    /// the object again.
     pub(super) staleness: Staleness,
     /// Remove the finalizer after the hub has confirmed that the copy is gone.
     pub(super) release: bool,
-    /// A contradiction between objects. Only the status is written until an administrator has resolved it.
+    /// A contradiction between objects. Until an administrator has resolved it, the federator writes only the status.
     pub(super) hold: Option<String>,
 }
 
@@ -87,8 +88,8 @@ pub(super) struct DesiredCopy {
     pub(super) annotations: StringMap,
 }
 
-/// Returns whether both objects have the same annotation of expected referenced data (I-19). An absent annotation means
-/// that the data are not determined yet; an empty annotation means that no data are needed.
+/// Returns whether both objects have the same annotation of expected referenced data (I-19). Without the annotation,
+/// the expected data are not determined yet. An empty annotation means that no data are needed.
 pub(super) fn same_referenced_data(
     copy: &WorkloadDeployment,
     deployment: &WorkloadDeployment,
@@ -114,8 +115,8 @@ pub(super) fn derived(
 }
 
 /// Returns the hub namespace of a WorkloadDeployment: the recorded one, or else the derived one. The finalization of a
-/// recorded WorkloadDeployment reads nothing but the object itself (I-9). Returns `None` if it is terminating and has
-/// neither a record nor our finalizer.
+/// recorded WorkloadDeployment reads no other object to find the hub namespace (I-9). Returns `None` if the
+/// WorkloadDeployment is terminating and has neither a record nor our finalizer.
 pub(super) fn hub_namespace(
     deployment: &WorkloadDeployment,
     derived: Option<&HubNamespace>,
@@ -140,8 +141,8 @@ pub(super) fn hub_namespace(
 }
 
 /// Returns the contradiction in the identity of the hub namespace, if there is one. A customer can edit the record, and
-/// an edited record must not lead to a hub namespace of another project. The message does not name that project,
-/// because the customer reads it.
+/// an edited record must not lead to a hub namespace of another project. The customer reads the message, so the message
+/// does not name the other project.
 fn contradiction(observed: &Observed<'_>) -> Option<String> {
     let Observed {
         deployment,
@@ -160,7 +161,7 @@ fn contradiction(observed: &Observed<'_>) -> Option<String> {
             "hub namespace {hub_namespace} is labelled as that of another project or namespace"
         ));
     }
-    // A terminating WorkloadDeployment uses its record if the recorded hub namespace still exists.
+    // A terminating WorkloadDeployment uses its recorded hub namespace if that namespace still exists.
     let others = derived.filter(|derived| *derived != hub_namespace);
     if let (Some(derived), true) = (others, !terminating || namespace.is_none()) {
         return Some(format!(
@@ -182,7 +183,7 @@ fn upstream(observed: &Observed<'_>) -> Upstream {
     }
 }
 
-/// Returns whether the labels of the hub namespace name the namespace of the WorkloadDeployment.
+/// Returns whether the labels of the hub namespace identify the namespace of the WorkloadDeployment.
 fn is_proved(observed: &Observed<'_>) -> bool {
     observed.namespace.is_some_and(|namespace| {
         Upstream::of(namespace.meta()).is_ok_and(|of| of == upstream(observed))
@@ -264,8 +265,8 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
     });
     let live = copy.filter(|copy| !is_terminating(copy.as_ref()));
     let moves = live.is_some_and(|copy| is_of_another_city(copy, city));
-    // A terminating copy must be gone before a new one is created. A new copy waits for its policy: Karmada may match a
-    // copy that is older than its policy only much later.
+    // A terminating copy must be gone before a new copy is created. A new copy is created only after its policy. If the
+    // copy were older than its policy, Karmada might match the copy only much later.
     let apply_copy = match copy {
         Some(_) => !in_step && !moves && live.is_some(),
         None => policy_exists,
@@ -280,7 +281,7 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
             annotations: copy_annotations,
         }),
         delete_copy: moves && is_proved(observed),
-        // An apply in this reconciliation already makes Karmada write the object.
+        // If this reconciliation applies the copy, Karmada writes the object anyway, so no cell counts as stale.
         staleness: match live.filter(|_| in_step) {
             Some(copy) => staleness(copy, cells),
             None => Staleness::default(),
@@ -296,7 +297,7 @@ fn desired_namespace(observed: &Observed<'_>) -> DesiredNamespace {
     let written = |key: &str| observed.namespace?.annotations().get(key).cloned();
     let known_by = |key: &str, uid: Option<&str>| {
         let uid = uid.filter(|_| is_own).map(str::to_owned);
-        // If the UID is currently unknown, the UID that was written before stays.
+        // If the UID is currently unknown, the annotation keeps the UID that was written before.
         Some((key.to_owned(), uid.or_else(|| written(key))?))
     };
     let annotations = [
@@ -309,9 +310,9 @@ fn desired_namespace(observed: &Observed<'_>) -> DesiredNamespace {
     }
 }
 
-/// Returns whether the copy was created for another city. Such a copy is deleted and created again: while the policy of
-/// the former city exists, Karmada keeps claimed objects where they are (docs/concepts/karmada-behaviour.md). A manual
-/// edit changes the label or the spec, but not both.
+/// Returns whether the copy was created for another city. Such a copy is deleted and created again. While the policy of
+/// the former city exists, Karmada keeps the objects that it claimed for this policy in the cells of the former city
+/// (docs/concepts/karmada-behaviour.md). A manual edit changes the label or the spec, but not both.
 fn is_of_another_city(copy: &WorkloadDeployment, city: &CityCode) -> bool {
     copy.spec.city_code != city.as_str()
         && label(copy, labels::CITY_CODE).is_some_and(|label| label != city.as_str())

@@ -1,9 +1,9 @@
-//! Makes Karmada apply an object again if Karmada treats the object as applied but a cell lacks it.
+//! Makes Karmada apply an object again if Karmada treats the object as applied although a cell lacks it.
 //!
-//! If a cell does not answer a request within 32 s, Karmada's execution controller counts the request as successful:
-//! the controller runs the request under client-go's `RetryOnConflict`, which returns no error when its deadline has
-//! passed. Karmada does not write the object again until the object changes. This module changes the object: it sets an
-//! annotation with the current time.
+//! If a cell does not answer a request within 32 s, Karmada's execution controller counts the request as successful.
+//! The controller runs the request under client-go's `RetryOnConflict`, and that function returns no error when its
+//! deadline has passed. Karmada does not write the object again until the object changes. This module changes the
+//! object: it sets an annotation to the current time.
 
 pub(crate) mod stale_cells;
 pub(super) mod staleness;
@@ -81,7 +81,8 @@ impl Reapplier<'_> {
         if let Some((due, namespace)) = &namespace
             && *due <= now
         {
-            // All objects in the namespace depend on it, so the namespace is applied once, before the copy.
+            // All objects in the namespace depend on the Namespace. So the Namespace is applied first, and the copy
+            // after it.
             let namespaces = Collection::of_plane(&self.hub.client, Some(&self.hub.namespaces));
             errors.note(
                 self.touch(context, &namespaces, namespace.as_ref(), now)

@@ -1,4 +1,4 @@
-//! The federator with in-memory API servers.
+//! Tests of the federator, with in-memory API servers.
 
 use apiserver::{Fault, Verb};
 
@@ -25,7 +25,7 @@ async fn start(in_project: Value, on_hub: Vec<Value>) -> (FakePlanes, Federator)
     (planes, federator)
 }
 
-/// A policy that selects the copies in DFW.
+/// Returns a policy that selects the copies in DFW.
 fn policy() -> Value {
     json!({
         "apiVersion": "policy.karmada.io/v1alpha1",
@@ -42,7 +42,7 @@ fn policy() -> Value {
     })
 }
 
-/// A terminating deployment whose copy has a finalizer.
+/// Starts with a terminating deployment. Its copy has a finalizer.
 async fn start_terminating() -> (FakePlanes, Federator) {
     let mut copy = copy(NAME);
     copy["metadata"]["finalizers"] = json!(["example.com/held"]);

@@ -1,5 +1,5 @@
-//! The triggers of the federator: changes of a WorkloadDeployment of a project, of its copy on the hub, and of the
-//! objects that the copy waits for.
+//! The triggers of the federator. They are changes of a project's WorkloadDeployment, of its copy on the hub, and of
+//! the objects that the copy waits for.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
@@ -122,8 +122,8 @@ pub(crate) const ON_HUB: &[Trigger<HubSource, dyn HubLookups, ProjectKey>] = &[
     },
 ];
 
-/// Returns the key of the WorkloadDeployment that a binding schedules. The deletion of a binding proves nothing, so a
-/// deleted binding has no key.
+/// Returns the key of the WorkloadDeployment that a binding schedules. A deleted binding has no key, because its
+/// deletion proves nothing.
 fn bound(change: Change<'_>, hub: &(dyn HubLookups + 'static)) -> Vec<ProjectKey> {
     let keys = change.versions().filter_map(|metadata| {
         let namespace = metadata.namespace.as_deref()?;
@@ -146,7 +146,7 @@ fn deployments_in(hub: &dyn HubLookups, upstream: &Upstream) -> Vec<ProjectKey> 
         .collect()
 }
 
-/// Returns the keys of the copies in a hub namespace, under the identity that its labels give.
+/// Returns the keys of the copies in a hub namespace. The keys use the identity in the labels of the hub namespace.
 fn copies_in(hub: &dyn HubLookups, namespace: &ObjectMeta) -> Vec<ProjectKey> {
     let (Ok(upstream), Some(name)) = (Upstream::of(namespace), namespace.name.as_deref()) else {
         return Vec::new();

@@ -14,24 +14,24 @@ use crate::objects::Namespace;
 pub(crate) struct HubCaches {
     pub(crate) client: Client,
     pub(crate) namespaces: Cache<Namespace>,
-    /// By the project in their labels.
+    /// The Namespaces, indexed by the project in their labels.
     pub(crate) namespaces_of: Index<Namespace>,
-    /// By the project and namespace in their labels, in the form of [`Upstream`]'s `Display`.
+    /// The Namespaces, indexed by the project and namespace in their labels, in the form of [`Upstream`]'s `Display`.
     ///
     /// [`Upstream`]: crate::hub::upstream::Upstream
     pub(crate) namespaces_for: Index<Namespace>,
     pub(crate) deployments: Cache<WorkloadDeployment>,
-    /// By the fields that decide about policies. See `policy::kinds`.
+    /// The copies, indexed by the fields that decide about policies. See `policy::kinds`.
     pub(crate) copies_for_policies: Index<WorkloadDeployment>,
     pub(crate) policies: Cache<PropagationPolicy>,
     pub(crate) policy_locks: PolicyLocks,
-    /// Only the deletion of policies depends on this cache being complete.
+    /// The bindings. Only the deletion of policies requires that this cache is complete.
     pub(crate) bindings: Cache<ResourceBinding>,
-    /// By the fields that decide about policies. See `policy::kinds`.
+    /// The bindings, indexed by the fields that decide about policies. See `policy::kinds`.
     pub(crate) bindings_for_policies: Index<ResourceBinding>,
     pub(crate) instances: Cache<Instance>,
-    /// By namespace and name of their WorkloadDeployment.
+    /// The Instances, indexed by namespace and name of their WorkloadDeployment.
     pub(crate) instances_of: Index<Instance>,
-    /// The reachability of the cells, and the bindings of each.
+    /// The reachability of the cells, and the bindings of each cell.
     pub(crate) cells: Cells,
 }

@@ -13,16 +13,16 @@ use multicluster::Cache;
 use multicluster::cache::{Index, Reflector};
 use tokio::sync::watch;
 
-/// Whether a cell can be reached.
+/// The reachability of a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CellState {
-    /// The Cluster is Ready, or nothing is known about it.
+    /// The Cluster is Ready, or its state is unknown.
     Reachable,
     /// The Cluster is not Ready, or does not exist.
     Unreachable {
-        /// When the Cluster stopped being Ready, if its condition has that time.
+        /// When the Cluster stopped being Ready. `None` if its condition does not contain the time.
         since: Option<Timestamp>,
-        /// The reason, shown to users.
+        /// The reason. Users read it.
         message: String,
     },
 }
@@ -31,7 +31,7 @@ pub(crate) enum CellState {
 pub(crate) struct Cells {
     clusters: Cache<Cluster>,
     listed: watch::Receiver<bool>,
-    /// The state of each cell at its last event. A Cluster is updated every 10 s and its state hardly ever changes.
+    /// The state of each cell at its last event. Karmada updates each Cluster every 10 s, but the state rarely changes.
     observed: Mutex<BTreeMap<String, CellState>>,
     /// Bindings of WorkloadDeployments, by the UID of the WorkloadDeployment.
     binding_of: Index<ResourceBinding>,
@@ -40,7 +40,7 @@ pub(crate) struct Cells {
 }
 
 impl Cells {
-    /// Uses the caches of these reflectors.
+    /// Creates the lookups on the caches of these reflectors.
     pub(crate) fn new(
         clusters: &Reflector<Cluster>,
         bindings: &Reflector<ResourceBinding>,
@@ -69,13 +69,13 @@ impl Cells {
                 since: None,
                 message: "its Cluster does not exist".to_owned(),
             },
-            // An undecodable Cluster exists, and nothing is known about its state.
+            // The Cluster exists but cannot be decoded, so its state is unknown.
             Ok(None) | Err(_) => CellState::Reachable,
         }
     }
 
-    /// Observes the state of a cell. Returns whether it differs from the state that was observed last. A cell that was
-    /// never observed counts as reachable.
+    /// Observes the state of a cell. Returns whether the state differs from the last observed state. A cell without an
+    /// earlier observation counts as reachable.
     pub(crate) fn reachability_changed(&self, cell: &str) -> bool {
         let state = self.state(cell);
         let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,13 +116,13 @@ pub(crate) fn is_of_deployment(binding: &ResourceBinding) -> bool {
     resource.api_version == api::API_VERSION && resource.kind == WorkloadDeployment::kind(&())
 }
 
-/// Returns the values of `Cells::binding_of` for a binding: the UID of the WorkloadDeployment.
+/// Returns the values of `Cells::binding_of` for a binding. The value is the UID of the WorkloadDeployment.
 fn deployment_of(binding: &ResourceBinding) -> Vec<String> {
     let uid = || binding.spec.resource.uid.clone();
     is_of_deployment(binding).then(uid).into_iter().collect()
 }
 
-/// Returns the values of `Cells::by_cell` for a binding: the cells that receive the WorkloadDeployment.
+/// Returns the values of `Cells::by_cell` for a binding. The values are the cells that receive the WorkloadDeployment.
 fn cells_of(binding: &ResourceBinding) -> Vec<String> {
     if !is_of_deployment(binding) {
         return Vec::new();
@@ -134,7 +134,7 @@ fn cells_of(binding: &ResourceBinding) -> Vec<String> {
 /// The binding of one copy, and the state of cells.
 #[derive(Clone, Copy)]
 pub(crate) struct CopyCells<'a> {
-    /// The binding of the copy. Without it, nothing is known about its cells.
+    /// The binding of the copy. Without it, the cells of the copy are unknown.
     pub(crate) binding: Option<&'a ResourceBinding>,
     /// Returns the state of a cell.
     pub(crate) state: &'a dyn Fn(&str) -> CellState,

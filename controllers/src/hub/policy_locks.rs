@@ -1,5 +1,5 @@
-//! Locks that prevent the creation of a copy while the policy of its city is being deleted. Both decisions use the
-//! caches of this process, so a lock in memory suffices.
+//! Locks that prevent the creation of a copy while the policy of its city is being deleted. Both are decided from the
+//! caches of this process, so locks in memory suffice.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,8 +28,8 @@ pub(crate) struct PolicyLock {
 }
 
 impl PolicyLocks {
-    /// Locks the policies of a city for making a copy. Take the lock before checking that a policy exists, and hold it
-    /// until the copy is made and in the cache. Returns `None` while a policy of the city is being deleted.
+    /// Locks the policies of a city for the creation of a copy. Take the lock before you check that a policy exists.
+    /// Hold it until the copy is created and in the cache. Returns `None` while a policy of the city is being deleted.
     pub(crate) fn for_a_copy(
         &self,
         namespace: &HubNamespace,
@@ -42,8 +42,8 @@ impl PolicyLocks {
         })
     }
 
-    /// Locks the policies of a city for a deletion. Take the lock before checking that the policy is not needed, and
-    /// hold it until the policy is deleted and out of the cache. Returns `None` while a copy of the city is being made.
+    /// Locks the policies of a city for a deletion. Take the lock before you check that the policy is unneeded. Hold it
+    /// until the policy is deleted and out of the cache. Returns `None` while a copy of the city is being created.
     pub(crate) fn for_a_deletion(
         &self,
         namespace: &HubNamespace,

@@ -1,5 +1,5 @@
-//! Reports hub namespaces that contain our objects but whose labels name no project (I-6). Nothing in such a namespace
-//! is reconciled.
+//! Reports hub namespaces that contain our objects but whose labels identify no project (I-6). Nothing in such a hub
+//! namespace is reconciled.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -15,10 +15,11 @@ use crate::hub::HubCaches;
 use crate::hub::upstream::Upstream;
 use crate::objects::is_managed;
 
-/// The values of the two labels that give a hub namespace its identity.
+/// The values of the two labels that identify a hub namespace.
 type IdentityLabels = [Option<String>; 2];
 
-/// Logs each such namespace once per value of its labels, and counts them while they are in this state.
+/// Logs each hub namespace without a valid identity once, and again when its identity labels change. The metric counts
+/// these namespaces.
 pub(crate) struct UnidentifiedNamespaces {
     metrics: Metrics,
     reported: Mutex<BTreeMap<String, IdentityLabels>>,
@@ -32,7 +33,7 @@ impl UnidentifiedNamespaces {
         }
     }
 
-    /// Checks a hub namespace that changed, was deleted, or was replaced by another one of its name.
+    /// Checks a hub namespace that changed, was deleted, or was replaced by another Namespace of the same name.
     pub(crate) fn namespace_changed(&self, hub: &HubCaches, namespace: &ObjectMeta) {
         let name = namespace.name.as_deref().unwrap_or_default();
         let current = hub.namespaces.get("", name).ok().flatten();
@@ -42,10 +43,11 @@ impl UnidentifiedNamespaces {
         self.check(hub, name);
     }
 
-    /// Reports a hub namespace that contains our objects, or has one of our labels, but has no identity. Removes any
-    /// other namespace from the count.
+    /// Reports a hub namespace without an identity if it contains our objects or has one of our labels. Removes any
+    /// other hub namespace from the count.
     pub(crate) fn check(&self, hub: &HubCaches, namespace: &str) {
-        // If the namespace is not in the cache, its event follows. If it is undecodable, the cache has reported it.
+        // If the namespace is not in the cache, a later event for it calls this check again. If the namespace is
+        // undecodable, the cache has already reported it.
         let Ok(Some(namespace)) = hub.namespaces.get("", namespace) else {
             return;
         };
@@ -58,7 +60,7 @@ impl UnidentifiedNamespaces {
         }
     }
 
-    /// Reports the namespace unless it was reported with the same labels. Returns whether it reported the namespace.
+    /// Reports the namespace unless it was already reported with the same labels. Returns whether it was reported now.
     fn report(&self, namespace: &ObjectMeta, problem: &IdentityError) -> bool {
         let uid = namespace.uid.clone().unwrap_or_default();
         let labels = identity_labels(namespace);

@@ -1,4 +1,5 @@
-//! The namespace of a project that a hub object belongs to, read from its labels (docs/concepts/identity.md).
+//! The project's namespace that a hub object belongs to. It is read from the labels of the object
+//! (docs/concepts/identity.md).
 
 use std::fmt;
 
@@ -16,7 +17,7 @@ pub(crate) struct Upstream {
 }
 
 impl Upstream {
-    /// Reads both labels, in every form that a released version wrote.
+    /// Reads the project and the namespace from their labels, in every form that a released version wrote.
     ///
     /// # Errors
     ///
@@ -28,7 +29,7 @@ impl Upstream {
         })
     }
 
-    /// Returns the labels that name this namespace.
+    /// Returns the labels that identify this namespace.
     pub(crate) fn labels(&self) -> StringMap {
         let cluster = (
             labels::UPSTREAM_CLUSTER_NAME.to_owned(),
@@ -41,8 +42,8 @@ impl Upstream {
         StringMap::from([cluster, namespace])
     }
 
-    /// Returns whether a label of the object names another project or another namespace. A missing or undecodable label
-    /// names none.
+    /// Returns whether a label of the object identifies another project or another namespace. A missing or undecodable
+    /// label is no contradiction.
     pub(crate) fn is_contradicted_by(&self, metadata: &ObjectMeta) -> bool {
         let namespace = read(metadata, labels::UPSTREAM_NAMESPACE);
         project(metadata).is_some_and(|project| project != self.project)
@@ -56,7 +57,7 @@ impl fmt::Display for Upstream {
     }
 }
 
-/// Returns the project that the labels name.
+/// Returns the project that the labels identify.
 pub(crate) fn project(metadata: &ObjectMeta) -> Option<ProjectName> {
     let label = read(metadata, labels::UPSTREAM_CLUSTER_NAME);
     label.and_then(ProjectName::from_label).ok()

@@ -1,5 +1,5 @@
-//! Decides whether the project's Namespace that a hub namespace is named after still exists. Its absence must be proved
-//! (I-12).
+//! Decides whether the project's Namespace still exists. The name of a hub namespace contains the UID of this
+//! Namespace. The absence of the Namespace must be proved (I-12).
 
 use api::HubNamespace;
 use kube::ResourceExt;
@@ -10,25 +10,25 @@ use crate::objects::Namespace;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum UpstreamNamespace {
     There,
-    /// The Namespace is not in the cache. This is not proof of deletion.
+    /// The Namespace is not in the cache. This does not prove that it was deleted.
     Unknown,
     Absent(Proof),
 }
 
-/// The proof that the project's Namespace is gone. Kubernetes never reuses the UID of a Namespace, so it stays gone. A
-/// new project of the same name can use the stored objects of a deleted project.
+/// The proof that the project's Namespace is gone. Kubernetes never reuses the UID of a Namespace, so the Namespace
+/// stays gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Proof {
-    /// The project's API server has no Namespace of its name.
+    /// The project's API server has no Namespace of this name.
     NotFound,
-    /// The Namespace of its name has this UID.
+    /// The project's API server has a Namespace of this name, but its UID is another one. The text is that UID.
     OtherUid(String),
-    /// The project does not exist. A new project of its name may use its stored objects.
+    /// The project does not exist. A new project of the same name may use the stored objects of this project.
     NoProject,
 }
 
 /// Returns the state that the cache of the project proves. `namespace` is the Namespace that the hub namespace's label
-/// names.
+/// identifies.
 pub(crate) fn seen(hub: &HubNamespace, namespace: Option<&Namespace>) -> UpstreamNamespace {
     match namespace.is_some_and(|namespace| is_of(hub, namespace)) {
         true => UpstreamNamespace::There,
@@ -36,8 +36,8 @@ pub(crate) fn seen(hub: &HubNamespace, namespace: Option<&Namespace>) -> Upstrea
     }
 }
 
-/// Returns the state that a response of the project's API server proves. `namespace` is the response, `None` for an
-/// authoritative 404.
+/// Returns the state that a response of the project's API server proves. `namespace` is the Namespace in the response.
+/// It is `None` if the response is an authoritative 404.
 pub(crate) fn answered(hub: &HubNamespace, namespace: Option<&Namespace>) -> UpstreamNamespace {
     match namespace.map(|namespace| (is_of(hub, namespace), namespace.uid())) {
         None => UpstreamNamespace::Absent(Proof::NotFound),

@@ -6,7 +6,7 @@ use api::instance::{PROGRAMMED, READY, RUNNING};
 use api::reasons::instance as reason;
 use jiff::Timestamp;
 
-/// Returns the conditions of an Instance with the right `Ready`, if that changes them.
+/// Returns the conditions of an Instance with the right `Ready`, if they change.
 pub(crate) fn readiness(instance: &Instance, now: Timestamp) -> Option<Vec<Condition>> {
     let former = instance.status.as_ref();
     let former = former.map_or(&[][..], |status| &status.conditions);
@@ -16,7 +16,7 @@ pub(crate) fn readiness(instance: &Instance, now: Timestamp) -> Option<Vec<Condi
     (conditions != former).then_some(conditions)
 }
 
-/// The first rule that matches decides. Quota is not considered yet.
+/// Returns the condition `Ready`. The first matching rule decides. Quota is not considered yet.
 fn ready(instance: &Instance, now: Timestamp) -> Condition {
     let gates = instance
         .spec

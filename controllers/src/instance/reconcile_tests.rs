@@ -1,4 +1,4 @@
-//! The instance controller with an in-memory API server of a cell.
+//! Tests of the instance controller, with an in-memory API server of a cell.
 
 use api::Instance;
 use apiserver::{Fault, objects};

@@ -1,5 +1,5 @@
-//! Deletes copies on the hub that this cell has left behind. No watch reports them, because the cell does not watch the
-//! hub.
+//! Deletes copies on the hub that this cell no longer needs. The cell does not watch the hub, so no watch reports these
+//! copies.
 
 use api::Instance;
 
@@ -16,8 +16,8 @@ pub(super) struct LeftoverCopies<'a> {
 }
 
 impl LeftoverCopies<'_> {
-    /// Deletes the copy of an Instance that the cell does not have, and then the copies of the ordinals after it. The
-    /// cell's API server must confirm that each Instance is gone.
+    /// Deletes the copy of an Instance that the cell does not have, and then the copies of the following ordinals.
+    /// Before each deletion, the cell's API server must confirm that the Instance is gone.
     pub(super) async fn delete(
         &self,
         context: &ReconcileContext,

@@ -18,9 +18,9 @@ use crate::objects::{
     StringMap, controller_uid, covers, deployment_name, has_finalizer, is_terminating, label,
 };
 
-/// Shortest interval between two reads of a hub that does not allow the copy.
+/// Shortest interval between two reads of the hub while the hub does not allow the copy.
 const PAUSE_MIN: Duration = Duration::from_secs(5);
-/// Longest interval between two such reads.
+/// Longest interval between two such reads of the hub.
 const PAUSE_MAX: Duration = Duration::from_mins(1);
 
 /// The observations of the controller.
@@ -34,9 +34,9 @@ pub(super) struct Observed<'a> {
 /// The objects that were just read from the hub.
 #[derive(Debug, Default)]
 pub(super) struct HubObjects {
-    /// The hub's Namespace with the name of the Instance's namespace.
+    /// The Namespace on the hub that has the same name as the Instance's namespace.
     pub(super) namespace: Option<Namespace>,
-    /// The WorkloadDeployment that the labels of the Instance name.
+    /// The WorkloadDeployment that the labels of the Instance refer to.
     pub(super) deployment: Option<WorkloadDeployment>,
     /// The copy: the Instance of the same namespace and name.
     pub(super) copy: Option<Instance>,
@@ -48,9 +48,9 @@ pub(super) struct Plan {
     pub(super) add_finalizer: bool,
     /// The conditions of the Instance, if they change.
     pub(super) conditions: Option<Vec<Condition>>,
-    /// When to read the hub again, if it does not allow a copy now. No watch reports the change.
+    /// When to read the hub again, if the hub does not allow a copy now. No watch reports a change on the hub.
     pub(super) look_again: Option<Duration>,
-    /// The event to publish about `CopiedToHub`: the condition appeared, changed its reason or disappeared.
+    /// The event to publish about `CopiedToHub`, if the condition appeared, changed its reason or disappeared.
     pub(super) transition: Option<CopyTransition>,
     /// The labels of the copy, if the copy must be written.
     pub(super) apply_copy: Option<StringMap>,
@@ -68,7 +68,7 @@ pub(super) enum CopyTransition {
     NotCopied(CopyRefusal),
 }
 
-/// Why the copy is not allowed: reason and message of `CopiedToHub`.
+/// The reason why the copy is not allowed: `reason` and `message` of `CopiedToHub`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CopyRefusal {
     pub(super) reason: &'static str,
@@ -87,7 +87,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
         if !has_finalizer {
             return Plan::default();
         }
-        // The Instance must not delete the copy of another cell, or one without a cell.
+        // The Instance may delete only the copy of its own cell. A copy without a cell, or with another cell, stays.
         let copy = hub.copy.as_ref();
         return Plan {
             delete_copy: copy.is_some_and(|copy| leftovers::is_of(cell, copy)),
@@ -138,7 +138,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
 }
 
 /// Returns the status to write to a copy that was applied after the plan was made. `observed` must contain the copy
-/// that the hub returned. Returns `None` if the hub stored something else than was applied.
+/// that the hub returned. Returns `None` if the hub did not store what was applied.
 pub(super) fn status_of_applied_copy(observed: &Observed<'_>) -> Option<InstanceStatus> {
     let Observed {
         cell,
@@ -158,8 +158,8 @@ fn mirrored_status(instance: &Instance) -> InstanceStatus {
     status
 }
 
-/// Returns half of the time since the copy was first refused, within limits: the longer a refusal lasts, the less often
-/// the hub is read.
+/// Returns half of the time since the copy was first refused, within limits. So a refusal that lasts longer causes
+/// fewer reads of the hub.
 fn pause(conditions: &[Condition], now: Timestamp) -> Duration {
     let since =
         condition::find(conditions, COPIED_TO_HUB).map(|since| since.last_transition_time.0);
@@ -167,8 +167,8 @@ fn pause(conditions: &[Condition], now: Timestamp) -> Duration {
     Duration::from_secs(lasts.unsigned_abs() / 2).clamp(PAUSE_MIN, PAUSE_MAX)
 }
 
-/// The owner and the labels of the copy. A copy is only made under the hub's WorkloadDeployment, and carries the name
-/// of its cell.
+/// The owner and the labels of the copy. The owner is the WorkloadDeployment on the hub; without it, no copy is made.
+/// The labels contain the name of the cell.
 struct Ownership<'a> {
     owner: &'a WorkloadDeployment,
     labels: StringMap,
@@ -244,7 +244,8 @@ fn ownership<'a>(
     })
 }
 
-/// Returns what must be written: the labels if the copy must be applied, else the status if that differs.
+/// Returns the necessary writes. If the copy must be applied, returns the labels. Otherwise returns the status if it
+/// differs.
 fn copy_changes(
     instance: &Instance,
     hub: &HubObjects,

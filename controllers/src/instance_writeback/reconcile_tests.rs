@@ -1,4 +1,4 @@
-//! The write-back with in-memory API servers.
+//! Tests of the write-back controller, with in-memory API servers.
 
 use api::labels;
 use apiserver::{Fault, Verb};
@@ -37,7 +37,7 @@ async fn start() -> (CellPlanes, InstanceWriteback) {
     (planes, writeback)
 }
 
-/// The Instance has been copied, and its deletion has begun.
+/// Starts with a terminating Instance that has a copy on the hub.
 async fn start_terminating() -> (CellPlanes, InstanceWriteback) {
     let (planes, writeback) = start().await;
     converge(&writeback, || object_key(NAME), &planes.servers()).await;

@@ -1,4 +1,5 @@
-//! The triggers of the instance write-back. It does not watch the hub, because the source of every copy is in the cell.
+//! The triggers of the instance write-back. The write-back does not watch the hub, because the source of every copy is
+//! in the cell.
 
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::triggers::{CellSource, Trigger};

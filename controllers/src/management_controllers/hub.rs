@@ -1,4 +1,4 @@
-//! The watches of the hub. Each change is passed to the triggers of the controllers.
+//! The watches of the hub. The watches pass each change to the triggers of the controllers.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -25,10 +25,10 @@ use crate::projector::Quarantined;
 use crate::runtime::triggers::HubSource;
 use crate::runtime::wiring::{Wiring, for_each_version};
 
-/// The log message if Clusters cannot be watched.
+/// The log message when Clusters cannot be watched.
 const WITHOUT_CLUSTERS: &str =
     "the status of a WorkloadDeployment does not show cells that are unreachable or missing";
-/// The log message if ResourceBindings cannot be watched.
+/// The log message when ResourceBindings cannot be watched.
 const WITHOUT_BINDINGS: &str = "the status of a WorkloadDeployment does not show cells that are unreachable or missing, and \
     no PropagationPolicy is deleted";
 
@@ -108,7 +108,7 @@ impl HubReflectors {
         customizations.watch(wiring, client, &queues.customizations);
     }
 
-    /// Begins all watches except that of ResourceInterpreterCustomizations, which is returned.
+    /// Starts all watches except the watch of ResourceInterpreterCustomizations, which is returned.
     pub(crate) fn begin(self, wiring: &mut Wiring<'_>, client: &Client) -> CustomizationReflector {
         let what = "Clusters of the hub";
         wiring.watch_if_served(what, WITHOUT_CLUSTERS, self.clusters, client.clone());
@@ -124,7 +124,7 @@ impl HubReflectors {
     }
 
     /// Reports hub namespaces that contain our objects but have no identity. The result depends on the labels of the
-    /// namespace and on our objects in it, so each change of either triggers a check.
+    /// hub namespace and on our objects in it. So each change of the namespace or of these objects triggers a check.
     fn report_unidentified(&mut self, hub: &Arc<HubCaches>, metrics: &Metrics) {
         let unidentified = Arc::new(UnidentifiedNamespaces::new(metrics));
         self.namespaces.on_change({
@@ -152,7 +152,7 @@ impl HubReflectors {
     }
 }
 
-/// Forgets the quarantine of an Instance that is gone, or was replaced by another one of its name.
+/// Forgets the quarantine of an Instance that is gone, or that was replaced by another Instance of the same name.
 fn forget_quarantined(instances: &mut Reflector<Instance>, quarantined: &Quarantined) {
     let quarantined = quarantined.clone();
     instances.on_change(move |change| {
@@ -177,7 +177,7 @@ fn wake_on_changes<K>(
     reflector.on_change(move |change| queues.wake_on_hub(source, change, &view));
 }
 
-/// Passes each change of a Cluster whose reachability changed to the triggers.
+/// Passes a change of a Cluster to the triggers if the reachability of the cell changed.
 fn wake_on_reachability(
     clusters: &mut Reflector<Cluster>,
     view: &HubView,

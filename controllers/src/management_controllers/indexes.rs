@@ -1,4 +1,4 @@
-//! The values that caches of the hub are indexed by.
+//! The index values of the caches of the hub.
 
 use api::Instance;
 use kube::Resource;

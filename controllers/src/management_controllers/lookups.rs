@@ -66,12 +66,12 @@ impl HubLookups for HubView {
     }
 }
 
-/// The caches of one project, also before it is served.
+/// The caches of one project. They also work before the project is served.
 pub(super) struct ProjectView {
     pub(super) name: ProjectName,
     pub(super) hub: HubView,
     pub(super) workloads: Cache<Workload>,
-    /// By the Networks that they use.
+    /// The Workloads, indexed by the Networks that they use.
     pub(super) workloads_on: Index<Workload>,
     pub(super) deployments: Cache<WorkloadDeployment>,
     pub(super) instances: Cache<Instance>,
@@ -111,7 +111,7 @@ impl ProjectLookups for ProjectView {
     }
 }
 
-/// A project that has no caches: discovery no longer lists it.
+/// A project that has no caches, because discovery no longer lists it.
 pub(super) struct RemovedProject {
     pub(super) name: ProjectName,
     pub(super) hub: HubView,

@@ -1,4 +1,4 @@
-//! The watches of a project. Each change is passed to the triggers of the controllers.
+//! The watches of a project. The watches pass each change to the triggers of the controllers.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -24,10 +24,11 @@ use crate::runtime::triggers::{NO_OBJECT, ProjectSource};
 use crate::runtime::wiring::Watches;
 use crate::workload::{networks_of, workload_of, workload_of_undecodable};
 
-/// The name of all projects together in metrics: one series for each of thousands of projects would be too many.
+/// The common name of all projects in metrics. There are thousands of projects, and one series for each of them would
+/// be too many.
 const PROJECTS: &str = "projects";
 
-/// How long a watch may fail before Workloads are reconciled because of it. A broken watch usually recovers
+/// How long a watch may fail before the failure causes Workloads to be reconciled. A broken watch usually recovers
 /// immediately.
 const INTERRUPTION: Duration = Duration::from_secs(3);
 
@@ -49,10 +50,10 @@ impl ProjectHandler for Management {
         let stale_cells = Arc::clone(&self.stale_cells);
         let needs = watch_needs(Arc::clone(&caches), Arc::clone(&view), queues.clone());
         let register = move || {
-            // A reconciliation of the former engagement may have noted an entry after that engagement ended.
+            // A reconciliation of the former engagement may have noted an entry after the former engagement had ended.
             stale_cells.forget_project(&view.name);
             projects.register(view.name.clone(), Arc::clone(&caches));
-            // Earlier reconciliations failed because the project was not served yet.
+            // Earlier reconciliations failed because this process did not serve the project yet.
             queues.wake_on_project(ProjectSource::Served, NO_OBJECT, view.as_ref());
             Registered {
                 projects,
@@ -78,7 +79,7 @@ impl ProjectHandler for Management {
     }
 }
 
-/// A project that is served until this is dropped.
+/// A served project. Dropping this value ends the serving of the project.
 struct Registered {
     projects: Arc<SyncedProjects>,
     queues: ManagementQueues,
@@ -90,7 +91,7 @@ struct Registered {
 impl Drop for Registered {
     fn drop(&mut self) {
         let (name, view) = (&self.view.name, self.view.as_ref());
-        // Another project of the same name may be served by now.
+        // Another project of the same name may be served meanwhile.
         if self.projects.unregister(name, &self.caches) {
             self.queues.forget(name);
             self.stale_cells.forget_project(name);
@@ -101,8 +102,7 @@ impl Drop for Registered {
 }
 
 /// Watches the inputs of the placement of Workloads: the offered cities, the Networks, and whether the API server
-/// answers. Requeues all Workloads when one of them changes, and retries failed writes when the API server answers
-/// again.
+/// answers. If one of them changes, requeues all Workloads. If the API server answers again, retries failed writes.
 async fn watch_needs(caches: Arc<ProjectCaches>, view: Arc<ProjectView>, queues: ManagementQueues) {
     let project = &caches.locations;
     let change = || {
@@ -121,7 +121,7 @@ async fn watch_needs(caches: Arc<ProjectCaches>, view: Arc<ProjectView>, queues:
     let mut next = change();
     loop {
         next.await;
-        // Subscribes before the state is read, so that no later change is missed.
+        // The subscription begins before the state is read, so no later change is missed.
         next = change();
         let is_known =
             project.cities().is_ok() && caches.networks.sync_state().borrow().is_current();

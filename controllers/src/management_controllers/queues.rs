@@ -57,7 +57,7 @@ impl ManagementQueues {
         wake(&self.namespace, rows, source, change, hub);
     }
 
-    /// Forgets the keys of a project that is not served any more.
+    /// Forgets the keys of a project that is no longer served.
     pub(super) fn forget(&self, name: &ProjectName) {
         self.workload.forget(name);
         self.federator.forget(name);

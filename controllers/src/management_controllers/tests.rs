@@ -1,4 +1,4 @@
-//! The wiring from watches to work queues, beside API servers in memory.
+//! Tests of the wiring from watches to work queues, with in-memory API servers.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -19,7 +19,7 @@ use crate::objects::{Namespace, Network, controller_reference};
 use crate::runtime::ReconcileError;
 use crate::runtime::triggers::fakes::binding;
 
-/// The keys that queues have got, each with the name of its controller.
+/// The keys that were added to the queues. Each key has the name of its controller.
 #[derive(Clone, Default)]
 struct Keys(Arc<Mutex<BTreeSet<String>>>);
 
@@ -28,7 +28,7 @@ impl Keys {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Makes a queue whose keys are only noted.
+    /// Makes a queue. No controller runs: the keys of the queue are only recorded.
     fn queue<K: Key>(&self, controller: &'static str) -> Queue<K> {
         let (queue, workers) = Queue::new(controller, &Metrics::default());
         tokio::spawn(self.clone().note(controller, workers));
@@ -48,7 +48,7 @@ impl Keys {
     }
 }
 
-/// A project `p` and a hub, with the watches of the management plane and without controllers.
+/// A project `p` and a hub. The watches of the management plane run, but no controllers.
 struct WiredPlanes {
     project: ApiServer,
     hub: ApiServer,
@@ -70,14 +70,15 @@ fn instance(namespace: &str) -> Value {
     instance
 }
 
-/// A change that decides nothing by itself.
+/// Sets an annotation that no controller reads.
 fn annotate(object: &mut Value) {
     object["metadata"]["annotations"]["note"] = json!("changed");
 }
 
 impl WiredPlanes {
-    /// Starts with the Workloads `web`, on the Network `default`, and `other`, on another one; with the
-    /// WorkloadDeployment `web`, its copy and an Instance on both planes.
+    /// Starts with two Workloads, a WorkloadDeployment and an Instance. The Workload `web` uses the Network `default`.
+    /// The Workload `other` uses another Network. The WorkloadDeployment `web` has a copy. The Instance is on both
+    /// planes.
     async fn start() -> Self {
         let (project, hub) = (ApiServer::new(), ApiServer::new());
         project.put(objects::namespace("default", "1"));

@@ -1,5 +1,5 @@
-//! The hub namespaces that stay although the project's Namespace is gone: how often each was checked, and what was
-//! logged.
+//! The hub namespaces that stay although the project's Namespace is gone. For each, records how often it was checked
+//! and which reason was logged.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,13 +8,13 @@ use std::time::Duration;
 use api::HubNamespace;
 use tracing::warn;
 
-/// Wait after the first check. Objects that Karmada created are deleted within seconds. The wait doubles with each
-/// check.
+/// Wait after the first check. Objects that Karmada created in the namespace are deleted within seconds. The wait
+/// doubles with each check.
 const FIRST: Duration = Duration::from_secs(5);
 /// Longest wait between two checks.
 const LONGEST: Duration = Duration::from_mins(10);
-/// The first check that logs the reason, 35 s after the first one. Earlier checks may find objects that are being
-/// deleted.
+/// The number of the first check that logs the reason. It happens 35 s after the first check. Earlier checks may find
+/// objects that are being deleted.
 const LASTING: u32 = 4;
 
 #[derive(Default)]
@@ -27,12 +27,12 @@ struct Looks {
 }
 
 impl KeptNamespaces {
-    /// Records why a namespace stays. Logs a lasting reason once. Returns when to check again.
+    /// Records why a namespace stays. Logs the reason once if it lasts. Returns the wait until the next check.
     pub(super) fn note(&self, namespace: &HubNamespace, reason: &str) -> Duration {
         self.look(namespace, reason).0
     }
 
-    /// Returns the wait, and whether the reason was logged.
+    /// Returns the wait until the next check, and whether the reason was logged.
     fn look(&self, namespace: &HubNamespace, reason: &str) -> (Duration, bool) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let looks = kept.entry(namespace.clone()).or_default();
@@ -46,7 +46,7 @@ impl KeptNamespaces {
         (doubled.min(LONGEST), news)
     }
 
-    /// Forgets a namespace that is gone or in use.
+    /// Forgets a hub namespace that is gone or in use.
     pub(super) fn settle(&self, namespace: &HubNamespace) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.remove(namespace);

@@ -1,5 +1,5 @@
-//! Decides whether a hub namespace is deleted: the project's Namespace must be proved to be gone, and nothing may be
-//! left in the hub namespace.
+//! Decides whether a hub namespace is deleted. The project's Namespace must be proved to be gone, and the hub namespace
+//! must be empty.
 
 use api::HubNamespace;
 
@@ -19,9 +19,9 @@ pub(super) struct Observed<'a> {
 /// The remaining contents of the hub namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Left {
-    /// The caches contain no object of the namespace. Kinds without a watch were not listed.
+    /// The caches contain no object of the namespace. Kinds that are not watched were not listed.
     Unknown,
-    /// A relevant object, or a kind that the API server forbids to list.
+    /// The name of a relevant object, or of a kind that the API server forbids to list.
     Something(String),
     /// The hub confirmed that no relevant object is left.
     Nothing,
@@ -31,7 +31,7 @@ pub(super) enum Left {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Plan {
     Keep(KeepReason),
-    /// Nothing is decided: an answer of the API servers of the project or the hub is missing.
+    /// Nothing is decided. The answers of the API servers of the project or of the hub are still missing.
     Prove,
     Delete(Proof),
 }
@@ -41,7 +41,8 @@ pub(super) enum Plan {
 pub(super) enum KeepReason {
     /// The namespace is terminating already.
     Terminating,
-    /// The name of the namespace does not contain the UID of a Namespace, so nothing can be proved.
+    /// The name of the namespace does not contain the UID of a Namespace. So it cannot be proved that the Namespace is
+    /// gone.
     NotOurs,
     /// The project needs the namespace.
     InUse,
@@ -58,7 +59,7 @@ pub(super) fn needs_proof(observed: &Observed<'_>) -> bool {
     is_open && must_stay(observed).is_none()
 }
 
-/// Returns the reason to keep the namespace that no answer of the API servers can change, if there is one.
+/// Returns the reason to keep the namespace, if no answer of the API servers can change it.
 fn must_stay(observed: &Observed<'_>) -> Option<KeepReason> {
     if observed.terminating {
         Some(KeepReason::Terminating)

@@ -1,4 +1,4 @@
-//! The namespace controller with in-memory API servers.
+//! Tests of the namespace controller, with in-memory API servers.
 
 use apiserver::{ApiServer, Fault, Verb};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::fixtures::servers::{
     FakePlanes, HUB_NAMESPACE, hub_key, hub_namespace, reconcile, settle, take_writes,
 };
 
-/// A hub namespace whose project has no namespace any more.
+/// Starts with a hub namespace. The namespace in its project no longer exists.
 async fn start(on_hub: Vec<Value>) -> (FakePlanes, NamespaceController) {
     let on_hub = [vec![hub_namespace()], on_hub].concat();
     let planes = FakePlanes::start(Vec::new(), on_hub).await;

@@ -1,5 +1,5 @@
-//! The triggers of the namespace controller: events that may leave a hub namespace without a project namespace, or
-//! empty.
+//! The triggers of the namespace controller. They are events after which a hub namespace may have no project Namespace,
+//! or may be empty.
 
 use api::HubNamespace;
 use multicluster::cache::Change;
@@ -81,7 +81,8 @@ pub(crate) const ON_HUB: &[Trigger<HubSource, dyn HubLookups, HubKey>] = &[
     },
 ];
 
-/// Returns the hub namespace of a Namespace that was deleted, or replaced by another one of its name.
+/// Returns the hub namespace of a Namespace that was deleted, or that was replaced by another Namespace of the same
+/// name.
 fn ended(change: Change<'_>) -> Option<HubNamespace> {
     let former = change.former?.uid.as_deref()?;
     let current = change.current.and_then(|current| current.uid.as_deref());
@@ -89,7 +90,7 @@ fn ended(change: Change<'_>) -> Option<HubNamespace> {
     derived.ok().filter(|_| current != Some(former))
 }
 
-/// Returns the hub namespace of an object that was deleted: the object may have been the last one there.
+/// Returns the hub namespace of a deleted object. The object may have been the last one in the hub namespace.
 fn emptied(change: Change<'_>, hub: &(dyn HubLookups + 'static)) -> Vec<HubKey> {
     let deleted = change.former.filter(|_| change.current.is_none());
     let namespace = deleted.and_then(|object| object.namespace.as_deref());

@@ -1,5 +1,5 @@
-//! Decides which PropagationPolicies a hub namespace needs: one per city, until the last WorkloadDeployment of the city
-//! is gone.
+//! Decides which PropagationPolicies a hub namespace needs. Each city needs one policy until the last
+//! WorkloadDeployment of the city is gone.
 
 pub(crate) mod kinds;
 mod observed;
@@ -19,7 +19,8 @@ use crate::names;
 use crate::objects::{MANAGED_BY, StringMap, covers, is_managed, is_terminating};
 pub(crate) use observed::{Observed, claimed_for, of_copy, of_upstream};
 
-/// How many derived names of a city are recognized as ours. A policy never takes a later one.
+/// How many derived names of a city are recognized as ours. A new policy takes the first free name, so in practice it
+/// takes one of these names.
 const NAMES: usize = 8;
 
 /// The policies to write and to delete.
@@ -27,7 +28,7 @@ const NAMES: usize = 8;
 pub(crate) struct Plan {
     pub(crate) apply: Vec<Desired>,
     pub(crate) delete: Vec<Unneeded>,
-    /// Set if a policy would be deleted, but an object may still use it.
+    /// True if a policy would be deleted but an object may still use the policy.
     pub(crate) holds: bool,
 }
 
@@ -41,12 +42,12 @@ pub(crate) struct Desired {
     pub(crate) spec: PropagationPolicySpec,
 }
 
-/// A policy that may be deleted, as far as caches know.
+/// A policy that may be deleted according to caches.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Unneeded {
     pub(crate) policy: Arc<PropagationPolicy>,
     pub(crate) city: CityCode,
-    /// Another of our policies is for the same city and binds the objects of that city.
+    /// True if another of our policies is for the same city and binds the objects of the city.
     pub(crate) is_surplus: bool,
 }
 
@@ -61,8 +62,8 @@ pub(crate) fn plan(observed: &Observed) -> Plan {
     let mut taken: BTreeSet<String> = names.collect();
     let mut plan = Plan::default();
     for city in &observed.needed {
-        // A terminating policy accepts an apply and is then deleted, so the controller waits for the deletion. An
-        // undecodable policy must be repaired or deleted by an administrator first.
+        // The API server accepts an apply to a terminating policy and then deletes the policy, so the controller waits
+        // for the deletion. An undecodable policy must first be repaired or deleted by an administrator.
         let is_waited_for = policies.iter().any(|policy| is_of(policy, city))
             || unreadable
                 .iter()
@@ -95,16 +96,16 @@ pub(crate) fn plan(observed: &Observed) -> Plan {
     plan
 }
 
-/// Returns whether a policy that was planned as unneeded is still unneeded. Call it under the lock of the city, with
-/// observations that were made under the lock.
+/// Returns whether a policy that was unneeded in the plan is still unneeded. Call it under the lock of the city. The
+/// observations must have been made under the lock too.
 pub(crate) fn is_still_unneeded(observed: &Observed, planned: &Unneeded) -> bool {
     let mut policies = observed.policies.iter();
     observed.is_complete
         && policies.any(|policy| unneeded(observed, policy).as_ref() == Some(planned))
 }
 
-/// Returns our policies of a city that stay: the first one by name, which Karmada prefers for unclaimed objects, and
-/// every policy that has claimed an object.
+/// Returns our policies of a city that are kept. They are the first policy by name, because Karmada prefers it for
+/// unclaimed objects, and every policy that has claimed an object.
 fn staying<'a>(observed: &'a Observed, city: &CityCode) -> Vec<&'a Arc<PropagationPolicy>> {
     let live = observed
         .policies
@@ -160,8 +161,8 @@ fn is_of(policy: &PropagationPolicy, city: &CityCode) -> bool {
     city_of(policy).as_ref() == Some(city)
 }
 
-/// Returns the city of one of our policies. Labels and spec may have been edited; the name cannot be. Returns `None`
-/// for policies of other writers, which are never touched.
+/// Returns the city of one of our policies. Labels and spec may have been edited, but the name cannot be edited.
+/// Returns `None` for policies of other writers. The controller never changes those.
 fn city_of(policy: &PropagationPolicy) -> Option<CityCode> {
     let labelled = labelled_city(policy.meta());
     let selected = selected_city(policy).and_then(|city| CityCode::new(city).ok());
@@ -171,7 +172,7 @@ fn city_of(policy: &PropagationPolicy) -> Option<CityCode> {
         names.any(|name| name == policy.name_any())
     };
     if !is_managed(policy.meta()) {
-        // Policies of the Go manager have no labels. Their name and their form identify them.
+        // Policies of the Go manager have no labels. Their name and spec identify them.
         return selected.filter(is_named_after);
     }
     let cities = || [&labelled, &selected].into_iter().flatten();
@@ -207,8 +208,8 @@ fn only_city(selector: &LabelSelector) -> Option<&str> {
     (selector.match_labels.len() == 1 && selector.others.is_empty()).then_some(city)
 }
 
-/// Returns `city-<code>` in lower case (docs/concepts/identity.md). If another city has that name, a hash follows:
-/// `DFW` and `dfw` are different cities.
+/// Returns `city-<code>` in lower case (docs/concepts/identity.md). If another city has this name, a hash is appended.
+/// For example, `DFW` and `dfw` are different cities.
 fn new_name(city: &CityCode, taken: &BTreeSet<String>) -> String {
     names::first_free(&readable_name(city), &[city.as_str()], |name| {
         taken.contains(name)

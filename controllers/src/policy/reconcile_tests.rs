@@ -1,4 +1,4 @@
-//! The policy controller with in-memory API servers.
+//! Tests of the policy controller, with in-memory API servers.
 
 use apiserver::{Fault, Verb};
 use multicluster::queue::Failure;
@@ -70,7 +70,7 @@ async fn a_policy_is_deleted_only_when_the_hub_lists_no_copy_of_its_city() {
         assert!(policy(&planes).is_some());
         planes.hub.heal();
     }
-    // The cache lacks a copy that the hub has.
+    // The hub has a copy that is missing in the cache.
     let late = Fault::hang().on(&[Verb::Watch]);
     planes.hub.fail(late.of::<WorkloadDeployment>());
     planes.hub.interrupt();
@@ -92,7 +92,7 @@ async fn a_project_that_is_not_served_any_more_hides_no_earlier_error() {
     let (planes, controller) = start(vec![recorded("web")], vec![hub_namespace()]).await;
     converge(&controller, hub_key, &planes.servers()).await;
     let name = hub_key().project.unwrap();
-    // City DFW has a policy that is not needed any more. City ORD needs one.
+    // The policy of the city DFW is no longer needed. The city ORD needs a policy.
     planes
         .project
         .remove::<WorkloadDeployment>("default", "web");
@@ -101,7 +101,7 @@ async fn a_project_that_is_not_served_any_more_hides_no_earlier_error() {
     planes.project.put(other);
     settle().await;
     let wait = Duration::from_secs(7);
-    // The transport of the processes puts the header Retry-After into the details.
+    // The HTTP client of the processes copies the header Retry-After to the details of the error.
     let refusal = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 429,
         "reason": "TooManyRequests", "message": "busy", "details": {"retryAfterSeconds": 7},
@@ -110,7 +110,7 @@ async fn a_project_that_is_not_served_any_more_hides_no_earlier_error() {
         .hub
         .fail(Fault::answer(429, refusal.to_string()).on_writes());
     let project = planes.projects.get(&name).unwrap();
-    // The project is served when the plan is made, and not any more when the refusal arrives.
+    // The manager serves the project when the controller makes the plan, and no longer when the refusal arrives.
     let unserve = async {
         assert!(planes.projects.unregister(&name, &project));
     };

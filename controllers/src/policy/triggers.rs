@@ -1,5 +1,5 @@
-//! The triggers of the policy controller: changes that decide which cities of a hub namespace need a PropagationPolicy.
-//! A change of status alone is never a trigger.
+//! The triggers of the policy controller. They are changes that decide which cities of a hub namespace need a
+//! PropagationPolicy. A change of a status alone is never a trigger.
 
 use api::{HubNamespace, ProjectName};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

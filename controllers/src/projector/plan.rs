@@ -24,15 +24,15 @@ const COPIED_LABELS: [&str; 7] = [
 
 /// The observations of the controller.
 pub(super) struct Observed<'a> {
-    /// The namespace of a project that the labels of the hub namespace name. The labels of the Instance are not trusted
-    /// (I-15).
+    /// The project's namespace that the labels of the hub namespace identify. The labels of the Instance are not
+    /// trusted (I-15).
     pub(super) upstream: &'a Upstream,
     pub(super) hub_namespace: &'a HubNamespace,
     /// The Instance on the hub.
     pub(super) instance: Option<&'a Arc<Instance>>,
-    /// The project's WorkloadDeployment that the Instance on the hub names.
+    /// The WorkloadDeployment of the project that the Instance on the hub refers to.
     pub(super) deployment: Option<&'a Arc<WorkloadDeployment>>,
-    /// The Instance of that name in the project.
+    /// The Instance of the same name in the project.
     pub(super) projection: Option<&'a Arc<Instance>>,
 }
 
@@ -65,7 +65,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
             ..Plan::default()
         };
     };
-    // A projection always has an owner, so no projection is created for a terminating WorkloadDeployment.
+    // A projection always has an owner. So no projection is created while the WorkloadDeployment is terminating.
     let live = deployment.filter(|deployment| !is_terminating(deployment.as_ref()));
     let (Some(deployment), false) = (live, is_terminating(instance.as_ref())) else {
         return Plan::default();
@@ -99,7 +99,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
 }
 
 /// Returns whether an Instance of the project is a projection from this hub namespace. Projections of the Go manager do
-/// not record the hub namespace, so both of their labels must match.
+/// not record the hub namespace. For them, both of their labels must match.
 fn is_projection(projection: &Instance, observed: &Observed<'_>) -> bool {
     match recorded_hub_namespace(projection.meta()) {
         Some(from) => {

@@ -1,5 +1,5 @@
-//! Instances on the hub that are not projected until an administrator has corrected them. Each is visible in
-//! annotations, an event and a metric, and is logged once (I-14).
+//! Instances on the hub that are not projected until an administrator has corrected them. Each of them has annotations
+//! and an event, is counted by a metric, and is logged once (I-14).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,11 +19,11 @@ use crate::runtime::events::Events;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
 
-/// The Instances on the hub that are in quarantine, or lack their WorkloadDeployment. Cheap to clone.
+/// The Instances on the hub that are in quarantine or lack their WorkloadDeployment. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Quarantined {
     metrics: Metrics,
-    /// By UID.
+    /// The states of the Instances, by UID of the Instance.
     by_uid: Arc<Mutex<BTreeMap<String, QuarantineState>>>,
 }
 
@@ -36,7 +36,7 @@ struct QuarantineState {
 
 struct HeldVerdict {
     verdict: Verdict,
-    /// Whether the hub refused the annotations.
+    /// Whether the hub refused to write the annotations.
     refused: bool,
     _counted: Counted,
 }
@@ -54,14 +54,14 @@ impl Quarantined {
         self.states().remove(uid);
     }
 
-    /// Records that the WorkloadDeployment is missing. Returns since when.
+    /// Records that the WorkloadDeployment is missing. Returns the time at which it was first missed.
     fn missed(&self, uid: &str, now: Timestamp) -> Timestamp {
         let mut states = self.states();
         let missed_since = &mut states.entry(uid.to_owned()).or_default().missed_since;
         *missed_since.get_or_insert(now)
     }
 
-    /// Records a verdict. Returns whether the hub has refused its annotations.
+    /// Records a verdict. Returns whether the hub has already refused the annotations of this verdict.
     fn hold(&self, uid: &str, verdict: &Verdict) -> bool {
         let mut states = self.states();
         let held = &mut states.entry(uid.to_owned()).or_default().held;
@@ -111,8 +111,8 @@ pub(crate) struct Quarantine {
 }
 
 impl Quarantine {
-    /// Puts an Instance into quarantine. Annotates, logs and reports the Instance once: not again while the verdict is
-    /// the same, also after a restart.
+    /// Puts an Instance into quarantine. Annotates, logs and reports the Instance once per verdict. If the verdict
+    /// stays the same, does not repeat this, also not after a restart.
     pub(super) async fn hold(
         &self,
         context: &ReconcileContext,
@@ -161,7 +161,7 @@ impl Quarantine {
             return Ok(());
         }
         match self.annotate(context, instance, &StringMap::new()).await {
-            // Retried when the Instance is reconciled again.
+            // The removal is retried when the Instance is reconciled again.
             Err(problem) if problem.refusal().is_some() => {
                 let (namespace, name) = (instance.namespace(), instance.name_any());
                 warn!(namespace, name, %problem, "annotations of an Instance that left quarantine cannot be removed");
@@ -178,13 +178,14 @@ impl Quarantine {
         }
     }
 
-    /// Records that the WorkloadDeployment of an Instance is missing. Returns since when, as far as this process knows.
+    /// Records that the WorkloadDeployment of an Instance is missing. Returns the time at which this process first
+    /// missed it.
     pub(super) fn missed(&self, instance: &Instance, now: Timestamp) -> Timestamp {
         let uid = instance.uid().unwrap_or_default();
         self.quarantined.missed(&uid, now)
     }
 
-    /// Replaces the annotations of a verdict.
+    /// Replaces the annotations with those of this verdict.
     async fn annotate(
         &self,
         context: &ReconcileContext,

@@ -1,4 +1,4 @@
-//! The projector with in-memory API servers.
+//! Tests of the projector, with in-memory API servers.
 
 use api::labels;
 use apiserver::{Fault, Verb};

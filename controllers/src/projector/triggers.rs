@@ -1,5 +1,5 @@
-//! The triggers of the projector: changes of an Instance on the hub or of its projection, and of the objects that a
-//! projection depends on: its Namespace and its WorkloadDeployment.
+//! The triggers of the projector. They are changes of an Instance on the hub, of its projection, of its Namespace and
+//! of its WorkloadDeployment.
 
 use api::HubNamespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -92,7 +92,8 @@ pub(crate) const ON_HUB: &[Trigger<HubSource, dyn HubLookups, InstanceKey>] = &[
         keys: |change, hub| {
             let identity = |namespace: &ObjectMeta| Upstream::of(namespace).ok();
             let (former, current) = (change.former.map(identity), change.current.map(identity));
-            // A new Namespace counts also without an identity: the events of its Instances may have come before it.
+            // A new Namespace counts even without an identity, because the events of its Instances may have arrived
+            // before its own event.
             if former == current {
                 return Vec::new();
             }
@@ -104,8 +105,8 @@ pub(crate) const ON_HUB: &[Trigger<HubSource, dyn HubLookups, InstanceKey>] = &[
     },
 ];
 
-/// Returns the Instances on the hub of a WorkloadDeployment whose UID, deletion or recorded hub namespace changed. Its
-/// status does not matter.
+/// Returns the Instances on the hub that belong to a WorkloadDeployment, if its UID, deletion or recorded hub namespace
+/// changed. A change of its status does not count.
 fn owned(change: Change<'_>, project: &(dyn ProjectLookups + 'static)) -> Vec<InstanceKey> {
     if change.former.map(as_owner) == change.current.map(as_owner) {
         return Vec::new();
@@ -128,7 +129,7 @@ fn as_owner(deployment: &ObjectMeta) -> (Option<&str>, bool, Option<&str>) {
     (deployment.uid.as_deref(), terminating, hub_namespace)
 }
 
-/// Returns the names of a Namespace that appeared, was deleted, or was replaced by another one of its name.
+/// Returns the names of a Namespace that appeared, was deleted, or was replaced by another Namespace of the same name.
 fn replaced(change: Change<'_>) -> impl Iterator<Item = &str> {
     let uid = |namespace: &ObjectMeta| namespace.uid.clone();
     let is_replaced = change.former.and_then(uid) != change.current.and_then(uid);
@@ -136,7 +137,7 @@ fn replaced(change: Change<'_>) -> impl Iterator<Item = &str> {
     versions.filter_map(|namespace| namespace.name.as_deref())
 }
 
-/// Returns the keys of the Instances in a hub namespace, under the identity that its labels give.
+/// Returns the keys of the Instances in a hub namespace. The keys use the identity in the labels of the hub namespace.
 fn instances_in(hub: &dyn HubLookups, namespace: &ObjectMeta) -> Vec<InstanceKey> {
     let upstream = Upstream::of(namespace).ok();
     let name = namespace.name.as_deref().unwrap_or_default();
@@ -146,8 +147,8 @@ fn instances_in(hub: &dyn HubLookups, namespace: &ObjectMeta) -> Vec<InstanceKey
         .collect()
 }
 
-/// Returns the key of an Instance on the hub. While the cache does not have its Namespace, the key is one of the hub; the
-/// event of the Namespace follows.
+/// Returns the key of an Instance on the hub. If the cache does not have the Namespace of the Instance, the key has no
+/// project. A later event of the Namespace triggers the reconciliation with the right key.
 fn key_on_hub(hub: &dyn HubLookups, instance: &ObjectMeta) -> InstanceKey {
     let namespace = instance.namespace.as_deref().unwrap_or_default();
     let name = instance.name.as_deref().unwrap_or_default();
@@ -243,7 +244,7 @@ mod tests {
             case("removed", ProjectSource::Removed, None, None, &[]),
             case("Workload", ProjectSource::Workloads, None, Some(&web), &[]),
         ];
-        // `other/old-0` is in the project alone, so that each row of Namespaces needs a case of its own.
+        // Only the project has `other/old-0`. So each row of Namespaces needs its own case.
         let other = metadata(json!({"name": "other", "uid": "1"}));
         let in_other = [("acme", "other", "far-0"), ("acme", "other", "old-0")];
         let other = case(

@@ -1,4 +1,5 @@
-//! Reads answers to requests for one object. Only [`is_definitive_not_found`] proves that the object is absent (I-8, I-12).
+//! Decides what an answer to a request for one object proves. Only [`is_definitive_not_found`] proves that the object
+//! is absent (I-8, I-12).
 
 use kube::Resource;
 use multicluster::absence::{NOT_FOUND, is_definitive_not_found};

@@ -1,4 +1,4 @@
-//! Errors of reconciliations. The queue tries each again with backoff; the variants differ in their remedy.
+//! Errors of reconciliations. The queue retries each of them with backoff. Each variant needs another remedy.
 
 mod outage;
 
@@ -10,13 +10,14 @@ use multicluster::cache::Undecodable;
 use multicluster::queue::Failure;
 use thiserror::Error;
 
-/// HTTP codes of writes that the API server will refuse again: `BadRequest`, `Forbidden`, `Invalid`.
+/// The HTTP codes of permanent refusals of a write: `BadRequest`, `Forbidden`, `Invalid`. The API server would refuse
+/// the same write again.
 const REFUSALS: [u16; 3] = [400, 403, 422];
-/// Longest message of an API server that is copied into a condition, in characters: a condition holds 32,768
-/// (`metav1.Condition`), and a reader needs the beginning only.
+/// Longest message of an API server that is copied into a condition, in characters. A condition can have 32,768
+/// (`metav1.Condition`), but a reader needs only the beginning.
 const REFUSAL_MAX: usize = 1024;
 
-/// Why a reconciliation failed.
+/// The reason why a reconciliation failed.
 #[derive(Debug, Error)]
 pub enum ReconcileError {
     /// An API server refused a request or could not be reached.
@@ -27,7 +28,8 @@ pub enum ReconcileError {
         /// The response, or the reason why there was none.
         source: Box<kube::Error>,
     },
-    /// The answer is a 404 that does not prove that the object is absent. Nothing may be released because of it.
+    /// The answer is a 404, but it does not prove that the object is absent. No finalizer may be removed because of
+    /// this answer.
     #[error(
         "{action}: the 404 does not prove that the object is absent; is this the right API server, with the CRDs? {}",
         brief(source)
@@ -38,8 +40,8 @@ pub enum ReconcileError {
         /// The response, or the reason why there was none.
         source: Box<kube::Error>,
     },
-    /// An API server accepted a write and stored something else: its CRD, an admission webhook or another writer changes
-    /// the object.
+    /// An API server accepted a write but stored something else. The CRD, an admission webhook or another writer
+    /// changes the object.
     #[error(
         "{object} is not stored as it was written; compare the versions of the CRDs on both planes"
     )]
@@ -47,10 +49,10 @@ pub enum ReconcileError {
         /// Kind, namespace and name of the object.
         object: String,
     },
-    /// An object that the decision needs exists and cannot be decoded.
+    /// An object that the decision depends on exists but cannot be decoded.
     #[error(transparent)]
     Undecodable(#[from] Undecodable),
-    /// An identity is missing or invalid. It is never guessed.
+    /// An identity is missing or invalid. Controllers never guess an identity.
     #[error("{object}: {source}")]
     Identity {
         /// The object that should carry the identity.
@@ -58,7 +60,8 @@ pub enum ReconcileError {
         /// The error in the identity.
         source: IdentityError,
     },
-    /// Objects contradict each other. Nothing is done until an administrator has resolved it.
+    /// Objects contradict each other. The controller does nothing until an administrator has resolved the
+    /// contradiction.
     #[error("{object}: {problem}")]
     Contradiction {
         /// The object that is held.
@@ -66,10 +69,10 @@ pub enum ReconcileError {
         /// The contradiction.
         problem: String,
     },
-    /// This process does not serve the project, or not yet.
+    /// This process does not serve the project, or does not serve it yet.
     #[error("project {0} is not served here")]
     NotEngaged(ProjectName),
-    /// It is not known at present whether the project exists.
+    /// It is currently unknown whether the project exists.
     #[error(transparent)]
     NotKnown(multicluster::projects::NotEngaged),
     /// Another controller, or Karmada, has not provided a prerequisite yet.
@@ -80,10 +83,11 @@ pub enum ReconcileError {
         /// The missing prerequisite.
         missing: String,
     },
-    /// Several steps failed, and a later one was answered with a longer Retry-After than the first.
+    /// Several steps failed. The answer to a later step had a longer Retry-After than the answer to the first failed
+    /// step.
     #[error("{first}")]
     Deferred {
-        /// The error of the first step that failed. It stands for all of them.
+        /// The error of the first step that failed. Logs show only this error.
         first: Box<Self>,
         /// The longest Retry-After of all steps.
         retry_after: Duration,
@@ -105,7 +109,7 @@ impl ReconcileError {
         }
     }
 
-    /// Returns the answer to a write that the API server would refuse again, for a condition.
+    /// Returns the message of the API server if it would refuse the same write again. The message is for a condition.
     pub(crate) fn refusal(&self) -> Option<String> {
         match self {
             Self::Api { source, .. } => match source.as_ref() {
@@ -146,13 +150,13 @@ impl FirstError {
         }
     }
 
-    /// Returns the message of the first error if the API server would refuse the same request again. The object that
-    /// caused the request shows the message in a condition.
+    /// Returns the message of the first error if the API server would refuse the same request again. The message is for
+    /// a condition of the object that caused the request.
     pub(crate) fn refusal(&self) -> Option<String> {
         self.first.as_ref().and_then(ReconcileError::refusal)
     }
 
-    /// Returns the first error, if there was one, with the longest Retry-After of all errors.
+    /// Returns the first error, if there is one. The error has the longest Retry-After of all errors.
     pub(crate) fn result(self) -> Result<(), ReconcileError> {
         let Some(first) = self.first else {
             return Ok(());

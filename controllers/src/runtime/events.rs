@@ -21,16 +21,17 @@ use tracing::{debug, warn};
 use fair_queue::FairQueue;
 use transitions::{ConditionTransition, transitions};
 
-/// Maximum number of announcements that wait to be assigned to the lines. Further events are dropped and counted.
+/// Maximum number of announcements that wait to be assigned to the lines. If there are more, events are dropped and
+/// counted.
 const WAITING: usize = 4096;
-/// How many announcements are published at a time, each of another project.
+/// How many announcements are published at the same time. Each belongs to another project.
 const AT_A_TIME: usize = 16;
 /// How long the publication of one event may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long an event is delayed after the write of its status. After a change that affects many objects, statuses are
-/// written before events.
+/// How long an event is delayed after the write of its status. After a change that affects many objects, this delay
+/// lets statuses be written before events.
 const LATER: Duration = Duration::from_secs(1);
-/// Longest note of an event, in bytes (events.k8s.io/v1).
+/// Longest note of an event, in bytes. The limit is from events.k8s.io/v1.
 const NOTE_MAX: usize = 1024;
 
 /// Publishes events as one controller.
@@ -41,8 +42,8 @@ impl Events {
         Self(recorder(client, controller))
     }
 
-    /// Publishes an event about `object`. Logs a failure and returns no error, because a condition has the same
-    /// information.
+    /// Publishes an event about `object`. If it fails, logs the failure and returns no error, because a condition
+    /// contains the same information.
     pub(crate) async fn publish<K>(&self, object: &K, type_: EventType, reason: &str, note: &str)
     where
         K: Resource<DynamicType = ()>,
@@ -74,8 +75,8 @@ fn event(type_: EventType, reason: &str, note: &str) -> Event {
     }
 }
 
-/// Publishes events on transitions of conditions in a separate task. No reconciliation waits for an event or fails
-/// because of one.
+/// Publishes events on transitions of conditions in a separate task. Reconciliations do not wait for events, and a
+/// failed event does not fail a reconciliation.
 #[derive(Clone)]
 pub(crate) struct EventPublisher {
     queue: mpsc::Sender<Announcement>,
@@ -162,7 +163,7 @@ async fn publish_all(mut announcements: mpsc::Receiver<Announcement>, metrics: M
     }
 }
 
-/// Publishes an event. Returns the outcome, for the metric.
+/// Publishes an event. Returns the outcome as the value of a metric label.
 async fn publish(announcement: Announcement) -> &'static str {
     let Announcement {
         since,
@@ -180,7 +181,7 @@ async fn publish(announcement: Announcement) -> &'static str {
         Ok(Err(error)) => error.to_string(),
         Err(elapsed) => elapsed.to_string(),
     };
-    // A condition has the same information.
+    // The failure is only logged at debug level, because a condition contains the same information.
     debug!(
         problem,
         reason = transition.reason,

@@ -52,9 +52,9 @@ impl fmt::Debug for ProjectKey {
 /// An Instance on the hub, and its projection of the same name.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct InstanceKey {
-    /// The project; `None` if the hub namespace does not name one.
+    /// The project. `None` if the labels of the hub namespace identify no project.
     pub(crate) project: Option<ProjectName>,
-    /// The namespace in the project; the hub namespace if the project is unknown.
+    /// The namespace in the project. If `project` is `None`, the namespace on the hub.
     pub(crate) namespace: String,
     pub(crate) name: String,
 }
@@ -107,7 +107,7 @@ impl fmt::Debug for InstanceKey {
 /// A hub namespace.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct HubKey {
-    /// The project; `None` if the labels do not name one.
+    /// The project. `None` if the labels of the hub namespace identify no project.
     pub(crate) project: Option<ProjectName>,
     pub(crate) namespace: HubNamespace,
 }
@@ -126,7 +126,7 @@ impl fmt::Debug for HubKey {
     }
 }
 
-/// A namespaced object of the one API server that a controller works on.
+/// A namespaced object of the single API server that a controller works with.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ObjectKey {
     pub(crate) namespace: String,

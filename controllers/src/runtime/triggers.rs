@@ -1,7 +1,7 @@
-//! Triggers: the rows that turn a change into keys of a work queue.
+//! Triggers. Each row turns a change into keys of a work queue.
 //!
-//! Each controller lists its rows in its own `triggers.rs`. The wiring of the management plane and of a cell registers
-//! watches and passes each change to all rows of its source. No other code adds keys to a work queue.
+//! Each controller lists its rows in its own `triggers.rs`. The wiring of the management plane or of a cell registers
+//! the watches and passes each change to all rows of its source. No other code adds keys to a work queue.
 
 #[cfg(test)]
 pub(crate) mod cases;
@@ -16,11 +16,12 @@ use multicluster::cache::Change;
 use multicluster::queue::Key;
 use tracing::trace;
 
-/// One reason to reconcile: a change at `source` asks for a reconciliation of these keys.
+/// One reason to reconcile. A change at `source` adds the keys that `keys` returns to the queue.
 ///
-/// `S` is the kind of source, `L` gives access to caches, `K` is the key of the controller's queue.
+/// `S` is the type of the source, `L` gives access to caches, and `K` is the type of the keys in the controller's
+/// queue.
 pub(crate) struct Trigger<S, L: ?Sized, K> {
-    /// Where the change happens.
+    /// The source of the change.
     pub(crate) source: S,
     /// Why the controller must reconcile.
     pub(crate) reason: &'static str,
@@ -65,7 +66,7 @@ pub(crate) enum HubSource {
     Bindings,
     /// Copies of Instances.
     Instances,
-    /// Clusters whose reachability differs from what it was at their last event.
+    /// Clusters whose reachability has changed since their last event.
     CellReachability,
     /// ResourceInterpreterCustomizations that shadow the webhook.
     ShadowingCustomizations,
@@ -78,8 +79,8 @@ pub(crate) enum CellSource {
     Deployments,
     /// Instances of the cell.
     Instances,
-    /// The Instance after the last one of a WorkloadDeployment that has all its Instances. The cell does not have this
-    /// Instance, but the hub may still have a copy of it.
+    /// The Instance with the ordinal after the last Instance of a complete WorkloadDeployment. The cell does not have
+    /// this Instance, but the hub may still have a copy of it.
     AfterLastInstance,
 }
 

@@ -19,7 +19,8 @@ use tracing::warn;
 
 use crate::runtime::error::ReconcileError;
 
-/// When to try a key again while it is not known whether its project exists. The registry of projects logs the reason.
+/// How long to wait before a key is tried again while it is unknown whether its project exists. The registry of
+/// projects logs the reason.
 const NOT_KNOWN: Duration = Duration::from_secs(10);
 
 /// Brings the objects of one key to their desired state.
@@ -31,7 +32,7 @@ pub(crate) trait Controller: Send + Sync + 'static {
     /// How many reconciliations may run at a time.
     const LIMITS: Limits = Limits::DEFAULT;
 
-    /// Observes, plans and executes. The queue tries a key that failed again, with backoff.
+    /// Observes, plans and executes. If it fails, the queue tries the key again with backoff.
     fn reconcile(
         &self,
         context: &ReconcileContext,
@@ -39,7 +40,7 @@ pub(crate) trait Controller: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Outcome, ReconcileError>> + Send;
 }
 
-/// Makes a handler of changes that calls `handler` with each version of an object, the former one first.
+/// Returns a handler of changes. It calls `handler` with each version of the object, the former version first.
 pub(crate) fn for_each_version(handler: impl Fn(&ObjectMeta)) -> impl Fn(Change<'_>) {
     move |change| change.versions().for_each(&handler)
 }
@@ -71,7 +72,7 @@ pub(crate) struct Watches {
     client: Client,
     lists: ListLimiter,
     running: Vec<BoxFuture<'static, ()>>,
-    /// Each future ends when a kind has been listed, or cannot be listed.
+    /// Each future ends when its kind has been listed, or when it is known that the kind cannot be listed.
     listed: Vec<BoxFuture<'static, ()>>,
 }
 
@@ -95,7 +96,7 @@ impl Watches {
         self.begin(reflector, wait_for(synced, |synced| *synced));
     }
 
-    /// Watches all objects of an optional kind. If the kind cannot be listed, nothing waits for it.
+    /// Watches all objects of an optional kind. If the kind cannot be listed, controllers start without it.
     pub(crate) fn watch_if_served<K>(&mut self, reflector: Reflector<K>)
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
@@ -117,8 +118,8 @@ impl Watches {
         self.listed.push(listed.boxed());
     }
 
-    /// Watches until the future is dropped. Calls `on_listed` once every kind has been listed or cannot be listed, and keeps its
-    /// result until the end.
+    /// Watches until the future is dropped. Calls `on_listed` once every kind has been listed or cannot be listed.
+    /// Keeps the result of `on_listed` until the end.
     pub(crate) async fn run<T>(self, on_listed: impl FnOnce() -> T) {
         let listed = async {
             join_all(self.listed).await;
@@ -129,8 +130,8 @@ impl Watches {
     }
 }
 
-/// Waits until the condition holds. Never returns if the reflector has ended, because the process or the project then
-/// ends too.
+/// Waits until the condition is true. Never returns if the reflector has ended. A reflector ends only when the process
+/// or the project ends, so the caller no longer needs the result.
 async fn wait_for<T>(mut receiver: watch::Receiver<T>, condition: impl FnMut(&T) -> bool) {
     if receiver.wait_for(condition).await.is_err() {
         pending::<()>().await;
@@ -172,8 +173,8 @@ impl<'a> Wiring<'a> {
         }
     }
 
-    /// Watches all objects of a required kind: controllers start when it has been listed. `what` names it in readiness and
-    /// logs.
+    /// Watches all objects of a required kind. Controllers start when the kind has been listed. `what` is the name of
+    /// the kind in readiness and logs.
     pub(crate) fn watch<K>(&mut self, what: &'static str, reflector: Reflector<K>, client: Client)
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
@@ -185,7 +186,7 @@ impl<'a> Wiring<'a> {
     }
 
     /// Watches all objects of an optional kind. If the API server does not serve the kind or forbids the watch,
-    /// controllers start without it, and the consequence (`without`) is logged once.
+    /// controllers start without the kind. The consequence (`without`) is logged once.
     pub(crate) fn watch_if_served<K>(
         &mut self,
         what: &'static str,
@@ -200,7 +201,7 @@ impl<'a> Wiring<'a> {
         self.watch_until_known(what, without, reflector, client, known);
     }
 
-    /// Watches all objects of a kind that only affects reports. Nothing waits for its first list.
+    /// Watches all objects of a kind that only affects reports. Controllers do not wait for its first list.
     pub(crate) fn watch_in_background<K>(
         &mut self,
         what: &'static str,
@@ -272,7 +273,7 @@ impl<'a> Wiring<'a> {
                 let controller = Arc::clone(&controller);
                 async move {
                     match controller.reconcile(&context, key).await {
-                        // When the project is engaged, all its objects are reconciled.
+                        // When the project is served, all its objects are reconciled.
                         Err(ReconcileError::NotEngaged(_)) => Ok(Outcome::Gone),
                         // The registry of projects has logged the reason.
                         Err(ReconcileError::NotKnown(_)) => Ok(Outcome::Again(NOT_KNOWN)),

@@ -1,4 +1,5 @@
-//! Writes to API servers: server-side apply by one field manager per controller, deletes with preconditions.
+//! Writes to API servers. Each controller uses server-side apply with its own field manager. Deletes have
+//! preconditions.
 
 mod collection;
 
@@ -36,17 +37,21 @@ impl Writer {
         }
     }
 
-    /// Creates or applies an object, and returns it as the API server stored it. `body` holds exactly the fields that this
-    /// controller owns.
+    /// Creates or applies an object, and returns it as the API server stored it. `body` contains exactly the fields
+    /// that this controller owns.
     ///
-    /// Creates the object if `existing` is `None`; fails if another writer created it meanwhile. Otherwise applies
-    /// `body`: it takes back fields that another writer took, and does not change fields that are not in `body`. `own`
-    /// are the JSON pointers of parts that only this controller may write, such as a mirrored spec. If `as_wanted` is
-    /// false after the apply, these parts are replaced as a whole, or removed if `body` does not contain them.
+    /// If `existing` is `None`, creates the object. This fails if another writer has created the object in the
+    /// meantime. Otherwise applies `body`. The apply takes back fields of `body` that another writer took, and does not
+    /// change other fields.
+    ///
+    /// `own` contains the JSON pointers of the parts that only this controller may write, such as a mirrored spec. If
+    /// `as_wanted` is false after the apply, these parts are replaced as a whole. A part that `body` does not contain
+    /// is removed.
     ///
     /// # Errors
     ///
-    /// [`ReconcileError::Api`] if a write failed, [`ReconcileError::DoesNotStay`] if `as_wanted` is false in the end.
+    /// [`ReconcileError::Api`] if a write failed, [`ReconcileError::DoesNotStay`] if `as_wanted` is false after all
+    /// writes.
     pub(crate) async fn ensure<K: Object + Serialize>(
         &self,
         context: &ReconcileContext,
@@ -91,7 +96,7 @@ impl Writer {
         stays(replaced, as_wanted)
     }
 
-    /// Applies to exactly this object, not to a later object of the same name.
+    /// Applies to exactly this object. Fails if a later object has the same name.
     async fn apply<K: Object>(
         &self,
         context: &ReconcileContext,
@@ -119,11 +124,11 @@ impl Writer {
         }
     }
 
-    /// Applies a whole status, for kinds whose status this controller alone writes on this plane.
+    /// Applies a whole status. Use it only for kinds whose status no other controller writes on this plane.
     ///
     /// # Errors
     ///
-    /// [`ReconcileError::Api`], also if another object has taken the name.
+    /// [`ReconcileError::Api`], also if a later object has the same name.
     pub(crate) async fn apply_status<K: Object>(
         &self,
         context: &ReconcileContext,
@@ -236,7 +241,7 @@ impl Writer {
         self.wrote(context, to, "patch", &name, patched)
     }
 
-    /// Deletes exactly this object, not a later object of the same name. Succeeds if the object is absent.
+    /// Deletes exactly this object. A later object of the same name stays. Succeeds if the object is absent.
     ///
     /// # Errors
     ///
@@ -285,7 +290,7 @@ impl Writer {
             ..DeleteParams::background()
         };
         match to.api.delete(&name, &params).await {
-            // The object has finalizers, and is deleted when they are removed.
+            // The object has finalizers. The API server deletes the object when they are removed.
             Ok(Either::Left(terminating)) => self
                 .wrote(context, to, "delete", &name, Ok(terminating))
                 .map(drop),
@@ -325,8 +330,8 @@ impl Writer {
     }
 }
 
-/// Returns the merge patch that turns `former` into `wanted`. It sets fields to null that `wanted` does not contain,
-/// because a merge patch does not change fields that it does not name.
+/// Returns the merge patch that turns `former` into `wanted`. A merge patch does not change fields that it does not
+/// contain, so the patch sets fields that `wanted` does not contain to null.
 pub(crate) fn merge_patch<T: Serialize>(former: Option<&T>, wanted: &T) -> Value {
     let mut patch = json!(wanted);
     if let (Some(patch), Value::Object(former)) = (patch.as_object_mut(), json!(former)) {
@@ -337,7 +342,7 @@ pub(crate) fn merge_patch<T: Serialize>(former: Option<&T>, wanted: &T) -> Value
     patch
 }
 
-/// Decodes a body that this process made. This fails only if an identity in it is not text.
+/// Decodes a body that this process created. This fails only if an identity in the body is not text.
 fn decode<T: DeserializeOwned>(body: Value) -> Result<T> {
     serde_json::from_value(body)
         .map_err(|error| ReconcileError::api("encode a write", kube::Error::SerdeError(error)))
@@ -347,7 +352,7 @@ fn decode<T: DeserializeOwned>(body: Value) -> Result<T> {
 ///
 /// # Errors
 ///
-/// [`ReconcileError::DoesNotStay`] if not.
+/// [`ReconcileError::DoesNotStay`] if the API server stored something else.
 pub(crate) fn stays<K: Object>(written: K, as_wanted: impl Fn(&K) -> bool) -> Result<K> {
     if as_wanted(&written) {
         Ok(written)

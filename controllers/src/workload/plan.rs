@@ -19,7 +19,8 @@ use needs::{Gap, Needs, Obstacle};
 pub(super) use observed::{Listed, Lookup, Observed};
 pub(super) use status::{StatusReport, own_status};
 
-/// How many derived names identify a WorkloadDeployment whose spec was edited. The first name is almost always free.
+/// How many derived names are compared to find a WorkloadDeployment whose spec was edited. The first name is almost
+/// always free, so a few names suffice.
 const KNOWN_NAMES: usize = 4;
 
 /// The actions to take, in the order of the fields.
@@ -28,7 +29,7 @@ pub(super) struct Plan {
     pub(super) add_finalizer: bool,
     pub(super) delete: Vec<Arc<WorkloadDeployment>>,
     pub(super) apply: Vec<Desired>,
-    /// The status, if it changes and no write is rejected.
+    /// The status to write if no write is rejected. `None` if the status does not change.
     pub(super) status: Option<WorkloadStatus>,
     pub(super) remove_finalizer: bool,
 }
@@ -40,12 +41,12 @@ pub(super) struct Desired {
     pub(super) existing: Option<Arc<WorkloadDeployment>>,
     pub(super) name: String,
     pub(super) labels: StringMap,
-    /// The Workload controller does not own `replicas`, so it is `None` here.
+    /// The desired spec. Its `replicas` is `None`, because the Workload controller does not own this field.
     pub(super) spec: WorkloadDeploymentSpec,
 }
 
-/// Returns the actions, and the report that the status is rendered from. The status of a terminating Workload is not
-/// written.
+/// Returns the actions and the report from which the status is rendered. The status of a terminating Workload is not
+/// written, so it has no report.
 pub(super) fn plan<'a>(observed: &Observed<'a>) -> (Plan, Option<StatusReport<'a>>) {
     let Observed { workload, own, .. } = *observed;
     if is_terminating(workload) {
@@ -60,7 +61,7 @@ pub(super) fn plan<'a>(observed: &Observed<'a>) -> (Plan, Option<StatusReport<'a
     };
     let mut delete = own.to_vec();
     delete.retain(|deployment| !is_wanted(deployment) && !is_terminating(deployment.as_ref()));
-    // The plan waits for a terminating WorkloadDeployment, because its successor needs the same name.
+    // A terminating WorkloadDeployment is left alone until it is gone, because its successor needs the same name.
     let is_as = |desired: &Desired| {
         let existing = desired.existing.as_deref();
         existing.is_some_and(|existing| {
@@ -73,7 +74,7 @@ pub(super) fn plan<'a>(observed: &Observed<'a>) -> (Plan, Option<StatusReport<'a
         && own.iter().all(|deployment| is_current(deployment))
         && gaps.iter().all(|gap| gap.obstacle == Obstacle::NotOffered);
     desired.retain(|desired| !is_as(desired));
-    // Running WorkloadDeployments could not apply a template whose Networks do not exist.
+    // If a Network does not exist, running WorkloadDeployments could not apply the template. So they are not changed.
     if needs.missing_networks().is_some() || needs.was_missing() {
         delete.clear();
         desired.clear();
@@ -94,13 +95,13 @@ pub(super) fn plan<'a>(observed: &Observed<'a>) -> (Plan, Option<StatusReport<'a
     (plan, Some(report))
 }
 
-/// Returns the UID of the Workload of a WorkloadDeployment: that of its controller, which an edit of the spec does not
-/// change, or else that in its spec.
+/// Returns the UID of the Workload of a WorkloadDeployment. This is the UID of the controller owner, because an edit of
+/// the spec does not change it. Without a controller owner, it is the UID in the spec.
 pub(crate) fn owner(deployment: &WorkloadDeployment) -> &str {
     controller_uid(deployment).unwrap_or(&deployment.spec.workload_ref.uid)
 }
 
-/// Deletes the deployments and releases the Workload when they are gone.
+/// Deletes the WorkloadDeployments of the Workload. Removes the finalizer of the Workload when they are gone.
 fn finalize(workload: &Workload, own: &[Arc<WorkloadDeployment>]) -> Plan {
     if !has_finalizer(workload, finalizers::WORKLOAD_CONTROLLER) {
         return Plan::default();
@@ -116,8 +117,8 @@ fn finalize(workload: &Workload, own: &[Arc<WorkloadDeployment>]) -> Plan {
     }
 }
 
-/// Returns a WorkloadDeployment per placement and city, in the order of the Workload, and the cities that get none now.
-/// An existing WorkloadDeployment stays wanted when a prerequisite of its creation is gone.
+/// Returns one WorkloadDeployment per placement and city, in the order of the Workload, and the cities that get none
+/// now. If a prerequisite for creation disappears, an existing WorkloadDeployment is still wanted.
 fn desired<'a>(observed: &Observed<'a>, needs: &Needs<'_>) -> (Vec<Desired>, Vec<Gap<'a>>) {
     let Observed {
         workload,
@@ -147,7 +148,7 @@ fn desired<'a>(observed: &Observed<'a>, needs: &Needs<'_>) -> (Vec<Desired>, Vec
         }
         let name = match existing {
             Some(existing) => existing.name_any(),
-            // A name in use stays with its current object.
+            // A new WorkloadDeployment gets a name that no object uses.
             None => new_name(&workload_ref, &placement.name, city, &|name| {
                 is_taken(name) || desired.iter().any(|other| other.name == name)
             }),
@@ -195,8 +196,8 @@ fn pairs(workload: &Workload) -> Vec<(&WorkloadPlacement, &String)> {
     pairs
 }
 
-/// Returns the WorkloadDeployment of each placement and city, if it exists. Its spec decides; the name identifies a
-/// WorkloadDeployment whose spec was edited.
+/// Returns the WorkloadDeployment of each placement and city, if it exists. The spec of a WorkloadDeployment determines
+/// its placement and city. If the spec was edited, the name determines them.
 fn existing<'a>(
     workload: &WorkloadReference,
     pairs: &[(&WorkloadPlacement, &String)],
@@ -230,8 +231,8 @@ fn existing<'a>(
         .collect()
 }
 
-/// Returns `<workload>-<placement>-<city>` if that is free and a valid name (docs/concepts/identity.md), else the same
-/// with a hash: two Workloads can lead to the same readable name.
+/// Returns `<workload>-<placement>-<city>` if this name is free and valid (docs/concepts/identity.md). Otherwise
+/// returns the same name with a hash, because two Workloads can have the same readable name.
 fn new_name(
     workload: &WorkloadReference,
     placement: &str,
@@ -246,7 +247,7 @@ fn readable_name(workload: &WorkloadReference, placement: &str, city: &str) -> S
     format!("{}-{placement}-{}", workload.name, city.to_lowercase())
 }
 
-/// Returns the names that identify a WorkloadDeployment whose spec was edited.
+/// Returns the names that are compared to find a WorkloadDeployment whose spec was edited.
 fn known_names(workload: &WorkloadReference, placement: &str, city: &str) -> Vec<String> {
     let readable = readable_name(workload, placement, city);
     names::derived(&readable, &[&workload.uid, placement, city])

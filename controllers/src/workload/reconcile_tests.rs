@@ -1,4 +1,4 @@
-//! The workload controller with an in-memory API server.
+//! Tests of the workload controller, with an in-memory API server.
 
 use apiserver::{Fault, Verb};
 
@@ -16,14 +16,14 @@ fn controller(planes: &FakePlanes) -> WorkloadController {
     }
 }
 
-/// A project with the Workload `web` in DFW.
+/// Starts a project with the Workload `web` in DFW.
 async fn start() -> (FakePlanes, WorkloadController) {
     let planes = FakePlanes::start(vec![json!(workload(&[("us", &["DFW"])]))], Vec::new()).await;
     let controller = controller(&planes);
     (planes, controller)
 }
 
-/// A project where the deployment has been created and the deletion of the Workload has begun.
+/// Starts a project with a terminating Workload. The deployment of the Workload exists already.
 async fn start_terminating() -> (FakePlanes, WorkloadController) {
     let (planes, controller) = start().await;
     converge(&controller, || project_key("web"), &planes.servers()).await;
@@ -145,7 +145,7 @@ async fn the_finalizer_stays_until_the_api_server_lists_no_deployment() {
         assert!(finalizers_of_workload(&planes).is_some());
         planes.project.heal();
     }
-    // The cache lacks a deployment that the API server has.
+    // The API server has a deployment that is missing in the cache.
     planes.project.fail(Fault::hang().on(&[Verb::Watch]));
     planes.project.interrupt();
     settle().await;

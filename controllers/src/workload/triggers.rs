@@ -1,5 +1,5 @@
-//! The triggers of the workload controller: changes of a Workload, of its WorkloadDeployments, and of the inputs of its
-//! placement.
+//! The triggers of the workload controller. They are changes of a Workload, of its WorkloadDeployments, and of the
+//! inputs of its placement.
 
 use api::Workload;
 use multicluster::cache::NamespacedName;

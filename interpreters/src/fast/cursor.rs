@@ -1,19 +1,19 @@
-//! A reader for JSON in canonical form: compact, fields in a known order, strings without escapes. It stops with an
-//! error at any other form.
+//! A reader for canonical JSON: compact, with fields in a known order and strings without escapes. For any other form,
+//! the reader stops with an error.
 
 use serde::Deserialize;
 use serde_json::Deserializer;
 
-/// A position in a JSON text. Each method moves it past what the method reads. After [`NotCanonical`] the position is
-/// undefined.
+/// A position in a JSON text. Each method moves the position to the end of the text that it reads. After
+/// [`NotCanonical`] the position is undefined.
 #[derive(Clone)]
 pub(super) struct Cursor<'a> {
     rest: &'a str,
-    /// Whether the position is right after the start of an object.
+    /// True if the position is directly after the start of an object.
     opened: bool,
 }
 
-/// The text has, or may have, another form than the canonical one.
+/// The text is not canonical, or this is uncertain.
 #[derive(Debug)]
 pub(crate) struct NotCanonical;
 
@@ -37,7 +37,7 @@ impl<'a> Cursor<'a> {
             .get(..start.rest.len().checked_sub(self.rest.len())?)
     }
 
-    /// Reads exactly this text.
+    /// Reads exactly the given text.
     #[inline]
     pub(super) fn literal<const N: usize>(
         &mut self,
@@ -55,7 +55,8 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Reads the name of a field, given with its quotes and colon. Returns false if the next field is another one.
+    /// Reads the name of a field. `name` includes the quotes and the colon. Returns false if the next field has another
+    /// name.
     #[inline]
     pub(super) fn field<const N: usize>(&mut self, name: &[u8; N]) -> bool {
         let rest = match self.opened {
@@ -78,7 +79,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Reads a list; each element with `element`.
+    /// Reads a list. Calls `element` to read each element.
     pub(super) fn list(
         &mut self,
         mut element: impl FnMut(&mut Self) -> Result<(), NotCanonical>,
@@ -95,7 +96,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads a string without escapes.
+    /// Reads a string that has no escapes.
     #[inline]
     pub(super) fn text(&mut self) -> Result<&'a str, NotCanonical> {
         self.literal(b"\"")?;
@@ -106,10 +107,10 @@ impl<'a> Cursor<'a> {
         Ok(text)
     }
 
-    /// Reads an integer without a fraction, an exponent or leading zeros.
+    /// Reads an integer. The integer has no fraction, no exponent and no leading zeros.
     #[inline]
     pub(super) fn integer(&mut self) -> Result<i64, NotCanonical> {
-        /// A number with this many digits fits into `i64`.
+        /// The maximum number of digits. Every number with this many digits fits into `i64`.
         const DIGITS: usize = 18;
         let unsigned = self.rest.strip_prefix('-');
         let mut rest = unsigned.unwrap_or(self.rest).as_bytes();
@@ -134,7 +135,7 @@ impl<'a> Cursor<'a> {
         Ok(if unsigned.is_some() { -number } else { number })
     }
 
-    /// Reads an integer field that may be absent. The name has the form that [`field`](Self::field) takes.
+    /// Reads an integer field. The field may be absent. `name` has the same form as in [`field`](Self::field).
     #[inline]
     pub(super) fn number<const N: usize>(
         &mut self,
@@ -146,7 +147,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads a field in any JSON form. It may be absent.
+    /// Reads a field in any JSON form. The field may be absent.
     pub(super) fn optional_value<T: Deserialize<'a>, const N: usize>(
         &mut self,
         name: &[u8; N],
@@ -157,7 +158,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads one value with `canonical`; if that fails, reads the value again with `general`.
+    /// Reads one value with `canonical`. If `canonical` fails, reads the same value again with `general`.
     #[inline]
     pub(super) fn canonical_or<T>(
         &mut self,
@@ -180,21 +181,21 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Returns the text after this prefix. The length of the prefix is a compile-time constant, so the comparison takes a
-/// few loads.
+/// Returns the text after this prefix. The length of the prefix is known at compile time, so the comparison needs only
+/// a few load instructions.
 #[inline]
 fn after<'a, const N: usize>(text: &'a str, start: &[u8; N]) -> Option<&'a str> {
     let begins_so = text.as_bytes().first_chunk() == Some(start);
     text.get(N..).filter(|_| begins_so)
 }
 
-/// Returns the number of bytes before the first byte that ends a string, starts an escape or is not allowed in a
-/// string.
+/// Returns the number of bytes before the first special byte. A special byte ends the string, starts an escape or is
+/// not allowed in a string.
 #[inline]
 fn plain_length(text: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGHEST: u64 = ONES << 7;
-    // Sets the highest bit of the first byte that is below `limit`. May also set it in later bytes.
+    // Sets the highest bit of the first byte that is less than `limit`. Later bytes may also get this bit.
     let below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit)) & !word;
     let (words, tail) = text.as_chunks::<8>();
     for (index, word) in words.iter().enumerate() {

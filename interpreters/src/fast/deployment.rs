@@ -1,4 +1,5 @@
-//! WorkloadDeployments: each operation reads the object and only the other parts that it needs.
+//! Fast decoding of WorkloadDeployments. Each operation decodes the object. Other parts of the request are decoded
+//! only if the operation needs these parts.
 
 use jiff::Timestamp;
 use serde::de::IgnoredAny;
@@ -19,7 +20,7 @@ type SpecOnly<'a> = DeploymentView<'a, IgnoredAny, IgnoredAny>;
 type WithTemplate<'a> = DeploymentView<'a, IgnoredAny, InstanceTemplateView<'a>>;
 type WithConditions<'a> = DeploymentView<'a, HealthStatus<'a>, IgnoredAny>;
 
-/// Answers a request. The outer error is [`NotCanonical`]; the inner one is an answer.
+/// Answers a request. The outer error is [`NotCanonical`]. The inner error is an answer to the request.
 pub(super) fn interpret(
     request: FastRequest<'_>,
     now: Timestamp,
@@ -77,7 +78,7 @@ fn with_template(
     Ok((deployment, template))
 }
 
-/// Reads an object together with its status. Its fields must be sorted, as Karmada writes them.
+/// Reads an object together with its status. The fields must be sorted, because Karmada writes sorted fields.
 fn with_status<'a>(
     cursor: &mut Cursor<'a>,
 ) -> Result<DeploymentView<'a, StatusView<'a>>, NotCanonical> {

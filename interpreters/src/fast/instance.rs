@@ -1,4 +1,4 @@
-//! Instances: the object is read together with its envelope.
+//! Fast decoding of Instances. The object is decoded together with the envelope of the request.
 
 use super::cursor::{Cursor, NotCanonical};
 use super::request::FastRequest;
@@ -6,7 +6,7 @@ use crate::error::InterpretError;
 use crate::instance::{InstanceView, interpret_parts};
 use crate::review::OperationOutcome;
 
-/// Answers a request. The outer error is [`NotCanonical`]; the inner one is an answer.
+/// Answers a request. The outer error is [`NotCanonical`]. The inner error is an answer to the request.
 pub(super) fn interpret(
     request: FastRequest<'_>,
 ) -> Result<Result<OperationOutcome, InterpretError>, NotCanonical> {

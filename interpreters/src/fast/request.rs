@@ -1,5 +1,5 @@
-//! The envelope of a request. The fields that name the operation come before the object, so that the object can be read
-//! as the operation needs it.
+//! Decoding of the envelope of a request. In a canonical request, the operation comes before the object. The object can
+//! therefore be decoded in the way that the operation needs.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::cursor::{Cursor, NotCanonical};
 use crate::review::{InterpretedKind, Operation, RequestMeta};
 
-/// A request that was read up to its object.
+/// A request that was read up to the start of its object.
 pub(super) struct FastRequest<'a> {
     pub(super) kind: InterpretedKind,
     pub(super) operation: Operation,
@@ -17,7 +17,8 @@ pub(super) struct FastRequest<'a> {
     cursor: Cursor<'a>,
 }
 
-/// The rest of a request: the object as `O`, the reports of the cells as `I`, the observed object as `P`.
+/// The parts of a request from the object on. `O` is the type of the object, `I` the type of the cell reports, and `P`
+/// the type of the observed object.
 pub(super) struct Payload<O, I, P> {
     pub(super) object: O,
     pub(super) observed_object: Option<P>,
@@ -26,7 +27,7 @@ pub(super) struct Payload<O, I, P> {
 }
 
 impl<'a> FastRequest<'a> {
-    /// Reads up to the object.
+    /// Reads the request up to the start of the object.
     pub(super) fn new(body: &'a str) -> Result<Self, NotCanonical> {
         let mut cursor = Cursor::new(body);
         cursor.literal(br#"{"kind":"ResourceInterpreterContext","apiVersion":"config.karmada.io/v1alpha1","request":{"uid":"#)?;
@@ -60,14 +61,14 @@ impl<'a> FastRequest<'a> {
         }
     }
 
-    /// Reads the object and the fields after it. Skips the reports of the cells.
+    /// Reads the object and the fields after it. Skips the cell reports.
     pub(super) fn read<O: Deserialize<'a>, P: Deserialize<'a>>(
         self,
     ) -> Result<Payload<O, &'a RawValue, P>, NotCanonical> {
         self.read_with(Cursor::value, |cursor, _| cursor.value())
     }
 
-    /// Reads the object with `object`, and the fields after it; the reports of the cells with `items`.
+    /// Reads the object with `object`, and the cell reports with `items`. Also reads the other fields after the object.
     pub(super) fn read_with<O, I, P: Deserialize<'a>>(
         self,
         object: impl FnOnce(&mut Cursor<'a>) -> Result<O, NotCanonical>,
@@ -83,7 +84,7 @@ impl<'a> FastRequest<'a> {
             false => 0,
         };
         let aggregated_status = match cursor.field(br#""aggregatedStatus":"#) {
-            // `null` means the same as an absent field.
+            // The value `null` has the same meaning as an absent field.
             true if cursor.literal(b"null").is_ok() => None,
             true => Some(items(&mut cursor, &object)?),
             false => None,
@@ -101,7 +102,7 @@ impl<'a> FastRequest<'a> {
     }
 }
 
-/// Reads a text field that may be absent.
+/// Reads a text field. The field may be absent.
 fn optional<'a, const N: usize>(
     cursor: &mut Cursor<'a>,
     name: &[u8; N],

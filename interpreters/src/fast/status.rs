@@ -1,16 +1,17 @@
-//! Statuses and reports of cells. The fold writes statuses in the canonical form, and Karmada passes on the answers of
-//! `InterpretStatus` in the same form. Conditions that this module reads are valid, and writing them again gives the
-//! same text.
+//! Decoding of statuses and cell reports. The fold writes canonical statuses. Karmada sends the answers of
+//! `InterpretStatus` without a change, so these statuses are canonical too. Conditions that this module accepts are
+//! valid. If the fold writes such conditions again, the text is the same.
 
 use super::cursor::{Cursor, NotCanonical};
 use crate::fold::cells::{CellContribution, ItemCollector, NamedContribution, StatusFold};
 use crate::fold::condition::{ConditionView, ConditionsText, RememberedConditions};
 use crate::fold::status::{Counters, Generations, RememberedCell, StatusView, saturated};
 
-/// Conditions that a status usually has: `Available` and `ReplicasReady`.
+/// Usual number of conditions in a status: `Available` and `ReplicasReady`.
 const USUAL_CONDITIONS: usize = 2;
 
-/// Reads a list of `AggregatedStatusItem` into a fold. `expected` is the number of items to reserve room for.
+/// Reads a list of `AggregatedStatusItem`, and returns the fold. `expected` is the expected number of items, and sets
+/// the initial capacity.
 pub(super) fn items<'a>(
     cursor: &mut Cursor<'a>,
     expected: usize,
@@ -25,7 +26,7 @@ pub(super) fn items<'a>(
     Ok(collector.into_fold())
 }
 
-/// Reads one `AggregatedStatusItem`. Its fields may have any order.
+/// Reads one `AggregatedStatusItem`. The fields may have any order.
 fn item<'a>(cursor: &mut Cursor<'a>) -> Result<NamedContribution<'a>, NotCanonical> {
     let (mut name, mut status, mut applied, mut message) = (None, None, None, None);
     cursor.open()?;
@@ -59,7 +60,7 @@ fn item<'a>(cursor: &mut Cursor<'a>) -> Result<NamedContribution<'a>, NotCanonic
     Ok((name.unwrap_or_default().into(), contribution))
 }
 
-/// Sets the value of a field. Fails if the field was there before.
+/// Sets the value of a field. Returns an error if the field already has a value.
 fn set_once<T>(field: &mut Option<T>, value: T) -> Result<(), NotCanonical> {
     match field.replace(value) {
         None => Ok(()),
@@ -67,13 +68,14 @@ fn set_once<T>(field: &mut Option<T>, value: T) -> Result<(), NotCanonical> {
     }
 }
 
-/// Reads the former status of the hub object, in any form. `None` if it is empty or the CRD does not allow it.
+/// Reads the former status of the hub object, in any form. Returns `None` if the status is empty or the CRD does not
+/// allow it.
 pub(super) fn former<'a>(cursor: &mut Cursor<'a>) -> Result<Option<StatusView<'a>>, NotCanonical> {
     let status = cursor.canonical_or(|cursor| status_view(cursor).map(Some), Cursor::value)?;
     Ok(status.and_then(StatusView::checked))
 }
 
-/// Reads a status that has at least one field. Its fields must be sorted; entries of `status.cells` may have any form.
+/// Reads a status with at least one field. The fields must be sorted. The entries of `status.cells` may have any form.
 fn status_view<'a>(cursor: &mut Cursor<'a>) -> Result<StatusView<'a>, NotCanonical> {
     let start = cursor.clone();
     let mut status = StatusView::default();
@@ -115,7 +117,7 @@ fn status_view<'a>(cursor: &mut Cursor<'a>) -> Result<StatusView<'a>, NotCanonic
     }
 }
 
-/// Reads an entry of `status.cells`. Keeps its conditions as text, because they are rarely needed in decoded form.
+/// Reads an entry of `status.cells`. The conditions stay a text, because the decoded conditions are rarely needed.
 fn remembered_cell<'a>(cursor: &mut Cursor<'a>) -> Result<RememberedCell<'a>, NotCanonical> {
     cursor.open()?;
     let assigned_replicas = int32(cursor.number(br#""assignedReplicas":"#)?)?;
@@ -146,7 +148,7 @@ fn remembered_cell<'a>(cursor: &mut Cursor<'a>) -> Result<RememberedCell<'a>, No
     Ok(cell)
 }
 
-/// Reads conditions, and returns their text with them.
+/// Reads conditions. Returns the conditions and their text.
 fn conditions<'a>(
     cursor: &mut Cursor<'a>,
 ) -> Result<(Vec<ConditionView<'a>>, ConditionsText<'a>), NotCanonical> {
@@ -156,12 +158,12 @@ fn conditions<'a>(
         conditions.push(condition(cursor)?);
         Ok(())
     })?;
-    // The fold does not write an empty list.
+    // The fold never writes an empty list.
     let text = cursor.since(&start).filter(|_| !conditions.is_empty());
     Ok((conditions, ConditionsText(text)))
 }
 
-/// Reads a condition that the CRD allows, in the form in which the fold writes it.
+/// Reads a valid condition in the form that the fold writes.
 fn condition<'a>(cursor: &mut Cursor<'a>) -> Result<ConditionView<'a>, NotCanonical> {
     cursor.literal(br#"{"lastTransitionTime":"#)?;
     let last_transition_time = cursor.text()?.into();
@@ -193,7 +195,7 @@ fn condition<'a>(cursor: &mut Cursor<'a>) -> Result<ConditionView<'a>, NotCanoni
         .ok_or(NotCanonical)
 }
 
-/// Reads a counter; an absent one is 0.
+/// Reads a counter. An absent counter is 0.
 #[inline]
 fn counter<const N: usize>(cursor: &mut Cursor<'_>, name: &[u8; N]) -> Result<i32, NotCanonical> {
     Ok(saturated(cursor.number(name)?.unwrap_or_default()))

@@ -1,4 +1,4 @@
-//! `Available` while cells are unreachable.
+//! The condition `Available` while cells are unreachable.
 
 use api::ConditionStatus;
 use api::workload_deployment::{AVAILABLE, CELL_UNREACHABLE};
@@ -8,11 +8,11 @@ use super::condition::{ConditionView, shown_since, time};
 use super::join::{find, join};
 use super::unreachable::UnreachableCells;
 
-/// Computes `Available` from the reachable cells only. If no reachable cell reports `Available`, the condition is
-/// Unknown.
+/// Computes `Available` from the reachable cells only. If no reachable cell reports `Available`, the status is Unknown.
 ///
-/// The transition time is kept if the status equals the status of the joined condition, or the status in `shown`.
-/// Otherwise the time is the latest mark of an unreachable cell whose `Available` was better than the new status.
+/// The transition time is kept if the joined condition or the condition in `shown` has the same status. Otherwise the
+/// transition time comes from the marks of the unreachable cells whose `Available` was better than the new status: the
+/// time of the latest of these marks.
 pub(super) fn require_reachable<'a>(
     conditions: &mut Vec<ConditionView<'a>>,
     cells: &[CellView<'_, 'a>],
@@ -62,7 +62,8 @@ pub(super) fn require_reachable<'a>(
     replace(conditions, available);
 }
 
-/// Replaces all conditions of this type by one. If there is none, inserts it in the order of types.
+/// Replaces all conditions of this type with one condition. If there is none, inserts the condition in the order of
+/// types.
 pub(super) fn replace<'a>(conditions: &mut Vec<ConditionView<'a>>, condition: ConditionView<'a>) {
     let index = conditions
         .iter()

@@ -6,27 +6,27 @@ use super::condition::ConditionView;
 use super::resource_template::ResourceTemplate;
 use super::status::{Counters, RememberedCell, StatusView};
 
-/// The known state of one cell: its current report, or its last report from the former status.
+/// The known state of one cell. The source is the current report, or the last report in the former status.
 pub(super) struct CellView<'f, 'a> {
-    /// `None` if the state comes from a hub status that does not name its cell.
+    /// `None` if the source is a hub status without the name of its cell.
     pub(super) name: Option<&'f str>,
     pub(super) counters: Counters,
     pub(super) conditions: Cow<'f, [ConditionView<'a>]>,
-    /// The conditions as the fold writes them, if that text is known.
+    /// The text of the conditions in the form that the fold writes, if this text is known.
     pub(super) conditions_text: Option<&'a str>,
     pub(super) resource_template_generation: Option<i64>,
-    /// The status that contains all other fields: the report, or a hub status that does not name its cell.
+    /// The status with all other fields: the report, or a hub status without the name of its cell.
     pub(super) whole: Option<&'f StatusView<'a>>,
     pub(super) source: Source<'f, 'a>,
 }
 
-/// Where a [`CellView`] comes from.
+/// The source of a [`CellView`].
 pub(super) enum Source<'f, 'a> {
     /// A current report.
     Report(&'f StatusView<'a>),
     /// An earlier report.
     Memory,
-    /// The cell never reported.
+    /// The cell has never reported.
     Nothing,
 }
 
@@ -47,7 +47,7 @@ impl<'f, 'a> CellView<'f, 'a> {
         }
     }
 
-    /// Uses a hub status that does not name its cell.
+    /// Creates a view from a hub status that does not contain the name of its cell.
     pub(super) fn of_hub_status(name: Option<&'f str>, status: &'f StatusView<'a>) -> Self {
         Self {
             name,
@@ -86,8 +86,8 @@ impl<'f, 'a> CellView<'f, 'a> {
         }
     }
 
-    /// Returns whether the cell computed its condition of this type at the generation that it reports. A cell without
-    /// such a condition passes.
+    /// Returns whether the condition of this type is for the generation in the cell's report. Also returns true if the
+    /// cell has no condition of this type.
     pub(super) fn has_current_condition(&self, type_: &str) -> bool {
         let Source::Report(report) = self.source else {
             return false;
@@ -100,8 +100,8 @@ impl<'f, 'a> CellView<'f, 'a> {
             .is_none_or(|condition| condition.observed_generation == report.generations.generation)
     }
 
-    /// Returns whether the cell reports on the template's generation, and has acted on its own generation. See
-    /// docs/concepts/status.md.
+    /// Returns whether the report is about the current generation of the template, and the cell has processed its own
+    /// generation. See docs/concepts/status.md.
     pub(super) fn is_current(&self, template: &ResourceTemplate<'_>) -> bool {
         let Source::Report(report) = self.source else {
             return false;

@@ -1,4 +1,4 @@
-//! The fold itself: the contribution of each cell, by name.
+//! The fold and its entries: one contribution per cell, by name.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,37 +12,37 @@ use serde_json::value::RawValue;
 use super::status::StatusView;
 use super::unreachable::{Unreachable, UnreachableCells};
 
-/// The name of an item that names no cell.
+/// The name for the cell of an item without `clusterName`.
 const UNNAMED: &str = "unnamed";
 
 /// The reports of the cells of one WorkloadDeployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatusFold<'a> {
-    /// Sorted by name; each name is unique.
+    /// Sorted by name. Each name is unique.
     pub(super) cells: Vec<NamedContribution<'a>>,
-    /// Each of these cells is also in `cells`.
+    /// The unreachable cells. Each of these cells is also in `cells`.
     pub(super) unreachable: UnreachableCells<'a>,
 }
 
-/// The name of a cell, and its contribution.
+/// The name of a cell, with its contribution.
 pub(crate) type NamedContribution<'a> = (Cow<'a, str>, CellContribution<'a>);
 
-/// The contribution of one cell. If two items name the same cell, the greater contribution is kept: the one with more
-/// information.
+/// The contribution of one cell. If two items have the same cell, the fold keeps the greater contribution. The greater
+/// contribution has more information.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CellContribution<'a> {
-    /// The status in the item. With `missing`, it is the last status before reports stopped.
+    /// The status in the item. If `missing` is set, this status is the last status before the reports stopped.
     pub(super) report: Option<StatusView<'a>>,
-    /// Why there is no current report.
+    /// The reason why there is no current report.
     pub(super) missing: Option<MissingReport<'a>>,
 }
 
-/// Why a cell has no current report.
+/// The reason why a cell has no current report.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum MissingReport<'a> {
     /// Karmada has not applied the object in the cell. The message may be empty.
     NotApplied { message: Cow<'a, str> },
-    /// The object is applied, but its status is absent or malformed.
+    /// Karmada has applied the object, but the status in the item is absent or malformed.
     NotReported,
 }
 
@@ -60,7 +60,7 @@ struct AggregatedItem<'a> {
     applied_message: Cow<'a, str>,
 }
 
-/// The name of an item whose other fields do not decode.
+/// The name in an item. Used if the other fields of the item cannot be decoded.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ItemName<'a> {
@@ -73,20 +73,20 @@ impl<'a> StatusFold<'a> {
     ///
     /// # Errors
     ///
-    /// When the text is not a JSON list.
+    /// An error if the text is not a JSON list.
     pub fn of_items(items: &'a str) -> Result<Self, serde_json::Error> {
         let mut text = serde_json::Deserializer::from_str(items);
         let fold = text.deserialize_seq(ItemsVisitor(PhantomData))?;
         text.end().map(|()| fold)
     }
 
-    /// Reads one `AggregatedStatusItem`. A malformed item counts as a cell that does not report: an error would withhold
-    /// the reports of all other cells.
+    /// Reads one `AggregatedStatusItem`. A malformed item counts as a cell without a report. An error for one item
+    /// would also stop the reports of all other cells.
     pub fn of_item(item: &'a RawValue) -> Self {
         Self::of(vec![CellContribution::of_item(item)])
     }
 
-    /// Sorts the contributions, and keeps the greatest of each cell.
+    /// Sorts the contributions by name. If a cell has several contributions, keeps the greatest one.
     fn of(mut cells: Vec<NamedContribution<'a>>) -> Self {
         for (name, _) in &mut cells {
             if name.is_empty() {
@@ -104,7 +104,7 @@ impl<'a> StatusFold<'a> {
         }
     }
 
-    /// Joins two folds. Commutative, associative and idempotent.
+    /// Joins two folds. The operation is commutative, associative and idempotent.
     #[must_use]
     pub fn merge(mut self, other: Self) -> Self {
         self.cells.extend(other.cells);
@@ -119,8 +119,8 @@ impl<'a> StatusFold<'a> {
         self.cells.iter().map(|(name, _)| name.as_ref())
     }
 
-    /// Adds a cell to which the object is scheduled. If no item names the cell, the object counts as not applied there,
-    /// as with an item that contains only a name.
+    /// Adds a cell to which the object is scheduled. If the items do not contain the cell, the object counts as not
+    /// applied in the cell. An item that contains only a cluster name has the same effect.
     pub fn expect(&mut self, cell: impl Into<Cow<'a, str>>) {
         let name = kept_name(cell);
         if let Err(index) = self.cells.binary_search_by(|(other, _)| other.cmp(&name)) {
@@ -129,7 +129,8 @@ impl<'a> StatusFold<'a> {
         }
     }
 
-    /// Marks a cell as unreachable. If no item names the cell, it is also [expected](Self::expect).
+    /// Marks a cell as unreachable. If the items do not contain the cell, also adds the cell (see
+    /// [`expect`](Self::expect)).
     pub fn mark_unreachable(
         &mut self,
         cell: impl Into<Cow<'a, str>>,
@@ -141,7 +142,7 @@ impl<'a> StatusFold<'a> {
     }
 }
 
-/// Returns the name under which the fold keeps a cell.
+/// Returns the name under which the fold stores a cell.
 fn kept_name<'a>(cell: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
     match cell.into() {
         name if name.is_empty() => UNNAMED.into(),
@@ -149,15 +150,16 @@ fn kept_name<'a>(cell: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
     }
 }
 
-/// Collects contributions. Removes duplicates as they accumulate, so that a long list of one cell stays small.
+/// Collects contributions. Removes duplicates during collection, so that a long list with only one cell needs little
+/// memory.
 pub(crate) struct ItemCollector<'a> {
     cells: Vec<NamedContribution<'a>>,
-    /// The length at which duplicates are removed.
+    /// The number of contributions at which duplicates are removed.
     limit: usize,
 }
 
 impl<'a> ItemCollector<'a> {
-    /// The first limit: more cells than a federation has.
+    /// The smallest limit, in contributions. Every real federation has fewer cells.
     const LIMIT: usize = 10_000;
 
     pub(crate) fn new(expected: usize) -> Self {

@@ -1,4 +1,4 @@
-//! Conditions as cells report them, and the rules of the CRD for them.
+//! The conditions in reports of cells, and the rules of the CRD for conditions.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
-/// A condition, borrowed from the request. Its fields are in the order in which the fold writes them.
+/// A condition, borrowed from the request. The fold writes the fields in this order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ConditionView<'a> {
@@ -25,8 +25,9 @@ pub(crate) struct ConditionView<'a> {
     pub(crate) type_: Cow<'a, str>,
 }
 
-/// The text of conditions, if it is known to be the text that the fold writes. It adds no information to the decoded
-/// conditions. It must not decide which of two statuses is the greater one, so any two texts are equal.
+/// The JSON text of conditions, if the text is known to be identical to the output of the fold. The text has no
+/// information that the decoded conditions do not have. Any two texts are equal, because the text must not decide which
+/// of two statuses is the greater one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ConditionsText<'a>(pub(crate) Option<&'a str>);
 
@@ -50,11 +51,12 @@ impl Ord for ConditionsText<'_> {
     }
 }
 
-/// The conditions of an entry of `status.cells`. Compared as decoded conditions.
+/// The conditions of an entry of `status.cells`. Two values are compared by their decoded conditions.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(from = "Vec<ConditionView<'a>>", bound(deserialize = "'de: 'a"))]
 pub(crate) enum RememberedConditions<'a> {
-    /// The text that the fold writes. Its conditions are valid. Most calls need only the text.
+    /// The JSON text in the form that the fold writes. The conditions in the text are valid. Most calls need only the
+    /// text.
     Text(&'a str),
     Decoded(Vec<ConditionView<'a>>),
 }
@@ -103,7 +105,7 @@ impl<'a> RememberedConditions<'a> {
         }
     }
 
-    /// Returns the text that the fold writes, if it is known.
+    /// Returns the JSON text in the form that the fold writes, if this text is known.
     pub(crate) fn text(&self) -> Option<&'a str> {
         match self {
             Self::Text(text) => Some(text),
@@ -111,7 +113,7 @@ impl<'a> RememberedConditions<'a> {
         }
     }
 
-    /// Returns whether the CRD allows all of them.
+    /// Returns whether the CRD allows all conditions.
     pub(crate) fn are_valid(&self) -> bool {
         match self {
             Self::Text(_) => true,
@@ -120,13 +122,14 @@ impl<'a> RememberedConditions<'a> {
     }
 }
 
-/// Formats a transition time, in whole seconds.
+/// Formats a transition time. The fraction of the second is dropped.
 pub(crate) fn time<'a>(at: Timestamp) -> Cow<'a, str> {
     let seconds = Timestamp::from_second(at.as_second()).unwrap_or(at);
     seconds.to_string().into()
 }
 
-/// Returns since when the condition of this type is shown with this status; `None` if it is not.
+/// Returns the transition time of the shown condition of this type. Returns `None` if no condition of this type is
+/// shown with this status.
 pub(crate) fn shown_since<'a>(
     shown: &[api::Condition],
     type_: &str,
@@ -150,7 +153,8 @@ impl ConditionView<'_> {
     }
 }
 
-/// Returns whether the text is a time in RFC 3339. Jiff parses more forms than the API server accepts.
+/// Returns whether the text is a time in the form of RFC 3339. The parser of Jiff is not used, because it also
+/// accepts forms that the API server rejects.
 #[rustfmt::skip]
 fn is_rfc3339(time: &str) -> bool {
     let [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2, b'T', h1, h2, b':', n1, n2, b':', s1, s2, rest @ ..] = time.as_bytes()
@@ -184,7 +188,7 @@ fn is_below(end: i8, tens: u8, ones: u8) -> bool {
     two(tens, ones).is_some_and(|number| number < end)
 }
 
-/// Parses two digits.
+/// Parses a number of two digits.
 fn two(tens: u8, ones: u8) -> Option<i8> {
     let are_digits = tens.is_ascii_digit() && ones.is_ascii_digit();
     let number = || i8::try_from((tens - b'0') * 10 + (ones - b'0')).ok();

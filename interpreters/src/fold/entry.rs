@@ -1,4 +1,4 @@
-//! Entries of `status.cells`, as they are written.
+//! Entries of `status.cells` in the written status.
 
 use serde::Serialize;
 
@@ -15,7 +15,7 @@ pub(super) struct CellEntry<'k, 'a> {
 }
 
 impl<'k, 'a> CellEntry<'k, 'a> {
-    /// Returns the entry of a cell; `None` if the cell never reported.
+    /// Returns the entry of a cell. Returns `None` if the cell has no name or has never reported.
     pub(super) fn of(cell: &'k CellView<'k, 'a>, assigned: AssignedShare) -> Option<Self> {
         let name = cell
             .name
@@ -27,7 +27,7 @@ impl<'k, 'a> CellEntry<'k, 'a> {
         })
     }
 
-    /// Returns whether writing this entry would change nothing.
+    /// Returns whether the stored entry is already the same as this entry.
     pub(super) fn equals(&self, remembered: &RememberedCell<'_>) -> bool {
         let same_conditions = match (self.cell.conditions_text, remembered.conditions.text()) {
             (Some(one), Some(other)) => one == other,
@@ -40,14 +40,15 @@ impl<'k, 'a> CellEntry<'k, 'a> {
             && self.assigned == AssignedShare::of(remembered)
     }
 
-    /// Returns the maximum number of bytes of the entry, if the text of its conditions is known.
+    /// Returns the maximum size of the entry, in bytes. If the text of the conditions is unknown, the conditions are
+    /// not included.
     pub(super) fn max_size(&self) -> usize {
-        /// All field names, and eight numbers of at most 20 digits.
+        /// Size of all field names and of eight numbers with at most 20 digits each, in bytes.
         const NAMES_AND_NUMBERS: usize = 256;
         NAMES_AND_NUMBERS + self.name.len() + self.cell.conditions_text.map_or(0, str::len)
     }
 
-    /// Appends the entry as JSON, its fields in alphabetical order.
+    /// Appends the entry as JSON. The fields are in alphabetical order.
     pub(super) fn write(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
         let counters = self.cell.counters;
         out.push(b'{');

@@ -1,4 +1,4 @@
-//! Counters and conditions of several cells, joined.
+//! Joins the counters and the conditions of several cells.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -27,8 +27,8 @@ pub(super) fn sum(cells: &[CellView<'_, '_>]) -> Counters {
     }
 }
 
-/// Returns one condition per type, sorted by type. `Available` takes the best status of all cells; every other type
-/// takes the worst. Reason and message come from the first cell by name that has this status.
+/// Returns one condition per type, sorted by type. `Available` gets the best status of all cells. Every other type gets
+/// the worst status of all cells. The reason and the message come from the first cell, by name, with this status.
 pub(super) fn join<'k, 'a: 'k>(
     cells: impl IntoIterator<Item = &'k CellView<'k, 'a>>,
     former: &[ConditionView<'a>],

@@ -14,11 +14,13 @@ use super::shares::{AssignedShare, are_shares_of, shares};
 use super::status::{Counters, RememberedCell, StatusView};
 
 impl<'a> StatusFold<'a> {
-    /// Returns the status of `template` as JSON, its fields in alphabetical order. `None` if the fold has no cells: the
-    /// status then stays as it is. `now` is the transition time of conditions that begin with this call; a condition that
-    /// begins with an [unreachable](Self::mark_unreachable) cell has the time of that mark.
+    /// Returns the new status of `template` as JSON. The fields are in alphabetical order. Returns `None` if the fold
+    /// has no cells. The status must not change then. `now` is the transition time of conditions that begin with this
+    /// call. If a condition begins because of an [unreachable](Self::mark_unreachable) cell, the transition time is the
+    /// time of the mark.
     ///
-    /// Rendering the same items again, with the rendered status as the former one, gives the same bytes.
+    /// If the same items are rendered again with the rendered status as the former status, the result has the same
+    /// bytes.
     pub fn render(&self, template: &ResourceTemplate<'a>, now: Timestamp) -> Option<String> {
         let former = template.status.and_then(StatusView::parse);
         let mut text = Vec::new();
@@ -29,8 +31,8 @@ impl<'a> StatusFold<'a> {
         String::from_utf8(text).ok()
     }
 
-    /// Appends the status as [`render`](Self::render) does, if it differs from `former`, the status of `template`.
-    /// Returns whether it differs.
+    /// Appends the status that [`render`](Self::render) returns, if the status differs from `former`. `former` is the
+    /// current status of `template`. Returns whether the status differs.
     pub(crate) fn write_change(
         &self,
         template: &ResourceTemplate<'a>,
@@ -45,7 +47,7 @@ impl<'a> StatusFold<'a> {
         written.unwrap_or(false)
     }
 
-    /// Passes the rendered status to `then`.
+    /// Calls `then` with the rendered status.
     fn with_status<R>(
         &self,
         template: &ResourceTemplate<'a>,
@@ -84,7 +86,7 @@ impl<'a> StatusFold<'a> {
             join(&cells, formers)
         };
         for (index, condition) in conditions.iter_mut().enumerate() {
-            // The CRD allows two conditions of one type. The index then distinguishes them.
+            // The CRD allows two conditions of one type. In this case the index identifies the condition.
             let former = formers
                 .get(index)
                 .filter(|former| former.type_ == condition.type_)
@@ -111,7 +113,7 @@ impl<'a> StatusFold<'a> {
             );
         }
 
-        // The shares are in the order of the cells.
+        // The order of the shares is the order of the cells.
         let assigned = |index: usize, cell: &CellView<'_, '_>| match &shares {
             Some((shares, total)) if current => AssignedShare {
                 assigned_replicas: shares.get(index).map(|(_, share)| *share),
@@ -123,7 +125,7 @@ impl<'a> StatusFold<'a> {
                 .map(AssignedShare::of)
                 .unwrap_or_default(),
         };
-        // For a single reporting cell, the hub status itself stores the last report.
+        // If the only cell reports, the hub status itself contains the last report. Entries are not needed.
         let entries = match single && matches!(first.source, Source::Report(_)) {
             true => Vec::new(),
             false => cells
@@ -143,7 +145,7 @@ impl<'a> StatusFold<'a> {
         Some(then(status))
     }
 
-    /// Returns each cell with its report, or with its last report in the former status.
+    /// Returns a view of each cell, from its report or from its last report in the former status.
     fn cell_views<'f>(
         &'f self,
         former: &'f StatusView<'a>,
@@ -160,7 +162,8 @@ impl<'a> StatusFold<'a> {
         if self.cells.iter().any(|(_, cell)| cell.report.is_some()) {
             return cells;
         }
-        // A hub status from a single report does not name its cell. That status is then used as the last report.
+        // A hub status from a single report does not contain the name of its cell. In this case the whole status is the
+        // last report.
         let is_unnamed = former.cells.is_empty()
             && (former.counters != Counters::default() || !former.conditions.is_empty());
         match cells.as_mut_slice() {

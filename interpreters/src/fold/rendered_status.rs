@@ -1,4 +1,4 @@
-//! The status that is written.
+//! The status that the fold writes.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::entry::CellEntry;
 use super::status::{Counters, Generations, OtherFields, StatusView};
 use crate::raw::same;
 
-/// The status that is written.
+/// The status that the fold writes.
 pub(super) struct RenderedStatus<'f, 'a> {
     pub(super) cells: Vec<CellEntry<'f, 'a>>,
     pub(super) conditions: Vec<ConditionView<'a>>,
@@ -15,11 +15,11 @@ pub(super) struct RenderedStatus<'f, 'a> {
     pub(super) observed_generation: Option<i64>,
     /// Fields that the fold does not know.
     pub(super) others: Option<&'f OtherFields<'a>>,
-    /// Comes last in `status.conditions`.
+    /// The last condition in `status.conditions`.
     pub(super) cells_reporting: Option<ConditionView<'a>>,
 }
 
-/// A value of the written status.
+/// The value of one field of the written status.
 enum StatusField<'f, 'a> {
     Number(i64),
     Conditions(Vec<ConditionView<'a>>),
@@ -50,7 +50,7 @@ impl<'f, 'a> RenderedStatus<'f, 'a> {
         Ok(())
     }
 
-    /// Returns the fields by name. Leaves out those that are empty.
+    /// Returns the fields by name, without empty fields.
     fn fields(self) -> BTreeMap<&'f str, StatusField<'f, 'a>> {
         let counters = self.counters;
         let mut fields: BTreeMap<&str, StatusField<'_, 'a>> = BTreeMap::new();
@@ -83,7 +83,7 @@ impl<'f, 'a> RenderedStatus<'f, 'a> {
         fields
     }
 
-    /// Returns whether writing this status would change nothing.
+    /// Returns whether the former status is already the same as this status.
     pub(super) fn equals(&self, former: &StatusView<'_>) -> bool {
         let no_others = BTreeMap::new();
         let others = self.others.unwrap_or(&no_others);
@@ -96,12 +96,12 @@ impl<'f, 'a> RenderedStatus<'f, 'a> {
             observed_generation,
             ..
         } = former.generations;
-        // The fields that `InterpretStatus` adds are never written.
+        // The fields that `InterpretStatus` adds are never part of the written status.
         let without_added = Generations {
             observed_generation,
             ..Generations::default()
         };
-        // Cheap comparisons come first.
+        // The cheap comparisons are first.
         self.counters == former.counters
             && self.observed_generation == observed_generation
             && former.generations == without_added

@@ -1,4 +1,4 @@
-//! `CellsReporting`: the condition that names the cells without a current report.
+//! The condition `CellsReporting`. Its message lists the cells without a current report.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -16,23 +16,24 @@ use super::join::truncated;
 use super::status::StatusView;
 use super::unreachable::Unreachable;
 
-/// Minimum number of characters for each cell in the message. Enough for a cell name and a short reason.
+/// Minimum length of the text for one cell in the message, in characters. The length is enough for a cell name and a
+/// short reason.
 const MIN_PER_CELL: usize = 96;
-/// Separates the parts of two cells in the message.
+/// Text between the parts of two cells in the message.
 const SEPARATOR: &str = "; ";
 
-/// Why a cell does not report. The most severe comes first.
+/// The reason why a cell does not report. The most severe reason is the lowest value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum ReportingProblem<'f, 'a> {
     Unreachable(&'f Unreachable<'a>),
     Missing(&'f MissingReport<'a>),
 }
 
-/// Returns `CellsReporting` while a cell has no current report or is unreachable; `None` otherwise: the condition exists
-/// only while it is False.
+/// Returns `CellsReporting` if a cell has no current report or is unreachable. Otherwise returns `None`. The status of
+/// this condition is therefore always False.
 ///
-/// The transition time is kept while the condition stays False on the hub or in `shown`. With unreachable cells, the
-/// time in `shown` has precedence.
+/// The transition time is kept while the condition is False on the hub or in `shown`. If a cell is unreachable, the
+/// time in `shown` has precedence. Otherwise the time on the hub has precedence.
 pub(super) fn cells_reporting<'a>(
     fold: &StatusFold<'a>,
     former: &StatusView<'a>,
@@ -49,8 +50,8 @@ pub(super) fn cells_reporting<'a>(
     let problems: Vec<_> = problems.collect();
     let first = problems.iter().map(|(_, problem)| problem).min()?;
     let reason = first.reason();
-    // Cuts long texts of single cells, so that the message names every cell. With very many cells, it names those that
-    // fit.
+    // Cuts long texts, so that the message contains the name of every cell. If there are too many cells, the message
+    // contains only the first ones.
     let max_per_cell = MESSAGE_MAX
         .checked_div(problems.len())?
         .saturating_sub(SEPARATOR.len())
@@ -106,9 +107,9 @@ impl ReportingProblem<'_, '_> {
     }
 }
 
-/// Joins the parts that fit into one message, and adds the number of the others.
+/// Joins the parts into one message. If some parts do not fit, appends the number of these parts.
 fn joined(parts: &[Cow<'_, str>]) -> String {
-    /// Characters reserved for `; and <n> more`.
+    /// Number of characters reserved for `; and <n> more`.
     const MORE: usize = 32;
     let mut message = String::new();
     let mut characters = 0;

@@ -1,6 +1,6 @@
-//! The hub object, which Karmada calls the resource template.
+//! The hub object. Karmada's name for this object is resource template.
 
-/// The object that a status is rendered for.
+/// The object whose status is rendered.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResourceTemplate<'a> {
     /// `metadata.generation`.
@@ -9,9 +9,10 @@ pub struct ResourceTemplate<'a> {
     pub min_replicas: Option<i32>,
     /// `spec.replicas`.
     pub replicas: Option<i32>,
-    /// `status` as JSON: the status on the hub, without the conditions for unreachable cells.
+    /// The status on the hub, as JSON. Conditions about unreachable cells are not part of this status.
     pub status: Option<&'a str>,
-    /// The conditions that the target object shows now, if the target is not the hub object itself. If the hub's status
-    /// does not give a transition time, the time shown here stays while the condition's status stays.
+    /// The conditions that the target object shows now. Empty if the target is the hub object. If the hub status
+    /// contains no transition time for a condition, the shown transition time is kept while the status of the condition
+    /// stays the same.
     pub shown: &'a [api::Condition],
 }

@@ -1,4 +1,4 @@
-//! The share of the replicas that Karmada assigns to each cell.
+//! The shares: the number of replicas that Karmada assigns to each cell.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,11 @@ use super::cell_view::{CellView, Source};
 use super::resource_template::ResourceTemplate;
 use super::status::{RememberedCell, saturated};
 
-/// Replicas by cell, sorted by name.
+/// The share of each cell, sorted by name.
 pub(super) type CellShares<'k> = Vec<(&'k str, i32)>;
 
-/// The share of a cell, and the total that was divided. Both are from the last time when all cells had their shares.
+/// The share of a cell, and the total number of replicas at that time. Both numbers are from the last time when all
+/// cells had their shares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct AssignedShare {
     pub(super) assigned_replicas: Option<i32>,
@@ -25,7 +26,7 @@ impl AssignedShare {
     }
 }
 
-/// Returns the share that each cell reports; `None` unless all cells report one.
+/// Returns the share of each cell. Returns `None` if a cell does not report a share.
 pub(super) fn shares<'k>(
     cells: &'k [CellView<'_, '_>],
     template: &ResourceTemplate<'_>,
@@ -47,8 +48,9 @@ pub(super) fn shares<'k>(
         .collect()
 }
 
-/// Returns the share that Karmada assigned to a cell, from two fields that `InterpretStatus` adds. If the template does
-/// not set `spec.replicas`, an autoscaler may have set it in the cell, and `assigned_min_replicas` is the share.
+/// Returns the share that Karmada assigned to a cell. The inputs are two fields that `InterpretStatus` adds. If the
+/// template has no `spec.replicas`, an autoscaler may have set `spec.replicas` in the cell. The share is then
+/// `assigned_min_replicas`.
 pub fn share(
     template_replicas: Option<i32>,
     assigned_replicas: Option<i64>,
@@ -60,12 +62,13 @@ pub fn share(
     }
 }
 
-/// Returns whether these are the shares of this total: they sum to it (Divided), or each equals it (Duplicated).
+/// Returns whether these are the shares of this total. With Divided, the sum of the shares equals the total. With
+/// Duplicated, each share equals the total.
 ///
-/// Karmada first sends a new template with the shares of the former total (docs/concepts/karmada-behaviour.md), so the
-/// generation alone does not prove that a cell has its share. The sum can also be correct by chance. So two more rules
-/// apply: with a new total, at least one share must differ from the stored shares; and no share may be 0 if the total
-/// is above 0.
+/// Karmada first sends a new template with the shares of the former total (docs/concepts/karmada-behaviour.md). A cell
+/// can therefore report the new generation before it has its new share. The sum of former shares can also equal the new
+/// total by chance. Two more rules prevent a wrong result. If the total has changed, at least one share must differ
+/// from the stored shares. If the total is above 0, no share may be 0.
 pub(super) fn are_shares_of(
     shares: &CellShares<'_>,
     total: i32,

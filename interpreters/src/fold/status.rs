@@ -1,4 +1,4 @@
-//! The status of a WorkloadDeployment, as reported by a cell or as stored on the hub.
+//! The status of a WorkloadDeployment. A cell reports one, and the hub stores one.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,26 +14,26 @@ use serde_json::value::RawValue;
 
 use super::condition::{ConditionView, ConditionsText, RememberedConditions};
 
-/// A status, decoded as far as the fold needs it, and borrowed from the request.
+/// A status, borrowed from the request. Only the fields that the fold needs are decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct StatusView<'a> {
     pub(crate) counters: Counters,
-    /// All conditions but `CellsReporting`.
+    /// All conditions except `CellsReporting`.
     pub(crate) conditions: Vec<ConditionView<'a>>,
     pub(crate) conditions_text: ConditionsText<'a>,
-    /// The condition that the fold adds; only the status of the hub has it.
+    /// `CellsReporting`. The fold adds this condition, so only the status on the hub has it.
     pub(crate) cells_reporting: Option<Box<ConditionView<'a>>>,
     pub(crate) generations: Generations,
-    /// `status.cells`; only the status of the hub has it.
+    /// `status.cells`. Only the status on the hub has this field.
     pub(crate) cells: Vec<RememberedCell<'a>>,
     pub(crate) others: OtherFields<'a>,
     is_empty: bool,
 }
 
-/// The text of all fields that the fold does not know, by name.
+/// The JSON text of each field that the fold does not know, by name.
 pub(crate) type OtherFields<'a> = BTreeMap<Cow<'a, str>, &'a str>;
 
-/// The counters, which the CRD requires.
+/// The counters. The CRD requires them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Counters {
     pub(crate) current_replicas: i32,
@@ -52,7 +52,7 @@ pub(crate) struct Generations {
     pub(crate) resource_template_generation: Option<i64>,
 }
 
-/// An entry of `status.cells`: the last report of a cell.
+/// An entry of `status.cells`: the last report of one cell.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RememberedCell<'a> {
@@ -70,15 +70,16 @@ pub(crate) struct RememberedCell<'a> {
 }
 
 impl<'a> StatusView<'a> {
-    /// Reads a status in any JSON form. `None` if it is empty, or if a field has a type or a value that the CRD does not
-    /// allow: the API server would refuse the joined status, and Karmada would retry without end.
+    /// Reads a status in any JSON form. Returns `None` if the status is empty or the CRD does not allow the type or the
+    /// value of a field. With such a field, the API server would refuse the joined status, and Karmada would retry
+    /// forever.
     pub(crate) fn parse(status: &'a str) -> Option<Self> {
         serde_json::from_str::<Option<Self>>(status)
             .ok()??
             .checked()
     }
 
-    /// Returns the status; `None` if it is empty or the CRD does not allow a value.
+    /// Returns the status. Returns `None` if the status is empty or the CRD does not allow a value.
     pub(crate) fn checked(self) -> Option<Self> {
         let valid = (self.conditions_text.0.is_some()
             || self.conditions.iter().all(ConditionView::is_valid))
@@ -86,7 +87,7 @@ impl<'a> StatusView<'a> {
         (valid && !self.is_empty).then_some(self)
     }
 
-    /// Moves `CellsReporting` out of the other conditions.
+    /// Moves `CellsReporting` from `conditions` to `cells_reporting`.
     pub(crate) fn take_cells_reporting(&mut self) {
         let is_own = |condition: &ConditionView<'a>| condition.type_ == CELLS_REPORTING;
         if let Some(own) = self.conditions.iter().find(|condition| is_own(condition)) {
@@ -178,7 +179,7 @@ impl<'de: 'a, 'a> Visitor<'de> for StatusVisitor<'a> {
     }
 }
 
-/// Reads a counter, clamped to `int32`.
+/// Reads a counter, and clamps it to `int32`.
 fn counter<'de, M: MapAccess<'de>>(fields: &mut M) -> Result<i32, M::Error> {
     struct Counter(i32);
     impl<'de> Deserialize<'de> for Counter {
@@ -207,7 +208,7 @@ fn counter<'de, M: MapAccess<'de>>(fields: &mut M) -> Result<i32, M::Error> {
         }
 
         fn visit_f64<E: de::Error>(self, number: f64) -> Result<Counter, E> {
-            // The conversion clamps; a number with a fraction is malformed.
+            // The conversion clamps the number. A number with a fraction is malformed.
             #[expect(clippy::cast_possible_truncation)]
             match number.fract() == 0.0 {
                 true => Ok(Counter(number as i32)),
@@ -223,8 +224,8 @@ pub(crate) fn saturated(number: i64) -> i32 {
     i32::try_from(number).unwrap_or(if number < 0 { i32::MIN } else { i32::MAX })
 }
 
-/// Returns whether the text is a `LocationReference`. Serde would also accept an array of its fields; the API server
-/// would not.
+/// Returns whether the text is a `LocationReference`. Serde also decodes an array of the fields. The API server rejects
+/// such an array, so this function returns false for it.
 fn is_location(text: &str) -> bool {
     text.starts_with('{')
         && serde_json::from_str::<LocationReference>(text)

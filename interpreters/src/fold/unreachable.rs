@@ -1,8 +1,8 @@
-//! Cells that cannot be reached.
+//! Unreachable cells.
 //!
-//! An unreachable cell sends no updates, so Karmada keeps showing its last status as current
-//! (docs/concepts/karmada-behaviour.md). The controller that watches Clusters marks such cells. A mark changes only
-//! `Available` and `CellsReporting`: the last counters and all other conditions stay.
+//! An unreachable cell sends no updates, so Karmada keeps its last status as if it were current
+//! (docs/concepts/karmada-behaviour.md). The controller that watches Clusters marks unreachable cells. A mark changes
+//! only `Available` and `CellsReporting`. The last counters and all other conditions stay the same.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,12 +10,13 @@ use std::collections::btree_map::Entry;
 
 use jiff::Timestamp;
 
-/// Why a cell cannot be reached. If one cell has two marks, the lesser mark is kept: the one that began first.
+/// The mark of an unreachable cell. If one cell has two marks, the fold keeps the mark with the earlier time. If the
+/// times are equal, the fold keeps the mark with the lesser message.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unreachable<'a> {
-    /// When the Cluster stopped being Ready. Shown in whole seconds.
+    /// Time when the Cluster became not Ready. Shown in whole seconds.
     pub since: Timestamp,
-    /// The reason shown to users. May be empty.
+    /// The reason for users. May be empty.
     pub message: Cow<'a, str>,
 }
 
@@ -52,12 +53,13 @@ impl<'a> UnreachableCells<'a> {
         self.0.get(name)
     }
 
-    /// Returns when the first cell became unreachable.
+    /// Returns the time at which the first cell became unreachable.
     pub(super) fn earliest(&self) -> Option<Timestamp> {
         self.0.values().map(|unreachable| unreachable.since).min()
     }
 
-    /// Returns since when a view of this cell is outdated. A view without a name may belong to any unreachable cell.
+    /// Returns the time since which a view of this cell is outdated. A view without a name can be of any unreachable
+    /// cell, so the earliest time is used.
     pub(super) fn since(&self, name: Option<&str>) -> Option<Timestamp> {
         match name {
             Some(name) => self.of_cell(name).map(|unreachable| unreachable.since),

@@ -1,4 +1,4 @@
-//! The status of an object that no cell matches.
+//! The status of an object that matches no cell.
 
 use std::borrow::Cow;
 
@@ -14,11 +14,12 @@ use super::rendered_status::RenderedStatus;
 use super::resource_template::ResourceTemplate;
 use super::status::StatusView;
 
-/// Returns the status of `template` as JSON if no cell matches the object: its former status, but with `CellsReporting`
-/// False and `Available` Unknown. Both have the reason `NoMatchingCell` and `message`; their transition time is `since`,
-/// unless they had the same status before. Leaves `status.cells` out. `None` if the status cannot be written.
+/// Returns the status of `template` as JSON, for an object that no cell matches. The result is the former status with
+/// three changes. `CellsReporting` is False, `Available` is Unknown, and `status.cells` is removed. Both conditions
+/// have the reason `NoMatchingCell` and `message`. Their transition time is `since`. A condition that already had the
+/// same status keeps its transition time. Returns `None` if the status cannot be written.
 ///
-/// The caller must know that no cell matches. An empty list of items, or an absent binding, does not prove it.
+/// The caller must know that no cell matches. An empty list of items or an absent binding is not enough.
 pub fn no_matching_cell(
     template: &ResourceTemplate<'_>,
     since: Timestamp,
@@ -64,7 +65,7 @@ pub fn no_matching_cell(
     String::from_utf8(text).ok()
 }
 
-/// Returns since when the hub's condition has this status; `None` if it has another.
+/// Returns the transition time of the hub's condition. Returns `None` if the condition is absent or has another status.
 fn hub_since<'a>(
     condition: Option<&ConditionView<'a>>,
     status: ConditionStatus,

@@ -12,23 +12,23 @@ use super::outcome::{Component, Dependency, OperationOutcome, Requirements};
 use super::request::RequestMeta;
 use crate::error::InterpretError;
 
-/// `response.status.code` of a failed request: HTTP 422. Karmada only displays it.
+/// Value of `response.status.code` in a failed answer: HTTP 422. Karmada only prints this value.
 const UNPROCESSABLE: i32 = 422;
 
-/// An answered request: the body to send, and the values for logs and metrics.
+/// The answer to one request: the body of the answer, and the values for logs and metrics.
 #[derive(Debug)]
 pub struct Interpretation {
-    /// The operation; `None` if it is unknown.
+    /// The operation. `None` if the operation is unknown.
     pub operation: Option<Operation>,
-    /// The kind; `None` if this crate does not interpret it.
+    /// The kind. `None` if this crate does not interpret the kind.
     pub kind: Option<InterpretedKind>,
-    /// `request.uid`.
+    /// The `request.uid` of the request.
     pub uid: String,
     /// Namespace of the object.
     pub namespace: String,
     /// Name of the object.
     pub name: String,
-    /// Why the request failed; `None` if it succeeded.
+    /// The reason for the failure. `None` if the request succeeded.
     pub error: Option<InterpretError>,
     /// The `ResourceInterpreterContext` with the response, as JSON.
     pub body: Vec<u8>,
@@ -55,7 +55,7 @@ struct InterpretResponse<'a> {
     healthy: Option<bool>,
 }
 
-/// Karmada's `RequestStatus`.
+/// A view of Karmada's `RequestStatus`.
 #[derive(Serialize)]
 struct RequestStatus {
     message: String,
@@ -95,20 +95,20 @@ pub(crate) fn encode(
     }
 }
 
-/// Writes the `ResourceInterpreterContext`. The patch is appended without serde: it can be large, and base64 contains no
-/// character that JSON escapes.
+/// Writes the `ResourceInterpreterContext`. The patch can be large, so it is appended without serde. The patch is
+/// base64, which has no characters that JSON escapes.
 fn write(response: &InterpretResponse<'_>, patch: Option<&[u8]>) -> serde_json::Result<Vec<u8>> {
     const START: &[u8] =
         br#"{"apiVersion":"config.karmada.io/v1alpha1","kind":"ResourceInterpreterContext","response":"#;
     const PATCH: &[u8] = br#","patchType":"JSONPatch","patch":""#;
-    /// Bytes of an answer without its patch, rounded up. A larger answer grows the buffer.
+    /// Size of an answer without its patch, in bytes, rounded up. If an answer is larger, the buffer grows.
     const WITHOUT_PATCH: usize = 512;
     let encoded = patch.map_or(0, |patch| patch.len().div_ceil(3) * 4);
     let mut body = Vec::with_capacity(WITHOUT_PATCH + encoded);
     body.extend_from_slice(START);
     serde_json::to_writer(&mut body, response)?;
     if let Some(patch) = patch {
-        // Reopens the response object.
+        // Removes the closing brace of the response object, so that fields can be appended.
         body.pop();
         body.extend_from_slice(PATCH);
         let start = body.len();
@@ -133,7 +133,7 @@ impl InterpretResponse<'_> {
                 self.replica_requirements = requirements;
             }
             OperationOutcome::Components(components) => self.components = Some(components),
-            // `write` appends the patch.
+            // `write` appends the patch to the body.
             OperationOutcome::Patch(_) => {}
             OperationOutcome::Dependencies(dependencies) => self.dependencies = Some(dependencies),
             OperationOutcome::Status(status) => self.raw_status = Some(status),

@@ -13,7 +13,7 @@ impl InterpretedKind {
     /// All kinds.
     pub const ALL: [Self; 2] = [Self::WorkloadDeployment, Self::Instance];
 
-    /// Returns the name on the wire.
+    /// Returns the name of the kind in the protocol.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::WorkloadDeployment => "WorkloadDeployment",

@@ -1,9 +1,9 @@
-//! The operations of the protocol.
+//! The operations of the interpreter protocol.
 
 /// An operation that Karmada requests. See docs/concepts/interpreter.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
-    /// Returns the number of replicas of the object, and the requirements of one.
+    /// Returns the number of replicas of the object, and the requirements of one replica.
     InterpretReplica,
     /// Returns the components of the object.
     InterpretComponent,
@@ -13,9 +13,9 @@ pub enum Operation {
     Retain,
     /// Sets the status of the object to the joined status of all cells.
     AggregateStatus,
-    /// Returns the objects that must be in every cell that has the object.
+    /// Returns the objects that must be in every cell with the interpreted object.
     InterpretDependency,
-    /// Returns the status to report to the hub.
+    /// Returns the status that the cell reports to the hub.
     InterpretStatus,
     /// Returns whether the object is healthy.
     InterpretHealth,
@@ -34,7 +34,7 @@ impl Operation {
         Self::InterpretHealth,
     ];
 
-    /// Returns the name on the wire.
+    /// Returns the name of the operation in the protocol.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::InterpretReplica => "InterpretReplica",

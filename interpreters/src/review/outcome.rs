@@ -38,8 +38,8 @@ pub(crate) struct Component {
     pub(crate) replica_requirements: Option<Requirements>,
 }
 
-/// An object that must be in every cell that has the interpreted object (Karmada's `DependentObjectReference`). Answers
-/// list dependencies in this order.
+/// An object that must be in every cell with the interpreted object (Karmada's `DependentObjectReference`). The
+/// ordering of this type is the order of the dependencies in an answer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Dependency {

@@ -1,4 +1,4 @@
-//! Decoding of requests, in any JSON form.
+//! Decoding of requests in any JSON form.
 
 use std::borrow::Cow;
 
@@ -14,13 +14,13 @@ use crate::error::InterpretError;
 const API_VERSION: &str = "config.karmada.io/v1alpha1";
 const KIND: &str = "ResourceInterpreterContext";
 
-/// A body that has no answer in the protocol.
+/// The reason why a body has no answer in the protocol.
 #[derive(Debug, Error)]
 pub enum MalformedReview {
-    /// The body does not decode.
+    /// The body cannot be decoded.
     #[error("the body is not a ResourceInterpreterContext: {0}")]
     NotAReview(#[source] serde_json::Error),
-    /// A field that every answer needs is missing or has the wrong value.
+    /// A field that every answer needs is missing, or its value is wrong.
     #[error("{0}")]
     Invalid(InterpretError),
 }
@@ -36,7 +36,7 @@ struct InterpreterContext<'a> {
     request: Option<InterpretRequest<'a>>,
 }
 
-/// One request about one object. Objects and items are not decoded yet.
+/// One request about one object. The object and the items are not decoded yet.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct InterpretRequest<'a> {
@@ -67,14 +67,14 @@ struct GroupVersionKind<'a> {
     kind: Cow<'a, str>,
 }
 
-/// The fields of a request that its answer, the logs and the metrics repeat.
+/// The fields of a request that are copied to the answer, to the logs and to the metrics.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestMeta<'a> {
     /// Identifies the call.
     pub(crate) uid: &'a str,
-    /// `None` for an unknown operation.
+    /// `None` if the operation is unknown.
     pub(crate) operation: Option<Operation>,
-    /// `None` for a kind that this crate does not interpret.
+    /// `None` if this crate does not interpret the kind.
     pub(crate) kind: Option<InterpretedKind>,
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
@@ -119,26 +119,27 @@ impl<'a> InterpretRequest<'a> {
         })
     }
 
-    /// Returns the object: the desired object, the template, or the object of the cell, depending on the operation.
+    /// Returns the object. Depending on the operation, this is the desired object, the template or the object in the
+    /// cell.
     pub(crate) fn object(&self) -> Result<&'a str, InterpretError> {
         self.object
             .map(RawValue::get)
             .ok_or_else(|| InterpretError::missing("request.object"))
     }
 
-    /// Returns the object of the cell. Only Retain requests contain it.
+    /// Returns the object in the cell. Only Retain requests contain this object.
     pub(crate) fn observed_object(&self) -> Result<&'a str, InterpretError> {
         self.observed_object
             .map(RawValue::get)
             .ok_or_else(|| InterpretError::missing("request.observedObject"))
     }
 
-    /// Returns the share of one cell. Only ReviseReplica requests contain it.
+    /// Returns the share of one cell. Only ReviseReplica requests contain a share.
     pub(crate) fn replicas(&self) -> i32 {
         self.replicas
     }
 
-    /// Returns the reports of the cells as a JSON list. Karmada leaves an empty list out.
+    /// Returns the reports of the cells as a JSON list. If the list is empty, Karmada omits the field.
     pub(crate) fn aggregated_status(&self) -> &'a str {
         self.aggregated_status.map_or("[]", RawValue::get)
     }
@@ -171,7 +172,7 @@ pub(crate) fn decode(body: &str) -> Result<InterpretRequest<'_>, MalformedReview
     Ok(request)
 }
 
-/// Returns the body as text. Checks the encoding of the whole body, including fields that no operation reads.
+/// Returns the body as text. Checks the encoding of the whole body, also of fields that no operation reads.
 pub(crate) fn text(body: &[u8]) -> Result<&str, MalformedReview> {
     std::str::from_utf8(body)
         .map_err(serde_json::Error::custom)

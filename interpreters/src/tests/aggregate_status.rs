@@ -1,4 +1,4 @@
-//! AggregateStatus on a WorkloadDeployment: examples of the fold's rules.
+//! Tests of AggregateStatus on a WorkloadDeployment: examples of the rules of the fold.
 
 mod shares;
 mod twice;
@@ -10,7 +10,7 @@ use super::{NOW, call_at, patch};
 
 const EARLIER: &str = "2026-11-21T09:00:00Z";
 
-/// Returns the status in the patch; `None` if there is no patch.
+/// Returns the status in the patch. Returns `None` if there is no patch.
 fn aggregate_at(object: &Value, items: &[Value], now: &str) -> Option<Value> {
     let more = match items {
         [] => json!({}),
@@ -52,8 +52,8 @@ fn condition(type_: &str, status: &str, generation: i64) -> Value {
     })
 }
 
-/// Returns the item of a cell that has acted on this generation of the template, with this share. The generation of the
-/// object in the cell is 4.
+/// Returns the item of a cell that has processed this generation of the template with this share. In the cell, the
+/// generation of the object is 4.
 fn report(cell: &str, template_generation: i64, assigned: i32, available: &str) -> Value {
     json!({
         "clusterName": cell, "applied": true, "health": "Healthy",
@@ -164,14 +164,14 @@ fn observed_generation_waits_until_every_cell_has_acted_with_its_share() {
         );
         status["observedGeneration"].as_i64().unwrap()
     };
-    // An older template; the new template with the old share; a cell that has not acted on its own generation.
+    // An older template; the new template with the old share; a cell that has not processed its generation.
     assert_eq!(observed(&[report("dfw1", 7, 3, "True")]), 7);
     assert_eq!(observed(&[report("dfw1", 8, 2, "True")]), 7);
     let mut item = report("dfw1", 8, 3, "True");
     item["status"]["generation"] = json!(5);
     assert_eq!(observed(&[item]), 7);
     assert_eq!(observed(&[report("dfw1", 8, 3, "True")]), 8);
-    // Divided, then duplicated.
+    // First Divided, then Duplicated.
     assert_eq!(
         observed(&[report("dfw1", 8, 1, "True"), report("dfw2", 8, 1, "True")]),
         7
@@ -276,7 +276,7 @@ fn a_silent_cell_keeps_its_last_report_and_is_named() {
             "message": "dfw2: not applied: boom", "lastTransitionTime": NOW,
         })
     );
-    // The transition time stays while the condition is False. The condition is removed when all cells report.
+    // While the condition is False, its time stays the same. When all cells report, the condition is removed.
     let later = aggregate_at(
         &with_status(hub(7, 5), status),
         &[both[0].clone(), silent("dfw2")],
@@ -323,14 +323,14 @@ fn counters_are_zero_before_any_report() {
 fn counters_survive_the_change_from_one_cell_to_two_and_back() {
     let one = [report("dfw1", 7, 2, "True")];
     let alone = aggregate(&hub(7, 2), &one);
-    // A second cell is added and has not reported yet.
+    // A second cell is added. This cell has not reported yet.
     let joined = aggregate(
         &with_status(hub(7, 2), alone.clone()),
         &[one[0].clone(), silent("dfw2")],
     );
     assert_eq!(joined["replicas"], 2);
     assert_eq!(joined["cells"].as_array().unwrap().len(), 1);
-    // The second cell reports. Then it is removed while the first cell does not report.
+    // The second cell reports. Then the second cell is removed while the first cell does not report.
     let both = aggregate(
         &with_status(hub(7, 2), joined),
         &[one[0].clone(), report("dfw2", 7, 2, "True")],
@@ -338,7 +338,7 @@ fn counters_survive_the_change_from_one_cell_to_two_and_back() {
     assert_eq!(both["replicas"], 4);
     let left = aggregate(&with_status(hub(7, 2), both), &[silent("dfw1")]);
     assert_eq!(left["replicas"], 2);
-    // The entry of the first cell keeps its name, so that it is not confused with a new cell.
+    // The entry of the first cell contains its name. Otherwise a new cell could get this entry.
     assert_eq!(left["cells"][0]["name"], "dfw1");
     let further = aggregate(
         &with_status(hub(7, 2), left.clone()),

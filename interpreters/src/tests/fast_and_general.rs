@@ -1,4 +1,4 @@
-//! The fast and the general way to read a request give the same answer.
+//! Tests that the fast way and the general way to decode a request give the same answer.
 
 use jiff::Timestamp;
 
@@ -37,7 +37,7 @@ const REPLICAS: [&str; 5] = [
     r#","replicas":3000000000"#,
 ];
 
-/// Returns reports of cells, in canonical and in other forms. `STATUS` stands for canonical and for other statuses.
+/// Returns cell reports in canonical and in other forms. `STATUS` is replaced by canonical and by other statuses.
 fn items() -> Vec<String> {
     let forms = [
         "",
@@ -52,7 +52,7 @@ fn items() -> Vec<String> {
         r#","aggregatedStatus":[{"clusterName":"a","status":STATUS,"applied":true,"x":[{}]}]"#,
         r#","aggregatedStatus":[{"clusterName":"b","status":STATUS,"applied":true}, {"clusterName":"a","status":STATUS,"applied":true}]"#,
         r#","aggregatedStatus":[{"clusterName":"a\u0062","status":STATUS,"applied":true},{"clusterName":"a","status":null,"applied":true}]"#,
-        // The same cell twice: the JSON form of its statuses must not decide which status is kept.
+        // Two items of the same cell. The JSON form of the two statuses must not decide which status is kept.
         r#","aggregatedStatus":[{"clusterName":"a","status":{"replicas":1,"observedGeneration":9},"applied":true},{"clusterName":"a","status":{"observedGeneration":8,"replicas":1},"applied":true}]"#,
     ];
     let canonical = format!(

@@ -1,4 +1,4 @@
-//! All operations on an Instance, through the wire protocol.
+//! Tests of all operations on an Instance, through the wire protocol.
 
 use serde_json::{Value, json};
 
@@ -119,7 +119,7 @@ fn with_several_cells_the_highest_ranked_status_wins() {
         ready("Unknown", "Pending"),
     );
 
-    // One cell: its status, with any former status.
+    // One cell: the result is the status of the cell, for every former status.
     assert_eq!(
         aggregate(running.clone(), json!([item("a", stopped.clone())])),
         Some(stopped.clone())
@@ -133,8 +133,8 @@ fn with_several_cells_the_highest_ranked_status_wins() {
         None
     );
     assert_eq!(aggregate(json!(null), json!([])), None);
-    // Several cells: the status with the highest rank; among equal ranks the first cell by name; never a lower rank
-    // than the former status.
+    // Several cells: the result is the status with the highest rank. If several statuses have this rank, the first cell
+    // by name is used. A status with a lower rank than the former status is never used.
     let items = json!([
         item("c", stopped.clone()),
         item("b", running.clone()),

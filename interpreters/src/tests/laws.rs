@@ -1,7 +1,8 @@
 //! Laws of the fold, as property tests over generated histories of cell reports. `PROPTEST_CASES` sets the number of
 //! histories.
 //!
-//! The tests compute the expected values from the JSON texts alone. The CRD's schema decides which values are valid.
+//! The tests compute the expected values only from the JSON texts. The schema of the CRD decides which values are
+//! valid.
 
 mod cells;
 mod generate;
@@ -23,7 +24,7 @@ use crate::raw::same;
 use cells::{ReportedCell, all_current, cells};
 use generate::{Round, histories};
 
-/// Histories if `PROPTEST_CASES` is not set.
+/// Number of histories if `PROPTEST_CASES` is not set.
 const CASES: u32 = 100_000;
 const LATER: &str = "2026-11-21T11:00:00Z";
 const COUNTERS: [&str; 4] = [
@@ -111,7 +112,7 @@ fn change(fold: &StatusFold<'_>, round: &Round, former: Option<&str>) -> Option<
     changed.then(|| String::from_utf8(text).unwrap())
 }
 
-/// Any order, grouping and repetition of the items gives the same value and the same bytes.
+/// If the items are reordered, grouped or repeated, the value and the bytes must stay the same.
 fn order_and_grouping_of_items_do_not_matter(
     items: &[Box<RawValue>],
     round: &Round,
@@ -135,7 +136,7 @@ fn order_and_grouping_of_items_do_not_matter(
     Ok(())
 }
 
-/// The fast way accepts the request, and the general way gives the same answer.
+/// The fast way must accept the request, and the general way must give the same answer.
 fn the_fast_and_the_general_way_give_the_same_answer(
     round: &Round,
     former: Option<&str>,
@@ -157,7 +158,7 @@ fn the_fast_and_the_general_way_give_the_same_answer(
     Ok(())
 }
 
-/// Returns the conditions of a status, without `CellsReporting`.
+/// Returns the conditions of a status, except `CellsReporting`.
 fn conditions(status: &Value) -> Vec<Value> {
     let conditions = status["conditions"].as_array().into_iter().flatten();
     conditions
@@ -166,7 +167,7 @@ fn conditions(status: &Value) -> Vec<Value> {
         .collect()
 }
 
-/// Returns a status without the fields that the fold adds, drops or translates.
+/// Returns a status without the fields that the fold adds, removes or changes.
 fn without_own_fields(status: &Value) -> Value {
     let mut status = status.clone();
     let mut conditions = conditions(&status);
@@ -207,7 +208,8 @@ fn one_reporting_cell_gives_its_status(
     Ok(())
 }
 
-/// `CellsReporting` exists only while it is False. Its message then names each silent cell.
+/// `CellsReporting` must exist only while it is False. Its message must contain the name of each cell that does not
+/// report.
 fn silent_cells_are_named(cells: &[ReportedCell], status: &Value) -> Result<(), TestCaseError> {
     if cells.iter().any(|cell| cell.ambiguous) {
         return Ok(());
@@ -234,15 +236,16 @@ fn silent_cells_are_named(cells: &[ReportedCell], status: &Value) -> Result<(), 
     Ok(())
 }
 
-/// The last report of each cell.
+/// The last reports of the cells.
 #[derive(Clone, Debug, Default)]
 struct Parts {
     cells: BTreeMap<String, Value>,
-    /// The cell of the former call, if it was the only one and reported: the hub status does not name it.
+    /// The only cell of the former call, if this cell reported. The hub status does not contain the name of such a
+    /// cell.
     unnamed: Option<String>,
-    /// Whether there was a former call.
+    /// True if there was a former call.
     begun: bool,
-    /// Whether the calls so far determine what the fold knows.
+    /// True if the result of the fold can be computed from the calls so far.
     exact: bool,
 }
 
@@ -276,7 +279,8 @@ impl Parts {
     }
 }
 
-/// The counters count each cell once: a silent cell with its last report, and a removed cell not at all.
+/// The counters must count each cell once. A cell that does not report counts with its last report. A removed cell does
+/// not count.
 fn counters_are_the_sums_of_the_parts(parts: &Parts, status: &Value) -> Result<(), TestCaseError> {
     if !parts.exact {
         return Ok(());
@@ -317,8 +321,8 @@ fn counters_are_the_sums_of_the_parts(parts: &Parts, status: &Value) -> Result<(
     Ok(())
 }
 
-/// `observedGeneration` is the hub's generation only if every cell has acted on it with its share, or if it was so
-/// before.
+/// `observedGeneration` may be the generation on the hub only in two cases: every cell has processed this generation
+/// with its share, or `observedGeneration` already had this value.
 fn observed_generation_waits_for_every_cell(
     cells: &[ReportedCell],
     round: &Round,

@@ -1,4 +1,4 @@
-//! Answers to well-formed and to malformed requests.
+//! Tests of the answers to well-formed and malformed requests.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

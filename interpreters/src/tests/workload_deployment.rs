@@ -1,4 +1,4 @@
-//! All operations on a WorkloadDeployment but AggregateStatus, through the wire protocol.
+//! Tests of all operations on a WorkloadDeployment except AggregateStatus, through the wire protocol.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! `AggregateStatus`: the status of the hub object from the reports of its cells.
+//! `AggregateStatus`: computes the status of the hub object from the reports of its cells.
 
 use jiff::Timestamp;
 use serde_json::value::RawValue;
@@ -8,7 +8,7 @@ use crate::error::InterpretError;
 use crate::fold::{ResourceTemplate, StatusFold, StatusView};
 use crate::patch::Patch;
 
-/// Sets the status to the rendered fold. Makes no patch if there are no items, or if the status would stay the same.
+/// Sets the status to the rendered fold. Returns no patch if there are no items or the status would not change.
 pub(crate) fn aggregate_status<'a>(
     deployment: &DeploymentView<'a, StatusView<'a>>,
     fold: &StatusFold<'a>,
@@ -17,7 +17,7 @@ pub(crate) fn aggregate_status<'a>(
     patch(deployment, deployment.status.as_ref(), fold, now)
 }
 
-/// [`aggregate_status`] with a status and items in any JSON form.
+/// Calls [`aggregate_status`] with a status and items in any JSON form.
 pub(super) fn of_text(
     deployment: &DeploymentView<'_>,
     items: &str,

@@ -1,4 +1,4 @@
-//! The fields of a WorkloadDeployment that interpretation reads, borrowed from the request.
+//! Views of the fields of a WorkloadDeployment that the interpreter reads, borrowed from the request.
 
 use std::borrow::Cow;
 
@@ -10,8 +10,9 @@ use crate::error::InterpretError;
 
 const MIN_REPLICAS: &str = "spec.scaleSettings.minReplicas";
 
-/// A WorkloadDeployment. `S` is the type of its status, `T` that of its template. The general way leaves both undecoded
-/// until the operation needs them; the fast way decodes what the operation needs and skips the rest.
+/// A view of a WorkloadDeployment. `S` is the type of the status, and `T` is the type of the template. The general way
+/// decodes the status and the template only when the operation needs them. The fast way decodes only the parts that the
+/// operation needs, and skips the other parts.
 #[derive(Deserialize)]
 #[serde(bound(deserialize = "'de: 'a, S: Deserialize<'de>, T: Deserialize<'de>"))]
 pub(crate) struct DeploymentView<'a, S = &'a RawValue, T = &'a RawValue> {
@@ -61,7 +62,7 @@ pub(super) struct ScaleSettingsView {
 }
 
 impl<S, T> DeploymentView<'_, S, T> {
-    /// Returns the desired number of instances: `spec.replicas`, else `spec.scaleSettings.minReplicas`.
+    /// Returns the desired number of instances: `spec.replicas` if set, else `spec.scaleSettings.minReplicas`.
     pub(super) fn desired_replicas(&self) -> Result<i32, InterpretError> {
         self.spec
             .replicas
@@ -71,7 +72,7 @@ impl<S, T> DeploymentView<'_, S, T> {
     }
 }
 
-/// The conditions of a status, as InterpretHealth reads them.
+/// The conditions of a status. Only InterpretHealth reads this view.
 #[derive(Deserialize)]
 pub(crate) struct HealthStatus<'a> {
     #[serde(borrow, default)]

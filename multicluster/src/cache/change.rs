@@ -1,13 +1,13 @@
-//! A change of one object, as a watch reports it.
+//! A change of one object, as reported by a watch.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// A change of one object. At least one version is present if the watch of a cache reported the change. Both are `None` if
-/// the change is not about an object.
+/// A change of one object. If the watch of a cache reported the change, at least one version is present. If the change
+/// does not concern an object, both are `None`.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
-    /// Metadata of the version that handlers saw last; `None` if the object is new. If the object was deleted while it was
-    /// watched, this is its last version.
+    /// Metadata of the version that handlers saw last; `None` if the object is new. If the watch reported the deletion
+    /// of the object, this is the metadata of its last version.
     pub former: Option<&'a ObjectMeta>,
     /// Metadata of the current version; `None` if the object is deleted.
     pub current: Option<&'a ObjectMeta>,

@@ -1,4 +1,4 @@
-//! The objects of a cache by namespace and name. Decides which of two versions of an object is kept.
+//! The objects of a cache by namespace and name, and the rules by which one of two versions of an object is kept.
 
 use std::collections::{BTreeMap, HashMap};
 use std::mem;
@@ -12,12 +12,12 @@ use super::values::Values;
 #[derive(Debug)]
 pub(super) struct Contents<K> {
     pub(super) objects: BTreeMap<NamespacedName, CacheEntry<K>>,
-    /// How many of the objects cannot be decoded.
+    /// Number of objects that cannot be decoded.
     pub(super) undecodable: usize,
     tombstones: Tombstones,
-    /// Objects that writes returned and the watch has not reported yet.
+    /// Objects that a write returned and that the watch has not reported yet.
     written: HashMap<NamespacedName, UnreportedWrite<K>>,
-    /// How many lists have begun.
+    /// Number of lists that have begun.
     lists: u64,
     indexes: Vec<Values<K>>,
 }
@@ -25,9 +25,9 @@ pub(super) struct Contents<K> {
 /// The state of an object in the cache before a write that the watch has not reported yet.
 #[derive(Debug)]
 struct UnreportedWrite<K> {
-    /// The version that the watch reported last, if it reported one.
+    /// The version that the watch reported last; `None` if the watch has reported no version.
     reported: Option<CacheEntry<K>>,
-    /// How many lists had begun when the write was stored.
+    /// The number of lists that had begun when the write was stored.
     lists: u64,
 }
 
@@ -54,7 +54,7 @@ impl<K: Resource> Contents<K> {
             .map(|(_, entry)| entry)
     }
 
-    /// Stores an object as a write returned it, unless a later version or the deletion of the object is known.
+    /// Stores an object that a write returned, unless a later version or the deletion of the object is known.
     pub(super) fn observe_write(&mut self, entry: CacheEntry<K>) {
         let uid = entry.metadata().uid.as_ref();
         if uid.is_some_and(|uid| self.tombstones.contains(uid)) {
@@ -73,11 +73,11 @@ impl<K: Resource> Contents<K> {
         }
     }
 
-    /// Stores a version that the watch reports, unless a later one is known. Returns the version that the watch reported
-    /// before.
+    /// Stores a version that the watch reported, unless a later version is known. Returns the version that the watch
+    /// reported before.
     pub(super) fn insert(&mut self, entry: CacheEntry<K>) -> Option<CacheEntry<K>> {
         let key = entry.key();
-        // The object exists: the list without the object was older.
+        // The object exists, so a list that did not contain it was older.
         if let Some(uid) = &entry.metadata().uid {
             self.tombstones.take_back(uid);
         }
@@ -123,7 +123,7 @@ impl<K: Resource> Contents<K> {
         Some(entry)
     }
 
-    /// Removes an object that the watch reports as deleted, but not a later object of the same name.
+    /// Removes an object that the watch reported as deleted. A later object with the same name is not removed.
     pub(super) fn remove(&mut self, entry: &CacheEntry<K>) {
         let key = entry.key();
         let existing = self.objects.get(&key);
@@ -138,16 +138,18 @@ impl<K: Resource> Contents<K> {
         }
     }
 
-    /// Notes that a list begins.
+    /// Records that a list begins.
     pub(super) fn begin_list(&mut self) {
         self.lists += 1;
     }
 
-    /// Replaces all objects by a complete list, and returns the objects that the watch reported before. The list also replaces
-    /// objects with higher resource versions: an API server that was restored from an older snapshot counts from there again.
+    /// Replaces all objects by a complete list, and returns the objects that the watch reported before. The list also
+    /// replaces objects with higher resource versions. Reason: an API server that was restored from an older snapshot
+    /// issues lower versions again.
     ///
-    /// Only objects that were written after the list began can be newer than the list. An object that the list does not have
-    /// may have been deleted before the list was made; if not, the watch reports it again.
+    /// Only objects that were written after the list began can be newer than the list. If the list does not contain
+    /// such an object, the object may have been deleted before the list was made. If it was not deleted, the watch
+    /// reports it again.
     pub(super) fn replace(
         &mut self,
         listed: BTreeMap<NamespacedName, CacheEntry<K>>,

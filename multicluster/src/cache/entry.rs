@@ -10,7 +10,7 @@ use thiserror::Error;
 /// Namespace and name of an object. The namespace of a cluster-scoped object is empty.
 pub type NamespacedName = (String, String);
 
-/// An object exists and cannot be decoded. No decision may treat it as absent.
+/// The object exists but cannot be decoded. No decision may treat the object as absent.
 #[derive(Clone, Debug, Error)]
 #[error("{kind} {namespace}/{name} cannot be decoded: {problem}")]
 pub struct Undecodable {
@@ -20,7 +20,7 @@ pub struct Undecodable {
     problem: String,
 }
 
-/// An object, or the metadata of one that cannot be decoded. Cheap to clone.
+/// An object. If the object cannot be decoded, the entry contains only its metadata. Cheap to clone.
 #[derive(Debug)]
 pub(super) enum CacheEntry<K> {
     Decoded(Arc<K>),
@@ -74,8 +74,8 @@ impl<K: Resource> CacheEntry<K> {
         this.uid == other.uid && this.resource_version == other.resource_version
     }
 
-    /// Returns whether this is a later version than `other`. Resource versions are comparable numbers (Kubernetes 1.35,
-    /// KEP-5504).
+    /// Returns whether this is a later version than `other`. Resource versions can be compared as numbers (Kubernetes
+    /// 1.35, KEP-5504).
     pub(super) fn is_newer(&self, other: &Self) -> bool {
         let version = |entry: &Self| {
             let version = entry.metadata().resource_version.as_ref()?;

@@ -69,7 +69,8 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
             .collect()
     }
 
-    /// Returns the objects of a namespace that can be decoded, sorted by name. Use it only where a missing object does no harm.
+    /// Returns the objects of a namespace that can be decoded, sorted by name. Use this method only if a missing object
+    /// does no harm.
     pub fn readable(&self, namespace: &str) -> Vec<Arc<K>> {
         let contents = self.inner.read();
         let entries = contents.of_namespace(namespace);
@@ -88,14 +89,14 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
         self.inner.read().objects.keys().cloned().collect()
     }
 
-    /// Stores an object as the API server returned it from a write, unless a later version or the deletion of the object is
-    /// known. The next reconciliation then sees the write before the watch reports it. Handlers are called when the watch
-    /// reports it.
+    /// Stores an object that the API server returned for a write, unless a later version or the deletion of the object
+    /// is known. The next reconciliation then sees the write before the watch reports it. Handlers are called only when
+    /// the watch reports the write.
     pub fn observe_write(&self, mut object: K) {
         object.meta_mut().managed_fields = None;
         let metadata = object.meta();
         let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
-        // A terminating object without finalizers is deleted by the write.
+        // A terminating object without finalizers was deleted by this write.
         let is_deleted = metadata.deletion_timestamp.is_some() && finalizers.is_empty();
         if !is_deleted {
             let entry = CacheEntry::Decoded(Arc::new(object));

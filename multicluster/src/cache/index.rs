@@ -9,11 +9,11 @@ use super::entry::{CacheEntry, NamespacedName, Undecodable};
 use super::handle::Cache;
 use super::values::Values;
 
-/// Finds the objects of a cache by a value. The index changes under the same lock as the objects, so both always agree. Cheap
-/// to clone.
+/// Finds the objects of a cache by a value. The index changes under the same lock as the objects, so the index always
+/// matches the objects. Cheap to clone.
 ///
-/// If the index reads metadata, it also finds objects that cannot be decoded, by the values of their metadata.
-/// Otherwise it does not find them, although they exist.
+/// An index that reads metadata also finds objects that cannot be decoded, by the values of their metadata. An index
+/// that does not read metadata does not find these objects, although they exist.
 #[derive(Debug)]
 pub struct Index<K> {
     cache: Cache<K>,
@@ -59,8 +59,9 @@ impl<K: Resource> Index<K> {
         entries.map(CacheEntry::decoded).collect()
     }
 
-    /// Calls `visit` with one object of each value that has this prefix: its metadata, and the object if it can be decoded. The
-    /// cache is locked meanwhile, so `visit` must be short and must not use the cache.
+    /// Calls `visit` for one object of each value with this prefix. The arguments are the metadata of the object, and
+    /// the object if it can be decoded. The cache is locked during the calls, so `visit` must be short and must not use
+    /// the cache.
     pub fn visit_values(&self, prefix: &str, mut visit: impl FnMut(&ObjectMeta, Option<&K>)) {
         let contents = self.cache.inner.read();
         for key in contents.first_of_values(self.position, prefix) {
@@ -72,7 +73,7 @@ impl<K: Resource> Index<K> {
         }
     }
 
-    /// Returns namespace and name of the objects that have this value, sorted.
+    /// Returns the namespace and name of each object that has this value, sorted.
     pub fn keys(&self, value: &str) -> Vec<NamespacedName> {
         let contents = self.cache.inner.read();
         contents.indexed(self.position, value).cloned().collect()
@@ -169,7 +170,7 @@ mod tests {
         let gone = entry("b", 6, &json!({}));
         cache.inner.write().remove(&gone);
         assert_eq!((names("red"), names("blue")), (String::new(), "a".into()));
-        // A list, and a write while it was made.
+        // An object is written while a list is made.
         cache.inner.write().begin_list();
         cache
             .inner

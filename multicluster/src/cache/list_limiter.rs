@@ -6,17 +6,18 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-/// Maximum number of concurrent lists. At a start with thousands of projects, more lists would only share the same CPU
-/// time.
+/// Maximum number of concurrent lists. When the process starts with thousands of projects, more concurrent lists would
+/// not be faster, because they would share the same CPU time.
 const LISTS: usize = 32;
-/// Longest time for which a list holds its slot. An API server that does not answer delays the lists of other API
-/// servers no longer than this.
+/// Longest time that a list holds its slot. An API server that does not answer delays the lists of other API servers
+/// for at most this time.
 const SLOT_MAX: Duration = Duration::from_secs(2);
-/// Shortest wait before a failed list is retried because a caller needs it, or because its API server has recovered.
+/// Shortest wait before a failed list is retried early. A list is retried early if a caller needs it, or if its API
+/// server has recovered.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Limits concurrent LISTs. Retries a failed LIST early if a caller waits for it, or if another cache has reached the
-/// same API server.
+/// Limits concurrent lists. Retries a failed list early if a caller waits for the list, or if another cache has reached
+/// the same API server.
 #[derive(Clone, Debug)]
 pub struct ListLimiter {
     lists: Arc<Semaphore>,
@@ -54,7 +55,7 @@ impl ListLimiter {
         }
     }
 
-    /// Retries a failed list within a second, because a caller waits for it.
+    /// Requests that a failed list is retried within one second, because a caller waits for the list.
     pub fn retry_soon(&self) {
         self.retry_requested.notify_one();
     }
@@ -68,15 +69,15 @@ impl ListLimiter {
         }
     }
 
-    /// Records that the API server has recovered. Its other caches then retry soon; the cache with this permit does not
-    /// need the signal.
+    /// Records that the API server has recovered. The other caches of this API server then retry soon. The cache with
+    /// this permit does not get the signal, because its list has succeeded.
     pub(super) fn note_recovered(&self, permit: &mut ListPermit) {
         self.recovered.send_replace(());
         permit.recovered.mark_unchanged();
     }
 
-    /// Waits before a retry. Waits less if a caller asks for the list, or if the API server has recovered since the failed list
-    /// got its permit.
+    /// Waits before a retry. The wait is shorter if a caller requests the list, or if the API server has recovered
+    /// since the failed list got its permit.
     pub(super) async fn wait(&self, permit: &mut ListPermit, time: Duration) {
         let soon = time.min(SOON);
         sleep(soon).await;
@@ -98,12 +99,12 @@ pub(super) struct ListPermit {
 }
 
 impl ListPermit {
-    /// Gives the slot to another list.
+    /// Releases the slot for another list.
     pub(super) fn end(&mut self) {
         self.slot = None;
     }
 
-    /// Waits until the list has held its slot for too long, then gives it away.
+    /// Waits until the list has held its slot for too long, then releases the slot.
     pub(super) async fn is_over(&mut self) {
         match self.slot {
             Some(_) => sleep_until(self.until).await,
@@ -159,12 +160,12 @@ mod tests {
         let elsewhere = lists.for_another_server();
         elsewhere.note_recovered(&mut elsewhere.permit().await);
         assert_eq!(waited(&lists, &mut permit, 30_000).await, HALF_A_MINUTE);
-        // The API server recovers while this list fails.
+        // The API server recovers while the list of `permit` fails.
         other.note_recovered(&mut others);
         assert_eq!(waited(&lists, &mut permit, 30_000).await, SOON);
         assert_eq!(waited(&lists, &mut permit, 30_000).await, HALF_A_MINUTE);
         assert_eq!(waited(&other, &mut others, 30_000).await, HALF_A_MINUTE);
-        // The API server recovers while this cache waits.
+        // The API server recovers while the cache of `permit` waits.
         let later = async {
             sleep(5 * SOON).await;
             other.note_recovered(&mut others);

@@ -30,21 +30,25 @@ use crate::metrics::{CacheLabels, Metrics};
 
 /// Objects in one page of a list (client-go's default).
 const PAGE: u32 = 500;
-/// Longest duration of a watch in seconds (kube's `watcher` allows less than 295), and how much shorter some watches are.
+/// Longest duration of a watch, and the maximum by which a watch is shorter, in seconds. kube's `watcher` allows
+/// durations below 295 s.
 const LONGEST_WATCH: u32 = 290;
 const SPREAD: u32 = 120;
-// A watch from a resource version in the future of a restored API server is silent. It must time out, which causes a list,
-// before it ends normally and resumes from the same version.
+// A restored API server sends no events for a watch from a resource version that it has not reached yet. Such a watch
+// must hit the silence limit before it ends normally. The silence limit causes a new list. A normal end would resume
+// the watch from the same version.
 const _: () = assert!(WATCH_SILENCE.as_secs() < (LONGEST_WATCH - SPREAD) as u64);
-/// Time limit for the first event of a resumed watch. After it, the cache lists everything. A watch that was
-/// interrupted twice in a row is not resumed, because its wait is longer.
+/// If the wait before a list is at most this long, an interrupted watch is resumed during the wait. If the resumed
+/// watch reports no event during the wait, everything is listed again. After two interruptions in a row, the wait is
+/// longer than this limit, so the watch is not resumed.
 const RESUMED_FOR: Duration = Duration::from_secs(2);
 
 type WatchEvents<K> = BoxStream<'static, watcher::Result<Event<Tolerant<K>>>>;
 
 type Handler = Box<dyn Fn(Change<'_>) + Send + Sync>;
 
-/// Keeps a [`Cache`] current and calls handlers with each change. For a `PartialObjectMeta` the API server sends metadata only.
+/// Keeps a [`Cache`] current, and calls handlers with each change. For a `PartialObjectMeta`, the API server sends only
+/// metadata.
 pub struct Reflector<K> {
     cache: Cache<K>,
     plane: String,
@@ -52,7 +56,7 @@ pub struct Reflector<K> {
     undecodable: Undecodables,
     /// The objects of a list that is not complete yet.
     listed: BTreeMap<NamespacedName, CacheEntry<K>>,
-    /// The last error, so that it is logged once.
+    /// The last error. It is stored so that the same error is logged only once.
     problem: Option<String>,
 }
 
@@ -65,7 +69,7 @@ where
         Self::of_many(plane, plane, metrics)
     }
 
-    /// Makes a reflector of one of many planes. Metrics count them together, under the name `planes`.
+    /// Makes a reflector of one of many planes. In metrics, these planes are counted together under the name `planes`.
     pub fn of_many(plane: &str, planes: &str, metrics: &Metrics) -> Self {
         Self {
             cache: Cache::default(),
@@ -87,8 +91,8 @@ where
         self.index_all(values, |_| Vec::new())
     }
 
-    /// Adds an index that also finds objects that cannot be decoded, by the values that `of_undecodable` returns for their
-    /// metadata.
+    /// Adds an index that also finds objects that cannot be decoded. `of_undecodable` returns the values of such an
+    /// object from its metadata.
     pub fn index_all(
         &self,
         values: fn(&K) -> Vec<String>,
@@ -97,19 +101,21 @@ where
         Index::new(self.cache(), Values::new(values, of_undecodable))
     }
 
-    /// Calls `handler` for every object that is created, changed or deleted, after the cache was changed. It must not block.
+    /// Calls `handler` for every object that is created, changed or deleted. The cache is changed before the call.
+    /// `handler` must not block.
     pub fn on_change(&mut self, handler: impl Fn(Change<'_>) + Send + Sync + 'static) {
         self.handlers.push(Box::new(handler));
     }
 
     /// Lists and watches until the future is dropped. [`Cache::sync_state`] shows whether the cache is current. `lists`
-    /// limits concurrent lists. Errors are retried with backoff, and logged once.
+    /// limits concurrent lists. Errors are retried with backoff, and the same error is logged once.
     ///
-    /// A watch that ends normally resumes where it ended. After an error everything is listed again. Reason: an API
-    /// server that was restored from an older snapshot accepts a resource version that it has not reached yet, or that
-    /// it has issued twice, and its watch then misses changes. If only the connection broke, the watch is resumed
-    /// immediately. The resumed watch is kept if it reports an event before the list is due; kube's `watcher` does not
-    /// report that a watch was accepted.
+    /// A watch that ends normally is resumed from its last resource version. After an error, everything is listed
+    /// again. Reason: an API server that was restored from an older snapshot accepts a resource version that it has not
+    /// reached yet, or that it has issued twice. A watch from such a version misses changes.
+    ///
+    /// If only the connection broke, the watch is resumed immediately. The resumed watch is kept if it reports an event
+    /// before the list is due. An event is required because kube's `watcher` does not report that a watch was accepted.
     pub async fn run(mut self, client: Client, lists: ListLimiter) {
         let api: Api<Tolerant<K>> = Api::all(client);
         let config = watcher::Config::default()
@@ -165,7 +171,7 @@ where
         }
     }
 
-    /// Waits until the next list is due. Returns the resumed watch if it reports an event before that.
+    /// Waits until the next list is due. If a resumed watch reports an event before that, returns this watch.
     async fn wait(
         &mut self,
         mut events: WatchEvents<K>,
@@ -235,8 +241,8 @@ where
         }
     }
 
-    /// Replaces the cache by a complete list. Calls handlers for objects that differ, and for objects that were deleted while
-    /// there was no watch.
+    /// Replaces the cache by a complete list. Calls the handlers for objects that differ, and for objects that were
+    /// deleted while there was no watch.
     fn replace(&mut self, listed: BTreeMap<NamespacedName, CacheEntry<K>>) {
         let new = listed.clone();
         let mut former = self.cache.inner.write().replace(listed);
@@ -268,7 +274,8 @@ where
     fn entry(&self, object: Tolerant<K>) -> CacheEntry<K> {
         match object.0.0 {
             Ok(mut object) => {
-                // No controller reads managedFields, and they are the larger half of many objects.
+                // No controller reads `managedFields`. In many objects this field needs more memory than all other
+                // fields together.
                 object.meta_mut().managed_fields = None;
                 CacheEntry::Decoded(Arc::new(object))
             }
@@ -289,8 +296,8 @@ where
     }
 }
 
-/// Returns the duration of a watch in seconds: some minutes, and different for each plane and kind, so that thousands of
-/// watches that began together do not end together.
+/// Returns the duration of a watch in seconds, which is a few minutes. The duration depends on the plane and the kind.
+/// Thousands of watches that began together therefore do not end together.
 fn watch_seconds(plane: &str, kind: &str) -> u32 {
     let mut hasher = DefaultHasher::new();
     (plane, kind).hash(&mut hasher);
@@ -298,7 +305,7 @@ fn watch_seconds(plane: &str, kind: &str) -> u32 {
     LONGEST_WATCH - share
 }
 
-/// The contribution of one cache to the gauge of undecodable objects.
+/// The part of the gauge of undecodable objects that belongs to one cache.
 struct Undecodables {
     gauge: Gauge,
     counted: i64,

@@ -1,4 +1,4 @@
-//! Whether a cache is in sync with its API server.
+//! The sync state of a cache: whether the cache is in sync with its API server.
 
 use std::error::Error;
 use std::mem;
@@ -10,7 +10,7 @@ use kube::runtime::utils::Backoff;
 use kube::runtime::watcher;
 use tokio::time::Instant;
 
-/// Longest wait before a list is retried, without jitter: the default of kube and of client-go.
+/// Longest wait before a list is retried, without jitter: 30 s, the default of kube and of client-go.
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// Whether a cache is in sync with the API server, according to its watch.
@@ -31,10 +31,10 @@ pub enum SyncState {
         /// The message of the API server. It may be shown to users.
         problem: String,
     },
-    /// The API server does not serve the kind, for example without its CustomResourceDefinition. This does not prove that there
-    /// are no objects: the cache keeps its objects.
+    /// The API server does not serve the kind, for example because its CustomResourceDefinition is missing. This does
+    /// not prove that there are no objects, so the cache keeps its objects.
     NotServed {
-        /// Names the kind that is not served. It may be shown to users.
+        /// A message with the kind that is not served. It may be shown to users.
         problem: String,
     },
 }
@@ -52,7 +52,7 @@ impl SyncState {
         }
     }
 
-    /// Returns why the cache is not current, if that is known. It may be shown to users.
+    /// Returns the reason why the cache is not current, if the reason is known. It may be shown to users.
     pub fn problem(&self) -> Option<&str> {
         match self {
             Self::Listing | Self::Current => None,
@@ -62,7 +62,7 @@ impl SyncState {
         }
     }
 
-    /// Returns whether the API server forbids or does not serve the kind. Waiting alone will not change that.
+    /// Returns whether the API server forbids the kind or does not serve it. Waiting alone does not change this state.
     pub fn is_refused(&self) -> bool {
         matches!(self, Self::Forbidden { .. } | Self::NotServed { .. })
     }
@@ -73,8 +73,8 @@ impl SyncState {
     }
 }
 
-/// Returns the problem of a watch of this kind: the message of the API server, if it answered. If the kind is not served, the
-/// problem names the kind, because the API server's message does not.
+/// Returns the problem of a watch of this kind: the message of the API server, if the API server answered. If the kind
+/// is not served, the problem contains the kind, because the message of the API server does not contain it.
 fn problem<K: Resource<DynamicType = ()>>(error: &watcher::Error) -> String {
     if let Some(status) = answer(error) {
         if is_not_served(error) {
@@ -94,7 +94,7 @@ fn problem<K: Resource<DynamicType = ()>>(error: &watcher::Error) -> String {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)
         | watcher::Error::WatchFailed(error) => match error {
-            // The text of the wrapper adds nothing.
+            // The text of the wrapper contains no further information.
             kube::Error::Service(error) => chain(&**error),
             error => chain(error),
         },
@@ -102,7 +102,7 @@ fn problem<K: Resource<DynamicType = ()>>(error: &watcher::Error) -> String {
     }
 }
 
-/// Returns whether the connection of a watch broke. All events that arrived before have been applied.
+/// Returns whether the connection of a watch broke. In this case all events that arrived before have been applied.
 pub(super) fn is_interruption(error: &watcher::Error) -> bool {
     matches!(
         error,
@@ -110,7 +110,8 @@ pub(super) fn is_interruption(error: &watcher::Error) -> bool {
     )
 }
 
-/// Returns whether the API server could not be reached or could not answer, so that any other request would fail too.
+/// Returns whether the API server could not be reached or could not answer. In this case any other request would fail
+/// too.
 fn is_outage(error: &watcher::Error) -> bool {
     match (answer(error), error) {
         (Some(status), _) => status.code >= 500,
@@ -157,7 +158,7 @@ fn chain(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// Computes the wait before a list is retried: longer after each failure in a row.
+/// Computes the wait before a list is retried. The wait gets longer after each failure in a row.
 #[derive(Default)]
 pub(super) struct Retry {
     backoff: watcher::DefaultBackoff,
@@ -167,18 +168,18 @@ pub(super) struct Retry {
 }
 
 impl Retry {
-    /// Records a successful list. Returns whether it ended an outage.
+    /// Records a successful list. Returns whether the list ended an outage.
     pub(super) fn succeeded(&mut self) -> bool {
         self.current_since = Some(Instant::now());
         mem::take(&mut self.outage)
     }
 
-    /// Returns the wait after this failure. A failure soon after a list counts as if the list had failed too, so that a watch
-    /// which is always refused is not retried every second. If the API server forbids the kind, as for a suspended project, or
-    /// does not serve it, the wait is the longest.
+    /// Returns the wait after this failure. If a watch fails soon after a list, the failure counts as if the list had
+    /// failed too. Otherwise a watch that is always refused would be retried every second. The wait is the longest one
+    /// if the API server does not serve the kind or forbids it, as in a suspended project.
     pub(super) fn after(&mut self, error: &watcher::Error) -> Duration {
         let since = self.current_since.take();
-        // If lists succeed and watches fail, a list does not end the backoff.
+        // If lists succeed and only watches fail, a successful list does not reset the backoff.
         self.outage |= since.is_none() && is_outage(error);
         if since.is_some_and(|since| since.elapsed() >= LONGEST) {
             self.backoff.reset();
@@ -266,7 +267,7 @@ mod tests {
         let unavailable = || refused("", "ServiceUnavailable", 503);
         assert_eq!(ends(&[unavailable(), unavailable()]), (true, false));
         assert_eq!(ends(&[unavailable(), unreachable()]), (true, false));
-        // A watch that is refused after a list, and a failure of one kind alone, are no outages.
+        // A watch that is refused after a list is not an outage. A failure of only one kind is not an outage either.
         assert_eq!(ends(&[unavailable()]), (false, false));
         let forbidden = || refused("", "Forbidden", 403);
         assert_eq!(ends(&[forbidden(), forbidden()]), (false, false));

@@ -16,7 +16,7 @@ use crate::metrics::Metrics;
 
 type TolerantMap = tolerant::Tolerant<ConfigMap>;
 
-/// A reflector, and the changes that its handlers were called with.
+/// A reflector, and the changes with which its handlers were called.
 struct ReflectorFixture {
     reflector: Reflector<ConfigMap>,
     told: Arc<Mutex<Vec<String>>>,
@@ -58,7 +58,7 @@ impl ReflectorFixture {
         mem::take(&mut self.told.lock().unwrap())
     }
 
-    /// Names and versions of the cached objects in namespace `ns`.
+    /// Returns names and versions of the cached objects in namespace `ns`.
     fn known(&self) -> Vec<String> {
         let known = self.reflector.cache().list("ns").unwrap();
         known
@@ -176,7 +176,7 @@ fn the_answer_to_a_write_does_not_bring_back_a_deleted_object() {
     fixture.apply(Event::Delete(guarded("a", 3)));
     cache.observe_write(object("a", "a", 2));
     assert_eq!(fixture.known(), ["b@2"]);
-    // A later object of the same name is another object. A late event does not remove it.
+    // A later object with the same name is another object. A late event of the former object does not remove it.
     cache.observe_write(object("a", "successor", 5));
     fixture.apply(Event::Delete(guarded("a", 3)));
     assert_eq!(fixture.known(), ["a@5", "b@2"]);
@@ -217,7 +217,7 @@ fn a_list_of_a_restored_api_server_replaces_higher_versions() {
     fixture.list(vec![guarded("a", 7), guarded("c", 5)]);
     assert_eq!(fixture.known(), ["a@7", "c@5"]);
     assert_eq!(fixture.told(), ["a@100 a@7", "- c@5", "b@101 -"]);
-    // Versions count from the restored state again.
+    // After the restore, versions are compared with the restored state.
     cache.observe_write(object("c", "c", 8));
     fixture.apply(Event::Apply(guarded("a", 9)));
     assert_eq!(fixture.known(), ["a@9", "c@8"]);

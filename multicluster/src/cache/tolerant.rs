@@ -1,4 +1,4 @@
-//! Lets a list survive objects that cannot be decoded.
+//! Decodes lists in which some objects cannot be decoded.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// A [`DeserializeGuard`] that decodes without a copy, and that lists `PartialObjectMeta` as metadata only.
+/// A [`DeserializeGuard`] that decodes without a copy, and that requests only metadata of a `PartialObjectMeta`.
 ///
 /// It works around two limitations of `DeserializeGuard` in kube-core 5.0.0 (`error_boundary.rs`):
 ///
@@ -18,8 +18,8 @@ use serde_json::Value;
 ///   the tree again if decoding fails. Here `K` is decoded from a reference to the tree.
 /// - Its `Resource` does not forward `metadata_api()`, so a guard of `PartialObjectMeta` fetches whole objects.
 ///
-/// Decoding from a tree instead of text is intended: serde then knows the lengths of lists and allocates exactly. The
-/// objects stay in memory, and would be a third larger when decoded from text.
+/// Decoding from a tree instead of text is intended. From a tree, serde knows the lengths of lists and allocates
+/// exactly. The objects stay in memory. If they were decoded from text, they would use a third more memory.
 ///
 /// Delete this type once `DeserializeGuard` decodes by reference and forwards `metadata_api()`.
 #[derive(Clone, Debug)]

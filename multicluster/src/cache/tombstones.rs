@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long a deletion is remembered: longer than any write waits for its answer (30 s).
+/// Time for which a deletion is remembered. It must be longer than the 30 s for which a write waits for its answer.
 const MEMORY: Duration = Duration::from_mins(2);
 
-/// UIDs of objects that were deleted recently. The answer to a write may arrive after the watch reported the deletion of its
-/// object; it must not bring the object back.
+/// UIDs of objects that were deleted recently. The answer to a write may arrive after the watch reported the deletion
+/// of the object. In this case the answer must not add the object to the cache again.
 #[derive(Debug, Default)]
 pub(super) struct Tombstones {
     uids: HashSet<Arc<str>>,
@@ -30,7 +30,7 @@ impl Tombstones {
         self.forget_oldest();
     }
 
-    /// Removes a UID: the object exists after all.
+    /// Removes a UID, because the object exists after all.
     pub(super) fn take_back(&mut self, uid: &str) {
         if self.uids.remove(uid) {
             self.oldest_first.retain(|(_, gone)| **gone != *uid);

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::entry::{CacheEntry, NamespacedName};
 
-/// The objects that have a value, by value.
+/// The objects of each value.
 #[derive(Debug)]
 pub(super) struct Values<K> {
     of: fn(&K) -> Vec<String>,

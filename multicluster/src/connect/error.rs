@@ -1,4 +1,4 @@
-//! Why an API server cannot be reached.
+//! Errors of connections to API servers.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use http::header::InvalidHeaderValue;
 use thiserror::Error;
 use tower::BoxError;
 
-/// Why an API server cannot be reached. Each message names the configuration that was tried.
+/// The reason why an API server cannot be reached. Each message contains the configuration that was tried.
 #[derive(Debug, Error)]
 pub enum ConnectError {
     /// The kubeconfig file is missing or invalid.
@@ -18,7 +18,7 @@ pub enum ConnectError {
         /// The error in the file.
         problem: String,
     },
-    /// The files that `KUBECONFIG` names are missing or invalid.
+    /// The files in `KUBECONFIG` are missing or invalid.
     #[error("KUBECONFIG: {0}")]
     Environment(String),
     /// There is no kubeconfig, and the process does not run in a pod.
@@ -36,22 +36,22 @@ pub enum ConnectError {
     },
 }
 
-/// Why no client can be made from a configuration.
+/// The reason why no client can be made from a configuration.
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// The configuration requires a proxy.
     #[error("proxies are not supported: remove proxy-url")]
     Proxy,
-    /// The user agent is not a header value.
+    /// The user agent is not a valid header value.
     #[error(transparent)]
     UserAgent(#[from] InvalidHeaderValue),
     /// Certificates or credentials are invalid.
     #[error(transparent)]
     Credentials(#[from] kube::Error),
-    /// `tls-server-name` is not a name.
+    /// `tls-server-name` is not a valid server name.
     #[error("tls-server-name: {0}")]
     ServerName(BoxError),
-    /// The address of a project's API server is not a URL.
+    /// The address of a project's API server is not a valid URL.
     #[error("project {project} has no address: {source}")]
     Address {
         /// The project.

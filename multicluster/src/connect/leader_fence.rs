@@ -11,14 +11,14 @@ use tower::{BoxError, Service};
 
 use crate::lease::{Leadership, NotLeading};
 
-/// Reviews are sent by `POST` and change nothing.
+/// Paths of reviews. Reviews are sent by `POST`, but they change nothing.
 const REVIEWS: [&str; 2] = [
     "/apis/authorization.k8s.io/v1/subjectaccessreviews",
     "/apis/authentication.k8s.io/v1/tokenreviews",
 ];
 
-/// Refuses writes while this process may not write, and aborts a write at the end of its leadership. This holds for every
-/// caller, and also after the process was paused.
+/// Refuses writes while this process may not write, and aborts a running write at the end of the leadership. This is
+/// true for every caller, even after the process was paused.
 #[derive(Clone)]
 pub(super) struct LeaderFence<S> {
     pub(super) inner: S,
@@ -62,7 +62,7 @@ where
                 if let Ok(response) = timeout_at(deadline, &mut response).await {
                     return response;
                 }
-                // The lease may have been renewed meanwhile.
+                // The lease may have been renewed during the request, so the deadline is read again.
                 deadline = leadership.deadline()?.ok_or(NotLeading)?;
             }
         }

@@ -1,4 +1,4 @@
-//! Sends requests to an API server over shared connections, within bounded time.
+//! Sends requests to an API server over shared connections. The time of each request is limited.
 
 mod connections;
 mod connector;
@@ -26,14 +26,14 @@ use connections::{Connections, StreamPermit};
 pub(super) use connector::connector;
 use retry_after::{refusal, retry_after};
 
-/// Time limit of the beginning of an answer, and between its parts: half of an API server's own limit of 60 s
-/// (`--request-timeout`), so that a hung request is retried.
+/// Time limit until an answer begins, and between two parts of an answer. The limit is half of an API server's own
+/// limit of 60 s (`--request-timeout`), so that a hung request is retried.
 const REQUEST: Duration = Duration::from_secs(30);
-/// Longest silence of a watch. API servers send a bookmark about every minute; two of them may be late.
+/// Longest silence of a watch. API servers send a bookmark about every minute, so the limit allows two late bookmarks.
 pub(crate) const WATCH_SILENCE: Duration = Duration::from_secs(150);
 
-/// Sends requests over connections, which requests share if the API server speaks HTTP/2. Watches and other requests use
-/// different connections, so that watches cannot block short requests. Cheap to clone.
+/// Sends requests over connections. Requests share a connection if the API server speaks HTTP/2. Watches and other
+/// requests use different connections, so that watches cannot block short requests. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Transport {
     watches: Arc<Connections>,
@@ -41,7 +41,7 @@ pub(super) struct Transport {
 }
 
 impl Transport {
-    /// Makes a transport with connections of its own.
+    /// Makes a transport with its own connections.
     pub(super) fn new(connector: &HttpsConnector<HttpConnector>) -> Self {
         let connections = || Arc::new(Connections::new(connector.clone()));
         Self {
@@ -104,8 +104,9 @@ impl http_body::Body for ResponseBody {
     }
 }
 
-/// Ends requests that are not answered in time, and answers that stop in the middle: an API server can vanish without closing
-/// its connections. A refusal with a Retry-After becomes an error that carries it.
+/// Ends requests that are not answered in time, and answers that stop before their end. Both can happen if an API
+/// server vanishes without closing its connections. A refusal with a Retry-After becomes an error that contains the
+/// Retry-After.
 #[derive(Clone)]
 pub(super) struct TimeLimited<S>(pub(super) S);
 

@@ -9,8 +9,8 @@ use super::{
 const EXAMPLE: &str = "example";
 
 impl Metrics {
-    /// Creates one case of every metric that has labels, so that the exposition names the labels. For the reference of
-    /// metrics, not for a process that serves metrics.
+    /// Creates one case of every metric that has labels, so that the exposition contains the label names. Only the
+    /// metrics reference uses this function, never a process that serves metrics.
     pub fn record_examples(&self) {
         let (controller, result, trouble) = (EXAMPLE, EXAMPLE, EXAMPLE);
         let (verb, outcome, reason) = (EXAMPLE, EXAMPLE, EXAMPLE);

@@ -1,4 +1,4 @@
-//! Decides which objects announce a project, when the project's API server can be used, and its URL
+//! Decides which objects announce a project, when the API server of a project can be used, and which URL it has
 //! (docs/concepts/milo.md).
 
 use api::ProjectName;
@@ -11,9 +11,9 @@ use thiserror::Error;
 use crate::connect::{ClientError, ConnectError, Connector};
 use crate::lease::Leadership;
 
-/// How projects are found, and how their API servers are reached.
+/// The configuration of discovery: how projects are found, and how their API servers are reached.
 pub struct DiscoveryConfig {
-    /// A client of the API server that holds the objects that announce projects.
+    /// A client of the API server that has the objects which announce projects.
     pub client: Client,
     /// The kind of those objects.
     pub kind: DiscoveryKind,
@@ -21,7 +21,7 @@ pub struct DiscoveryConfig {
     pub template: Config,
     /// The user agent in the audit logs of the projects' API servers.
     pub user_agent: String,
-    /// Only the leader writes to the projects' API servers.
+    /// The leadership of this process. Only the leader writes to the projects' API servers.
     pub leadership: Leadership,
 }
 
@@ -30,14 +30,14 @@ pub struct DiscoveryConfig {
 pub enum DiscoveryKind {
     /// Projects that are `Ready`. Their API servers are paths on the host of the template.
     Project,
-    /// ProjectControlPlanes of the infrastructure cluster that are `ControlPlaneReady`. Their API servers are Services in that
-    /// cluster (`discovery.internalServiceDiscovery`).
+    /// ProjectControlPlanes of the infrastructure cluster that are `ControlPlaneReady`. Their API servers are Services
+    /// in that cluster (`discovery.internalServiceDiscovery`).
     ProjectControlPlane,
 }
 
-/// An object that announces a project of the same name.
+/// An object that announces a project. The project has the name of the object.
 pub(super) trait Discovered: Resource<DynamicType = ()> {
-    /// The condition that is True if the project's API server can be used.
+    /// Type of the condition that must be True before the project's API server is used.
     const CONDITION: &'static str;
 
     fn status(&self) -> Option<&ConditionsStatus>;
@@ -59,7 +59,7 @@ impl Discovered for ProjectControlPlane {
     }
 }
 
-/// Why a project is not used. Users see the message.
+/// The reason why a project is not used. Users see the message.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub(super) enum Unready {
     /// The object has no condition of the required type.
@@ -76,7 +76,8 @@ pub(super) enum Unready {
 }
 
 /// Checks whether a project is ready. A terminating project counts as ready until its object is deleted, regardless of
-/// its conditions: our finalizers keep its objects, and only compute-federation can remove these finalizers.
+/// its conditions. Reason: our finalizers keep the objects in the project, and only compute-federation can remove these
+/// finalizers.
 ///
 /// # Errors
 ///
@@ -106,7 +107,8 @@ pub(super) fn check_ready<K: Discovered>(object: &K) -> Result<(), Unready> {
     })
 }
 
-/// Returns whether a project rejects creates and updates. A ProjectControlPlane does not show it.
+/// Returns whether a project rejects creates and updates. A ProjectControlPlane has no condition for this state, so the
+/// result is `false` for it.
 pub(super) fn is_suspended<K: Discovered>(object: &K) -> bool {
     let conditions = object.status().map(|status| status.conditions.as_slice());
     condition::is_true(conditions.unwrap_or_default(), milo::SUSPENDED)
@@ -115,8 +117,8 @@ pub(super) fn is_suspended<K: Discovered>(object: &K) -> bool {
 /// Makes a client of a project's API server.
 pub(super) type Connect = Box<dyn Fn(&ProjectName) -> Result<Client, ConnectError> + Send + Sync>;
 
-/// Returns a function that makes clients of projects. Thousands of projects share credentials, and connections if they are on
-/// one host.
+/// Returns a function that makes the clients of projects. All clients share credentials. Clients of API servers on the
+/// same host also share connections. Both are necessary because there may be thousands of projects.
 ///
 /// # Errors
 ///
@@ -141,8 +143,8 @@ pub(super) fn connect(
     }))
 }
 
-/// Returns the URL of a project's API server: a path on the template's host, or another host. The template's own path is not
-/// used.
+/// Returns the URL of a project's API server. The URL is a path on the template's host, or it has another host. The
+/// path of the template is ignored.
 fn address(kind: DiscoveryKind, template: &Uri, name: &ProjectName) -> http::Result<Uri> {
     let mut parts = template.clone().into_parts();
     let path = match kind {

@@ -17,12 +17,14 @@ use tokio::time::timeout;
 use crate::cache::{Cache, ListLimiter, Reflector, SyncState};
 use crate::metrics::{Counted, Metrics};
 
-/// The name in metrics of all projects together. There may be thousands, so they have no separate labels.
+/// The name of all projects together in metrics. Projects have no separate labels, because there may be thousands of
+/// them.
 const PROJECTS: &str = "projects";
-/// Maximum number of concurrent requests for users on one project's API server. Each holds memory until it is answered;
-/// 256 of them are a few MiB.
+/// Maximum number of concurrent requests for users on one project's API server. Each request holds memory until it is
+/// answered. The memory of 256 requests is a few MiB.
 const REQUESTS: usize = 256;
-/// While an API server does not answer the list of LocationBindings, it gets no other requests for this long.
+/// Longest wait for the answer to the list of LocationBindings before the handler of the project starts. During this
+/// wait, the handler sends no requests.
 const UNANSWERED: Duration = Duration::from_mins(1);
 
 /// A project whose API server is used: its client, its cities, and whether it is suspended.
@@ -38,7 +40,7 @@ pub struct EngagedProject {
     requests: Semaphore,
 }
 
-/// The cache of a project's LocationBindings is not current. Each message may be shown to users.
+/// The reason why the cache of a project's LocationBindings is not current. Each message may be shown to users.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum NotCurrent {
     /// The project was engaged recently, or its API server does not answer.
@@ -55,7 +57,7 @@ pub enum NotCurrent {
 }
 
 impl EngagedProject {
-    /// Returns the project, and the task that keeps its caches current until it is dropped.
+    /// Returns the project and its task. The task keeps the caches of the project current until the task is dropped.
     pub(super) fn new(
         name: ProjectName,
         client: Client,
@@ -102,14 +104,14 @@ impl EngagedProject {
         &self.client
     }
 
-    /// Waits for a permit for a request of a user to the project's API server. The number of permits is limited, because
-    /// requests hold memory while the API server does not answer.
+    /// Waits for a permit to send a request for a user to the project's API server. The number of permits is limited,
+    /// because requests hold memory while the API server does not answer.
     pub async fn request_permit(&self) -> Option<SemaphorePermit<'_>> {
         self.requests.acquire().await.ok()
     }
 
-    /// Returns the codes of the cities in which the project may run, sorted: of all LocationBindings whose condition Available is
-    /// not False. A binding that cannot be decoded is skipped.
+    /// Returns the sorted codes of the cities in which the project may run. These are the cities of all
+    /// LocationBindings whose condition Available is not False. A binding that cannot be decoded is skipped.
     ///
     /// # Errors
     ///
@@ -119,8 +121,8 @@ impl EngagedProject {
         Ok(self.cities.of(&self.bindings))
     }
 
-    /// Returns the same as [`EngagedProject::cities`], for a waiting user: if the cache is not current, the list is
-    /// retried soon.
+    /// Returns the same as [`EngagedProject::cities`]. Use it while a user waits: if the cache is not current, the list
+    /// is retried soon.
     ///
     /// # Errors
     ///
@@ -135,7 +137,7 @@ impl EngagedProject {
             (self.bindings_changed.subscribe(), self.sync_state.clone());
         sync_state.mark_unchanged();
         async move {
-            // Both senders live as long as the project.
+            // Both senders live as long as the project, so an error means that the project was dropped.
             tokio::select! {
                 _ = bindings.changed() => {}
                 _ = sync_state.changed() => {}
@@ -147,11 +149,12 @@ impl EngagedProject {
         self.suspended.send_replace(is_suspended);
     }
 
-    /// Returns a future that ends when the project is suspended or resumed. Rejected writes may succeed after that.
+    /// Returns a future that ends when the project is suspended or resumed. After a resumption, rejected writes may
+    /// succeed.
     pub fn suspension_change(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut suspended = self.suspended.subscribe();
         async move {
-            // The sender lives as long as the project.
+            // The sender lives as long as the project, so an error means that the project was dropped.
             let _ = suspended.changed().await;
         }
     }
@@ -161,8 +164,8 @@ impl EngagedProject {
         self.lists.for_another_cache()
     }
 
-    /// Waits until the API server has answered, or for [`UNANSWERED`]. The handler of a project that never answers must not hold
-    /// slots of the list limiter.
+    /// Waits until the API server has answered, but at most for [`UNANSWERED`]. The handler of the project starts after
+    /// this wait. Before that, its lists must not hold slots of the list limiter.
     pub(super) async fn answered(&self) {
         let mut sync_state = self.sync_state.clone();
         let answered = |sync_state: &SyncState| {
@@ -204,12 +207,13 @@ impl CityCache {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Drops the cities, because a binding has changed.
+    /// Drops the computed cities, because a binding has changed.
     fn forget(&self) {
         *self.known() = None;
     }
 
-    /// Returns the cities. The lock is held while they are computed, so that a concurrent change drops them afterwards.
+    /// Returns the cities. The lock is held while they are computed. A concurrent change therefore drops the cities
+    /// only after they are stored.
     fn of(&self, bindings: &Cache<LocationBinding>) -> Arc<BTreeSet<String>> {
         let mut known = self.known();
         let cities = known.get_or_insert_with(|| Arc::new(cities(&bindings.readable(""))));

@@ -19,12 +19,12 @@ pub struct RegistryContext<'a> {
 
 /// Runs for each project while the project is engaged, on every replica, leader or not.
 pub trait ProjectHandler: Send + Sync + 'static {
-    /// Runs until the project is disengaged; the future is then dropped. The call happens when the project's API server
-    /// has answered, or a minute after the project was engaged.
+    /// Runs until the project is disengaged. The future is then dropped. This method is called when the project's API
+    /// server has answered, or one minute after the project was engaged.
     fn run(&self, project: Arc<EngagedProject>) -> BoxFuture<'static, ()>;
 
-    /// Called when the object of a project was removed from the registry's cache. This is not proof of deletion; use
-    /// [`ProjectRegistry::is_gone`].
+    /// Called after the object of a project was removed from the registry's cache. The removal does not prove that the
+    /// object was deleted. Use [`ProjectRegistry::is_gone`] for a proof.
     ///
     /// [`ProjectRegistry::is_gone`]: super::ProjectRegistry::is_gone
     fn on_removed(&self, name: &ProjectName);

@@ -20,14 +20,14 @@ use crate::cache::{Cache, ListLimiter, SyncState};
 use crate::metrics::{Counted, Metrics};
 use crate::tasks::Tasks;
 
-/// How long a project of the first list may delay the readiness of the process.
+/// Longest time for which a project of the first list may delay the readiness of the process.
 const READINESS_WAIT: Duration = Duration::from_secs(10);
 
 pub(super) struct Registry {
     tasks: Tasks,
     metrics: Metrics,
     connect: Connect,
-    /// The API server that can prove that a project is gone, if there is one.
+    /// The Milo root, which can prove that a project is gone; `None` if there is no root.
     pub(super) root: Option<Arc<Root>>,
     lists: ListLimiter,
     entries: RwLock<BTreeMap<ProjectName, ProjectEntry>>,
@@ -35,7 +35,7 @@ pub(super) struct Registry {
     listed: watch::Receiver<bool>,
     /// Whether `entries` is in sync with the API server.
     sync_state: watch::Receiver<SyncState>,
-    /// Set once nothing was pending.
+    /// Set when nothing was pending for the first time.
     ready: OnceLock<()>,
 }
 
@@ -51,18 +51,18 @@ pub(super) enum ProjectEntry {
 /// A project whose API server cannot be used.
 #[derive(Debug)]
 pub(super) struct NotReadyEntry {
-    /// Why the API server cannot be used. Users see this text.
+    /// The reason why the API server cannot be used. Users see this text.
     pub(super) problem: String,
     _counted: Counted,
 }
 
-/// A project whose API server is used. Dropping this cancels its task.
+/// A project whose API server is used. Its task is cancelled when this entry is dropped.
 #[derive(Debug)]
 pub(super) struct EngagedEntry {
     project: Arc<EngagedProject>,
-    /// UID of the object. An object of the same name with another UID is another project.
+    /// UID of the object. An object with the same name and another UID announces another project.
     uid: Option<String>,
-    /// The time until which the readiness of the process waits for the project; `None` if it does not wait.
+    /// The readiness of the process waits for the project until this time; `None` if it does not wait.
     awaited_until: Option<Instant>,
     /// Present while the project is suspended.
     suspended: Option<Counted>,
@@ -75,7 +75,7 @@ impl EngagedEntry {
         Arc::clone(&self.project)
     }
 
-    /// Returns why this project delays the readiness of the process, if it does.
+    /// Returns the problem of this project if the readiness of the process still waits for the project.
     fn pending(&self) -> Option<String> {
         let awaited = self
             .awaited_until
@@ -129,7 +129,7 @@ impl Registry {
     }
 
     /// Engages, disengages or forgets a project according to its object. Only the task that watches the objects calls
-    /// this.
+    /// this method.
     pub(super) fn changed<K: Discovered>(
         &self,
         cache: &Cache<K>,
@@ -169,7 +169,7 @@ impl Registry {
         entries.get(name).and_then(ProjectEntry::engaged).is_some()
     }
 
-    /// Engages a project, if it is not engaged yet: makes its client and starts its task.
+    /// Engages a project if it is not engaged yet. Makes the client of the project and starts its task.
     pub(super) fn engage(
         &self,
         name: ProjectName,
@@ -185,7 +185,7 @@ impl Registry {
         if is_same {
             return;
         }
-        // No lock is held here, because reading certificates takes time.
+        // No lock is held here, because the connection reads certificate files, which takes time.
         match (self.connect)(&name) {
             Ok(client) => {
                 let (project, watch) = EngagedProject::new(
@@ -221,7 +221,7 @@ impl Registry {
         }
     }
 
-    /// Disengages a project: cancels its task. Its client is dropped with its last user.
+    /// Disengages a project and cancels its task. The client of the project is dropped when its last user is dropped.
     fn disengage(&self, name: ProjectName, problem: String) {
         if self.is_engaged(&name) {
             info!(project = %name, problem, "project disengaged");
@@ -236,7 +236,7 @@ impl Registry {
         drop(former);
     }
 
-    /// Notes whether an engaged project refuses creates and updates.
+    /// Records whether an engaged project rejects creates and updates.
     fn suspend(&self, name: &ProjectName, is_suspended: bool) {
         let mut entries = self.entries_mut();
         let Some(ProjectEntry::Engaged(engaged)) = entries.get_mut(name) else {
@@ -258,7 +258,7 @@ impl Registry {
         }
     }
 
-    /// Returns what the readiness of the process waits for, one line each.
+    /// Returns the conditions that the readiness of the process waits for, one line each.
     pub(super) fn pending(&self) -> Vec<String> {
         if self.ready.get().is_some() {
             return Vec::new();
@@ -279,7 +279,7 @@ impl Registry {
     }
 }
 
-/// Runs the handler of a project, once the project's API server has answered.
+/// Runs the handler of a project after the project's API server has answered, or after one minute without an answer.
 async fn run_handler(handler: Option<Arc<dyn ProjectHandler>>, project: Arc<EngagedProject>) {
     if let Some(handler) = handler {
         project.answered().await;

@@ -1,4 +1,4 @@
-//! The Milo root: the API server that holds Projects, and can prove that a Project is gone.
+//! The Milo root is the API server that holds the Projects. Its answer can prove that a Project is gone.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,18 +14,19 @@ use tracing::warn;
 
 use crate::absence;
 
-/// Time limit of an answer. Reconciliations wait for it, and can ask again later.
+/// Time limit of an answer: 5 s, because reconciliations wait for the answer. A reconciliation can ask again later.
 const ANSWER: Duration = Duration::from_secs(5);
-/// Wait before the next request after the root did not answer.
+/// Wait before the next request after the root did not answer. During this wait, requests fail immediately with the
+/// last error.
 const RETRY_AFTER: Duration = Duration::from_mins(1);
 
-/// Why the Milo root gave no proof about a project. Users see the message.
+/// The reason why the Milo root gave no proof about a project. Users see the message.
 #[derive(Clone, Debug, Error)]
 pub(super) enum RootError {
     /// The request failed.
     #[error(transparent)]
     Request(Arc<kube::Error>),
-    /// The root has no identity: its Namespace `default` has no UID.
+    /// The root has no identity, because its Namespace `default` has no UID.
     #[error("its namespace default has no UID")]
     NoUid,
     /// The root did not answer in time.
@@ -50,7 +51,8 @@ pub(super) struct Root {
 struct RootState {
     /// UID of the root's Namespace `default`, which identifies the root.
     uid: Option<String>,
-    /// When the root last failed to answer, and the error.
+    /// The time at which the root last failed to answer, and the error; `None` if there was no failure since its last
+    /// answer.
     unanswered: Option<(Instant, RootError)>,
 }
 
@@ -67,7 +69,8 @@ impl Root {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the UID of the root's Namespace `default`, which identifies the root; `None` before the UID was read.
+    /// Returns the UID of the root's Namespace `default`, which identifies the root. Returns `None` until the UID has
+    /// been read.
     pub(super) fn uid(&self) -> Option<String> {
         self.state().uid.clone()
     }
@@ -79,8 +82,8 @@ impl Root {
         }
     }
 
-    /// Asks the root for the project, and returns whether the project is absent. Returns `false` if the root has
-    /// another UID: another root cannot prove the absence.
+    /// Asks the root for the project, and returns whether the project is absent. Returns `false` if the UID of the root
+    /// is not `uid`, because another root cannot prove the absence.
     ///
     /// # Errors
     ///

@@ -28,7 +28,7 @@ struct Bench {
     projects: ProjectRegistry,
 }
 
-/// Starts a registry beside prepared API servers.
+/// Starts a registry with prepared API servers.
 fn start(discovery: ApiServer, planes: HashMap<&'static str, ApiServer>) -> Bench {
     start_with(discovery, planes, Metrics::default(), None)
 }
@@ -61,19 +61,19 @@ fn start_with(
     }
 }
 
-/// The error for a project that is not discovered.
+/// Returns the error for a project that is not discovered.
 fn not_discovered(name: &str) -> String {
     format!("there is no project {name}, or it was created a moment ago")
 }
 
-/// A LocationBinding that cannot be decoded.
+/// Returns a LocationBinding that cannot be decoded.
 fn broken_binding() -> Value {
     let mut binding = location_binding("broken", "DFW", "True");
     binding["spec"]["topology"] = json!(3);
     binding
 }
 
-/// Two ready projects: `a` in DFW, `b` in LHR.
+/// Returns the discovery API server and the API servers of two ready projects: `a` in DFW, `b` in LHR.
 fn prepared() -> (ApiServer, HashMap<&'static str, ApiServer>) {
     let discovery = ApiServer::new();
     discovery.put(objects::namespace("default", "of-default"));
@@ -104,7 +104,7 @@ impl Bench {
         }
     }
 
-    /// The cities of a project, or why there are none.
+    /// Returns the cities of a project, or the reason why there are none.
     fn cities(&self, name: &str) -> String {
         match self.projects.get(&ProjectName::new(name).unwrap()) {
             Ok(project) => match project.cities_now() {
@@ -115,7 +115,7 @@ impl Bench {
         }
     }
 
-    /// How many projects are engaged, and how many of them fail.
+    /// Returns the number of engaged projects, and how many of them fail.
     fn counts(&self) -> (i64, i64) {
         let Metrics {
             projects_engaged,
@@ -333,7 +333,7 @@ async fn a_terminating_project_stays_engaged_until_it_is_gone() {
     let mut terminating = project("a", "1", "False");
     terminating["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     bench.discovery.put(terminating);
-    // A later event has arrived, so this one has arrived too.
+    // The removal of `b` is a later event. Once it has arrived, the event of `a` has arrived too.
     bench.discovery.remove::<milo::Project>("", "b");
     bench
         .until(|bench| bench.cities("b") == not_discovered("b"))

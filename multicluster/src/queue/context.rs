@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use crate::clock::Clock;
 
-/// The input of a reconciliation besides its key. All code that writes for the reconciliation, or reads the time, takes
-/// it as an argument.
+/// The input of a reconciliation besides its key. Code that writes for the reconciliation or reads the time takes the
+/// context as an argument.
 #[derive(Debug)]
 pub struct ReconcileContext {
     clock: Clock,
@@ -20,7 +20,7 @@ pub struct ReconcileContext {
 
 impl ReconcileContext {
     /// Returns the context of a reconciliation that has not written yet. `since` is the time of the first event that
-    /// triggered it; `None` without an event, as in a resync.
+    /// triggered the reconciliation. It is `None` if there was no event, for example at a resync.
     pub fn new(clock: Clock, since: Option<Instant>) -> Self {
         Self {
             clock,
@@ -34,8 +34,8 @@ impl ReconcileContext {
         (self.clock)()
     }
 
-    /// Records that the reconciliation has written, which uses the write budget of its tenant. Returns the time since
-    /// the first event that triggered the work, or `None` without an event.
+    /// Records that the reconciliation has written. The write uses the write budget of the tenant. Returns the time
+    /// since the first event that triggered the reconciliation, or `None` if there was no event.
     pub fn note_write(&self) -> Option<Duration> {
         self.wrote.store(true, Ordering::Relaxed);
         self.since.map(|since| since.elapsed())

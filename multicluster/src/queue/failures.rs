@@ -1,11 +1,11 @@
-//! Counts failures of a key in a row, and logs them.
+//! Counts the failures of a key in a row, and logs them.
 
 use std::fmt::Debug;
 use std::time::Duration;
 
 use tracing::{debug, warn};
 
-/// Wait after the first failure. It doubles with each further one.
+/// Wait after the first failure. The wait doubles with each further failure.
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 /// Longest wait after a failure of a key.
 const BACKOFF_MAX: Duration = Duration::from_mins(1);
@@ -25,8 +25,8 @@ pub(super) struct Failures {
 }
 
 impl Failures {
-    /// Counts and logs a failure, and returns the wait after it. A first failure is often only a conflict with another writer,
-    /// so warnings start at the second in a row. The same error is logged once.
+    /// Counts and logs a failure, and returns the wait after it. A first failure is often only a conflict with another
+    /// writer, so warnings start at the second failure in a row. The same error is logged only once.
     pub(super) fn add(&mut self, controller: &str, key: &impl Debug, error: &str) -> Duration {
         self.count = self.count.saturating_add(1);
         if self.count == 1 {

@@ -1,36 +1,38 @@
-//! How a reconciliation ends.
+//! The result of a reconciliation.
 
 use std::fmt::Display;
 use std::time::Duration;
 
-/// How a reconciliation ended.
+/// The result of a reconciliation without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// There is nothing to do until something changes.
+    /// Nothing is left to do until something changes.
     Settled,
-    /// Something is pending that no watch reports: reconcile again after this time.
+    /// Something is pending, and no watch reports its end. Reconcile again after this time.
     Again(Duration),
-    /// The object does not exist, or another controller owns it. The queue forgets the key until an event adds it again.
+    /// The object does not exist, or another controller owns it. The queue forgets the key until an event adds it
+    /// again.
     Gone,
 }
 
-/// Why a reconciliation failed.
+/// The error of a reconciliation that failed.
 pub trait Failure: Display {
-    /// Returns the outage of the whole tenant, if the failure is evidence of one.
+    /// Returns the outage of the whole tenant, if the failure is a sign of an outage.
     fn outage(&self) -> Option<Outage>;
 
-    /// Returns the longest Retry-After that an API server answered with, if one did.
+    /// Returns the longest Retry-After of the API servers' answers, if there was one.
     fn retry_after(&self) -> Option<Duration>;
 }
 
-/// Why other keys of the same tenant would fail too.
+/// The reason why other keys of the same tenant would fail too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outage {
-    /// The API server cannot be reached, or cannot answer. The queue probes it with one key at a time, with growing waits,
-    /// until one succeeds.
+    /// The API server cannot be reached, or cannot answer. The queue probes it with one key at a time until a key
+    /// succeeds. The wait between probes grows.
     Unreachable,
-    /// The API server refuses writes of this kind until an administrator allows them again. Other keys continue,
-    /// because they may need other writes. The resync, an event or [`Queue::release`] retries this key.
+    /// The API server refuses writes of this kind until an administrator allows them again. Other keys are still
+    /// reconciled, because they may need other writes. This key is retried by the resync, by an event or by
+    /// [`Queue::release`].
     ///
     /// [`Queue::release`]: super::Queue::release
     Suspended,

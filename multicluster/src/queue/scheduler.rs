@@ -16,22 +16,22 @@ use super::timers::Timers;
 
 /// The keys of a queue by tenant, and the tenants that may run next.
 ///
-/// Tenants take turns; a turn takes one key of the tenant.
+/// Tenants take turns. In each turn, one key of the tenant is taken.
 #[derive(Debug)]
 pub(super) struct Scheduler<K: Key> {
     controller: &'static str,
     limits: Limits,
     tenants: HashMap<K::Tenant, TenantState<K>>,
-    /// The tenants with a key that may be taken, by ticket: the lowest ticket is next.
+    /// The tenants with a key that may be taken, by ticket. The tenant with the lowest ticket is next.
     turns: BTreeMap<u64, K::Tenant>,
-    /// The same for tenants whose API servers are unreachable and may be probed.
+    /// The tenants whose API servers are unreachable and may be probed, by ticket.
     probes: BTreeMap<u64, K::Tenant>,
     tickets: u64,
     timers: Timers<Due<K>>,
     counts: QueueCounts,
 }
 
-/// An action that is due at some time.
+/// An action with a due time.
 #[derive(Debug)]
 enum Due<K: Key> {
     /// The key is ready again.
@@ -49,7 +49,7 @@ pub(super) struct QueueCounts {
     pub(super) ready: usize,
     /// Tenants whose API servers are unreachable.
     pub(super) unreachable: usize,
-    /// Reconciliations that run for those tenants.
+    /// Reconciliations that run for tenants whose API servers are unreachable.
     pub(super) probing: usize,
     /// Tenants that are suspended.
     pub(super) suspended: usize,
@@ -75,7 +75,7 @@ impl<K: Key> Scheduler<K> {
         self.counts
     }
 
-    /// Returns when [`Self::expire`] must be called next.
+    /// Returns the time at which [`Self::expire`] must be called next.
     pub(super) fn next_timer(&self) -> Option<Instant> {
         self.timers.next()
     }
@@ -120,8 +120,8 @@ impl<K: Key> Scheduler<K> {
         }
     }
 
-    /// Takes the next key of the tenant whose turn it is. Returns the key with the time of the first event that added
-    /// it, if an event added it. A probe comes first, while fewer run than [`Limits::probing`].
+    /// Takes the next key of the tenant whose turn it is. Returns the key and the time of the first event that added
+    /// it, if an event added it. Probes have priority while fewer than [`Limits::probing`] probes run.
     pub(super) fn take(&mut self) -> Option<(Arc<K>, Option<Instant>)> {
         let probe = match self.counts.probing < self.limits.probing {
             true => self.probes.pop_first(),
@@ -147,7 +147,8 @@ impl<K: Key> Scheduler<K> {
         Some((key, since))
     }
 
-    /// Records the result of the reconciliation of a key that was taken before, and whether the reconciliation wrote.
+    /// Records the result of the reconciliation of a key that was taken before. `wrote` is true if the reconciliation
+    /// has written.
     pub(super) fn finished<E: Failure>(
         &mut self,
         key: &Arc<K>,
@@ -201,8 +202,8 @@ impl<K: Key> Scheduler<K> {
         self.schedule(key.tenant());
     }
 
-    /// Forgets all keys of a tenant. A key that is being reconciled is forgotten when that ends; if it is added again
-    /// meanwhile, it waits until then.
+    /// Forgets all keys of a tenant. A key whose reconciliation is running is forgotten when the reconciliation ends.
+    /// If the key is added again before that, it waits until the reconciliation ends.
     pub(super) fn forget(&mut self, id: &K::Tenant) {
         self.close_breaker(id);
         self.unsuspend(id);
@@ -299,12 +300,12 @@ impl<K: Key> Scheduler<K> {
                 self.timers.cancel(timer);
                 self.counts.busy -= 1;
             }
-            // An outage is forgotten with the keys that showed it.
+            // The tenant has no keys left, so the outage that these keys showed is forgotten too.
             self.tenants.remove(id);
         }
     }
 
-    /// Counts again from the tenants.
+    /// Counts the keys and tenants again, as a check of the stored counts.
     #[cfg(test)]
     pub(super) fn recount(&self) -> QueueCounts {
         let tenants = || self.tenants.values();

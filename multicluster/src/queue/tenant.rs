@@ -14,7 +14,8 @@ use super::outcome::{Failure, Outage, Outcome};
 use super::timers::Timer;
 use super::write_budget::WriteBudget;
 
-/// Longest time between two reconciliations of a settled key without an event. The resync covers events that watches lost.
+/// Longest time until a settled key is reconciled again without an event. This resync covers events that the watches
+/// lost.
 pub(super) const RESYNC: Duration = Duration::from_mins(10);
 
 /// The state of one tenant, and its keys.
@@ -23,20 +24,20 @@ pub(super) struct TenantState<K> {
     pub(super) entries: HashMap<Arc<K>, KeyEntry>,
     /// The keys that may be taken, the next one first.
     pub(super) ready: VecDeque<Arc<K>>,
-    /// Number of keys that are being reconciled.
+    /// Number of keys whose reconciliation is running.
     pub(super) running: usize,
-    /// Its place in one of the lines of tenants.
+    /// The tenant's place in one of the two lines of tenants; `None` if it is in neither.
     pub(super) ticket: Option<Ticket>,
     pub(super) write_budget: WriteBudget,
-    /// The timer after which its next key may be taken, while its write budget is used up.
+    /// Set while the write budget of the tenant is used up. When the timer expires, the next key may be taken.
     pub(super) throttled: Option<Timer>,
-    /// How many reconciliations have reached its API server.
+    /// Number of reconciliations that have reached the tenant's API server.
     pub(super) reached: u64,
-    /// Present while its API server is unreachable.
+    /// Present while the tenant's API server is unreachable.
     pub(super) breaker: Option<CircuitBreaker>,
-    /// Whether its API server refused a write because the tenant is suspended.
+    /// Whether the tenant's API server refused a write because the tenant is suspended.
     pub(super) suspended: bool,
-    /// The keys with such a refused write.
+    /// The keys whose write was refused because the tenant is suspended.
     pub(super) refused_keys: HashSet<Arc<K>>,
 }
 
@@ -44,14 +45,14 @@ pub(super) struct TenantState<K> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ticket {
     pub(super) number: u64,
-    /// Whether it is the line of unreachable tenants that may be probed.
+    /// Whether the place is in the line of unreachable tenants that may be probed.
     pub(super) probe: bool,
 }
 
 /// Holds back the keys of a tenant whose API server is unreachable.
 #[derive(Debug)]
 pub(super) struct CircuitBreaker {
-    /// Failures in a row.
+    /// Number of failures in a row.
     pub(super) failures: u32,
     /// The timer of the next probe; `None` if the API server may be probed now.
     pub(super) timer: Option<Timer>,
@@ -61,12 +62,12 @@ pub(super) struct CircuitBreaker {
 #[derive(Debug, Default)]
 pub(super) struct KeyEntry {
     pub(super) state: KeyState,
-    /// When an event first added the key after its last success.
+    /// The time of the first event that added the key after its last success.
     pub(super) since: Option<Instant>,
     /// The failures since its last success. Boxed because few keys have any.
     pub(super) failures: Option<Box<Failures>>,
-    /// Set if the last reconciliation did not reach the API server: the number of reconciliations that had reached it
-    /// until then.
+    /// Set if the last reconciliation did not reach the API server. The value is the number of reconciliations of the
+    /// tenant that had reached the API server before this key first failed to reach it.
     pub(super) unreached: Option<u64>,
     /// Whether its last write was refused because the tenant is suspended.
     pub(super) suspended: bool,
@@ -86,7 +87,7 @@ pub(super) enum KeyState {
     Waiting(Timer),
 }
 
-/// The result of a reconciliation for its tenant.
+/// The result of a reconciliation, as far as it concerns the tenant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TenantReport {
     pub(super) outage: Option<Outage>,
@@ -99,9 +100,9 @@ pub(super) struct TenantReport {
 /// The next state of a reconciled key.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// The key is ready, before all other keys of the tenant.
+    /// The key is ready, in front of all other keys of the tenant.
     First,
-    /// The key waits.
+    /// The key waits for this time.
     After(Duration),
     /// The queue forgets the key.
     Never,
@@ -132,8 +133,8 @@ impl<K> TenantState<K> {
             }
     }
 
-    /// Takes the next key. In an outage, keys that did not reach the API server are in front, and keys are taken from the back:
-    /// if only some keys fail, the others are probed first.
+    /// Takes the next key. During an outage, a key that did not reach the API server is put in front, and keys are
+    /// taken from the back. So if only some keys fail, the other keys are probed first.
     pub(super) fn next(&mut self) -> Option<Arc<K>> {
         match &self.breaker {
             None => self.ready.pop_front(),
@@ -150,12 +151,12 @@ impl KeyEntry {
         }
     }
 
-    /// Returns the result of a reconciliation of this key for its tenant. `unreachable` is whether the breaker of the
-    /// tenant is open, `reached` how many reconciliations of the tenant have reached the API server.
+    /// Returns the result of a reconciliation of this key for its tenant. `unreachable` is true if the breaker of the
+    /// tenant is open. `reached` is the number of reconciliations of the tenant that have reached the API server.
     ///
-    /// A success without a write may not have sent a request, so it counts as an answer only if this key failed to reach the
-    /// API server before. If others have reached the API server since the first failure of this key, the failure is the
-    /// key's own and no outage.
+    /// A success without a write may not have sent a request. It counts as an answer only if this key failed to reach
+    /// the API server before. If other keys have reached the API server since the first failure of this key, the
+    /// failure concerns only this key and is not an outage.
     pub(super) fn report(
         &mut self,
         failure: Option<&impl Failure>,
@@ -212,8 +213,8 @@ impl KeyEntry {
     }
 }
 
-/// Returns the time until the resync of this key: between half of [`RESYNC`] and the whole. The time depends on the key alone,
-/// so that keys which were reconciled together at a start stay apart.
+/// Returns the time until the resync of this key: between half of [`RESYNC`] and the whole. The time depends only on
+/// the key. Keys that were reconciled together at a start therefore have different resync times.
 pub(super) fn resync_after(key: &impl Hash) -> Duration {
     const STEPS: u32 = 1 << 16;
     let hash = BuildHasherDefault::<DefaultHasher>::new().hash_one(key);

@@ -12,7 +12,7 @@ mod since;
 mod tenants;
 mod turns;
 
-/// A key `a` without project, or `x/a` of the project `x`.
+/// A key `a` without a project, or a key `x/a` of the project `x`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct TestKey {
     name: &'static str,
@@ -34,7 +34,7 @@ impl Key for TestKey {
     }
 }
 
-/// A failure is named after its outage, such as `unreachable`, and after its Retry-After in seconds: `unreachable 7`.
+/// The text of a failure consists of its outage and its Retry-After in seconds, for example `unreachable 7`.
 impl Failure for String {
     fn outage(&self) -> Option<Outage> {
         match self.split(' ').next()? {
@@ -71,7 +71,7 @@ where
     queue_with_context(concurrency, move |name, attempt, _| answer(name, attempt))
 }
 
-/// A queue whose reconciliations use their context.
+/// Returns a queue whose reconciliations use their context.
 fn queue_with_context<Fut>(
     concurrency: usize,
     answer: impl Fn(&'static str, usize, Arc<ReconcileContext>) -> Fut + Send + Sync + 'static,
@@ -178,7 +178,8 @@ async fn failures_back_off_by_key_and_an_event_cuts_the_wait_short() {
     sleep(Duration::from_millis(200)).await;
     queue.add("bad");
     let log = queue.after(Duration::from_millis(700)).await;
-    // 50 ms after the first, 100 ms after the second; the event at 200 ms is the fourth, 400 ms follow it.
+    // The wait is 50 ms after the first failure and 100 ms after the second. The event at 200 ms causes the fourth
+    // reconciliation, and the wait after it is 400 ms.
     assert_eq!(
         log,
         [

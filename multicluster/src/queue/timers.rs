@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Longest timer: longer than any wait in use, and short enough that adding it to an `Instant` cannot overflow.
+/// Longest timer: 24 h. This is longer than any wait in use, and short enough that an `Instant` plus the timer cannot
+/// overflow.
 const LONGEST: Duration = Duration::from_hours(24);
 
-/// The time of an action. No two timers are equal.
+/// The due time of an action. No two timers are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Timer {
     at: Instant,
@@ -21,7 +22,7 @@ impl Timer {
     }
 }
 
-/// Actions by the time at which they are due. Unlike `tokio_util`'s `DelayQueue`, it frees the memory of expired timers.
+/// Actions by due time. Unlike `tokio_util`'s `DelayQueue`, this type frees the memory of expired timers.
 #[derive(Debug)]
 pub(super) struct Timers<T> {
     due: BTreeMap<Timer, T>,
@@ -50,7 +51,7 @@ impl<T> Timers<T> {
         self.due.remove(&timer)
     }
 
-    /// Returns when the next action is due.
+    /// Returns the due time of the next action.
     pub(super) fn next(&self) -> Option<Instant> {
         self.due.first_key_value().map(|(timer, _)| timer.at)
     }

@@ -8,16 +8,16 @@ use super::limits::Limits;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The recent writes of a tenant, as a leaky bucket. It is stored as the time at which the bucket will be empty (the GCRA of
-/// ITU-T I.371).
+/// The recent writes of a tenant, as a leaky bucket. The stored value is the time at which the bucket will be empty
+/// (the GCRA of ITU-T I.371).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WriteBudget {
-    /// When the recent writes would end if they were spread evenly; `None` before the first write.
+    /// The time at which the recent writes would end if they were spread evenly; `None` before the first write.
     evenly: Option<Instant>,
 }
 
 impl WriteBudget {
-    /// Notes that a reconciliation has written.
+    /// Records that a reconciliation has written.
     pub(super) fn wrote(&mut self, limits: &Limits, now: Instant) {
         let evenly = self.evenly.map_or(now, |evenly| evenly.max(now));
         self.evenly = Some(evenly + each(limits));

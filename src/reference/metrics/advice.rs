@@ -1,12 +1,12 @@
-//! The values of each metric's labels, and when a metric is worth an alarm.
+//! The values of each metric's labels, and the alert condition of each metric that needs an alarm.
 
 /// The information for operators about a metric, in addition to its help text.
 pub(super) struct Advice {
     /// Name of the metric's samples.
     pub(super) metric: &'static str,
-    /// The labels in order, each with its values if there are few.
+    /// The labels in order. Each label has its values if there are only a few.
     pub(super) labels: &'static [(&'static str, &'static str)],
-    /// The alert condition and its meaning; empty if there is none.
+    /// The alert condition and its meaning. The text is empty if there is no alert.
     pub(super) alarm: &'static str,
 }
 

@@ -46,7 +46,7 @@ impl Answer {
     }
 }
 
-/// The connection broke before an answer.
+/// The connection broke before a response was sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Disconnected;
 
@@ -58,7 +58,7 @@ impl std::fmt::Display for Disconnected {
 
 impl std::error::Error for Disconnected {}
 
-/// A response with a JSON body.
+/// Returns a response with a JSON body.
 pub fn json_response(code: StatusCode, body: impl Into<Bytes>) -> Response<AnswerBody> {
     let body = Full::new(body.into()).map_err(|never| match never {});
     with_body(code, body.boxed_unsync())
@@ -73,8 +73,8 @@ fn with_body(code: StatusCode, body: AnswerBody) -> Response<AnswerBody> {
 }
 
 impl ApiServer {
-    /// Applies the faults that match a request, then answers it. The log and the counters record the request
-    /// immediately.
+    /// Applies the faults that match a request, then answers the request. The log and the counters record the request
+    /// before that.
     pub(crate) async fn answer_with_faults(
         &self,
         request: Request,
@@ -119,7 +119,7 @@ fn fixed(code: StatusCode, body: String, retry_after: Option<Duration>) -> Respo
     response
 }
 
-/// Breaks the connection after the first half of the body. A watch is broken immediately.
+/// Breaks the connection after the first half of the body. The connection of a watch breaks immediately.
 async fn cut(answer: Answer) -> Answer {
     let (parts, body) = answer.response.into_parts();
     let is_whole = http_body::Body::size_hint(&body).exact().is_some();
@@ -246,8 +246,8 @@ impl Handler<'_> {
 
     fn watch(&self, query: Query) -> Result<Response<AnswerBody>, Refusal> {
         if self.request.is_set("sendInitialEvents") {
-            // An API server without this feature rejects the request. Clients then list, and watch from the version of
-            // the list.
+            // An API server without this feature rejects the request. Clients then send a list, and start the watch at
+            // the version of the list.
             return Err(Refusal::invalid("sendInitialEvents is forbidden"));
         }
         let frames = watch::watch(self.server, query, self.request)?;
@@ -261,8 +261,8 @@ impl Handler<'_> {
         let limit = request.parameter("limit");
         let limit = limit.and_then(|limit| limit.parse().ok());
         let limit = limit.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
-        // A token holds the version of the first page, and the last key of the page before. A watch from that version
-        // sends the later changes.
+        // A token contains the version of the first page, and the last key of the previous page. All pages have the
+        // version of the first page, so a watch from this version receives all later changes.
         let (first, after) = match request.parameter("continue") {
             None => (None, None),
             Some(token) => {

@@ -1,9 +1,9 @@
 //! Server-side apply: merges the configuration that a field manager applies, and tracks the fields that each manager
 //! owns.
 //!
-//! A manager owns the fields in its last applied configuration, until another manager changes their value. All creates,
-//! updates and patches count as one manager, which owns the fields that they set. An apply removes the fields that only
-//! its manager owned and that are not in the new configuration.
+//! A manager owns the fields of its last applied configuration until another manager changes their value. All creates,
+//! updates and patches together count as one manager. This manager owns the fields that they set. An apply removes a
+//! field if only its manager owned the field and the new configuration does not contain the field.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +17,13 @@ use crate::write::KEPT;
 pub(crate) struct Owners {
     /// The fields that each manager owns by server-side apply.
     applied: BTreeMap<String, Value>,
-    /// The fields that creates, updates and patches own, as JSON. A created object shares this text with its first
-    /// version.
+    /// The fields that creates, updates and patches own, as JSON. For a new object, this text is shared with the first
+    /// version of the object.
     updated: Bytes,
 }
 
 impl Owners {
-    /// The owners of an object that was created by a POST.
+    /// Returns the owners of an object that was created by a POST.
     pub(crate) fn of_created(object: Bytes) -> Self {
         Self {
             applied: BTreeMap::new(),
@@ -31,7 +31,7 @@ impl Owners {
         }
     }
 
-    /// The owners of an object that was created by applying it.
+    /// Returns the owners of an object that was created by an apply.
     pub(crate) fn of_applied(manager: &str, body: &Value) -> Self {
         Self {
             applied: BTreeMap::from([(manager.to_owned(), body.clone())]),
@@ -58,7 +58,7 @@ impl Owners {
         self.updated = updated.to_string().into();
     }
 
-    /// Applies `body` to `object` for `manager`, by force.
+    /// Applies `body` to `object` for `manager`, with `force`.
     pub(crate) fn apply(&mut self, object: &mut Value, body: &Value, manager: &str) {
         let updated = self.updated();
         if let Some(former) = self.applied.remove(manager) {
@@ -70,8 +70,8 @@ impl Owners {
         self.applied.insert(manager.to_owned(), body.clone());
     }
 
-    /// Returns the conflicts of an apply: the fields of `body` that other managers own with another value, each with
-    /// its owner.
+    /// Returns the conflicts of an apply, each with the owner of the field. A field of `body` is in conflict if another
+    /// manager owns it with another value.
     pub(crate) fn conflicts(&self, body: &Value, manager: &str) -> Vec<(String, String)> {
         let mut found = Vec::new();
         for (other, owned) in self.applied.iter().filter(|(other, _)| *other != manager) {
@@ -103,13 +103,13 @@ impl Owners {
 /// How the items of a list are identified.
 #[derive(Clone, Copy)]
 enum Items {
-    /// By their value.
+    /// By the value of the item.
     Set,
-    /// By this field.
+    /// By this field of the item.
     Map(&'static str),
 }
 
-/// Returns how the items of a list in a field of this name are identified, as in our CRDs. `None` for an atomic list.
+/// Returns how the items of a list in this field are identified, as in our CRDs. Returns `None` for an atomic list.
 fn items(field: &str, list: &[Value]) -> Option<Items> {
     let items = match field {
         "finalizers" => Items::Set,
@@ -126,7 +126,7 @@ fn items(field: &str, list: &[Value]) -> Option<Items> {
     list.iter().all(has_key).then_some(items)
 }
 
-/// Returns the parts of a value that have separate owners, by name. `None` for an atomic value.
+/// Returns the parts of a value that have separate owners, each with its name. Returns `None` for an atomic value.
 fn parts<'v>(field: &str, value: &'v Value) -> Option<Vec<(&'v str, &'v Value)>> {
     match value {
         Value::Object(fields) => Some(
@@ -152,7 +152,7 @@ fn parts<'v>(field: &str, value: &'v Value) -> Option<Vec<(&'v str, &'v Value)>>
     }
 }
 
-/// Returns the parts of both values, if both values have parts.
+/// The parts of two values. Exists only if both values have parts.
 type Both<'a, 'b> = (Vec<(&'a str, &'a Value)>, Vec<(&'b str, &'b Value)>);
 
 fn both<'a, 'b>(field: &str, one: &'a Value, other: &'b Value) -> Option<Both<'a, 'b>> {
@@ -214,7 +214,7 @@ fn kept(field: &str, owned: &Value, object: Option<&Value>) -> Option<Value> {
     (is_empty || !keeps.is_empty()).then(|| build(owned, keeps))
 }
 
-/// Returns the fields of `after` that differ from the state before.
+/// Returns the fields of `after` that differ from `before`.
 fn changed(field: &str, before: Option<&Value>, after: &Value) -> Option<Value> {
     let Some((befores, afters)) = before.and_then(|before| both(field, before, after)) else {
         return (before != Some(after)).then(|| after.clone());
@@ -226,7 +226,8 @@ fn changed(field: &str, before: Option<&Value>, after: &Value) -> Option<Value> 
     (!changes.is_empty()).then(|| build(after, changes))
 }
 
-/// Removes from the object the fields that are in `former` and not in `body`, unless another manager owns them too.
+/// Removes from the object the fields that are in `former` but not in `body`. Keeps a field that another manager owns
+/// too.
 fn remove(
     field: &str,
     object: &Value,
@@ -261,7 +262,7 @@ fn remove(
     stays.then(|| build(object, left))
 }
 
-/// Finds the fields that both values have, with different contents.
+/// Finds the fields that both values contain with different contents.
 fn conflicts(field: &str, owned: &Value, body: &Value, path: &str, found: &mut impl FnMut(&str)) {
     let Some((owneds, bodies)) = both(field, owned, body) else {
         if owned != body && !owned.is_null() {

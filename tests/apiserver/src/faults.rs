@@ -20,7 +20,7 @@ pub struct Fault {
     part: Option<ObjectPart>,
     namespace: Option<String>,
     name: Option<String>,
-    /// How many more times the fault may happen.
+    /// The number of times that the fault may still happen. `None` means no limit.
     times: Option<usize>,
 }
 
@@ -52,18 +52,18 @@ impl Fault {
         }
     }
 
-    /// Requests are never answered.
+    /// Never answers the requests.
     pub fn hang() -> Self {
         Self::new(Effect::Hang)
     }
 
-    /// Requests are answered after this time.
+    /// Answers the requests after this time.
     pub fn delay(time: Duration) -> Self {
         Self::new(Effect::Delay(time))
     }
 
-    /// Requests are rejected with a `Status` that has this code, the usual reason for the code, and the message `not
-    /// now`.
+    /// Rejects the requests with a `Status`. The `Status` has this code, the usual reason for the code, and the message
+    /// `not now`.
     pub fn refuse(code: u16) -> Self {
         let code = StatusCode::from_u16(code).unwrap();
         let reason = match code.as_u16() {
@@ -83,7 +83,7 @@ impl Fault {
         Self::answer(code.as_u16(), status.to_string())
     }
 
-    /// Requests are answered with this code and this body.
+    /// Answers the requests with this code and this body.
     pub fn answer(code: u16, body: impl Into<String>) -> Self {
         Self::new(Effect::Answer {
             code: StatusCode::from_u16(code).unwrap(),
@@ -92,22 +92,22 @@ impl Fault {
         })
     }
 
-    /// The connection breaks before the request is processed.
+    /// Breaks the connection before the request is processed.
     pub fn disconnect() -> Self {
         Self::new(Effect::Disconnect)
     }
 
-    /// The request is processed, then the connection breaks before the response.
+    /// Processes the request, then breaks the connection before the response.
     pub fn lose_answer() -> Self {
         Self::new(Effect::LoseAnswer)
     }
 
-    /// The request is processed, then the connection breaks in the middle of the response.
+    /// Processes the request, then breaks the connection in the middle of the response.
     pub fn cut_body() -> Self {
         Self::new(Effect::CutBody)
     }
 
-    /// Adds the header `Retry-After` to an answer, in whole seconds.
+    /// Adds the header `Retry-After` to the response, in whole seconds.
     #[must_use]
     pub fn retry_after(mut self, time: Duration) -> Self {
         if let Effect::Answer { retry_after, .. } = &mut self.effect {
@@ -116,49 +116,49 @@ impl Fault {
         self
     }
 
-    /// Only for requests with one of these verbs.
+    /// Limits the fault to requests with one of these verbs.
     #[must_use]
     pub fn on(mut self, verbs: &[Verb]) -> Self {
         self.verbs = verbs.to_vec();
         self
     }
 
-    /// Only for requests that change objects.
+    /// Limits the fault to requests that change objects.
     #[must_use]
     pub fn on_writes(self) -> Self {
         use Verb::{Apply, Create, Delete, Patch, Update};
         self.on(&[Create, Update, Patch, Apply, Delete])
     }
 
-    /// Only for objects of this kind.
+    /// Limits the fault to objects of this kind.
     #[must_use]
     pub fn of<K: kube::Resource<DynamicType = ()>>(mut self) -> Self {
         self.kind = Some(KindId::of::<K>());
         self
     }
 
-    /// Only for this part of an object: the status, or everything else.
+    /// Limits the fault to one part of an object: the status, or everything else.
     #[must_use]
     pub fn part(mut self, part: ObjectPart) -> Self {
         self.part = Some(part);
         self
     }
 
-    /// Only for requests in this namespace.
+    /// Limits the fault to requests in this namespace.
     #[must_use]
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.namespace = Some(namespace.to_owned());
         self
     }
 
-    /// Only for objects of this name.
+    /// Limits the fault to objects with this name.
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
     }
 
-    /// Only this number of times.
+    /// Limits the fault to this number of requests.
     #[must_use]
     pub fn times(mut self, times: usize) -> Self {
         self.times = Some(times);

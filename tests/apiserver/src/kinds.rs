@@ -5,17 +5,17 @@ use kube::Resource;
 /// A kind of object, and its path on an API server.
 #[derive(Debug)]
 pub struct Kind {
-    /// API group, empty for the core group.
+    /// API group. Empty for the core group.
     pub group: &'static str,
     /// Version of the group.
     pub version: &'static str,
-    /// Name of the resource in paths.
+    /// Plural name of the resource, as in paths.
     pub plural: &'static str,
-    /// Name of the kind in objects.
+    /// Name of the kind, as in objects.
     pub name: &'static str,
-    /// Whether its objects are in namespaces.
+    /// Whether the objects are in namespaces.
     pub is_namespaced: bool,
-    /// Whether it has a status subresource. Such a kind also counts generations.
+    /// Whether the kind has a status subresource. Such a kind also has generations.
     pub has_status: bool,
 }
 
@@ -144,25 +144,25 @@ pub(crate) static KINDS: [Kind; 22] = [
     Kind::new(("coordination.k8s.io", "v1"), "leases", "Lease", NAMESPACED),
 ];
 
-/// One of the kinds that an API server knows.
+/// The index of a kind in the list of known kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KindId(usize);
 
 impl KindId {
-    /// The kind of a Rust type.
+    /// Returns the kind of a Rust type.
     ///
     /// # Panics
     ///
-    /// When the list of kinds does not contain the kind.
+    /// When the list of known kinds does not contain the kind.
     pub fn of<K: Resource<DynamicType = ()>>() -> Self {
         Self::named(&K::kind(&()))
     }
 
-    /// The kind of this name.
+    /// Returns the kind with this name.
     ///
     /// # Panics
     ///
-    /// When the list of kinds does not contain the kind.
+    /// When the list of known kinds does not contain the kind.
     pub fn named(name: &str) -> Self {
         let position = KINDS.iter().position(|kind| kind.name == name);
         match position {
@@ -171,14 +171,14 @@ impl KindId {
         }
     }
 
-    /// The kind with this path, if there is one.
+    /// Returns the kind with this path, if there is one.
     pub(crate) fn find(group: &str, version: &str, plural: &str) -> Option<Self> {
         let matches =
             |kind: &Kind| (kind.group, kind.version, kind.plural) == (group, version, plural);
         KINDS.iter().position(matches).map(Self)
     }
 
-    /// All kinds.
+    /// Returns all kinds.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         (0..KINDS.len()).map(Self)
     }
@@ -189,13 +189,13 @@ impl KindId {
 
     /// Returns the properties of the kind.
     pub fn kind(self) -> &'static Kind {
-        // The identifier is always a valid position in the table.
+        // The index is always valid, so the default is never used.
         KINDS.get(self.0).unwrap_or(&KINDS[0])
     }
 }
 
 impl Kind {
-    /// `group/version`, or the version alone for the core group.
+    /// Returns `group/version`, or only the version for the core group.
     pub fn api_version(&self) -> String {
         match self.group {
             "" => self.version.to_owned(),

@@ -1,13 +1,13 @@
 //! An API server in memory, for tests and benchmarks.
 //!
-//! [`ApiServer`] lists, watches and writes objects by the rules of a kube-apiserver, as far as compute-federation relies on
-//! them. [`ApiServer::client`] gives a `kube::Client` that needs no socket and works on a paused tokio clock.
-//! [`ApiServer::answer`] answers one HTTP request, so a program can serve it over TLS. [`Fault`]s make it hang, refuse, lose
-//! answers or cut connections. `tests/federation/apiserver.rs` runs the same scenarios on it and on a kube-apiserver and
-//! compares what a client sees.
+//! [`ApiServer`] lists, watches and writes objects by the rules of a kube-apiserver, as far as compute-federation
+//! relies on these rules. [`ApiServer::client`] returns a `kube::Client` that needs no socket and works on a paused
+//! tokio clock. [`ApiServer::answer`] answers one HTTP request, so a program can serve it over TLS. A [`Fault`] makes
+//! the API server hang, refuse requests, lose responses or cut connections. `tests/federation/apiserver.rs` runs the
+//! same scenarios on this API server and on a kube-apiserver, and compares the results for the client.
 //!
-//! It does not authorize, validate or default, it has no schemas, and every kind has one version. [`objects`] builds the
-//! objects that the tests of several crates need.
+//! This API server does not authorize requests, does not validate objects and sets no defaults. It has no schemas, and
+//! every kind has one version. [`objects`] builds the objects that the tests of several crates need.
 
 #![allow(
     clippy::indexing_slicing,
@@ -42,7 +42,7 @@ pub use server::ApiServer;
 pub use state::{Backup, Key, Stored, time_now};
 pub use write::ObjectChange;
 
-/// The text at a JSON pointer, empty if there is none.
+/// Returns the text at a JSON pointer. The text is empty if there is none.
 pub fn text<'v>(value: &'v serde_json::Value, pointer: &str) -> &'v str {
     let found = value.pointer(pointer).and_then(serde_json::Value::as_str);
     found.unwrap_or_default()

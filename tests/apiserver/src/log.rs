@@ -8,7 +8,7 @@ use http::Uri;
 /// The verb of a request. Server-side apply is a separate verb here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verb {
-    /// The discovery of groups and kinds, and requests for paths that are not served.
+    /// Discovery of groups and kinds, or a request for a path that is not served.
     Discover,
     /// GET of one object.
     Get,
@@ -29,7 +29,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Whether the verb changes objects.
+    /// Returns whether the verb changes objects.
     pub fn is_write(self) -> bool {
         self >= Self::Create
     }
@@ -51,19 +51,18 @@ impl fmt::Display for Verb {
     }
 }
 
-/// One request of a client of [`ApiServer::client`](crate::ApiServer::client).
+/// One logged request of a client of [`ApiServer::client`](crate::ApiServer::client).
 #[derive(Clone, Debug)]
 pub struct Logged {
     /// The verb.
     pub verb: Verb,
-    /// Resource and object in short form: `workloads default/web`. `/status` follows the resource in requests for the
-    /// subresource.
+    /// Resource and object in short form: `workloads default/web`. For a subresource, `/status` follows the resource.
     pub target: String,
     /// The whole URI.
     pub uri: Uri,
-    /// The header `Accept`.
+    /// The value of the header `Accept`.
     pub accept: String,
-    /// The body, null if there is none.
+    /// The body. Null if the request has none.
     pub body: serde_json::Value,
 }
 
@@ -73,7 +72,7 @@ impl fmt::Display for Logged {
     }
 }
 
-/// How many requests there have been of each verb.
+/// The number of received requests, by verb.
 #[derive(Debug, Default)]
 pub(crate) struct Counts([AtomicUsize; 9]);
 

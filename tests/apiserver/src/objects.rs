@@ -1,11 +1,11 @@
-//! Objects for tests, as JSON. All crates share these definitions.
+//! Objects for tests, as JSON. All crates share these functions.
 
 use serde_json::{Value, json};
 
 const COMPUTE: &str = "compute.datumapis.com/v1alpha";
 const NETWORKING: &str = "networking.datumapis.com/v1alpha";
 
-/// A condition with the reason `Because`.
+/// Returns a condition with the reason `Because`.
 pub fn condition(type_: &str, status: &str) -> Value {
     json!({
         "type": type_, "status": status, "reason": "Because", "message": "It is so.",
@@ -13,12 +13,12 @@ pub fn condition(type_: &str, status: &str) -> Value {
     })
 }
 
-/// A Namespace.
+/// Returns a Namespace.
 pub fn namespace(name: &str, uid: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "uid": uid}})
 }
 
-/// A Milo Project whose condition Ready has this status.
+/// Returns a Milo Project whose condition `Ready` has this status.
 pub fn project(name: &str, uid: &str, ready: &str) -> Value {
     json!({
         "apiVersion": "resourcemanager.miloapis.com/v1alpha1",
@@ -28,7 +28,7 @@ pub fn project(name: &str, uid: &str, ready: &str) -> Value {
     })
 }
 
-/// A LocationBinding of a city whose condition Available has this status.
+/// Returns a LocationBinding of a city. Its condition `Available` has this status.
 pub fn location_binding(name: &str, city: &str, available: &str) -> Value {
     json!({
         "apiVersion": NETWORKING,
@@ -39,7 +39,7 @@ pub fn location_binding(name: &str, city: &str, available: &str) -> Value {
     })
 }
 
-/// A Network.
+/// Returns a Network.
 pub fn network(namespace: &str, name: &str) -> Value {
     json!({
         "apiVersion": NETWORKING,
@@ -49,7 +49,7 @@ pub fn network(namespace: &str, name: &str) -> Value {
     })
 }
 
-/// The template of Instances that run one container of this image in the network `default`.
+/// Returns a template of Instances. Each Instance runs one container with this image in the network `default`.
 pub fn template(image: &str) -> Value {
     json!({"spec": {
         "networkInterfaces": [{"network": {"name": "default"}}],
@@ -60,12 +60,13 @@ pub fn template(image: &str) -> Value {
     }})
 }
 
-/// Scale settings with this minimum number of replicas.
+/// Returns scale settings with this minimum number of replicas.
 pub fn scale(replicas: i32) -> Value {
     json!({"minReplicas": replicas, "instanceManagementPolicy": "OrderedReady"})
 }
 
-/// A Workload with these placements: name and cities. Each has two replicas in each city.
+/// Returns a Workload with these placements. A placement is a name and a list of cities, and has two replicas in each
+/// city.
 pub fn workload(namespace: &str, name: &str, placements: &[(&str, &[&str])]) -> Value {
     let placements: Vec<_> = placements
         .iter()
@@ -79,7 +80,7 @@ pub fn workload(namespace: &str, name: &str, placements: &[(&str, &[&str])]) -> 
     })
 }
 
-/// A WorkloadDeployment of the Workload `web`, whose UID is `workload-uid`, for its placement `us`.
+/// Returns a WorkloadDeployment for the placement `us` of the Workload `web`, which has the UID `workload-uid`.
 pub fn deployment(namespace: &str, name: &str, city: &str, replicas: i32) -> Value {
     json!({
         "apiVersion": COMPUTE,
@@ -95,7 +96,7 @@ pub fn deployment(namespace: &str, name: &str, city: &str, replicas: i32) -> Val
     })
 }
 
-/// An Instance without an owner.
+/// Returns an Instance without an owner.
 pub fn instance(namespace: &str, name: &str) -> Value {
     json!({
         "apiVersion": COMPUTE,

@@ -1,4 +1,4 @@
-//! The `Status` of a rejected request.
+//! The response to a rejected request.
 
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::answer::{AnswerBody, json_response};
 use crate::kinds::Kind;
 
-/// Why a request is rejected.
+/// The reason why a request is rejected.
 #[derive(Clone, Debug)]
 pub struct Refusal {
     /// HTTP status code.
@@ -14,12 +14,12 @@ pub struct Refusal {
     reason: &'static str,
     message: String,
     details: Value,
-    /// An API server answers paths that it does not know with text instead of a `Status`.
+    /// Whether the response is plain text instead of a `Status`. API servers answer unknown paths with plain text.
     is_text: bool,
 }
 
 impl Refusal {
-    /// A refusal that names no object.
+    /// Creates a refusal without the name of an object.
     pub fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -38,7 +38,7 @@ impl Refusal {
         }
     }
 
-    /// The details of a `Status` that is about one object.
+    /// Returns the details of a `Status` about one object.
     pub(crate) fn details(kind: &Kind, name: &str) -> Value {
         match kind.group {
             "" => json!({"kind": kind.plural, "name": name}),
@@ -46,7 +46,7 @@ impl Refusal {
         }
     }
 
-    /// There is no object of this name.
+    /// Returns the refusal for this reason: there is no object with this name.
     pub(crate) fn not_found(kind: &Kind, name: &str) -> Self {
         Self::of(kind, name, StatusCode::NOT_FOUND, "NotFound", "not found")
     }
@@ -67,7 +67,8 @@ impl Refusal {
         }
     }
 
-    /// Other managers own fields of the applied configuration. Lists the path and the owner of each field.
+    /// Returns the refusal for this reason: other managers own fields of the applied configuration. The message
+    /// contains the path and the owner of each field.
     pub(crate) fn apply_conflict(conflicts: &[(String, String)]) -> Self {
         let cause = |(path, owner): &(String, String)| {
             json!({
@@ -85,7 +86,8 @@ impl Refusal {
         }
     }
 
-    /// The UID or the resource version of the object differs from the precondition of a delete.
+    /// Returns the refusal for this reason: the UID or the resource version of the object differs from the precondition
+    /// of a delete.
     pub(crate) fn precondition(
         kind: &Kind,
         name: &str,
@@ -111,7 +113,7 @@ impl Refusal {
         }
     }
 
-    /// The value of an immutable field differs.
+    /// Returns the refusal for this reason: an immutable field has another value.
     pub(crate) fn immutable(kind: &Kind, name: &str, field: &str, value: &str) -> Self {
         let problem = format!("Invalid value: {value:?}: field is immutable");
         let cause = json!({"field": field, "message": problem, "reason": "FieldValueInvalid"});
@@ -129,7 +131,7 @@ impl Refusal {
         }
     }
 
-    /// A JSON patch cannot be applied, or a test in it fails.
+    /// Returns the refusal for this reason: a JSON patch cannot be applied, or a test in the patch fails.
     pub(crate) fn patch_fails() -> Self {
         let message = "the server rejected our request due to an error in our request";
         Self {
@@ -138,7 +140,7 @@ impl Refusal {
         }
     }
 
-    /// An apply does not name its manager.
+    /// Returns the refusal for this reason: an apply has no field manager.
     pub(crate) fn no_manager() -> Self {
         let problem = "Required value: is required for apply patch";
         let cause =
@@ -155,7 +157,7 @@ impl Refusal {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", problem)
     }
 
-    /// The request cannot be parsed.
+    /// Returns the refusal for this reason: the request cannot be parsed.
     pub fn bad(problem: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "BadRequest", problem)
     }
@@ -172,7 +174,7 @@ impl Refusal {
         Self::new(code, "UnsupportedMediaType", message)
     }
 
-    /// The API server does not know the path.
+    /// Returns the refusal for this reason: the API server does not know the path.
     pub fn no_path() -> Self {
         Self {
             is_text: true,
@@ -180,8 +182,8 @@ impl Refusal {
         }
     }
 
-    /// The API server does not serve the kind. The response is a `Status` for the core group, which is always served,
-    /// and plain text for the groups of CRDs.
+    /// Returns the refusal for this reason: the API server does not serve the kind. The response is a `Status` for the
+    /// core group, because this group always exists. For the groups of CRDs, the response is plain text.
     pub(crate) fn not_served(kind: &Kind) -> Self {
         match kind.group {
             "" => {
@@ -195,20 +197,20 @@ impl Refusal {
         }
     }
 
-    /// The resource version is older than the API server's history.
+    /// Returns the refusal for this reason: the resource version is older than the history of the API server.
     pub(crate) fn expired(version: u64, oldest: u64) -> Self {
         let message = format!("too old resource version: {version} ({oldest})");
         Self::new(StatusCode::GONE, "Expired", message)
     }
 
-    /// The continue token of a list is older than the API server's history.
+    /// Returns the refusal for this reason: the continue token of a list is older than the history of the API server.
     pub(crate) fn expired_list() -> Self {
         let message =
             "The provided continue parameter is too old to display a consistent list result";
         Self::new(StatusCode::GONE, "Expired", message)
     }
 
-    /// The `Status`.
+    /// Returns the `Status`.
     pub fn status(&self) -> Value {
         let mut status = json!({
             "apiVersion": "v1",
@@ -225,7 +227,7 @@ impl Refusal {
         status
     }
 
-    /// The answer to the request.
+    /// Returns the HTTP response.
     pub fn response(&self) -> Response<AnswerBody> {
         match self.is_text {
             true => json_response(self.code, format!("{}\n", self.message)),

@@ -1,4 +1,4 @@
-//! Reads HTTP requests as clients of Kubernetes make them.
+//! Parses HTTP requests of Kubernetes clients.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use crate::selector::{Query, Requirement};
 use crate::state::Key;
 use crate::write::ObjectChange;
 
-/// A part of an object that is written separately.
+/// A part of an object that has its own write requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectPart {
-    /// Everything but the status.
+    /// Everything except the status.
     Main,
     /// The status.
     Status,
 }
 
-/// The object or the collection that a path leads to.
+/// The object or the collection of a path.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
     KindStore(KindId, Option<String>),
@@ -34,7 +34,7 @@ pub(crate) enum Target {
 pub(crate) struct Request {
     pub(crate) verb: Verb,
     pub(crate) method: Method,
-    /// The path on this API server.
+    /// The path without the prefix that leads to this API server.
     pub(crate) path: String,
     pub(crate) target: Option<Target>,
     uri: Uri,
@@ -44,7 +44,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Reads a request. `prefix` is the part of its path that leads to this API server.
+    /// Parses a request. `prefix` is the part of the path that leads to this API server.
     pub(crate) fn new(request: http::Request<Bytes>, prefix: &str) -> Self {
         let (parts, body) = request.into_parts();
         let path = parts.uri.path();
@@ -109,7 +109,7 @@ impl Request {
         }
     }
 
-    /// The request as it is logged.
+    /// Returns the request in the form of the log.
     pub(crate) fn logged(&self) -> Logged {
         let body = serde_json::from_slice::<Value>(&self.body).unwrap_or_default();
         let plural = self.kind().map(|kind| kind.kind().plural);
@@ -164,8 +164,8 @@ impl Request {
         matches!(self.parameter(name), Some("true" | "1"))
     }
 
-    /// The path is unknown. In the core group, the error says that the resource does not exist, because the group
-    /// exists.
+    /// Returns the refusal of an unknown path. The core group always exists. In this group, the error is therefore that
+    /// the resource does not exist.
     pub(crate) fn no_path(&self) -> Refusal {
         match self.path.starts_with("/api/v1/") {
             true => Refusal::not_served(KindId::named("Namespace").kind()),
@@ -173,14 +173,14 @@ impl Request {
         }
     }
 
-    /// The duration of a watch.
+    /// Returns the duration of a watch.
     pub(crate) fn timeout(&self) -> Duration {
         let seconds = self.parameter("timeoutSeconds");
         let seconds = seconds.and_then(|value| value.parse().ok());
         seconds.map_or(WATCH, Duration::from_secs)
     }
 
-    /// The change that a PUT or a PATCH requests.
+    /// Returns the change that a PUT or a PATCH requests.
     pub(crate) fn change(&self) -> Result<ObjectChange, Refusal> {
         if self.method == Method::PUT {
             return Ok(ObjectChange::Put(self.json()?));
@@ -203,7 +203,7 @@ impl Request {
         }
     }
 
-    /// The requested objects, and their representation.
+    /// Returns the selection of objects, and their representation.
     pub(crate) fn query(&self, kind: KindId, namespace: Option<String>) -> Result<Query, Refusal> {
         let requirements = |name| Requirement::parse(self.parameter(name).unwrap_or_default());
         let query = Query {
@@ -225,10 +225,10 @@ impl Request {
 
 /// The content type of a server-side apply.
 const APPLY: &str = "application/apply-patch+yaml";
-/// The default duration of a watch: the shortest default of a kube-apiserver.
+/// The default duration of a watch. A kube-apiserver chooses a random time of at least this duration.
 const WATCH: Duration = Duration::from_mins(30);
 
-/// The object or the collection of a path on one API server.
+/// Returns the object or the collection of a path on one API server.
 fn target(path: &str) -> Option<Target> {
     let parts: Vec<_> = path.trim_matches('/').split('/').collect();
     let (group, version, rest) = match parts.as_slice() {
@@ -264,7 +264,7 @@ fn target(path: &str) -> Option<Target> {
     }
 }
 
-/// The decoded parameters of the query.
+/// Returns the decoded parameters of the query.
 fn parameters(uri: &Uri) -> Vec<(String, String)> {
     let pairs = uri.query().unwrap_or_default().split('&');
     let pairs = pairs.filter_map(|pair| pair.split_once('=').or(Some((pair, "true"))));

@@ -17,7 +17,7 @@ pub(crate) struct Query {
     pub(crate) metadata_only: bool,
 }
 
-/// One requirement of a selector: a key, and what its value must be.
+/// One requirement of a selector: a key and the allowed values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Requirement {
     key: String,
@@ -33,7 +33,7 @@ enum Wants {
 }
 
 impl Requirement {
-    /// The requirements of a selector of equalities and existence.
+    /// Parses a selector. Supports only equality and existence.
     pub(crate) fn parse(selector: &str) -> Result<Vec<Self>, Refusal> {
         let terms = selector.split(',').filter(|term| !term.is_empty());
         terms.map(Self::parse_one).collect()
@@ -71,7 +71,7 @@ impl Requirement {
 }
 
 impl Query {
-    /// Whether this API server supports the selectors. It supports two fields in field selectors.
+    /// Checks that this API server supports the selectors. It supports only two fields in field selectors.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         let is_known =
             |it: &&Requirement| ["metadata.name", "metadata.namespace"].contains(&&*it.key);
@@ -84,7 +84,7 @@ impl Query {
         }
     }
 
-    /// Whether the request selects this object.
+    /// Returns whether the request selects this object.
     pub(crate) fn selects(&self, object: &Stored) -> bool {
         let (namespace, name) = &object.key;
         let is_there = self
@@ -112,7 +112,7 @@ impl Query {
             .all(|label| label.accepts(value(&label.key)))
     }
 
-    /// The object as JSON, in the requested representation.
+    /// Returns the object as JSON, in the requested representation.
     pub(crate) fn show(&self, object: &Stored) -> Bytes {
         if !self.metadata_only {
             return object.body.clone();
@@ -123,7 +123,7 @@ impl Query {
         format!("{partial}{metadata}}}").into()
     }
 
-    /// Kind and version of the objects in the requested representation.
+    /// Returns the kind and the API version of the objects in the requested representation.
     pub(crate) fn form(&self) -> (&'static str, String) {
         let kind = self.kind.kind();
         match self.metadata_only {

@@ -1,4 +1,4 @@
-//! One API server.
+//! An API server in memory.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,7 +24,7 @@ use crate::selector::Query;
 use crate::state::{Backup, Event, Key, State, Stored};
 use crate::text;
 
-/// An API server in memory. Clones share it.
+/// An API server in memory. All clones share one state.
 #[derive(Clone, Debug, Default)]
 pub struct ApiServer {
     inner: Arc<ServerInner>,
@@ -41,17 +41,17 @@ struct ServerInner {
     watches: AtomicUsize,
 }
 
-/// How watches are interrupted.
+/// The way in which watches are interrupted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Interruption {
-    /// Their connections break.
+    /// The connections break.
     #[default]
     Break,
-    /// They end normally, as after their timeout.
+    /// The watches end normally, as after their timeout.
     End,
 }
 
-/// Counts a watch as long as a client reads it.
+/// Counts a watch while a client reads it.
 #[derive(Debug)]
 pub(crate) struct OpenWatch(Arc<ServerInner>);
 
@@ -66,13 +66,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl ApiServer {
-    /// An API server without objects.
+    /// Creates an API server without objects.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Deletes dependents together with their owner, as kube-controller-manager does after a while. A dependent is
-    /// deleted when any of its owners is deleted.
+    /// Deletes dependents together with their owner. A kube-controller-manager deletes them after some delay. Here, a
+    /// dependent is deleted when any of its owners is deleted.
     #[must_use]
     pub fn with_garbage_collection(self) -> Self {
         lock(&self.inner.state).collects_garbage = true;
@@ -86,7 +86,7 @@ impl ApiServer {
         self
     }
 
-    /// A client of this API server that uses no socket. Its requests are logged.
+    /// Returns a client of this API server. The client uses no socket. Its requests are logged.
     pub fn client(&self) -> Client {
         let server = self.clone();
         let service = service_fn(move |request: http::Request<Body>| {
@@ -104,11 +104,11 @@ impl ApiServer {
         Client::new(service, "default")
     }
 
-    /// Answers a request. The prefix is the part of its path that leads to this API server.
+    /// Answers a request. `prefix` is the part of the path that leads to this API server.
     ///
     /// # Errors
     ///
-    /// [`Disconnected`] when a fault breaks the connection.
+    /// [`Disconnected`], when a fault breaks the connection.
     pub async fn answer(
         &self,
         request: http::Request<Bytes>,
@@ -119,17 +119,17 @@ impl ApiServer {
         self.answer_with_faults(request).await
     }
 
-    /// Adds a fault for later requests. Faults that were added before have precedence.
+    /// Adds a fault for later requests. Earlier faults have precedence.
     pub fn fail(&self, fault: Fault) {
         self.inner.faults.add(fault);
     }
 
-    /// Removes all faults. Requests that hang already keep hanging.
+    /// Removes all faults. A request that already hangs stays without an answer.
     pub fn heal(&self) {
         self.inner.faults.clear();
     }
 
-    /// Stops serving a kind: its path is unknown, and its watches end.
+    /// Stops serving a kind. Its path becomes unknown, and its watches end.
     pub fn stop_serving<K: kube::Resource<DynamicType = ()>>(&self) {
         lock(&self.inner.unserved).insert(KindId::of::<K>());
         self.end_watches();
@@ -150,40 +150,39 @@ impl ApiServer {
         self.inner.interruptions.send_replace(Interruption::End);
     }
 
-    /// How many watches clients currently read.
+    /// Returns the number of watches that clients currently read.
     pub fn watches(&self) -> usize {
         self.inner.watches.load(Ordering::Relaxed)
     }
 
-    /// How many requests with this verb were received.
+    /// Returns the number of received requests with this verb.
     pub fn count_requests(&self, verb: Verb) -> usize {
         self.inner.counts.of(verb)
     }
 
-    /// How many requests clients have made since [`Self::clear_log`].
+    /// Returns the number of client requests since [`Self::clear_log`].
     pub fn requests(&self) -> usize {
         lock(&self.inner.log).len()
     }
 
-    /// The requests of clients since [`Self::clear_log`], the oldest first.
+    /// Returns the client requests since [`Self::clear_log`], the oldest first.
     pub fn log(&self) -> Vec<Logged> {
         lock(&self.inner.log).clone()
     }
 
-    /// Forgets the requests.
+    /// Clears the log of requests.
     pub fn clear_log(&self) {
         lock(&self.inner.log).clear();
     }
 
-    /// The writes of clients since [`Self::clear_log`] in short form, including rejected writes.
+    /// Returns the writes of clients since [`Self::clear_log`] in short form. Rejected writes are included.
     pub fn writes(&self) -> Vec<String> {
         let log = lock(&self.inner.log);
         let writes = log.iter().filter(|request| request.verb.is_write());
         writes.map(ToString::to_string).collect()
     }
 
-    /// Stores an object as given: creates it, or replaces an existing one. Adds UID and creation time if they are
-    /// missing.
+    /// Stores an object without any checks. An existing object is replaced. A missing UID or creation time is added.
     ///
     /// # Panics
     ///
@@ -197,7 +196,7 @@ impl ApiServer {
         self.state().put(kind, &key, object);
     }
 
-    /// Stores an object under this name, unless one exists.
+    /// Stores an object under this name. An existing object is not changed.
     pub fn seed(&self, kind: KindId, namespace: &str, name: &str, object: Value) {
         let key = (namespace.to_owned(), name.to_owned());
         let mut state = self.state();
@@ -206,7 +205,7 @@ impl ApiServer {
         }
     }
 
-    /// Changes an object as another client would, without any checks.
+    /// Changes an object without any checks, as if another client had written it.
     ///
     /// # Panics
     ///
@@ -237,7 +236,7 @@ impl ApiServer {
         state.remove(kind, &key, object);
     }
 
-    /// An object, if there is one of this name.
+    /// Returns an object, or `None` if there is no object of this name.
     ///
     /// # Panics
     ///
@@ -251,17 +250,17 @@ impl ApiServer {
         Some(serde_json::from_slice(&stored.body).unwrap())
     }
 
-    /// The object of this kind and name as it is stored.
+    /// Ends the API server of a project that has no Project. A later API server of the same name has the same objects.
     pub fn stored(&self, kind: KindId, key: &Key) -> Option<Arc<Stored>> {
         self.state().get(kind, key).cloned()
     }
 
-    /// How many objects of a kind there are.
+    /// Returns the number of objects of a kind.
     pub fn count(&self, kind: KindId) -> usize {
         self.state().collection(kind).objects.len()
     }
 
-    /// Namespaces and names of the objects of a kind.
+    /// Returns the namespaces and names of the objects of a kind.
     pub fn keys(&self, kind: KindId) -> Vec<Key> {
         let state = self.state();
         state.collection(kind).objects.keys().cloned().collect()
@@ -272,7 +271,7 @@ impl ApiServer {
         self.state().backup()
     }
 
-    /// Restores a snapshot, as when etcd is restored, and breaks all connections.
+    /// Restores a snapshot and breaks all connections, as a restore of etcd does.
     pub fn restore(&self, backup: &Backup) {
         self.interrupt();
         self.state().restore(backup);

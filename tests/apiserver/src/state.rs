@@ -1,4 +1,4 @@
-//! The objects of one API server, and their history.
+//! The objects of one API server, and the history of their changes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
@@ -16,10 +16,10 @@ use crate::refusal::Refusal;
 use crate::selector::Query;
 use crate::text;
 
-/// Namespace, empty where there is none, and name.
+/// Namespace and name of an object. The namespace is empty for a cluster-scoped object.
 pub type Key = (String, String);
 
-/// Maximum number of events of a kind that are kept for watches.
+/// Maximum number of events that are kept for watches, per kind.
 const LOG: usize = 200_000;
 
 static UIDS: AtomicU64 = AtomicU64::new(1);
@@ -37,7 +37,7 @@ pub(crate) struct State {
     collections: Vec<KindStore>,
     pub(crate) collects_garbage: bool,
     pub(crate) clock: fn() -> Timestamp,
-    /// The dependents of an object, by its UID. Used only with garbage collection.
+    /// The dependents of each owner, by the UID of the owner. Used only with garbage collection.
     owned: HashMap<String, BTreeSet<(KindId, Key)>>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct State {
 pub(crate) struct KindStore {
     pub(crate) objects: BTreeMap<Key, Arc<Stored>>,
     log: VecDeque<Event>,
-    /// The version of the last event that was dropped from the log.
+    /// The version of the last event that was dropped from the history.
     pub(crate) forgotten: u64,
     pub(crate) changed: watch::Sender<u64>,
 }
@@ -58,7 +58,7 @@ pub struct Stored {
     pub key: Key,
     /// The whole object, as JSON.
     pub body: Bytes,
-    /// Only the metadata.
+    /// Only the metadata of the object, as JSON.
     pub(crate) metadata: Bytes,
     pub(crate) owners: Owners,
 }
@@ -76,7 +76,7 @@ pub(crate) enum WatchEventType {
 pub(crate) struct Event {
     pub(crate) version: u64,
     pub(crate) type_: WatchEventType,
-    /// The version before, if there was one.
+    /// The previous version of the object, if there was one.
     pub(crate) former: Option<Arc<Stored>>,
     pub(crate) object: Arc<Stored>,
 }
@@ -91,14 +91,14 @@ impl Stored {
         }
     }
 
-    /// The object with another version.
+    /// Returns the same object with another version.
     pub(crate) fn at(&self, version: u64) -> Self {
         let mut object = self.value();
         set(&mut object, "resourceVersion", version.to_string().into());
         Self::new(&self.key, &object, Owners::default())
     }
 
-    /// The object.
+    /// Returns the object as a JSON value.
     pub fn value(&self) -> Value {
         // The body was serialized from a value, so it is valid JSON.
         serde_json::from_slice(&self.body).unwrap_or_default()
@@ -124,7 +124,7 @@ impl Default for State {
 }
 
 impl State {
-    /// The collection of a kind.
+    /// Returns the collection of a kind.
     pub(crate) fn collection(&self, kind: KindId) -> &KindStore {
         &self.collections[kind.index()]
     }
@@ -133,7 +133,7 @@ impl State {
         self.collection(kind).objects.get(key)
     }
 
-    /// The events of a kind after a version, and the version of the last event.
+    /// Returns the events of a kind after a version, and the version of the last event.
     pub(crate) fn since(&self, kind: KindId, version: u64) -> Result<(Vec<Event>, u64), Refusal> {
         let collection = self.collection(kind);
         if version < collection.forgotten {
@@ -146,7 +146,7 @@ impl State {
         Ok((events, self.version))
     }
 
-    /// At most `limit` objects after a key, whether there are more, and the version of the API server.
+    /// Returns at most `limit` objects after a key, whether more objects exist, and the version of the API server.
     pub(crate) fn page(
         &self,
         query: &Query,
@@ -196,7 +196,7 @@ impl State {
         }
     }
 
-    /// Stores an object as given: creates it, or replaces an existing one.
+    /// Stores an object without any checks. An existing object is replaced.
     pub(crate) fn put(&mut self, kind: KindId, key: &Key, object: Value) -> Arc<Stored> {
         let existing = self
             .get(kind, key)
@@ -212,7 +212,7 @@ impl State {
         }
     }
 
-    /// Adds a new object. The owners of its fields are computed from its first version.
+    /// Adds a new object. Its field owners are computed from its first version.
     pub(crate) fn insert(
         &mut self,
         kind: KindId,
@@ -224,7 +224,7 @@ impl State {
         self.store(kind, key, object, WatchEventType::Added, owners)
     }
 
-    /// Adds the metadata that every object has, if it is missing.
+    /// Adds the metadata that every object must have, where it is missing.
     fn complete(
         &self,
         kind: KindId,
@@ -303,7 +303,7 @@ impl State {
         self.update(kind, key, object, owners.unwrap_or_default())
     }
 
-    /// The time as API servers write it.
+    /// Returns the time in the format of API servers.
     fn time(&self) -> Value {
         format_time((self.clock)()).into()
     }
@@ -363,7 +363,7 @@ impl State {
     }
 }
 
-/// Whether the object is terminating.
+/// Returns whether the object is terminating.
 pub(crate) fn is_terminating(object: &Value) -> bool {
     object.pointer("/metadata/deletionTimestamp").is_some()
 }
@@ -380,7 +380,7 @@ fn format_time(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// The current time as API servers write it, in whole seconds.
+/// Returns the current time in the format of API servers, in whole seconds.
 pub fn time_now() -> String {
     format_time(now())
 }

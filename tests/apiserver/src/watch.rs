@@ -15,26 +15,26 @@ use crate::selector::Query;
 use crate::server::{ApiServer, Interruption, OpenWatch};
 use crate::state::{Event, Stored, WatchEventType};
 
-/// Time between bookmarks, as in a kube-apiserver.
+/// Time between two bookmarks, as in a kube-apiserver.
 const BOOKMARKS: Duration = Duration::from_mins(1);
 
 /// A running watch.
 struct Watch {
     server: ApiServer,
     query: Query,
-    /// The last version of the kind when the watch began.
+    /// The last version of the kind at the start of the watch.
     first: u64,
-    /// The version of the last event that was sent. The next event is later.
+    /// The version of the last sent event. Only later events are sent.
     version: u64,
     changed: watch::Receiver<u64>,
     interrupted: watch::Receiver<Interruption>,
-    /// When the next bookmark is due, if the client allows them.
+    /// The time of the next bookmark. `None` if the client does not allow bookmarks.
     bookmark: Option<Instant>,
     end: Instant,
     open: Option<OpenWatch>,
 }
 
-/// Sends the events of the selected objects after a version, until the watch times out.
+/// Sends the events of the selected objects after a version, until the timeout of the watch.
 pub(crate) fn watch(
     server: &ApiServer,
     query: Query,
@@ -106,7 +106,7 @@ impl Watch {
                         return None;
                     }
                     self.bookmark = self.bookmark.map(|due| due + BOOKMARKS);
-                    // A kube-apiserver sends no bookmark while no object of the kind has changed.
+                    // A kube-apiserver sends no bookmark until an object of the kind has changed.
                     if *self.changed.borrow() > self.first {
                         return Some(Ok(self.bookmark_event().into()));
                     }
@@ -122,7 +122,7 @@ impl Watch {
                 continue;
             };
             let object = match (type_, &event.former) {
-                // When an object no longer matches the selectors, the event shows its last matching version.
+                // A DELETED event contains the last version of the object that matched the selectors.
                 ("DELETED", Some(former)) => self.query.show(&former.at(event.version)),
                 _ => self.query.show(&event.object),
             };
@@ -133,8 +133,8 @@ impl Watch {
         lines
     }
 
-    /// Returns the type of the event after applying the selectors: ADDED when the object begins to match, DELETED when
-    /// it no longer matches.
+    /// Returns the type of the event for this client. The type is ADDED when the object begins to match the selectors,
+    /// and DELETED when it no longer matches.
     fn type_of(&self, event: &Event) -> Option<&'static str> {
         let selects = |stored: &Stored| self.query.selects(stored);
         let was = event.former.as_deref().is_some_and(selects);

@@ -14,7 +14,7 @@ use crate::server::ApiServer;
 use crate::state::{Key, Stored, is_terminating};
 use crate::text;
 
-/// How an object is changed.
+/// The way in which an object is changed.
 #[derive(Debug)]
 pub enum ObjectChange {
     /// By a new version of the whole object.
@@ -29,7 +29,7 @@ pub enum ObjectChange {
         body: Value,
         /// The field manager.
         manager: String,
-        /// Whether the apply takes fields from other managers (`force`).
+        /// Whether the apply takes over fields of other managers (`force`).
         force: bool,
     },
 }
@@ -47,7 +47,7 @@ pub(crate) const KEPT: [&str; 9] = [
     "uid",
 ];
 
-/// The message of a conflict: the write names an old resource version.
+/// The message of a conflict: the resource version of the write is not the current one.
 const MODIFIED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
@@ -55,11 +55,11 @@ const MODIFIED: &str =
 pub(crate) type Written = Result<(StatusCode, Arc<Stored>), Refusal>;
 
 impl ApiServer {
-    /// Creates an object for a client. Ignores its status if the kind has a status subresource.
+    /// Creates an object for a client. Ignores the status of the object if its kind has a status subresource.
     ///
     /// # Errors
     ///
-    /// When the name is missing or already exists, or the namespace does not exist.
+    /// When the name is missing or exists already, or the namespace does not exist.
     pub fn create(&self, kind: KindId, namespace: &str, object: Value) -> Written {
         let name = match text(&object, "/metadata/name") {
             "" => match text(&object, "/metadata/generateName") {
@@ -126,7 +126,7 @@ impl ApiServer {
         let changed = changed(&existing, part, change, &mut owners)?;
         check(of, key, &existing, &changed)?;
         let mut next = merged(of, part, &existing, changed);
-        // A change of field ownership alone is a change of the object too.
+        // A write that changes only field owners is a change of the object too.
         if next == existing && owners == stored.owners {
             return Ok((StatusCode::OK, stored));
         }
@@ -142,7 +142,7 @@ impl ApiServer {
         }
         let is_held = next.pointer("/metadata/finalizers").is_some();
         let stored = match is_terminating(&next) && !is_held {
-            // The response contains the change. The DELETED event contains the object before the change.
+            // The response contains the changed object. The DELETED event contains the object before the change.
             true => {
                 state.remove(kind, key, existing);
                 Arc::new(Stored::new(key, &next, owners))
@@ -152,7 +152,7 @@ impl ApiServer {
         Ok((StatusCode::OK, stored))
     }
 
-    /// Server-side apply creates an object that does not exist. Other changes require an existing object.
+    /// Creates the object if the change is a server-side apply. Any other change requires an existing object.
     fn apply_to_nothing(
         &self,
         kind: KindId,
@@ -178,12 +178,12 @@ impl ApiServer {
         }
     }
 
-    /// Deletes an object with these preconditions, for a client. Returns whether the object is gone, and its last
-    /// version.
+    /// Deletes an object with these preconditions, for a client. Returns whether the object is gone, and the last
+    /// version of the object.
     ///
     /// # Errors
     ///
-    /// When the object does not exist, or a precondition does not hold.
+    /// When the object does not exist, or its UID or resource version differs from a precondition.
     pub fn delete(
         &self,
         kind: KindId,
@@ -208,7 +208,7 @@ impl ApiServer {
     }
 }
 
-/// The name under which a manager owns fields. The same manager has another name for the status subresource.
+/// Returns the name under which a manager owns fields. A manager has a second name for the status subresource.
 fn of_part(manager: &str, part: ObjectPart) -> String {
     format!("{manager} {part:?}")
 }
@@ -249,7 +249,7 @@ fn changed(
     Ok(tidy(next))
 }
 
-/// The fields of an applied body that a manager owns in this part of an object.
+/// Returns the fields of an applied body that belong to this part of an object.
 fn applicable(mut body: Value, part: ObjectPart) -> Value {
     if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
         for field in KEPT {
@@ -266,7 +266,7 @@ fn applicable(mut body: Value, part: ObjectPart) -> Value {
     body
 }
 
-/// Whether UID and resource version of the change match this object.
+/// Checks that the UID and the resource version of the change match this object.
 fn check(kind: &Kind, key: &Key, existing: &Value, changed: &Value) -> Result<(), Refusal> {
     for field in ["uid", "resourceVersion"] {
         let pointer = format!("/metadata/{field}");
@@ -321,7 +321,7 @@ fn without_metadata_and_status(object: &Value) -> Vec<(&String, &Value)> {
         .collect()
 }
 
-/// Removes the empty metadata fields that API servers drop.
+/// Removes empty metadata fields, as API servers do.
 fn tidy(mut object: Value) -> Value {
     let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
     if let Some(metadata) = metadata {

@@ -1,4 +1,4 @@
-//! A Workload may run in the cities of its project's current LocationBindings.
+//! Tests of the allowed cities. A Workload may run only in the cities of the current LocationBindings of its project.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::platform::{A, B, Platform, bind, workload};
 
-/// Time until every replica has seen a change.
+/// Time limit until every replica has observed a change.
 const FOLLOWED: Duration = Duration::from_secs(1);
 
 pub(crate) async fn cities_are_those_of_the_project(platform: &Platform) -> anyhow::Result<()> {
@@ -25,7 +25,7 @@ pub(crate) async fn cities_are_those_of_the_project(platform: &Platform) -> anyh
     Ok(())
 }
 
-/// Uses a project of its own, and adds and removes its locations.
+/// Uses a separate project. The test adds and removes the locations of this project.
 ///
 /// I-4: every replica discovers projects and fills its caches, and admits.
 pub(crate) async fn every_replica_follows_locations(platform: &Platform) -> anyhow::Result<()> {
@@ -35,7 +35,7 @@ pub(crate) async fn every_replica_follows_locations(platform: &Platform) -> anyh
     let user = platform.user("follower", &[name]);
     let mut slowest = Duration::ZERO;
 
-    // A binding without a condition is offered, and so is an available one.
+    // The replicas offer the city of a binding without a condition. They also offer the city of an available binding.
     for available in [None, Some(true)] {
         bind(&project, "NYC", available).await?;
         slowest = slowest.max(platform.until_cities(name, &["NYC"]).await?);
@@ -50,7 +50,7 @@ pub(crate) async fn every_replica_follows_locations(platform: &Platform) -> anyh
     let line = "spec.placements[0].cityCodes[0]: Unsupported value: \"NYC\": no city is available to this project";
     ensure!(error.contains(line), "{error}");
 
-    // A running Workload can still be changed, and get placements in other cities.
+    // The user can still change a running Workload, and can add placements in other cities.
     bind(&project, "SFO", Some(true)).await?;
     slowest = slowest.max(platform.until_cities(name, &["SFO"]).await?);
     web["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0]["image"] =

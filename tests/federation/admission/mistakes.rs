@@ -1,4 +1,4 @@
-//! The errors that a user sees for a Workload with many mistakes.
+//! Tests of the errors that a user gets for a Workload with many mistakes.
 
 use serde_json::json;
 

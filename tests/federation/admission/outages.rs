@@ -1,4 +1,4 @@
-//! The responses that users get while a project or a replica cannot answer.
+//! Tests of the responses to users while a project or a replica cannot answer.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::platform::{A, NAMESPACE, Platform, bind, review, workload};
 use crate::fixture::WITHIN;
 
-/// Timeout of API servers for a webhook call.
+/// Timeout of an API server for a webhook call.
 const DEADLINE: Duration = Duration::from_secs(10);
 /// Number of requests per latency measurement.
 const MEASURED: usize = 50;
@@ -36,7 +36,8 @@ fn message(response: &Value) -> &str {
     response["status"]["message"].as_str().unwrap_or_default()
 }
 
-/// Creates a Workload for this user directly, because the front hangs. Sends the headers that the front would send.
+/// Creates a Workload for this user without the front, because the front hangs. The request has the headers that the
+/// front would add.
 async fn create_past_the_front(
     project: &ControlPlane,
     user: &MiloUser,
@@ -62,7 +63,7 @@ async fn create_past_the_front(
     project.client().request(request).await
 }
 
-/// Uses a project of its own, which hangs.
+/// Uses a separate project. This project hangs.
 pub(crate) async fn a_project_that_hangs_slows_no_other(platform: &Platform) -> anyhow::Result<()> {
     let name = "hangs";
     let project = platform.add_project_in_dfw(name).await?;
@@ -112,7 +113,7 @@ pub(crate) async fn a_project_that_hangs_slows_no_other(platform: &Platform) -> 
     Ok(())
 }
 
-/// Uses a project of its own, which refuses requests and is killed.
+/// Uses a separate project. This project first refuses requests. Then the test kills its API server.
 pub(crate) async fn an_unreachable_project_causes_no_wrong_denial(
     platform: &Platform,
 ) -> anyhow::Result<()> {
@@ -135,7 +136,8 @@ pub(crate) async fn an_unreachable_project_causes_no_wrong_denial(
     );
     project.pass();
 
-    // Without the API server, the locations are unknown. No error may then call a city unsupported.
+    // Without the API server, the locations are unknown. In this state, no error may contain that a city is
+    // unsupported.
     project.kill_apiserver().await;
     let response = wait::eventually("the locations are not known", WITHIN, || async {
         let response = ask("NYC").await?;
@@ -158,7 +160,7 @@ pub(crate) async fn an_unreachable_project_causes_no_wrong_denial(
     .await
 }
 
-/// Uses a replica and a project of its own.
+/// Uses a separate replica and a separate project.
 ///
 /// I-5: a replica is not ready before it can answer admission.
 pub(crate) async fn a_starting_replica_is_unready_until_its_caches_are_filled(
@@ -203,7 +205,7 @@ pub(crate) async fn a_starting_replica_is_unready_until_its_caches_are_filled(
     Ok(())
 }
 
-/// Uses a replica and a project of its own, which hangs from the start.
+/// Uses a separate replica and a separate project. The project hangs from the start.
 pub(crate) async fn a_replica_starts_while_a_project_hangs(
     platform: &Platform,
 ) -> anyhow::Result<()> {
@@ -234,7 +236,8 @@ pub(crate) async fn a_replica_starts_while_a_project_hangs(
     Ok(())
 }
 
-/// Uses a project of its own, which is created, becomes unready, terminates and is deleted.
+/// Uses a separate project. The test creates the project, makes it unready, and deletes it. The deletion has two steps:
+/// the project terminates, then the project is gone.
 pub(crate) async fn projects_come_and_go(platform: &Platform) -> anyhow::Result<()> {
     let name = "passing";
     let user = platform.user("passing-by", &[name]);

@@ -19,7 +19,7 @@ use crate::kubectl::kubectl;
 pub(super) const A: &str = "a";
 pub(super) const B: &str = "b";
 pub(super) const NAMESPACE: &str = "default";
-/// The permission to use a network.
+/// Name of the permission to use a network.
 pub(super) const USE: &str = "networking.datumapis.com/networks.use";
 /// Path of the validating webhook.
 pub(super) const VALIDATE: &str = "/validate-compute-datumapis-com-v1alpha-workload?timeout=10s";
@@ -30,7 +30,8 @@ pub(crate) struct Platform {
     pub(super) replicas: Vec<Manager>,
 }
 
-/// Starts Milo with projects in different cities, and two replicas that serve admission for it.
+/// Starts Milo with projects in different cities. Also starts two replicas that serve the admission webhooks for this
+/// Milo.
 pub(crate) async fn start(label: &str) -> anyhow::Result<Platform> {
     let milo = crate::milo::start(label, &crate::milo::PROJECTS).await?;
     for (project, cities) in [(A, ["DFW", "ORD"]), (B, ["LHR", "ORD"])] {
@@ -54,7 +55,7 @@ pub(crate) async fn start(label: &str) -> anyhow::Result<Platform> {
     Ok(platform)
 }
 
-/// Creates a LocationBinding for a city. Its name is the city code in lower case.
+/// Creates a LocationBinding for a city. The name of the binding is the city code in lower case.
 pub(super) async fn bind(
     project: &ControlPlane,
     city: &str,
@@ -142,7 +143,7 @@ impl Platform {
         Ok(project)
     }
 
-    /// Posts a review to a replica as an API server does, and returns the response.
+    /// Posts a review to a replica, as an API server does. Returns the response.
     pub(super) async fn post(&self, replica: &Manager, review: &Value) -> anyhow::Result<Value> {
         let url = format!("https://127.0.0.1:{}", replica.webhook_port());
         let mut config = Config::new(url.parse()?);
@@ -155,7 +156,7 @@ impl Platform {
         answer.get("response").cloned().context("no response")
     }
 
-    /// Returns the cities that a replica offers to a project. The denial of a Workload lists them.
+    /// Returns the cities that a replica offers to a project. The function reads them from the denial of a Workload.
     pub(super) async fn cities(
         &self,
         replica: &Manager,
@@ -196,7 +197,7 @@ impl Platform {
     }
 }
 
-/// Returns a Workload that is valid in a project with these cities.
+/// Returns a Workload with placements in these cities. A project that has these cities admits this Workload.
 pub(crate) fn workload(name: &str, network: &str, cities: &[&str]) -> Value {
     json!({
         "apiVersion": "compute.datumapis.com/v1alpha",
@@ -219,7 +220,7 @@ pub(crate) fn workload(name: &str, network: &str, cities: &[&str]) -> Value {
     })
 }
 
-/// Returns the AdmissionReview of a project's API server for an object that a user creates.
+/// Returns an AdmissionReview as the API server of a project sends it when a user creates this object.
 pub(super) fn review(user: &MiloUser, project: &str, object: &Value) -> Value {
     let mut extra: serde_json::Map<String, Value> = user
         .extra

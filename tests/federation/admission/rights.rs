@@ -1,4 +1,5 @@
-//! The project's authorizer decides who may use a network, by the claims that Milo adds to the request.
+//! Tests of the right to use a network. The authorizer of the project decides. Its input is the claims that Milo adds
+//! to the request.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +25,7 @@ fn rich(platform: &Platform, uid: &str, projects: &[&str]) -> MiloUser {
     user
 }
 
-/// Returns the access reviews about a network that the authorizer of a project received.
+/// Returns the access reviews that the authorizer of a project has received about a network.
 fn specs_of_reviews(platform: &Platform, project: &str, network: &str) -> Vec<Value> {
     let reviews = platform.milo.authorizer().reviews(project).into_iter();
     reviews
@@ -82,7 +83,7 @@ pub(crate) async fn a_user_with_the_right_may_use_a_network(
     Ok(())
 }
 
-/// Uses project `b`, whose authorizer checks each claim.
+/// Uses project `b`. The authorizer of this project checks each claim.
 pub(crate) async fn every_claim_identifies_the_requester(
     platform: &Platform,
 ) -> anyhow::Result<()> {
@@ -114,7 +115,7 @@ pub(crate) async fn every_claim_identifies_the_requester(
     let teams = order.extra.get_mut("example.com/teams/in.order");
     teams.context("a claim of several values")?.swap(0, 1);
     others.insert("in another order".to_owned(), order);
-    // Posts each review to the webhook as the API server does: with `kubectl` this would take a minute.
+    // Posts each review directly to the webhook, as the API server does. With `kubectl`, the test would take a minute.
     let replica = platform.replica(1)?;
     for (which, user) in &others {
         let response = platform.post(replica, &review(user, B, &web)).await?;
@@ -131,7 +132,7 @@ pub(crate) async fn every_claim_identifies_the_requester(
     Ok(())
 }
 
-/// Includes claims that no request through the front can carry.
+/// The test includes claims that a request through the front cannot have.
 pub(crate) async fn every_claim_reaches_the_authorizer(platform: &Platform) -> anyhow::Result<()> {
     let network = "of-every-claim";
     let user = platform

@@ -1,4 +1,4 @@
-//! Mistakes that an object already has do not block changes of other fields.
+//! Tests of updates. If an object already has a mistake, this mistake must not block changes of other fields.
 
 use anyhow::{Context, ensure};
 use api::Workload;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::platform::{NAMESPACE, Platform, workload};
 use crate::fixture::{WITHIN, create};
 
-/// Uses a project of its own, with a Workload that was created before admission was registered.
+/// Uses a separate project. The project has a Workload that was created before the registration of admission.
 pub(crate) async fn earlier_mistakes_do_not_block_updates(
     platform: &Platform,
 ) -> anyhow::Result<()> {
@@ -82,7 +82,7 @@ pub(crate) async fn earlier_mistakes_do_not_block_updates(
         .to_string();
     ensure!(error.contains("Not_A_Label"), "{error}");
 
-    // Deletion must work for every object, and without any webhook.
+    // The deletion must work for every object, and must not need a webhook.
     workloads.delete("legacy", &DeleteParams::default()).await?;
     let terminating = workloads.get("legacy").await?;
     ensure!(

@@ -1,4 +1,5 @@
-//! API servers of projects trust the `caBundle` in the admission registrations. It is renewed like the hub's.
+//! Tests of the `caBundle` in the admission registrations. The API servers of projects trust this bundle. The manager
+//! renews this bundle like the bundle on the hub.
 
 use anyhow::ensure;
 use api::Workload;
@@ -38,7 +39,7 @@ async fn until_bundles(client: &Client, expected: &CaCertificates) -> anyhow::Re
     .await
 }
 
-/// Creates a Workload as a dry run until it is cancelled, and returns how often the webhook was called.
+/// Repeats the dry run of a Workload's creation until `enough` is cancelled. Returns the number of webhook calls.
 async fn ask(client: Client, enough: CancellationToken) -> anyhow::Result<usize> {
     let api: Api<Workload> = Api::namespaced(client, "default");
     let workload = crate::admission::workload("asked", "default", &["DFW"]);
@@ -88,7 +89,8 @@ pub(crate) async fn an_authority_is_renewed_for_admission() -> anyhow::Result<()
     ensure!(calls > 10, "{calls} calls");
     eprintln!("a CA was renewed during {calls} requests of an API server; none failed");
 
-    // Without registered webhooks there are no callers, so a starting process does not wait until its CA is trusted.
+    // Without registered webhooks, there are no callers. So a starting process does not wait until callers trust its
+    // CA.
     let [(mutating, name), _] = registrations(&client);
     let nothing = Patch::Merge(json!({"webhooks": []}));
     mutating

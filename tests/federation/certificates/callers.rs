@@ -1,5 +1,5 @@
-//! Callers of the webhook server that follow Karmada's rules: their only roots are the `caBundle` on the hub, they
-//! verify the server's name, and every call has a timeout.
+//! Callers of the webhook server. They follow Karmada's rules: a caller trusts only the `caBundle` on the hub, verifies
+//! the name of the server, and uses a timeout for every call.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,17 +27,18 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use super::fixture::{CertificateFixture, bundle, client_config, connect};
 use crate::fixture::{WITHIN, deployment};
 
-/// Maximum age of the bundle that a caller uses.
+/// Maximum age of a caller's bundle.
 const LAG: Duration = Duration::from_secs(1);
-/// Timeout of a call, as registered.
+/// Timeout of a call. The registration has the same timeout.
 const TIME: Duration = Duration::from_secs(3);
-/// Callers that open a connection for each call, by the age of their bundle, and callers that keep a connection.
+/// Each entry of `NEW` is a caller that opens a connection for each call. The value is the age of the caller's bundle.
+/// `KEPT` is the number of callers that keep one connection.
 const NEW: [Duration; 4] = [Duration::ZERO, LAG, LAG, LAG];
 const KEPT: usize = 2;
 /// Interval between the calls of a caller.
 const PACE: Duration = Duration::from_millis(20);
 
-/// Callers that run until they are stopped. The first failed call stops all of them.
+/// Running callers. They run until the test stops them. The first failed call stops all callers.
 pub(super) struct KarmadaCallers {
     calls: Arc<Calls>,
     tasks: JoinSet<anyhow::Result<()>>,
@@ -49,7 +50,7 @@ struct Calls {
     kept: AtomicU64,
 }
 
-/// Number of calls of each kind. All of them succeeded.
+/// Number of calls of each kind. All these calls succeeded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Figures {
     new: u64,
@@ -202,7 +203,7 @@ fn ticks() -> tokio::time::Interval {
 async fn open(port: u16, config: &Arc<ClientConfig>) -> anyhow::Result<SendRequest<Full<Bytes>>> {
     let stream = connect(port, config).await?;
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // The task ends when the sender is dropped.
+    // The task of the connection ends when the sender is dropped.
     tokio::spawn(connection);
     Ok(sender)
 }

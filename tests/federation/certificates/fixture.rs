@@ -29,12 +29,12 @@ use tokio_rustls::client::TlsStream;
 
 use crate::fixture::{self, Space, WITHIN, create, deployment, dynamic, patch, policies, policy};
 
-/// CA certificates, in DER.
+/// CA certificates in DER encoding.
 pub(super) type CaCertificates = BTreeSet<Vec<u8>>;
 
 /// Name of the registration on the hub.
 const CONFIGURATION: &str = "compute-federation";
-/// Name of the object that makes Karmada call the webhook.
+/// Name of an object on the hub. Karmada calls the webhook for this object.
 const NAME: &str = "web";
 
 /// Starts a federation without cells. Its manager has these flags.
@@ -203,7 +203,7 @@ impl<'f> CertificateFixture<'f> {
         .await
     }
 
-    /// Waits until Karmada has called the webhook for the replicas of an object, and has got an answer.
+    /// Waits until Karmada has asked the webhook for the replicas of an object and has received an answer.
     pub(super) async fn until_karmada_asks(&self) -> anyhow::Result<()> {
         let replicas = self.replicas.fetch_add(1, Ordering::Relaxed) + 1;
         let on_hub: Api<WorkloadDeployment> = self.space.on_hub();
@@ -254,7 +254,7 @@ pub(super) fn bundle(configuration: &DynamicObject) -> anyhow::Result<CaCertific
         .collect()
 }
 
-/// Returns a TLS client configuration whose only roots are these.
+/// Returns a TLS client configuration that trusts only these roots.
 pub(super) fn client_config(trusted: &CaCertificates) -> anyhow::Result<Arc<ClientConfig>> {
     let mut roots = RootCertStore::empty();
     for authority in trusted {

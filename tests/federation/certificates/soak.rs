@@ -8,10 +8,10 @@ use tokio::time::Instant;
 use super::callers::KarmadaCallers;
 use super::fixture::{self, CertificateFixture, failed_calls};
 
-/// Number of CA renewals, and number of leaf renewals per CA.
+/// Number of CA renewals, and number of leaf renewals for each CA.
 const AUTHORITIES: usize = 100;
 const LEAVES_OF_EACH: usize = 10;
-/// The shortest rotation time that is safe for callers whose bundle is one second old.
+/// Flags for the shortest safe rotation. The bundle of a caller can be one second old.
 const FLAGS: [&str; 4] = [
     "--ca-bundle-delay=1500ms",
     "--ca-bundle-retirement=1500ms",

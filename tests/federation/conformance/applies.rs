@@ -1,11 +1,11 @@
-//! Server-side apply by several managers.
+//! The requests of server-side apply by several field managers.
 
 use apiserver::objects;
 use serde_json::{Value, json};
 
 use super::step::{DEPLOYMENTS, MAPS, Step, apply, delete, map, merge, post};
 
-/// Field managers.
+/// Returns applies of one object by several field managers.
 pub(super) fn applies() -> Vec<Step> {
     let m = &format!("{MAPS}/m");
     let uid = |uid: &str| {
@@ -87,7 +87,7 @@ pub(super) fn applies() -> Vec<Step> {
     ]
 }
 
-/// Objects that an apply creates, and their labels and finalizers.
+/// Returns applies that create objects, or that change labels and finalizers.
 pub(super) fn applied_objects() -> Vec<Step> {
     vec![
         apply("apply what is absent", &format!("{MAPS}/n"), "one", {
@@ -119,7 +119,7 @@ pub(super) fn applied_objects() -> Vec<Step> {
     ]
 }
 
-/// Lists whose items have keys, and atomic lists.
+/// Returns applies of lists whose items have keys, and of atomic lists.
 pub(super) fn applied_lists() -> Vec<Step> {
     let d = &format!("{DEPLOYMENTS}/d");
     let deployment = |env: Value, interfaces: usize| {

@@ -4,19 +4,20 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// Fields of metadata that an in-memory API server does not store, or that count items in transit.
+/// Fields of metadata that the comparison ignores, because the in-memory API server does not support them.
 const DROPPED: [&str; 3] = ["managedFields", "remainingItemCount", "selfLink"];
 
-/// Names UIDs and resource versions by the order in which they appear, and keeps answers for later requests.
+/// Replaces UIDs and resource versions by names. The names depend only on the order in which the values appear. Also
+/// keeps the metadata of answers for later requests.
 #[derive(Default)]
 pub(super) struct Normalizer {
     names: BTreeMap<String, String>,
-    /// Metadata of answers by the name of the step that saves them.
+    /// The metadata of answers. The key is the name in `Step::saves`.
     saved: BTreeMap<&'static str, Value>,
 }
 
 impl Normalizer {
-    /// A request with `$<saved>.<field of its metadata>` replaced.
+    /// Returns the request with the values for each `$<saved>.<field>`. `<field>` is a field of the saved metadata.
     pub(super) fn fill(&self, request: &str) -> String {
         let mut request = request.to_owned();
         for (name, metadata) in &self.saved {
@@ -28,7 +29,7 @@ impl Normalizer {
         request
     }
 
-    /// Code and body of an answer. The body of a watch is the list of its events.
+    /// Returns the code and the normalized body of an answer. The body of a watch is the list of its events.
     pub(super) fn answer(&mut self, saves: &'static str, code: u16, text: &str) -> Value {
         let lines: Vec<Result<Value, _>> = text.lines().map(serde_json::from_str).collect();
         let body = match lines.into_iter().collect::<Result<Vec<Value>, _>>() {
@@ -96,15 +97,17 @@ impl Normalizer {
     }
 }
 
-/// The version of a list depends on everything else that the API server does.
+/// Returns whether the metadata of a list have a continue token and a resource version. The values are not compared:
+/// the version of a list depends on all other requests to the API server.
 fn list_metadata(metadata: &Value) -> Value {
     let is_there = |field: &str| metadata[field].as_str().is_some_and(|it| !it.is_empty());
     json!({"continue": is_there("continue"), "resourceVersion": is_there("resourceVersion")})
 }
 
-/// A message without the numbers and UIDs in it.
+/// Returns a message without its numbers and UIDs.
 ///
-/// The in-memory API server does not return the owner of each field, nor the reason why a token cannot be read.
+/// Cuts off the end of three messages. The in-memory API server does not list the owner of each conflicting field, and
+/// gives no reason why a continue token is invalid.
 fn message(text: &str) -> String {
     for cut in [
         "Apply failed with",

@@ -1,10 +1,10 @@
-//! Lists and watches.
+//! The requests that list and watch objects.
 
 use serde_json::json;
 
 use super::step::{METADATA, NETWORKS, Step, get, merge, network, post};
 
-/// Pages and selectors.
+/// Returns lists with pages and with selectors.
 pub(super) fn lists() -> Vec<Step> {
     let labelled = |name: &str, label: &str| {
         let mut network = network(name);
@@ -36,7 +36,7 @@ pub(super) fn lists() -> Vec<Step> {
     ]
 }
 
-/// Events since the first write.
+/// Returns watches that begin at the first write.
 pub(super) fn watches() -> Vec<Step> {
     let watch = |name, query: &str| {
         get(
@@ -45,7 +45,7 @@ pub(super) fn watches() -> Vec<Step> {
         )
     };
     let l1 = format!("{NETWORKS}/l1");
-    // A kube-apiserver sends a bookmark only after something of the kind has changed during the watch.
+    // A kube-apiserver sends a bookmark only if an object of the kind has changed during the watch.
     let bookmarks =
         "watch=true&timeoutSeconds=3&fieldSelector=metadata.name%3Df&allowWatchBookmarks=true";
     vec![

@@ -1,4 +1,4 @@
-//! One request that is compared, and how it is made.
+//! Defines one request of the comparison, and functions that build requests.
 
 use apiserver::objects;
 use http::Method;
@@ -12,7 +12,7 @@ pub(super) struct Step {
     pub(super) content_type: &'static str,
     pub(super) accept: &'static str,
     pub(super) body: Value,
-    /// The name under which the metadata of the answer are kept for later requests.
+    /// The name of the answer's metadata in later requests.
     pub(super) saves: &'static str,
 }
 
@@ -73,7 +73,8 @@ pub(super) fn json_patch(name: &'static str, path: impl Into<String>, body: Valu
     step(name, Method::PATCH, path, content_type, body)
 }
 
-/// `manager` is the parameters `fieldManager` and, where it is by force, `force`.
+/// Returns a server-side apply. `manager` is the value of the parameter `fieldManager`. The parameter `force` may
+/// follow this value.
 pub(super) fn apply(name: &'static str, path: &str, manager: &str, body: Value) -> Step {
     let path = format!("{path}?fieldManager={manager}");
     let content_type = "application/apply-patch+yaml";

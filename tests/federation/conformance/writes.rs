@@ -1,4 +1,4 @@
-//! Absent objects, creates, changes, the status and deletes.
+//! The requests about absent objects, and the requests that create, change and delete objects.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::step::{
     MAPS, NETWORKS, Step, apply, delete, get, json_patch, map, merge, network, post, put,
 };
 
-/// The forms of a 404.
+/// Returns requests whose answers are the different forms of a 404.
 pub(super) fn absence() -> Vec<Step> {
     let in_nothing = NETWORKS.replace("default", "nowhere");
     vec![
@@ -59,7 +59,7 @@ pub(super) fn absence() -> Vec<Step> {
     ]
 }
 
-/// Creates and conflicts.
+/// Returns requests that create objects, and requests that cause conflicts.
 pub(super) fn writes() -> Vec<Step> {
     let a = format!("{NETWORKS}/a");
     let spec = |mode: &str| json!({"spec": {"ipam": {"mode": mode}}});
@@ -130,7 +130,7 @@ pub(super) fn writes() -> Vec<Step> {
     ]
 }
 
-/// The status subresource, and generations.
+/// Returns requests that use the status subresource or change the generation.
 pub(super) fn status() -> Vec<Step> {
     let a = format!("{NETWORKS}/a");
     let both = json!({"status": {"phase": "on"}, "spec": {"ipam": {"mode": "Auto"}}});
@@ -173,7 +173,7 @@ pub(super) fn status() -> Vec<Step> {
     ]
 }
 
-/// Preconditions and finalizers.
+/// Returns deletions with preconditions and with finalizers.
 pub(super) fn deletes() -> Vec<Step> {
     let f = format!("{NETWORKS}/f");
     let only = |field: &str, value: &str| json!({"preconditions": {field: value}});

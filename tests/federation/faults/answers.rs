@@ -1,4 +1,4 @@
-//! API servers answer with errors or truncated answers, and close watches.
+//! Tests with API servers that answer with errors, truncate answers, or close watches.
 
 use harness::Federation;
 use harness::milo::StatusError;
@@ -7,11 +7,11 @@ use harness::proxy::{FaultRule, Injected, Proxy, ProxyFault, RequestInfo};
 use super::fixture::{FaultFixture, FaultyPhase, LifecyclePhase};
 use crate::fixture::Space;
 
-/// Every n-th request gets the error, up to this number of requests per API server in each phase.
+/// Every third request gets the error. In each phase, at most `TIMES` requests to an API server get the error.
 const EVERY: usize = 3;
 const TIMES: usize = 6;
-/// In each phase, watches are closed this often, each time after this many writes. With expired resource versions
-/// they are closed only once, because the new watches are not opened at once.
+/// In each phase, the test closes the watches `ENDS` times, each time after `WRITES` writes. If the resource versions
+/// have expired, the test closes the watches only once, because the controllers do not open new watches at once.
 const ENDS: usize = 4;
 const WRITES: usize = 3;
 
@@ -68,7 +68,8 @@ async fn errors(fixture: &FaultFixture<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Closes watches. They resume at their resource version, or start with a new list because the version has expired.
+/// Closes watches. A client resumes a watch at its resource version. If this version has expired, the client starts
+/// with a new list.
 async fn ends(fixture: &FaultFixture<'_>) -> anyhow::Result<()> {
     let undisturbed = fixture.undisturbed().await?;
     for expired in [false, true] {

@@ -1,4 +1,4 @@
-//! Requests or answers are lost for a while.
+//! Tests in which requests or answers are lost for some time.
 
 use std::time::Duration;
 
@@ -10,9 +10,10 @@ use tokio::time::sleep;
 use super::fixture::{FaultFixture, FaultyPhase, LifecyclePhase, Undisturbed};
 use crate::fixture::Space;
 
-/// Long enough to lose all messages in transit, and no longer: the retries after the cut must suffice.
+/// Duration of a short cut. The cut loses all messages in transit. The cut is no longer than that, because the retries
+/// after the cut must suffice.
 const SHORT: Duration = Duration::from_secs(1);
-/// Longer than the request timeout, so that compute-federation gives up its requests.
+/// Duration of a long cut. The cut is longer than the request timeout, so the requests of compute-federation time out.
 const LONG: Duration = Duration::from_secs(40);
 
 pub(crate) async fn short_cuts(federation: &Federation) -> anyhow::Result<()> {
@@ -47,8 +48,9 @@ async fn cuts(fixture: &FaultFixture<'_>, within: Duration) -> anyhow::Result<()
     Ok(())
 }
 
-/// Cuts a direction in the middle of a phase until something is lost, and then for this long. Returns whether
-/// anything was lost: after its last write a phase may need no more requests to an API server.
+/// Cuts a direction in the middle of a phase until a message is lost, and then for the duration `within`. Returns
+/// whether any message was lost. There may be no loss: after its last write, a phase may send no more requests to an
+/// API server.
 async fn cut(
     fixture: &FaultFixture<'_>,
     step: &FaultyPhase<'_>,
@@ -58,14 +60,14 @@ async fn cut(
     within: Duration,
 ) -> anyhow::Result<bool> {
     let writes = &fixture.proxies.writes;
-    // The hub is written first.
+    // The first writes of a phase go to the hub.
     let midst = writes.made() + undisturbed.writes(step.phase) / 4;
     step.begin().await?;
     let cut = async {
         writes.reached(midst).await;
         let cut = proxy.cut(direction);
         cut.lost(1).await;
-        // The duration of the cut.
+        // This sleep is the duration of the cut.
         sleep(within).await;
     };
     tokio::select! {

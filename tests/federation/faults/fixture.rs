@@ -18,7 +18,7 @@ use crate::fixture::{Space, WITHIN, patch, workload};
 use crate::restart::state;
 use crate::settled::quiet;
 
-/// Time to complete a phase. It is twice [`WITHIN`], because errors increase the back-off between retries.
+/// Time limit for a phase. The limit is twice [`WITHIN`], because errors increase the back-off between retries.
 const CONVERGED: Duration = WITHIN.saturating_mul(2);
 
 /// Resources that may be deleted only when a test expects it.
@@ -121,7 +121,7 @@ impl<'f> FaultFixture<'f> {
         result.and(taken)
     }
 
-    /// Begins a phase and waits until a quarter of its writes are made, or the phase is over.
+    /// Begins a phase. Waits until a quarter of the writes of the phase have happened, or until the phase is over.
     pub(super) async fn until_midst(
         &self,
         step: &FaultyPhase<'_>,
@@ -138,7 +138,7 @@ impl<'f> FaultFixture<'f> {
 
     /// Returns the results of all phases without a fault.
     pub(super) async fn undisturbed(&self) -> anyhow::Result<&'static Undisturbed> {
-        // All tests share one federation, so one measurement serves all.
+        // All tests share one federation, so one measurement is enough for all tests.
         static UNDISTURBED: OnceCell<Undisturbed> = OnceCell::const_new();
         UNDISTURBED.get_or_try_init(|| self.measure()).await
     }

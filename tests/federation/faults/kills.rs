@@ -1,12 +1,12 @@
-//! Kills the manager after a write that was made but not answered.
+//! Tests that kill the manager after a write. The API server has executed this write, but has not answered it.
 
 use harness::Federation;
 
 use super::fixture::{FaultFixture, FaultyPhase, LifecyclePhase};
 use crate::fixture::Space;
 
-/// Number of kills per phase in the ordinary tests, spread evenly over the writes. The deletion of a Workload makes
-/// no more writes than this.
+/// Number of kills per phase in the ordinary tests. The kills are spread evenly over the writes. The deletion of a
+/// Workload causes no more writes than this number.
 const SOME: usize = 8;
 
 pub(crate) async fn a_kill_after_some_writes(federation: &Federation) -> anyhow::Result<()> {
@@ -21,8 +21,9 @@ pub(crate) async fn a_kill_after_each_write(federation: &Federation) -> anyhow::
     fixture.end(result).await
 }
 
-/// Kills the manager in each phase of one Workload, and during the creation of a second Workload, which is then
-/// deleted while no manager runs. `some` limits the number of kills per phase; `None` kills after every write.
+/// Kills the manager in each phase of one Workload, and during the creation of a second Workload. Then deletes the
+/// second Workload while no manager runs. `some` limits the number of kills per phase. With `None`, the test kills
+/// after every write.
 async fn kills(fixture: &FaultFixture<'_>, some: Option<usize>) -> anyhow::Result<()> {
     let undisturbed = fixture.undisturbed().await?;
     let most = LifecyclePhase::ALL.map(|phase| undisturbed.writes(phase));
@@ -53,8 +54,8 @@ async fn kills(fixture: &FaultFixture<'_>, some: Option<usize>) -> anyhow::Resul
     Ok(())
 }
 
-/// Begins a step and kills the manager after write `n`. Returns whether there were so many writes: their number
-/// varies, because two status changes may be merged into one write.
+/// Begins a step and kills the manager after write `n`. Returns whether the step had that many writes. The number of
+/// writes varies, because one write may contain two status changes.
 async fn kill_after(
     fixture: &FaultFixture<'_>,
     step: &FaultyPhase<'_>,

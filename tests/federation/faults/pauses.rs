@@ -1,4 +1,4 @@
-//! API servers accept connections but do not answer for a while.
+//! Tests with API servers that accept connections but do not answer for some time.
 
 use std::time::Duration;
 
@@ -11,11 +11,12 @@ use tokio::time::sleep;
 use super::fixture::{FaultFixture, FaultyPhase, LifecyclePhase};
 use crate::fixture::{DFW, Space, WITHIN, patch};
 
-/// Longer than a request timeout, than the idle time of watches, and than Karmada's time until it marks a cell as lost.
+/// Duration of a pause. The pause is longer than each of these times: the request timeout, the idle time of watches,
+/// and the time after which Karmada marks a cell as lost.
 const PAUSE: Duration = Duration::from_mins(2);
-/// Additional time until Karmada sees that a cell is back and corrects it.
+/// Additional time limit. In this time, Karmada detects that a cell is back and corrects the objects in the cell.
 const BACK: Duration = Duration::from_mins(2);
-/// Shorter than the timeout of a request without an answer.
+/// Time of a wait that is shorter than the request timeout, so that a request is still without an answer.
 const UNANSWERED: Duration = Duration::from_secs(15);
 
 /// Suspends the API server of the project, the hub and a cell, each in the middle of each phase.
@@ -25,7 +26,8 @@ pub(crate) async fn long_pauses(federation: &Federation) -> anyhow::Result<()> {
     fixture.end(result).await
 }
 
-/// Changes in a cell reach the cell's status while the hub does not answer, and reach the hub once it does.
+/// While the hub does not answer, changes in a cell still reach the status in this cell. When the hub answers again,
+/// they reach the hub.
 pub(crate) async fn a_cell_beside_a_hub_that_hangs(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "beside").await?;
     space.create_workload("web", &[("us", &["DFW"], 1)]).await?;
@@ -60,7 +62,7 @@ async fn pauses(fixture: &FaultFixture<'_>) -> anyhow::Result<()> {
             let step = FaultyPhase::new(&space, phase, undisturbed)?.extended_by(more);
             fixture.until_midst(&step, undisturbed).await?;
             let paused = PausedPlane::new(plane)?;
-            // The duration of the pause.
+            // This sleep is the duration of the pause.
             sleep(PAUSE).await;
             drop(paused);
             step.finish(&format!("the {} paused", plane.name())).await?;
@@ -69,7 +71,7 @@ async fn pauses(fixture: &FaultFixture<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An API server that resumes when this value is dropped.
+/// A suspended API server. The API server resumes when this value is dropped.
 struct PausedPlane<'p>(&'p Plane);
 
 impl<'p> PausedPlane<'p> {

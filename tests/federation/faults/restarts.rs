@@ -1,4 +1,4 @@
-//! API servers crash and are restarted.
+//! Tests in which API servers crash and are restarted.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use super::fixture::{FaultFixture, FaultyPhase, LifecyclePhase};
 use crate::fixture::{self, DFW, Space};
 
-/// Downtime: long enough that requests and new watches have failed.
+/// Downtime of an API server. During this time, requests and new watches fail.
 const DOWN: Duration = Duration::from_secs(10);
 
 /// Crashes the API server of the project, the hub and a cell, each in the middle of each phase.
@@ -38,7 +38,7 @@ async fn each<'f>(fixture: &FaultFixture<'f>, back: &mut Vec<Crashing<'f>>) -> a
             let step = FaultyPhase::new(&space, phase, undisturbed)?;
             fixture.until_midst(&step, undisturbed).await?;
             apiserver.crash().await?;
-            // The downtime.
+            // This sleep is the downtime.
             sleep(DOWN).await;
             apiserver.come_back().await?;
             step.finish(&format!("the {} restarted", plane.name()))

@@ -1,4 +1,4 @@
-//! Projects that are deleted.
+//! Tests of deleted projects.
 
 use anyhow::ensure;
 use api::WorkloadDeployment;
@@ -12,7 +12,7 @@ use kube::api::DeleteParams;
 use super::{Fleet, until_shown};
 use crate::fixture::{DFW, WITHIN};
 
-/// I-12: after a project is deleted, running Instances stay until an operator ends them; empty hub namespaces are
+/// I-12: after a project is deleted, running Instances stay until an operator ends them. Empty hub namespaces are
 /// deleted.
 pub(crate) async fn a_deleted_project_is_cleaned_up(federation: &Federation) -> anyhow::Result<()> {
     let mut fleet = Fleet::start(federation, "deleted", &["empty", "full", "beside"]).await?;
@@ -32,7 +32,7 @@ pub(crate) async fn a_deleted_project_is_cleaned_up(federation: &Federation) -> 
     fleet.milo.delete_project("empty").await?;
     wait::gone(&namespaces, &empty.hub_namespace, WITHIN).await?;
 
-    // A Project that is deleted while no manager runs, and with running Instances.
+    // The test deletes a Project with running Instances while no manager runs.
     fleet.management.terminate().await;
     fleet.milo.delete_project("full").await?;
     fleet.management.restart().await?;
@@ -89,8 +89,7 @@ pub(crate) async fn a_deleted_project_is_cleaned_up(federation: &Federation) -> 
     Ok(())
 }
 
-/// Waits until a management process has checked the hub namespaces of projects that it does not serve, and its queue is
-/// empty.
+/// Waits until a management process has checked the hub namespaces of unserved projects and has an empty queue.
 async fn until_looked_at(management: &Manager) -> anyhow::Result<()> {
     wait::eventually("hub namespaces are checked", WITHIN, || async {
         let metrics = management.metrics().await?;

@@ -1,4 +1,4 @@
-//! A project that refuses requests does not affect another project.
+//! Tests of a project that refuses requests. Such a project must not affect another project.
 
 use std::time::Duration;
 
@@ -13,10 +13,11 @@ use super::{Fleet, FleetProject, until_shown};
 use crate::fixture::{NETWORK, WITHIN, create, workload};
 use crate::needs;
 
-/// Time to detect that a project serves a new kind. It is checked every 30 to 60 seconds.
+/// Time limit to detect that a project serves a new kind. The manager checks the kinds every 30 to 60 seconds.
 const NOTICED: Duration = Duration::from_secs(90);
 
-/// Writes that a suspended project refuses are not retried, happen after its reinstatement, and delay no other project.
+/// Checks the writes that a suspended project refuses. The manager does not retry them before the reinstatement of the
+/// project. They happen after the reinstatement. They delay no other project.
 pub(crate) async fn a_suspended_project_is_not_retried(
     federation: &Federation,
 ) -> anyhow::Result<()> {
@@ -29,7 +30,7 @@ pub(crate) async fn a_suspended_project_is_not_retried(
 
     fleet.milo.set_suspended("held", true).await?;
     until_shown(&fleet.management, "projects_suspended 1").await?;
-    // Bypasses the front, which would refuse the change.
+    // The change bypasses the front, because the front would refuse it.
     a.scale(2).await?;
     let parked = "queue_groups_in_trouble{controller=\"workload\",trouble=\"suspended\"} 1";
     until_shown(&fleet.management, parked).await?;
@@ -57,8 +58,8 @@ pub(crate) async fn a_suspended_project_is_not_retried(
     Ok(())
 }
 
-/// I-20: a kind that a project does not serve blocks only objects that need the kind. The kind is detected when it
-/// appears.
+/// I-20: a kind that a project does not serve blocks only objects that need the kind. The manager detects the kind when
+/// the project begins to serve it.
 pub(crate) async fn a_kind_that_a_project_does_not_serve(
     federation: &Federation,
 ) -> anyhow::Result<()> {

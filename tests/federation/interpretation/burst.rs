@@ -1,4 +1,4 @@
-//! Creates many deployments at once.
+//! Tests with many deployments that are created at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,11 +19,11 @@ use super::deployment_fixture::{act, placed};
 use super::{DFW1, DFW2, in_dfw};
 use crate::fixture::{create, deployment, is_settled};
 
-/// Time for each deployment to settle.
+/// Time limit per deployment. The limit for all deployments is this time multiplied by their number, and at least 60 s.
 const EACH: Duration = Duration::from_secs(1);
 /// Number of concurrent requests to one API server.
 const REQUESTS: usize = 32;
-/// Karmada's log text for a failed interpreter call.
+/// Text in Karmada's log for a failed interpreter call.
 const FAILED_CALL: &str = "Failed calling webhook";
 
 pub(crate) async fn a_burst(federation: &Federation) -> anyhow::Result<()> {
@@ -72,7 +72,7 @@ async fn burst(federation: &Federation, deployments: usize) -> anyhow::Result<()
         let succeeded = calls.get(&(operation.to_owned(), "success".to_owned()));
         ensure!(succeeded >= Some(&deployments), "{operation}: {calls:?}");
     }
-    // Only Karmada's log shows a call without an answer.
+    // A call without an answer is visible only in Karmada's log.
     let log = federation
         .directory()
         .join("logs/karmada-controller-manager.log");

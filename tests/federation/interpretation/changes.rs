@@ -1,4 +1,4 @@
-//! Changes while the cells are at different stages.
+//! Tests of changes while the cells are at different stages.
 
 use anyhow::ensure;
 use api::WorkloadDeployment;
@@ -42,7 +42,7 @@ pub(crate) async fn a_new_image(federation: &Federation) -> anyhow::Result<()> {
     patch_status(&fixture.cells[DFW1], NAME, former).await?;
     fixture.act(DFW2, 2).await?;
     until_ready_at(&fixture, 3, 2).await?;
-    // It reports for the new image, but its condition is still for the old image.
+    // This cell now reports for the new image, but its condition is still for the old image.
     let generation = fixture.cells[DFW1].get(NAME).await?.metadata.generation;
     let observed = json!({"observedGeneration": generation, "readyReplicas": 2});
     patch_status(&fixture.cells[DFW1], NAME, observed).await?;

@@ -1,4 +1,5 @@
-//! ConfigMaps and Secrets that a template uses are propagated with the deployment, and removed with it.
+//! Tests of dependencies. Karmada propagates the ConfigMaps and Secrets of a template with the deployment, and removes
+//! them with the deployment.
 
 use api::WorkloadDeployment;
 use harness::{Federation, wait};
@@ -42,7 +43,7 @@ pub(crate) async fn dependencies_follow_the_deployment(
         )
         .await?;
     }
-    // A dependency that is created later, and one that changes.
+    // The test creates one dependency later, and changes another dependency.
     let keys = json!({"metadata": {"name": "keys"}, "stringData": {"k": "of the test"}});
     create::<Secret>(&space.on_hub(), keys).await?;
     patch::<ConfigMap>(&space.on_hub(), "settings", json!({"data": {"a": "2"}})).await?;
@@ -79,7 +80,7 @@ pub(crate) async fn dependencies_follow_the_deployment(
         wait::gone(&space.in_cell::<Secret>(cell), "keys", WITHIN).await?;
         wait::gone(&space.in_cell::<WorkloadDeployment>(cell), NAME, WITHIN).await?;
     }
-    // The originals stay on the hub.
+    // The original objects stay on the hub.
     space.on_hub::<ConfigMap>().get("settings").await?;
     space.on_hub::<Secret>().get("keys").await?;
     Ok(())

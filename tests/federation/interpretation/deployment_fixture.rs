@@ -145,8 +145,8 @@ impl DeploymentFixture {
         act(&self.cells[cell], &object, ready).await
     }
 
-    /// For every cell, waits for its share and writes a status with all instances ready. Then waits until the hub
-    /// shows it.
+    /// For every cell, waits for the share of the cell and writes a status with all instances ready. Then waits until
+    /// the status on the hub contains these statuses.
     pub(super) async fn all_act(&self) -> anyhow::Result<()> {
         let mut total = 0;
         for cell in self.witness.shares().into_keys() {

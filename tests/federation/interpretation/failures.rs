@@ -1,4 +1,4 @@
-//! Cells that cannot be reached or that refuse writes.
+//! Tests of cells that are unreachable or that refuse writes.
 
 use api::WorkloadDeployment;
 use api::workload_deployment::CELLS_REPORTING;
@@ -26,11 +26,11 @@ pub(crate) async fn a_cell_that_dies_and_returns() -> anyhow::Result<()> {
         DeploymentFixture::create(&federation, "dying", &everywhere, 2, &shares).await?;
     fixture.all_act().await?;
 
-    // Karmada has not noticed yet.
+    // Karmada has not detected the failure of the cell yet.
     federation.cell_mut(ORD1)?.kill_apiserver().await;
     fixture.act(DFW1, 1).await?;
     until_ready(&fixture, 5).await?;
-    // Now Karmada has noticed. It does not call the interpreter for that.
+    // Now Karmada has detected the failure. Karmada does not call the interpreter because of this.
     until_cluster(&federation, "False").await?;
     fixture.act(DFW2, 1).await?;
     until_ready(&fixture, 4).await?;
@@ -109,7 +109,7 @@ pub(crate) async fn a_refused_work(federation: &Federation) -> anyhow::Result<()
     fixture.until_assigned(DFW1).await?;
     let refused = |ready: i32| {
         move |object: &WorkloadDeployment| {
-            // The cell's last status stays.
+            // The last status of the cell still counts.
             counters(object) == [4, 4, 4, ready]
                 && condition_of(object, CELLS_REPORTING).is_some_and(|reporting| {
                     !reporting.is_true()
@@ -125,7 +125,7 @@ pub(crate) async fn a_refused_work(federation: &Federation) -> anyhow::Result<()
         let object = fixture.until_hub("refused", refused(2 + ready)).await?;
         assert_eq!(object.status.unwrap().observed_generation, Some(1));
     }
-    // A status that the cell writes now does not arrive: Karmada drops it while the Work is not applied.
+    // A status that the cell writes now does not reach the hub. Karmada drops the status while the Work is not applied.
     fixture.act(DFW2, 1).await?;
 
     refused_updates.end().await?;

@@ -1,4 +1,4 @@
-//! Makes an API server refuse writes.
+//! A switch that makes an API server refuse writes.
 
 use anyhow::ensure;
 use harness::objects::apply;
@@ -16,7 +16,7 @@ pub(super) struct RefusedUpdates {
 
 impl RefusedUpdates {
     /// Refuses updates of `group/resource` in a namespace, with this message, unless they satisfy the CEL expression.
-    /// Waits until `update`, which tries such an update, is refused.
+    /// `update` tries such an update. Waits until the API server refuses it.
     pub(super) async fn begin<T, F>(
         client: Client,
         namespace: &str,

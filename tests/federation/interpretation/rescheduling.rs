@@ -1,5 +1,6 @@
-//! After a change of the total, Karmada first sends the new template with the old shares
-//! (docs/concepts/karmada-behaviour.md). These tests delay the new shares until the hub has seen the first step.
+//! Tests of a change of the total. Karmada first sends the new template with the old shares
+//! (docs/concepts/karmada-behaviour.md). These tests delay the new shares until the statuses of this first step have
+//! reached the hub.
 
 use api::WorkloadDeployment;
 use harness::Federation;
@@ -12,7 +13,7 @@ use super::refused_updates::RefusedUpdates;
 use super::{DFW1, DFW2, divided_in_dfw, each, in_dfw};
 use crate::fixture::dynamic;
 
-/// The cells still have their old shares, whose sum is the new total.
+/// The cells still have their old shares. The sum of the old shares is the new total.
 pub(crate) async fn a_total_that_is_the_sum_of_the_former_shares(
     federation: &Federation,
 ) -> anyhow::Result<()> {
@@ -26,7 +27,7 @@ pub(crate) async fn a_total_that_is_the_sum_of_the_former_shares(
     fixture.check().await
 }
 
-/// The cells still have their old shares, each of which equals the new total.
+/// The cells still have their old shares. Each old share equals the new total.
 pub(crate) async fn a_total_that_each_former_share_equals(
     federation: &Federation,
 ) -> anyhow::Result<()> {
@@ -42,7 +43,7 @@ pub(crate) async fn a_total_that_each_former_share_equals(
     fixture.check().await
 }
 
-/// One cell has its new share, which is the new total. The other cell still has its old share of 0.
+/// One cell has its new share. This share is the new total. The other cell still has its old share of 0.
 pub(crate) async fn scaled_to_zero_and_back(federation: &Federation) -> anyhow::Result<()> {
     let mut fixture =
         DeploymentFixture::create(federation, "nothing", &in_dfw(), 1, &each(1)).await?;
@@ -66,7 +67,7 @@ pub(crate) async fn scaled_to_zero_and_back(federation: &Federation) -> anyhow::
     fixture.check().await
 }
 
-/// Keeps Karmada from changing the shares.
+/// Prevents Karmada from changing the shares.
 async fn hold(
     federation: &Federation,
     fixture: &DeploymentFixture,

@@ -14,7 +14,7 @@ pub(crate) async fn duplicated(federation: &Federation) -> anyhow::Result<()> {
         DeploymentFixture::create(federation, "duplicated", &in_dfw(), 2, &each(2)).await?;
     fixture.until_all_assigned().await?;
 
-    // The status of the reporting cell counts, and the condition names the other cell.
+    // The status of the reporting cell counts. The condition contains the name of the other cell.
     fixture.act(DFW1, 2).await?;
     let of_one = |object: &WorkloadDeployment| {
         counters(object) == [2; 4]
@@ -27,7 +27,7 @@ pub(crate) async fn duplicated(federation: &Federation) -> anyhow::Result<()> {
     let object = fixture.until_hub("that of one cell", of_one).await?;
     assert_eq!(object.status.unwrap().observed_generation, None);
 
-    // Counters are summed. One available cell is enough, but ReplicasReady needs all cells.
+    // The hub has the sums of the counters. `Available` needs only one available cell. `ReplicasReady` needs all cells.
     fixture.act(DFW2, 0).await?;
     let of_both = |object: &WorkloadDeployment| counters(object) == [4, 4, 4, 2];
     let object = fixture.until_hub("that of both cells", of_both).await?;
@@ -68,7 +68,7 @@ pub(crate) async fn divided(federation: &Federation) -> anyhow::Result<()> {
     fixture.scale(6, &[(DFW1, 2), (DFW2, 4)]).await?;
     fixture.all_act().await?;
 
-    // Other weights for the same generation.
+    // The policy gets other weights. The generation of the deployment stays the same.
     let shares = [(DFW1, 4), (DFW2, 2)];
     fixture.place(&divided_in_dfw(2, 1), &shares).await?;
     fixture.all_act().await?;

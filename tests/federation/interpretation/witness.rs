@@ -1,13 +1,14 @@
 //! Checks every version of an object on the hub against the versions in its cells.
 //!
-//! All planes keep their objects in one etcd, and a resource version is a revision of etcd. So the order of versions
-//! is known across planes. A version on the hub is explained if a version can be chosen for each cell such that
+//! All planes keep their objects in one etcd, and a resource version is a revision of this etcd. So versions have an
+//! order across planes. A version on the hub is explained if there is a choice of one version per cell with these
+//! properties:
 //!
-//! - it is older than the version on the hub, and not older than the cell's version that was chosen for the previous
-//!   version on the hub;
-//! - the counters on the hub are the sums of the chosen versions' counters;
-//! - if the hub's status is for its current generation, each cell that this generation is meant for has acted on this
-//!   template with its share, and no other cell counts.
+//! - Each chosen version is older than the version on the hub. It is not older than the choice for the same cell that
+//!   explains the previous version on the hub.
+//! - The counters on the hub are the sums of the counters of the chosen versions.
+//! - If the status on the hub is for the current generation, each cell with a share in this generation has acted on the
+//!   current template with its share, and no other cell counts.
 
 use std::collections::BTreeMap;
 
@@ -81,7 +82,7 @@ impl VersionHistory {
         Ok(Self { seen, task })
     }
 
-    /// Returns everything up to the current version of the object.
+    /// Returns all versions up to the current version of the object.
     async fn until_now(
         &self,
         api: &Api<WorkloadDeployment>,
@@ -107,7 +108,7 @@ impl SeenVersions {
         let Ok(revision) = revision(&object) else {
             return false;
         };
-        // A restarted watch lists versions that are known already.
+        // A restarted watch also returns versions that the history already has.
         let last = self.versions.last();
         let is_new = last.is_none_or(|last| last.revision < revision);
         if is_new {
@@ -199,8 +200,8 @@ impl Witness {
         Ok(())
     }
 
-    /// Returns the choices that explain a version. Each choice is at or after a choice in `reached`. A choice maps each
-    /// cell to the number of its relevant versions; the last of these versions is the cell's status.
+    /// Returns the choices that explain a version. Each choice is at or after a choice in `reached`. A choice is the
+    /// number of relevant versions for each cell. The last of these versions is the status of the cell.
     fn explanations(
         &self,
         in_cells: &CellVersions,
@@ -236,7 +237,7 @@ fn is_at_or_after(choice: &[usize], before: &[usize]) -> bool {
         .all(|(count, before)| count >= before)
 }
 
-/// Returns the choices that are not at or after another one.
+/// Returns the choices that are not at or after another choice.
 fn minimal(choices: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let first = |choice: &&Vec<usize>| {
         !choices
@@ -257,7 +258,8 @@ impl CellVersions {
         let Some(status) = &hub.status else {
             return true;
         };
-        // Cells without a share in this generation may still report or not.
+        // A cell without a share in this generation may still report. So the status on the hub may contain this cell or
+        // not.
         let leaving: Vec<_> = self
             .cells
             .iter()
@@ -286,7 +288,7 @@ impl CellVersions {
         })
     }
 
-    /// Whether each cell has acted with its share.
+    /// Returns whether each cell has acted with its share.
     fn all_acted(
         &self,
         choice: &[usize],
@@ -333,7 +335,7 @@ fn claims(hub: &WorkloadDeployment) -> Vec<Acted> {
     claims
 }
 
-/// Whether the hub's status is the sum of these cells' statuses.
+/// Returns whether the status on the hub is the sum of the statuses of these cells.
 fn adds_up(hub: &WorkloadDeploymentStatus, cells: &[(&str, &WorkloadDeploymentStatus)]) -> bool {
     let sums = |counter: fn(&WorkloadDeploymentStatus) -> i32| {
         cells.iter().map(|(_, status)| counter(status)).sum::<i32>() == counter(hub)
@@ -354,7 +356,7 @@ impl Version {
         self.object.status.as_ref().filter(|_| stays)
     }
 
-    /// Whether the cell has acted on the hub's current template with this share.
+    /// Returns whether the cell has acted on the current template of the hub with this share.
     fn acted(&self, hub: &WorkloadDeployment, share: i32) -> bool {
         let of_template = self.object.annotations().get(RESOURCE_TEMPLATE_GENERATION);
         let of_template = of_template.and_then(|generation| generation.parse().ok());
@@ -366,7 +368,8 @@ impl Version {
         })
     }
 
-    /// Whether the cell's condition `Available` is also for that template.
+    /// Returns whether the cell has acted with this share and its condition `Available` is for the current template
+    /// too.
     fn judged(&self, hub: &WorkloadDeployment, share: i32) -> bool {
         let available = self
             .live_status()

@@ -24,7 +24,7 @@ pub(super) const QUOTA: &str = "quota.compute.datumapis.com/claim-cleanup";
 /// Labels and annotations that the customer has set on the Workload.
 pub(super) const CUSTOMERS: (&str, &str) = ("example.com/team", "storefront");
 
-/// Creates all objects, and waits until Karmada has propagated them to the cells, where Instances run.
+/// Creates all objects. Waits until Karmada has propagated them to the cells and Instances run there.
 pub(super) async fn leave(space: &Space<'_>, all: &[BaselineDeployment]) -> anyhow::Result<()> {
     let placements: Vec<_> = all.iter().map(|it| (it.placement, [it.city], 1)).collect();
     let placements: Vec<_> = placements
@@ -107,7 +107,7 @@ async fn of_city(space: &Space<'_>, web: &Workload, it: &BaselineDeployment) -> 
     });
     write_status(&in_cell, name, counters).await?;
 
-    // The baseline replaces all labels of a copy by these, and copies them to the projection.
+    // The baseline replaces all labels of a copy by these labels. It also copies them to the projection.
     let identity = json!({
         labels::UPSTREAM_CLUSTER_NAME: "cluster-single",
         labels::UPSTREAM_NAMESPACE: space.name,

@@ -40,7 +40,8 @@ impl Shown {
         Ok(Self(shown))
     }
 
-    /// Fails unless `after` has the same objects with the same values. Further labels and annotations are allowed.
+    /// Returns an error unless `after` has the same objects with the same values. Further labels and annotations are
+    /// allowed.
     pub(super) fn is_kept_in(&self, after: &Self) -> anyhow::Result<()> {
         let names = |shown: &Self| shown.0.keys().cloned().collect::<Vec<_>>();
         ensure!(names(self) == names(after), "{:?}", names(after));
@@ -155,7 +156,7 @@ impl Customer {
         Self { seen, tasks }
     }
 
-    /// Fails if any version was less available than the version before it, or if an object was deleted.
+    /// Returns an error if a version was less available than the version before it, or if an object was deleted.
     pub(super) async fn was_never_disturbed(self, space: &Space<'_>) -> anyhow::Result<()> {
         let mut current = versions::<Workload>(space.in_project()).await?;
         current.extend(versions::<WorkloadDeployment>(space.in_project()).await?);

@@ -14,15 +14,15 @@ use serde_json::{Value, json};
 use crate::objects::apply;
 use crate::{registration, wait};
 
-/// Time until an API server calls a webhook that has just been registered.
+/// Time limit until an API server calls a new webhook.
 const EFFECTIVE: Duration = Duration::from_secs(20);
-/// Label of the ConfigMaps that only the probe webhook selects.
+/// Label of the ConfigMaps for the probe webhook. No other webhook selects them.
 const PROBE: &str = "harness.compute.datumapis.com/probe";
 
 const MUTATING: &str = "MutatingWebhookConfiguration";
 const VALIDATING: &str = "ValidatingWebhookConfiguration";
 
-/// Registers the webhook server at this port and waits until the API server calls it.
+/// Registers the webhook server at this port. Waits until the API server calls it.
 pub(crate) async fn register(client: &Client, port: u16, ca_bundle: &str) -> anyhow::Result<()> {
     for (kind, file) in [
         (MUTATING, "base/webhook/mutating-webhook.yaml"),
@@ -44,14 +44,14 @@ fn configuration(kind: &str, name: &str, webhook: &Value) -> Value {
 }
 
 /// Waits until the API server uses the registrations of this kind. An API server receives registrations from a watch,
-/// in order. So once it uses a later probe registration (which points at a closed port), it also uses all earlier
-/// registrations.
+/// in order. The probe registration is created last and points at a closed port. When the API server uses it, the API
+/// server also uses all earlier registrations.
 async fn until_effective(client: &Client, kind: &str, ca_bundle: &str) -> anyhow::Result<()> {
     let (name, webhook) = ("harness-probe", "probe.harness.compute.datumapis.com");
     let probe = json!({
         "name": webhook,
         "admissionReviewVersions": ["v1"],
-        // Nothing listens on port 1.
+        // No server listens on port 1.
         "clientConfig": {"url": "https://127.0.0.1:1/", "caBundle": ca_bundle},
         "failurePolicy": "Fail",
         "sideEffects": "None",

@@ -1,4 +1,4 @@
-//! Counts writes from the API servers' own audit logs.
+//! Reads the writes from the audit logs of the API servers.
 
 use std::fmt;
 use std::fs;
@@ -44,12 +44,12 @@ impl fmt::Display for Write {
 }
 
 impl Write {
-    /// Whether compute-federation made the write, in any of its roles.
+    /// Returns whether compute-federation made the write, in any of its roles.
     pub fn is_ours(&self) -> bool {
         self.user_agent.starts_with("compute-federation/")
     }
 
-    /// Whether the object written is a Lease.
+    /// Returns whether the written object is a Lease.
     pub fn is_lease(&self) -> bool {
         self.resource == "leases"
     }
@@ -79,7 +79,7 @@ impl AuditPosition {
         Ok(Self { logs })
     }
 
-    /// Returns the writes logged since this position.
+    /// Returns the writes that were logged after this position.
     ///
     /// # Errors
     ///
@@ -99,8 +99,8 @@ impl AuditPosition {
     }
 }
 
-/// Returns the complete lines of a log. An incomplete last line is still being written, so its request is not
-/// answered yet.
+/// Returns the complete lines of a log. A last line without a line break is still being written, so the API server has
+/// not answered its request yet.
 fn read(log: &Path) -> anyhow::Result<String> {
     let mut text = fs::read(log).with_context(|| log.display().to_string())?;
     let end = text.iter().rposition(|byte| *byte == b'\n');

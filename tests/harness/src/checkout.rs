@@ -3,10 +3,10 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// Returns the root of the checkout that Cargo runs in.
+/// Returns the root of the checkout in which Cargo runs.
 ///
-/// Several checkouts can share a target directory, so a program may have been built from another checkout. The
-/// build-time path is used only for a program that Cargo has not started.
+/// Several checkouts can share a target directory, so a program may come from the build of another checkout. The path
+/// from the build is used only if Cargo has not started the program.
 pub fn root() -> PathBuf {
     let run = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let package = run.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).to_owned());

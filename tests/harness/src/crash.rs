@@ -6,8 +6,8 @@ use rustix::process::Signal;
 use crate::plane::Plane;
 use crate::process::ChildProcess;
 
-/// Crashes and restarts the API server of a borrowed plane. The plane does not track the restarted process, which
-/// ends when this value is dropped. [`Federation::death`] reports the first crash as a failure.
+/// Crashes and restarts the API server of a borrowed plane. The plane does not know the restarted process. The
+/// restarted process ends when this value is dropped. [`Federation::death`] reports the first crash as a failure.
 ///
 /// [`Federation::death`]: crate::Federation::death
 pub struct Crashing<'p> {
@@ -16,7 +16,7 @@ pub struct Crashing<'p> {
 }
 
 impl<'p> Crashing<'p> {
-    /// Wraps a plane whose API server runs.
+    /// Wraps a plane. Its API server must run.
     pub fn new(plane: &'p Plane) -> Self {
         Self {
             plane,
@@ -28,7 +28,7 @@ impl<'p> Crashing<'p> {
     ///
     /// # Errors
     ///
-    /// When it does not run.
+    /// When the API server does not run.
     pub async fn crash(&mut self) -> anyhow::Result<()> {
         if let Some(successor) = self.successor.take() {
             successor.kill().await;

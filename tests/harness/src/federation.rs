@@ -1,4 +1,4 @@
-//! The whole federation: its processes, their start order, and shutdown.
+//! The whole federation: its processes, the order in which they start, and their shutdown.
 
 mod admission;
 mod config;
@@ -37,18 +37,18 @@ use parts::{
 };
 pub use proxies::Proxies;
 
-/// Inputs shared by the start functions of all parts.
+/// Inputs that the start functions of all parts share.
 pub(crate) struct StartInputs<'a> {
     pub(crate) binary: &'a Path,
     pub(crate) directory: &'a Path,
     pub(crate) logs: &'a Path,
     pub(crate) peers: &'a Peers,
     pub(crate) pki: &'a Pki,
-    /// The directory of the webhook server's certificate.
+    /// The directory with the certificate of the webhook server.
     pub(crate) webhook_certificates: &'a Path,
 }
 
-/// A running federation. Its processes end when it is dropped, or when the process that holds it ends.
+/// A running federation. Its processes end when the value is dropped, or when the process that owns the value ends.
 pub struct Federation {
     directory: PathBuf,
     pki: Pki,
@@ -68,7 +68,7 @@ struct RunningCell {
     provider: Option<ChildProcess>,
 }
 
-/// A manager that tests can lock, and a channel that shows whether it runs.
+/// A manager behind a lock, and a channel that contains its process while it runs.
 struct Managed {
     manager: Mutex<Manager>,
     life: watch::Receiver<Option<Liveness>>,
@@ -88,7 +88,8 @@ impl Federation {
     ///
     /// # Errors
     ///
-    /// When a part does not become ready or ends; the error names its log. Nothing is left running.
+    /// When a part does not become ready or ends. The error contains the path of the part's log. All processes are
+    /// ended.
     pub async fn start(config: &Config) -> anyhow::Result<Self> {
         let begin = Instant::now();
         let directory = files::create(&config.target, &config.label)?;
@@ -176,7 +177,7 @@ impl Federation {
             }))
             .await
         };
-        // Karmada loads interpreters at start and does not re-interpret objects that were created before.
+        // Karmada loads interpreters only at start, and does not interpret earlier objects again.
         let management = management.await?;
         let runners = try_join_all(cells.iter().zip(&cell_ports).map(
             |(cell, (cell_config, _, ports))| async {
@@ -217,7 +218,7 @@ impl Federation {
         })
     }
 
-    /// Returns the time from start until everything was ready.
+    /// Returns the time from the start until all parts were ready.
     pub fn ready_after(&self) -> Duration {
         self.ready_after
     }
@@ -249,7 +250,7 @@ impl Federation {
             .with_context(|| format!("there is no cell {name}"))
     }
 
-    /// Returns a cell's API server, to stop and restart it.
+    /// Returns a cell's API server for methods that stop or restart it.
     ///
     /// # Errors
     ///
@@ -275,7 +276,7 @@ impl Federation {
     ///
     /// # Errors
     ///
-    /// When the federation is bare.
+    /// When the federation runs without managers.
     pub fn management(&self) -> anyhow::Result<&Mutex<Manager>> {
         let managed = self.management.as_ref();
         managed
@@ -292,7 +293,7 @@ impl Federation {
     ///
     /// # Errors
     ///
-    /// When there is no such cell, or it runs without a manager.
+    /// When there is no such cell, or compute-federation does not run in it.
     pub fn cell_manager(&self, name: &str) -> anyhow::Result<&Mutex<Manager>> {
         let cell = self
             .cells
@@ -304,7 +305,7 @@ impl Federation {
             .with_context(|| format!("{name} runs without a manager"))
     }
 
-    /// Returns the ids of all processes, including tethers. Skips managers that are locked.
+    /// Returns the ids of all processes, including tethers. The id of a locked manager is not included.
     pub fn pids(&self) -> Vec<i32> {
         let mut pids: Vec<_> = self
             .processes()
@@ -324,7 +325,7 @@ impl Federation {
         pids
     }
 
-    /// Waits until a process ends unexpectedly, and returns an error with the end of its log.
+    /// Waits until a process ends unexpectedly. Returns an error with the end of the log of that process.
     pub async fn death(&self) -> anyhow::Error {
         let processes = self.processes().map(|process| {
             let life = process.life();
@@ -380,12 +381,12 @@ impl Federation {
         join_all(others.into_iter().map(ChildProcess::kill)).await;
     }
 
-    /// Detaches the federation from this process, so that it keeps running. [`stop_kept`] ends it. Parts that have
-    /// already ended are not restarted.
+    /// Detaches the federation from this process, so that the federation keeps running. [`stop_kept`] ends it. A part
+    /// that has already ended is not restarted.
     ///
     /// # Errors
     ///
-    /// When the list of processes cannot be written. In that case nothing is left running.
+    /// When the list of processes cannot be written. In this case, all processes are ended.
     pub async fn keep(self) -> anyhow::Result<()> {
         let state = self.directory.join(KEPT_STATE);
         let (managers, others) = self.into_processes();

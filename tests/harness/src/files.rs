@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use rustix::process::{Pid, test_kill_process};
 
-/// Number of directories of ended federations that are kept for their logs.
+/// Number of directories that are kept for their logs after their federations have ended.
 const KEPT: usize = 8;
 
 /// Creates `<target>/federation/<label>-<pid>[-<n>]`, and removes the oldest directories of ended federations.
@@ -48,7 +48,7 @@ fn prune(parent: &Path) -> anyhow::Result<()> {
     }
     ended.sort();
     for (_, path) in ended.iter().take(ended.len().saturating_sub(KEPT)) {
-        // Another process may prune at the same time.
+        // Another process may remove the same directory at the same time.
         let _ = fs::remove_dir_all(path);
     }
     Ok(())

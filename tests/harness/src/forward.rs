@@ -1,4 +1,4 @@
-//! Forwards requests unchanged to an API server.
+//! Forwards requests to an API server without changes.
 
 use anyhow::Context;
 use http::request::Parts;
@@ -20,7 +20,7 @@ const NOT_FORWARDED: [HeaderName; 7] = [
     header::UPGRADE,
 ];
 
-/// Returns a client for forwarding: it sends each request once, without a timeout.
+/// Returns a client for forwarding. The client sends each request once, and has no timeout.
 pub(crate) fn client(mut config: kube::Config) -> anyhow::Result<Client> {
     config.default_retry = false;
     config.read_timeout = None;
@@ -31,7 +31,7 @@ pub(crate) fn client(mut config: kube::Config) -> anyhow::Result<Client> {
 ///
 /// # Errors
 ///
-/// The error response for the caller, when the API server gives none.
+/// The error response for the caller, if the API server sends no response.
 pub(crate) async fn forward(
     client: &Client,
     mut parts: Parts,
@@ -39,7 +39,7 @@ pub(crate) async fn forward(
 ) -> Result<http::Response<kube::client::Body>, StatusError> {
     parts.version = http::Version::HTTP_11;
     strip(&mut parts.headers);
-    // Only response bodies are streamed: request bodies are small.
+    // Only response bodies are streamed, because request bodies are small.
     let body = body.collect().await.map_err(|error| {
         StatusError::new(StatusCode::BAD_REQUEST, "BadRequest", &error.to_string())
     })?;

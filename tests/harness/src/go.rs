@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::checkout;
 
-/// The locked build cache. One process at a time may fill it.
+/// The build cache while it is locked. Only one process at a time may fill the cache.
 pub(crate) struct BuildCache {
     directory: PathBuf,
     _lock: File,
@@ -33,7 +33,7 @@ impl BuildCache {
     }
 }
 
-/// Builds the programs missing from `directory`. `programs` lists names and packages.
+/// Builds the programs that `directory` does not contain. `programs` lists names and packages.
 pub(crate) fn build(
     directory: &Path,
     programs: &[(&str, &str)],
@@ -51,7 +51,7 @@ pub(crate) fn build(
             programs.len()
         ));
         let begin = Instant::now();
-        // Renaming at the end keeps an interrupted build from looking complete.
+        // The program is renamed only after its build. An interrupted build therefore does not look complete.
         let unfinished = directory.join(format!(".{name}"));
         let output = unfinished
             .to_str()
@@ -76,7 +76,7 @@ pub(crate) fn tools() -> PathBuf {
     checkout::root().join("tests/tools")
 }
 
-/// Returns the project's folder in `XDG_CACHE_HOME`, or in `~/.cache` if that is unset.
+/// Returns the folder of this project in `XDG_CACHE_HOME`. If that variable is unset, the folder is in `~/.cache`.
 fn cache_directory() -> anyhow::Result<PathBuf> {
     let set = |name: &str| {
         std::env::var_os(name)
@@ -89,7 +89,7 @@ fn cache_directory() -> anyhow::Result<PathBuf> {
         .join("compute-federation"))
 }
 
-/// Runs Go in the module of the tools and returns its standard output.
+/// Runs Go in the module `tests/tools`. Returns the standard output.
 pub(crate) fn run(args: &[&str]) -> anyhow::Result<String> {
     let output = Command::new("go")
         .args(args)

@@ -22,21 +22,21 @@ use crate::plane::{POLL, Plane, flag};
 use crate::process::{ChildProcess, Program, StartCommand};
 use crate::wait;
 
-/// Time for a part of Karmada to become ready.
+/// Time limit for a part of Karmada to become ready.
 const READY: Duration = Duration::from_secs(30);
-/// Token that Karmada presents to a cell's API server.
+/// Token with which Karmada authenticates to a cell's API server.
 pub(crate) const CELL_TOKEN: &str = "karmada-of-the-harness";
-/// Common prefix of Karmada's process names, and two of the names.
+/// The common prefix of Karmada's process names, and two complete names.
 pub(crate) const PREFIX: &str = "karmada-";
 pub(crate) const CONTROLLERS: &str = "karmada-controller-manager";
 pub(crate) const SCHEDULER: &str = "karmada-scheduler";
-/// The controllers that write only to the hub, and those that write to cells. `workStatus` writes to cells because it
-/// corrects differences there.
+/// Names of controllers. `OF_HUB` are the controllers that write only to the hub. `OF_CELLS` are the controllers that
+/// write to cells. `workStatus` writes to cells to correct differences there.
 const OF_HUB: &str = "cluster,clusterStatus,binding,bindingStatus,namespace";
 const OF_CELLS: &str = "execution,workStatus";
-/// Name of the APIService of the aggregated API server.
+/// Name of the APIService for the aggregated API server.
 const AGGREGATED: &str = "v1alpha1.cluster.karmada.io";
-/// The label by which policies select cells.
+/// The label of a cell that policies match.
 const CITY_CODE: &str = api::labels::CITY_CODE;
 
 /// The ports of Karmada.
@@ -48,7 +48,7 @@ pub(crate) struct KarmadaPorts {
     pub(crate) etcd: u16,
 }
 
-/// Flags of the hub's API server that an aggregated API server needs.
+/// Flags that the hub's API server needs for the aggregated API server.
 pub(crate) fn hub_flags(setup: &StartInputs<'_>) -> Vec<OsString> {
     vec![
         flag("proxy-client-cert-file", setup.pki.file("front-proxy.crt")),
@@ -61,7 +61,7 @@ pub(crate) fn hub_flags(setup: &StartInputs<'_>) -> Vec<OsString> {
     ]
 }
 
-/// Starts the two parts that Karmada's configuration depends on: the aggregated API server and the webhook.
+/// Starts the aggregated API server and the webhook. The configuration of Karmada's other parts depends on them.
 pub(crate) async fn start(
     setup: &StartInputs<'_>,
     hub: &Plane,
@@ -147,7 +147,8 @@ async fn register_aggregated(
             "service": {"name": "karmada-aggregated-apiserver", "namespace": "karmada-system", "port": port},
         },
     });
-    // After a failed request the aggregator asks an API server again only every 30 s.
+    // The aggregated API server must listen before its registration. After a failed request, the aggregator repeats the
+    // request only every 30 s.
     listening(port).await;
     apply(client, &service).await?;
     serving(client).await
@@ -171,7 +172,8 @@ pub(crate) async fn serving(client: &Client) -> anyhow::Result<()> {
         .map(drop)
 }
 
-/// Registers Karmada's webhooks. Call it when the webhook listens: before that, they reject every request.
+/// Registers Karmada's webhooks. Call this function only when the webhook listens. Before that, every request to it
+/// fails and is rejected.
 async fn register_webhook(
     setup: &StartInputs<'_>,
     client: &Client,
@@ -210,7 +212,7 @@ pub(crate) async fn start_controllers(
     hub: &Plane,
     default_thresholds: bool,
 ) -> anyhow::Result<Vec<ChildProcess>> {
-    // Karmada's default client limits would spread a burst over minutes.
+    // With Karmada's default client limits, a burst of objects would take minutes.
     let common = || {
         vec![
             flag("kubeconfig", hub.kubeconfig()),
@@ -225,14 +227,14 @@ pub(crate) async fn start_controllers(
     args.extend([
         format!("--controllers={OF_HUB},{OF_CELLS}").into(),
         "--cluster-status-update-frequency=10s".into(),
-        // Retries the Works of a recovered cell sooner than by default.
+        // The Works of a recovered cell are retried sooner than by default.
         "--rate-limiter-max-delay=5s".into(),
         "--cluster-api-qps=1000".into(),
         "--cluster-api-burst=2000".into(),
         "--enable-cluster-resource-modeling=false".into(),
     ]);
     if !default_thresholds {
-        // Detects a dead or returned cell sooner.
+        // A dead or returned cell is detected sooner than by default.
         args.extend([
             "--cluster-failure-threshold=10s".into(),
             "--cluster-success-threshold=1s".into(),
@@ -254,7 +256,7 @@ pub(crate) async fn start_controllers(
     Ok(vec![controllers, scheduler])
 }
 
-/// Returns the command that starts the controllers without those that write to cells.
+/// Returns a start command for Karmada's controllers without those that write to cells.
 pub(crate) fn held(controllers: &StartCommand) -> StartCommand {
     controllers.with_flag("controllers", OF_HUB)
 }

@@ -2,12 +2,13 @@
 //!
 //! Every part is a separate process: etcd, the API servers and controller managers of the project, the hub and the
 //! cells, four Karmada processes, compute-federation in its roles, and one infrastructure provider per cell. Each
-//! process runs under a [`tether`], which kills it when the process that started it ends for any reason.
+//! process runs under a [`tether`]. The tether kills the process when its parent ends for any reason.
 //!
-//! [`Milo`] is separate: it starts only the projects' side, with a front and an authorizer inside this process.
+//! [`Milo`] is separate. It starts only the API servers of the projects and the root, with a front and an authorizer
+//! inside this process.
 //!
-//! A program that uses this crate must call [`reexec`] at the start of `main`: tethers and providers run as additional
-//! processes of the same executable.
+//! A program that uses this crate must call [`reexec`] at the start of `main`. Tethers and providers are additional
+//! processes of the same executable, and `reexec` runs them.
 
 mod admission;
 pub mod audit;
@@ -42,7 +43,8 @@ pub use federation::{CellConfig, Config, Federation};
 pub use milo::{Milo, MiloConfig};
 pub use plane::Plane;
 
-/// Runs as a tether or a provider, and does not return, if this process was started as one.
+/// Runs the tether or the provider if this process was started as one of them. In this case, the function does not
+/// return.
 pub fn reexec() {
     let mut args = std::env::args_os().skip(1);
     let code = match args.next().as_deref().and_then(std::ffi::OsStr::to_str) {

@@ -1,4 +1,4 @@
-//! Runs compute-federation in one of its roles.
+//! Runs the compute-federation binary in one of its roles.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,33 +17,34 @@ use crate::plane::{Plane, flag};
 use crate::process::{ChildProcess, Liveness, Program};
 use crate::wait;
 
-/// Time for a manager to become ready.
+/// Time limit for a manager to become ready.
 const READY: Duration = Duration::from_secs(20);
 
-/// The role of a manager, and the API servers it uses.
+/// The role of a manager, and the API servers that the manager uses.
 #[derive(Clone, Copy)]
 pub(crate) enum Role<'a> {
     /// The management controllers and the webhook server of one project.
     Management {
-        /// The API server of its own cluster.
+        /// The API server of the project.
         project: &'a Plane,
         /// Karmada's API server.
         hub: &'a Plane,
     },
-    /// The controllers of a cell.
+    /// The controllers of one cell.
     Cell {
-        /// The API server of its own cluster.
+        /// The API server of the cell.
         cell: &'a Plane,
         /// Karmada's API server.
         hub: &'a Plane,
     },
-    /// All projects of Milo. With a hub it runs the management controllers, without one the webhook server.
+    /// All projects of Milo. With a hub, the manager runs the management controllers. Without a hub, it runs the
+    /// webhook server.
     Milo {
         /// Name of the process.
         name: &'a str,
         /// Kubeconfig of the API server that holds the Projects.
         discovery: &'a Path,
-        /// Kubeconfig template for projects: the path of its URL is replaced.
+        /// Kubeconfig template for projects. The manager replaces the path of the URL.
         projects: &'a Path,
         /// Karmada's API server.
         hub: Option<&'a Plane>,
@@ -150,7 +151,7 @@ impl Manager {
             flag("server-config", config_file),
             format!("--health-probe-bind-address=127.0.0.1:{}", ports.health).into(),
             "--log-level=info".into(),
-            // No load balancer needs time to stop sending requests.
+            // No load balancer routes to this manager, so the shutdown needs no delay.
             "--shutdown-delay=0s".into(),
         ]);
         Ok(Self {
@@ -164,11 +165,12 @@ impl Manager {
         })
     }
 
-    /// Starts the manager, or restarts it after its end, and waits until it is ready.
+    /// Starts the manager, or restarts it after it has ended. Waits until it is ready.
     ///
     /// # Errors
     ///
-    /// When it runs already, or does not become ready; the error says what is missing. The manager does not run then.
+    /// When the manager runs already, or does not become ready. The error contains the reason. A manager that does not
+    /// become ready is killed.
     pub async fn restart(&mut self) -> anyhow::Result<()> {
         self.launch().await?;
         let ready = self.until_ready().await;
@@ -182,7 +184,7 @@ impl Manager {
     ///
     /// # Errors
     ///
-    /// When it runs already, or cannot be started.
+    /// When the manager runs already, or cannot be started.
     pub async fn launch(&mut self) -> anyhow::Result<()> {
         ensure!(self.process.is_none(), "{} runs already", self.name);
         let process = ChildProcess::start(Program {
@@ -197,11 +199,11 @@ impl Manager {
         Ok(())
     }
 
-    /// Waits until the manager is ready. After that, an exit that no test requested counts as a failure.
+    /// Waits until the manager is ready. From then on, an exit that no test requested counts as a failure.
     ///
     /// # Errors
     ///
-    /// When it does not run, exits, or does not become ready; the error says what is missing.
+    /// When the manager does not run, exits, or does not become ready. The error contains the reason.
     pub async fn until_ready(&self) -> anyhow::Result<()> {
         let process = self.process.as_ref();
         let process = process.with_context(|| format!("{} does not run", self.name))?;
@@ -227,7 +229,7 @@ impl Manager {
         }
     }
 
-    /// Waits until the manager exits without a signal, and returns its exit code.
+    /// Waits until the manager exits, and returns the exit code. Sends no signal.
     pub async fn ended(&mut self) -> Option<i32> {
         self.life.send_replace(None);
         let process = self.process.take()?;
@@ -243,7 +245,7 @@ impl Manager {
     ///
     /// # Errors
     ///
-    /// When it does not run.
+    /// When the manager does not run.
     pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
         let process = self.process.as_ref().context("the manager does not run")?;
         process.signal(signal)
@@ -254,7 +256,7 @@ impl Manager {
         self.args.extend(flags.iter().map(Into::into));
     }
 
-    /// Sets the path value of a flag for the next start of the manager.
+    /// Sets a flag whose value is a path, for the next start of the manager.
     pub(crate) fn set_path(&mut self, name: &str, path: &Path) {
         let before = format!("--{name}=");
         let is_before = |arg: &std::ffi::OsString| arg.to_string_lossy().starts_with(&before);
@@ -271,23 +273,23 @@ impl Manager {
     ///
     /// # Errors
     ///
-    /// When it does not answer.
+    /// When the endpoint does not answer.
     pub async fn metrics(&self) -> anyhow::Result<String> {
         get(self.ports.metrics, "/metrics")
             .await
             .map(|(_, body)| body)
     }
 
-    /// Returns status and body of the manager's readiness endpoint.
+    /// Returns the HTTP status and the body of the manager's readiness endpoint.
     ///
     /// # Errors
     ///
-    /// When it does not answer.
+    /// When the endpoint does not answer.
     pub async fn readiness(&self) -> anyhow::Result<(u16, String)> {
         get(self.ports.health, "/readyz").await
     }
 
-    /// Watches the running process. The value is `None` while a test stops or starts it.
+    /// Returns a channel with the running process. The value is `None` while a test stops or starts the manager.
     pub(crate) fn life(&self) -> watch::Receiver<Option<Liveness>> {
         self.life.subscribe()
     }
@@ -310,7 +312,7 @@ impl Manager {
     }
 }
 
-/// Waits until a manager exits unexpectedly, and describes the exit.
+/// Waits until a manager exits unexpectedly. Returns an error that describes the exit.
 pub(crate) async fn death(mut life: watch::Receiver<Option<Liveness>>) -> anyhow::Error {
     loop {
         let current = life.borrow_and_update().clone();
@@ -321,7 +323,8 @@ pub(crate) async fn death(mut life: watch::Receiver<Option<Liveness>>) -> anyhow
             }
         };
         tokio::select! {
-            // Methods that stop a manager set the value to `None` first.
+            // A method that stops a manager sets the value to `None` first. The change must therefore be checked before
+            // the exit.
             biased;
             Ok(()) = life.changed() => {}
             death = ended => if !life.has_changed().is_ok_and(|changed| changed) {
@@ -331,7 +334,7 @@ pub(crate) async fn death(mut life: watch::Receiver<Option<Liveness>>) -> anyhow
     }
 }
 
-/// Sends a plain HTTP request to loopback and returns status and body.
+/// Sends a plain HTTP request to loopback. Returns the HTTP status and the body.
 async fn get(port: u16, path: &str) -> anyhow::Result<(u16, String)> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");

@@ -1,6 +1,6 @@
-//! Milo on loopback: a root API server with the Projects, one API server per project, a front, and an authorizer. It
-//! serves tests of requests that go through a project, such as admission. It has no hub and no cells.
-//! Real Milo is one process that separates projects in storage. Front and authorizer run inside this process.
+//! Milo on loopback: a root API server with the Projects, one API server per project, a front, and an authorizer. Tests
+//! use it for requests that go through a project, such as admission. It starts no hub and no cells. Real Milo is one
+//! process that separates projects in storage. Here, the front and the authorizer run in the process of the test.
 
 mod authorizer;
 mod config;
@@ -41,7 +41,7 @@ pub use control_plane::ControlPlane;
 use front::Front;
 pub use user::{MiloUser, PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE};
 
-/// A running Milo. Its processes end when it is dropped, or when the process that holds it ends.
+/// A running Milo. Its processes end when the value is dropped, or when the process that owns the value ends.
 pub struct Milo {
     paths: MiloPaths,
     ports: Mutex<Ports>,
@@ -54,17 +54,17 @@ pub struct Milo {
     authorizer: Arc<MiloAuthorizer>,
     authorizer_server: HttpsServer,
     webhook_certificate: tokio::sync::Mutex<WebhookCertificate>,
-    /// Port of the registered webhook server.
+    /// Port of the registered webhook server. `None` until a test registers one.
     admission: Mutex<Option<u16>>,
     ready_after: Duration,
 }
 
 impl Milo {
-    /// Starts Milo with these projects, all of them ready.
+    /// Starts Milo with these projects. All projects are ready.
     ///
     /// # Errors
     ///
-    /// When a part does not become ready or ends; the error names its log. Nothing is left running.
+    /// When a part does not become ready or ends. The error contains the path of its log. All processes are ended.
     pub async fn start(config: &MiloConfig) -> anyhow::Result<Self> {
         let begin = Instant::now();
         let paths = MiloPaths::create(config)?;
@@ -130,7 +130,7 @@ impl Milo {
         Ok(milo)
     }
 
-    /// Returns the time from start until everything was ready.
+    /// Returns the time from the start until all parts were ready.
     pub fn ready_after(&self) -> Duration {
         self.ready_after
     }
@@ -149,7 +149,7 @@ impl Milo {
     ///
     /// # Errors
     ///
-    /// When there is none.
+    /// When no API server runs for this project.
     pub fn project(&self, name: &str) -> anyhow::Result<Arc<ControlPlane>> {
         let project = lock(&self.projects).get(name).cloned();
         project.with_context(|| format!("there is no API server for project {name}"))
@@ -165,7 +165,7 @@ impl Milo {
         &self.webhook_certificate
     }
 
-    /// Adds a ready project: its API server and its Project.
+    /// Adds a ready project: starts its API server and creates its Project.
     ///
     /// # Errors
     ///
@@ -181,7 +181,7 @@ impl Milo {
     ///
     /// # Errors
     ///
-    /// When it does not start, or runs already.
+    /// When the API server does not start, or runs already.
     pub async fn start_project(&self, name: &str) -> anyhow::Result<Arc<ControlPlane>> {
         ensure!(
             self.project(name).is_err(),
@@ -207,11 +207,11 @@ impl Milo {
         Ok(project)
     }
 
-    /// Creates the Project. It is not ready.
+    /// Creates the Project, without the condition `Ready`.
     ///
     /// # Errors
     ///
-    /// When the root refuses it.
+    /// When the root API server refuses the request.
     pub async fn create_project(&self, name: &str) -> anyhow::Result<()> {
         config::create_project(&self.root.client(), name).await
     }
@@ -220,16 +220,16 @@ impl Milo {
     ///
     /// # Errors
     ///
-    /// When the root refuses it.
+    /// When the root API server refuses the request.
     pub async fn set_ready(&self, name: &str, ready: bool) -> anyhow::Result<()> {
         config::set_ready(&self.root.client(), name, ready).await
     }
 
-    /// Suspends a project, or ends its suspension. A suspended project refuses creates and updates.
+    /// Suspends a project, or ends its suspension. The front refuses creates and updates in a suspended project.
     ///
     /// # Errors
     ///
-    /// When the root refuses the write, or there is no such Project.
+    /// When the root API server refuses the write, or there is no such Project.
     pub async fn set_suspended(&self, name: &str, holds: bool) -> anyhow::Result<()> {
         let project = self.project(name)?;
         if holds {
@@ -244,14 +244,14 @@ impl Milo {
     ///
     /// # Errors
     ///
-    /// When the root refuses it.
+    /// When the root API server refuses the request.
     pub async fn delete_project(&self, name: &str) -> anyhow::Result<()> {
         let projects = config::projects(&self.root.client());
         projects.delete(name, &DeleteParams::default()).await?;
         Ok(())
     }
 
-    /// Ends the API server of a project without a Project. A new API server of this name still has its objects.
+    /// Ends the API server of a project that has no Project. A later API server of the same name has the same objects.
     ///
     /// # Errors
     ///
@@ -264,11 +264,11 @@ impl Milo {
         Ok(())
     }
 
-    /// Writes a self-contained kubeconfig for this user that leads through the front to a project, or to the root.
+    /// Writes a self-contained kubeconfig for this user. Requests go through the front to a project, or to the root.
     ///
     /// # Errors
     ///
-    /// When it cannot be written.
+    /// When the file cannot be written.
     pub fn kubeconfig(&self, user: &MiloUser, project: Option<&str>) -> anyhow::Result<PathBuf> {
         let path = project.map(|project| {
             format!("/apis/{RESOURCE_MANAGER_GROUP}/v1alpha1/projects/{project}/control-plane")
@@ -276,11 +276,11 @@ impl Milo {
         self.kubeconfig_at(user, &path.unwrap_or_default())
     }
 
-    /// Writes a self-contained kubeconfig for this user and this path of the front.
+    /// Writes a self-contained kubeconfig for this user. Requests go to this path of the front.
     ///
     /// # Errors
     ///
-    /// When it cannot be written.
+    /// When the file cannot be written.
     pub fn kubeconfig_at(&self, user: &MiloUser, path: &str) -> anyhow::Result<PathBuf> {
         let token = self.front.add_user(user.clone());
         let server = self.front_server.url() + path;
@@ -291,31 +291,31 @@ impl Milo {
         Ok(file)
     }
 
-    /// Returns a client for this user that calls a project, or the root, through the front.
+    /// Returns a client for this user. It calls a project, or the root, through the front.
     ///
     /// # Errors
     ///
-    /// When its kubeconfig cannot be written.
+    /// When the kubeconfig of the client cannot be written.
     pub async fn client(&self, user: &MiloUser, project: Option<&str>) -> anyhow::Result<Client> {
         let kubeconfig = self.kubeconfig(user, project)?;
         let config = connect::kubeconfig(&kubeconfig, None).await?;
         Ok(connect::client(config, USER_AGENT)?)
     }
 
-    /// Prepares a replica that serves admission for all projects. `launch` starts it. Dropping it ends it.
+    /// Prepares a replica for admission in all projects. Call `launch` to start it. It ends when it is dropped.
     ///
     /// # Errors
     ///
-    /// When its files cannot be written.
+    /// When the files of the replica cannot be written.
     pub fn replica(&self, name: &str) -> anyhow::Result<Manager> {
         self.manager(name, None)
     }
 
-    /// Prepares compute-federation's management controllers for all projects, on this hub. Call `launch` to start them.
+    /// Prepares the management controllers for all projects, on this hub. Call `launch` to start them.
     ///
     /// # Errors
     ///
-    /// When their files cannot be written.
+    /// When the files of the manager cannot be written.
     pub fn management(&self, name: &str, hub: &Plane) -> anyhow::Result<Manager> {
         self.manager(name, Some(hub))
     }
@@ -323,7 +323,7 @@ impl Milo {
     fn manager(&self, name: &str, hub: Option<&Plane>) -> anyhow::Result<Manager> {
         let operator = MiloUser::operator();
         let discovery = self.kubeconfig(&operator, None)?;
-        // The manager must replace the path of this URL. The path itself leads to nothing.
+        // The manager must replace the path of this URL. The front serves nothing at the path itself.
         let projects = self.kubeconfig_at(&operator, "/projects/none/control-plane")?;
         let role = Role::Milo {
             name,
@@ -335,11 +335,11 @@ impl Milo {
         Manager::prepare(&self.paths.setup(), role, ports)
     }
 
-    /// Registers the webhook server at this port with all current and future projects.
+    /// Registers the webhook server at this port with the API servers of all current and future projects.
     ///
     /// # Errors
     ///
-    /// When an API server refuses it.
+    /// When an API server refuses the registration.
     pub async fn register_admission(&self, port: u16) -> anyhow::Result<()> {
         *lock(&self.admission) = Some(port);
         let projects: Vec<_> = lock(&self.projects).values().cloned().collect();
@@ -349,11 +349,11 @@ impl Milo {
         try_join_all(registered).await.map(drop)
     }
 
-    /// Registers the webhook server at this port with one project.
+    /// Registers the webhook server at this port with the API server of one project.
     ///
     /// # Errors
     ///
-    /// When its API server refuses it.
+    /// When the API server refuses the registration.
     pub async fn register_admission_with(
         &self,
         project: &ControlPlane,
@@ -364,7 +364,7 @@ impl Milo {
         registered.with_context(|| project.name().to_owned())
     }
 
-    /// Waits until etcd or an API server exits unexpectedly, and returns an error with the end of its log.
+    /// Waits until etcd or an API server exits unexpectedly. Returns an error with the end of the log of that process.
     pub async fn death(&self) -> anyhow::Error {
         let projects: Vec<_> = lock(&self.projects).values().cloned().collect();
         let etcd = async { self.etcd.life().death(self.etcd.ended().await) }.boxed();
@@ -394,7 +394,7 @@ impl Milo {
     }
 }
 
-/// Locks a mutex whose value is never left half changed, so that poisoning can be ignored.
+/// Locks a mutex and ignores poisoning. No code panics while the value is half changed, so the value is always valid.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -10,11 +10,11 @@ use crate::objects::{apply, apply_status};
 
 const API_VERSION: &str = "networking.datumapis.com/v1alpha";
 
-/// Creates or updates a LocationBinding. `None` leaves out its condition `Available`.
+/// Creates or updates a LocationBinding. With `None`, the LocationBinding has no condition `Available`.
 ///
 /// # Errors
 ///
-/// When the API server refuses it.
+/// When the API server refuses the request.
 pub async fn bind_location(
     client: &Client,
     name: &str,
@@ -54,7 +54,7 @@ pub async fn bind_location(
 ///
 /// # Errors
 ///
-/// When the API server refuses it.
+/// When the API server refuses the request.
 pub async fn offer_city(client: &Client, name: &str, city: &str) -> anyhow::Result<()> {
     bind_location(client, name, &json!({CITY_CODE: city}), Some(true)).await
 }
@@ -74,7 +74,7 @@ pub async fn unbind_location(client: &Client, name: &str) -> anyhow::Result<()> 
 ///
 /// # Errors
 ///
-/// When the API server refuses it.
+/// When the API server refuses the request.
 pub async fn create_network(client: &Client, namespace: &str, name: &str) -> anyhow::Result<()> {
     let network = json!({
         "apiVersion": API_VERSION,

@@ -1,4 +1,4 @@
-//! Applies objects given as JSON or YAML.
+//! Applies objects in JSON or YAML.
 
 use std::fs;
 use std::path::Path;
@@ -14,21 +14,21 @@ use serde_json::Value;
 
 use crate::wait;
 
-/// Time for an API server to establish a CRD.
+/// Time limit for an API server to establish a CRD.
 const ESTABLISHED: Duration = Duration::from_secs(20);
 
-/// Applies one object, given as JSON. Derives the plural resource name from the kind.
+/// Applies one object in JSON. The plural resource name is derived from the kind.
 ///
 /// # Errors
 ///
-/// When the object has no kind or name, or the API server refuses it.
+/// When the object has no kind or no name, or the API server refuses the object.
 pub async fn apply(client: &Client, object: &Value) -> anyhow::Result<DynamicObject> {
     let (api, name) = api_of(client, object);
     let applied = api.patch(name, &params(), &Patch::Apply(object)).await;
     applied.with_context(|| format!("apply {}", described(object)))
 }
 
-/// Applies the status of one object, given as JSON without a spec.
+/// Applies the status of one object in JSON. The object must have no spec.
 pub(crate) async fn apply_status(client: &Client, object: &Value) -> anyhow::Result<DynamicObject> {
     let (api, name) = api_of(client, object);
     let applied = api
@@ -65,7 +65,7 @@ fn api_of<'o>(client: &Client, object: &'o Value) -> (Api<DynamicObject>, &'o st
     (api, text("/metadata/name"))
 }
 
-/// Applies CRDs from YAML files, one per file, and waits until they are established.
+/// Applies CRDs from YAML files. Each file contains one CRD. Waits until the CRDs are established.
 pub(crate) async fn apply_crds(client: &Client, files: &[impl AsRef<Path>]) -> anyhow::Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     try_join_all(files.iter().map(|file| async {

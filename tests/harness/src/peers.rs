@@ -1,4 +1,5 @@
-//! Builds the external programs from the Go module in `tests/tools`, once, into a cache outside the checkout.
+//! Builds the external programs from the Go module in `tests/tools`. Each program is built once, into a cache outside
+//! the checkout.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
@@ -9,10 +10,10 @@ use anyhow::{Context, ensure};
 
 use crate::go::{self, tools};
 
-/// Environment variable that names a directory of existing programs.
+/// Environment variable with the path of a directory that contains the built programs.
 pub const PEERS_VARIABLE: &str = "COMPUTE_FEDERATION_PEERS";
 
-/// Programs and their packages. The slowest builds come first.
+/// The programs and their packages. The slowest builds come first.
 const PROGRAMS: [(&str, &str); 8] = [
     ("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
     (
@@ -38,7 +39,7 @@ const PROGRAMS: [(&str, &str); 8] = [
         "github.com/karmada-io/karmada/cmd/scheduler",
     ),
 ];
-/// Directory of Karmada's manifests beside the programs.
+/// Directory of Karmada's manifests, next to the programs.
 const MANIFESTS: &str = "karmada";
 
 /// The external programs.
@@ -48,12 +49,12 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Returns the programs from the environment variable's directory or the cache, or builds them. Calls `progress`
-    /// for each program that it builds.
+    /// Returns the programs. If the environment variable is set, they come from its directory. Otherwise they come from
+    /// the cache. Programs that the cache lacks are built, and `progress` is called for each of them.
     ///
     /// # Errors
     ///
-    /// When Go is missing, a program does not build, or the directory of the environment variable lacks one.
+    /// When Go is missing, a program cannot be built, or the directory of the environment variable lacks a program.
     pub fn find_or_build(mut progress: impl FnMut(&str)) -> anyhow::Result<Self> {
         if let Some(directory) = std::env::var_os(PEERS_VARIABLE).filter(|value| !value.is_empty())
         {
@@ -98,21 +99,21 @@ impl Peers {
         self.directory.join(name)
     }
 
-    /// Returns names and paths of all programs.
+    /// Returns the names and the paths of all programs.
     pub fn programs(&self) -> impl Iterator<Item = (&'static str, PathBuf)> {
         PROGRAMS.iter().map(|(name, _)| (*name, self.program(name)))
     }
 
-    /// Returns Karmada's CRDs, one YAML file each.
+    /// Returns the files of Karmada's CRDs. Each YAML file contains one CRD.
     ///
     /// # Errors
     ///
-    /// When they cannot be listed.
+    /// When the files cannot be listed.
     pub(crate) fn karmada_crds(&self) -> anyhow::Result<Vec<PathBuf>> {
         yaml_files(&self.directory.join(MANIFESTS).join("crds"))
     }
 
-    /// Returns the file of Karmada's webhook configurations, which contains placeholders.
+    /// Returns the file of Karmada's webhook configurations. The file contains placeholders.
     pub(crate) fn karmada_webhooks(&self) -> PathBuf {
         self.directory
             .join(MANIFESTS)
@@ -163,8 +164,8 @@ impl Peers {
         for group in fs::read_dir(module.join("charts/karmada/_crds/bases"))? {
             for file in yaml_files(&group?.path())? {
                 let name = file.file_name().context("a file has a name")?;
-                // Writing a new file instead of copying: files of the module cache are read-only, and a copy would be
-                // too.
+                // The code writes a new file instead of a copy. Files of the module cache are read-only, and a copy
+                // would be read-only too.
                 fs::write(crds.join(name), fs::read(&file)?)?;
             }
         }

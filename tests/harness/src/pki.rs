@@ -1,4 +1,5 @@
-//! The certificates of a federation. One CA signs all of them, except for our own webhook server.
+//! The certificates of a federation. One CA signs all of them, except the certificate of compute-federation's webhook
+//! server.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use rcgen::{
     KeyPair, KeyUsagePurpose,
 };
 
-/// Names that the federation's servers are addressed by.
+/// The host names and addresses of the federation's servers.
 const SERVER_NAMES: [&str; 5] = [
     "localhost",
     "127.0.0.1",
@@ -20,7 +21,7 @@ const SERVER_NAMES: [&str; 5] = [
     "karmada-webhook.karmada-system.svc",
 ];
 
-/// Certificates and keys, as files in one directory.
+/// Certificates and keys. They are files in one directory.
 #[derive(Clone, Debug)]
 pub(crate) struct Pki {
     directory: PathBuf,
@@ -64,7 +65,7 @@ impl Pki {
         let ca = issuer.pem();
         write("ca.crt", &ca)?;
         let server = issue("localhost", None, true)?;
-        // The file names that Secret volumes and CSI drivers use.
+        // Secret volumes and CSI drivers use these file names.
         write("tls.crt", &server.0)?;
         write("tls.key", &server.1)?;
         let front_proxy = issue("front-proxy-client", None, false)?;
@@ -96,7 +97,7 @@ impl Pki {
         STANDARD.encode(&self.ca)
     }
 
-    /// Returns a self-contained kubeconfig with all rights for this port.
+    /// Returns a self-contained kubeconfig for the API server at this port. It has all rights.
     pub(crate) fn kubeconfig(&self, port: u16) -> String {
         let (certificate, key) = &self.admin;
         let user = format!(
@@ -107,7 +108,8 @@ impl Pki {
         self.kubeconfig_of(&format!("https://127.0.0.1:{port}"), &user)
     }
 
-    /// Returns a self-contained kubeconfig with these credentials, for a server whose certificate this CA signed.
+    /// Returns a self-contained kubeconfig with these credentials. The CA must have signed the certificate of the
+    /// server.
     pub(crate) fn kubeconfig_of(&self, server: &str, user: &str) -> String {
         let ca = self.ca_bundle();
         format!(

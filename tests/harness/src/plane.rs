@@ -1,4 +1,5 @@
-//! One API server, with or without a controller manager for garbage collection and namespace deletion.
+//! One API server, with or without a controller manager. The controller manager does garbage collection and deletes
+//! namespaces.
 
 use std::ffi::OsString;
 use std::fs;
@@ -24,7 +25,7 @@ pub(crate) const POLL: Duration = Duration::from_millis(50);
 /// The default authorization flag.
 pub(crate) const RBAC: &str = "--authorization-mode=RBAC";
 
-/// Logs only writes, without bodies.
+/// The audit policy. It logs only writes, without bodies.
 const AUDIT_POLICY: &str = "\
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -35,7 +36,7 @@ rules:
   - level: Metadata
 ";
 
-/// An API server process with its files.
+/// An API server process and its files.
 pub struct Plane {
     kind: &'static str,
     name: String,
@@ -70,8 +71,9 @@ impl Apiserver {
 }
 
 impl Plane {
-    /// Starts an API server with RBAC, waits until it is ready, applies CRDs, and starts the controller manager
-    /// without waiting for it. The CRDs come first because the garbage collector discovers new kinds only every 30 s.
+    /// Starts an API server with RBAC, waits until it is ready, and applies the CRDs. Then starts the controller
+    /// manager without waiting for it. The CRDs come first because the garbage collector discovers new kinds only every
+    /// 30 s.
     pub(crate) async fn start(
         setup: &StartInputs<'_>,
         kind: &'static str,
@@ -100,8 +102,8 @@ impl Plane {
         Ok(plane)
     }
 
-    /// Starts an API server without a controller manager, waits until it is ready and applies CRDs. `flags` select
-    /// the authorization.
+    /// Starts an API server without a controller manager, waits until it is ready, and applies the CRDs. `flags` set
+    /// the authorization mode.
     pub(crate) async fn start_bare(
         setup: &StartInputs<'_>,
         kind: &'static str,
@@ -147,7 +149,7 @@ impl Plane {
         })
     }
 
-    /// `root`, `project`, `hub` or `cell`.
+    /// Returns `root`, `project`, `hub` or `cell`.
     pub fn kind(&self) -> &'static str {
         self.kind
     }
@@ -202,11 +204,11 @@ impl Plane {
         Ok(())
     }
 
-    /// Suspends the API server with SIGSTOP: it accepts connections but does not answer.
+    /// Suspends the API server with SIGSTOP. A suspended API server accepts connections but does not answer.
     ///
     /// # Errors
     ///
-    /// When it does not run.
+    /// When the API server does not run.
     pub fn pause_apiserver(&self) -> anyhow::Result<()> {
         self.signal_apiserver(Signal::STOP)
     }
@@ -215,7 +217,7 @@ impl Plane {
     ///
     /// # Errors
     ///
-    /// When it does not run.
+    /// When the API server does not run.
     pub fn resume_apiserver(&self) -> anyhow::Result<()> {
         self.signal_apiserver(Signal::CONT)
     }
@@ -232,7 +234,7 @@ impl Plane {
     ///
     /// # Errors
     ///
-    /// When it runs already, or exits.
+    /// When the API server runs already, or the new process exits.
     pub async fn restart_apiserver(&mut self) -> anyhow::Result<()> {
         let name = &self.apiserver.name;
         ensure!(self.apiserver.process.is_none(), "{name} runs already");
@@ -240,14 +242,14 @@ impl Plane {
         Ok(())
     }
 
-    /// Starts an API server process to replace one that has ended, and waits until it is ready.
+    /// Starts a new API server process after the former process has ended. Waits until it is ready.
     pub(crate) async fn start_apiserver(&self) -> anyhow::Result<ChildProcess> {
         let process = self.apiserver.start().await?;
         process.while_running(ready(&self.client)).await?;
         Ok(process)
     }
 
-    /// Returns whether the API server runs, unless it was killed.
+    /// Returns the state of the API server process, or `None` after it was killed.
     pub(crate) fn life(&self) -> Option<Liveness> {
         let process = self.apiserver.process.as_ref();
         process.map(|process| process.life().clone())
@@ -299,7 +301,7 @@ fn apiserver_args(
         "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
         "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
         "--endpoint-reconciler-type=none".to_owned(),
-        // The lowest value that API servers use in practice. This version's default is ten times as high.
+        // The lowest value that API servers use in practice. The default of this version is ten times as high.
         "--http2-max-streams-per-connection=100".to_owned(),
         "--profiling=false".to_owned(),
         "--audit-log-mode=blocking".to_owned(),
@@ -318,7 +320,8 @@ fn apiserver_args(
     args
 }
 
-/// Waits until `/readyz` answers. Polls without a time limit: the caller stops waiting when the process ends.
+/// Waits until `/readyz` answers. This function has no time limit, because the caller stops waiting when the process
+/// ends.
 async fn ready(client: &Client) -> anyhow::Result<()> {
     loop {
         let request = Request::builder()

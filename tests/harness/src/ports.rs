@@ -1,16 +1,16 @@
-//! Reserves ports, so that several federations can run at once.
+//! Reserves ports, so that several federations can run at the same time.
 
 use std::net::{Ipv4Addr, TcpListener};
 
 use anyhow::Context;
 
-/// Ports in one block.
+/// Number of ports in one block.
 const BLOCK: u16 = 64;
-/// Lower bound, above the well-known ports, and upper bound, below the kernel's ephemeral ports.
+/// Bounds of the ports. `FIRST` is above the well-known ports. `LAST` is below the kernel's ephemeral ports.
 const FIRST: u16 = 10_240;
 const LAST: u16 = 32_000;
 
-/// A block of ports. A listener on its first port reserves it.
+/// A block of ports. A listener on the first port reserves the block.
 #[derive(Debug)]
 pub(crate) struct Ports {
     _lock: TcpListener,
@@ -21,7 +21,7 @@ pub(crate) struct Ports {
 impl Ports {
     /// Reserves a free block.
     pub(crate) fn take() -> anyhow::Result<Self> {
-        // Federations that start at the same time begin their search at different blocks.
+        // Federations that start at the same time search from different blocks.
         let blocks = (LAST - FIRST) / BLOCK;
         let begin = u16::try_from(std::process::id() % u32::from(blocks))?;
         (0..blocks)

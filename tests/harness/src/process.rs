@@ -1,4 +1,4 @@
-//! A process of the federation, which runs under a tether.
+//! A process of the federation. Each process runs under a tether.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,28 +15,28 @@ use tokio::time::timeout;
 
 use crate::tether;
 
-/// Time for a process to end after SIGTERM.
+/// Time limit for a process to end after SIGTERM. Then the process is killed.
 const TERMINATION: Duration = Duration::from_secs(30);
-/// Time for a tether to kill its program.
+/// Time limit for a tether to kill its program.
 const KILL: Duration = Duration::from_secs(5);
-/// Number of log lines that an error shows.
+/// Number of log lines in an error message.
 const LOG_LINES: usize = 15;
 
 /// A program to start.
 pub struct Program<'a> {
-    /// Name of the process in errors, and of its log file.
+    /// Name of the process in error messages. The log file has the same name.
     pub name: &'a str,
     /// The executable.
     pub path: PathBuf,
-    /// Its arguments.
+    /// The arguments of the executable.
     pub args: Vec<OsString>,
     /// Directory of the logs.
     pub logs: &'a Path,
-    /// Directory to remove when the process ends.
+    /// Directory that is removed when the process ends.
     pub remove: Option<&'a Path>,
 }
 
-/// The command line of a process, to start the same program again.
+/// The command line of a process. It can start the same program again.
 #[derive(Clone)]
 pub(crate) struct StartCommand {
     name: String,
@@ -52,7 +52,7 @@ impl StartCommand {
         &self.name
     }
 
-    /// Returns the same command with another value of a flag that it already has.
+    /// Returns the same command with a new value for an existing flag.
     pub(crate) fn with_flag(&self, name: &str, value: &str) -> Self {
         let prefix = format!("--{name}=");
         let mut again = self.clone();
@@ -85,7 +85,7 @@ pub struct ChildProcess {
     life: Liveness,
 }
 
-/// Reports whether a process runs, for code that does not own the process.
+/// The state of a process, for code that does not own the process.
 #[derive(Clone)]
 pub(crate) struct Liveness {
     name: String,
@@ -113,11 +113,11 @@ impl Liveness {
 }
 
 impl ChildProcess {
-    /// Starts a process. It ends when the current process ends for any reason.
+    /// Starts a process. The process ends when the current process ends for any reason.
     ///
     /// # Errors
     ///
-    /// When it cannot be started.
+    /// When the process cannot be started.
     pub async fn start(program: Program<'_>) -> anyhow::Result<Self> {
         let Program {
             name,
@@ -166,7 +166,7 @@ impl ChildProcess {
         })
     }
 
-    /// Returns the name of the process. Its log file has the same name.
+    /// Returns the name of the process. The log file has the same name.
     pub fn name(&self) -> &str {
         &self.life.name
     }
@@ -176,7 +176,7 @@ impl ChildProcess {
         self.pid
     }
 
-    /// Returns the id of its tether.
+    /// Returns the process id of the tether.
     pub fn tether_pid(&self) -> u32 {
         self.tether_pid
     }
@@ -186,7 +186,7 @@ impl ChildProcess {
         &self.life.log
     }
 
-    /// Returns the command to start the process again after its end.
+    /// Returns the command that starts the process again after it has ended.
     pub(crate) fn again(&self) -> StartCommand {
         self.program.clone()
     }
@@ -195,7 +195,7 @@ impl ChildProcess {
         &self.life
     }
 
-    /// Runs `work`. Fails as soon as the process ends, with the last lines of its log.
+    /// Runs `work`. Fails as soon as the process ends. The error contains the last lines of the log.
     pub(crate) async fn while_running<T>(
         &self,
         work: impl Future<Output = anyhow::Result<T>>,
@@ -221,7 +221,7 @@ impl ChildProcess {
         kill_process(pid, signal).with_context(|| format!("signal to {}", self.name()))
     }
 
-    /// Sends SIGTERM and waits until the process has ended. Kills it after 30 s. Returns its exit code.
+    /// Sends SIGTERM and waits until the process has ended. After 30 s, kills the process. Returns the exit code.
     pub async fn terminate(mut self) -> i32 {
         if let Some(stdin) = &mut self.stdin {
             // An error means that the tether has ended already.
@@ -241,14 +241,15 @@ impl ChildProcess {
         if let Ok(code) = timeout(KILL, self.ended()).await {
             return code;
         }
-        // The tether itself may be suspended. When it is killed, the kernel kills its program.
+        // The tether may be suspended, so it may not read commands. When the tether is killed, the kernel kills the
+        // program.
         if let Some(tether) = Pid::from_raw(self.tether_pid.cast_signed()) {
             let _ = kill_process(tether, Signal::KILL);
         }
         self.ended().await
     }
 
-    /// Lets the process outlive the current process.
+    /// Detaches the process, so that it keeps running after the current process has ended.
     pub(crate) async fn detach(mut self) {
         if let Some(stdin) = &mut self.stdin {
             // An error means that the tether has ended already.

@@ -1,4 +1,4 @@
-//! A fake infrastructure provider for a cell: it moves Instances to Programmed and Running, or misbehaves on request.
+//! A fake infrastructure provider for a cell. It moves Instances to Programmed and Running, or misbehaves on request.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -20,14 +20,14 @@ use crate::wait::SteadyBackoff;
 /// First command-line argument of a provider process.
 pub(crate) const RUN: &str = "harness-provider";
 
-/// Annotation of an Instance, usually from the template, that selects how the provider treats it.
+/// Annotation of an Instance that selects the behaviour of the provider. It usually comes from the template.
 pub const BEHAVIOUR: &str = "harness.compute.datumapis.com/provider";
 /// Value of [`BEHAVIOUR`]: the provider ignores the Instance.
 pub const IGNORES: &str = "ignores";
-/// Value of [`BEHAVIOUR`]: the provider programs the Instance, and its process stops.
+/// Value of [`BEHAVIOUR`]: the provider programs the Instance, but the process of the Instance stops.
 pub const STOPS: &str = "stops";
 
-/// Serves one cell until it is killed. The only argument is the path of the kubeconfig.
+/// Serves one cell until the provider is killed. The only argument is the path of the kubeconfig.
 pub(crate) fn run(mut args: impl Iterator<Item = OsString>) -> i32 {
     let result = args
         .next()
@@ -89,7 +89,7 @@ async fn provide(client: &Client, instance: &Instance) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the final status of the Instance under its behaviour, or `None` if the provider must not write one.
+/// Returns the final status of the Instance for its behaviour, or `None` if the provider must not write a status.
 fn realised(instance: &Instance, mut status: InstanceStatus) -> Option<InstanceStatus> {
     let behaviour = instance.annotations().get(BEHAVIOUR).map(String::as_str);
     let controller = instance.spec.controller.as_ref()?;

@@ -1,5 +1,5 @@
-//! A proxy in front of an API server. It can inject faults: error responses, lost requests and responses, truncated
-//! responses, and closed watches. It also counts writes, and can stop after any write.
+//! A proxy in front of an API server. The proxy can inject faults: error responses, lost requests and responses,
+//! truncated responses, and closed watches. The proxy also counts writes, and can stop after any write.
 
 mod injection;
 mod link;
@@ -30,25 +30,25 @@ pub use link::{Direction, LinkCut};
 pub use request_info::RequestInfo;
 pub use writes::WriteCounter;
 
-/// A proxy in front of an API server. It ends when it is dropped.
+/// A proxy in front of an API server. The proxy ends when the value is dropped.
 pub struct Proxy {
     kubeconfig: PathBuf,
     behind: Arc<Behind>,
     _server: HttpsServer,
 }
 
-/// State shared by all requests of a proxy.
+/// State that all requests to a proxy share.
 struct Behind {
     upstream: Client,
     injections: Arc<Injections>,
     link: Arc<Link>,
     writes: Arc<WriteCounter>,
-    /// Every change of this value closes all watches.
+    /// Each change of this value closes all watches.
     watches: watch::Sender<()>,
 }
 
 impl Proxy {
-    /// Starts a proxy with all rights in front of an API server, and writes a kubeconfig for the proxy.
+    /// Starts a proxy with all rights in front of an API server. Writes a kubeconfig that leads to the proxy.
     pub(crate) async fn start(
         pki: &Pki,
         plane: &Plane,
@@ -89,7 +89,8 @@ impl Proxy {
         self.behind.injections.add(rule)
     }
 
-    /// Drops all requests, or all responses, until the returned value is dropped. The connections of lost requests then
+    /// Drops all requests, or all responses, until the returned value is dropped. Then the connections of the lost
+    /// requests break.
     /// break.
     pub fn cut(&self, direction: Direction) -> LinkCut {
         self.behind.link.cut(direction)
@@ -132,7 +133,7 @@ impl Behind {
         Some(Response::from_parts(parts, body))
     }
 
-    /// Streams the events of a watch until watches are closed. A lost event breaks the stream off.
+    /// Streams the events of a watch until all watches are closed. If an event is lost, the stream ends.
     fn stream(&self, body: kube::client::Body) -> BoxedBody {
         let state = (body, Arc::clone(&self.link), self.watches.subscribe());
         let frames = stream::unfold(Some(state), |state| async {
@@ -161,7 +162,7 @@ fn whole(bytes: impl Into<Bytes>) -> BoxedBody {
     body.boxed_unsync()
 }
 
-/// Returns the answer to an expired resource version or continue token.
+/// Returns the response to a request with an expired resource version or continue token.
 fn expired(request_info: &RequestInfo) -> Response<BoxedBody> {
     let error = StatusError::expired();
     if !request_info.is_watch() {

@@ -1,4 +1,4 @@
-//! Reads our webhook registrations from `deploy/` and points them at an address on loopback.
+//! Reads our webhook registrations from `deploy/`, and replaces their address by an address on loopback.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::checkout;
 
-/// Reads a registration from a file of `deploy/` and points all its webhooks at this port.
+/// Reads a registration from a file of `deploy/`. All its webhooks get an address with this port.
 pub(crate) fn at_port(file: &str, port: u16, ca_bundle: &str) -> anyhow::Result<Value> {
     let file = checkout::root().join("deploy").join(file);
     let read = || -> anyhow::Result<Value> {

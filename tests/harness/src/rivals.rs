@@ -1,5 +1,5 @@
-//! The Go programs that only the benchmarks need: the programs that we compare against, and a load generator. They
-//! have their own cache, so that a change to them does not rebuild the external programs of a federation.
+//! The Go programs that only the benchmarks need: the programs for the comparison, and a load generator. They have
+//! their own cache. A change to them therefore does not rebuild the external programs of a federation.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
@@ -10,7 +10,7 @@ use anyhow::Context;
 
 use crate::go::{self, tools};
 
-/// Programs and their packages. Our own packages are given by the name of their folder in the module.
+/// The programs and their packages. For a package of our module, the name of its folder is enough.
 const PROGRAMS: [(&str, &str); 5] = [
     ("peer", "./peer"),
     ("admission", "./peer/admission"),
@@ -26,11 +26,12 @@ pub struct Rivals {
 }
 
 impl Rivals {
-    /// Returns the programs of the cache, or builds them. Calls `progress` for each program that it builds.
+    /// Returns the programs in the cache. Programs that the cache lacks are built, and `progress` is called for each of
+    /// them.
     ///
     /// # Errors
     ///
-    /// When Go is missing or a program does not build.
+    /// When Go is missing, or a program cannot be built.
     pub fn find_or_build(mut progress: impl FnMut(&str)) -> anyhow::Result<Self> {
         let cache = go::BuildCache::lock()?;
         let directory = cache.directory().join(format!("rivals-{}", version()?));
@@ -38,12 +39,12 @@ impl Rivals {
         Ok(Self { directory })
     }
 
-    /// Returns the Go webhook with the interpreter's semantics, written with Karmada's server SDK.
+    /// Returns the Go webhook that interprets objects. It uses Karmada's server SDK.
     pub fn peer(&self) -> PathBuf {
         self.directory.join("peer")
     }
 
-    /// Returns the Go webhook with the rules of admission, written with controller-runtime.
+    /// Returns the Go webhook for admission. It uses controller-runtime.
     pub fn admission(&self) -> PathBuf {
         self.directory.join("admission")
     }

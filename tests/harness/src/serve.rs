@@ -21,17 +21,18 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::pki::Pki;
 
-/// The body of an answer.
+/// The body of a response.
 pub(crate) type BoxedBody = UnsyncBoxBody<Bytes, kube::Error>;
 
-/// A server on loopback. Dropping it closes its connections.
+/// A server on loopback. When the value is dropped, its connections close.
 pub(crate) struct HttpsServer {
     port: u16,
     task: AbortHandle,
 }
 
 impl HttpsServer {
-    /// Serves at a free port with `handle`. If `handle` returns `None`, the connection is closed without an answer.
+    /// Serves at a free port. `handle` answers each request. If `handle` returns `None`, the connection is closed
+    /// without an answer.
     pub(crate) async fn start<F>(
         pki: &Pki,
         handle: impl Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
@@ -46,7 +47,7 @@ impl HttpsServer {
             let mut connections = JoinSet::new();
             loop {
                 tokio::select! {
-                    // The client retries a connection that could not be accepted.
+                    // If a connection could not be accepted, the client connects again.
                     Ok((stream, _)) = listener.accept() => {
                         connections.spawn(serve(stream, acceptor.clone(), handle.clone()));
                     }
@@ -74,7 +75,7 @@ async fn serve<F>(stream: TcpStream, acceptor: TlsAcceptor, handle: impl Fn(Requ
 where
     F: Future<Output = Option<Response<BoxedBody>>> + Send + 'static,
 {
-    // Sends small packets without delay, as API servers do: watch events are small.
+    // Small packets are sent without delay, as API servers do. Watch events are small.
     let _ = stream.set_nodelay(true);
     let Ok(stream) = acceptor.accept(stream).await else {
         return;
@@ -83,7 +84,7 @@ where
         let answer = handle(request);
         async { answer.await.ok_or_else(|| io::Error::other("no answer")) }
     });
-    // Clients handle broken connections.
+    // Errors are ignored, because clients handle broken connections.
     let _ = auto::Builder::new(TokioExecutor::new())
         .serve_connection(TokioIo::new(stream), service)
         .await;

@@ -15,12 +15,12 @@ pub struct StatusError {
 }
 
 impl StatusError {
-    /// Creates an error with this code. `reason` is the reason of the `Status`, such as `Forbidden`.
+    /// Creates an error with this HTTP status code. `reason` is the reason of the `Status`, such as `Forbidden`.
     pub fn new(code: StatusCode, reason: &str, message: &str) -> Self {
         Self::with_details(code, reason, message, &json!({}))
     }
 
-    /// Milo's answer to writes while a project is suspended.
+    /// Returns the answer of Milo to a write in a suspended project.
     pub fn suspended(project: &str) -> Self {
         let message = format!("project {project:?} is suspended");
         let details = json!({"causes": [{"reason": "ProjectSuspended", "message": message}]});
@@ -44,7 +44,7 @@ impl StatusError {
         }
     }
 
-    /// 503, as an API server answers while it starts.
+    /// Returns the error 503. An API server sends it while it starts.
     pub fn unavailable() -> Self {
         let message = "the server is currently unable to handle the request";
         Self::new(
@@ -54,19 +54,19 @@ impl StatusError {
         )
     }
 
-    /// 409: the object has changed since it was read.
+    /// Returns the error 409: the object has changed since it was read.
     pub fn conflict() -> Self {
         let message = "the object has been modified";
         Self::new(StatusCode::CONFLICT, "Conflict", message)
     }
 
-    /// 410: the resource version or continue token is too old.
+    /// Returns the error 410: the resource version or the continue token is too old.
     pub fn expired() -> Self {
         let message = "too old resource version";
         Self::new(StatusCode::GONE, "Expired", message)
     }
 
-    /// 429 with `Retry-After`, in seconds.
+    /// Returns the error 429 with the header `Retry-After`, in seconds.
     pub fn too_many_requests(retry_after: u32) -> Self {
         let message = "too many requests";
         let details = json!({"retryAfterSeconds": retry_after});
@@ -77,7 +77,7 @@ impl StatusError {
         }
     }
 
-    /// 500, as an API server answers when etcd times out.
+    /// Returns the error 500. An API server sends it when a request to etcd times out.
     pub fn internal() -> Self {
         let message = "etcdserver: request timed out";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)

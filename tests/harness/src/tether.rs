@@ -1,9 +1,10 @@
 //! Ties the life of a process to the life of its parent.
 //!
-//! A tether is a small process between the parent and its program. It holds the read end of a pipe, and the parent
-//! holds the write end. When the parent ends, even by SIGKILL, the pipe closes and the tether kills the program. If the
-//! tether itself is killed, the kernel kills the program (`PR_SET_PDEATHSIG`). Tether and program have process groups
-//! of their own: a Ctrl-C in the terminal reaches only the parent, which then ends them in order.
+//! A tether is a small process between the parent and the program. The tether holds the read end of a pipe, and the
+//! parent holds the write end. When the parent ends, even by SIGKILL, the pipe closes and the tether kills the program.
+//! If the tether itself is killed, the kernel kills the program (`PR_SET_PDEATHSIG`). The tether and the program each
+//! have their own process group. A Ctrl-C in the terminal therefore reaches only the parent, and the parent ends the
+//! others in order.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -18,15 +19,15 @@ use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_dea
 
 /// First command-line argument of a tether.
 pub(crate) const HOLD: &str = "harness-tether";
-/// First command-line argument of the step between a tether and its program.
+/// First command-line argument of the step between a tether and its program. This step later becomes the program.
 pub(crate) const EXEC: &str = "harness-exec";
 
 /// Line on a tether's standard input: send SIGTERM to the program.
 pub(crate) const TERMINATE: &str = "terminate";
-/// Line on a tether's standard input: let the program live on when the pipe closes.
+/// Line on a tether's standard input: do not kill the program when the pipe closes.
 pub(crate) const DETACH: &str = "detach";
 
-/// Exit codes above this value stand for signals.
+/// An exit code above this value means that a signal ended the program.
 pub(crate) const SIGNALLED: i32 = 128;
 
 /// Runs a tether with the arguments `LOG REMOVE PROGRAM [ARG…]`. Appends the program's output to LOG, prints its pid,
@@ -61,7 +62,8 @@ fn try_hold(mut args: impl Iterator<Item = OsString>) -> anyhow::Result<i32> {
     println!("{}", program.id());
     std::io::stdout().flush()?;
     thread::spawn(move || watch_parent(pid));
-    // This thread must not end: the kernel would treat its end as the end of the parent.
+    // This thread must not end. Otherwise the kernel would treat its end as the end of the parent, and kill the
+    // program.
     let status = program.wait()?;
     if !remove.is_empty() {
         // An error means that the directory has been removed already.
@@ -70,7 +72,7 @@ fn try_hold(mut args: impl Iterator<Item = OsString>) -> anyhow::Result<i32> {
     Ok(exit_code(status))
 }
 
-/// Encodes how a process ended as shells do: its exit code, or [`SIGNALLED`] plus the signal.
+/// Encodes the end of a process as shells do: the exit code, or [`SIGNALLED`] plus the number of the signal.
 pub(crate) fn exit_code(status: ExitStatus) -> i32 {
     let signal = status.signal().map_or(1, |signal| SIGNALLED + signal);
     status.code().unwrap_or(signal)
@@ -79,7 +81,7 @@ pub(crate) fn exit_code(status: ExitStatus) -> i32 {
 fn watch_parent(program: Pid) {
     for line in std::io::stdin().lock().lines() {
         match line.as_deref() {
-            // A program that has ended already cannot be signalled, and needs no signal.
+            // A program that has already ended cannot receive a signal, and needs none.
             Ok(TERMINATE) => drop(kill_process(program, Signal::TERM)),
             Ok(DETACH) => return,
             Ok(_) => {}
@@ -89,7 +91,7 @@ fn watch_parent(program: Pid) {
     let _ = kill_process(program, Signal::KILL);
 }
 
-/// Replaces this process by `PROGRAM [ARG…]`, which the kernel kills when the tether ends.
+/// Replaces this process by `PROGRAM [ARG…]`. The kernel kills the program when the tether ends.
 pub(crate) fn exec(mut args: impl Iterator<Item = OsString>) -> i32 {
     let Some(program) = args.next() else { return 2 };
     let parent = getppid();
@@ -97,7 +99,7 @@ pub(crate) fn exec(mut args: impl Iterator<Item = OsString>) -> i32 {
         eprintln!("tether: {error}");
         return 1;
     }
-    // The tether may have ended before the signal was set.
+    // The tether may have ended before the kernel knew this signal.
     if getppid() != parent {
         return 1;
     }

@@ -1,4 +1,4 @@
-//! Waits for states of objects by watching them.
+//! Watches an object until it reaches a state.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::plane::POLL;
 
-/// Restarts a broken watch after a constant delay. The client's own backoff grows to a minute while a server is down.
-/// It is not reset when the server is back, nor when the server then rejects the old resource version.
+/// Restarts a broken watch after a constant delay. The backoff of kube's client grows to a minute while a server is
+/// down. It is not reset when the server is back, and not when the server then rejects the old resource version.
 #[derive(Debug)]
 pub struct SteadyBackoff;
 
@@ -36,7 +36,7 @@ impl Backoff for SteadyBackoff {
 ///
 /// # Errors
 ///
-/// When the time is over. The error shows the object as last seen.
+/// When the time is over. The error contains the last version of the object.
 pub async fn until<K>(
     api: &Api<K>,
     name: &str,
@@ -77,7 +77,7 @@ where
 ///
 /// # Errors
 ///
-/// When the time is over. The error shows the object as last seen.
+/// When the time is over. The error contains the last version of the object.
 pub async fn gone<K>(api: &Api<K>, name: &str, within: Duration) -> anyhow::Result<()>
 where
     K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
@@ -107,7 +107,7 @@ where
     }
 }
 
-/// Polls until `check` succeeds. Use it for states that no single object shows.
+/// Polls until `check` succeeds. Use it for a state that a watch of one object cannot find.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! The certificate of the webhook server, in its own directory laid out like a Secret volume, and signed by its own CA.
+//! The certificate of the webhook server. Its directory has the layout of a Secret volume. Its own CA signs it.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -12,12 +12,12 @@ use rcgen::{CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose,
 
 use crate::pki;
 
-/// The files of a Secret of type `kubernetes.io/tls`, as cert-manager fills it.
+/// The files of a Secret of type `kubernetes.io/tls` that cert-manager has written.
 const FILES: [&str; 3] = ["ca.crt", "tls.crt", "tls.key"];
-/// Names that the webhook server is addressed by.
+/// The host names and addresses of the webhook server.
 const NAMES: [&str; 2] = ["localhost", "127.0.0.1"];
 
-/// A certificate and its CA. Both can be renewed while the server runs.
+/// A certificate and its CA. Both can be renewed while the webhook server runs.
 pub struct WebhookCertificate {
     directory: PathBuf,
     authority: CertifiedIssuer<'static, KeyPair>,
@@ -26,7 +26,7 @@ pub struct WebhookCertificate {
 }
 
 impl WebhookCertificate {
-    /// Creates the directory with a first certificate.
+    /// Creates the directory and writes the first certificate.
     pub(crate) fn create(directory: &Path) -> anyhow::Result<Self> {
         fs::create_dir_all(directory)?;
         let mut certificate = Self {
@@ -42,7 +42,7 @@ impl WebhookCertificate {
         Ok(certificate)
     }
 
-    /// Returns the directory that the server reads.
+    /// Returns the directory of the certificate files.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -62,7 +62,7 @@ impl WebhookCertificate {
         STANDARD.encode(self.authority.pem())
     }
 
-    /// Writes a new leaf with a new key, signed by the same CA.
+    /// Writes a new leaf certificate with a new key. The same CA signs it.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ impl WebhookCertificate {
         self.swap(&contents)
     }
 
-    /// Writes a new CA of the same name, and a leaf signed by it.
+    /// Writes a new CA with the same name, and a leaf certificate that the new CA signs.
     ///
     /// # Errors
     ///

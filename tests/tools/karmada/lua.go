@@ -15,7 +15,7 @@ import (
 //go:embed customization.lua
 var scripts string
 
-// script returns the script of one operation: the text between its mark and the next mark.
+// script returns the script of one operation. It is the text between the mark of the operation and the next mark.
 func script(name string) string {
 	_, rest, _ := strings.Cut(scripts, "-- "+name+"\n")
 	text, _, _ := strings.Cut(rest, "\n-- ")

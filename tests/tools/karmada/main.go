@@ -1,5 +1,5 @@
-// Program karmada measures Karmada's own ways of interpretation: its Lua engine in the process, and its client for
-// interpreter webhooks. It reads request bodies as Karmada sends them and prints one JSON object per body.
+// Program karmada measures Karmada's own ways of interpretation: the Lua engine in the process, and the client for
+// interpreter webhooks. The program reads request bodies as Karmada sends them. It prints one JSON object per body.
 package main
 
 import (
@@ -20,10 +20,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// interpret performs one operation. Karmada's patching modifies its object, so every call gets a copy.
+// interpret performs one operation. Karmada changes the object of the attributes, so every call gets a copy.
 type interpret func(ctx context.Context, attributes *request.Attributes) error
 
-// result is the measurement of one body.
+// result is the measurement for one body.
 type result struct {
 	Body      string `json:"body"`
 	Operation string `json:"operation"`
@@ -83,7 +83,7 @@ func run(way, url, ca string, budget time.Duration, bodies []string) error {
 	return nil
 }
 
-// read decodes the inputs that Karmada has when it sends this body.
+// read decodes the inputs that Karmada has when Karmada sends this body.
 func read(file string) (*request.Attributes, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -112,7 +112,8 @@ func read(file string) (*request.Attributes, error) {
 	return attributes, nil
 }
 
-// measure calls for the whole time budget, and at least as often as a percentile needs. Copying is not measured.
+// measure repeats the call until the time budget is used, and at least as often as a percentile needs. The time to copy
+// the object is not measured.
 func measure(call interpret, attributes *request.Attributes, budget time.Duration) (*result, error) {
 	const warm, counting, timing, bearable = 3, 10, 20, 10
 	ctx := context.Background()

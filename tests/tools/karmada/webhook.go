@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// webhookClient is Karmada's client, loaded with a configuration for the webhook at the URL.
+// webhookClient returns Karmada's client. Its configuration contains the webhook at the URL.
 func webhookClient(url, ca string) (interpret, error) {
 	pem, err := os.ReadFile(ca)
 	if err != nil {

@@ -20,7 +20,7 @@ const (
 	notReported = "CellNotReported"
 )
 
-// cell is the state of one cell: its report, or its last report if it no longer reports.
+// cell is the state of one cell. It contains the last report, also if the cell no longer reports.
 type cell struct {
 	name       string
 	report     *report
@@ -33,12 +33,12 @@ type cell struct {
 	spoke      bool // now or before
 }
 
-// now returns whether the cell reports now.
+// now returns whether the cell currently reports.
 func (c *cell) now() bool {
 	return c.report != nil && c.silence == ""
 }
 
-// written is the status on the hub, with its fields in the order in which an API server writes them.
+// written is the status on the hub. Its fields have the order in which an API server writes them.
 type written struct {
 	Cells      []memory    `json:"cells,omitempty"`
 	Conditions []condition `json:"conditions,omitempty"`
@@ -46,7 +46,7 @@ type written struct {
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 }
 
-// aggregate merges the cells' reports. It returns no patch without items, or if the status would not change.
+// aggregate merges the reports of the cells. Without items, or without a change of the status, it returns no patch.
 func (d *deployment) aggregate(items []workv1alpha2.AggregatedStatusItem) (interpreter.Response, error) {
 	if len(items) == 0 {
 		return patched()
@@ -63,7 +63,7 @@ func (d *deployment) aggregate(items []workv1alpha2.AggregatedStatusItem) (inter
 	return patched(add("/status", status))
 }
 
-// withOthers adds the fields of a single cell's status that the aggregation does not compute.
+// withOthers adds those fields of a single cell's status that the aggregation does not compute.
 func (d *deployment) withOthers(status *written, others map[string]json.RawMessage) (interpreter.Response, error) {
 	raw, err := json.Marshal(status)
 	if err != nil {
@@ -124,7 +124,7 @@ func knownCells(items []workv1alpha2.AggregatedStatusItem, former *report) []*ce
 			known.conditions = memory.Conditions
 		}
 	}
-	// Until two cells are known, the previous status is the memory.
+	// The hub has no entries in status.cells until two cells are known. Until then, the former status is used instead.
 	first := cells[0]
 	if !reporting && former != nil && len(former.Cells) == 0 {
 		if conditions := withoutOwn(former.Conditions); former.counters != (counters{}) || len(conditions) > 0 {
@@ -243,7 +243,7 @@ func (c *cell) carriesGeneration() bool {
 	return c.spoke
 }
 
-// judged returns whether the condition is for the generation that the cell reports.
+// judged returns whether the condition is for the current generation of the cell. A missing condition counts as judged.
 func (c *cell) judged(conditionType string) bool {
 	if !c.now() {
 		return false
@@ -252,7 +252,7 @@ func (c *cell) judged(conditionType string) bool {
 	return condition == nil || equal(condition.ObservedGeneration, c.report.Generation)
 }
 
-// shares returns the replicas assigned to each cell, if all cells report them.
+// shares returns the replicas that are assigned to each cell, or nil if a cell does not report them.
 func (d *deployment) shares(cells []*cell) map[string]int64 {
 	shares := make(map[string]int64, len(cells))
 	for _, known := range cells {
@@ -271,8 +271,8 @@ func (d *deployment) shares(cells []*cell) map[string]int64 {
 	return shares
 }
 
-// areOf returns whether these are the shares of this total. They sum to it, or each equals it, and unless it is 0
-// none of them is 0. If the total has changed, at least one share has changed too.
+// areOf returns whether these are the shares of this total. Either the shares sum to the total, or each share equals
+// the total. If the total is not 0, no share is 0. If the total has changed, at least one share has changed too.
 func areOf(shares map[string]int64, total int64, memories []memory) bool {
 	if shares == nil {
 		return false
@@ -339,7 +339,7 @@ func severity(status string) int {
 	return slices.Index([]string{"False", "Unknown", "True"}, status)
 }
 
-// silence returns the condition that names the cells without a report, if there are any.
+// silence returns the condition with the cells that have not reported, or nil if all cells have reported.
 func silence(cells []*cell, former []condition) *condition {
 	reason := ""
 	var sentences []string
@@ -369,7 +369,7 @@ func silence(cells []*cell, former []condition) *condition {
 	}
 }
 
-// says returns whether the previous status equals this one.
+// says returns whether the former status equals this status.
 func (w *written) says(former *report) bool {
 	return former != nil && former.counters == w.counters && equal(former.ObservedGeneration, w.ObservedGeneration) &&
 		former.Generation == nil && former.ResourceTemplateGeneration == nil && former.AssignedReplicas == nil &&

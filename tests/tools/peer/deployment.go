@@ -26,7 +26,7 @@ var instanceTypes = map[string]corev1.ResourceList{
 	},
 }
 
-// deployment has the fields of a WorkloadDeployment that interpretation reads.
+// deployment has those fields of a WorkloadDeployment that interpretation reads.
 type deployment struct {
 	Metadata struct {
 		Annotations       map[string]string `json:"annotations"`
@@ -167,7 +167,7 @@ func (d *deployment) retain(observed *runtime.RawExtension) (interpreter.Respons
 	return patched()
 }
 
-// reportedStatus returns the whole status, with the generations and shares that the aggregation needs.
+// reportedStatus returns the whole status. It adds the generations and the shares that the aggregation needs.
 func (d *deployment) reportedStatus(response *interpreter.Response) error {
 	fields := map[string]json.RawMessage{}
 	if d.Metadata.DeletionTimestamp == nil && len(d.Status) > 0 {

@@ -15,7 +15,7 @@ const (
 	version = "v1alpha"
 )
 
-// handler interprets both kinds.
+// handler interprets WorkloadDeployments and Instances.
 type handler struct {
 	decoder *interpreter.Decoder
 }
@@ -57,7 +57,7 @@ func unknownOperation(operation configv1alpha1.InterpreterOperation) error {
 	return fmt.Errorf("request.operation: unknown operation %q", operation)
 }
 
-// decode reads only the fields of the type. That is faster than reading the whole object with its managedFields.
+// decode reads only the fields of the type. This is faster than reading the whole object with its managedFields.
 func decode(field string, raw []byte, into any) error {
 	if len(raw) == 0 {
 		return fmt.Errorf("%s: is missing", field)
@@ -79,7 +79,7 @@ func add(path string, value any) operation {
 	return operation{Op: "add", Path: path, Value: value}
 }
 
-// patched writes the patch from the known change. The SDK's PatchResponseFromRaw would compare two whole objects.
+// patched encodes a patch of known operations. PatchResponseFromRaw of the SDK would compare two whole objects instead.
 func patched(operations ...operation) (interpreter.Response, error) {
 	response := interpreter.Succeeded("")
 	if len(operations) == 0 {

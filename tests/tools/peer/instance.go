@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// instance has the fields of an Instance that interpretation reads.
+// instance has those fields of an Instance that interpretation reads.
 type instance struct {
 	Metadata struct {
 		DeletionTimestamp json.RawMessage `json:"deletionTimestamp"`
@@ -86,7 +86,7 @@ func (i *instance) retain(observed *runtime.RawExtension) (interpreter.Response,
 	return patched()
 }
 
-// rank orders statuses by the information they carry.
+// rank orders statuses by the amount of information in them.
 type rank int
 
 const (
@@ -139,7 +139,7 @@ func (i *instance) aggregate(items []workv1alpha2.AggregatedStatusItem) (interpr
 	return patched(add("/status", best))
 }
 
-// same returns whether two JSON texts have equal values.
+// same returns whether two JSON texts have the same value.
 func same(one, other []byte) bool {
 	if bytes.Equal(one, other) {
 		return true

@@ -18,7 +18,7 @@ const (
 	typeMax        = 316
 )
 
-// condition has its fields in the order in which an API server writes them.
+// condition has the fields of a condition in the order in which an API server writes them.
 type condition struct {
 	LastTransitionTime string `json:"lastTransitionTime"`
 	Message            string `json:"message"`
@@ -45,7 +45,7 @@ type memory struct {
 	TemplateReplicas           *int64 `json:"templateReplicas,omitempty"`
 }
 
-// report is a status that a cell reported, or that was written to the hub.
+// report is a status that a cell has reported, or the status on the hub.
 type report struct {
 	counters
 	AssignedMinReplicas        *int64      `json:"assignedMinReplicas"`
@@ -58,13 +58,13 @@ type report struct {
 	raw                        json.RawMessage
 }
 
-// ownFields are the fields of a report. Other fields of a status are copied for a single cell.
+// ownFields are the fields of a report. If there is a single cell, the other fields of its status are copied.
 var ownFields = []string{
 	"assignedMinReplicas", "assignedReplicas", "cells", "conditions", "currentReplicas", "desiredReplicas", "generation",
 	"observedGeneration", "readyReplicas", "replicas", "resourceTemplateGeneration",
 }
 
-// parseReport returns nil if the status is empty or the CRD would reject it.
+// parseReport returns nil if the status is empty, or if the CRD would reject the status.
 func parseReport(raw json.RawMessage) *report {
 	if isNull(raw) || bytes.Equal(raw, []byte("{}")) {
 		return nil

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// instanceSpec has the fields of an Instance's spec that interpretation reads.
+// instanceSpec has those fields of an Instance's spec that interpretation reads.
 type instanceSpec struct {
 	Controller json.RawMessage `json:"controller"`
 	Runtime    runtimeSpec     `json:"runtime"`
@@ -48,8 +48,9 @@ type named struct {
 	Name string `json:"name"`
 }
 
-// requirements returns the requirements of one instance: the sum of the container limits, else the requests of the
-// runtime, else those of the instance type, else nil.
+// requirements returns the requirements of one instance. It uses the sum of the container limits if there is one.
+// Otherwise it uses the requests of the runtime, or the size of the instance type. If all of them are missing, it
+// returns nil.
 func (r *runtimeSpec) requirements() corev1.ResourceList {
 	if limits := r.containerLimits(); limits != nil {
 		return limits
@@ -84,7 +85,7 @@ func isSize(resources corev1.ResourceList) bool {
 	return cpu && memory
 }
 
-// dependencies returns the ConfigMaps and Secrets that the spec uses or the annotation names, in this namespace,
+// dependencies returns the ConfigMaps and Secrets in this namespace that the spec or the annotation mentions. They are
 // sorted and unique.
 func (s *instanceSpec) dependencies(namespace, annotation string) []configv1alpha1.DependentObjectReference {
 	type key struct{ kind, name string }

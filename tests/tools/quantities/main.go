@@ -1,5 +1,5 @@
-// Command quantities prints how Kubernetes' own library parses, prints and adds quantities. It prints one line per
-// text with its canonical form, or "-" if it is invalid, then one line per sum of two.
+// Command quantities prints how the library of Kubernetes parses, prints and adds quantities. For each text, it prints
+// a line with the canonical form, or "-" if the text is invalid. Then it prints one line per sum of two quantities.
 package main
 
 import (
@@ -47,7 +47,7 @@ func main() {
 					if beyond(quantity) {
 						continue
 					}
-					// String would return some texts unchanged.
+					// String would return some texts without changes.
 					number, suffix := quantity.CanonicalizeBytes(nil)
 					canonical = string(number) + string(suffix)
 					// The library drops the suffix of 1000E and more.

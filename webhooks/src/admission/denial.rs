@@ -1,13 +1,13 @@
-//! Why a request is denied, as the `metav1.Status` that the API server shows to the requester.
+//! The reason for a denial, as the `metav1.Status` that the API server returns to the requester.
 
 use serde::Serialize;
 
 use super::field_error::{FieldErrorList, StatusCause};
 
-/// Number of seconds after which clients retry the request automatically (Retry-After).
+/// Value of `retryAfterSeconds` (Retry-After), in seconds. Callers repeat the request automatically after this time.
 const RETRY_AFTER_SECONDS: u32 = 1;
 
-/// Why a request is denied, as a `metav1.Status`.
+/// The reason for a denial, as a `metav1.Status`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Denial {
@@ -31,7 +31,7 @@ struct StatusDetails {
 }
 
 impl Denial {
-    /// The object is not valid (422).
+    /// Returns a denial: the Workload is not valid (422).
     pub(crate) fn invalid(name: &str, errors: FieldErrorList) -> Self {
         let FieldErrorList { listed, more } = errors;
         let texts: Vec<_> = listed
@@ -62,7 +62,7 @@ impl Denial {
         }
     }
 
-    /// The requester has no right to do this (403).
+    /// Returns a denial: the requester has no right to make the request (403).
     pub(crate) fn forbidden(name: &str, problem: &str) -> Self {
         Self {
             status: "Failure",
@@ -73,7 +73,8 @@ impl Denial {
         }
     }
 
-    /// The server cannot decide now (503). The requester's client retries automatically.
+    /// Returns a denial: the server cannot decide now (503). The client of the requester repeats the request
+    /// automatically.
     pub(crate) fn unavailable(name: &str, problem: &str) -> Self {
         Self {
             status: "Failure",
@@ -87,7 +88,7 @@ impl Denial {
         }
     }
 
-    /// This webhook does not handle such requests (400).
+    /// Returns a denial: this webhook does not handle requests of this kind (400).
     pub(crate) fn bad_request(name: &str, problem: String) -> Self {
         Self {
             status: "Failure",
@@ -103,14 +104,15 @@ impl Denial {
         &self.message
     }
 
-    /// Returns the message for the operator: the first internal error, else the message for the requester.
+    /// Returns the message for the operator: the first internal error if there is one, else the message for the
+    /// requester.
     pub(crate) fn operator_message(&self) -> &str {
         let mut causes = self.details.causes.iter();
         let internal = causes.find(|cause| is_internal(cause));
         internal.map_or(&self.message, |cause| &cause.message)
     }
 
-    /// Returns whether the requester can fix the cause. Otherwise only the operator can.
+    /// Returns whether the requester can fix the cause. If not, only the operator can fix the cause.
     pub(crate) fn is_requester_error(&self) -> bool {
         self.code < 500 && !self.details.causes.iter().any(is_internal)
     }

@@ -1,7 +1,7 @@
 //! Errors of single fields, modelled on `k8s.io/apimachinery/pkg/util/validation/field`.
 //!
-//! A rule reports a [`FieldError`] at a [`FieldPath`] to an [`ErrorSink`]. A [`FieldErrorList`] collects the reported
-//! errors as the causes of one `metav1.Status`, and leaves out those that the object had before an update.
+//! A rule reports a [`FieldError`] at a [`FieldPath`] to an [`ErrorSink`]. A [`FieldErrorList`] collects the errors as
+//! the causes of one `metav1.Status`. For an update, the list omits the errors that the object had before.
 
 mod error;
 mod list;

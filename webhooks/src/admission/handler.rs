@@ -26,12 +26,12 @@ pub(crate) struct AdmissionContext {
     pub(crate) projects: Arc<dyn ProjectLookup>,
 }
 
-/// Answers the mutating webhook. It changes nothing, like the Go manager.
+/// Answers the mutating webhook. The answer never changes the Workload. The Go manager does the same.
 pub(crate) async fn mutate(State(context): State<AdmissionContext>, request: Request) -> Response {
     respond(&context, Webhook::Mutate, request).await
 }
 
-/// Answers the validating webhook with every error of the Workload.
+/// Answers the validating webhook. The answer contains every error of the Workload.
 pub(crate) async fn validate(
     State(context): State<AdmissionContext>,
     request: Request,
@@ -59,14 +59,15 @@ async fn answer(
     let metrics = &server.metrics.admission;
     let _in_flight = metrics.requests.in_flight();
     let mut permit = server.capacity.admit()?;
-    // Copies the body: a short body is a slice of the connection's read buffer, which would stay allocated while the access
-    // reviews are awaited.
+    // Copies the body. A short body is a slice of the read buffer of the connection. Without the copy, the whole buffer
+    // would stay allocated until all access reviews are answered.
     let body: Box<[u8]> = body::read(&server.limits, &server.capacity, request, &mut permit)
         .await?
         .as_ref()
         .into();
     server.capacity.reserve_decoded(&mut permit, body.len())?;
-    // The wait for access reviews must not count as a request that needs the CPU. The bytes still count.
+    // Gives the slot back, because the request needs no CPU while access reviews are in flight. The bytes of the
+    // request still count.
     permit.release_slot();
     let begin = Instant::now();
     let request = review::decode(&body).map_err(|error| HttpError::Malformed(error.to_string()))?;
@@ -84,7 +85,7 @@ async fn answer(
     Ok(review::encode(&request.uid, &outcome))
 }
 
-/// Logs the outcome. A denial that only the operator can fix is a warning, once per message.
+/// Logs the outcome. If only the operator can fix the cause of a denial, the log line is a warning, once per message.
 fn log(server: &HandlerContext, request: &AdmissionRequest<'_>, denial: Option<&Denial>) {
     let AdmissionRequest {
         uid,

@@ -1,4 +1,5 @@
-//! Finds the project of a request in the claims that Milo adds to the requester (docs/concepts/milo.md).
+//! Finds the project of a request. Milo adds claims to the requester, and the claims contain the project
+//! (docs/concepts/milo.md).
 
 use api::ProjectName;
 use api::milo::{
@@ -8,7 +9,7 @@ use thiserror::Error;
 
 use super::user_info::UserInfo;
 
-/// Why the claims do not name a project.
+/// The reason why the claims do not identify a project.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub(crate) enum ClaimsError {
     #[error(
@@ -31,7 +32,7 @@ pub(crate) enum ClaimsError {
 ///
 /// # Errors
 ///
-/// [`ClaimsError`], which names the wrong claim.
+/// [`ClaimsError`] with the name of the wrong claim.
 pub(crate) fn project(user: &UserInfo) -> Result<ProjectName, ClaimsError> {
     let expect = |claim, expected| match one(user, claim)? {
         value if value == expected => Ok(()),
@@ -42,14 +43,15 @@ pub(crate) fn project(user: &UserInfo) -> Result<ProjectName, ClaimsError> {
         }),
     };
     expect(PARENT_TYPE, PARENT_TYPE_PROJECT)?;
-    // Milo's own webhooks do not read this claim. It may be absent, but must not name another group.
+    // This claim may be absent, because the webhooks of Milo do not read it. If the claim is present, its value must be
+    // the expected group.
     if user.extra.contains_key(PARENT_API_GROUP) {
         expect(PARENT_API_GROUP, RESOURCE_MANAGER_GROUP)?;
     }
     Ok(ProjectName::new(one(user, PARENT_NAME)?)?)
 }
 
-/// Returns the only value of a claim.
+/// Returns the only value of a claim. An empty value counts as a missing claim.
 fn one<'u>(user: &'u UserInfo, claim: &'static str) -> Result<&'u str, ClaimsError> {
     match user.extra.get(claim).map(Vec::as_slice) {
         None | Some([]) => Err(ClaimsError::Missing(claim)),

@@ -9,21 +9,23 @@ use thiserror::Error;
 
 use super::user_info::UserInfo;
 
-/// Looks up the projects that this process serves.
+/// Looks up facts about the projects that this process serves.
 pub trait ProjectLookup: Send + Sync + 'static {
-    /// Returns the project of every request, if this process serves only one (`discovery.mode: single`).
+    /// Returns the project of all requests if this process serves only one project (`discovery.mode: single`).
     fn only(&self) -> Option<&ProjectName>;
 
-    /// Returns the codes of the cities that the project may use, from its LocationBindings. Does not wait.
+    /// Returns the codes of the cities that the project may use. The source is the LocationBindings of the project.
+    /// Does not wait.
     ///
     /// # Errors
     ///
-    /// [`ProjectLookupError`] if the cities are not known now.
+    /// [`ProjectLookupError`] if the cities are currently unknown.
     fn cities(&self, project: &ProjectName) -> Result<Arc<BTreeSet<String>>, ProjectLookupError>;
 
-    /// Asks the project's API server whether the requester may use the network (docs/reference/admission.md).
+    /// Sends an access review to the project's API server (docs/reference/admission.md). The decision is whether the
+    /// requester may use the network.
     ///
-    /// The future has no timeout of its own.
+    /// The returned future has no timeout. The caller must set one.
     fn review(
         &self,
         project: &ProjectName,
@@ -31,27 +33,27 @@ pub trait ProjectLookup: Send + Sync + 'static {
     ) -> BoxFuture<'static, Result<AccessDecision, ProjectLookupError>>;
 }
 
-/// Asks whether the requester has the verb `use` on a network.
+/// An access review. The review checks whether the requester has the verb `use` on a network.
 #[derive(Clone, Debug)]
 pub struct AccessReview {
     /// The requester, with all claims.
     pub user: Arc<UserInfo>,
-    /// Namespace of the Workload, and so of the network.
+    /// Namespace of the Workload. The network is in the same namespace.
     pub namespace: String,
     /// Name of the network.
     pub network: String,
 }
 
-/// The decision of the project's authorizer.
+/// The decision of the authorizer of the project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessDecision {
-    /// Whether the requester has the right.
+    /// True if the requester has the right.
     pub allowed: bool,
-    /// The reason that the authorizer gives; may be empty.
+    /// The reason in the answer of the authorizer. May be empty.
     pub reason: String,
 }
 
-/// Why a fact about a project is currently unknown. The message is shown to the requester. A retry may succeed.
+/// The reason why a fact about a project is currently unknown. The requester gets this message. A retry may succeed.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{0}")]
 pub struct ProjectLookupError(pub String);

@@ -1,15 +1,15 @@
-//! The rules of admission as `docs/reference/admission.md` lists them.
+//! The rules of admission for the reference page `docs/reference/admission.md`.
 
-/// A rule for one field.
+/// One rule for one field.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// File in `rules/` that checks it.
+    /// File in `rules/` with the code of the rule.
     pub file: &'static str,
-    /// Path of the field; `spec` is the Workload's.
+    /// Path of the field. `spec` is the spec of the Workload.
     pub field: &'static str,
-    /// The requirement for the value.
+    /// The requirement for the value of the field.
     pub rule: &'static str,
-    /// Whether the Go manager does not have the rule.
+    /// True if the Go manager does not have the rule.
     pub is_added: bool,
 }
 
@@ -35,7 +35,7 @@ const RUNTIME: &str = "runtime.rs";
 const NETWORKS: &str = "networks.rs";
 const PLACEMENTS: &str = "placements.rs";
 
-/// The rules, in the order in which their errors are listed.
+/// All rules, in the order of their errors in an answer.
 pub const RULES: &[Rule] = &[
     rule(
         METADATA,

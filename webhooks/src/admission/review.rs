@@ -1,4 +1,5 @@
-//! The protocol of admission webhooks: `AdmissionReview` of `admission.k8s.io/v1` (Kubernetes: Dynamic Admission Control).
+//! The protocol of admission webhooks: `AdmissionReview` of `admission.k8s.io/v1` (Kubernetes documentation: Dynamic
+//! Admission Control).
 
 use std::borrow::Cow;
 
@@ -12,20 +13,20 @@ use super::user_info::UserInfo;
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
 
-/// Why a body is not an `AdmissionReview` with a request. The message names the field.
+/// The reason why a body is not an `AdmissionReview` with a request. The message contains the name of the field.
 #[derive(Debug, Error)]
 pub enum ReviewError {
     /// The body is not JSON, or a field has the wrong type.
     #[error("the body is not an AdmissionReview: {0}")]
     Undecodable(#[from] serde_json::Error),
-    /// The body is of another version or kind.
+    /// The body has another version or kind.
     #[error("{field}: is {value:?}, must be {expected:?}")]
     Unexpected {
-        /// The field.
+        /// The path of the field.
         field: &'static str,
-        /// Its value.
+        /// The value of the field.
         value: String,
-        /// The only supported value.
+        /// The only supported value of the field.
         expected: &'static str,
     },
     /// A required field is missing.
@@ -83,7 +84,7 @@ pub(crate) struct GroupVersionKind<'a> {
 ///
 /// # Errors
 ///
-/// [`ReviewError`] if the body holds no request that can be answered.
+/// [`ReviewError`] if the body has no request that can be answered.
 pub(crate) fn decode(body: &[u8]) -> Result<AdmissionRequest<'_>, ReviewError> {
     let review: ReviewedRequest<'_> = serde_json::from_slice(body)?;
     let expect = |field, value: &str, expected| match value == expected {
@@ -128,6 +129,6 @@ pub(crate) fn encode(uid: &str, outcome: &Result<(), Denial>) -> Vec<u8> {
             status: outcome.as_ref().err(),
         },
     };
-    // Serialization of texts and numbers cannot fail.
+    // The serialization of texts and numbers cannot fail.
     serde_json::to_vec(&review).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! The rules that a Workload must satisfy, in the order in which an answer lists their errors
-//! (docs/reference/admission.md). The rules are pure: the caller gathers [`ExternalFacts`] first.
+//! The rules for a Workload. The order of the rules is the order of the errors in an answer
+//! (docs/reference/admission.md). The rules are pure functions. The caller must collect the [`ExternalFacts`] first.
 
 mod metadata;
 mod names;

@@ -1,4 +1,4 @@
-//! Admission reviews through the router, with a fake of the projects.
+//! Tests of admission reviews through the router, with a fake [`ProjectLookup`].
 
 mod objects;
 mod reference;
@@ -21,7 +21,7 @@ use tower::ServiceExt;
 use super::{AccessDecision, AccessReview, ProjectLookup, ProjectLookupError, VALIDATE_WORKLOAD};
 use crate::{Limits, Metrics, router};
 
-/// The known facts of project `p1`, and the reviews that it received.
+/// The facts about project `p1`, and the access reviews that the fake received.
 #[derive(Default)]
 struct FakeProjects {
     only: Option<ProjectName>,
@@ -38,7 +38,7 @@ impl FakeProjects {
         }
     }
 
-    /// Sets the answer for a network. A review of a network without an answer never ends.
+    /// Sets the answer for a network. An access review for a network without an answer never ends.
     fn answering(
         mut self,
         network: &'static str,
@@ -167,7 +167,7 @@ impl TestServer {
         (code, serde_json::from_slice(&body).unwrap())
     }
 
-    /// Sends a review to the validating webhook, and returns its `response`.
+    /// Sends a review to the validating webhook, and returns the `response`.
     async fn validate(&self, review: &Value) -> Value {
         let (code, answer) = self.post(VALIDATE_WORKLOAD, review).await;
         assert_eq!(code, StatusCode::OK, "{answer}");

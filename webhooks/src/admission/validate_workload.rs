@@ -1,4 +1,4 @@
-//! Validates a change of a Workload: gathers the external facts that the change needs, then checks the rules.
+//! Validates a change of a Workload. Collects the external facts that the change needs, then checks the rules.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -19,11 +19,12 @@ use super::workload_change::WorkloadChange;
 
 /// Maximum number of concurrent access reviews of one request.
 const CONCURRENT_REVIEWS: usize = 32;
-/// Access reviews of one request in total. No existing Workload has more networks, and each review costs the project's
-/// API server a request.
+/// Maximum number of access reviews of one request. No existing Workload has more networks. Each access review costs
+/// the project's API server one request.
 const REVIEWS_MAX: usize = 256;
 
-/// Validates the Workload of a request. An update that needs no new facts succeeds without its project.
+/// Validates the Workload of a request. If an update needs no new facts, the project of the request is not needed and
+/// may be unknown.
 ///
 /// # Errors
 ///
@@ -54,8 +55,8 @@ pub(crate) async fn validate_workload(
     facts.networks = review_networks(projects, &project, request, &networks, deadline).await;
     let is_unknown = |refusal: &NetworkRefusal| matches!(refusal, NetworkRefusal::NotReviewed(_));
     if facts.networks.values().any(is_unknown) {
-        // An API server that does not answer may not have sent its latest LocationBindings either. The request is denied
-        // anyway, so the answer does not blame a city.
+        // The project's API server does not answer access reviews, so the known LocationBindings may be outdated too.
+        // The request is denied in any case. The answer therefore contains no errors about cities.
         facts.cities = None;
     }
     change.check(&facts)
@@ -72,8 +73,9 @@ fn project_of(
     }
 }
 
-/// Returns the networks that must not be used. Reviews run concurrently, until the deadline or until there are as many
-/// refusals as an answer lists. Networks beyond [`REVIEWS_MAX`] are refused without a review.
+/// Returns the networks that must not be used. The access reviews run concurrently. They end at the deadline, or when
+/// the number of refusals reaches the number of errors in an answer. Networks after the first [`REVIEWS_MAX`] networks
+/// are refused without an access review.
 async fn review_networks<'w>(
     projects: &dyn ProjectLookup,
     project: &ProjectName,
@@ -84,7 +86,7 @@ async fn review_networks<'w>(
     let user: Arc<UserInfo> = Arc::new(request.user_info.clone());
     let mut unasked = networks.iter().take(REVIEWS_MAX);
     let reviews = iter::from_fn(|| {
-        // Starts no review after the deadline.
+        // No access review starts after the deadline.
         if Instant::now() >= deadline {
             return None;
         }
@@ -95,7 +97,7 @@ async fn review_networks<'w>(
         };
         Some(timeout_at(deadline, projects.review(project, review)))
     });
-    // `buffered` yields the decisions in the order of the networks.
+    // `buffered` returns the decisions in the order of the networks.
     let mut decisions = stream::iter(reviews).buffered(CONCURRENT_REVIEWS);
     let mut refusals = BTreeMap::new();
     let mut undecided = networks.iter().copied();
@@ -109,7 +111,7 @@ async fn review_networks<'w>(
     refusals
 }
 
-/// Translates a decision. `None` means that the deadline passed without one.
+/// Converts a decision into a refusal. A decision of `None` means that no decision arrived before the deadline.
 fn refusal(
     project: &ProjectName,
     decision: Option<Result<AccessDecision, ProjectLookupError>>,

@@ -19,7 +19,7 @@ pub(crate) struct WorkloadChange<'a> {
 }
 
 impl<'a> WorkloadChange<'a> {
-    /// Decodes the change. Returns `None` if the request does not change the spec.
+    /// Decodes the change. Returns `None` if the spec needs no check.
     ///
     /// # Errors
     ///
@@ -44,8 +44,9 @@ impl<'a> WorkloadChange<'a> {
             true => decode(name, "", request.old_object)?,
             false => WorkloadEnvelope::default(),
         };
-        // A terminating Workload must be able to lose its finalizers, even if it is invalid. Only the former object proves
-        // that the Workload is terminating: a requester can create an object with a deletionTimestamp.
+        // The finalizers of a terminating Workload must be removable, even if the Workload is invalid. Only the former
+        // object is checked for a deletionTimestamp. A requester can set a deletionTimestamp in a new object, so the
+        // new object is no proof that the Workload is terminating.
         let is_terminating = former.metadata.deletion_timestamp.is_some();
         if is_update
             && (is_terminating || object.spec.map(RawValue::get) == former.spec.map(RawValue::get))
@@ -55,7 +56,7 @@ impl<'a> WorkloadChange<'a> {
         Ok(Some(Self {
             name,
             workload: decode(name, "spec", object.spec)?,
-            // If the former spec cannot be decoded, its errors are unknown, and every error counts as new.
+            // If the former spec cannot be decoded, its errors are unknown. Every error then counts as new.
             former: match is_update {
                 true => decode(name, "spec", former.spec).ok(),
                 false => None,
@@ -63,13 +64,13 @@ impl<'a> WorkloadChange<'a> {
         }))
     }
 
-    /// Returns the networks that the new Workload uses and the former one did not, each once, in the order of the
-    /// interfaces.
+    /// Returns the networks that the new Workload uses and the former Workload did not use. Each network is in the list
+    /// once. The order is the order of the interfaces.
     pub(crate) fn new_networks(&self) -> Vec<&str> {
         rules::new_networks(&self.workload, self.former.as_ref())
     }
 
-    /// Returns whether a placement of the new Workload has a city that it did not have before.
+    /// Returns whether a placement of the new Workload has a city that the former placement did not have.
     pub(crate) fn has_new_cities(&self) -> bool {
         rules::has_new_cities(&self.workload, self.former.as_ref())
     }
@@ -107,7 +108,7 @@ pub(crate) fn expect_workload(request: &AdmissionRequest<'_>) -> Result<(), Deni
     }
 }
 
-/// The parts of a Workload that decide whether its spec is checked.
+/// The fields of a Workload that decide whether the spec needs a check.
 #[derive(Default, Deserialize)]
 struct WorkloadEnvelope<'a> {
     #[serde(default)]
@@ -122,7 +123,7 @@ struct EnvelopeMetadata {
     deletion_timestamp: Option<IgnoredAny>,
 }
 
-/// Decodes the part of the object at `path`. An absent part decodes to the default value.
+/// Decodes the part of the object at `path`. If the part is absent, returns the default value.
 fn decode<'a, T: Deserialize<'a> + Default>(
     name: &str,
     path: &str,
@@ -132,7 +133,8 @@ fn decode<'a, T: Deserialize<'a> + Default>(
         return Ok(T::default());
     };
     serde_json::from_str(text.get()).or_else(|_| {
-        // Decodes again to find the path of the error. Tracking the path is slow, so only an error pays for it.
+        // Decodes the text again to find the path of the error. This second decoding is slow, and only runs after an
+        // error.
         let text = &mut serde_json::Deserializer::from_str(text.get());
         serde_path_to_error::deserialize(text).map_err(|error| {
             let field = match (path, error.path().to_string().as_str()) {
@@ -141,7 +143,7 @@ fn decode<'a, T: Deserialize<'a> + Default>(
                 (path, field) => format!("{path}.{field}"),
             };
             let problem = error.inner().to_string();
-            // Drops the line and the column: the requester does not see this text.
+            // Removes the line and the column from the message. The requester does not know this JSON text.
             let problem = problem
                 .rsplit_once(" at line ")
                 .map_or(problem.as_str(), |(problem, _)| problem);

@@ -1,7 +1,7 @@
 //! Views of the fields of a Workload that the rules read, borrowed from the request (docs/concepts/api.md).
 //!
-//! Each type is a partial decode of one part of the Workload: unknown fields are ignored, and no field is required. The
-//! rules report fields that are missing.
+//! Each type decodes one part of the Workload. Unknown fields are ignored. The decoder requires no field. The rules
+//! report missing fields.
 
 use std::borrow::Cow;
 
@@ -173,7 +173,8 @@ pub(crate) struct NetworkInterfaceView<'a> {
     pub(crate) network: ReferenceView<'a>,
 }
 
-/// A volume. The sources are boxed to keep a volume without a source small: a hostile object can have many of them.
+/// A volume. The sources are boxed, because a hostile object can have many volumes without a source. A box keeps such a
+/// volume small.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct VolumeView<'a> {
@@ -257,7 +258,7 @@ pub(crate) struct SecretView<'a> {
     pub(crate) items: Vec<KeyToPathView<'a>>,
 }
 
-/// One key of a ConfigMap or Secret, and the file that it becomes (Kubernetes' `KeyToPath`).
+/// One key of a ConfigMap or Secret, and the file with its value (Kubernetes `KeyToPath`).
 #[derive(Deserialize, Hash)]
 pub(crate) struct KeyToPathView<'a> {
     #[serde(borrow, default)]
@@ -267,7 +268,7 @@ pub(crate) struct KeyToPathView<'a> {
     path: Cow<'a, str>,
 }
 
-/// A reference to another object, or to an image, by name.
+/// A reference by name to another object or to an image.
 #[derive(Default, Deserialize)]
 pub(crate) struct ReferenceView<'a> {
     #[serde(borrow, default)]
@@ -283,13 +284,13 @@ impl DiskTemplateView<'_> {
 }
 
 impl VolumeView<'_> {
-    /// Returns the device name that the volume asks for.
+    /// Returns the device name of the disk, if the volume sets one.
     pub(crate) fn device(&self) -> Option<&str> {
         let name = self.disk.as_ref()?.device_name.as_ref()?;
         Some(&name.0)
     }
 
-    /// Returns whether the volume is a disk that an operating system image is written to.
+    /// Returns whether the volume is a disk with an operating system image.
     pub(crate) fn has_image(&self) -> bool {
         let template = self.disk.as_ref().and_then(|disk| disk.template.as_ref());
         template.is_some_and(DiskTemplateView::has_image)

@@ -1,4 +1,4 @@
-//! Metrics of admission.
+//! Metrics of the admission webhooks.
 
 use std::time::Duration;
 
@@ -10,10 +10,11 @@ use prometheus_client::registry::Registry;
 
 use super::requests::RequestMetrics;
 
-/// Upper bounds of latency, in seconds: an access review takes milliseconds, and callers wait for 10 s.
+/// Upper bounds of the latency buckets, in seconds. An access review takes milliseconds. API servers wait for at most
+/// 10 s.
 const BUCKETS: [f64; 9] = [0.000_25, 0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0];
 
-/// Metrics of admission.
+/// The metrics of the admission webhooks.
 #[derive(Debug)]
 pub(crate) struct AdmissionMetrics {
     pub(super) answered: Family<AdmissionLabels, Counter>,

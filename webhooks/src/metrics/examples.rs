@@ -1,15 +1,16 @@
-//! One case of every metric that has labels.
+//! One sample of every metric that has labels.
 
 use super::admission::{AdmissionLabels, AdmissionMetrics, WebhookLabels};
 use super::requests::{RefusalLabels, RequestMetrics};
 use super::{InterpretationLabels, Metrics, OperationLabels};
 
-/// The value of every label.
+/// The value of every label in the samples.
 const EXAMPLE: &str = "example";
 
 impl Metrics {
-    /// Creates one case of every metric that has labels, so that the exposition names the labels. For the reference of
-    /// metrics, not for a process that serves metrics.
+    /// Creates one sample of every metric that has labels. Without a sample, the exposition does not contain the names
+    /// of the labels. Only the reference of metrics needs these samples. A process that serves metrics must not call
+    /// this function.
     pub fn record_examples(&self) {
         let (operation, kind, outcome) = (EXAMPLE, EXAMPLE, EXAMPLE);
         drop(self.answered.get_or_create(&InterpretationLabels {

@@ -1,4 +1,4 @@
-//! Metrics of requests that do not depend on their protocol.
+//! Metrics of requests. The metrics are the same for both webhook protocols.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -6,10 +6,10 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-/// Metrics of the requests of one protocol.
+/// The metrics of the requests of one protocol.
 #[derive(Debug)]
 pub(crate) struct RequestMetrics {
-    /// The name of the protocol in metrics and in the log.
+    /// The name of the protocol in metrics and in logs.
     pub(crate) protocol: &'static str,
     pub(super) refused: Family<RefusalLabels, Counter>,
     in_flight: Gauge,
@@ -20,7 +20,7 @@ pub(super) struct RefusalLabels {
     pub(super) reason: &'static str,
 }
 
-/// Counts a request as in flight until it is dropped.
+/// Counts one request as in flight. Dropping the value ends the count.
 pub(crate) struct InFlightGuard(Gauge);
 
 impl Drop for InFlightGuard {
@@ -30,7 +30,8 @@ impl Drop for InFlightGuard {
 }
 
 impl RequestMetrics {
-    /// Registers the metrics. `requests` names the protocol's requests at the beginning of a HELP text.
+    /// Registers the metrics. `requests` is the name of the requests of the protocol, and the first words of each HELP
+    /// text.
     pub(super) fn register(
         protocol: &'static str,
         requests: &str,

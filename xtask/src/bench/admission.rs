@@ -15,10 +15,10 @@ use super::workloads::{
 };
 use super::{BenchSetup, Bound, Row, Service, agreement};
 
-/// Requests per second for comparing a Workload with one network to one with many. The rate is so low that requests
-/// do not wait for each other.
+/// Number of requests per second when a Workload with one network is compared with a Workload with many networks. The
+/// rate is low, so no request waits for another one.
 const CALM: f64 = 50.0;
-/// Duration of the requests at that rate.
+/// Duration in seconds of the requests at the rate `CALM`.
 const CALM_SECONDS: f64 = 6.0;
 
 pub(crate) async fn run(bench: &BenchSetup) -> anyhow::Result<Vec<Row>> {
@@ -76,18 +76,19 @@ async fn start_project(bench: &BenchSetup) -> anyhow::Result<ChildProcess> {
     start_beside(bench, "project", args, port).await
 }
 
-/// Returns our answer to a body.
+/// Returns the answer of compute-federation to a body.
 fn answer(bench: &BenchSetup, body: &Body) -> anyhow::Result<Value> {
     let answer = fs::read(measure::answer(bench, body))?;
     Ok(serde_json::from_slice(&answer)?)
 }
 
-/// Compares the latencies of a Workload with many networks to one with a single network. The best turn of each counts.
+/// Compares the latencies of a Workload with many networks and of a Workload with a single network. The best turn of
+/// each counts.
 async fn networks(bench: &BenchSetup) -> anyhow::Result<Vec<Row>> {
     let mut best: BTreeMap<(ServerKind, &str), RateLatencies> = BTreeMap::new();
     for kind in [ServerKind::Ours, ServerKind::Go].repeat(bench.rounds) {
         let server = MeasuredServer::start(bench, kind, &bench.ca()).await?;
-        // The first reviews open the connections to the project. They are not measured.
+        // The first access reviews open the connections to the project. Their requests are not measured.
         let many = bench.body(CONNECTED)?;
         server.at_rate(bench, many, CALM, CALM_SECONDS).await?;
         for name in [SMALL, CONNECTED] {

@@ -1,5 +1,5 @@
-//! Checks that our webhook and the Go webhook give the same answers. Without this check, a comparison of their speed is
-//! meaningless.
+//! Checks that our webhook and the Go webhook give the same answers. Without this check, a comparison of their speed
+//! has no meaning.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::BenchSetup;
 use super::servers::{MeasuredServer, ServerKind};
 
-/// The fields of a response that carry the answer.
+/// The fields of a response that contain the answer.
 const ANSWERS: [&str; 7] = [
     "successful",
     "replicas",
@@ -22,10 +22,10 @@ const ANSWERS: [&str; 7] = [
     "healthy",
 ];
 
-/// Extracts the meaning of an answer to a review; an error if the answer is a failure.
+/// A function that extracts the meaning of an answer to a review. It returns an error if the answer is a failure.
 type Meaning = fn(review: &Value, answer: &Value) -> anyhow::Result<Value>;
 
-/// Sends every body, and the `others`, to both servers.
+/// Sends every body and each of the `others` to both servers. Fails if the answers differ.
 pub(crate) async fn check(
     bench: &BenchSetup,
     others: Vec<(String, Value)>,
@@ -66,7 +66,7 @@ pub(crate) async fn check(
     Ok(())
 }
 
-/// Returns the meaning of an interpreter's answer: its fields, and the object after its patch.
+/// Returns the meaning of an interpreter's answer: its fields, and the object after the patch.
 pub(crate) fn interpretation(review: &Value, answer: &Value) -> anyhow::Result<Value> {
     let (request, response) = (&review["request"], &answer["response"]);
     ensure!(response["successful"] == json!(true), "{response}");
@@ -80,7 +80,7 @@ pub(crate) fn interpretation(review: &Value, answer: &Value) -> anyhow::Result<V
     Ok(json!({"object": object, "fields": fields}))
 }
 
-/// Returns the meaning of an admission answer: whether it accepts the object, and its errors.
+/// Returns the meaning of an admission answer: whether the object is accepted, and the errors.
 pub(crate) fn decision(review: &Value, answer: &Value) -> anyhow::Result<Value> {
     let (request, response) = (&review["request"], &answer["response"]);
     ensure!(response["uid"] == request["uid"], "another uid");

@@ -1,4 +1,5 @@
-//! The requests that the benchmarks measure, as Karmada sends them: one line of JSON, objects with managedFields.
+//! The requests for the benchmarks, in the form in which Karmada sends them: one line of JSON, and objects with
+//! managedFields.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,31 +7,31 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use serde_json::{Map, Value, json};
 
-/// Numbers of cells in the measured aggregations.
+/// Number of cells in each measured aggregation.
 pub(crate) const CELLS: [usize; 4] = [1, 10, 100, 1000];
 /// A request of about 1 KB.
 pub(crate) const HEALTH: &str = "health-1k";
 /// A request of about 10 KB.
 pub(crate) const STATUS: &str = "status-10k";
-/// Bytes of the largest body that Karmada's server SDK reads.
+/// Largest body in bytes that Karmada's server SDK reads.
 const SDK_MAX: usize = 1 << 20;
-/// Environment variables of the large object; they make its request about 10 KB.
+/// Number of environment variables in the large object. With this number, the request has about 10 KB.
 const VARIABLES: usize = 34;
 const SINCE: &str = "2026-11-21T10:00:00Z";
 
-/// A request as a file.
+/// A request in a file.
 pub(crate) struct Body {
     pub(crate) name: String,
     pub(crate) file: PathBuf,
     pub(crate) review: Value,
 }
 
-/// Returns the name of the aggregation of this many cells.
+/// Returns the name of the aggregation with this many cells.
 pub(crate) fn aggregate(cells: usize) -> String {
     format!("aggregate-{cells}")
 }
 
-/// Writes requests into `directory`, each encoded by `text`.
+/// Writes requests into files in `directory`. `text` encodes each request.
 pub(crate) fn write(
     directory: &Path,
     requests: Vec<(String, Value)>,
@@ -53,7 +54,7 @@ pub(crate) fn write(
         .collect()
 }
 
-/// Returns the requests that are measured.
+/// Returns the measured requests.
 pub(crate) fn all() -> Vec<(String, Value)> {
     let small = deployment(0);
     let large = deployment(VARIABLES);
@@ -91,7 +92,7 @@ pub(crate) fn all() -> Vec<(String, Value)> {
     requests
 }
 
-/// Requests that are not measured end to end. The servers must agree on them too.
+/// Returns requests that are not measured from end to end. The servers must give the same answers to them too.
 pub(crate) fn checked() -> Vec<(String, Value)> {
     let mut requests = instances();
     for cells in [1, 3, 10] {
@@ -103,7 +104,8 @@ pub(crate) fn checked() -> Vec<(String, Value)> {
     requests
 }
 
-/// One request per operation about an Instance. Measured in process only: our policies select no Instances.
+/// Returns one request per operation on an Instance. These requests are measured only in the process, because our
+/// policies select no Instances.
 pub(crate) fn instances() -> Vec<(String, Value)> {
     let object = instance();
     let mut observed = object.clone();
@@ -157,8 +159,8 @@ fn review(kind: &str, operation: &str, object: &Value, more: &Value) -> Value {
     })
 }
 
-/// Returns a WorkloadDeployment with this many environment variables. With 0, it is small: it has no managedFields
-/// either.
+/// Returns a WorkloadDeployment with this many environment variables. With 0 variables, the object is small and has no
+/// managedFields.
 fn deployment(variables: usize) -> Value {
     let env: Vec<_> = (0..variables)
         .map(|index| match index % 3 {
@@ -253,9 +255,9 @@ fn instance() -> Value {
     })
 }
 
-/// Returns an aggregation of this many cells. The first cell reports another number of ready instances than the hub
-/// has; the others report no change. With `silent`, the first cell reports no status, and the second has not applied
-/// the object.
+/// Returns an aggregation of this many cells. The first cell reports another number of ready instances than the status
+/// on the hub. The other cells report no change. With `silent`, the first cell reports no status, and the second cell
+/// has not applied the object.
 fn aggregation(cells: usize, silent: bool) -> Value {
     let names: Vec<_> = (0..cells).map(|index| format!("cell-{index:04}")).collect();
     let items = names.iter().enumerate().map(|(index, name)| {
@@ -291,7 +293,7 @@ fn aggregation(cells: usize, silent: bool) -> Value {
         set(&mut status, "", "cells", memory.into());
     }
     if silent {
-        // The former condition gives the transition time, so the answer does not depend on the clock.
+        // The former condition contains the transition time. The answer therefore does not depend on the clock.
         let condition = condition("CellsReporting", "False", "CellNotReported", "before");
         if let Some(conditions) = status
             .pointer_mut("/conditions")
@@ -350,7 +352,8 @@ pub(crate) fn managed(manager: &str, object: &Value, subresource: Option<&str>) 
     entry
 }
 
-/// Returns a value as `fieldsV1`: elements of lists by their `name` or `type`, other lists as a whole.
+/// Returns a value in the format `fieldsV1`. Elements of lists are identified by their `name` or `type`. Other lists
+/// are one field.
 fn fields(value: &Value) -> Value {
     let mut found = Map::new();
     match value {
@@ -376,7 +379,7 @@ fn fields(value: &Value) -> Value {
     found.into()
 }
 
-/// Sets a field of the object at this pointer.
+/// Sets a field of the object at this JSON pointer.
 pub(crate) fn set(object: &mut Value, pointer: &str, name: &str, value: Value) {
     if let Some(object) = object.pointer_mut(pointer).and_then(Value::as_object_mut) {
         object.insert(name.to_owned(), value);

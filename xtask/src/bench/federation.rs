@@ -1,4 +1,5 @@
-//! `cargo xtask bench federation`: the time of each hop of a Workload on a real federation that is otherwise idle.
+//! `cargo xtask bench federation`: measures the time of each hop of a Workload. The federation is real and otherwise
+//! idle.
 
 use std::time::Duration;
 
@@ -23,28 +24,29 @@ const NAMESPACE: &str = "bench";
 const PROJECT: &str = "project";
 const HUB: &str = "hub";
 const CELL: &str = "dfw1";
-/// Number of Workloads that are not measured. They create what later ones share: hub namespace, policy, connections.
+/// Number of Workloads that are created before the measurement. They create objects that later Workloads share: hub
+/// namespace, policy, connections.
 const WARM_UP: usize = 5;
-/// Time for one Workload to become available.
+/// Time limit for one Workload to become available.
 const WITHIN: Duration = Duration::from_mins(1);
-/// Upper bound for a hop of compute-federation, in milliseconds.
+/// Maximum time in milliseconds for a hop of compute-federation.
 const OURS: f64 = 50.0;
 
-/// A state of a Workload that the benchmark observes on its way.
+/// A state that each Workload reaches, and that the benchmark observes.
 struct Milestone {
     is_reached: fn(&ObservedState, &WorkloadNames) -> bool,
-    /// The hop that leads to it. `None` for the first milestone and for the work of external machines.
+    /// The hop that leads to this state. `None` for the first milestone and for the work of external processes.
     hop: Option<MeasuredHop>,
 }
 
 struct MeasuredHop {
     title: &'static str,
-    /// Index of the milestone where the hop starts.
+    /// Index of the milestone at which the hop starts.
     from: usize,
     is_ours: bool,
 }
 
-/// The names of a Workload and of the objects that follow from it.
+/// The names of a Workload and of the objects that are created for it.
 struct WorkloadNames {
     workload: String,
     deployment: String,
@@ -63,7 +65,7 @@ impl WorkloadNames {
     }
 }
 
-/// Returns all milestones. Each comes after the milestone it starts from.
+/// Returns all milestones. Each milestone comes after the milestone at which its hop starts.
 fn milestones() -> Vec<Milestone> {
     let hop = |title, from, is_ours| {
         Some(MeasuredHop {
@@ -223,7 +225,7 @@ async fn measure(federation: &Federation, workloads: usize) -> anyhow::Result<Ve
     Ok(rows.flat_map(|(hop, taken)| of_hop(hop, taken)).collect())
 }
 
-/// Waits until all milestones are reached, and returns when each was observed.
+/// Waits until all milestones are reached. Returns the time at which each milestone was observed.
 async fn follow(
     observer: &mut Observer,
     milestones: &[Milestone],

@@ -10,7 +10,7 @@ use super::bodies::{self, Body, CELLS, aggregate};
 use super::servers::{MeasuredServer, ServerKind, lines};
 use super::{BenchSetup, Bound, Row, agreement, wire};
 
-/// Nanoseconds and heap allocations of one call with a body.
+/// Nanoseconds and heap allocations of one call, for one body.
 #[derive(Clone, Deserialize)]
 struct Measured {
     body: String,
@@ -18,10 +18,10 @@ struct Measured {
     p50: f64,
     #[serde(default)]
     p99: f64,
-    /// The median without the JSON fast path.
+    /// The median of the calls without the JSON fast path.
     #[serde(default)]
     general: f64,
-    /// The median of parsing the body as JSON and dropping it.
+    /// The median of the calls that only parse the body as JSON and drop the result.
     #[serde(default)]
     scan: f64,
     #[serde(default)]
@@ -30,7 +30,7 @@ struct Measured {
     bytes: f64,
 }
 
-/// The least gain that justifies a fast path for an operation.
+/// The minimum gain that justifies a fast path for an operation.
 const FAST_PATH_GAIN: f64 = 1.3;
 
 type ByBody = BTreeMap<String, Measured>;
@@ -66,7 +66,7 @@ pub(crate) async fn run(bench: &BenchSetup) -> anyhow::Result<Vec<Row>> {
         };
         rows.push(micros(name, "Karmada's client and ours, p50", ours.p50));
         rows.push(micros(name, "Karmada's client and Go, p50", go.p50));
-        // The Lua customization that this replaces has no script for the other operations.
+        // The replaced Lua customization has no script for the other operations.
         let Some(lua) = lua.get(name) else {
             continue;
         };
@@ -88,7 +88,7 @@ fn micros(body: &str, what: &str, nanos: f64) -> Row {
     Row::new(format!("{body}: {what}"), nanos / 1e3, "us")
 }
 
-/// Rows about interpretation without a server: as shipped, and without the fast path.
+/// Returns rows about interpretation without a server: as shipped, and without the fast path.
 fn alone(compute: &ByBody, allocations: &ByBody) -> Vec<Row> {
     let mut rows = Vec::new();
     for (name, measured) in compute {
@@ -121,14 +121,14 @@ fn alone(compute: &ByBody, allocations: &ByBody) -> Vec<Row> {
         Some((time(many)? - time(few)?) / cells)
     };
     if let (Some(few), Some(many)) = (per_cell(10, 100), per_cell(100, 1000)) {
-        // With linear cost, each further cell costs the same.
+        // With linear cost, each additional cell costs the same.
         let measure = "time per cell from 100 to 1000 cells / from 10 to 100";
         rows.push(Row::new(measure, many / few, "x").target(Bound::AtMost(1.25)));
     }
     rows
 }
 
-/// Measures calls by Karmada's own client to a server.
+/// Measures calls to a server by Karmada's own client.
 async fn end_to_end(bench: &BenchSetup, kind: ServerKind) -> anyhow::Result<ByBody> {
     let server = MeasuredServer::start(bench, kind, Path::new("")).await?;
     let args = vec![

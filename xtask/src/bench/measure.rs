@@ -1,4 +1,4 @@
-//! Measures servers side by side: throughput, latency, memory.
+//! Measures the servers in turns: throughput, latency, and memory.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,9 +14,10 @@ use super::{BenchSetup, Bound, Row};
 
 /// Number of connections for the memory measurement.
 const MANY_CONNECTIONS: u16 = 1000;
-/// Latency measurements per turn. Another process on the same CPU can spoil one of them, but seldom all.
+/// Number of latency measurements per turn. Another process on the same CPU can disturb one measurement, but rarely all
+/// of them.
 const TIMES: usize = 3;
-/// Requests needed for a 99th percentile, and the bounds of the time to send them, in seconds.
+/// Number of requests for a 99th percentile, and the minimum and maximum time in seconds to send them.
 const REQUESTS: f64 = 1000.0;
 const SECONDS: [f64; 2] = [2.0, 12.0];
 
@@ -26,13 +27,13 @@ impl Load {
     }
 }
 
-/// Returns the file with our answer to a body.
+/// Returns the file that contains the answer of compute-federation to a body.
 pub(crate) fn answer(bench: &BenchSetup, body: &Body) -> PathBuf {
     let name = format!("{}.{}.json", body.name, ServerKind::Ours.as_str());
     bench.directory.join("answers").join(name)
 }
 
-/// Measures the throughput of each server, and latencies at half of Go's throughput.
+/// Measures the throughput of each server. Then measures latencies at half of the throughput of the Go webhook.
 pub(crate) async fn compare(bench: &BenchSetup, body: &Body) -> anyhow::Result<Vec<Row>> {
     let best = saturate(bench, body).await?;
     let mut rows = throughput(&body.name, &best);
@@ -41,7 +42,7 @@ pub(crate) async fn compare(bench: &BenchSetup, body: &Body) -> anyhow::Result<V
     Ok(rows)
 }
 
-/// Keeps each server busy, in turns, and returns the best turn of each.
+/// Keeps each server busy, in turns. Returns the best turn of each server.
 async fn saturate(bench: &BenchSetup, body: &Body) -> anyhow::Result<BTreeMap<ServerKind, Load>> {
     let mut best: BTreeMap<ServerKind, Load> = BTreeMap::new();
     for round in 1..=bench.rounds {
@@ -111,7 +112,7 @@ fn throughput(name: &str, best: &BTreeMap<ServerKind, Load>) -> Vec<Row> {
 enum LoadGenerator {
     /// The `load` program of `benches`. It needs about as much CPU time as the floor.
     Load,
-    /// Vegeta. At a high rate it needs a whole CPU, so that its own work distorts the latencies.
+    /// Vegeta. At a high rate, it needs a whole CPU, and its own work distorts the latencies.
     Vegeta,
 }
 
@@ -139,8 +140,8 @@ impl LoadGenerator {
     }
 }
 
-/// Measures latencies at a constant rate. The best turn counts, per server and load generator. The latencies of the
-/// floor are those of the machine.
+/// Measures latencies at a constant rate. The best measurement of each server and load generator counts. The latencies
+/// of the floor server show the share of the machine.
 async fn latency(bench: &BenchSetup, body: &Body, rate: f64) -> anyhow::Result<Vec<Row>> {
     let kinds = [ServerKind::Ours, ServerKind::Go, ServerKind::Floor];
     let clients = [LoadGenerator::Load, LoadGenerator::Vegeta];
@@ -194,7 +195,7 @@ async fn latency(bench: &BenchSetup, body: &Body, rate: f64) -> anyhow::Result<V
 pub(crate) struct RateLatencies {
     pub(crate) p50: f64,
     pub(crate) p99: f64,
-    /// Fraction of the requests without an answer. It is above 0 when the machine could not keep the rate.
+    /// Fraction of the requests without an answer. A value above 0 means that the machine could not keep the rate.
     lost: f64,
 }
 
@@ -270,7 +271,7 @@ async fn attack(
     })
 }
 
-/// Measures a server's resident memory, idle and at most with many busy connections.
+/// Measures the resident memory of a server: idle, and the maximum with many busy connections.
 pub(crate) async fn memory(bench: &BenchSetup, body: &Body) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (kind, targets) in [

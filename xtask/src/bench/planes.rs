@@ -1,4 +1,5 @@
-//! `cargo xtask bench planes`: thousands of projects, a hundred thousand WorkloadDeployments.
+//! `cargo xtask bench planes`: measures the management controllers with thousands of projects and a hundred thousand
+//! WorkloadDeployments.
 
 mod at_rest;
 mod processes;
@@ -23,7 +24,7 @@ const WITHIN: Duration = Duration::from_mins(30);
 const POLL: Duration = Duration::from_millis(250);
 /// Number of kinds that are watched in each project.
 const KINDS: u64 = 6;
-/// After this time without a write, no more writes are expected.
+/// If no write happens in this time, the benchmark assumes that all writes are done.
 const QUIET: Duration = Duration::from_secs(5);
 
 /// Sizes of the benchmark.
@@ -54,7 +55,7 @@ struct ArrivalLatencies {
     p50: Option<f64>,
     p99: Option<f64>,
     max: Option<f64>,
-    /// Seconds by which the last change was sent late.
+    /// Delay of the last change in seconds, compared with its planned time.
     #[serde(default)]
     late: f64,
 }
@@ -82,7 +83,7 @@ fn prepare(directory: &Path) -> anyhow::Result<Built> {
     })
 }
 
-/// Measures with all objects on the hub: a restart, changing statuses, and a storm in one project.
+/// Measures with all objects on the hub: first a restart, then changing statuses, then many Workloads in one project.
 async fn restart(
     sizes: &Sizes,
     built: &Built,
@@ -154,7 +155,7 @@ async fn restart(
     Ok(rows)
 }
 
-/// Measures changing statuses on the hub.
+/// Measures the latencies of status changes on the hub.
 async fn statuses(
     sizes: &Sizes,
     planes: &SimulatedPlanes,
@@ -215,10 +216,10 @@ impl ArrivalLatencies {
     }
 }
 
-/// Whether every project is engaged, every object is reconciled, and the queue is empty.
+/// Returns whether every project is engaged, every object is reconciled, and the queue is empty.
 async fn is_settled(sizes: &Sizes, ours: &Watcher) -> anyhow::Result<bool> {
     let engaged = ours.metric("compute_federation_projects_engaged", "").await;
-    // The metrics endpoint does not listen at first.
+    // The metrics endpoint may not listen yet.
     let Ok(engaged) = engaged else {
         return Ok(false);
     };
@@ -232,7 +233,7 @@ async fn is_settled(sizes: &Sizes, ours: &Watcher) -> anyhow::Result<bool> {
     Ok(engaged >= number(sizes.projects) && done >= number(sizes.objects) && depth < 1.0)
 }
 
-/// Waits until nothing is written any more.
+/// Waits until no more writes happen.
 async fn until_quiet(planes: &SimulatedPlanes) -> anyhow::Result<()> {
     let mut writes = planes.state().await?.writes;
     loop {
@@ -245,7 +246,7 @@ async fn until_quiet(planes: &SimulatedPlanes) -> anyhow::Result<()> {
     }
 }
 
-/// Runs `work` and, at the same time, `most`, which records a maximum.
+/// Runs `work`. At the same time runs `most`, which records a maximum.
 async fn beside<T>(
     work: impl Future<Output = anyhow::Result<T>>,
     most: impl AsyncFn(&mut f64) -> anyhow::Error,
@@ -258,7 +259,7 @@ async fn beside<T>(
     Ok((done, found))
 }
 
-/// Records the longest queue.
+/// Returns a function that records the longest queue.
 fn deepest_queue(ours: &Watcher) -> impl AsyncFn(&mut f64) -> anyhow::Error {
     async move |most| loop {
         match ours.metric("compute_federation_queue_depth", "").await {
@@ -293,7 +294,7 @@ fn number(count: usize) -> f64 {
     u32::try_from(count).map_or(f64::INFINITY, f64::from)
 }
 
-/// Prints the rows as soon as they are known: the whole benchmark takes many minutes.
+/// Prints the rows as soon as they are known, because the whole benchmark takes many minutes.
 fn progress(rows: &[Row]) {
     for row in rows {
         eprintln!("{}: {:.2} {}", row.measure, row.value, row.unit);

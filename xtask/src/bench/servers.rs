@@ -1,4 +1,4 @@
-//! The measured servers, one process each, and the client that keeps them busy.
+//! The measured servers, each in its own process, and the client that keeps them busy.
 
 use std::ffi::OsString;
 use std::fs;
@@ -18,17 +18,17 @@ use tokio::time::{Instant, sleep};
 use super::bodies::Body;
 use super::{BenchSetup, Service};
 
-/// Time for a server to listen.
+/// Time limit until a server listens.
 const START: Duration = Duration::from_secs(20);
 
 /// A server to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ServerKind {
-    /// The shipped binary.
+    /// The shipped binary of compute-federation.
     Ours,
     /// The Go webhook.
     Go,
-    /// The floor: a server with a constant answer.
+    /// The server with a constant answer. Its time is the lower bound for any server.
     Floor,
 }
 
@@ -42,7 +42,7 @@ impl ServerKind {
     }
 }
 
-/// A running server. It runs alone on the last CPU if there are several; clients run on the others.
+/// A running server. If the machine has several CPUs, the server runs alone on the last CPU. Clients run on the others.
 pub(crate) struct MeasuredServer {
     pub(crate) port: u16,
     process: ChildProcess,
@@ -53,7 +53,7 @@ pub(crate) struct MeasuredServer {
 pub(crate) struct Load {
     pub(crate) requests: f64,
     pub(crate) seconds: f64,
-    /// Seconds of CPU time.
+    /// CPU time of the server in seconds.
     pub(crate) server_cpu: f64,
     pub(crate) client_cpu: f64,
 }
@@ -66,7 +66,7 @@ pub(crate) struct Rate {
 }
 
 impl MeasuredServer {
-    /// Starts a server and waits until it listens. The floor answers with the content of `answer`.
+    /// Starts a server and waits until it listens. The floor server answers with the content of the file `answer`.
     pub(crate) async fn start(
         bench: &BenchSetup,
         kind: ServerKind,
@@ -89,7 +89,7 @@ impl MeasuredServer {
             ),
         };
         let process = listening(bench, kind.as_str(), on_cpus(&cpus().0, path, args), port).await?;
-        // Gives the server time to load its certificates and become idle.
+        // In this second, the server loads its certificates and becomes idle.
         sleep(Duration::from_secs(1)).await;
         Ok(Self { port, process })
     }
@@ -99,7 +99,7 @@ impl MeasuredServer {
         self.process.terminate().await;
     }
 
-    /// Sends one request and writes the answer to `answer`.
+    /// Sends one request and writes the answer to the file `answer`.
     pub(crate) async fn ask(
         &self,
         bench: &BenchSetup,
@@ -133,8 +133,8 @@ impl MeasuredServer {
     ) -> anyhow::Result<Rate> {
         let mut args = self.client(bench, &body.file);
         args.push(format!("--rate={rate}").into());
-        // Enough connections that a request of 100 ms delays no other one. Ours closes a connection that is unused
-        // for 5 s.
+        // With this number of connections, a request of 100 ms delays no other request. The number is not higher,
+        // because compute-federation closes a connection that is unused for 5 s.
         let connections = (rate / 10.0).clamp(32.0, bench.service.connections().into());
         args.push(format!("--connections={connections:.0}").into());
         args.push(format!("--seconds={seconds}").into());
@@ -153,13 +153,13 @@ impl MeasuredServer {
         ]
     }
 
-    /// Returns the resident memory in MiB: now, and the maximum so far.
+    /// Returns the resident memory in MiB: the current value and the maximum so far.
     pub(crate) fn memory(&self) -> anyhow::Result<(f64, f64)> {
         memory(self.process.pid())
     }
 }
 
-/// Returns the resident memory of a process in MiB: now, and the maximum so far.
+/// Returns the resident memory of a process in MiB: the current value and the maximum so far.
 pub(crate) fn memory(pid: i32) -> anyhow::Result<(f64, f64)> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let field = |name: &str| -> anyhow::Result<f64> {
@@ -171,7 +171,8 @@ pub(crate) fn memory(pid: i32) -> anyhow::Result<(f64, f64)> {
     Ok((field("VmRSS:")?, field("VmHWM:")?))
 }
 
-/// Returns our command: the interpreter alone, or a manager with a webhook server and no controllers.
+/// Returns the command of compute-federation: the interpreter alone, or a manager with a webhook server and no
+/// controllers.
 fn ours(bench: &BenchSetup, port: u16) -> anyhow::Result<(PathBuf, Vec<OsString>)> {
     let certificates = bench.certificates.display();
     let args = match &bench.service {
@@ -203,7 +204,7 @@ fn ours(bench: &BenchSetup, port: u16) -> anyhow::Result<(PathBuf, Vec<OsString>
     Ok((bench.binary.clone(), args))
 }
 
-/// Returns the command of the Go webhook of the same semantics.
+/// Returns the command of the Go webhook that implements the same service.
 fn go(bench: &BenchSetup, port: u16) -> (PathBuf, Vec<OsString>) {
     let mut args: Vec<OsString> = vec![
         format!("--port={port}").into(),
@@ -219,7 +220,7 @@ fn go(bench: &BenchSetup, port: u16) -> (PathBuf, Vec<OsString>) {
     }
 }
 
-/// Starts a program that servers call, on the CPUs of the clients.
+/// Starts a program that the servers call. The program runs on the CPUs of the clients.
 pub(crate) async fn start_beside(
     bench: &BenchSetup,
     name: &str,
@@ -263,7 +264,7 @@ async fn listening(
     Ok(process)
 }
 
-/// Returns the CPUs of the server and those of its clients, in the syntax of `taskset`.
+/// Returns the CPUs of the server and the CPUs of its clients, in the syntax of `taskset`.
 pub(crate) fn cpus() -> (String, String) {
     match available_parallelism().map_or(1, usize::from) {
         1 => ("0".to_owned(), "0".to_owned()),

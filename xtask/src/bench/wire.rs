@@ -1,5 +1,5 @@
-//! Writes requests as Karmada (docs/concepts/interpreter.md) and kube-apiservers do: fields of their own types keep
-//! the order of declaration, and fields of objects are sorted.
+//! Encodes requests as Karmada (docs/concepts/interpreter.md) and kube-apiservers do. Fields of their own types are in
+//! the order of declaration. Fields of objects are sorted.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ const ITEM: [&str; 5] = [
     "appliedMessage",
     "health",
 ];
-/// The fields of a request that come after its kind.
+/// The fields of a request that come after its field `kind`.
 const REQUEST: [&str; 6] = [
     "name",
     "namespace",
@@ -72,7 +72,7 @@ pub(crate) fn admission(review: &Value) -> String {
     )
 }
 
-/// Returns the fields that are present, in this order.
+/// Returns the JSON text of those fields that the value contains, in this order.
 fn fields(value: &Value, names: &[&str]) -> String {
     let present = names
         .iter()

@@ -1,14 +1,14 @@
-//! Create requests for Workloads, as a kube-apiserver sends them: objects have managedFields.
+//! Create requests for Workloads, in the form in which a kube-apiserver sends them: objects have managedFields.
 
 use serde_json::{Value, json};
 
 use super::bodies::{managed, set};
 
-/// A Workload of one container, one network and one placement.
+/// A Workload with one container, one network and one placement.
 pub(crate) const SMALL: &str = "workload-small";
-/// 100 containers, which are 64 KB.
+/// A Workload with 100 containers. Its request has 64 KB.
 pub(crate) const LARGE: &str = "workload-64k";
-/// The small Workload with some volumes and with [`MISTAKES`].
+/// The small Workload with several volumes and with [`MISTAKES`] mistakes.
 pub(crate) const MISTAKEN: &str = "workload-10-mistakes";
 /// The small Workload with [`NETWORKS`] networks instead of one.
 pub(crate) const CONNECTED: &str = "workload-16-networks";
@@ -20,7 +20,7 @@ const CONTAINERS: usize = 100;
 pub(crate) const DENIED_NETWORK: &str = "denied";
 const SINCE: &str = "2026-11-21T10:00:00Z";
 
-/// Returns the measured requests.
+/// Returns the requests that are measured.
 pub(crate) fn all() -> Vec<(String, Value)> {
     let requests = [
         (SMALL, small()),
@@ -33,8 +33,9 @@ pub(crate) fn all() -> Vec<(String, Value)> {
         .into()
 }
 
-/// Returns further requests that the servers must agree on. They are not measured. Each breaks one of the rules that
-/// the measured ones keep. None is about virtual machines, which the Go webhook does not check.
+/// Returns requests that are not measured. The servers must give the same answers to them too. Each of these requests
+/// breaks one rule that the measured requests keep. No request is about virtual machines, because the Go webhook does
+/// not check them.
 pub(crate) fn checked() -> Vec<(String, Value)> {
     let changes = [of_placements(), of_runtime(), of_volumes()].concat();
     let mut requests = vec![
@@ -49,7 +50,7 @@ pub(crate) fn checked() -> Vec<(String, Value)> {
     requests
 }
 
-/// JSON pointer of the parent, field name, and value.
+/// JSON pointer of the parent, name of the field, and value of the field.
 type FieldChange = (&'static str, &'static str, Value);
 
 fn of_placements() -> Vec<FieldChange> {
@@ -178,7 +179,7 @@ fn small() -> Value {
     })
 }
 
-/// The small Workload with a volume of each kind.
+/// Returns the small Workload with one volume of each kind.
 fn with_volumes() -> Value {
     let mut spec = small();
     let attachments = json!([
@@ -226,8 +227,8 @@ fn container_of(index: usize) -> Value {
     })
 }
 
-/// A Workload with mistakes that the CRD's schema does not find. An API server rejects schema violations before it
-/// calls webhooks.
+/// Returns a Workload with mistakes that the schema of the CRD does not find. An API server rejects other mistakes
+/// before it calls webhooks.
 fn mistaken() -> Value {
     let mut spec = with_volumes();
     let instance = "/template/spec";
@@ -286,7 +287,7 @@ fn connected() -> Value {
     spec
 }
 
-/// Returns the user that creates the Workloads, with the Extra keys that Milo adds for a project.
+/// Returns the user that creates the Workloads. The user has the Extra keys that Milo adds for a project.
 pub(crate) fn user() -> Value {
     json!({
         "username": "ada@example.com",

@@ -1,4 +1,4 @@
-//! The states that each hop must reach, as checks on the observed objects.
+//! The states that each hop must reach. Each state is a check of the observed objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,13 +15,14 @@ pub(super) const PROJECT: &str = "project";
 pub(super) const HUB: &str = "hub";
 const CELLS: [&str; 2] = ["dfw1", "ord1"];
 
-/// Name, cell and number of Instances of each deployment.
+/// Name, cell and number of Instances, for each deployment.
 pub(super) type Layout = &'static [(&'static str, &'static str, i32)];
 
-/// Checks the observed state. The error describes the difference.
+/// A check of the observed state. The error describes the difference.
 pub(super) type Check = Box<dyn Fn(&ObservedState) -> anyhow::Result<()> + Send + Sync>;
 
-/// Returns the deployments of a layout with their number of Instances, in one cell or in all cells.
+/// Returns the deployments of a layout with the number of their Instances. With a cell, returns only the deployments in
+/// this cell.
 fn wanted(layout: Layout, cell: Option<&str>) -> BTreeMap<&'static str, i32> {
     let here = layout
         .iter()
@@ -191,7 +192,7 @@ pub(super) fn workload_gone(state: &ObservedState) -> anyhow::Result<()> {
     workload(state).map_or(Ok(()), |workload| Err(anyhow!(status(workload))))
 }
 
-/// Returns status and relevant metadata of an object, for error messages.
+/// Returns the status and the relevant metadata of an object, for error messages.
 fn status<K: Resource + serde::Serialize>(object: &K) -> String {
     let value = json!(object);
     let meta = object.meta();

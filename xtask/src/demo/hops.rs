@@ -11,18 +11,18 @@ use super::checks::{
 };
 use crate::observe::ObservedState;
 
-/// One change of the Workload and the hops that must follow.
+/// One change of the Workload, and the hops that must follow it.
 pub(crate) struct DemoPhase {
     pub(crate) title: &'static str,
-    /// The Workload's spec; `None` deletes it.
+    /// The new spec of the Workload. `None` deletes the Workload.
     pub(crate) spec: Option<Value>,
     pub(crate) hops: Vec<Hop>,
 }
 
-/// One step from a plane to the next.
+/// One step from one plane to the next plane.
 pub(crate) struct Hop {
     pub(crate) title: &'static str,
-    /// The process that is responsible for the hop.
+    /// The process that performs the hop.
     process: &'static str,
     pub(crate) check: Check,
 }
@@ -58,7 +58,7 @@ pub(crate) fn creation(title: &'static str) -> DemoPhase {
     )
 }
 
-/// Returns a Workload spec with placements: name, city code and replicas.
+/// Returns a Workload spec with placements. Each placement has a name, a city code and a number of replicas.
 pub(crate) fn spec(placements: &[(&str, &str, i32)]) -> Value {
     let placements: Vec<_> = placements
         .iter()
@@ -91,7 +91,8 @@ impl DemoPhase {
             .find_map(|hop| Some((hop, (hop.check)(state).err()?)))
     }
 
-    /// Returns an error that names the missing hop, with the check's error and the log of the responsible process.
+    /// Returns an error about the missing hop. The error contains the result of the check, and the last lines of the
+    /// log of the process that performs the hop.
     pub(crate) fn failure(
         &self,
         state: &ObservedState,

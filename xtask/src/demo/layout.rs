@@ -1,6 +1,7 @@
 //! Fits tables and lines to the width of a terminal.
 
-/// Formats a table whose columns are as wide as their longest cells, or narrower if a line would be wider than `width`.
+/// Formats a table. Each column is as wide as its longest cell. If a line would be wider than `width`, columns are
+/// narrower.
 pub(super) fn table(rows: &[Vec<String>], width: usize) -> Vec<String> {
     let count = rows.first().map_or(0, Vec::len);
     let longest: Vec<_> = (0..count)
@@ -20,8 +21,8 @@ pub(super) fn table(rows: &[Vec<String>], width: usize) -> Vec<String> {
     for (column, longest) in longest.into_iter().enumerate() {
         let wanted = longest + gap;
         later -= wanted;
-        // Names get up to half of the line. Every other column gets an equal share of the rest, plus what later
-        // columns leave.
+        // The first column contains names and gets up to half of the line. Every other column gets an equal share of
+        // the rest. If later columns need less than their share, it gets the remaining space too.
         let share = left / if column == 0 { 2 } else { count - column };
         let width = wanted.min(share.max(left.saturating_sub(later)));
         widths.push(width);
@@ -47,13 +48,13 @@ pub(super) fn cut(line: &str, width: usize) -> String {
     beginning.chain((width > 0).then_some('…')).collect()
 }
 
-/// Fits a table and the lines below it into `height` lines. Drops the lines below before rows of the table, and last
-/// lines before first lines.
+/// Fits a table and the lines below it into `height` lines. Drops the last rows of the table first. If that is not
+/// enough, also drops the first lines below the table.
 pub(super) fn fit(table: &[String], below: &[String], height: usize) -> Vec<String> {
     if table.len() + below.len() <= height {
         return [table, below].concat();
     }
-    // The head of the table and the line with the number of dropped lines.
+    // Two lines are reserved: the head of the table, and the line with the number of dropped lines.
     let kept_below = below.len().min(height.saturating_sub(2));
     let kept = height.saturating_sub(kept_below + 1).min(table.len());
     let left_out = table.len() + below.len() - kept - kept_below;

@@ -17,10 +17,10 @@ use crate::output::print;
 
 /// Time limit of one phase.
 const PHASE: Duration = Duration::from_mins(1);
-/// Width of the column of hops in the report.
+/// Width of the column with the hops in the report, in characters.
 const HOP_WIDTH: usize = 52;
 
-/// Title of a phase, and for each hop its title and the time when it was complete.
+/// Title of a phase. For each hop, the title of the hop and the time when the hop was complete.
 type PhaseReport = (&'static str, Vec<(&'static str, Option<Duration>)>);
 
 /// Runs the phases and prints how long each hop took.
@@ -48,8 +48,8 @@ pub(super) async fn run(
     print_report(&report)
 }
 
-/// Waits until every hop is complete. Returns for each hop the time when it and all hops before it were complete, or
-/// `None` if that did not happen within the phase's time limit.
+/// Waits until every hop is complete. Returns a time for each hop: the time when this hop and all earlier hops were
+/// complete, or `None` if this did not happen within the time limit of the phase.
 async fn follow(
     phase: &DemoPhase,
     begin: Instant,
@@ -91,7 +91,7 @@ fn progress(hop: &Hop, done: Option<Duration>) -> String {
     }
 }
 
-/// Prints for each hop the time since the hop before it, and since the change of the Workload.
+/// Prints two times for each hop: the time since the previous hop, and the time since the change of the Workload.
 fn print_report(report: &[PhaseReport]) -> anyhow::Result<()> {
     print(format!(
         "\n{:<HOP_WIDTH$}{:>14}{:>14}",
@@ -118,7 +118,7 @@ fn print_report(report: &[PhaseReport]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks with every API server that nothing is left.
+/// Checks on every API server that no object is left.
 pub(super) async fn show_emptiness(
     federation: &Federation,
     hub_namespace: &str,

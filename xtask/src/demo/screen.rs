@@ -1,4 +1,5 @@
-//! The live table: one row per object, one column per plane. Prints plain lines if the output is not a terminal.
+//! The live table. Each row is an object, and each column is a plane. If the output is not a terminal, plain lines are
+//! printed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal, stdout};
@@ -12,20 +13,20 @@ use super::layout::{cut, fit, table};
 use crate::observe::{Objects, ObservedState};
 use crate::output::{print, write};
 
-/// Column width if the output is not a terminal.
+/// Column width in characters if the output is not a terminal.
 const WIDTH: usize = 22;
 const ABSENT: &str = "-";
 
-/// For each object name, one cell per plane.
+/// For each object name, the cells of its row: one cell per plane.
 type Rows = BTreeMap<String, Vec<String>>;
 
 /// Draws the table.
 pub(crate) struct Screen {
     planes: Vec<String>,
     is_terminal: bool,
-    /// Number of lines of the last drawing, which the next drawing replaces.
+    /// Number of lines in the last drawing. The next drawing replaces these lines.
     drawn: usize,
-    /// The rows as last shown.
+    /// The rows in the last drawing.
     rows: Rows,
 }
 
@@ -42,7 +43,7 @@ impl Screen {
         }
     }
 
-    /// Prints a line about an event. In a terminal it prints nothing, because the table shows the event.
+    /// Prints a line about an event. Prints nothing in a terminal, because the table already contains the event.
     pub(crate) fn tell(&self, line: &str) -> anyhow::Result<()> {
         if self.is_terminal {
             return Ok(());
@@ -50,7 +51,7 @@ impl Screen {
         print(line)
     }
 
-    /// Draws the state and some lines below it. Without a terminal, prints only the rows that changed.
+    /// Draws the state and the lines below it. If the output is not a terminal, prints only the rows that have changed.
     pub(crate) fn draw(&mut self, state: &ObservedState, below: &[String]) -> anyhow::Result<()> {
         let rows = self.rows(state);
         if self.is_terminal {
@@ -68,11 +69,11 @@ impl Screen {
             .chain(rows.iter().map(|(name, cells)| (name.as_str(), cells)))
             .map(|(name, cells)| [&[name.to_owned()], cells.as_slice()].concat())
             .collect();
-        // The cursor is in the line below the drawing.
+        // The cursor is in the line below the drawing, so the drawing can use one line less than the terminal has.
         let lines = fit(&table(&all, width), below, height.saturating_sub(1));
         let mut text = match self.drawn {
             0 => String::new(),
-            // Moves up to the first line of the last drawing and clears from there.
+            // Moves to the first line of the last drawing, and clears the screen from there.
             drawn => format!("\x1b[{drawn}A\x1b[J"),
         };
         for line in &lines {
@@ -123,7 +124,7 @@ impl Screen {
     }
 }
 
-/// Returns columns and lines of the terminal.
+/// Returns the number of columns and lines of the terminal.
 fn size() -> (usize, usize) {
     match tcgetwinsize(stdout()) {
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),

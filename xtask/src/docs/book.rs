@@ -1,4 +1,4 @@
-//! The book that mdBook makes of `docs`.
+//! Builds the book from `docs` with mdBook.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Whether the documentation is true: its links, paths, commands and names.
+//! Checks the links, paths, commands and names in the documentation.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -10,7 +10,7 @@ use super::citations::{self, broken, has_extension, tracked};
 use super::markdown::Document;
 use super::names::Names;
 
-/// Lines of the README.
+/// Maximum number of lines in the README.
 const README_LINES: usize = 150;
 const SUMMARY: &str = "docs/SUMMARY.md";
 
@@ -49,7 +49,7 @@ pub(super) fn problems() -> anyhow::Result<Vec<String>> {
     Ok(problems)
 }
 
-/// The folders of the root that have files.
+/// Returns the folders at the root that contain files.
 fn top_folders(files: &[String]) -> Vec<&str> {
     let mut folders: Vec<_> = files
         .iter()
@@ -77,7 +77,7 @@ fn problem_of_link(page: &str, target: &str) -> anyhow::Result<Option<String>> {
     broken(&format!("{}{anchor}", normal(&path).display()))
 }
 
-/// The path without `..`.
+/// Returns the path without `..`.
 fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for component in path.components() {
@@ -90,7 +90,8 @@ fn normal(path: &Path) -> PathBuf {
     normal
 }
 
-/// What is wrong with code that looks like a path of the repository, or like a function of a source: `path.rs::name`.
+/// Returns the problem of a code span that looks like a path in the repository, or like a function in a source file:
+/// `path.rs::name`.
 fn problem_of_path(span: &str, folders: &[&str]) -> Option<String> {
     let (path, function) = match span.split_once("::") {
         Some((path, function)) => (path, Some(function)),
@@ -112,7 +113,7 @@ fn problem_of_path(span: &str, folders: &[&str]) -> Option<String> {
     (!has_function(&text, function)).then(|| format!("{path} has no function {function}"))
 }
 
-/// Whether the source declares a function of this name.
+/// Returns whether the source declares a function with this name.
 fn has_function(text: &str, name: &str) -> bool {
     let declared = text.split("fn ").skip(1);
     let mut names = declared.filter_map(|rest| {
@@ -122,7 +123,7 @@ fn has_function(text: &str, name: &str) -> bool {
     names.any(|declared| declared == name)
 }
 
-/// Pages that the summary of the book lacks.
+/// Returns a problem for each page that is missing in the summary of the book.
 fn summary(pages: &[&String]) -> Vec<String> {
     let summary = fs::read_to_string(root().join(SUMMARY)).unwrap_or_default();
     let listed: Vec<_> = Document::parse(&summary)
@@ -188,7 +189,7 @@ mod tests {
             problem("xtask/src/docs/check.rs::functions_of_the_repository_exist"),
             None
         );
-        // The beginning of a name is not the name.
+        // The beginning of a function name is not a valid name.
         assert_eq!(
             problem("xtask/src/docs/check.rs::functions_of_the_repository"),
             Some(format!(

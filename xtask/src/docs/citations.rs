@@ -1,4 +1,4 @@
-//! Checks the citations of documents in sources: sources may cite only documents in the repository.
+//! Checks the citations of documents in sources. Sources may cite only documents in the repository.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use harness::checkout::root;
 use super::markdown::Document;
 use crate::build::output_of;
 
-/// Documents that are kept elsewhere. A file of this name below `docs` may be cited with its path.
+/// Documents that are not in the repository. If a file below `docs` has the same name, it may be cited by its path.
 const ELSEWHERE: [&str; 5] = [
     "compute",
     "karmada",
@@ -17,10 +17,10 @@ const ELSEWHERE: [&str; 5] = [
     "architecture",
     "compute-late",
 ];
-/// The one file that names them.
+/// The only file that may contain these names.
 const THIS_FILE: &str = "xtask/src/docs/citations.rs";
 
-/// The files of the checkout that Git knows or would know.
+/// Returns the files of the checkout that Git tracks or would add.
 pub(super) fn tracked() -> anyhow::Result<Vec<String>> {
     let files = output_of(
         "git",
@@ -30,7 +30,7 @@ pub(super) fn tracked() -> anyhow::Result<Vec<String>> {
     Ok(files.map(str::to_owned).collect())
 }
 
-/// The Rust files below a folder, without those of tests.
+/// Returns the Rust files below a folder, without files of tests.
 pub(super) fn rust_files(folder: &str) -> anyhow::Result<Vec<String>> {
     let files = tracked()?.into_iter();
     let is_source = |file: &String| {
@@ -47,7 +47,8 @@ pub(super) fn has_extension(file: &str, extensions: &[&str]) -> bool {
     extension.is_some_and(|it| extensions.contains(&it))
 }
 
-/// Citations in sources of a document or a place in it that does not exist.
+/// Returns the problems of citations in sources. The cited document, or the cited place in the document, does not
+/// exist.
 pub(super) fn problems() -> anyhow::Result<Vec<String>> {
     let mut problems = Vec::new();
     for file in tracked()? {
@@ -72,7 +73,7 @@ pub(super) fn problems() -> anyhow::Result<Vec<String>> {
     Ok(problems)
 }
 
-/// Returns the document that a line cites although it is not in the repository.
+/// Returns the document that a line cites although the document is not in the repository.
 fn elsewhere(line: &str) -> Option<String> {
     let is_boundary =
         |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric() && !matches!(c, '/' | '-' | '_'));
@@ -97,7 +98,7 @@ fn elsewhere(line: &str) -> Option<String> {
     lessons.next()
 }
 
-/// The places of documents that a line cites: `docs/x.md`, `docs/x.md#anchor`.
+/// Returns the documents and anchors that a line cites: `docs/x.md`, `docs/x.md#anchor`.
 fn citations(line: &str) -> Vec<&str> {
     let found = line.match_indices("docs/").filter_map(|(at, _)| {
         let before = line.get(..at)?.chars().next_back();
@@ -116,7 +117,7 @@ fn citations(line: &str) -> Vec<&str> {
     found.collect()
 }
 
-/// Returns the error of a link target, relative to the root of the checkout.
+/// Returns the problem of a link target. The target is relative to the root of the checkout.
 pub(super) fn broken(target: &str) -> anyhow::Result<Option<String>> {
     let (path, anchor) = match target.split_once('#') {
         Some((path, anchor)) => (path, Some(anchor)),

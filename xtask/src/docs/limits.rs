@@ -1,4 +1,4 @@
-//! The fixed limits: constants of the sources, with the value that is written there.
+//! The fixed limits: constants in the sources, with their values.
 
 use std::fs;
 
@@ -157,7 +157,7 @@ pub(super) fn fixed() -> anyhow::Result<Section> {
     })
 }
 
-/// The file and the value of a constant.
+/// Returns the file and the value of a constant.
 fn constant(crate_: &str, name: &str) -> anyhow::Result<(String, String)> {
     let mut found = Vec::new();
     for file in rust_files(&format!("{crate_}/src"))? {
@@ -176,7 +176,7 @@ fn constant(crate_: &str, name: &str) -> anyhow::Result<(String, String)> {
         .with_context(|| format!("xtask/src/docs/limits.rs: {crate_} has no constant {name}"))
 }
 
-/// The value as people write it.
+/// Returns the value in a readable form.
 fn shown(value: &str) -> String {
     let units = [
         ("Duration::from_millis(", "ms"),

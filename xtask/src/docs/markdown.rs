@@ -1,6 +1,6 @@
 //! The parts of a Markdown file that are checked: headings, links and code.
 
-/// A part of a file, with the number of its line.
+/// A part of a file, and the number of its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MarkdownPart {
     pub(super) line: usize,
@@ -14,7 +14,7 @@ pub(super) struct Document {
     pub(super) anchors: Vec<String>,
     /// Targets of links.
     pub(super) links: Vec<MarkdownPart>,
-    /// Code within a line.
+    /// Code spans within a line.
     pub(super) spans: Vec<MarkdownPart>,
     /// Lines of code blocks.
     pub(super) blocks: Vec<MarkdownPart>,
@@ -39,7 +39,7 @@ impl Document {
                 });
                 continue;
             }
-            // An indented line after text continues the text.
+            // An indented line after a line of text continues the text.
             may_indent = line.trim().is_empty();
             if line.starts_with('#') {
                 document.heading(line.trim_start_matches('#').trim());
@@ -65,7 +65,7 @@ impl Document {
     }
 
     fn read_line(&mut self, line: usize, text: &str) {
-        // Every second piece is code.
+        // The text between two backticks is code, so every second piece is code.
         for (index, piece) in text.split('`').enumerate() {
             if index % 2 == 1 {
                 let text = piece.to_owned();
@@ -91,7 +91,7 @@ fn is_list(line: &str) -> bool {
     text.starts_with("- ") || text.starts_with("* ")
 }
 
-/// The anchor that GitHub and mdBook give to a heading.
+/// Returns the anchor that GitHub and mdBook create for a heading.
 fn slug(heading: &str) -> String {
     let kept = heading
         .chars()

@@ -1,4 +1,5 @@
-//! Names that the documentation may use: flags and metrics of the reference, commands of xtask, words of the sources.
+//! Names that the documentation may use: flags and metrics in the reference, commands of xtask, and words in the
+//! sources.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,9 +10,9 @@ use harness::checkout::root;
 
 use super::citations::{has_extension, tracked};
 
-/// Flags of other programs that the documentation names without the program.
+/// Flags of other programs that the documentation mentions without the name of the program.
 const OF_OTHERS: [&str; 3] = ["--controllers", "--nocapture", "--test-threads"];
-/// Suffixes of a histogram's samples.
+/// Suffixes of the sample names of a histogram.
 const SAMPLES: [&str; 3] = ["_bucket", "_count", "_sum"];
 
 pub(super) struct Names {
@@ -54,7 +55,7 @@ impl Names {
         })
     }
 
-    /// The error of a code span.
+    /// Returns the problem of a code span, if it has one.
     pub(super) fn problem_of_span(&self, span: &str) -> Option<String> {
         if let Some(problem) = self
             .problem_of_metrics(span)
@@ -73,7 +74,7 @@ impl Names {
         None
     }
 
-    /// The error of a line of a code block.
+    /// Returns the problem of a line in a code block, if it has one.
     pub(super) fn problem_of_line(&self, line: &str) -> Option<String> {
         let of_program = || {
             let (_, args) = line.split_once("compute-federation ")?;
@@ -102,7 +103,7 @@ impl Names {
             let of_histogram = SAMPLES
                 .iter()
                 .filter_map(|suffix| name.strip_suffix(suffix));
-            // One that ends so stands for all that begin so.
+            // A name that ends with `_` is a prefix. It is known if any metric starts with it.
             let is_prefix =
                 name.ends_with('_') && self.metrics.iter().any(|metric| metric.starts_with(name));
             is_prefix
@@ -122,7 +123,7 @@ fn flags_of(command: &Command) -> BTreeSet<String> {
         .collect()
 }
 
-/// Tries each `cargo xtask` of a text on the real command line.
+/// Parses each `cargo xtask` command in a text with the real command-line parser. Returns the first problem.
 fn problem_of_command(text: &str) -> Option<String> {
     for rest in text.split("cargo xtask").skip(1) {
         let end = rest
@@ -151,7 +152,7 @@ fn problem_of_command(text: &str) -> Option<String> {
     None
 }
 
-/// Whether this is a name such as `CellsReporting`, of two words at least.
+/// Returns whether this is a name of at least two words, such as `CellsReporting`.
 fn is_camel_case(text: &str) -> bool {
     let is_upper = |c: char| c.is_ascii_uppercase();
     text.starts_with(is_upper)

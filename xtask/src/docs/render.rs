@@ -1,4 +1,4 @@
-//! A page of the reference as Markdown.
+//! Renders a page of the reference as Markdown.
 
 use super::{Page, Section};
 
@@ -34,7 +34,7 @@ fn section(section: &Section, text: &mut String) {
     if section.rows.is_empty() {
         return;
     }
-    // An empty column is omitted.
+    // A column without any text is omitted.
     let used: Vec<_> = (0..section.columns.len())
         .filter(|index| {
             section
@@ -57,7 +57,7 @@ fn section(section: &Section, text: &mut String) {
     }
 }
 
-/// Wraps a line at blanks. The lines after the first line of a list element are indented.
+/// Wraps a line at blanks. In a list element, all lines after the first line are indented.
 fn wrapped(line: &str) -> String {
     let indent = if line.starts_with("- ") { "  " } else { "" };
     let mut text = String::new();

@@ -12,7 +12,7 @@ fn deployment(replicas: i32) -> WorkloadDeployment {
     deployment
 }
 
-/// An Instance that was created from the deployment's template.
+/// Returns an Instance that was created from the template of the deployment.
 fn made(deployment: &WorkloadDeployment, name: &str, ready: bool) -> Instance {
     let mut instance = fixtures::instance("ns-1", name);
     let controller = InstanceControllerSpec {
@@ -72,7 +72,7 @@ fn changed(deployment: &WorkloadDeployment) -> WorkloadDeployment {
     changed
 }
 
-/// An update of the template replaces Instances one by one (docs/concepts/flow.md#rollout).
+/// After an update of the template, the plan replaces Instances one by one (docs/concepts/flow.md#rollout).
 #[test]
 fn the_acceptance_examples() {
     let two = deployment(2);
@@ -176,7 +176,7 @@ fn a_foreign_hash_is_replaced_without_replacing_the_machine() {
     };
     let observed = observe(&deployment);
     assert_eq!((observed.steps.len(), observed.refresh.len()), (0, 1));
-    // An Instance of another template is replaced.
+    // The plan replaces an Instance of another template.
     let observed = observe(&changed(&deployment));
     assert_eq!((observed.steps.len(), observed.refresh.len()), (1, 0));
 }
@@ -206,7 +206,7 @@ fn a_report_with_a_foreign_hash_counts_until_the_template_changes() {
         assert_eq!(current(&deployment, foreign(stamped)), 1);
         assert_eq!(current(&changed, foreign(stamped)), 0);
     }
-    // An empty hash is not a hash of the Go manager.
+    // An empty hash does not count as a hash of the Go manager.
     let mut silent = foreign(true);
     silent.status.as_mut().unwrap().controller = Some(InstanceControllerStatus::default());
     assert_eq!(current(&deployment, silent), 0);
@@ -303,7 +303,7 @@ fn deletion_waits_for_the_instances() {
     assert!(observe(vec![]).remove_finalizer);
 }
 
-/// Instances on API servers have this hash. Another value for the same template would replace every machine.
+/// Existing Instances have this hash. Another hash for the same template would replace every machine.
 #[test]
 fn the_template_hash_is_stable() {
     assert_eq!(template_hash(&deployment(2)), "v1-vxw8hnldpd");

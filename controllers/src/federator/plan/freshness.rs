@@ -1,5 +1,5 @@
-//! Adds facts to a project's status that the hub's status does not contain: a cell is unreachable, a cell does not have
-//! the object yet, or no cell matches (docs/concepts/status.md).
+//! Adds the state of the cells to a project's status. The hub's status does not contain these facts: a cell is
+//! unreachable, a cell does not have the object yet, or no cell matches (docs/concepts/status.md).
 
 use api::condition::{self, ConditionStatus};
 use api::karmada::ResourceBinding;
@@ -11,8 +11,8 @@ use jiff::Timestamp;
 
 use crate::hub::cells::{CellState, CopyCells};
 
-/// Returns the status of the copy, completed with the state of its cells. Returns `None` if the hub's status needs no
-/// addition. `shown` are the conditions that the project's WorkloadDeployment has now.
+/// Returns the status of the copy with the state of its cells added. Returns `None` if the hub's status needs no
+/// addition. `shown` contains the current conditions of the project's WorkloadDeployment.
 pub(super) fn fresh(
     copy: &WorkloadDeployment,
     cells: CopyCells<'_>,
@@ -41,13 +41,14 @@ pub(super) fn fresh(
     serde_json::from_str(&text?).ok()
 }
 
-/// Returns the reason why the scheduler placed the object in no cell, and the time of that decision. Returns `None`
-/// while the scheduler has not decided: an empty list of clusters in a new binding proves nothing.
+/// Returns the time at which the scheduler decided that no cell matches, and the message of that decision. Returns
+/// `None` while the scheduler has not decided. A new binding has an empty list of clusters too, so an empty list alone
+/// does not mean that no cell matches.
 fn nowhere(binding: &ResourceBinding) -> Option<(Timestamp, &str)> {
     let status = binding.status.as_ref()?;
     let scheduled = condition::find(&status.conditions, SCHEDULED)?;
-    // Karmada records the observed generation only when scheduling succeeds. It removes the clusters before it sets the
-    // condition `NoClusterFit`.
+    // Karmada records the observed generation only when scheduling succeeds. Karmada removes the clusters before it
+    // sets the condition `NoClusterFit`.
     let is_said = match scheduled.status {
         ConditionStatus::False => scheduled.reason == NO_CLUSTER_FIT,
         ConditionStatus::True => {
@@ -65,7 +66,7 @@ struct CellReports<'a> {
     fold: StatusFold<'a>,
     /// Whether a cell is unreachable.
     is_marked: bool,
-    /// Whether a cell that the object goes to has not reported.
+    /// Whether a cell that must receive the object has not reported.
     is_missing: bool,
 }
 
@@ -85,7 +86,7 @@ impl<'a> CellReports<'a> {
         for target in &binding.spec.clusters {
             fold.expect(target.name.as_str());
         }
-        // A cell that the object is leaving counts until the object is gone there.
+        // A cell that is no longer a target still counts until the object is gone from it.
         let cells: Vec<_> = fold.cells().map(str::to_owned).collect();
         let is_missing = cells.len() > named;
         let mut is_marked = false;
@@ -105,7 +106,7 @@ impl<'a> CellReports<'a> {
     }
 }
 
-/// Returns since when the project's status shows that cells do not report.
+/// Returns since when the project's status shows that some cells do not report.
 fn shown_since(shown: &[Condition]) -> Option<Timestamp> {
     let reporting = condition::find(shown, CELLS_REPORTING)?;
     reporting

@@ -1,5 +1,5 @@
-//! Decides whether a WorkloadDeployment on the hub is an orphan. Orphans appear when the hub's etcd is restored from an
-//! older snapshot.
+//! Decides whether a WorkloadDeployment on the hub is an orphan: its project does not have it. Orphans appear when the
+//! hub's etcd is restored from an older snapshot.
 
 use api::{HubNamespace, WorkloadDeployment, annotations};
 use kube::{Resource, ResourceExt};
@@ -21,14 +21,14 @@ pub(crate) struct Suspect<'a> {
     pub(crate) deployment: Option<&'a WorkloadDeployment>,
 }
 
-/// Returns whether it is proved that the project has no such WorkloadDeployment (I-12). If the project's API server has
-/// the namespace with the UID that the hub namespace is named after, its answer about the WorkloadDeployment is proof.
-/// If that namespace is gone, only the API server that the annotations of the hub namespace identify can prove it:
-/// another API server may belong to another project or another installation.
+/// Returns whether it is proved that the project has no such WorkloadDeployment (I-12). The name of the hub namespace
+/// contains the UID of a Namespace. If the project's API server has the Namespace with this UID, its answer about the
+/// WorkloadDeployment is proof. If this Namespace is gone, only the API server that the annotations of the hub
+/// namespace identify can prove it. Another API server may belong to another project or another installation.
 pub(crate) fn is_orphan(suspect: &Suspect<'_>) -> bool {
     match answered(suspect.hub_namespace, suspect.namespace) {
         There => suspect.deployment.is_none(),
-        // A newer namespace of the same name may exist.
+        // A newer Namespace of the same name may exist.
         Absent(_) => {
             let recorded = suspect
                 .deployment

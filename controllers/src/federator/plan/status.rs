@@ -12,11 +12,11 @@ use jiff::Timestamp;
 
 use crate::generation::GenerationMap;
 
-/// Conditions that are copied from the hub. A condition that the hub no longer has is removed.
+/// Conditions that are copied from the hub. If the hub no longer has a condition, it is removed from the project.
 const MIRRORED: [&str; 3] = [AVAILABLE, REPLICAS_READY, CELLS_REPORTING];
 
-/// Returns the hub's status for the project: with translated generations, without `status.cells`, and with the
-/// conditions that other controllers own in the project.
+/// Returns the hub's status for the project. Its generations are translated and `status.cells` is removed. Conditions
+/// that other controllers of the project own are kept.
 pub(super) fn status(
     deployment: &WorkloadDeployment,
     copy: &WorkloadDeployment,
@@ -46,8 +46,8 @@ pub(super) fn status(
     }
 }
 
-/// Returns the former status with Unknown conditions, because the copy on the hub was created again and no cell has
-/// reported.
+/// Returns the former status with `Available` Unknown and without the other mirrored conditions. The copy on the hub
+/// was created again, and no cell has reported yet.
 pub(super) fn unreported(
     former: WorkloadDeploymentStatus,
     now: Timestamp,
@@ -63,7 +63,7 @@ pub(super) fn unreported(
     unknown(former, NOT_REPORTED, message, now)
 }
 
-/// Returns a status that explains why nothing is written to the hub.
+/// Returns a status with the reason why nothing is written to the hub.
 pub(super) fn contradicted(
     deployment: &WorkloadDeployment,
     problem: &str,
@@ -73,7 +73,7 @@ pub(super) fn contradicted(
     unknown(former, HUB_NAMESPACE_CONTRADICTED, problem, now)
 }
 
-/// Returns the former status with its mirrored conditions set to Unknown.
+/// Returns the former status with its condition `Available` set to Unknown.
 fn unknown(
     former: WorkloadDeploymentStatus,
     reason: &str,
@@ -86,7 +86,7 @@ fn unknown(
     status
 }
 
-/// Returns a status that explains that the city code is invalid and nothing reaches the hub.
+/// Returns a status with the explanation that the city code is invalid and that nothing is written to the hub.
 pub(super) fn invalid_city_code(
     deployment: &WorkloadDeployment,
     error: &IdentityError,

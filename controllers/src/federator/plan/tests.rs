@@ -19,7 +19,7 @@ fn project() -> ProjectName {
     ProjectName::new("single").unwrap()
 }
 
-/// A project's WorkloadDeployment with a record and a finalizer.
+/// Returns a WorkloadDeployment of a project, with a record of its hub namespace and with a finalizer.
 fn recorded(city: &str) -> WorkloadDeployment {
     let mut deployment = deployment("default", "web-us-dfw", city, 2);
     deployment.meta_mut().finalizers = Some(vec![finalizers::FEDERATOR.into()]);
@@ -41,7 +41,7 @@ fn labelled(project: &str, namespace: &str) -> StringMap {
     ])
 }
 
-/// The objects on the hub: namespace, copy, and whether a policy exists.
+/// The objects on the hub: the namespace, the copy, and the existence of a policy.
 struct HubFixture {
     namespace: Option<Namespace>,
     copy: Option<Arc<WorkloadDeployment>>,
@@ -54,7 +54,7 @@ const NOTHING: HubFixture = HubFixture {
     policy_exists: false,
 };
 
-/// A hub that has all objects.
+/// Returns a hub that has all objects of the WorkloadDeployment.
 fn complete(deployment: &WorkloadDeployment) -> HubFixture {
     let mut copy = deployment.clone();
     copy.meta_mut().generation = Some(7);
@@ -81,7 +81,8 @@ fn plan_for(deployment: &WorkloadDeployment, hub: &HubFixture) -> Plan {
     plan_in(&own, Some(&own), deployment, hub)
 }
 
-/// Plans for a WorkloadDeployment with `hub_namespace` recorded and `derived` from its Namespace.
+/// Plans for a WorkloadDeployment. `hub_namespace` is the recorded hub namespace. `derived` is the hub namespace that
+/// follows from its Namespace.
 fn plan_in(
     recorded: &HubNamespace,
     derived: Option<&HubNamespace>,
@@ -95,7 +96,7 @@ fn plan_in(
     plan_knowing(cells, recorded, derived, deployment, hub)
 }
 
-/// Plans in the same way, with observations of cells.
+/// Plans in the same way as [`plan_in`], with observations of cells.
 fn plan_knowing(
     cells: CopyCells<'_>,
     recorded: &HubNamespace,
@@ -130,7 +131,7 @@ fn the_hub_namespace_is_the_recorded_one_and_else_that_of_the_namespace() {
     assert_eq!(of(&new, Some(&own)).unwrap(), expected);
     assert!(matches!(of(&new, None), Err(ReconcileError::NotYet { .. })));
     assert_eq!(of(&recorded("DFW"), None).unwrap(), expected);
-    // Finalization reads nothing but the object (I-7).
+    // Finalization depends only on the object itself (I-7).
     let going = terminating(recorded("DFW"));
     assert_eq!(of(&going, Some(&other)).unwrap(), expected);
     // A WorkloadDeployment of the Go manager has no record.
@@ -152,7 +153,7 @@ fn the_namespace_is_recorded_before_anything_is_written_there() {
     assert_eq!(labels[labels::UPSTREAM_CLUSTER_NAME], "cluster-single");
     assert_eq!(labels[labels::UPSTREAM_NAMESPACE], "default");
     assert_eq!(annotations[annotations::UPSTREAM_CLUSTER_UID], CLUSTER_UID);
-    // The copy waits for its policy.
+    // The plan creates no copy, because the copy must wait for its policy.
     assert_eq!(plan.apply_copy, None);
     assert!(!plan_for(&recorded("DFW"), &NOTHING).record);
 }
@@ -161,7 +162,7 @@ fn the_namespace_is_recorded_before_anything_is_written_there() {
 fn plane_uids_are_written_if_proved_and_stay_if_unknown() {
     let deployment = recorded("DFW");
     let mut hub = complete(&deployment);
-    // The labels must be written too. The same write sets the annotations.
+    // The plan must write the labels too. One write sets both the labels and the annotations.
     hub.namespace.as_mut().unwrap().meta_mut().labels = None;
     let own = HubNamespace::new(HUB_NAMESPACE).unwrap();
     let desired = |derived, cluster_uid, root_uid| {
@@ -195,7 +196,7 @@ fn plane_uids_are_written_if_proved_and_stay_if_unknown() {
         desired(Some(&own), Some("anew"), Some("root")),
         (some("anew"), some("root"))
     );
-    // Without the derived namespace, only the record names the hub namespace.
+    // Without a derived namespace, the name of the hub namespace comes only from the record.
     assert_eq!(desired(None, Some("anew"), Some("root")), kept);
 }
 
@@ -224,7 +225,7 @@ fn a_change_of_the_city_replaces_the_copy() {
     let hub = complete(&recorded("DFW"));
     let plan = plan_for(&recorded("ORD"), &hub);
     assert_eq!((plan.delete_copy, plan.apply_copy), (true, None));
-    // A manual edit of the label or of the spec is repaired.
+    // The plan repairs a manual edit of the label or of the spec.
     for edit in [
         |copy: &mut WorkloadDeployment| copy.spec.city_code = "ORD".into(),
         |copy: &mut WorkloadDeployment| {

@@ -1,4 +1,4 @@
-//! Records since when cells lack objects that Karmada should have applied there.
+//! Records since when each cell lacks objects that Karmada should have applied there.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,16 +9,16 @@ use jiff::{SignedDuration, Timestamp};
 use crate::projects::Engagement;
 use crate::runtime::keys::ProjectKey;
 
-/// Time that Karmada gets to apply an object before the federator makes Karmada apply it again.
+/// Time that Karmada gets to apply an object. After that, the federator makes Karmada apply the object again.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(1);
 /// Longest interval between two re-applications.
 const LONGEST: SignedDuration = SignedDuration::from_hours(1);
 /// Longest time to wait while the cell receives other objects. Karmada writes the objects of a cell one after the
-/// other, so the object may only be late.
+/// other. So a missing object may simply be late.
 const BACKLOG: SignedDuration = SignedDuration::from_mins(10);
 
-/// The observation of one reconciliation about the cells of a copy. Another generation of the copy restarts the
-/// measured time.
+/// The observation of one reconciliation about the cells of a copy. If the generation of the copy changes, the time
+/// measurement starts again.
 #[derive(Debug)]
 pub(crate) struct Observation {
     pub(crate) generation: Option<i64>,
@@ -27,7 +27,7 @@ pub(crate) struct Observation {
     pub(crate) complete: BTreeSet<String>,
 }
 
-/// For the WorkloadDeployments of all projects: since when cells lack them.
+/// Records, for the WorkloadDeployments of all projects, since when cells lack them.
 #[derive(Debug, Default)]
 pub(crate) struct StaleCells {
     deployments: Mutex<HashMap<ProjectKey, Stale>>,
@@ -36,20 +36,21 @@ pub(crate) struct StaleCells {
 
 #[derive(Debug)]
 struct Stale {
-    /// The engagement of the project that the observation was made in.
+    /// The engagement of the project during which the observation was made.
     engagement: Engagement,
     generation: Option<i64>,
     since_by_cell: BTreeMap<String, Timestamp>,
 }
 
-/// When each cell last received an object that it had lacked.
+/// Records when each cell last received an object that it had lacked.
 #[derive(Debug, Default)]
 struct CellActivity(Mutex<BTreeMap<String, Timestamp>>);
 
 impl StaleCells {
-    /// Notes the present observation of a WorkloadDeployment. Returns the time since when Karmada has done nothing for one of
-    /// its stale cells; `None` if no cell is stale. An observation of another engagement of the project does not count: the
-    /// project was not observed in between.
+    /// Notes the current observation of a WorkloadDeployment. Returns the earliest time since when Karmada has written
+    /// no missing object to one of the stale cells. Returns `None` if no cell is stale. A former observation is ignored
+    /// if it is from another engagement of the project, because the project was not observed between the two
+    /// engagements.
     pub(super) fn observe(
         &self,
         engagement: &Engagement,
@@ -106,7 +107,8 @@ impl CellActivity {
         lock(&self.0).insert(cell.to_owned(), now);
     }
 
-    /// Returns the time since which a cell has received no other object. The cell has lacked an object since `since`.
+    /// Returns since when the cell has received no other object. `since` is the time since when the cell has lacked an
+    /// object. The result is at most [`BACKLOG`] later than `since`.
     fn idle_since(&self, cell: &str, since: Timestamp) -> Timestamp {
         let last = lock(&self.0).get(cell).copied().unwrap_or(since);
         let most = since.saturating_add(BACKLOG).unwrap_or(Timestamp::MAX);
@@ -118,8 +120,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns when to apply an object again that has been missing since `since` and was last applied again at `reapplied`.
-/// The interval grows with the time that the object has been missing. A `reapplied` in the future is ignored.
+/// Returns when to apply an object again. The object has been missing since `since`. It was last applied again at
+/// `reapplied`. The interval grows with the time that the object has been missing. A `reapplied` in the future or
+/// before `since` is ignored.
 pub(crate) fn due(since: Timestamp, reapplied: Option<Timestamp>, now: Timestamp) -> Timestamp {
     let (from, wait) = match reapplied.filter(|at| (since..=now).contains(at)) {
         None => (since, PATIENCE),

@@ -11,15 +11,16 @@ use serde_json::value::RawValue;
 
 use crate::hub::cells::{CellState, CopyCells};
 
-/// The reachable target cells that lack the copy or its namespace. Staleness is normal for a short time after each
-/// change of the copy.
+/// The reachable target cells that lack the copy or its namespace. After each change of the copy, staleness is normal
+/// for a short time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::federator) struct Staleness {
-    /// The cells that lack something.
+    /// The cells that lack the copy or its namespace.
     pub(in crate::federator) cells: BTreeSet<String>,
-    /// The cells that have everything.
+    /// The cells that have the copy and its namespace.
     pub(in crate::federator) complete: BTreeSet<String>,
-    /// Whether the namespace may be missing in a cell: the cell said so, or has not reported the copy at all.
+    /// Whether the namespace may be missing in a cell. This is so if the cell reported it or if the cell has not
+    /// reported the copy at all.
     pub(in crate::federator) namespace: bool,
     /// Whether a cell lacks the current copy although Karmada treats the copy as applied.
     pub(in crate::federator) copy: bool,
@@ -37,7 +38,7 @@ struct CellItem {
     status: Option<ReportedObject>,
 }
 
-/// The result of `InterpretStatus`. Empty while the object has no status or is terminating.
+/// The result of `InterpretStatus`. The result is empty while the object has no status or is terminating.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ReportedObject {
@@ -58,11 +59,11 @@ pub(in crate::federator) fn staleness(
     let items = binding.status.as_ref();
     let items = items.and_then(|status| status.aggregated_status.as_ref());
     let items = items.and_then(|items| serde_json::from_str::<Vec<&RawValue>>(items.get()).ok());
-    // An undecodable item must not hide the items of other cells.
+    // An undecodable item must not hide the items of other cells, so each item is decoded alone.
     let read = |item: &RawValue| serde_json::from_str::<CellItem>(item.get()).ok();
     let items = items.unwrap_or_default();
     let items: Vec<_> = items.into_iter().filter_map(read).collect();
-    // The error of an API server for the creation of an object in a missing namespace.
+    // The error of an API server when an object is created in a missing namespace.
     let namespace_missing = format!(
         "namespaces {:?} not found",
         copy.namespace().unwrap_or_default()
@@ -96,10 +97,10 @@ pub(in crate::federator) fn staleness(
 
 impl ReportedObject {
     /// Returns whether the cell has the current copy with the replicas that Karmada assigned to the cell. Karmada
-    /// writes the replicas later than the template and keeps the generation (docs/concepts/karmada-behaviour.md).
-    /// Missing values count as correct.
+    /// writes the replicas later than the template, and that write does not change the generation
+    /// (docs/concepts/karmada-behaviour.md). Missing values count as correct.
     fn has(&self, copy: &WorkloadDeployment, target: &TargetCluster) -> bool {
-        // A copy that was made again starts at generation 1, so a higher reported generation is stale too.
+        // A copy that was created again starts at generation 1. So a reported generation that is higher is stale too.
         let is_another = |applied: i64| copy.meta().generation.is_some_and(|it| applied != it);
         let share = share(
             copy.spec.replicas,

@@ -1,4 +1,4 @@
-//! Finds copies on the hub whose Instances are gone. They appear when the hub's etcd is restored from an older
+//! Finds copies on the hub whose Instances are gone. Such copies appear when the hub's etcd is restored from an older
 //! snapshot.
 
 use api::{CellName, Instance, labels};

@@ -9,7 +9,7 @@ fn cell() -> CellName {
     CellName::new("dfw1").unwrap()
 }
 
-/// An Instance of the cell with everything that a copy needs.
+/// Returns an Instance of the cell with everything that a copy needs.
 fn linked() -> Instance {
     let mut instance = bare("ns-1", "web-0");
     let labels = labels::INSTANCE_LINKING.map(|key| (key.to_owned(), "x".to_owned()));
@@ -21,7 +21,7 @@ fn linked() -> Instance {
     instance
 }
 
-/// A hub that allows a copy and has none.
+/// Returns a hub that allows a copy and has no copy yet.
 fn hub() -> HubObjects {
     HubObjects {
         namespace: Some(object(json!({"metadata": {"name": "ns-1", "labels": {
@@ -41,7 +41,7 @@ fn plan_for(instance: &Instance, hub: &HubObjects) -> Plan {
     })
 }
 
-/// An Instance with the condition that the instance controller writes.
+/// Returns the Instance with the condition that the instance controller writes.
 fn judged(mut instance: Instance) -> Instance {
     if let Some(conditions) = readiness(&instance, now()) {
         let status = instance.status.get_or_insert_default();
@@ -102,7 +102,7 @@ fn a_changed_copy_is_repaired() {
             as fn(&mut Instance),
         |copy| drop(copy.labels_mut().remove(labels::UPSTREAM_NAMESPACE)),
         |copy| copy.meta_mut().owner_references = None,
-        // Copies of the Go manager do not name a cell. They are adopted.
+        // A copy of the Go manager has no label with the cell. The controller adopts such a copy.
         |copy| drop(copy.labels_mut().remove(labels::SOURCE_CLUSTER)),
     ] {
         let mut broken = copy.clone();
@@ -205,7 +205,7 @@ fn every_refusal_has_its_reason_and_is_published_once() {
             },
             "{expected}"
         );
-        // An event is also published when the copy is allowed again.
+        // The controller also publishes an Event when the copy is allowed again.
         if expected != reason::LINKING_LABELS_MISSING {
             let plan = plan_for(&told, &self::hub());
             assert_eq!(plan.transition, Some(CopyTransition::Copied));
@@ -278,7 +278,7 @@ fn an_applied_copy_gets_its_status_if_it_is_ours_and_ready_is_current() {
         }
     };
     let unchanged = || with(|_| {});
-    // `Ready` is about a former generation.
+    // The condition `Ready` is for a former generation.
     let mut unready = instance.clone();
     unready.meta_mut().generation = Some(3);
     let cases = vec![
@@ -355,7 +355,7 @@ fn an_applied_copy_gets_its_status_if_it_is_ours_and_ready_is_current() {
     let mut hub = unchanged();
     let written = status(&instance, &hub).unwrap();
     let ready = condition::find(&written.conditions, READY).unwrap();
-    // The generation of the copy on the hub.
+    // The observed generation is the generation of the copy on the hub.
     assert_eq!(ready.observed_generation, Some(8));
     hub.copy.as_mut().unwrap().status = Some(written);
     assert_eq!(status(&instance, &hub), None);

@@ -1,4 +1,4 @@
-//! The lookups in caches that watch API servers in memory.
+//! Tests of the lookups in caches. The caches watch in-memory API servers.
 
 use apiserver::objects;
 use kube::Resource;
@@ -60,7 +60,8 @@ fn sorted(names: impl Iterator<Item = String>) -> Vec<String> {
     names
 }
 
-/// A project `p` with two namespaces, and a hub with a namespace for each and two other ones.
+/// Starts a project `p` with two namespaces, and a hub. The hub has a namespace for each of these two, and two other
+/// namespaces.
 async fn start() -> FakePlanes {
     let in_project = vec![
         objects::workload("default", "shop", &[]),

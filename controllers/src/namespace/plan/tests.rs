@@ -125,6 +125,7 @@ fn a_proof_is_needed_exactly_if_the_plan_cannot_decide_without_one() {
             }
         }
     }
-    // `Unknown` with whatever is left, and each proof while it is not known what is left.
+    // Three cases have the upstream `Unknown`, with each value of `left`. Three cases have a proof, while `left` is
+    // unknown.
     assert_eq!(needed, 3 + 3);
 }

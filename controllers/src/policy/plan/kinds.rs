@@ -1,5 +1,5 @@
-//! Index values made of the fields that decide about policies. Thousands of objects share one value, so only one object
-//! per value is read.
+//! Index values that are built from the fields that decide about policies. Thousands of objects have the same value, so
+//! only one object per value is read.
 
 use api::WorkloadDeployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -18,7 +18,7 @@ fn value(metadata: &ObjectMeta, fields: &impl std::fmt::Debug) -> Vec<String> {
     vec![format!("{}{fields:?}", of_namespace(namespace))]
 }
 
-/// Returns the value of a project's WorkloadDeployment: all fields that [`Observed::add_upstream`] reads.
+/// Returns the value of a project's WorkloadDeployment. It contains all fields that [`Observed::add_upstream`] reads.
 ///
 /// [`Observed::add_upstream`]: super::Observed::add_upstream
 pub(crate) fn of_upstream(deployment: &WorkloadDeployment) -> Vec<String> {
@@ -35,14 +35,14 @@ pub(crate) fn of_unreadable_upstream(deployment: &ObjectMeta) -> Vec<String> {
     value(deployment, &"unreadable")
 }
 
-/// Returns the value of a copy on the hub: all fields that [`Observed::add_copy`] reads.
+/// Returns the value of a copy on the hub. It contains all fields that [`Observed::add_copy`] reads.
 ///
 /// [`Observed::add_copy`]: super::Observed::add_copy
 pub(crate) fn of_copy(copy: &ObjectMeta) -> Vec<String> {
     value(copy, &observed::of_copy(copy))
 }
 
-/// Returns the value of a binding: all fields that [`Observed::add_claim`] reads.
+/// Returns the value of a binding. It contains all fields that [`Observed::add_claim`] reads.
 ///
 /// [`Observed::add_claim`]: super::Observed::add_claim
 pub(crate) fn of_binding(binding: &ObjectMeta) -> Vec<String> {

@@ -13,18 +13,19 @@ use crate::objects::{is_terminating, recorded_hub_namespace};
 /// The observations, all from caches.
 pub(crate) struct Observed {
     pub(crate) namespace: HubNamespace,
-    /// All decodable policies in the namespace, of any writer.
+    /// All decodable policies in the namespace, including those of other writers.
     pub(crate) policies: Vec<Arc<PropagationPolicy>>,
     /// The metadata of the undecodable policies.
     pub(crate) unreadable: Vec<ObjectMeta>,
-    /// Whether all caches are current and all objects decodable. If not, there may be more objects than observed.
+    /// Whether all caches are current and all objects can be decoded. If not, there may be more objects than were
+    /// observed.
     pub(crate) is_complete: bool,
-    /// The cities of every WorkloadDeployment that is on the hub, or that a project wants there.
+    /// The cities of every WorkloadDeployment that is on the hub or that a project wants on the hub.
     pub(super) needed: BTreeSet<CityCode>,
-    /// The cities of every WorkloadDeployment of the project. Those of terminating ones are included, because their
-    /// copies may still exist.
+    /// The cities of every WorkloadDeployment of the project. Terminating WorkloadDeployments are included, because
+    /// their copies may still exist.
     pub(super) kept: BTreeSet<CityCode>,
-    /// The names of the policies that Karmada has claimed objects for.
+    /// The names of the policies for which Karmada has claimed objects.
     pub(super) claiming: BTreeSet<String>,
 }
 
@@ -47,11 +48,12 @@ impl Observed {
         }
     }
 
-    /// Adds a WorkloadDeployment of the project. It belongs to this hub namespace unless it has recorded another one.
+    /// Adds a WorkloadDeployment of the project. It belongs to this hub namespace if it has recorded this hub namespace
+    /// or none.
     pub(crate) fn add_upstream(&mut self, deployment: &WorkloadDeployment) {
         let recorded = recorded_hub_namespace(deployment.meta());
         let is_recorded = recorded == Some(self.namespace.as_str());
-        // The federator reports an invalid code. No label can have it.
+        // The federator reports an invalid code. No label can have an invalid code, so the code needs no policy.
         let city = CityCode::new(deployment.spec.city_code.as_str());
         if let (true, Ok(city)) = (is_recorded || recorded.is_none(), city) {
             if is_recorded && !is_terminating(deployment) {
@@ -61,7 +63,7 @@ impl Observed {
         }
     }
 
-    /// Adds a copy on the hub. It may be undecodable or terminating.
+    /// Adds a copy on the hub. The copy may be undecodable or terminating.
     pub(crate) fn add_copy(&mut self, copy: &ObjectMeta) {
         let city = of_copy(copy).city;
         let city = city.and_then(|city| CityCode::new(city).ok());
@@ -69,14 +71,14 @@ impl Observed {
         self.add_claim(copy);
     }
 
-    /// Adds an object that Karmada may have claimed for a policy: a copy or a binding.
+    /// Adds an object that Karmada may have claimed for a policy. The object is a copy or a binding.
     pub(crate) fn add_claim(&mut self, metadata: &ObjectMeta) {
         self.claiming
             .extend(claimed_for(metadata).map(str::to_owned));
     }
 }
 
-/// The fields of a project's WorkloadDeployment that decide about policies. The status is not among them.
+/// The fields of a project's WorkloadDeployment that decide about policies. The status does not decide.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OfUpstream<'a> {
     uid: Option<&'a str>,
@@ -94,7 +96,7 @@ pub(crate) fn of_upstream(deployment: &ObjectMeta) -> OfUpstream<'_> {
     }
 }
 
-/// The fields of a copy on the hub that decide about policies. The status is not among them.
+/// The fields of a copy on the hub that decide about policies. The status does not decide.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OfCopy<'a> {
     city: Option<&'a str>,
@@ -110,7 +112,7 @@ pub(crate) fn of_copy(copy: &ObjectMeta) -> OfCopy<'_> {
     }
 }
 
-/// Returns the policy of the same namespace that Karmada has claimed a copy or a binding for.
+/// Returns the policy for which Karmada has claimed a copy or a binding. The policy is in the same namespace.
 pub(crate) fn claimed_for(metadata: &ObjectMeta) -> Option<&str> {
     let annotations = metadata.annotations.as_ref()?;
     annotations

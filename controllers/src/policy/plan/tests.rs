@@ -20,7 +20,8 @@ fn plan_for(needed: &[&str], policies: &[Arc<PropagationPolicy>]) -> Plan {
     plan_with(needed, &[], &[], policies)
 }
 
-/// The plan with these cities in the project only, and with these claimed policies.
+/// Plans for a hub namespace. `needed` are the cities that need a policy. A policy of a city in `kept` stays.
+/// `claiming` are the names of the policies that have claimed objects.
 fn plan_with(
     needed: &[&str],
     kept: &[&str],
@@ -53,7 +54,8 @@ fn names(plan: &Plan) -> Vec<&str> {
         .collect()
 }
 
-/// A policy of the Go manager: no labels, no namespace in the selector, no dependencies.
+/// Returns a policy as the Go manager creates it: without labels, without a namespace in the selector, and without
+/// dependencies.
 fn of_the_baseline(name: &str, city: &str) -> PropagationPolicy {
     let labels = json!({"matchLabels": {"topology.datum.net/city-code": city}});
     object(json!({
@@ -89,9 +91,9 @@ fn city_codes_that_differ_in_case_have_separate_policies() {
     assert!(found[1].starts_with("city-dfw-"), "{found:?}");
     let policies = shared(plan.apply.iter().map(executed));
     assert_eq!(plan_for(&["DFW", "dfw"], &policies), Plan::default());
-    // The policy that stays keeps its name.
+    // One city is gone. The remaining policy keeps its name.
     assert_eq!(names(&plan_for(&["dfw"], &policies)), Vec::<&str>::new());
-    // A name belongs to the city whose policy has it, not to the first city in order.
+    // If a policy already has a name, the name belongs to the city of this policy, not to the first city in order.
     let held = shared([of_the_baseline("city-dfw", "dfw")]);
     assert_eq!(plan_for(&["DFW", "dfw"], &held).apply.len(), 2);
     let plan = plan_for(&["DFW", "dfw"], &held);
@@ -145,7 +147,7 @@ fn policies_of_other_writers_are_not_touched() {
     assert_eq!(names(&plan_for(&["DFW"], &others)).len(), 1);
     let plan = plan_for(&[], &others);
     assert_eq!(plan, Plan::default());
-    // A policy of another writer keeps its name.
+    // A policy of another writer keeps its name, so our policy gets another name.
     let plan = plan_for(&["DFW"], &shared([wider]));
     assert!(names(&plan)[0].starts_with("city-dfw-"), "{plan:?}");
 }
@@ -170,20 +172,20 @@ fn a_free_name_is_found_when_many_are_taken() {
 fn a_policy_stays_until_the_last_deployment_is_gone() {
     let policies = shared(plan_for(&["DFW"], &[]).apply.iter().map(executed));
     assert_eq!(deleted(&plan_for(&[], &policies)), ["city-dfw"]);
-    // The project still has a WorkloadDeployment, or the policy has claimed an object.
+    // The policy stays while the project still has a WorkloadDeployment, or while the policy has claimed an object.
     assert_eq!(plan_with(&[], &["DFW"], &[], &policies), Plan::default());
     assert_eq!(
         plan_with(&[], &[], &["city-dfw"], &policies),
         Plan::default()
     );
-    // No policy is created for these.
+    // These two reasons keep a policy, but they do not create a policy.
     assert_eq!(
         plan_with(&[], &["DFW"], &["city-dfw"], &[]),
         Plan::default()
     );
 }
 
-/// Two of our policies for one city.
+/// Returns two of our policies for the same city.
 fn twins() -> Vec<Arc<PropagationPolicy>> {
     let first = executed(&plan_for(&["DFW"], &[]).apply[0]);
     let mut second = first.clone();
@@ -204,13 +206,13 @@ fn the_policy_that_karmada_prefers_stays() {
         plan_with(&["DFW"], &[], &[&second], &twins),
         Plan::default()
     );
-    // A policy with claimed objects is kept and repaired.
+    // The plan keeps and repairs a policy with claimed objects.
     let mut drifted = twins[0].as_ref().clone();
     drifted.spec.propagate_deps = false;
     let drifted = [Arc::new(drifted), Arc::clone(&twins[1])];
     let plan = plan_with(&["DFW"], &[], &[&second], &drifted);
     assert_eq!((names(&plan), deleted(&plan)), (vec![&*second], vec![]));
-    // A terminating policy neither keeps nor causes another one.
+    // A terminating policy does not keep another policy, and does not cause a new one.
     let going = [
         Arc::new(terminating(twins[1].as_ref().clone())),
         Arc::clone(&twins[0]),

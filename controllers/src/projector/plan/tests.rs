@@ -116,7 +116,7 @@ fn only_the_projection_of_a_deleted_instance_is_deleted() {
     assert!(plan_for(None, None, Some(&projection)).delete);
     let going = Arc::new(terminating(projection.as_ref().clone()));
     assert!(!plan_for(None, None, Some(&going)).delete);
-    // A projection from another hub namespace, or an Instance of another writer.
+    // The Instance is a projection from another hub namespace, or belongs to another writer.
     let mut other = projection.as_ref().clone();
     other
         .annotations_mut()

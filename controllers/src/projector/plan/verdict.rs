@@ -11,7 +11,8 @@ use crate::hub::upstream::Upstream;
 use crate::names;
 use crate::objects::{StringMap, deployment_name};
 
-/// How long an Instance may lack its WorkloadDeployment. Deletions are independent; their events arrive in any order.
+/// How long an Instance may lack its WorkloadDeployment. The two objects are deleted independently, and their events
+/// arrive in any order.
 pub(crate) const GRACE: Duration = Duration::from_mins(15);
 
 /// The annotations that a quarantined Instance gets.
@@ -22,16 +23,17 @@ pub(crate) const ANNOTATIONS: [&str; 4] = [
     annotations::QUARANTINE_TIME,
 ];
 
-/// Why an Instance on the hub is not projected. Each of these reasons persists until an administrator corrects it.
+/// The reason why an Instance on the hub is not projected. Each reason persists until an administrator corrects the
+/// objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QuarantineReason {
-    /// The labels of its namespace do not name a project and a namespace.
+    /// The labels of the Instance's namespace do not identify a project and a namespace.
     NamespaceUnidentified,
-    /// Its labels name another project or namespace than the labels of its namespace.
+    /// The labels of the Instance identify another project or namespace than the labels of its namespace.
     IdentityContradicted,
-    /// Neither a controller nor a label names its WorkloadDeployment.
+    /// The Instance has neither a controller owner nor a label that identifies its WorkloadDeployment.
     DeploymentNameMissing,
-    /// The project does not have its WorkloadDeployment.
+    /// The project does not have the WorkloadDeployment of the Instance.
     DeploymentMissing,
 }
 
@@ -73,7 +75,7 @@ impl Verdict {
         }
     }
 
-    /// Returns whether the annotations of the Instance have this verdict already.
+    /// Returns whether the annotations of the Instance already contain this verdict.
     pub(crate) fn is_said_by(&self, instance: &ObjectMeta) -> bool {
         let said = |key| instance.annotations.as_ref()?.get(key).map(String::as_str);
         said(annotations::QUARANTINE_REASON) == Some(self.reason.as_str())
@@ -92,7 +94,7 @@ impl Verdict {
     }
 }
 
-/// Returns the verdict that follows from the Instance and its namespace alone.
+/// Returns the verdict that follows from the Instance and its namespace, without the project.
 pub(crate) fn of_hub(namespace: &ObjectMeta, instance: &ObjectMeta) -> Option<Verdict> {
     let verdict = |reason, message| Some(Verdict::new(reason, message, namespace, instance));
     let name = namespace.name.as_deref().unwrap_or_default();
@@ -127,9 +129,9 @@ pub(crate) fn of_hub(namespace: &ObjectMeta, instance: &ObjectMeta) -> Option<Ve
 ///
 /// # Errors
 ///
-/// The time for which the WorkloadDeployment may still be missing: [`GRACE`] after the Instance was created and after
-/// the WorkloadDeployment was first missed. The hub's garbage collection deletes Instances after their
-/// WorkloadDeployment, and such Instances must not be reported.
+/// The remaining time for which the WorkloadDeployment may be missing. The time ends [`GRACE`] after the Instance was
+/// created and after the WorkloadDeployment was first missed, whichever is later. The hub's garbage collection deletes
+/// the Instances of a WorkloadDeployment after the WorkloadDeployment. Such Instances must not be reported.
 pub(crate) fn without_deployment(
     namespace: &ObjectMeta,
     instance: &ObjectMeta,

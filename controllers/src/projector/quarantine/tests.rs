@@ -10,7 +10,7 @@ fn context() -> ReconcileContext {
     ReconcileContext::new(now, None)
 }
 
-/// A quarantine on a hub where every request fails like this.
+/// Returns a quarantine and its hub. Every request to this hub fails with `fault`.
 fn on_hub(fault: Fault) -> (Quarantine, ApiServer) {
     let hub = ApiServer::new();
     hub.fail(fault);
@@ -25,7 +25,7 @@ fn on_hub(fault: Fault) -> (Quarantine, ApiServer) {
     (quarantine, hub)
 }
 
-/// The verdict on an Instance in a namespace without labels.
+/// Returns the verdict on an Instance in a namespace without labels.
 fn verdict(instance: &Instance) -> Verdict {
     of_hub(&ObjectMeta::default(), &instance.metadata).unwrap()
 }

@@ -11,14 +11,14 @@ use super::*;
 use crate::fixtures::{deployment, now};
 use crate::runtime::write::{Collection, Object, Writer};
 
-/// An API server that answers 404 with this body to everything.
+/// Returns a client of an API server. This API server answers every request with 404 and this body.
 fn answering(body: &str) -> Client {
     let server = ApiServer::new();
     server.fail(Fault::answer(404, body));
     server.client()
 }
 
-/// A `Status` as an API server writes it.
+/// Returns a `Status` in the form of an API server.
 fn status(reason: &str, message: &str, details: &Value) -> String {
     json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -29,7 +29,8 @@ fn status(reason: &str, message: &str, details: &Value) -> String {
 
 const RESOURCE: &str = "workloaddeployments";
 
-/// Answers to a request for the WorkloadDeployment `web`, and whether each proves its absence.
+/// Returns answers to a request for the WorkloadDeployment `web`. Each entry has a name, the body of the answer, and
+/// whether the answer proves the absence of the WorkloadDeployment.
 fn answers() -> Vec<(&'static str, String, bool)> {
     let group = "compute.datumapis.com";
     let of = |name: &str, resource: &str| json!({"name": name, "group": group, "kind": resource});

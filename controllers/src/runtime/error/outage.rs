@@ -8,7 +8,7 @@ use multicluster::queue::{Failure, Outage};
 
 use super::ReconcileError;
 
-/// The codes of answers that may have a Retry-After: `Too Many Requests` and `Service Unavailable`.
+/// The HTTP codes of answers that may have a Retry-After header: `Too Many Requests` and `Service Unavailable`.
 const DEFERRALS: [u16; 2] = [429, 503];
 
 impl Failure for ReconcileError {
@@ -20,7 +20,7 @@ impl Failure for ReconcileError {
         };
         match source {
             kube::Error::Api(status) => of_answer(status),
-            // There was no answer, or it was not complete.
+            // There was no answer, or the answer was not complete.
             kube::Error::Service(_) | kube::Error::HyperError(_) | kube::Error::Auth(_) => {
                 Some(Outage::Unreachable)
             }
@@ -37,7 +37,7 @@ impl Failure for ReconcileError {
         let kube::Error::Api(status) = source else {
             return None;
         };
-        // The transport puts the header into the details.
+        // The transport copies the header into the details.
         let details = status.details.as_ref()?;
         let seconds = u64::from(details.retry_after_seconds);
         (DEFERRALS.contains(&status.code) && seconds > 0).then(|| Duration::from_secs(seconds))
@@ -50,7 +50,7 @@ fn of_answer(status: &Status) -> Option<Outage> {
         403 => causes
             .any(|cause| cause.reason == PROJECT_SUSPENDED)
             .then_some(Outage::Suspended),
-        // An admission webhook failed. Other objects do not pass through it.
+        // An admission webhook failed. Only some objects use this webhook, so this is no outage.
         500.. if status.message.contains("webhook") => None,
         429 | 500.. => Some(Outage::Unreachable),
         _ => None,

@@ -1,4 +1,4 @@
-//! A queue that serves projects in turn. Each project has its own line.
+//! A queue that serves projects in turn. Each project has its own line of items.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,12 +9,13 @@ const LINE: usize = 1024;
 /// Maximum number of items in all lines together.
 const ALL: usize = 16 * LINE;
 
-/// The lines of all projects that have an item waiting or under way. Only one item of a project is under way at a time:
-/// a busy project keeps capacity of its API server for other requests, and a project that hangs does not block others.
+/// The lines of all projects that have a waiting item or an item under way. Only one item of a project is under way at
+/// a time. So a busy project keeps capacity of its API server for other requests, and a project that hangs does not
+/// block others.
 #[derive(Debug)]
 pub(super) struct FairQueue<T> {
     of: BTreeMap<ProjectName, VecDeque<T>>,
-    /// The projects with no item under way, the next one first.
+    /// The projects without an item under way, in the order in which they are served.
     turns: VecDeque<ProjectName>,
     /// The number of items in all lines.
     waiting: usize,
@@ -48,7 +49,7 @@ impl<T> FairQueue<T> {
         Ok(())
     }
 
-    /// Returns the next item. No other item of its project follows before [`Self::done`].
+    /// Returns the next item. Does not return another item of the same project before [`Self::done`].
     pub(super) fn take(&mut self) -> Option<(ProjectName, T)> {
         let project = self.turns.pop_front()?;
         let item = self.of.get_mut(&project)?.pop_front()?;

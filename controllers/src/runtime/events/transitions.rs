@@ -1,4 +1,4 @@
-//! Decides which changes of conditions are worth an event.
+//! Decides which changes of conditions lead to an event.
 
 use api::Condition;
 use api::condition::ConditionStatus::True;
@@ -14,8 +14,8 @@ pub(super) struct ConditionTransition {
     pub(super) note: String,
 }
 
-/// Returns the transitions of these conditions: to True, away from True, and to a reason that may need an action. A
-/// condition type that exists only while it is not True counts as True when it is absent.
+/// Returns the transitions of these conditions. A transition is a change to True, away from True, or to a reason that
+/// may need an action. A condition type that exists only while it is not True counts as True when it is absent.
 pub(super) fn transitions(
     types: &[&str],
     former: &[Condition],
@@ -80,7 +80,7 @@ mod tests {
             (Some(&cut), Some(&cut), None),
             (None, Some(&gone), warning),
             (Some(&cut), Some(&well), normal),
-            // The object worked before and does not work any more.
+            // The object was ready before and is no longer ready.
             (Some(&well), Some(&beginning), warning),
             (Some(&gone), Some(&beginning), None),
             (Some(&cut), None, normal),

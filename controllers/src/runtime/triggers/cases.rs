@@ -9,7 +9,7 @@ use multicluster::queue::Key;
 
 use super::Trigger;
 
-/// A change at a source, and all keys that it must add to the queue.
+/// A change at a source, and all keys that the change must add to the queue.
 pub(crate) struct TriggerCase<'a, S, K> {
     pub(crate) name: &'static str,
     pub(crate) source: S,
@@ -18,11 +18,11 @@ pub(crate) struct TriggerCase<'a, S, K> {
     pub(crate) keys: Vec<K>,
 }
 
-/// Asserts that the rows give exactly the keys of each case, and that no row can be removed without breaking a case.
+/// Asserts that the rows return exactly the keys of each case. Asserts also that the removal of any row breaks a case.
 ///
 /// # Panics
 ///
-/// When a case has other keys, or when no case needs a row.
+/// When the rows return other keys for a case, or when no case needs a row.
 pub(crate) fn assert_cases<S, L, K>(
     rows: &[Trigger<S, L, K>],
     cases: &[TriggerCase<'_, S, K>],

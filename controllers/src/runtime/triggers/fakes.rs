@@ -1,4 +1,4 @@
-//! Caches for tests of triggers, filled by hand.
+//! Caches for tests of triggers. Tests fill them by hand.
 
 use std::sync::Arc;
 
@@ -14,22 +14,22 @@ use crate::fixtures::object;
 use crate::hub::upstream::{self, Upstream};
 use crate::objects::{Namespace, deployment_name};
 
-/// The project of the fakes.
+/// Returns the project of the fakes.
 pub(crate) fn acme() -> ProjectName {
     ProjectName::new("acme").unwrap()
 }
 
-/// Metadata from their JSON.
+/// Decodes metadata from JSON.
 pub(crate) fn metadata(value: Value) -> ObjectMeta {
     object(value)
 }
 
-/// Metadata of an object with this name alone.
+/// Returns metadata that contain only this namespace and name.
 pub(crate) fn named(namespace: &str, name: &str) -> ObjectMeta {
     metadata(json!({"namespace": namespace, "name": name}))
 }
 
-/// Metadata of a hub namespace that belongs to a namespace of a project, or to none.
+/// Returns metadata of a hub namespace. It belongs to a namespace of a project, or to none.
 pub(crate) fn hub_namespace(name: &str, upstream: Option<(&str, &str)>) -> ObjectMeta {
     let labels = upstream.map(|(project, namespace)| {
         let project = ProjectName::new(project).unwrap();
@@ -39,7 +39,7 @@ pub(crate) fn hub_namespace(name: &str, upstream: Option<(&str, &str)>) -> Objec
     metadata(json!({"name": name, "uid": format!("{name}-uid"), "labels": labels}))
 }
 
-/// A hub. `namespaces` and the contents of `deployments` are matched as the indexes of the caches match them.
+/// A fake hub. It finds `namespaces` and the contents of `deployments` in the same way as the indexes of the caches.
 #[derive(Default)]
 pub(crate) struct FakeHub {
     pub(crate) namespaces: Vec<ObjectMeta>,
@@ -51,7 +51,7 @@ pub(crate) struct FakeHub {
 }
 
 impl FakeHub {
-    /// A hub with these namespaces:
+    /// Returns a hub with these namespaces:
     /// - `ns-1` of namespace `default` in project `acme`, with the copies `web` and `api`, one Instance of each, and a
     ///   binding of `web` to cell `dfw1`;
     /// - `ns-2` of namespace `other` in the same project, with the copy `far` and its Instance;
@@ -96,7 +96,7 @@ impl FakeHub {
     }
 }
 
-/// A ResourceBinding that has the name of the object that it binds.
+/// Returns a ResourceBinding that has the name of the object that it binds.
 pub(crate) fn binding(namespace: &str, name: &str, kind: &str, cell: &str) -> ResourceBinding {
     object(json!({
         "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
@@ -189,9 +189,9 @@ pub(crate) struct FakeProject {
 }
 
 impl FakeProject {
-    /// The project with the WorkloadDeployments `default/web`, `default/new` and `other/far`, the Workloads
-    /// `default/shop`, which uses Network `default/blue`, and `other/shop`, and the Instances `default/web-0` and
-    /// `other/old-0`.
+    /// Returns the project with these objects: the WorkloadDeployments `default/web`, `default/new` and `other/far`,
+    /// the Workloads `default/shop` and `other/shop`, and the Instances `default/web-0` and `other/old-0`.
+    /// `default/shop` uses Network `default/blue`.
     pub(crate) fn new() -> Self {
         Self {
             name: acme(),

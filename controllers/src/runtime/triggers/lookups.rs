@@ -1,4 +1,4 @@
-//! The lookups in caches that triggers use. They are traits, so that tests of triggers need no API server.
+//! The lookups in caches that triggers use. They are traits, so tests of triggers need no API server.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ pub(crate) trait HubLookups {
     /// Returns the hub namespace of this name.
     fn namespace(&self, name: &str) -> Option<Arc<Namespace>>;
 
-    /// Returns the hub namespaces whose labels name this project.
+    /// Returns the hub namespaces whose labels identify this project.
     fn namespaces_of_project(&self, project: &ProjectName) -> Vec<Arc<Namespace>>;
 
-    /// Returns the hub namespaces whose labels name this namespace of a project.
+    /// Returns the hub namespaces whose labels identify this namespace of a project.
     fn namespaces_of(&self, upstream: &Upstream) -> Vec<Arc<Namespace>>;
 
     /// Returns the metadata of the WorkloadDeployments in a hub namespace.
@@ -38,17 +38,18 @@ pub(crate) trait HubLookups {
     /// Returns the ResourceBindings that schedule a WorkloadDeployment to this cell.
     fn bindings_of_cell(&self, cell: &str) -> Vec<Arc<ResourceBinding>>;
 
-    /// Returns the metadata of the WorkloadDeployments in a namespace of a project. Returns none for a project that this
-    /// process does not serve.
+    /// Returns the metadata of the WorkloadDeployments in a namespace of a project. Returns an empty list for a project
+    /// that this process does not serve.
     fn deployments_in(&self, upstream: &Upstream) -> Vec<ObjectMeta>;
 
-    /// Returns the namespace of a project that a hub namespace belongs to, as its labels say.
+    /// Returns the project's namespace that a hub namespace belongs to, according to the labels of the hub namespace.
     fn upstream_of(&self, hub_namespace: &str) -> Option<Upstream> {
         let namespace = self.namespace(hub_namespace)?;
         Upstream::of(namespace.meta()).ok()
     }
 
-    /// Returns the key of a hub namespace that the cache has. For another one, the event of the Namespace follows.
+    /// Returns the key of a hub namespace if the cache has the Namespace. Otherwise returns `None`, because a later
+    /// event of the Namespace triggers the reconciliation.
     fn hub_key(&self, hub_namespace: &str) -> Option<HubKey> {
         let namespace = self.namespace(hub_namespace)?;
         hub_key(namespace.meta())
@@ -88,7 +89,7 @@ pub(crate) trait ProjectLookups {
     /// Returns the Workloads that use this Network.
     fn workloads_on(&self, network: &ObjectMeta) -> Vec<NamespacedName>;
 
-    /// Returns the identity in the labels of the hub namespaces that belong to a namespace of this project.
+    /// Returns the identity that is in the labels of the hub namespaces of a project's namespace.
     fn upstream(&self, namespace: &str) -> Upstream {
         Upstream {
             project: self.project().clone(),

@@ -21,7 +21,8 @@ pub(crate) trait Object:
 }
 impl<K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned> Object for K {}
 
-/// The objects of one kind in one namespace of one plane, and the cache that stores the results of writes, if there is one.
+/// The objects of one kind in one namespace of one plane. If the kind has a cache, the results of writes are stored
+/// there.
 pub(crate) struct Collection<'c, K> {
     pub(super) api: Api<K>,
     pub(super) cache: Option<&'c Cache<K>>,
@@ -48,7 +49,7 @@ impl<'c, K: Object<Scope = ClusterResourceScope>> Collection<'c, K> {
 }
 
 impl<K: Object> Collection<'_, K> {
-    /// Reads an object from the API server. Returns `None` only if the answer proves that this object is absent.
+    /// Reads an object from the API server. Returns `None` only if the answer proves that the object is absent.
     ///
     /// # Errors
     ///
@@ -67,7 +68,7 @@ impl<K: Object> Collection<'_, K> {
     ///
     /// # Errors
     ///
-    /// [`ReconcileError::NotYet`] if none is found and the answer is not a complete list.
+    /// [`ReconcileError::NotYet`] if no such object is found but the answer is not a complete list.
     pub(crate) async fn has_any(&self, label: &str, value: &str) -> Result<bool> {
         let params = ListParams::default()
             .labels(&format!("{label}={value}"))
@@ -77,11 +78,12 @@ impl<K: Object> Collection<'_, K> {
         known(found, &listed)
     }
 
-    /// Asks the API server whether an object whose label names this controller has it as its controller owner.
+    /// Asks the API server whether the controller has a child. A child has the controller in its label and as its
+    /// controller owner.
     ///
     /// # Errors
     ///
-    /// [`ReconcileError::NotYet`] if none is found and the answer is not a complete list.
+    /// [`ReconcileError::NotYet`] if no such object is found but the answer is not a complete list.
     pub(crate) async fn has_child(&self, label: &str, controller: &str) -> Result<bool> {
         let params = ListParams::default().labels(&format!("{label}={controller}"));
         let listed = self.list(&params).await?;
@@ -96,7 +98,8 @@ impl<K: Object> Collection<'_, K> {
     }
 }
 
-/// Returns `found`. An answer that is not a complete list does not prove that an object is absent (I-12).
+/// Returns `found` if the answer is conclusive. An answer that is not a complete list does not prove that an object is
+/// absent (I-12).
 fn known<K: Object>(found: bool, listed: &MetadataList<K>) -> Result<bool> {
     match found || is_complete(listed) {
         true => Ok(found),
@@ -110,7 +113,7 @@ fn known<K: Object>(found: bool, listed: &MetadataList<K>) -> Result<bool> {
 /// The metadata of the objects of a kind.
 type MetadataList<K> = ObjectList<PartialObjectMeta<K>>;
 
-/// Returns whether an answer is a complete list: it has a resource version, and no further pages.
+/// Returns whether an answer is a complete list. A complete list has a resource version and no further pages.
 fn is_complete<K: Object>(listed: &MetadataList<K>) -> bool {
     let metadata = &listed.metadata;
     let has_version = |version: &String| !version.is_empty();
@@ -119,8 +122,8 @@ fn is_complete<K: Object>(listed: &MetadataList<K>) -> bool {
 }
 
 impl<K: Object> Collection<'_, K> {
-    /// Asks the API server for one object with a name other than `name`. Returns kind and name of the object; or, if the
-    /// answer is not a complete list, the reason why there may be one.
+    /// Asks the API server for one object with a name other than `name`. Returns the kind and the name of the object.
+    /// If the answer is not a complete list, returns the reason why there may be such an object.
     pub(crate) async fn first_but(&self, name: Option<&str>) -> Result<Option<String>> {
         let mut params = ListParams::default().limit(1);
         if let Some(name) = name {

@@ -1,4 +1,4 @@
-//! Writes to an API server in memory.
+//! Tests of writes to an in-memory API server.
 
 use api::{Instance, WorkloadDeployment};
 use apiserver::{ApiServer, Fault, Verb};
@@ -22,7 +22,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// An API server with the namespace of the hub.
+    /// Starts an API server that has the hub namespace.
     fn new() -> Self {
         let server = ApiServer::new();
         server.put(hub_namespace());
@@ -273,7 +273,7 @@ async fn a_delete_waits_for_finalizers_and_the_cache_knows_it() {
             .get::<WorkloadDeployment>(HUB_NAMESPACE, NAME)
             .is_none()
     );
-    // Deleting an absent object succeeds.
+    // The deletion of an absent object succeeds.
     writer.delete(&context, &collection, &held).await.unwrap();
 }
 

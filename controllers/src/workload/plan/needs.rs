@@ -15,7 +15,7 @@ const CITIES_NAMED: usize = 16;
 pub(super) struct Needs<'a> {
     workload: &'a Workload,
     cities: Listed<'a>,
-    /// Names of the missing Networks, in the order of the template; or why they are not known.
+    /// Names of the missing Networks, in the order of the template. `Err` is the reason why they are unknown.
     missing: Result<Vec<&'a str>, &'a str>,
 }
 
@@ -27,12 +27,12 @@ pub(super) struct Gap<'a> {
     pub(super) obstacle: Obstacle,
 }
 
-/// Why a city gets no WorkloadDeployment.
+/// The reason why a city gets no WorkloadDeployment.
 #[derive(Debug, PartialEq)]
 pub(super) enum Obstacle {
     /// The project does not offer the city.
     NotOffered,
-    /// The Workload waits for this.
+    /// The Workload waits for a prerequisite. The text describes it.
     Waits(String),
 }
 
@@ -60,7 +60,7 @@ impl<'a> Needs<'a> {
         }
     }
 
-    /// Returns a message that names the missing Networks, if some are known to be missing.
+    /// Returns a message with the names of the missing Networks, if it is known that some are missing.
     pub(super) fn missing_networks(&self) -> Option<String> {
         let missing = self.missing.as_deref().unwrap_or_default();
         let namespace = self.workload.namespace().unwrap_or_default();
@@ -84,7 +84,7 @@ impl<'a> Needs<'a> {
                 .is_some_and(|former| former.reason == NETWORK_NOT_FOUND)
     }
 
-    /// Returns why a city gets no WorkloadDeployment. A known obstacle comes before an unknown one.
+    /// Returns why a city gets no WorkloadDeployment. A known obstacle has priority over an unknown one.
     pub(super) fn obstacle(&self, city: &str) -> Option<Obstacle> {
         if self.cities.is_ok_and(|offers| !offers(city)) {
             return Some(Obstacle::NotOffered);
@@ -100,7 +100,7 @@ impl<'a> Needs<'a> {
     }
 }
 
-/// Returns a message that names the cities of a placement without a WorkloadDeployment, and the obstacles.
+/// Returns a message about the cities of a placement without a WorkloadDeployment, with the obstacles.
 pub(super) fn describe(gaps: &[Gap<'_>], placement: &str) -> Option<String> {
     let mut by_obstacle: Vec<(&Obstacle, Vec<&str>)> = Vec::new();
     for gap in gaps.iter().filter(|gap| gap.placement == placement) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::{Workload, WorkloadDeployment};
 use jiff::Timestamp;
 
-/// Returns whether an object of this name exists.
+/// A function that returns whether an object of this name exists.
 pub(crate) type Lookup<'a> = &'a (dyn Fn(&str) -> bool + Sync);
 
 /// A lookup, or the reason why it cannot be used. Users read the reason.
@@ -17,11 +17,12 @@ pub(crate) struct Observed<'a> {
     pub(crate) workload: &'a Workload,
     /// The WorkloadDeployments of the Workload, by name.
     pub(crate) own: &'a [Arc<WorkloadDeployment>],
-    /// Whether a WorkloadDeployment in the Workload's namespace has this name, with any controller owner.
+    /// Returns whether a WorkloadDeployment in the Workload's namespace has this name. Any object may be its controller
+    /// owner.
     pub(crate) is_taken: Lookup<'a>,
-    /// Whether the project has a usable LocationBinding of a city.
+    /// Returns whether the project has a usable LocationBinding for a city.
     pub(crate) cities: Listed<'a>,
-    /// Whether a Network of this name exists in the Workload's namespace.
+    /// Returns whether a Network of this name exists in the Workload's namespace.
     pub(crate) networks: Listed<'a>,
     pub(crate) now: Timestamp,
 }

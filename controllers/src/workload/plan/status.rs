@@ -18,13 +18,13 @@ pub(in crate::workload) struct StatusReport<'a> {
     pub(super) observed: Observed<'a>,
     pub(super) needs: Needs<'a>,
     pub(super) gaps: Vec<Gap<'a>>,
-    /// Whether the WorkloadDeployments match the Workload's current generation and have observed it.
+    /// Whether the WorkloadDeployments match the current generation of the Workload and have observed it.
     pub(super) in_step: bool,
 }
 
 impl StatusReport<'_> {
-    /// Returns the status if it differs from the current one. `refusals` are the answers of the API server to refused
-    /// writes, by placement.
+    /// Returns the status if it differs from the current one. `refusals` contains, by placement, the messages of the
+    /// API server about refused writes.
     pub(in crate::workload) fn changed_status(
         &self,
         refusals: &StringMap,
@@ -40,7 +40,7 @@ impl StatusReport<'_> {
     }
 }
 
-/// Returns the status of a Workload without its gateway, which another controller writes.
+/// Returns the status of a Workload without its gateway. Another controller writes the gateway.
 pub(in crate::workload) fn own_status(workload: &Workload) -> Option<WorkloadStatus> {
     workload.status.clone().map(|status| WorkloadStatus {
         gateway: None,
@@ -48,9 +48,9 @@ pub(in crate::workload) fn own_status(workload: &Workload) -> Option<WorkloadSta
     })
 }
 
-/// Sums over all WorkloadDeployments, with one entry per placement: the placements of the spec in their order, then
-/// those that are being deleted. `in_step`: see [`StatusReport`]. The gateway is omitted because another controller
-/// writes it.
+/// Returns the status of the Workload, with sums over all WorkloadDeployments. It has one entry per placement. First
+/// come the placements of the spec, in their order. Then come the placements that are being deleted. `in_step` is
+/// explained at [`StatusReport`]. The status has no gateway, because another controller writes it.
 fn status(
     observed: &Observed<'_>,
     needs: &Needs<'_>,
@@ -100,7 +100,7 @@ fn status(
         .collect();
 
     let mut conditions = former.conditions;
-    // While the Networks are unknown, the former condition about them is kept.
+    // While the Networks are unknown, the former condition about Networks is kept.
     if !needs.was_missing() {
         let generation = generation(&conditions);
         let available = match needs.missing_networks() {
@@ -152,8 +152,9 @@ fn placement_status(
     }
 }
 
-/// Returns True if a WorkloadDeployment is available, else Unknown if one is Unknown, with its reason, else False.
-/// `problems` are a refusal, and the cities without a WorkloadDeployment.
+/// Returns the condition of a placement. It is True if a WorkloadDeployment is available. Otherwise it is Unknown if
+/// one is Unknown, with the reason of that one. Otherwise it is False. `problems` contains a refusal, and the cities
+/// without a WorkloadDeployment.
 fn placement_available(
     deployments: &[&WorkloadDeployment],
     problems: [Option<String>; 2],
@@ -191,7 +192,7 @@ fn condition_of(deployment: &WorkloadDeployment) -> Option<&Condition> {
     condition::find(&status.conditions, workload_deployment::AVAILABLE)
 }
 
-/// Returns why a WorkloadDeployment is not available, from its own condition.
+/// Returns why a WorkloadDeployment is not available. The text comes from its own condition.
 fn unavailability(deployment: &WorkloadDeployment) -> String {
     let name = deployment.name_any();
     match condition_of(deployment) {
@@ -205,8 +206,8 @@ fn unavailability(deployment: &WorkloadDeployment) -> String {
     }
 }
 
-/// Returns True if a placement is available, else Unknown if one is Unknown, with its reason, else False with the
-/// message of the first placement.
+/// Returns the condition of the Workload. It is True if a placement is available. Otherwise it is Unknown if one is
+/// Unknown, with the reason of that one. Otherwise it is False, with the message of the first placement.
 fn workload_available(placements: &[WorkloadPlacementStatus], now: Timestamp) -> Condition {
     let mut reported = placements.iter().filter_map(|placement| {
         let available = condition::find(&placement.conditions, AVAILABLE)?;
@@ -236,7 +237,7 @@ fn workload_available(placements: &[WorkloadPlacementStatus], now: Timestamp) ->
     available(status, reason, [message], now)
 }
 
-/// Returns the condition with these messages joined. The message is cut to the longest that a condition may have.
+/// Returns the condition with these messages joined. The message is cut to the maximum length of a condition's message.
 fn available(
     status: ConditionStatus,
     reason: &str,

@@ -72,7 +72,7 @@ fn names(plan: &Plan) -> Vec<&str> {
         .collect()
 }
 
-/// The WorkloadDeployments after the plan was executed.
+/// Returns the WorkloadDeployments after the execution of the plan.
 fn executed(workload: &Workload, plan: &Plan) -> Vec<Arc<WorkloadDeployment>> {
     let applied = plan.apply.iter().map(|desired| {
         let mut object = deployment("default", &desired.name, "x", 0);
@@ -84,7 +84,7 @@ fn executed(workload: &Workload, plan: &Plan) -> Vec<Arc<WorkloadDeployment>> {
     shared(applied)
 }
 
-/// A WorkloadDeployment with this status of `Available`.
+/// Returns the WorkloadDeployment with this status and this reason of `Available`.
 fn saying(
     deployment: &WorkloadDeployment,
     status: ConditionStatus,
@@ -97,7 +97,7 @@ fn saying(
     deployment
 }
 
-/// A WorkloadDeployment whose cells have observed its current generation.
+/// Returns the WorkloadDeployment with a status of its current generation, available or not.
 fn ready(deployment: &WorkloadDeployment, available: bool) -> WorkloadDeployment {
     let mut deployment = deployment.clone();
     deployment.status = Some(WorkloadDeploymentStatus {
@@ -130,7 +130,7 @@ fn a_deployment_per_placement_and_city_in_the_order_of_the_workload() {
 fn an_applied_plan_is_empty() {
     let workload = workload(&[("us", &["DFW", "ORD"])]);
     let mut deployments = executed(&workload, &plan_for(&workload, &[]));
-    // Fields of an autoscaler or of another controller stay.
+    // The plan does not change fields of an autoscaler or of another controller.
     let other = Arc::make_mut(&mut deployments[0]);
     other.spec.replicas = Some(9);
     other
@@ -159,7 +159,7 @@ fn an_edited_spec_and_a_lost_owner_are_repaired() {
     }
 }
 
-/// A WorkloadDeployment with an edited spec is repaired in place, so that its machines keep running.
+/// The plan repairs a WorkloadDeployment with an edited spec in place. So the machines keep running.
 #[test]
 fn an_edited_identity_is_repaired() {
     let workload = workload(&[("us", &["DFW", "ORD"]), ("eu", &["DFW"])]);
@@ -206,7 +206,7 @@ fn a_free_name_is_found_when_many_are_taken() {
     }
     let distinct: BTreeSet<_> = others.iter().map(ResourceExt::name_any).collect();
     assert_eq!(distinct.len(), 3);
-    // The new WorkloadDeployment is identified by its name when its spec is edited.
+    // When the spec of the new WorkloadDeployment is edited, the plan identifies the WorkloadDeployment by its name.
     let plan = plan_for(&workload, &shared(others.clone()));
     let mut own = executed(&workload, &plan).remove(0);
     let name = own.name_any();
@@ -268,7 +268,7 @@ fn deletion_waits_for_the_deployments() {
     let plan = plan_for(&workload, &shared([terminating(own)]));
     assert_eq!((plan.delete.len(), plan.remove_finalizer), (0, false));
     assert!(plan_for(&workload, &[]).remove_finalizer);
-    // The finalizers of other controllers do not matter.
+    // Our finalizer is already removed. Finalizers of other controllers do not change the plan.
     let mut released = workload;
     released.meta_mut().finalizers = None;
     assert_eq!(plan_for(&released, &[]), Plan::default());

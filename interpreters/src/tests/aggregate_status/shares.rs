@@ -1,11 +1,11 @@
-//! After a change of the total replicas, Karmada first sends the new template with each cell's former share. A cell
-//! that reports its former share is not current.
+//! Tests of shares. After a change of the total replicas, Karmada first sends the new template with the former share of
+//! each cell. A cell that reports its former share is not current.
 
 use serde_json::{Value, json};
 
 use super::{aggregate, aggregate_at, hub, report, with_status};
 
-/// Returns the hub's status after both cells have reported `generation`, each with its share.
+/// Returns the hub status after both cells have reported `generation`, each cell with its share.
 fn after(former: Value, generation: i64, total: i32, shares: [i32; 2]) -> Value {
     let [a, b] = shares;
     let items = [
@@ -27,9 +27,9 @@ fn claimed(status: &Value) -> i64 {
 #[test]
 fn former_shares_that_match_the_new_total_by_chance_are_not_current() {
     for (total, shares, new_total, new_shares) in [
-        // Each share equals the total; the sum equals the next total.
+        // Each share equals the total. The sum of the shares equals the next total.
         (1, [1, 1], 2, [2, 2]),
-        // The sum equals the total; each share equals the next total.
+        // The sum of the shares equals the total. Each share equals the next total.
         (4, [2, 2], 2, [1, 1]),
     ] {
         let first = after(Value::Null, 1, total, shares);
@@ -77,7 +77,7 @@ fn shares_are_remembered_when_all_cells_are_current() {
         shares(&after(between, 2, 2, [2, 2])),
         [json!([2, 2]), json!([2, 2])]
     );
-    // With a single cell, the status does not store the shares.
+    // With a single cell, the status contains no shares.
     assert!(
         aggregate(&hub(1, 1), &[report("a", 1, 1, "True")])
             .get("cells")

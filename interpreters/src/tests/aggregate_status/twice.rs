@@ -1,4 +1,4 @@
-//! The CRD allows two conditions of one type.
+//! Tests of statuses with two conditions of one type. The CRD allows such statuses.
 
 use serde_json::json;
 

@@ -1,4 +1,5 @@
-//! The status that the project shows when cells are unreachable, have not applied the object, or do not match it.
+//! Tests of the status that the project shows in three cases: a cell is unreachable, a cell has not applied the object,
+//! or no cell matches the object.
 
 use api::Condition;
 use jiff::Timestamp;
@@ -10,7 +11,7 @@ use crate::fold::{ResourceTemplate, StatusFold, Unreachable, no_matching_cell};
 const CUT: &str = "2026-11-21T09:30:00Z";
 const LATER: &str = "2026-11-21T09:40:00Z";
 
-/// The hub's status, and the items of its cells.
+/// The status on the hub, and the items of its cells.
 struct Hub {
     items: String,
     status: String,
@@ -40,7 +41,7 @@ impl Hub {
         serde_json::from_str(&self.status).unwrap()
     }
 
-    /// Returns the status with these cells expected and these unreachable.
+    /// Returns the status with these expected cells and these unreachable cells.
     fn show(
         &self,
         expected: &[&'static str],
@@ -61,7 +62,7 @@ impl Hub {
         serde_json::from_str(&fold.render(&self.template(), now).unwrap()).unwrap()
     }
 
-    /// Returns the same hub, for a target that shows this status.
+    /// Returns the same hub, with a target that shows this status.
     fn showing(self, status: &Value) -> Self {
         let shown = serde_json::from_value(status["conditions"].clone()).unwrap();
         Self { shown, ..self }
@@ -110,10 +111,10 @@ fn available_comes_from_the_reachable_cells() {
     assert_eq!(available["lastTransitionTime"], CUT);
     assert_eq!(status["replicas"], 4);
     assert_eq!(status["cells"], hub.status()["cells"]);
-    // An unreachable cell that is not available changes nothing.
+    // An unreachable cell that is not available does not change `Available`.
     let status = hub.show(&[], &[("dfw2", CUT, "")]);
     assert_eq!(find(&status, "Available"), find(&hub.status(), "Available"));
-    // With no reachable cell it is Unknown, since the last available cell became unreachable.
+    // Without a reachable cell, `Available` is Unknown since the last available cell became unreachable.
     let status = hub.show(&[], &[("dfw1", CUT, ""), ("dfw2", LATER, "")]);
     let available = find(&status, "Available");
     assert_eq!(
@@ -180,7 +181,7 @@ fn an_expected_cell_without_an_item_counts_as_not_applied() {
     );
     assert_eq!(find(&status, "Available")["status"], "True");
     assert_eq!(status["observedGeneration"], 7);
-    // Expecting a cell that has an item changes nothing.
+    // An item exists for the expected cell, so nothing changes.
     assert_eq!(hub.show(&["dfw1"], &[]), hub.status());
 }
 
@@ -189,7 +190,7 @@ fn transition_times_stay_while_the_shown_status_stays() {
     let hub = Hub::of(&[report("dfw1", 7, 2, "True"), report("dfw2", 7, 2, "True")]);
     let first = hub.show(&[], &[("dfw1", CUT, "")]);
     let hub = hub.showing(&first);
-    // One cell returns while another becomes unreachable: at no time do all cells report.
+    // One cell is reachable again while another cell becomes unreachable. At no time do all cells report.
     let second = hub.show(&[], &[("dfw2", LATER, "")]);
     assert_eq!(find(&second, "CellsReporting")["lastTransitionTime"], CUT);
     let hub = hub.showing(&second);
@@ -199,7 +200,7 @@ fn transition_times_stay_while_the_shown_status_stays() {
         hub.show(&[], &[("dfw1", NOW, ""), ("dfw2", NOW, "")])["conditions"][0]["lastTransitionTime"],
         LATER
     );
-    // When all cells are reachable again, the status is the hub's.
+    // When all cells are reachable again, the status equals the status on the hub.
     assert_eq!(hub.show(&[], &[]), hub.status());
 }
 
@@ -218,7 +219,7 @@ fn the_earliest_mark_of_a_cell_wins() {
 
 #[test]
 fn a_status_without_a_cell_name_may_belong_to_the_unreachable_cell() {
-    // The hub's status does not name the cell that reported it.
+    // The status on the hub does not contain the name of the cell that reported it.
     let alone = aggregate(&hub(7, 2), &[report("dfw1", 7, 2, "True")]);
     let items = [silent("dfw1"), silent("dfw2")];
     let object = with_status(hub(7, 2), alone);
@@ -248,7 +249,7 @@ fn no_matching_cell_is_shown() {
             "conditions": [own("Available", "Unknown"), own("CellsReporting", "False")],
         })
     );
-    // Running instances still count: they are not known to be gone.
+    // Running instances still count, because nothing shows that they have stopped.
     let hub = Hub::of(&[report("dfw1", 7, 2, "True")]);
     let status = show(&hub.template());
     let mut available = own("Available", "Unknown");
@@ -262,7 +263,7 @@ fn no_matching_cell_is_shown() {
             own("CellsReporting", "False")
         ])
     );
-    // The shown transition time stays when the evidence is newer.
+    // The shown transition time stays the same, although `since` is newer.
     let mut shown = status;
     shown["conditions"][1]["lastTransitionTime"] = json!(EARLIER);
     let hub = hub.showing(&shown);

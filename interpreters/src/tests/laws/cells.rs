@@ -1,4 +1,4 @@
-//! The reports in the items of one call, computed from their JSON alone.
+//! The expected values for one call, computed only from the JSON of the items.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ use super::{COUNTERS, HELPERS, schema};
 #[derive(Clone, Debug)]
 pub(super) struct ReportedCell {
     pub(super) name: String,
-    /// Its status, if the object is applied and the status is valid.
+    /// The status of the cell, if the object is applied and the status is valid.
     pub(super) report: Option<Value>,
-    /// Its status, if the object is not applied and the status is valid.
+    /// The status of the cell, if the object is not applied and the status is valid.
     pub(super) unapplied: Option<Value>,
-    /// Whether the call has several different items of this cell.
+    /// True if the call has several different items of this cell.
     pub(super) ambiguous: bool,
 }
 
@@ -50,8 +50,8 @@ fn decodes(item: &Value) -> bool {
     absent_or("applied", Value::is_boolean) && absent_or("appliedMessage", Value::is_string)
 }
 
-/// Returns a status with all counters, clamped to int32, and without null fields; `None` if it is empty or breaks the
-/// schema.
+/// Returns a status with all counters and without null fields. The counters are clamped to int32. Returns `None` if the
+/// status is empty or violates the schema.
 fn valid_status(status: &Value) -> Option<Value> {
     let mut status = status
         .as_object()
@@ -86,7 +86,7 @@ fn valid_status(status: &Value) -> Option<Value> {
     schema::violations(&status).is_empty().then_some(status)
 }
 
-/// Returns whether every cell has acted on the template with its share. `former` is the status before the call.
+/// Returns whether every cell has processed the template with its share. `former` is the status before the call.
 pub(super) fn all_current(cells: &[ReportedCell], round: &Round, former: &Value) -> bool {
     let mut shares = BTreeMap::new();
     for cell in cells {

@@ -1,4 +1,5 @@
-//! Generates histories of reports about one WorkloadDeployment: mostly valid ones, sometimes arbitrary JSON.
+//! Generates histories of reports about one WorkloadDeployment. Most reports are valid. Some reports are arbitrary
+//! JSON.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -6,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::{Map, Number, Value, json};
 
-/// Successive calls about one object.
+/// The successive calls about one object.
 #[derive(Clone, Debug)]
 pub(super) struct ReportHistory {
     pub(super) rounds: Vec<Round>,
@@ -18,11 +19,11 @@ pub(super) struct Round {
     pub(super) generation: i64,
     pub(super) replicas: Option<i32>,
     pub(super) min_replicas: Option<i32>,
-    /// `aggregatedStatus`.
+    /// The value of `aggregatedStatus`.
     pub(super) items: Vec<Value>,
-    /// Unreachable cells.
+    /// The unreachable cells.
     pub(super) marks: Vec<UnreachableMark>,
-    /// Cells that the object is scheduled to.
+    /// The cells to which the object is scheduled.
     pub(super) expected: Vec<&'static str>,
 }
 
@@ -30,7 +31,7 @@ pub(super) struct Round {
 #[derive(Clone, Debug)]
 pub(super) struct UnreachableMark {
     pub(super) cell: &'static str,
-    /// Seconds since 1970.
+    /// Time in seconds since 1970.
     pub(super) since: i64,
     pub(super) message: String,
 }
@@ -205,7 +206,7 @@ fn condition() -> impl Strategy<Value = Value> {
         })
 }
 
-/// A short message; once in 1001 cases the longest one.
+/// Generates a short message. About one message in 1001 has the maximum length.
 fn message() -> impl Strategy<Value = String> {
     prop_oneof![
         1000 => select(TEXTS.to_vec()).prop_map(str::to_owned),
@@ -223,7 +224,7 @@ fn huge() -> impl Strategy<Value = i64> {
     ])
 }
 
-/// A value of any type.
+/// Generates a value of any type.
 fn other() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -248,7 +249,7 @@ fn rare_other(
         .prop_map(|(odd, usual, other)| if odd { other } else { usual })
 }
 
-/// A field that is usually present and usually valid.
+/// Generates a field. The field is usually present and usually valid.
 fn rare_field(usual: impl Strategy<Value = Value> + 'static) -> BoxedStrategy<Option<Value>> {
     option::weighted(0.95, rare_other(0.01, usual)).boxed()
 }

@@ -1,4 +1,4 @@
-//! Checks a status against the CRD's schema, as the API server does before it stores one.
+//! Checks a status against the schema of the CRD. The API server does the same before it stores a status.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
@@ -20,7 +20,7 @@ static STATUS: LazyLock<Value> = LazyLock::new(|| {
     schema["properties"]["status"].clone()
 });
 
-/// Returns the violations of the schema; none if the status is valid.
+/// Returns the violations of the schema. The list is empty if the status is valid.
 pub(super) fn violations(status: &Value) -> Vec<String> {
     let mut found = Vec::new();
     check(&STATUS, status, "status", &mut found);

@@ -1,4 +1,4 @@
-//! Laws of unreachable and expected cells: the status that the project shows.
+//! Laws of unreachable and expected cells. The tests check the status that the project shows.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use super::generate::{Round, UnreachableMark, histories};
 use super::{COUNTERS, LATER, NOW, Parts, conditions, config, fold, render, schema, template};
 use crate::fold::{ResourceTemplate, StatusFold, Unreachable, no_matching_cell};
 
-/// Histories if `PROPTEST_CASES` is not set.
+/// Number of histories if `PROPTEST_CASES` is not set.
 const CASES: u32 = 20_000;
 
 proptest! {
@@ -36,8 +36,8 @@ proptest! {
     }
 }
 
-/// Checks one round with the hub status `hub`, for a target that shows the conditions `shown`. Returns the conditions
-/// that the target shows next.
+/// Checks one round. `hub` is the status on the hub, and `shown` are the conditions that the target shows. Returns the
+/// conditions that the target shows after the round.
 fn check_round(
     items: &[Box<RawValue>],
     round: &Round,
@@ -79,7 +79,7 @@ fn check_round(
 struct RenderCase<'r> {
     items: &'r [Box<RawValue>],
     round: &'r Round,
-    /// The hub's status.
+    /// The status on the hub.
     hub: &'r str,
     shown: &'r [Condition],
 }
@@ -109,7 +109,7 @@ impl<'r> RenderCase<'r> {
         fold
     }
 
-    /// Returns the status if every cell is reachable.
+    /// Returns the status for the case that every cell is reachable.
     fn base(&self) -> Value {
         let mut fold = fold(self.items);
         let marked = self.round.marks.iter().map(|mark| mark.cell);
@@ -236,7 +236,8 @@ impl<'r> RenderCase<'r> {
         Ok(())
     }
 
-    /// With one cell, the hub's status alone gives the same result as with its items.
+    /// With one cell, the result from the hub status alone must be the same as the result from the hub status and the
+    /// items.
     fn the_status_of_a_single_cell_is_its_memory(
         &self,
         status: &Value,
@@ -295,7 +296,7 @@ impl<'r> RenderCase<'r> {
         Ok(())
     }
 
-    /// Returns since when a condition of this type is shown with this status.
+    /// Returns the transition time of the shown condition of this type with this status.
     fn shown_since(&self, type_: &str, status: &str) -> Option<Value> {
         let shown = serde_json::to_value(self.shown.iter().find(|c| c.type_ == type_)?).unwrap();
         let time: Timestamp = shown["lastTransitionTime"]
@@ -307,7 +308,7 @@ impl<'r> RenderCase<'r> {
     }
 }
 
-/// Counters, `status.cells` and all conditions but two stay.
+/// Marks must change only the conditions `Available` and `CellsReporting`.
 fn only_two_conditions_change(base: &Value, status: &Value) -> Result<(), TestCaseError> {
     let without = |status: &Value| {
         let mut status = status.clone();

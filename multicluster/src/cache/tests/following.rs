@@ -1,4 +1,4 @@
-//! Caches that follow an API server in memory, on a paused clock.
+//! Caches that follow an in-memory API server, on a paused clock.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ impl Following {
         }
     }
 
-    /// Names and versions of the cached objects, or why the cache is not current.
+    /// Returns names and versions of the cached objects, or the reason why the cache is not current.
     fn state(&self) -> String {
         match &*self.cache.sync_state().borrow() {
             SyncState::Current => self.known(),
@@ -203,7 +203,7 @@ async fn a_kind_that_is_not_served_keeps_its_objects_and_is_listed_every_minute(
     let begin = Instant::now();
     following.until(|it| it.state() == "a@2 b@3").await;
     assert!(begin.elapsed() <= Duration::from_secs(61));
-    // A caller that requests the cache shortens this wait.
+    // The wait is shorter if a caller requests the cache.
     following.server.fail(Fault::refuse(404));
     following.server.end_watches();
     following.until(|it| it.state() == not_served).await;

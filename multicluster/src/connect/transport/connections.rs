@@ -1,4 +1,4 @@
-//! Connections that requests share. The number of connections follows the number of running requests.
+//! Connections that are shared by requests. The number of connections follows the number of running requests.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -14,17 +14,17 @@ use tokio::time::sleep;
 use super::connector::PING;
 
 /// Maximum number of requests on one connection. API servers and proxies allow at least 100
-/// (`--http2-max-streams-per-connection`). More requests would wait for a free stream, and never get one if watches
-/// hold all streams.
+/// (`--http2-max-streams-per-connection`). A request above that limit would wait for a free stream. If watches held all
+/// streams, it would wait forever.
 const PER_CONNECTION: usize = 80;
-/// Flow-control window of one request, in bytes. A request that reads its answer slowly must not block the others on its
-/// connection.
+/// Flow-control window of one request, in bytes. A request whose answer is read slowly must not block the other
+/// requests on its connection.
 const WINDOW: u32 = 256 * 1024;
-/// How long hyper's pool offers a connection after its last request began (`pool_idle_timeout`): longer than a watch, so that
-/// the next watch finds the connection.
+/// Time for which hyper's pool offers a connection after the last request on it began (`pool_idle_timeout`). The time
+/// is longer than a watch, so the next watch finds the connection.
 const POOL_TIMEOUT: Duration = Duration::from_mins(10);
-/// Shortest time for which a connection without requests is kept; the longest is twice that. An interrupted watch is
-/// resumed sooner.
+/// Shortest time for which a connection without requests is kept. The longest time is twice as long. An interrupted
+/// watch is resumed in less time, so it finds its connection.
 pub(super) const IDLE: Duration = Duration::from_mins(1);
 
 pub(super) type Http = legacy::Client<HttpsConnector<HttpConnector>, Body>;
@@ -38,16 +38,16 @@ pub(super) struct Connections {
 #[derive(Default)]
 struct OpenConnections {
     connections: Vec<SharedConnection>,
-    /// How many connections have been opened so far.
+    /// Number of connections that have been opened so far.
     opened: u64,
 }
 
-/// One connection if the API server speaks HTTP/2; otherwise a pool with one connection for each running request.
+/// One connection if the API server speaks HTTP/2. Otherwise a pool with one connection for each running request.
 struct SharedConnection {
     number: u64,
     http: Http,
     active: usize,
-    /// How many requests the connection has carried so far.
+    /// Number of requests that have been sent on the connection so far.
     taken: u64,
     /// Whether a task waits to close the connection.
     is_idle: bool,
@@ -91,7 +91,7 @@ impl Connections {
         }
     }
 
-    /// Ends a request. If its connection has no other requests, closes it unless it is used soon.
+    /// Ends a request. If its connection has no other requests, the connection is closed unless it is used again soon.
     fn release(self: &Arc<Self>, number: u64) {
         let mut open = self.open();
         let Some(connection) = open.of(number) else {
@@ -103,7 +103,8 @@ impl Connections {
         };
         connection.is_idle = true;
         let (connections, mut taken) = (Arc::downgrade(self), connection.taken);
-        // This task needs no owner: it keeps nothing alive, and each connection has one such task at most.
+        // This task needs no owner. It does not keep the connections alive, and each connection has at most one such
+        // task.
         runtime.spawn(async move {
             loop {
                 sleep(IDLE).await;
@@ -118,8 +119,8 @@ impl Connections {
         });
     }
 
-    /// Closes a connection without running requests, if it has carried no request since its count was `taken`.
-    /// Otherwise returns the new count, and the caller must check again later.
+    /// Closes a connection without running requests, if no request was sent on it since its count was `taken`. If
+    /// requests were sent and have ended, returns the new count, and the caller must check again later.
     fn close_if_unused(&self, number: u64, taken: u64) -> Option<u64> {
         let mut open = self.open();
         let connection = open.of(number)?;
@@ -188,7 +189,7 @@ mod tests {
         Arc::new(Connections::new(connector(&config).unwrap()))
     }
 
-    /// How many requests each connection has.
+    /// Returns the number of requests of each connection.
     fn loads(connections: &Connections) -> Vec<usize> {
         let open = connections.open();
         open.connections.iter().map(|it| it.active).collect()
@@ -203,7 +204,7 @@ mod tests {
         assert_eq!(loads(&connections), [PER_CONNECTION]);
         permits.push(connections.stream_permit());
         assert_eq!(loads(&connections), [PER_CONNECTION, 1]);
-        // A stream that has ended is reused first.
+        // The free stream of the first connection is used first.
         drop(permits.remove(0));
         permits.extend([connections.stream_permit(), connections.stream_permit()]);
         assert_eq!(loads(&connections), [PER_CONNECTION, 2]);
@@ -215,7 +216,7 @@ mod tests {
         let mut permits: Vec<_> = (0..=PER_CONNECTION)
             .map(|_| connections.stream_permit())
             .collect();
-        // One request of the first connection stays.
+        // One request of the first connection continues.
         permits.truncate(1);
         assert_eq!(loads(&connections), [1, 0]);
         sleep(IDLE + Duration::from_secs(1)).await;

@@ -9,10 +9,10 @@ use kube::client::ConfigExt;
 
 use crate::connect::error::ClientError;
 
-/// Time limit of establishing a connection: longer than a slow network needs, shorter than a request may take.
+/// Time limit for opening a connection: 10 s. A slow network needs less time, and a request may take longer.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Silence after which a connection is pinged, and time limit of the answer. This detects an API server that vanished
-/// without closing its connections.
+/// A connection is pinged after this time without data. The answer to the ping has the same time limit. A ping detects
+/// an API server that vanished without closing its connections.
 pub(super) const PING: Duration = Duration::from_secs(15);
 
 /// Returns a connector with the TLS settings of the configuration.
@@ -29,7 +29,7 @@ pub(in crate::connect) fn connector(
     // Nagle's algorithm would delay the small frames of concurrent requests.
     connector.set_nodelay(true);
     connector.set_connect_timeout(Some(CONNECT));
-    // HTTP/1.1 has no pings.
+    // HTTP/1.1 has no pings, so TCP keepalive replaces them.
     connector.set_keepalive(Some(PING));
     connector.set_keepalive_interval(Some(PING / 3));
     connector.set_keepalive_retries(Some(3));

@@ -1,4 +1,4 @@
-//! Turns refusals with a Retry-After into errors that carry it.
+//! Turns refusals with a Retry-After into errors that contain the Retry-After.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -11,12 +11,13 @@ use kube::core::Status;
 use kube::core::response::StatusDetails;
 use tower::BoxError;
 
-/// Largest part of a refusal's body that is read, in bytes. API servers send less than 1 KiB; a proxy may send a page.
+/// Maximum number of bytes that are read from the body of a refusal. API servers send less than 1 KiB. A proxy may send
+/// a page.
 pub(super) const BODY_MAX: usize = 64 * 1024;
 /// The reason that kube sets if a body is not a `Status` (`handle_api_errors` in kube-client 5.0).
 pub(super) const NO_STATUS: &str = "Failed to parse error data";
 
-/// Returns the Retry-After of a 429 or 503. API servers send it in seconds; a date is ignored.
+/// Returns the Retry-After of a 429 or 503. API servers send it in seconds. A date is ignored.
 pub(super) fn retry_after<B>(response: &Response<B>) -> Option<Duration> {
     let refusals = [
         StatusCode::TOO_MANY_REQUESTS,
@@ -29,11 +30,12 @@ pub(super) fn retry_after<B>(response: &Response<B>) -> Option<Duration> {
     seconds.parse().ok().map(Duration::from_secs)
 }
 
-/// Returns the error that kube would make of a refusal, with its Retry-After as `details.retryAfterSeconds` of the `Status`.
+/// Returns the error that kube would make of a refusal. The Retry-After is added as `details.retryAfterSeconds` of the
+/// `Status`.
 ///
-/// kube drops the headers of answers. API priority and fairness gives Retry-After only as a header, and its body is plain
-/// text. client-go keeps the header in the same field (`NewGenericServerResponse`). A [`kube::Error`] that a layer below a
-/// client returns reaches the caller of the client as it is.
+/// kube drops the headers of answers. API priority and fairness sends Retry-After only as a header, with plain text as
+/// the body. client-go stores the header in the same field (`NewGenericServerResponse`). If a layer below a client
+/// returns a [`kube::Error`], the caller of the client gets this error unchanged.
 pub(super) async fn refusal<B>(response: Response<B>, wait: Duration) -> kube::Error
 where
     B: Body<Error: Into<BoxError>>,
@@ -81,7 +83,7 @@ where
             data.advance(part);
         }
     }
-    // The bound may have split a character.
+    // The limit may have split a character.
     if bytes.len() >= BODY_MAX {
         let valid = String::from_utf8_lossy(&bytes).into_owned();
         bytes = valid.into_bytes();

@@ -1,4 +1,4 @@
-//! Tenants in an outage: a circuit breaker for unreachable API servers, and suspended tenants.
+//! Tenants in an outage: a circuit breaker for unreachable API servers, and the state of suspended tenants.
 
 use std::mem;
 use std::time::Duration;
@@ -12,11 +12,12 @@ use crate::queue::key::Key;
 use crate::queue::outcome::{Failure, Outage};
 use crate::queue::tenant::{CircuitBreaker, KeyState, TenantReport};
 
-/// Longest wait between two probes of an unreachable API server: the same as between two lists (client-go's 30 s).
+/// Longest wait between two probes of an unreachable API server: 30 s, the same as between two lists (client-go's
+/// default).
 const PROBE_WAIT_MAX: Duration = Duration::from_secs(30);
 
 impl<K: Key> Scheduler<K> {
-    /// Records the result of a reconciliation for the tenant.
+    /// Records the result of a reconciliation in the state of its tenant.
     pub(super) fn note<E: Failure>(
         &mut self,
         id: &K::Tenant,
@@ -62,7 +63,7 @@ impl<K: Key> Scheduler<K> {
         self.schedule(id);
     }
 
-    /// Lets the next key of an unreachable tenant probe its API server.
+    /// Allows the next key of an unreachable tenant to probe the API server.
     pub(super) fn probe(&mut self, id: &K::Tenant) {
         if let Some(tenant) = self.tenants.get_mut(id)
             && let Some(breaker) = &mut tenant.breaker
@@ -72,7 +73,7 @@ impl<K: Key> Scheduler<K> {
         }
     }
 
-    /// Opens the circuit breaker of a tenant. It stays open longer with each consecutive failure.
+    /// Opens the circuit breaker of a tenant. With each failure in a row it stays open longer.
     fn open_breaker(&mut self, id: &K::Tenant, error: &impl Failure) {
         let Some(tenant) = self.tenants.get_mut(id) else {
             return;
@@ -88,7 +89,7 @@ impl<K: Key> Scheduler<K> {
             Some(breaker) => breaker.failures.saturating_add(1),
         };
         let controller = self.controller;
-        // Warns once per outage, at its second failure: a first failure is often the only one.
+        // Logs a warning once per outage, at the second failure. A first failure is often the only one.
         if failures == 2 {
             warn!(controller, tenant = ?id, %error, "API server unreachable; it is probed with one object at a time");
         } else {
@@ -103,7 +104,7 @@ impl<K: Key> Scheduler<K> {
         });
     }
 
-    /// Keeps the circuit breaker of a tenant open for at least this Retry-After, up to [`PROBE_WAIT_MAX`].
+    /// Keeps the circuit breaker of a tenant open for at least this Retry-After, but at most for [`PROBE_WAIT_MAX`].
     pub(crate) fn defer(&mut self, id: &K::Tenant, time: Duration) {
         let time = time.min(PROBE_WAIT_MAX);
         if let Some(tenant) = self.tenants.get_mut(id)

@@ -32,7 +32,7 @@ fn objects(keys: &[Arc<Numbered>]) -> Vec<u32> {
     keys.iter().map(|key| key.object).collect()
 }
 
-/// Project 1 with this many objects, after every key that could be taken has failed as unreachable.
+/// Returns project 1 with this many objects. Every key that could be taken has failed as unreachable.
 fn unreachable(objects: u32) -> Scheduler {
     let mut scheduler = scheduler();
     add(&mut scheduler, 1, objects);
@@ -95,7 +95,7 @@ async fn a_retry_after_defers_the_next_probe() {
         queue.add("a");
         assert_eq!(queue.after(Duration::from_mins(2)).await, expected);
     }
-    // Other tenants are not deferred. A key whose failure is no outage is not deferred either.
+    // Other tenants are not deferred. A key is not deferred either if its failure is not an outage.
     let queue = test_queue(1, |name, attempt| async move {
         match (name, attempt) {
             ("x/a", 1) => Err(format!("{UNREACHABLE} 7")),
@@ -202,7 +202,7 @@ async fn a_key_that_fails_alone_backs_off_alone() {
     let probe = take_all(&mut scheduler);
     assert_eq!(objects(&probe), [7]);
     write(&mut scheduler, &probe[0]);
-    // The key backs off on its own, longer each time.
+    // The key has its own backoff, which gets longer each time.
     for wait in [50, 100, 200] {
         let failing = take_all(&mut scheduler);
         assert_eq!(objects(&failing), [0]);
@@ -214,7 +214,7 @@ async fn a_key_that_fails_alone_backs_off_alone() {
     }
     let last = take_all(&mut scheduler);
     write(&mut scheduler, &last[0]);
-    // After a success, its failure shows an outage of the tenant again.
+    // After a success, the next failure of the key shows an outage of the tenant again.
     scheduler.add(*last[0], now);
     let again = take_all(&mut scheduler);
     fail(&mut scheduler, &again[0], UNREACHABLE);
@@ -229,7 +229,7 @@ async fn refused_writes_of_a_suspended_tenant_wait_until_it_is_released() {
         let key = take(&mut scheduler).unwrap();
         fail(&mut scheduler, &key, SUSPENDED);
     }
-    // Permitted writes continue, such as the removal of a finalizer.
+    // Writes that are still permitted continue, for example the removal of a finalizer.
     let key = take(&mut scheduler).unwrap();
     write(&mut scheduler, &key);
     let counts = QueueCounts {
@@ -291,7 +291,7 @@ async fn an_outage_of_a_forgotten_tenant_leaves_nothing_behind() {
         fail(&mut scheduler, &running[0], failure);
         scheduler.forget(&1);
         assert_eq!(scheduler.counts(), QueueCounts::default());
-        // A reconciliation that ends now does not count, not even for a new tenant of the same name.
+        // A reconciliation that ends now does not count, not even for a new tenant with the same name.
         add(&mut scheduler, 1, 1);
         for key in &running[1..] {
             fail(&mut scheduler, key, failure);

@@ -5,7 +5,8 @@ use prometheus_client::registry::Registry;
 
 use super::*;
 
-/// Runs a queue whose reconciliations last 2 s and write at their end. Returns count and sum of the propagation metric.
+/// Runs a queue whose reconciliations last 2 s and write at their end. Returns the count and the sum of the propagation
+/// metric.
 async fn observed(
     answer: fn(usize) -> Reconciled,
     add: impl AsyncFnOnce(&TestQueue),
@@ -40,7 +41,7 @@ async fn observed(
 
 #[tokio::test(start_paused = true)]
 async fn the_propagation_time_begins_with_the_first_event() {
-    // Key `b` waits for the end of `a`, and is added again while `b` itself is reconciled.
+    // Key `b` waits for the end of `a`. Then `b` is added again while it is reconciled.
     let late = observed(
         |_| Ok(Outcome::Gone),
         async |queue| {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Reconciliations of `slow` last an hour, others no time.
+/// Returns a queue in which reconciliations of `slow` last one hour, and all others end immediately.
 fn slow_project() -> TestQueue {
     let answer = |name: &'static str, _| async move {
         if name.starts_with("slow/") {

@@ -103,7 +103,7 @@ async fn a_tenant_that_writes_much_is_throttled_alone() {
         scheduler.expire(Instant::now());
         assert_eq!(work_off(&mut scheduler, true), 10);
     }
-    // Reconciliations that do not write cost no budget.
+    // Reconciliations that do not write do not use the write budget.
     tokio::time::advance(Duration::from_millis(2)).await;
     scheduler.expire(Instant::now());
     assert_eq!(work_off(&mut scheduler, false), 10_000 - 200 - 1_000);
@@ -111,7 +111,7 @@ async fn a_tenant_that_writes_much_is_throttled_alone() {
         (scheduler.counts().busy, scheduler.counts()),
         (0, scheduler.recount())
     );
-    // A throttled tenant that is forgotten leaves no timer.
+    // A throttled tenant that is forgotten has no timer afterwards.
     add(&mut scheduler, 3, 1_000);
     assert_eq!(work_off(&mut scheduler, true), 200);
     scheduler.forget(&3);

@@ -5,7 +5,7 @@ fn key(name: &str) -> Key {
     ("n".to_owned(), name.to_owned())
 }
 
-/// An API server that collects garbage, with an object that has a finalizer.
+/// Returns an API server with garbage collection, and the kind of its object `a`. This object has a finalizer.
 fn server() -> (ApiServer, KindId) {
     let server = ApiServer::new().with_garbage_collection();
     let namespace = json!({"metadata": {"name": "n"}});

@@ -7,7 +7,7 @@ use crate::peers::Peers;
 /// The parts to start.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Prefix of the federation's directory.
+    /// Prefix of the name of the federation's directory.
     pub label: String,
     /// Cargo's target directory. The federation's directory is created below it.
     pub target: PathBuf,
@@ -17,12 +17,12 @@ pub struct Config {
     pub peers: Peers,
     /// The cells.
     pub cells: Vec<CellConfig>,
-    /// Whether compute-federation runs in the management plane and in the cells. A federation without it is called bare.
+    /// Whether compute-federation runs in the management plane and in the cells. If not, the federation is called bare.
     pub managers: bool,
-    /// Whether Karmada uses its default thresholds (more than half a minute) before it marks a cell as lost or
-    /// recovered. Otherwise the thresholds are shorter.
+    /// Whether Karmada uses its default thresholds to mark a cell as lost or recovered. With the defaults, this takes
+    /// more than half a minute. Otherwise the thresholds are shorter.
     pub default_thresholds: bool,
-    /// Whether the hub has an etcd of its own, which can be restored from a snapshot.
+    /// Whether the hub has its own etcd. Only such an etcd can be restored from a snapshot.
     pub hub_etcd: bool,
 }
 
@@ -31,15 +31,15 @@ pub struct Config {
 pub struct CellConfig {
     /// Name of the cell.
     pub name: String,
-    /// Code of its city.
+    /// City code of the cell.
     pub city: String,
-    /// Whether compute-federation runs in the cell, if the federation has managers. Otherwise the test writes the
-    /// status of the cell's objects.
+    /// Whether compute-federation runs in the cell. Has an effect only if the federation has managers. Without
+    /// compute-federation, the test writes the status of the objects in the cell.
     pub controllers: bool,
 }
 
 impl CellConfig {
-    /// Describes a cell of this name in this city.
+    /// Creates the configuration of a cell with this name in this city.
     pub fn new(name: &str, city: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -48,7 +48,7 @@ impl CellConfig {
         }
     }
 
-    /// Returns the same cell without compute-federation.
+    /// Returns the same configuration without compute-federation in the cell.
     #[must_use]
     pub fn without_controllers(self) -> Self {
         Self {

@@ -8,7 +8,7 @@ use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
-/// File in the directory of a detached federation.
+/// Name of the file with the processes of a detached federation, in the federation's directory.
 pub(crate) const KEPT_STATE: &str = "kept.json";
 
 /// The processes of a detached federation.
@@ -40,11 +40,11 @@ pub fn stop_kept(target: &Path) -> anyhow::Result<Vec<PathBuf>> {
             .into_iter()
             .filter_map(|pid| Pid::from_raw(pid.cast_signed()));
         for tether in tethers.filter(|tether| is_tether(*tether)) {
-            // When the tether ends, the kernel kills its program. An error means that the tether has ended already.
+            // When the tether ends, the kernel kills the program. An error means that the tether has already ended.
             let _ = kill_process(tether, Signal::KILL);
         }
         fs::remove_file(&state)?;
-        // A tether that is killed does not remove etcd's data.
+        // A killed tether does not remove the data of etcd.
         for etcd in [ETCD, HUB_ETCD] {
             let _ = fs::remove_dir_all(directory.join(etcd));
         }
@@ -53,7 +53,7 @@ pub fn stop_kept(target: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(stopped)
 }
 
-/// Whether a process is a tether. Its id may belong to another process by now.
+/// Returns whether a process is a tether. The process id of an ended tether may belong to another process now.
 fn is_tether(pid: Pid) -> bool {
     let command = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
     command.split(|byte| *byte == 0).nth(1) == Some(crate::tether::HOLD.as_bytes())

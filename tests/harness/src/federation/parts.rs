@@ -11,7 +11,7 @@ use crate::ports::Ports;
 use crate::process::{ChildProcess, Program};
 use crate::{checkout, karmada, networking, provider, registration};
 
-/// File of Karmada's registration of the interpreter.
+/// File with the registration of the interpreter in Karmada.
 const INTERPRETER: &str = "base/federation/resource-interpreter-webhook.yaml";
 
 pub(crate) fn manager_ports(ports: &mut Ports) -> anyhow::Result<ManagerPorts> {
@@ -22,7 +22,8 @@ pub(crate) fn manager_ports(ports: &mut Ports) -> anyhow::Result<ManagerPorts> {
     })
 }
 
-/// Names of the etcd processes and of their data directories: the shared etcd, and the hub's own.
+/// Names of the etcd processes and of their data directories. `ETCD` is the shared etcd. `HUB_ETCD` is the hub's own
+/// etcd.
 pub(crate) const ETCD: &str = "etcd";
 pub(crate) const HUB_ETCD: &str = "hub-etcd";
 
@@ -52,7 +53,7 @@ pub(crate) async fn start_etcd(
     .await
 }
 
-/// Starts the hub's own etcd, if it has one, and sets the hub's ports to it.
+/// Starts the hub's own etcd, if the configuration asks for one, and sets its port in the hub's ports.
 pub(super) async fn start_hub_etcd(
     setup: &StartInputs<'_>,
     config: &Config,
@@ -76,19 +77,19 @@ pub(crate) fn our_crds() -> anyhow::Result<Vec<PathBuf>> {
         .collect())
 }
 
-/// Returns the CRDs of a project: ours, and the foreign CRDs that we read.
+/// Returns the CRDs of a project: our CRDs, and the foreign CRDs that compute-federation reads.
 pub(crate) fn project_crds() -> anyhow::Result<Vec<PathBuf>> {
     let others = ["locationbindings", "networks"]
         .map(|kind| crd_of_others(&format!("networking.datumapis.com_{kind}.yaml")));
     Ok([our_crds()?, others.into()].concat())
 }
 
-/// Returns the path of a foreign CRD. These CRDs contain only the fields needed here.
+/// Returns the path of a foreign CRD. Foreign CRDs in the harness contain only the needed fields.
 pub(crate) fn crd_of_others(name: &str) -> PathBuf {
     checkout::root().join("tests/harness/crds").join(name)
 }
 
-/// Starts the project and offers it the cities of all cells.
+/// Starts the project, and offers the cities of all cells to the project.
 pub(super) async fn start_project(
     setup: &StartInputs<'_>,
     ports: PlanePorts,
@@ -133,7 +134,7 @@ pub(super) async fn start_provider(
     .await
 }
 
-/// Registers our interpreter webhook from `deploy/` with Karmada, at its address on loopback.
+/// Registers our interpreter webhook from `deploy/` with Karmada. The address of the webhook is on loopback.
 pub(super) async fn register_interpreter(
     hub: &Plane,
     port: u16,

@@ -1,4 +1,4 @@
-//! Puts proxies between compute-federation in the management plane and its API servers.
+//! Puts proxies between the management controllers and their API servers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ pub struct Proxies {
     pub project: Proxy,
     /// In front of Karmada's API server.
     pub hub: Proxy,
-    /// Counts the writes through both.
+    /// Counts the writes through both proxies.
     pub writes: Arc<WriteCounter>,
 }
 
@@ -24,11 +24,11 @@ impl Proxies {
 }
 
 impl Federation {
-    /// Restarts compute-federation of the management plane with proxies in front of its API servers.
+    /// Restarts compute-federation in the management plane. Its requests then go through proxies.
     ///
     /// # Errors
     ///
-    /// When it does not become ready.
+    /// When compute-federation does not become ready.
     pub async fn put_proxies(&self) -> anyhow::Result<Proxies> {
         let writes = Arc::default();
         let proxy = |plane| Proxy::start(&self.pki, plane, &self.directory, &writes);
@@ -41,7 +41,7 @@ impl Federation {
         })
     }
 
-    /// Undoes [`put_proxies`](Self::put_proxies).
+    /// Undoes [`put_proxies`](Self::put_proxies). Restarts compute-federation again.
     ///
     /// # Errors
     ///

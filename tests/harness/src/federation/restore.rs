@@ -1,4 +1,4 @@
-//! Copies the data of the hub's own etcd while etcd runs, and restores an older copy.
+//! Copies the data of the hub's own etcd, and restores an older copy.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,19 +19,19 @@ pub struct Snapshot {
     copy: PathBuf,
 }
 
-/// The stopped controllers and scheduler of Karmada.
+/// Karmada's controllers and scheduler while they are stopped.
 #[must_use]
 pub struct KarmadaStopped {
     controllers: StartCommand,
     scheduler: StartCommand,
 }
 
-/// Karmada's controllers, running without those that write to cells.
+/// Karmada's controllers while only the controllers that do not write to cells run.
 #[must_use]
 pub struct KarmadaHeld(StartCommand);
 
 impl Federation {
-    /// Copies the data of the hub's etcd, which keeps running.
+    /// Copies the data of the hub's etcd. etcd keeps running.
     ///
     /// # Errors
     ///
@@ -50,8 +50,8 @@ impl Federation {
     }
 
     /// Restores the hub from a snapshot. Ends every process of the hub, including Karmada's processes, because their
-    /// caches hold objects that are not in the snapshot. Restarts all of these processes except Karmada's controllers
-    /// and scheduler.
+    /// caches contain objects that are not in the snapshot. Then restarts all of these processes except Karmada's
+    /// controllers and scheduler.
     ///
     /// # Errors
     ///
@@ -93,7 +93,7 @@ impl Federation {
         })
     }
 
-    /// Restarts Karmada's scheduler and its controllers, without the controllers that write to cells.
+    /// Restarts Karmada's scheduler, and those of Karmada's controllers that do not write to cells.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! A fake of Milo's authorizer, called by the projects' API servers.
+//! A fake of Milo's authorizer. The API servers of the projects call it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use super::user::{PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE};
 use crate::serve::BoxedBody;
 use crate::status_error::{StatusError, json_response};
 
-/// API group and resource that need rights. Everything else is allowed.
+/// API group and resource that need rights. Access to any other resource is allowed.
 const GROUP: &str = "networking.datumapis.com";
 const RESOURCE: &str = "networks";
 
@@ -30,7 +30,7 @@ pub struct ReceivedReview {
     pub spec: Value,
 }
 
-/// The request body from an API server.
+/// The body of a request from an API server.
 #[derive(Deserialize)]
 struct ReviewBody {
     spec: Value,
@@ -42,13 +42,13 @@ impl ReceivedReview {
         value.unwrap_or_default()
     }
 
-    /// Whether the review is about a resource that needs rights.
+    /// Returns whether the review is about a resource that needs rights.
     fn is_of_network(&self) -> bool {
         self.text("/resourceAttributes/group") == GROUP
             && self.text("/resourceAttributes/resource") == RESOURCE
     }
 
-    /// Returns the value of an Extra key that has exactly one value.
+    /// Returns the value of an Extra key, if the key has exactly one value.
     fn single(&self, key: &str) -> Option<&str> {
         let values = self.spec.get("extra")?.get(key)?.as_array()?;
         match values.as_slice() {
@@ -57,7 +57,7 @@ impl ReceivedReview {
         }
     }
 
-    /// Returns the project of the request. All three parent keys must have exactly one value.
+    /// Returns the project of the request. Each of the three parent keys must have exactly one value.
     fn parent(&self) -> Option<&str> {
         let is_project = self.single(PARENT_TYPE)? == "Project"
             && self.single(PARENT_API_GROUP)? == RESOURCE_MANAGER_GROUP;
@@ -70,15 +70,15 @@ impl ReceivedReview {
 pub enum AuthorizerAnswer {
     /// Access is allowed.
     Allowed,
-    /// No permission, with the reason. RBAC may still allow the request.
+    /// The user has no permission, for this reason. RBAC can still allow the request.
     Denied(String),
-    /// An evaluation error.
+    /// An evaluation error with this message.
     Failed(String),
-    /// An HTTP error. API servers retry after it for some seconds.
+    /// An HTTP error. API servers repeat the review for some seconds.
     Broken,
 }
 
-/// A right to a permission such as `networking.datumapis.com/networks.use`.
+/// The right of a user to a permission such as `networking.datumapis.com/networks.use`.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct GrantedRight {
     uid: String,
@@ -94,11 +94,11 @@ enum RightScope {
 
 type Decide = dyn Fn(&ReceivedReview) -> Option<AuthorizerAnswer> + Send + Sync;
 
-/// Decides like Milo's authorizer, by rights that tests grant. Records reviews about networks.
+/// Decides as Milo's authorizer does, by rights that a test grants. Records the reviews about networks.
 #[derive(Default)]
 pub struct MiloAuthorizer {
     rights: Mutex<HashSet<GrantedRight>>,
-    /// Overrides the rights, by project.
+    /// Functions that decide instead of the rights, by project.
     deciders: Mutex<HashMap<String, Arc<Decide>>>,
     delays: Mutex<HashMap<String, Duration>>,
     reviews: Mutex<Vec<ReceivedReview>>,
@@ -110,7 +110,7 @@ impl MiloAuthorizer {
         self.grant(uid, permission, RightScope::Project(project.to_owned()));
     }
 
-    /// Grants a right to the object of this name. It needs no parent in Extra.
+    /// Grants a right to one object by its name. This right needs no parent in Extra.
     pub fn allow_named(&self, uid: &str, name: &str, permission: &str) {
         self.grant(uid, permission, RightScope::Named(name.to_owned()));
     }
@@ -129,7 +129,7 @@ impl MiloAuthorizer {
         lock(&self.rights).retain(|right| right.uid != uid);
     }
 
-    /// Answers all reviews from a project's API server with `decide`, including those about other resources. Where
+    /// Answers all reviews from a project's API server with `decide`, including reviews about other resources. If
     /// `decide` returns `None`, the rights decide.
     pub fn decide_by(
         &self,
@@ -139,12 +139,12 @@ impl MiloAuthorizer {
         lock(&self.deciders).insert(project.to_owned(), Arc::new(decide));
     }
 
-    /// Undoes [`decide_by`](Self::decide_by).
+    /// Undoes [`decide_by`](Self::decide_by). The rights decide again.
     pub fn decide_by_rights(&self, project: &str) {
         lock(&self.deciders).remove(project);
     }
 
-    /// Delays every answer about networks to a project's API server.
+    /// Delays every answer to a review about networks from a project's API server.
     pub fn set_delay(&self, project: &str, delay: Duration) {
         lock(&self.delays).insert(project.to_owned(), delay);
     }
@@ -201,7 +201,7 @@ impl MiloAuthorizer {
         }
     }
 
-    /// Answers an API server. The last segment of the path is its project.
+    /// Answers a request from an API server. The last segment of the path is the project of this API server.
     pub(super) async fn handle(self: Arc<Self>, request: Request<Incoming>) -> Response<BoxedBody> {
         let path = request.uri().path();
         let project = path.rsplit('/').next().unwrap_or_default().to_owned();

@@ -20,7 +20,7 @@ use crate::peers::Peers;
 use crate::pki::Pki;
 use crate::plane::{Plane, PlanePorts, RBAC, flag};
 
-/// Foreign CRDs of the root API server.
+/// Foreign CRDs that the root API server needs.
 const ROOT_CRDS: [&str; 2] = [
     "resourcemanager.miloapis.com_projects.yaml",
     "infrastructure.miloapis.com_projectcontrolplanes.yaml",
@@ -42,7 +42,7 @@ pub struct MiloConfig {
     pub projects: Vec<String>,
 }
 
-/// Paths and inputs shared by the start functions of all parts.
+/// Paths and inputs that the start functions of all parts share.
 pub(super) struct MiloPaths {
     binary: PathBuf,
     peers: Peers,
@@ -103,7 +103,7 @@ impl MiloPaths {
         Ok(ControlPlane::new(plane))
     }
 
-    /// Starts the API server of a project, with the authorizer as its webhook.
+    /// Starts the API server of a project. The authorizer is its authorization webhook.
     pub(super) async fn start_project(
         &self,
         name: &str,
@@ -129,7 +129,7 @@ impl MiloPaths {
     }
 }
 
-/// Returns the API of the Projects.
+/// Returns the API for Projects.
 pub(super) fn projects(root: &Client) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk(RESOURCE_MANAGER_GROUP, "v1alpha1", "Project");
     Api::all_with(root.clone(), &ApiResource::from_gvk(&kind))
@@ -175,7 +175,7 @@ pub(super) async fn set_suspended(root: &Client, name: &str, holds: bool) -> any
     apply_status(root, &project).await.map(drop)
 }
 
-/// Returns a condition that changed now.
+/// Returns a condition whose transition time is now.
 pub(super) fn condition(name: &str, holds: bool, reason: &str) -> Value {
     json!({
         "type": name,

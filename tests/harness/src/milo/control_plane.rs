@@ -1,4 +1,4 @@
-//! The API server of a project, or of the root, behind the front.
+//! The API server of a project, or the root API server, behind the front.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::plane::Plane;
 use crate::process::Liveness;
 use crate::status_error::StatusError;
 
-/// The API server of a project, or of the root, behind the front.
+/// The API server of a project, or the root API server, behind the front.
 pub struct ControlPlane {
     name: String,
     kubeconfig: PathBuf,
@@ -47,7 +47,7 @@ impl ControlPlane {
         })
     }
 
-    /// Returns `root`, or the project's name.
+    /// Returns `root`, or the name of the project.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -62,22 +62,22 @@ impl ControlPlane {
         &self.kubeconfig
     }
 
-    /// Locks the plane, for example to read its audit log.
+    /// Locks the plane. The caller can then read its audit log, for example.
     pub async fn plane(&self) -> MutexGuard<'_, Plane> {
         self.plane.lock().await
     }
 
-    /// Makes the front hold all requests for this API server, and pause its streamed responses.
+    /// Makes the front hold all requests to this API server. Streamed responses pause.
     pub fn hang(&self) {
         self.gate.hang();
     }
 
-    /// Makes the front refuse every new request for this API server. Running streams continue.
+    /// Makes the front refuse every new request to this API server. Running streams continue.
     pub fn refuse(&self, error: StatusError) {
         self.gate.refuse(error);
     }
 
-    /// Makes the front refuse creates and updates, as Milo does while a project is suspended.
+    /// Makes the front refuse creates and updates, as Milo does for a suspended project.
     pub fn suspend(&self) {
         self.gate.refuse_writes(StatusError::suspended(&self.name));
     }
@@ -97,7 +97,7 @@ impl ControlPlane {
     ///
     /// # Errors
     ///
-    /// When it runs already, or exits.
+    /// When the API server runs already, or the new process exits.
     pub async fn restart_apiserver(&self) -> anyhow::Result<()> {
         let mut plane = self.plane.lock().await;
         plane.restart_apiserver().await?;
@@ -105,11 +105,11 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Creates or updates a LocationBinding. `None` leaves out its condition `Available`.
+    /// Creates or updates a LocationBinding. With `None`, the LocationBinding has no condition `Available`.
     ///
     /// # Errors
     ///
-    /// When the API server refuses it.
+    /// When the API server refuses the request.
     pub async fn bind_location(
         &self,
         name: &str,
@@ -128,7 +128,7 @@ impl ControlPlane {
         networking::unbind_location(&self.client, name).await
     }
 
-    /// Waits until the API server exits unexpectedly.
+    /// Waits until the API server exits unexpectedly. Returns an error that describes the exit.
     pub(super) async fn death(&self) -> anyhow::Error {
         manager::death(self.life.subscribe()).await
     }

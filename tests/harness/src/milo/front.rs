@@ -1,4 +1,5 @@
-//! The single address of Milo. It authenticates callers and routes each request to a project's API server or the root.
+//! The only address of Milo. The front authenticates callers and routes each request to the API server of a project, or
+//! to the root API server.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -21,12 +22,12 @@ const IMPERSONATION: &str = "impersonate-";
 /// An API server behind the front.
 #[derive(Clone)]
 pub(super) struct ProjectServer {
-    /// Has all rights and no timeouts.
+    /// The client that forwards requests. It has all rights and no timeouts.
     pub(super) client: Client,
     pub(super) gate: Arc<Gate>,
 }
 
-/// The front: its routes and users.
+/// The front, with its routes and users.
 pub(super) struct Front {
     root: ProjectServer,
     projects: Mutex<HashMap<String, ProjectServer>>,
@@ -50,7 +51,7 @@ impl Front {
         lock(&self.projects).remove(name);
     }
 
-    /// Adds a user and returns the user's token.
+    /// Adds a user and returns the token of the user.
     pub(super) fn add_user(&self, user: MiloUser) -> String {
         let mut users = lock(&self.users);
         let token = format!("token-{}", users.len());
@@ -88,7 +89,7 @@ impl Front {
         parts.uri = Uri::try_from(uri).map_err(|error| broken(&error))?;
         parts.headers.extend(impersonation);
         let answer = forward(&upstream.client, parts, body).await?;
-        // Also holds requests that were already being forwarded.
+        // The gate may have closed while the request was forwarded. Then the answer is held too.
         let _ = upstream.gate.pass(&Method::GET).await;
         Ok(answer.map(|body| upstream.gate.hold(body)))
     }

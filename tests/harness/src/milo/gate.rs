@@ -1,4 +1,4 @@
-//! A gate between the front and an API server. Closing it holds or refuses requests.
+//! A gate between the front and an API server. A closed gate holds or refuses requests.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ enum Behaviour {
     RefusesWrites(StatusError),
 }
 
-/// Lets requests pass, holds or refuses them.
+/// Lets requests pass, or holds them, or refuses them.
 #[derive(Default)]
 pub(super) struct Gate(watch::Sender<Behaviour>);
 
@@ -46,7 +46,7 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// The error response, when the gate refuses the request.
+    /// The error response, if the gate refuses the request.
     pub(super) async fn pass(&self, method: &Method) -> Result<(), StatusError> {
         let mut behaviour = self.0.subscribe();
         let current = behaviour
@@ -63,7 +63,7 @@ impl Gate {
         }
     }
 
-    /// Pauses the stream of a body while the gate hangs. Refusing affects only new requests.
+    /// Pauses the stream of a response body while the gate hangs. Refusal affects only new requests.
     pub(super) fn hold(self: &Arc<Self>, body: kube::client::Body) -> BoxedBody {
         let frames = stream::unfold((body, Arc::clone(self)), |(mut body, gate)| async move {
             let frame = body.frame().await?;

@@ -3,13 +3,14 @@
 /// The destination of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Route<'p> {
-    /// The project; `None` is the root.
+    /// The project. `None` means the root API server.
     pub(super) project: Option<&'p str>,
-    /// The path on that API server.
+    /// The path on the API server of the destination.
     pub(super) path: &'p str,
 }
 
-/// Routes as Milo does: by the first `/projects/` of the path, if `<name>/control-plane/` follows.
+/// Routes a path as Milo does. The first `/projects/` of the path selects the project, if `<name>/control-plane/`
+/// follows.
 pub(super) fn route(path: &str) -> Route<'_> {
     let project = || {
         let (_, rest) = path.split_once("/projects/")?;

@@ -14,16 +14,16 @@ pub use api::milo::{PARENT_API_GROUP, PARENT_NAME, PARENT_TYPE};
 pub struct MiloUser {
     /// The name.
     pub name: String,
-    /// The UID. An empty one is not sent.
+    /// The UID. An empty UID is not sent.
     pub uid: String,
     /// The groups. API servers add `system:authenticated`.
     pub groups: Vec<String>,
-    /// The user's own Extra. A key without values is lost, and so is white space around a value.
+    /// The user's own Extra. Keys without values are lost. White space around a value is lost too.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl MiloUser {
-    /// Creates a user without groups and Extra.
+    /// Creates a user without groups and without Extra.
     pub fn new(name: &str, uid: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -32,7 +32,7 @@ impl MiloUser {
         }
     }
 
-    /// Returns the same user with one more Extra key.
+    /// Returns the same user with one additional Extra key.
     #[must_use]
     pub fn with_extra(mut self, key: &str, values: &[&str]) -> Self {
         let values = values.iter().map(|value| (*value).to_owned()).collect();
@@ -48,10 +48,11 @@ impl MiloUser {
         }
     }
 
-    /// Returns the impersonation headers of this user, in this project or in none.
+    /// Returns the impersonation headers of this user, for a project or for no project.
     ///
-    /// Keys are percent-encoded, including upper-case letters: an API server lower-cases a key before it decodes it, so
-    /// only encoded letters keep their case. Values are sent as raw bytes, because an API server does not decode them.
+    /// Keys are percent-encoded, including upper-case letters. An API server lower-cases a key before it decodes the
+    /// key, so only encoded letters keep their case. Values are sent as raw bytes, because an API server does not
+    /// decode them.
     pub(super) fn impersonation(&self, project: Option<&str>) -> anyhow::Result<HeaderMap> {
         let mut extra = self.extra.clone();
         for key in [PARENT_TYPE, PARENT_NAME, PARENT_API_GROUP] {
@@ -93,7 +94,7 @@ impl MiloUser {
     }
 }
 
-/// Percent-encodes everything except lower-case letters, digits and symbols that header names allow.
+/// Percent-encodes all bytes except lower-case letters, digits and the symbols that header names allow.
 fn encoded(key: &str) -> String {
     let mut encoded = String::new();
     for byte in key.bytes() {

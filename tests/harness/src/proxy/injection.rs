@@ -15,11 +15,11 @@ pub enum ProxyFault {
     Answer(StatusError),
     /// Answers that the resource version is too old. The request does not reach the API server.
     Expire,
-    /// Forwards the request, and returns the first half of the answer as if it were complete. Does not affect watches.
+    /// Forwards the request, and returns the first half of the answer as if it were complete. Watches are not affected.
     Truncate,
 }
 
-/// A fault, and the requests it applies to.
+/// A fault, and the requests that get the fault.
 pub struct FaultRule {
     fault: ProxyFault,
     matches: Box<dyn Fn(&RequestInfo) -> bool + Send + Sync>,
@@ -84,7 +84,7 @@ impl FaultRule {
     }
 }
 
-/// The rules of a proxy.
+/// The fault rules of a proxy.
 #[derive(Debug, Default)]
 pub(super) struct Injections(Mutex<Vec<Arc<FaultRule>>>);
 
@@ -109,7 +109,7 @@ impl Injections {
     }
 }
 
-/// Keeps a rule in force until it is dropped.
+/// A fault rule that is active until this value is dropped.
 #[derive(Debug)]
 pub struct Injected {
     rule: Arc<FaultRule>,
@@ -117,12 +117,12 @@ pub struct Injected {
 }
 
 impl Injected {
-    /// Returns how many requests got the fault so far.
+    /// Returns the number of requests that have got the fault.
     pub fn hits(&self) -> usize {
         self.rule.hits(*self.rule.matched.borrow())
     }
 
-    /// Waits until this many requests got the fault.
+    /// Waits until this number of requests has got the fault.
     pub async fn reached(&self, hits: usize) {
         let mut matched = self.rule.matched.subscribe();
         let reached = |matched: &usize| self.rule.hits(*matched) >= hits;

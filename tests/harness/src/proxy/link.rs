@@ -1,4 +1,4 @@
-//! The connection between clients and an API server. One direction of it can be cut.
+//! The connection between clients and an API server. A test can cut one direction of the connection.
 
 use std::sync::Arc;
 
@@ -16,16 +16,17 @@ pub enum Direction {
 #[derive(Clone, Copy, Debug, Default)]
 struct LinkState {
     cut: Option<Direction>,
-    /// Number of requests or answers lost in this cut.
+    /// Number of requests or answers that were lost in this cut.
     lost: usize,
 }
 
-/// Passes or loses requests and answers.
+/// Lets requests and answers pass, or drops them.
 #[derive(Debug, Default)]
 pub(super) struct Link(watch::Sender<LinkState>);
 
 impl Link {
-    /// Returns `Some` at once if this direction is not cut. Otherwise returns `None` when the cut has ended.
+    /// Returns `Some` immediately if this direction is not cut. Otherwise waits until the cut has ended, and returns
+    /// `None`.
     pub(super) async fn pass(&self, direction: Direction) -> Option<()> {
         let is_cut = |state: &LinkState| state.cut == Some(direction);
         let lost = self.0.send_if_modified(|state| {
@@ -54,12 +55,12 @@ impl Link {
     }
 }
 
-/// A cut that lasts until this is dropped.
+/// A cut of the connection. The cut ends when this value is dropped.
 #[derive(Debug)]
 pub struct LinkCut(Arc<Link>);
 
 impl LinkCut {
-    /// Waits until this many requests or answers have been lost.
+    /// Waits until this number of requests or answers has been lost.
     pub async fn lost(&self, count: usize) {
         // The sender cannot end before this value is dropped.
         let _ = self

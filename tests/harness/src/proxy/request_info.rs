@@ -2,12 +2,12 @@
 
 use http::{HeaderMap, Method, Request, header};
 
-/// Resources whose writes are not counted, because a controller need not repeat them.
+/// Resources whose writes are not counted. A controller does not need to repeat such a write.
 const NO_WRITES: [&str; 2] = ["leases", "events"];
-/// Suffixes of review resources. Creating them changes no state.
+/// Suffix of the resources for reviews. To create a review changes no state.
 const REVIEWS: &str = "reviews";
 
-/// The parts of a request that rules match on.
+/// The parts of a request that fault rules match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestInfo {
     /// The method.
@@ -34,17 +34,17 @@ impl RequestInfo {
         }
     }
 
-    /// Whether the request is a watch.
+    /// Returns whether the request is a watch.
     pub fn is_watch(&self) -> bool {
         self.has("watch", |value| value == "true")
     }
 
-    /// Whether the request is for a further page of a list.
+    /// Returns whether the request is for a later page of a list.
     pub fn is_continued(&self) -> bool {
         self.has("continue", |value| !value.is_empty())
     }
 
-    /// Whether the request changes an object other than a Lease or an Event.
+    /// Returns whether the request changes an object other than a Lease or an Event.
     pub fn is_write(&self) -> bool {
         let is_kind = |part: &str| NO_WRITES.contains(&part) || part.ends_with(REVIEWS);
         let reads = [Method::GET, Method::HEAD];

@@ -18,8 +18,8 @@ impl WriteState {
     }
 }
 
-/// Counts successful writes through all proxies that share it. Writes are serialized, so it is known which writes were
-/// made before a stop.
+/// Counts the successful writes through all proxies that share this value. Only one write is made at a time. It is
+/// therefore known which writes were made before a stop.
 #[derive(Debug, Default)]
 pub struct WriteCounter {
     turn: Mutex<()>,
@@ -32,8 +32,8 @@ impl WriteCounter {
         self.state.borrow().made
     }
 
-    /// Lets this many more writes pass, then stops. The last of them gets no answer, and no later write reaches an API
-    /// server.
+    /// Lets this number of further writes pass, then stops all writes. The last of these writes gets no answer. Later
+    /// writes do not reach an API server.
     pub fn stop_after(&self, more: usize) {
         self.state
             .send_modify(|state| state.stop_at = Some(state.made + more));
@@ -41,7 +41,7 @@ impl WriteCounter {
 
     /// Waits until the writes are stopped.
     pub async fn stopped(&self) {
-        // The sender is part of this value.
+        // An error is impossible, because the sender is part of this value.
         let _ = self
             .state
             .subscribe()
@@ -51,7 +51,7 @@ impl WriteCounter {
 
     /// Waits until the count of [`made`](Self::made) reaches this value.
     pub async fn reached(&self, count: usize) {
-        // The sender is part of this value.
+        // An error is impossible, because the sender is part of this value.
         let made = |state: &WriteState| state.made >= count;
         let _ = self.state.subscribe().wait_for(made).await;
     }
@@ -61,7 +61,7 @@ impl WriteCounter {
         self.state.send_modify(|state| state.stop_at = None);
     }
 
-    /// Makes one write at a time. Returns its answer, or `None` if the writes are stopped.
+    /// Makes the write when no other write is being made. Returns the answer, or `None` if the writes are stopped.
     pub(super) async fn count(
         &self,
         write: impl Future<Output = Result<Response<Body>, StatusError>>,
@@ -85,7 +85,7 @@ impl WriteCounter {
 
     /// Waits until writes pass again, and returns `None`.
     async fn hold<T>(&self) -> Option<T> {
-        // The sender is part of this value.
+        // An error is impossible, because the sender is part of this value.
         let is_resumed = |state: &WriteState| !state.is_stopped();
         let _ = self.state.subscribe().wait_for(is_resumed).await;
         None

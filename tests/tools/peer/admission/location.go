@@ -36,14 +36,14 @@ type LocationBindingStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// LocationBindingList is a list of them.
+// LocationBindingList is a list of LocationBindings.
 type LocationBindingList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []LocationBinding `json:"items"`
 }
 
-// DeepCopyInto copies everything that the cache shares.
+// DeepCopyInto copies all data that the object shares with the cache.
 func (l *LocationBinding) DeepCopyInto(out *LocationBinding) {
 	*out = *l
 	l.ObjectMeta.DeepCopyInto(&out.ObjectMeta)

@@ -1,5 +1,5 @@
-// Program admission is the Go webhook that compute-federation's admission is compared with. It checks the same rules
-// for the fields of the benchmark's Workloads, and uses controller-runtime as usual.
+// Program admission is a Go webhook for comparison with compute-federation's admission. It checks the same rules for
+// the fields of the benchmark's Workloads, and uses controller-runtime in the usual way.
 package main
 
 import (
@@ -47,7 +47,7 @@ func serve(host string, port int, certDir, project string) error {
 	if err != nil {
 		return err
 	}
-	// No client-side limit: API servers have their own.
+	// The client has no limit, because API servers have their own limits.
 	config.QPS = -1
 	// The fake API server does not support Protocol Buffers.
 	config.ContentType = runtime.ContentTypeJSON
@@ -70,7 +70,7 @@ func serve(host string, port int, certDir, project string) error {
 		return err
 	}
 	ctx := controllerruntime.SetupSignalHandler()
-	// Fills the cache at start, not at the first request.
+	// The cache is filled at start, not at the first request.
 	if _, err := manager.GetCache().GetInformer(ctx, &LocationBinding{}); err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func serve(host string, port int, certDir, project string) error {
 	return manager.Start(ctx)
 }
 
-// mapper maps the one kind that is looked up, without discovery.
+// mapper maps the only kind that is looked up. It does not use discovery.
 func mapper(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{networkingVersion})
 	mapper.Add(networkingVersion.WithKind("LocationBinding"), meta.RESTScopeRoot)

@@ -15,10 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// atATime is the number of concurrent access reviews per request.
+// atATime is the maximum number of concurrent access reviews per request.
 const atATime = 32
 
-// workloadValidator reports all errors of a Workload.
+// workloadValidator finds all errors in a Workload.
 type workloadValidator struct {
 	locations client.Reader
 	reviews   authorizationclient.SubjectAccessReviewInterface
@@ -32,7 +32,7 @@ type verdicts struct {
 	networks map[string]review
 }
 
-// review is the answer to whether a network may be used.
+// review is the result of one access review: whether the user may use a network.
 type review struct {
 	allowed bool
 	reason  string

@@ -1,6 +1,6 @@
 // Program informers watches the same objects as the management controllers in each project of Milo. It works like a
-// multi-cluster manager of controller-runtime: each project is a cluster with its own cache of client-go informers.
-// It ignores the events.
+// multi-cluster manager of controller-runtime: each project is a cluster with its own cache of client-go informers. The
+// program ignores the events.
 package main
 
 import (
@@ -51,7 +51,7 @@ func run(ctx context.Context, kubeconfig string) error {
 	if err != nil {
 		return err
 	}
-	// No client-side limit: API servers have their own.
+	// The client has no limit, because API servers have their own limits.
 	config.QPS = -1
 	// The fake API server does not support Protocol Buffers.
 	config.ContentType = runtime.ContentTypeJSON
@@ -112,7 +112,7 @@ func engage(ctx context.Context, template *rest.Config, name string) (cluster.Cl
 	return one, nil
 }
 
-// watched returns one object of each kind that is watched in a project. Some kinds are watched as metadata only.
+// watched returns one object of each kind that is watched in a project. For some kinds, only the metadata is watched.
 func watched() []client.Object {
 	objects := []client.Object{
 		metadata(corev1.SchemeGroupVersion.WithKind("Namespace")),

@@ -7,20 +7,20 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
 use super::path::FieldPath;
 use super::quote::Quoted;
 
-/// Receives each error with its path, in the order in which the rules find them.
+/// Receives each error with its path. The order is the order in which the rules find the errors.
 pub(crate) type ErrorSink<'r> = dyn FnMut(&FieldPath<'_>, FieldError<'_>) + 'r;
 
 /// The error of one field.
 ///
-/// `Hash` identifies the error: an update may keep an error that the object had before (see [`super::FieldErrorList`]).
+/// `Hash` identifies the error. An update may keep an error that the object had before (see [`super::FieldErrorList`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FieldError<'a> {
     error_type: ErrorType,
     value: BadValue<'a>,
     detail: Cow<'a, str>,
-    /// Hash of a value that the message does not show. Errors with different hashes are different errors.
+    /// Hash of a value that is not in the message. Two errors with different hashes are different errors.
     hidden: u64,
-    /// For the first duplicate of a value: the name of the list element that had the value first.
+    /// The name of the first list element with the value. Set only for the first duplicate of the value.
     first: Option<&'a str>,
 }
 
@@ -36,7 +36,7 @@ enum ErrorType {
     Internal,
 }
 
-/// The value that the message shows.
+/// The value in the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum BadValue<'a> {
     None,
@@ -67,23 +67,24 @@ impl<'a> FieldError<'a> {
         }
     }
 
-    /// The field must have a value.
+    /// Returns an error: the field must have a value.
     pub(crate) fn required(detail: impl Into<Cow<'a, str>>) -> Self {
         Self::new(ErrorType::Required, BadValue::None, detail)
     }
 
-    /// The value breaks the rule that `detail` states.
+    /// Returns an error: the value violates the rule in `detail`.
     pub(crate) fn invalid(value: impl Into<BadValue<'a>>, detail: impl Into<Cow<'a, str>>) -> Self {
         Self::new(ErrorType::Invalid, value.into(), detail)
     }
 
-    /// The value is not one of the supported values. `supported` lists them (see [`super::supported`]).
+    /// Returns an error: the value is not a supported value. `supported` is the text with the supported values (see
+    /// [`super::supported`]).
     pub(crate) fn not_supported(value: &'a str, supported: impl Into<Cow<'a, str>>) -> Self {
         Self::new(ErrorType::NotSupported, BadValue::Text(value), supported)
     }
 
-    /// An earlier list element has the same value. `first` names that element, if this is the first duplicate of the
-    /// value.
+    /// Returns an error: an earlier list element has the same value. For the first duplicate of a value, `first` is the
+    /// name of the first element with the value.
     pub(crate) fn duplicate(value: &'a str, first: Option<&'a str>) -> Self {
         Self {
             first,
@@ -91,33 +92,33 @@ impl<'a> FieldError<'a> {
         }
     }
 
-    /// For the first duplicate of a value, returns the name of the list element that had the value first.
+    /// Returns the name of the first list element with the value, if this error is the first duplicate of the value.
     pub(crate) fn first(&self) -> Option<&'a str> {
         self.first
     }
 
-    /// The value refers to an object that does not exist.
+    /// Returns an error: the value refers to an object that does not exist.
     pub(crate) fn not_found(value: &'a str) -> Self {
         Self::new(ErrorType::NotFound, BadValue::Text(value), "")
     }
 
-    /// The field must not be set. The message does not show `value`.
+    /// Returns an error: the field must not be set. The message does not contain `value`.
     pub(crate) fn forbidden(value: impl Hash, detail: impl Into<Cow<'a, str>>) -> Self {
         Self::new(ErrorType::Forbidden, BadValue::None, detail).about(value)
     }
 
-    /// Makes the error specific to a value that the message does not show.
+    /// Makes the error specific to a value that is not in the message.
     pub(crate) fn about(mut self, value: impl Hash) -> Self {
         self.hidden = BuildHasherDefault::<DefaultHasher>::default().hash_one(value);
         self
     }
 
-    /// The server could not find out whether the value is allowed.
+    /// Returns an error: the server could not check whether the value is allowed.
     pub(crate) fn internal(detail: impl Into<Cow<'a, str>>) -> Self {
         Self::new(ErrorType::Internal, BadValue::None, detail)
     }
 
-    /// Returns the `reason` of a `metav1.StatusCause`.
+    /// Returns the `reason` of the `metav1.StatusCause`.
     pub(crate) fn reason(&self) -> &'static str {
         match self.error_type {
             ErrorType::Required => "FieldValueRequired",
@@ -131,7 +132,8 @@ impl<'a> FieldError<'a> {
     }
 }
 
-/// Omits `first`: the order of two duplicates decides which one is first, but does not change the error.
+/// Omits `first`. The order of two duplicates decides which element is the first one. The order does not change the
+/// error.
 impl Hash for FieldError<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Self {
@@ -146,7 +148,7 @@ impl Hash for FieldError<'_> {
 }
 
 impl fmt::Display for FieldError<'_> {
-    /// Prints the `message` of a `metav1.StatusCause`.
+    /// Prints the `message` of the `metav1.StatusCause`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.error_type {
             ErrorType::Required => "Required value",

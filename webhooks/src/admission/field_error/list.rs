@@ -1,4 +1,4 @@
-//! The errors of one object, in the order in which the rules reported them.
+//! The errors of one object. The order is the order in which the rules report the errors.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::error::{ErrorSink, FieldError};
 use super::path::FieldPath;
 
-/// Maximum number of errors in an answer; further errors are only counted. A hostile object can have a million errors.
+/// Maximum number of errors in an answer. Further errors are only counted. A hostile object can have a million errors.
 pub(crate) const LISTED_MAX: usize = 100;
 
 /// One error, as a `metav1.StatusCause`.
@@ -24,11 +24,11 @@ pub(crate) struct StatusCause {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldErrorList {
     pub(crate) listed: Vec<StatusCause>,
-    /// How many errors there are beyond the listed ones.
+    /// The number of errors that are not in `listed`.
     pub(crate) more: usize,
 }
 
-/// Counts the errors that an object had before an update.
+/// Counts each error that an object had before an update.
 #[derive(Default)]
 struct FormerErrors {
     hasher: RandomState,
@@ -43,8 +43,8 @@ impl FieldErrorList {
         errors
     }
 
-    /// Collects the errors that `check` reports and `former` does not. An error that the object had before an update
-    /// must not block the update.
+    /// Collects the errors that `check` reports and `former` does not report. An update must not fail because of an
+    /// error that the object had before.
     pub(crate) fn new_since(
         former: impl Fn(&mut ErrorSink<'_>),
         check: impl Fn(&mut ErrorSink<'_>),
@@ -84,7 +84,7 @@ impl FormerErrors {
         }
     }
 
-    /// Removes one occurrence of the error, and returns whether there was one.
+    /// Removes one occurrence of the error from the counts. Returns whether there was one.
     fn take(&mut self, path: &FieldPath<'_>, error: &FieldError<'_>) -> bool {
         let mut had = true;
         for hash in self.hashes(path, error).into_iter().flatten() {
@@ -94,9 +94,9 @@ impl FormerErrors {
         had
     }
 
-    /// Returns the hash of the error at its path. For the first duplicate of a value, also returns its hash at the path
-    /// of the list element that had the value first: the order of the elements decides which one gets the error, but not
-    /// which elements share the value.
+    /// Returns the hash of the error at its path. If the error is the first duplicate of a value, also returns the hash
+    /// of the error at the path of the first element with this value. The order of the elements decides which element
+    /// gets the error. A new order alone must not make the error new.
     fn hashes(&self, path: &FieldPath<'_>, error: &FieldError<'_>) -> [Option<u64>; 2] {
         let first = error.first();
         [

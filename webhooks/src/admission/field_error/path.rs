@@ -4,10 +4,11 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::LazyLock;
 
-/// The path of a field in an object, as a chain of elements on the stack. It allocates nothing until it is printed.
+/// The path of a field in an object. The path is a chain of elements on the stack. No memory is allocated until the
+/// path is printed.
 ///
-/// `Display` prints the path as Kubernetes does. `Hash` uses the names of list elements instead of their indices, so a
-/// list element keeps its hash when an update moves it.
+/// `Display` prints the path in the form of Kubernetes. `Hash` uses the names of list elements, not their indices. The
+/// hash of a list element therefore stays the same when an update moves the element.
 #[derive(Clone, Copy)]
 pub(crate) struct FieldPath<'a> {
     parent: Option<&'a Self>,
@@ -20,22 +21,22 @@ enum PathElement<'a> {
     /// An element of a list.
     ListElement {
         index: usize,
-        /// Hash of the name that identifies the element in its list.
+        /// Hash of the name of the element. The name identifies the element in the list.
         name: u64,
     },
     /// A value of a map.
     Key(&'a str),
 }
 
-/// Hashes like a [`FieldPath`] whose innermost list element is another element of the same list.
+/// Has the hash of a [`FieldPath`] with another element of the innermost list.
 pub(crate) struct SiblingPath<'a> {
     path: &'a FieldPath<'a>,
-    /// Hash of the other element's name.
+    /// Hash of the name of the other element.
     name: u64,
 }
 
-/// Hashes the name of a list element. Callers do this once per element, not once per error: a tenant can send a name of
-/// a megabyte and a hundred thousand errors in that element.
+/// Returns the hash of the name of a list element. The caller must compute this hash once per element, not once per
+/// error. A tenant can send an element with a name of one megabyte and with a hundred thousand errors.
 fn hash_of(name: &str) -> u64 {
     static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     HASHER.hash_one(name)
@@ -55,8 +56,8 @@ impl<'a> FieldPath<'a> {
         self.then(PathElement::Field(name))
     }
 
-    /// Returns the path of an element of the list at this path. `name` identifies the element in the list: its name, or
-    /// the element itself in a list of strings.
+    /// Returns the path of an element of the list at this path. `name` identifies the element in the list. In a list of
+    /// strings, `name` is the element itself.
     pub(crate) fn element(&'a self, index: usize, name: &'a str) -> Self {
         let name = hash_of(name);
         self.then(PathElement::ListElement { index, name })
@@ -67,7 +68,8 @@ impl<'a> FieldPath<'a> {
         self.then(PathElement::Key(key))
     }
 
-    /// Returns the same path in another element of the innermost list. `name` identifies that element.
+    /// Returns the path of the same field in another element of the innermost list. `name` identifies the other
+    /// element.
     pub(crate) fn in_sibling(&'a self, name: &'a str) -> SiblingPath<'a> {
         SiblingPath {
             path: self,
@@ -98,7 +100,7 @@ impl fmt::Display for FieldPath<'_> {
 }
 
 impl FieldPath<'_> {
-    /// Hashes the path. `sibling` replaces the name of the innermost list element.
+    /// Hashes the path. If `sibling` is set, it replaces the hash of the name of the innermost list element.
     fn hash_with<H: Hasher>(&self, sibling: Option<u64>, state: &mut H) {
         let is_list_element = matches!(self.element, PathElement::ListElement { .. });
         if let Some(parent) = self.parent {

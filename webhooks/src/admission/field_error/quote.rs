@@ -1,17 +1,17 @@
-//! Foreign text inside an error message, cut to a fixed length. A tenant can write megabytes into any field, and one
-//! answer lists a hundred errors, each of them twice.
+//! Quotes text from outside in error messages, with a limit on its length. A tenant can write megabytes into any field.
+//! One answer contains up to a hundred errors, and each error is in the answer twice.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 
-/// Longest quoted value, in bytes.
+/// Maximum length of a quoted value, in bytes.
 const QUOTED_MAX: usize = 128;
-/// Longest quoted message of another program, in bytes.
+/// Maximum length of a quoted message from another program, in bytes.
 const MESSAGE_MAX: usize = 512;
-/// Longest list of supported values, in bytes: enough for 54 city codes of three letters.
+/// Maximum length of the list of supported values, in bytes. The list has room for 54 city codes of three letters.
 const SUPPORTED_MAX: usize = 400;
 
-/// Prints a text in quotes, with escapes, and cuts it after [`QUOTED_MAX`] bytes.
+/// Prints a text in quotes, with escapes. The text is cut after [`QUOTED_MAX`] bytes.
 pub(super) struct Quoted<'a>(pub(super) &'a str);
 
 impl fmt::Display for Quoted<'_> {
@@ -34,7 +34,7 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// Prints how many bytes were cut off.
+/// Prints the number of bytes that were cut off.
 struct Truncated(usize);
 
 impl fmt::Display for Truncated {
@@ -43,7 +43,7 @@ impl fmt::Display for Truncated {
     }
 }
 
-/// Cuts the message of another program after [`MESSAGE_MAX`] bytes, between two characters.
+/// Cuts the message of another program after [`MESSAGE_MAX`] bytes. A character is never split.
 pub(crate) fn truncated(text: &str) -> Cow<'_, str> {
     match text.split_at(text.floor_char_boundary(MESSAGE_MAX)) {
         (_, "") => text.into(),
@@ -51,7 +51,7 @@ pub(crate) fn truncated(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns the detail of a `NotSupported` error: the first supported values, and how many more there are.
+/// Returns the detail of a `NotSupported` error: the first supported values, and the number of the other values.
 pub(crate) fn supported<'v>(values: impl IntoIterator<Item = &'v str>) -> String {
     let mut detail = String::new();
     let mut values = values.into_iter();
@@ -62,7 +62,7 @@ pub(crate) fn supported<'v>(values: impl IntoIterator<Item = &'v str>) -> String
         };
         let value = format!("{separator}{}", Quoted(value));
         if detail.len() + value.len() > SUPPORTED_MAX {
-            // Writing to a String does not fail.
+            // Writing to a `String` cannot fail.
             let _ = write!(detail, " and {} more", values.count() + 1);
             break;
         }

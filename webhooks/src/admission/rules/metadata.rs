@@ -1,11 +1,12 @@
-//! Rules of the template's metadata: the SSH keys of a virtual machine.
+//! Rules of the metadata of the template: the SSH keys of a virtual machine.
 
 use ssh_key::{Certificate, Error, PublicKey};
 
 use crate::admission::field_error::{ErrorSink, FieldError, FieldPath};
 use crate::admission::workload_view::TemplateView;
 
-/// Checks the SSH keys. `template` is the path of `values`. The paths of errors omit `metadata`, like those of the Go manager.
+/// Checks the SSH keys. `template` is the path of `values`. The paths in errors do not contain `metadata`. The Go
+/// manager uses the same paths.
 pub(super) fn check(
     template: &FieldPath<'_>,
     values: &TemplateView<'_>,
@@ -40,7 +41,8 @@ pub(super) fn check(
     }
 }
 
-/// Returns whether the text is an entry of `authorized_keys` (sshd(8)): optional options, then type, key and comment.
+/// Returns whether the text is an entry of `authorized_keys` (sshd(8)): optional options, then the type, the key and a
+/// comment.
 fn is_entry(entry: &str) -> bool {
     is_key(entry) || after_options(entry).is_some_and(is_key)
 }
@@ -50,12 +52,12 @@ fn is_key(text: &str) -> bool {
     let (Some(type_), Some(base64)) = (words.next(), words.next()) else {
         return false;
     };
-    // The library accepts only one blank between the words, and rejects some comments.
+    // The library accepts only one blank between two words. The library also rejects some comments.
     let key = format!("{type_} {base64}");
     if !type_.ends_with("-cert-v01@openssh.com") {
         return PublicKey::from_openssh(&key).is_ok();
     }
-    // The library rejects certificates without an end of validity.
+    // The library rejects certificates that never expire.
     matches!(Certificate::from_openssh(&key), Ok(_) | Err(Error::Time))
 }
 

@@ -11,11 +11,11 @@ const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alpha
     '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 const PORT_NAME_MAX: usize = 15;
 
-/// The values of the list elements so far. Maps each value to the name of the element that had it first, until a duplicate
-/// is reported.
+/// The values of the earlier list elements. Each value is stored with the name of the first element that has the value.
+/// The name is removed when the first duplicate is reported.
 pub(super) type UsedValues<'a> = HashMap<&'a str, Option<&'a str>>;
 
-/// Reports a name that is missing, is not a DNS label, or is used by an earlier element.
+/// Reports a name that is missing, is not a DNS label, or is the name of an earlier element.
 pub(super) fn check_unique_label<'a>(
     path: &FieldPath<'_>,
     name: &'a str,
@@ -42,7 +42,7 @@ pub(super) fn check_label(path: &FieldPath<'_>, name: &str, report: &mut ErrorSi
     }
 }
 
-/// Reports a value that an earlier element has too. `element` is the name of the current element.
+/// Reports a value that an earlier element also has. `element` is the name of the current element.
 pub(super) fn check_unique<'a>(
     path: &FieldPath<'_>,
     value: &'a str,
@@ -86,7 +86,7 @@ pub(super) fn check_port_name(path: &FieldPath<'_>, name: &str, report: &mut Err
     }
 }
 
-/// Returns whether a name has the characters of a DNS label, of any length.
+/// Returns whether a name has the characters of a DNS label. The length is not checked.
 fn is_label(name: &str) -> bool {
     let is_alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let ends = [name.bytes().next(), name.bytes().next_back()];

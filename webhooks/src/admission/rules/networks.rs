@@ -1,4 +1,4 @@
-//! Rules of network interfaces, and of the right to use their networks.
+//! Rules of network interfaces, and of the right to use the networks.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -38,7 +38,8 @@ pub(super) fn check(
     }
 }
 
-/// Returns the networks that the Workload uses and the former one did not, each once, in the order of the interfaces.
+/// Returns the networks that the Workload uses and the former Workload did not use. Each network is in the list once.
+/// The order is the order of the interfaces.
 pub(crate) fn new_networks<'w>(
     workload: &'w WorkloadSpecView<'_>,
     former: Option<&WorkloadSpecView<'_>>,

@@ -1,4 +1,4 @@
-//! Rules of placements: their cities and their scale.
+//! Rules of placements: the cities and the scale settings.
 
 use std::collections::{HashMap, HashSet};
 
@@ -56,7 +56,7 @@ fn check_cities(
                 report(&path, FieldError::not_supported(code, supported.as_str()));
             }
             _ => {
-                // The code becomes a label value: Karmada selects the clusters of a city by label.
+                // The city code becomes a label value, because Karmada selects the clusters of a city by label.
                 if let Err(IdentityError::Invalid { rule, .. }) = CityCode::new(code) {
                     report(&path, FieldError::invalid(code, rule));
                 }
@@ -128,7 +128,8 @@ fn check_metric(
     check_target(&path.field("target"), &resource.target, report);
 }
 
-/// Checks the target. Only one is allowed: further targets are forbidden, and their values are not checked.
+/// Checks the target of a metric. A metric must have one target. Any further target is reported as forbidden, and its
+/// value is not checked.
 fn check_target(path: &FieldPath<'_>, target: &MetricTargetView, report: &mut ErrorSink<'_>) {
     let MetricTargetView {
         value,
@@ -176,12 +177,12 @@ fn check_target(path: &FieldPath<'_>, target: &MetricTargetView, report: &mut Er
     }
 }
 
-/// Returns whether a placement has a city that the former placement of the same name did not have.
+/// Returns whether a placement has a city that the former placement with the same name did not have.
 pub(crate) fn has_new_cities(
     workload: &WorkloadSpecView<'_>,
     former: Option<&WorkloadSpecView<'_>>,
 ) -> bool {
-    // Hashes the name once for each placement, not for each city: a name can be very long.
+    // Hashes the name once per placement, not once per city. A name can be very long.
     let mut known: HashMap<&str, HashSet<&str>> = HashMap::new();
     for placement in former.iter().flat_map(|former| &former.placements) {
         known

@@ -1,4 +1,4 @@
-//! Rules of the runtime: a sandbox of containers, or a virtual machine.
+//! Rules of the runtime. The runtime is a sandbox of containers or a virtual machine.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ const INSTANCE_TYPES: [&str; 1] = ["datumcloud/d1-standard-2"];
 const BY_INSTANCE_TYPE: &str = "resources are those of the instance type";
 const PORTS: std::ops::RangeInclusive<i32> = 1..=65_535;
 
-/// The volumes of the instance by name. If several volumes have one name, the first.
+/// The volumes of the instance by name. If several volumes have the same name, the map contains the first volume.
 type Volumes<'v> = HashMap<&'v str, &'v VolumeView<'v>>;
 
 pub(super) fn check(
@@ -172,7 +172,7 @@ fn check_attachments(
                     FieldError::internal("nothing is known of a disk without a template")
                         .about(&mount_path.0),
                 ),
-                // A disk without a populator has no file system to mount.
+                // A disk without a populator has no file system, so the disk cannot be mounted.
                 Some(template) if template.spec.populator.is_none() => {
                     report(&path, FieldError::not_found(&mount_path.0));
                 }

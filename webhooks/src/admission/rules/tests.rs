@@ -1,4 +1,4 @@
-//! Each rule with its message, in one table for each part of the Workload.
+//! Tests of each rule and its message. Each part of the Workload has one table.
 
 mod metadata;
 mod networks;
@@ -15,7 +15,7 @@ use super::errors;
 use crate::admission::external_facts::{AvailableCities, ExternalFacts, NetworkRefusal};
 use crate::admission::workload_view::WorkloadSpecView;
 
-/// A valid Workload of containers.
+/// Returns a valid Workload of containers.
 fn sandbox() -> Value {
     json!({
         "template": {
@@ -61,7 +61,7 @@ fn sandbox() -> Value {
     })
 }
 
-/// A valid Workload of virtual machines.
+/// Returns a valid Workload of virtual machines.
 fn machine() -> Value {
     let mut workload = sandbox();
     workload["template"]["metadata"] = json!({"annotations": {
@@ -86,15 +86,15 @@ fn cities() -> BTreeSet<String> {
     ["DFW", "LHR", "New York", "ORD"].map(str::to_owned).into()
 }
 
-/// Refused networks.
+/// The networks that must not be used.
 type Refusals = BTreeMap<&'static str, NetworkRefusal>;
 
-/// Returns the errors of a Workload, one line each.
+/// Returns the errors of a Workload, one line per error.
 fn lines(workload: &Value) -> Vec<String> {
     lines_since(None, workload, Refusals::new())
 }
 
-/// Returns the errors that the former Workload did not have.
+/// Returns the errors of a Workload that the former Workload did not have.
 fn lines_since(former: Option<&Value>, workload: &Value, networks: Refusals) -> Vec<String> {
     let codes = cities();
     let facts = ExternalFacts {
@@ -114,7 +114,8 @@ fn lines_since(former: Option<&Value>, workload: &Value, networks: Refusals) -> 
         .collect()
 }
 
-/// A change of a valid Workload, and its errors: a JSON pointer, the new value (null removes the field), and the lines.
+/// A change of a valid Workload, with the expected errors: a JSON pointer, the new value, and the error lines. The new
+/// value null removes the field.
 type Case = (&'static str, Value, &'static [&'static str]);
 
 fn check(valid: fn() -> Value, cases: &[Case]) {
@@ -126,7 +127,7 @@ fn check(valid: fn() -> Value, cases: &[Case]) {
     }
 }
 
-/// Sets a value in an object, or removes it. `-` appends to a list.
+/// Sets a field of an object. The value null removes the field. The index `-` appends the value to a list.
 fn set(workload: &mut Value, pointer: &str, value: Value) {
     let (parent, name) = pointer.rsplit_once('/').unwrap();
     match workload.pointer_mut(parent).unwrap() {

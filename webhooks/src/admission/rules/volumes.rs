@@ -57,8 +57,8 @@ pub(super) fn check(
     }
 }
 
-/// The device names of volumes. The default device name, for a volume of any kind, is `persistent-disk-` followed by
-/// the volume's index.
+/// The device names of the volumes. A volume without a device name gets the default `persistent-disk-<index>`. The
+/// index is the index of the volume. Volumes that are not disks get a default device name too.
 struct Devices<'a> {
     volumes: &'a [VolumeView<'a>],
     seen: UsedValues<'a>,
@@ -67,8 +67,8 @@ struct Devices<'a> {
 impl<'a> Devices<'a> {
     const DEFAULT: &'static str = "persistent-disk-";
 
-    /// Reports the device name of the volume at `index` if an earlier volume has the same one. Must be called for each
-    /// volume, in order.
+    /// Reports the device name of the volume at `index` if an earlier volume has the same device name. The caller must
+    /// call this function for each volume, in order.
     fn check(
         &mut self,
         index: usize,
@@ -89,18 +89,18 @@ impl<'a> Devices<'a> {
         check_unique(path, device, &volume.name, &mut self.seen, report);
     }
 
-    /// Returns the volume before `index` that gets this device name by default.
+    /// Returns the volume whose default device name is `device`, if its index is lower than `index`.
     fn with_default(&self, device: &str, index: usize) -> Option<&'a VolumeView<'a>> {
         let digits = device.strip_prefix(Self::DEFAULT)?;
         let of: usize = digits.parse().ok()?;
-        // A default name has no leading zeros.
+        // The index in a default device name has no leading zeros.
         let is_earlier = of < index && of.to_string() == digits;
         let volume = self.volumes.get(of).filter(|_| is_earlier)?;
         volume.device().is_none().then_some(volume)
     }
 }
 
-/// Returns the names of the volumes that a container or the virtual machine attaches.
+/// Returns the names of the volumes that the containers or the virtual machine attach.
 fn attached<'a>(values: &'a InstanceSpecView<'_>) -> HashSet<&'a str> {
     let runtime = &values.runtime;
     let containers = runtime
@@ -116,7 +116,8 @@ fn attached<'a>(values: &'a InstanceSpecView<'_>) -> HashSet<&'a str> {
         .collect()
 }
 
-/// Checks the source. Only one is allowed: further sources are forbidden, and their fields are not checked.
+/// Checks the source of the volume. A volume must have one source. Any further source is reported as forbidden, and its
+/// fields are not checked.
 fn check_source(volume: &FieldPath<'_>, values: &VolumeView<'_>, report: &mut ErrorSink<'_>) {
     let VolumeView {
         disk,
@@ -165,7 +166,7 @@ fn check_disk(disk: &FieldPath<'_>, values: &DiskView<'_>, report: &mut ErrorSin
         resources,
     } = &values.spec;
     let spec = template.field("spec");
-    // A missing type is valid: the API server sets it to the only valid type.
+    // A missing type is valid. The API server sets the type to the only valid value.
     if let Some(type_) = type_
         && !DISK_TYPES.contains(&type_.0.as_ref())
     {
@@ -174,7 +175,7 @@ fn check_disk(disk: &FieldPath<'_>, values: &DiskView<'_>, report: &mut ErrorSin
             FieldError::not_supported(&type_.0, supported(DISK_TYPES)),
         );
     }
-    // The path lacks `spec`, as in the error of the Go manager.
+    // The path does not contain `spec`. The path in the error of the Go manager is the same.
     if let Some(populator) = populator {
         check_populator(&template.field("populator"), populator, report);
     }
@@ -276,8 +277,8 @@ fn check_secret(path: &FieldPath<'_>, values: &SecretView<'_>, report: &mut Erro
     check_files(path, values.default_mode, &values.items, report);
 }
 
-/// Checks the fields that map a ConfigMap or Secret to files. Every key becomes a file of the same name, so `items` is
-/// forbidden.
+/// Checks the fields that map the keys of a ConfigMap or Secret to files. Every key becomes a file with the name of the
+/// key. `items` is therefore forbidden.
 fn check_files(
     path: &FieldPath<'_>,
     default_mode: Option<i32>,

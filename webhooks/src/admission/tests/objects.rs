@@ -1,4 +1,4 @@
-//! Requests: which objects are checked, and how large an answer can be.
+//! Tests of requests: which objects are checked, and how large an answer can be.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::admission::{MUTATE_WORKLOAD, VALIDATE_WORKLOAD};
 
 #[tokio::test]
 async fn an_update_looks_up_only_new_facts() {
-    // The cities are unknown, and no review is answered.
+    // The cities are unknown, and no access review gets an answer.
     let unknown = FakeProjects {
         cities: None,
         ..FakeProjects::new()
@@ -43,7 +43,7 @@ async fn a_request_that_does_not_change_the_spec_is_never_denied() {
     server
         .assert_allowed(&review("UPDATE", &invalid, &terminating))
         .await;
-    // A requester can set a deletionTimestamp with server-side apply. It has no effect.
+    // A requester can set a deletionTimestamp with server-side apply. The webhook checks the spec anyway.
     for (operation, old) in [("CREATE", &Value::Null), ("UPDATE", &other)] {
         let mut forged = invalid.clone();
         forged["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -163,7 +163,8 @@ async fn a_long_value_of_the_wrong_type_is_cut_off() {
     assert!(message.len() < 600, "{}", message.len());
 }
 
-/// The cost must not grow with the length of a name times the number of errors below it: this test would take hours.
+/// The cost must not be proportional to the length of a name times the number of errors below the name. Otherwise this
+/// test takes hours.
 #[tokio::test]
 async fn a_long_name_is_hashed_once_for_all_errors_below_it() {
     let with = |city: &str| {

@@ -1,4 +1,4 @@
-//! The list of rules for the reference names every file and field.
+//! Tests that the reference lists every rule file and every field.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::admission::RULES;
 
-/// Forms of names, which other files check with.
+/// Files in `rules/` without a rule for a field: the shared checks of names, and the tests.
 const WITHOUT_FIELDS: [&str; 2] = ["names.rs", "tests.rs"];
 
 fn files() -> BTreeSet<String> {

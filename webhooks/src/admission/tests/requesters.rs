@@ -1,4 +1,4 @@
-//! Requesters, their project, and the facts about it.
+//! Tests of requesters, of their project, and of the facts about the project.
 
 use std::time::Duration;
 
@@ -130,7 +130,8 @@ async fn without_an_answer_about_networks_no_city_is_blamed() {
     assert_eq!(causes(answers).await, ["FieldValueNotSupported"]);
 }
 
-/// Returns a fake that allows or denies this many networks, and a review of a Workload that uses all of them.
+/// Returns a fake with the given numbers of allowed and denied networks, and a review of a Workload with all these
+/// networks.
 fn with_networks(count: usize, allowed: bool) -> (FakeProjects, Value) {
     let decision = AccessDecision {
         allowed,
@@ -154,7 +155,7 @@ async fn many_denied_networks_do_not_hide_an_unknown_city() {
     review["request"]["object"]["spec"]["placements"][0]["cityCodes"] = json!(["NYC"]);
     let response = server(projects).validate(&review).await;
     let causes = response["status"]["details"]["causes"].as_array().unwrap();
-    // The network without a review, and the city.
+    // The two further errors: the network without an access review, and the unknown city.
     assert_eq!(causes[100]["message"], "and 2 more errors");
 }
 

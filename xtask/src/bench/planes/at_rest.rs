@@ -1,4 +1,4 @@
-//! The cost of idle projects, and what remains after they are disengaged.
+//! Measures the cost of idle projects, and the memory and tasks that remain after the projects are disengaged.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ pub(super) async fn run(sizes: &Sizes, built: &Built) -> anyhow::Result<Vec<Row>
         if let Some((tasks_left, resident_left)) = left {
             let what = format!("{count} projects, not ready any more");
             rows.push(Row::new(format!("{what}: tasks before"), tasks, ""));
-            // The bound is the number of tasks with few projects.
+            // The bound is the number of tasks with the smallest number of projects.
             let row = Row::new(format!("{what}: tasks"), tasks_left, "");
             rows.push(row.target(Bound::AtMost(first_tasks)));
             let row = Row::new(format!("{what}: memory"), resident_left, "MiB");
@@ -80,10 +80,12 @@ pub(super) async fn run(sizes: &Sizes, built: &Built) -> anyhow::Result<Vec<Row>
     Ok(rows)
 }
 
-/// Time until unused connections are closed and memory is returned to the kernel.
+/// Wait between the disengagement of the projects and the measurement. In this time, unused connections are closed and
+/// memory is returned to the kernel.
 const LEFT: Duration = Duration::from_secs(90);
 
-/// Makes all projects unready and then ready again. Returns the number of tasks and the resident memory in between.
+/// Makes all projects unready and then ready again. Returns the number of tasks and the resident memory while no
+/// project is ready.
 async fn leave(
     planes: &SimulatedPlanes,
     ours: &Watcher,
@@ -107,7 +109,7 @@ async fn leave(
     Ok((tasks, resident))
 }
 
-/// Measures the same with informers written in Go.
+/// Measures memory and CPU time of the Go informers with idle projects.
 async fn go_at_rest(
     sizes: &Sizes,
     built: &Built,

@@ -1,4 +1,4 @@
-//! The processes of the benchmark: the simulated planes, and the programs that watch them.
+//! The processes of the benchmark: the simulated planes, and the programs that watch these planes.
 
 use std::ffi::OsString;
 use std::fs;
@@ -19,13 +19,13 @@ use tokio::time::{Instant, sleep};
 
 use crate::bench::servers::{cpus, free_port, on_cpus};
 
-/// Time limit of a request to a process.
+/// Time limit for the simulated planes to start.
 const START: Duration = Duration::from_secs(20);
 
 /// The build results, and the directory of this run.
 pub(super) struct Built {
     pub(super) binary: PathBuf,
-    /// Directory of the `benches` programs.
+    /// Directory of the programs of the crate `benches`.
     pub(super) programs: PathBuf,
     pub(super) informers: PathBuf,
     pub(super) directory: PathBuf,
@@ -118,7 +118,7 @@ impl SimulatedPlanes {
         self.ask("state", json!({})).await
     }
 
-    /// Returns the seconds it takes to list everything without further processing.
+    /// Returns the time in seconds to list all objects without further processing.
     pub(super) async fn list(&self, built: &Built, projects: usize) -> anyhow::Result<f64> {
         let args = vec![
             format!("--port={}", self.port).into(),
@@ -192,7 +192,7 @@ impl Watcher {
         Ok(Self { process, metrics })
     }
 
-    /// Starts the informers written in Go without waiting for them.
+    /// Starts the Go informers without waiting for them.
     pub(super) async fn go(built: &Built, planes: &SimulatedPlanes) -> anyhow::Result<Self> {
         let args = vec!["--discovery-kubeconfig".into(), planes.root.clone().into()];
         let program = on_cpus(&cpus().0, built.informers.clone(), args);
@@ -203,7 +203,7 @@ impl Watcher {
         })
     }
 
-    /// Waits until the log contains this text.
+    /// Waits until the log of the process contains this text.
     pub(super) async fn until_logged(&self, text: &str, within: Duration) -> anyhow::Result<()> {
         let begin = Instant::now();
         loop {
@@ -220,12 +220,12 @@ impl Watcher {
         }
     }
 
-    /// Returns the resident memory in MiB: now, and the maximum so far.
+    /// Returns the resident memory in MiB: the current value and the maximum so far.
     pub(super) fn memory(&self) -> anyhow::Result<(f64, f64)> {
         crate::bench::servers::memory(self.process.pid())
     }
 
-    /// Returns the seconds of CPU time used so far.
+    /// Returns the used CPU time in seconds.
     pub(super) fn cpu(&self) -> anyhow::Result<f64> {
         cpu(self.process.pid())
     }
@@ -246,10 +246,11 @@ impl Watcher {
     }
 }
 
-/// Returns the seconds of CPU time that a process has used.
+/// Returns the CPU time in seconds that a process has used.
 pub(super) fn cpu(pid: i32) -> anyhow::Result<f64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).context("no such process")?;
-    // The name is in parentheses. User and system time are the 12th and the 13th field after it.
+    // The name of the program is in parentheses. The user time and the system time are the 12th and the 13th field
+    // after the name.
     let (_, fields) = stat.rsplit_once(')').context("unexpected stat")?;
     let ticks = fields.split_whitespace().skip(11).take(2);
     let ticks = ticks.map(str::parse::<f64>).sum::<Result<f64, _>>()?;

@@ -1,4 +1,4 @@
-//! One project creates many Workloads; the benchmark measures how much that delays another project.
+//! One project creates many Workloads. The benchmark measures the delay for another project.
 
 use std::time::Duration;
 
@@ -11,17 +11,18 @@ use super::{ArrivalLatencies, Sizes, beside, deepest_queue, number, progress, ta
 use crate::bench::percentile::percentile;
 use crate::bench::{Bound, Row};
 
-/// Maximum number of Workloads in the other project, whose latencies are measured, and the time between two of them.
+/// Maximum number of Workloads in the other project. Their latencies are measured. `PROBE_MILLISECONDS` is the time
+/// between two of them.
 const PROBES: usize = 400;
 const PROBE_MILLISECONDS: u64 = 25;
 /// Number of sequential API calls until a Workload arrives on the hub.
 const ANSWERS: usize = 4;
-/// The other project.
+/// The name of the other project.
 const PROBED: &str = "p00001";
-/// Time between the begin of the storm and the first Workload of the other project.
+/// Time between the start of the storm and the first Workload of the other project.
 const STORM_BEGINS: Duration = Duration::from_secs(1);
 
-/// Creates many Workloads in one project, and meanwhile a few in another.
+/// Creates many Workloads in one project, and a few Workloads in another project at the same time.
 pub(super) async fn run(
     sizes: &Sizes,
     planes: &SimulatedPlanes,
@@ -33,7 +34,7 @@ pub(super) async fn run(
         });
         planes.ask::<ArrivalLatencies>("probe", asked)
     };
-    // The calm run makes the same calls as the storm run.
+    // The calm run makes the same calls as the run during the storm.
     let calm = beside(probe("calm", PROBES), deepest_queue(ours));
     let ((calm, _), calm_answers) = tokio::try_join!(calm, answers(planes, PROBES))?;
     let before = planes.state().await?.copies;
@@ -49,7 +50,7 @@ pub(super) async fn run(
         anyhow::Ok(begin.elapsed().as_secs_f64())
     };
     let probes = async {
-        // Starts after the storm has begun and ends before it is over.
+        // The calls start after the storm has begun, and end before the storm is over.
         sleep(STORM_BEGINS).await;
         let lasts = Duration::from_secs_f64(number(sizes.storm) / sizes.rate);
         let meanwhile = lasts.saturating_sub(STORM_BEGINS).as_millis();
@@ -102,7 +103,8 @@ pub(super) async fn run(
     Ok(rows)
 }
 
-/// Measures the latency of the API servers and the machine: the part of a Workload's latency that is not ours.
+/// Measures the latency of the API servers and of the machine. This part of a Workload's latency is not caused by
+/// compute-federation.
 async fn answers(planes: &SimulatedPlanes, count: usize) -> anyhow::Result<ArrivalLatencies> {
     let mut took = Vec::new();
     for _ in 0..count {

@@ -1,4 +1,4 @@
-//! The information about cells in the status of the project.
+//! Tests of the information about cells in the status of the project's WorkloadDeployment.
 
 use api::WorkloadDeploymentStatus;
 use api::condition::{self, Condition};
@@ -10,7 +10,7 @@ use super::*;
 const CUT: &str = "2026-11-21T09:30:00Z";
 const SCHEDULED: &str = "2026-11-21T09:00:00Z";
 
-/// The report of a cell with all replicas ready, or none.
+/// Returns the report of a cell. All replicas are ready if the cell is available. Otherwise none is ready.
 fn report(cell: &str, available: bool) -> Value {
     let status = if available { "True" } else { "False" };
     json!({"clusterName": cell, "applied": true, "status": {
@@ -21,7 +21,7 @@ fn report(cell: &str, available: bool) -> Value {
     }})
 }
 
-/// A binding of generation 2 to these cells, with a scheduling result, an observed generation and reports.
+/// Returns a binding of generation 2 to these cells, with a scheduling result, an observed generation and reports.
 fn binding(
     cells: &[&str],
     scheduled: (&str, &str),
@@ -48,7 +48,7 @@ fn bound(cells: &[&str], items: &[Value]) -> ResourceBinding {
     binding(cells, ("True", "Success"), Some(2), items)
 }
 
-/// A hub whose copy has 2 replicas per cell and this `Available`.
+/// Returns a hub. The status of its copy has this number of replicas and this `Available`.
 fn reporting(deployment: &WorkloadDeployment, replicas: i32, available: bool) -> HubFixture {
     let mut hub = complete(deployment);
     Arc::make_mut(hub.copy.as_mut().unwrap()).status = Some(WorkloadDeploymentStatus {
@@ -61,7 +61,7 @@ fn reporting(deployment: &WorkloadDeployment, replicas: i32, available: bool) ->
     hub
 }
 
-/// Returns the status that is written with this binding while these cells are unreachable.
+/// Returns the status that the plan writes with this binding while these cells are unreachable.
 fn shown(
     deployment: &WorkloadDeployment,
     hub: &HubFixture,
@@ -104,7 +104,7 @@ fn planned(
     plan_knowing(cells, &own, Some(&own), deployment, hub)
 }
 
-/// Returns status, reason and time of a condition.
+/// Returns the reason of a condition, and its status and time as one text.
 fn says<'s>(status: &'s WorkloadDeploymentStatus, type_: &str) -> Option<(&'s str, String)> {
     let Condition {
         reason,
@@ -120,7 +120,7 @@ fn the_status_of_the_hub_stands_while_all_cells_are_reachable() {
     let deployment = recorded("DFW");
     let hub = reporting(&deployment, 2, true);
     let verbatim = plan_for(&deployment, &hub).status.unwrap();
-    // Aggregating the reports would give another status.
+    // The aggregation of these reports would give another status. So the status must come from the hub.
     let bound = bound(&["dfw1"], &[report("dfw1", false)]);
     assert_eq!(shown(&deployment, &hub, &bound, &["ord1"]), Some(verbatim));
 }
@@ -139,7 +139,7 @@ fn an_unreachable_cell_keeps_its_last_counters() {
         .unwrap()
         .message;
     assert_eq!(*message, format!("dfw1: unreachable since {CUT}: cut off"));
-    // The status is written once. After the cell has recovered, it is the hub's status again.
+    // The plan writes the status once. After the recovery of the cell, the plan writes the status of the hub again.
     deployment.status = Some(status);
     assert_eq!(shown(&deployment, &hub, &bound, &["dfw1"]), None);
     let healed = shown(&deployment, &hub, &bound, &[]).unwrap();
@@ -190,7 +190,7 @@ fn a_cell_without_a_report_counts_as_not_applied() {
     let status = shown(&deployment, &hub, &bound, &[]).unwrap();
     assert_eq!(says(&status, "CellsReporting").unwrap().0, "CellNotApplied");
     assert!(condition::is_true(&status.conditions, "Available"));
-    // A new object has not reached its cells yet.
+    // A new copy has not reached its cells yet.
     let new = complete(&deployment);
     assert_eq!(shown(&deployment, &new, &bound, &[]), None);
     assert!(shown(&deployment, &new, &bound, &["dfw2"]).is_some());
@@ -228,7 +228,7 @@ fn a_missing_cell_is_reported_only_if_the_scheduler_reports_it() {
     let no_fit = ("False", "NoClusterFit");
     let success = ("True", "Success");
     for (cells, scheduled, observed, proved) in [
-        // The scheduler records the generation only when scheduling succeeds.
+        // The scheduler records the observed generation only after successful scheduling.
         (&[][..], no_fit, None, true),
         (&[], no_fit, Some(1), true),
         (&["dfw1"], no_fit, None, false),
@@ -255,7 +255,7 @@ fn a_missing_cell_is_reported_only_if_the_scheduler_reports_it() {
     assert_eq!(shown(&deployment, &hub, &unscheduled, &[]), None);
 }
 
-/// Karmada counts a request that timed out as successful.
+/// Karmada counts a request as successful even if the request timed out.
 #[test]
 fn objects_missing_in_reachable_cells_are_stale() {
     let deployment = recorded("DFW");
@@ -292,7 +292,7 @@ fn objects_missing_in_reachable_cells_are_stale() {
             false,
             true,
         ),
-        // The replicas of a cell belong to its autoscaler, unless the template sets them.
+        // The autoscaler of a cell owns the number of replicas, unless the template sets this number.
         (
             vec![says(
                 "dfw1",
@@ -304,7 +304,7 @@ fn objects_missing_in_reachable_cells_are_stale() {
         ),
         (vec![unseen("dfw1")], "dfw1", true, true),
         (vec![failed("dfw1", &missing)], "dfw1", true, false),
-        // Karmada retries, and applying the namespace again would not help.
+        // Karmada retries by itself. Another apply of the namespace would not help.
         (vec![failed("dfw1", "admission denied")], "", false, false),
         (
             vec![failed("dfw2", &missing), says("dfw1", generation(6))],
@@ -312,9 +312,9 @@ fn objects_missing_in_reachable_cells_are_stale() {
             true,
             true,
         ),
-        // A copy of this name that was deleted.
+        // The report is about an earlier copy of the same name. This copy was deleted.
         (vec![says("dfw1", generation(8))], "dfw1", false, true),
-        // The cell is unreachable; is not a target; sent a report that cannot be decoded.
+        // The three cases: the cell is unreachable, the cell is not a target, the report of a cell cannot be decoded.
         (vec![unseen("ord1")], "", false, false),
         (vec![unseen("ams1")], "", false, false),
         (
@@ -338,7 +338,7 @@ fn objects_missing_in_reachable_cells_are_stale() {
         .complete;
     assert_eq!(Vec::from_iter(complete), ["dfw1"]);
 
-    // An apply in the same reconciliation already makes Karmada write the object.
+    // An apply of the copy in the same reconciliation already causes a write by Karmada.
     let mut changed = self::complete(&deployment);
     let copy = Arc::make_mut(changed.copy.as_mut().unwrap());
     copy.spec.scale_settings.min_replicas += 1;

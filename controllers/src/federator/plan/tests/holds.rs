@@ -1,4 +1,5 @@
-//! WorkloadDeployments that are held because nothing proves that the hub namespace belongs to them.
+//! Tests of WorkloadDeployments that are held. The reason of a hold is that nothing proves that the hub namespace
+//! belongs to the WorkloadDeployment.
 
 use api::condition::{self, ConditionStatus};
 use api::workload_deployment::AVAILABLE;
@@ -6,7 +7,7 @@ use api::workload_deployment::AVAILABLE;
 use super::*;
 use crate::federator::plan::status::HUB_NAMESPACE_CONTRADICTED;
 
-/// Asserts that only the status is written, once.
+/// Asserts that the plan writes only the status, and writes the status only once.
 fn assert_held(plan: &Plan, deployment: &WorkloadDeployment, hub: &HubFixture) {
     let hold = plan.hold.as_ref().expect("held");
     let status = plan.status.clone().unwrap();
@@ -47,7 +48,7 @@ fn nothing_is_deleted_in_an_unproved_hub_namespace() {
     ] {
         let mut hub = with(Some(labelled(cluster, upstream)));
         assert_held(&plan_for(&going, &hub), &going, &hub);
-        // The finalizer is not removed either.
+        // The plan does not remove the finalizer either.
         hub.copy = None;
         assert_held(&plan_for(&going, &hub), &going, &hub);
     }
@@ -72,13 +73,14 @@ fn a_record_that_contradicts_the_namespace_is_held() {
     let (live, going) = (recorded("DFW"), terminating(recorded("DFW")));
     let plan = plan_in(&own, Some(&other), &live, &complete(&live));
     assert!(plan.hold.is_some() && plan.apply_copy.is_none() && !plan.record);
-    // The recorded hub namespace does not exist, so nothing proves that the record was right.
+    // The recorded hub namespace does not exist. So nothing proves that the record is correct.
     let plan = plan_in(&own, Some(&other), &going, &NOTHING);
     assert!(plan.hold.is_some() && !plan.release);
-    // Its Namespace was replaced by another one of its name. The labels of the hub namespace prove the identity.
+    // The Namespace of the WorkloadDeployment was replaced by another Namespace of the same name. The labels of the hub
+    // namespace prove the identity.
     let plan = plan_in(&own, Some(&other), &going, &complete(&live));
     assert!(plan.hold.is_none() && plan.delete_copy);
-    // Its Namespace is gone (I-9).
+    // The Namespace of the WorkloadDeployment is gone (I-9).
     let plan = plan_in(&own, None, &going, &complete(&live));
     assert!(plan.hold.is_none() && plan.delete_copy);
     assert!(plan_in(&own, None, &going, &NOTHING).release);
@@ -103,11 +105,11 @@ fn labels_of_another_project_or_namespace_are_never_overwritten() {
     ] {
         let hub = with(of_another);
         assert_held(&plan_for(&deployment, &hub), &deployment, &hub);
-        // A finalizer that could not be removed later must not be added.
+        // The plan must not add a finalizer that it could not remove later.
         let new = self::deployment("default", "web-us-dfw", "DFW", 2);
         assert_held(&plan_for(&new, &hub), &new, &hub);
     }
-    // Missing labels, and the same identity in an older form, are overwritten.
+    // The plan overwrites missing labels and older forms of the same identity.
     for own in [
         StringMap::new(),
         only(labels::UPSTREAM_NAMESPACE, "default"),

@@ -1,5 +1,6 @@
-//! Model check of copies and their policies: visits every reachable state, with the plans of both controllers, with
-//! caches that lag behind per object, and with Karmada's claims and clean-up delayed arbitrarily.
+//! Model check of copies and their policies. The check runs the plans of both controllers and visits every reachable
+//! state. In the model, the cache of each object can lag behind. Karmada's claims and clean-ups can happen arbitrarily
+//! late.
 
 mod cast;
 mod world;
@@ -9,16 +10,16 @@ use std::collections::HashMap;
 use cast::Cast;
 use world::{DEPLOYMENTS, ModelDeployment, ModelPhase, ModelState, ModelStep, NAMES, Policy};
 
-/// An exploration with no more states than this has a broken setup.
+/// Lower bound for the number of states of an exploration. An exploration with so few states has a broken setup.
 const FEW: usize = 500;
 
-/// The actions of users in one exploration.
+/// The actions that users can take in one exploration.
 struct Users {
     cities: &'static [&'static str],
     /// The number of WorkloadDeployments.
     deployments: usize,
-    /// Whether a WorkloadDeployment can be created for any city and be moved. If not, there is only one city, or only
-    /// the first WorkloadDeployment can be created, for the first city.
+    /// Whether users can create each WorkloadDeployment for any city and move it. If this is false and the model has
+    /// several cities, users can create only the first WorkloadDeployment, and only for the first city.
     moves: bool,
     /// Whether the cache of bindings may lag behind. This multiplies the number of states.
     bindings_lag: bool,
@@ -79,9 +80,9 @@ impl Users {
 struct Explored {
     worlds: Vec<ModelState>,
     numbers: HashMap<ModelState, usize>,
-    /// The previous state and the step that first led to each state.
+    /// For each state, the previous state and the step that first led to the state.
     origins: Vec<Option<(usize, ModelStep)>>,
-    /// The predecessors of each state by steps that are not a user's.
+    /// For each state, the previous states from which a step leads to the state. Steps of users do not count.
     led_to_by: Vec<Vec<usize>>,
 }
 
@@ -111,7 +112,7 @@ impl Explored {
     }
 }
 
-/// Visits every state that is reachable from `begin`. Returns their number.
+/// Visits every state that is reachable from `begin`. Returns the number of states.
 fn explore(users: &Users, begin: ModelState) -> usize {
     let mut cast = Cast::new(users.cities);
     let by_users = users.steps(&cast);

@@ -1,4 +1,4 @@
-//! The status that the project gets.
+//! Tests of the status that the federator writes to the project.
 
 use api::WorkloadDeploymentStatus;
 use api::condition::{self, ConditionStatus};
@@ -62,12 +62,12 @@ fn the_status_comes_back_with_translated_generations_and_without_the_cells() {
         .collect();
     assert_eq!(observed, [Some(5), None]);
 
-    // The status is written once.
+    // The plan writes the status only once.
     let mut settled = deployment.clone();
     settled.status = Some(status);
     assert_eq!(plan_for(&settled, &hub), Plan::default());
 
-    // The hub does not have the newer spec yet, so the former generation stays.
+    // The hub does not have the newer spec yet. So the status keeps the former generation.
     settled.meta_mut().generation = Some(6);
     settled.spec.scale_settings.min_replicas = 9;
     let plan = plan_for(&settled, &hub);
@@ -158,7 +158,7 @@ fn conditions_that_others_own_in_the_project_stay() {
             with_conditions(wanted).conditions,
             "{what}"
         );
-        // A settled status is not written.
+        // The plan does not write a settled status.
         deployment.status = Some(status);
         assert_eq!(plan_for(&deployment, &side), Plan::default(), "{what}");
     }
@@ -199,7 +199,7 @@ fn an_invalid_city_code_is_reported_and_not_copied() {
     assert_eq!(plan_for(&deployment, &NOTHING), Plan::default());
 }
 
-/// I-22a: a status has all counters that the CRD requires, also where they are zero.
+/// I-22a: a status has all counters that the CRD requires, even if a counter is zero.
 #[test]
 fn a_status_names_every_counter() {
     let deployment = deployment("default", "web-us-ny", "New York", 2);

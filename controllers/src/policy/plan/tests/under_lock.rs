@@ -1,8 +1,9 @@
-//! The second decision about a policy that was planned as unneeded.
+//! Tests of the second decision about a policy. The plan found the policy unneeded. The controller decides again under
+//! the lock.
 
 use super::*;
 
-/// A change between the plan and the lock.
+/// A change of the observed objects between the plan and the lock.
 type ObservedChange<'a> = Box<dyn Fn(&mut Observed) + 'a>;
 
 fn observed(policies: &[Arc<PropagationPolicy>]) -> Observed {

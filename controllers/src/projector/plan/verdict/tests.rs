@@ -40,7 +40,7 @@ fn an_instance_must_have_the_identity_of_its_namespace() {
     for (namespace, instance, expected) in [
         (identity(), whole(), None),
         (identity(), json!({DEPLOYMENT: "web"}), None),
-        // The same identity in the form of the Go manager.
+        // The identity is the same, in the form of the Go manager.
         (
             identity(),
             json!({CLUSTER: "cluster-_a", DEPLOYMENT: "web"}),
@@ -130,9 +130,9 @@ fn a_missing_deployment_has_a_grace_period_after_creation_and_first_miss() {
     assert_eq!(rest(made_ago(minutes(15)), minutes(15)), quarantined);
     assert_eq!(rest(made_ago(minutes(60)), minutes(20)), quarantined);
     assert_eq!(rest(made_ago(minutes(14)), minutes(20)), Err(1));
-    // The WorkloadDeployment was just deleted, and garbage collection on the hub will follow.
+    // The WorkloadDeployment was just deleted. Garbage collection on the hub will delete the Instance soon.
     assert_eq!(rest(made_ago(minutes(600)), minutes(0)), Err(15));
-    // Created in the future, or at an unknown time.
+    // The Instance was created in the future, or at an unknown time.
     assert_eq!(
         rest(labelled(&json!({DEPLOYMENT: "web"})), minutes(60)),
         Err(15)
@@ -154,7 +154,7 @@ fn a_verdict_survives_a_restart() {
         without_deployment(&of_project(), &instance, now(), now()),
         Ok(verdict)
     );
-    // Another WorkloadDeployment gives another verdict.
+    // The Instance belongs to another WorkloadDeployment now, so the verdict differs.
     instance.labels = Some(StringMap::from([(DEPLOYMENT.to_owned(), "api".to_owned())]));
     assert_eq!(
         without_deployment(&of_project(), &instance, now(), now()),

@@ -1,4 +1,4 @@
-//! Workloads of a project with missing cities or Networks.
+//! Tests of Workloads in a project with missing cities or Networks.
 
 use api::condition::Condition;
 
@@ -18,7 +18,7 @@ fn with_networks(networks: &[&'static str]) -> ProjectFixture {
     }
 }
 
-/// Projects whose cities or Networks are not known, with the reason.
+/// Returns two projects. The cities of one project are unknown, and the Networks of the other. Each has the reason.
 fn unknown() -> [ProjectFixture; 2] {
     let cities = ProjectFixture {
         cities: Err("bindings are not known"),
@@ -35,7 +35,7 @@ fn placement(plan: &Plan, index: usize) -> Condition {
     plan.status.as_ref().unwrap().placements[index].conditions[0].clone()
 }
 
-/// The Workload and its available WorkloadDeployments at rest.
+/// Returns a Workload and its WorkloadDeployments. The WorkloadDeployments are available and need no change.
 fn settled(placements: &[(&str, &[&str])]) -> (Workload, Vec<Arc<WorkloadDeployment>>) {
     let mut workload = workload(placements);
     let deployments = executed(&workload, &plan_for(&workload, &[]));
@@ -66,7 +66,7 @@ fn a_missing_city_is_named_and_used_once_offered() {
             "no deployment in LHR: the project has no usable LocationBinding there"
         )
     );
-    // All possible actions were executed.
+    // The generation is observed, because the plan contains all possible actions.
     assert_eq!(eu.observed_generation, Some(3));
     workload.status = plan.status;
     assert_eq!(world.plan(&workload, &deployments), Plan::default());
@@ -82,14 +82,14 @@ fn lost_or_unknown_needs_do_not_touch_running_deployments() {
     for world in unknown().into_iter().chain([offering(&[])]) {
         assert_eq!(world.plan(&workload, &deployments), Plan::default());
     }
-    // The WorkloadDeployment keeps following the Workload.
+    // Changes of the Workload still reach the WorkloadDeployment.
     workload.spec.placements[0].scale_settings.min_replicas = 5;
     workload.spec.placements[0].city_codes.pop();
     for world in unknown().into_iter().chain([offering(&[])]) {
         let plan = world.plan(&workload, &deployments);
         assert_eq!((names(&plan), plan.delete.len()), (vec!["web-us-dfw"], 1));
     }
-    // A deleted WorkloadDeployment is not created again.
+    // The plan does not create a deleted WorkloadDeployment again.
     let gone = shared([terminating(deployments[0].as_ref().clone())]);
     for deployments in [gone.as_slice(), &[]] {
         assert_eq!(names(&offering(&[]).plan(&workload, deployments)), [""; 0]);
@@ -112,7 +112,7 @@ fn unknown_needs_hold_new_placements_and_are_reported() {
             us.message,
             format!("web-us-dfw: Because: m; no deployment in ORD: {why}")
         );
-        // The change was not applied yet.
+        // The change is not applied yet, so the generation is not observed.
         assert_eq!(us.observed_generation, None);
         let plan = world.plan(&workload, &[]);
         assert_eq!(
@@ -166,7 +166,7 @@ fn networks_that_do_not_exist_are_listed_in_order_and_hold_everything() {
         );
         assert_eq!(us.observed_generation, Some(3));
 
-        // While the Networks are unknown, the former condition is kept.
+        // While the Networks are unknown, the plan keeps the former condition.
         workload.status = Some(status);
         assert_eq!(world.plan(&workload, &deployments), Plan::default());
         let [_, not_known] = unknown();

@@ -1,4 +1,4 @@
-//! The status of a Workload.
+//! Tests of the status of a Workload.
 
 use api::condition::{Condition, MESSAGE_MAX};
 
@@ -158,7 +158,8 @@ fn the_generation_is_observed_only_when_every_deployment_has_acted_on_it() {
     };
     assert_eq!(observed(&workload, &deployments), Some(3));
     workload.status = plan_for(&workload, &deployments).status;
-    // First the WorkloadDeployment does not have the new generation, then its cells have not observed it.
+    // In the first case, the WorkloadDeployment does not have the new generation yet. In the second case, the cells
+    // have not observed this generation yet.
     workload.meta_mut().generation = Some(4);
     workload.spec.placements[0].scale_settings.min_replicas = 5;
     assert_eq!(observed(&workload, &deployments), Some(3));
@@ -203,7 +204,7 @@ fn the_gateway_status_is_not_written() {
     });
     let status = plan_for(&workload, &deployments).status.unwrap();
     assert_eq!(json!(status).get("gateway"), None);
-    // Nothing else is written.
+    // The plan writes no other field.
     workload.status = Some(WorkloadStatus {
         gateway: workload.status.unwrap().gateway,
         ..status

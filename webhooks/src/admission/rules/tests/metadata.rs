@@ -3,7 +3,8 @@ use serde_json::{Value, json};
 use super::{check, lines, machine, set};
 
 const ANNOTATION: &str = "/template/metadata/annotations/compute.datumapis.com~1ssh-keys";
-/// Keys of `ssh-keygen`, and other entries of `authorized_keys`. `ok` marks accepted entries, `no` refused ones.
+/// Keys from `ssh-keygen`, and other entries of `authorized_keys`. The rule accepts entries with `ok`, and refuses
+/// entries with `no`.
 const ENTRIES: &str = include_str!("authorized_keys");
 
 #[test]

@@ -90,7 +90,7 @@ fn scale_settings() {
             ],
         ),
         (
-            // Without maxReplicas, metrics have no effect and are not checked.
+            // Metrics without maxReplicas have no effect, and are not checked.
             "/placements/1/scaleSettings/metrics",
             json!([{}]),
             &[],

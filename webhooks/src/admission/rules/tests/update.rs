@@ -1,4 +1,4 @@
-//! Updates: an error that the former Workload had does not block other changes.
+//! Tests of updates. An error that the former Workload had does not block other changes.
 
 use serde_json::{Value, json};
 
@@ -80,7 +80,7 @@ fn list_elements_are_compared_by_name() {
     );
 }
 
-/// Returns the new duplicates, as the path below the template's spec and the value.
+/// Returns the new duplicates. Each line has the path below the spec of the template, and the value.
 fn new_duplicates(former: &Value, workload: &Value) -> Vec<String> {
     let lines = new_lines(former, workload).into_iter();
     let duplicates = lines.filter_map(|line| {

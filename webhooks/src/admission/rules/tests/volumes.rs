@@ -27,7 +27,7 @@ fn names_and_devices() {
             ],
         ),
         (
-            // Volume 0 has this device by default, although it is not a disk.
+            // Volume 0 has this device name by default, although volume 0 is not a disk.
             "/template/spec/volumes/1/disk/deviceName",
             json!("persistent-disk-0"),
             &[

@@ -14,7 +14,7 @@ use crate::names;
 use crate::policy::plan as policies;
 use crate::policy::serves;
 
-/// The meaning of a federator plan in the model.
+/// The effect of a federator plan in the model.
 #[derive(Clone, Copy)]
 pub(super) struct Federated {
     pub(super) records: bool,
@@ -24,10 +24,10 @@ pub(super) struct Federated {
     pub(super) releases: bool,
 }
 
-/// The meaning of a policy plan in the model.
+/// The effect of a policy plan in the model.
 #[derive(Clone, Default)]
 pub(super) struct PolicyPlan {
-    /// Names and cities.
+    /// The names and cities of the policies that the plan creates.
     pub(super) create: Vec<(usize, City)>,
     pub(super) delete: Vec<Deletion>,
 }
@@ -47,7 +47,7 @@ impl Cast {
     pub(super) fn new(cities: &[&str]) -> Self {
         let cities = cities.iter().map(|code| CityCode::new(*code).unwrap());
         let cities: Vec<_> = cities.collect();
-        // The names that each city can have. A further one would be missing here.
+        // The model knows two policy names for each city. A third name would be missing here.
         let names = cities.iter().flat_map(|city| {
             let readable = format!("city-{}", city.name_part());
             let parts = [city.as_str()];
@@ -89,7 +89,7 @@ impl Cast {
         Arc::clone(deployment)
     }
 
-    /// The metadata of a copy or a binding, reduced to the relevant fields.
+    /// Returns the metadata of a copy or a binding. The metadata contain only the relevant fields.
     fn claimed(&mut self, city: Option<City>, claim: Option<Id>) -> &ObjectMeta {
         let (cities, names) = (&self.cities, &self.names);
         self.claimed.entry((city, claim)).or_insert_with(|| {

@@ -1,22 +1,22 @@
-//! The smallest model of a project, a hub, Karmada and our two controllers: the objects on the planes, the caches, and
-//! every step that an actor can take.
+//! The smallest model of a project, a hub, Karmada and our two controllers. The model has the objects on the planes,
+//! the caches, and every step that an actor can take.
 
 use std::hash::{Hash, Hasher};
 
 use super::cast::Cast;
 
-/// The number of WorkloadDeployments and of city codes.
+/// The number of WorkloadDeployments in the model, and the number of city codes.
 pub(super) const DEPLOYMENTS: usize = 2;
 /// The number of names that policies can have.
 pub(super) const NAMES: usize = 3;
 
-/// A city code, as an index into those of the model.
+/// A city code. The value is an index into the city codes of the model.
 pub(super) type City = u8;
 
 /// The state of a project's WorkloadDeployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ModelPhase {
-    /// Without finalizer and record.
+    /// The object has no finalizer and no record yet.
     New,
     Recorded,
     Terminating,
@@ -28,7 +28,7 @@ pub(super) struct ModelDeployment {
     pub(super) city: City,
 }
 
-/// Identity of a policy: its name, and a counter of policies of that name.
+/// Identity of a policy. `name` is an index into the names. `uid` distinguishes policies of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Id {
     pub(super) name: u8,
@@ -44,7 +44,7 @@ pub(super) struct HubCopy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Binding {
     pub(super) claim: Option<Id>,
-    /// Its copy is gone, and garbage collection has not deleted the binding yet.
+    /// The copy of the binding is gone, and garbage collection has not deleted the binding yet.
     pub(super) is_orphan: bool,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Policy {
     pub(super) is_terminating: bool,
 }
 
-/// The objects, or what caches have of them.
+/// The objects on the planes, or the objects in the caches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ModelPlanes {
     pub(super) deployments: [Option<ModelDeployment>; DEPLOYMENTS],
@@ -104,7 +104,7 @@ pub(super) enum ModelStep {
 }
 
 impl ModelState {
-    /// Returns the state after a step. Returns the same state if the step is impossible or changes nothing.
+    /// Returns the state after a step. If the step is impossible or has no effect, this is the same state.
     pub(super) fn after(mut self, step: ModelStep, cast: &mut Cast) -> Result<Self, String> {
         let Self { there, seen, .. } = &mut self;
         match step {
@@ -287,7 +287,7 @@ impl ModelState {
 }
 
 impl Hash for ModelPlanes {
-    /// Writes few bits, because states are looked up very often.
+    /// Writes only few bits, because the exploration looks up states very often.
     fn hash<H: Hasher>(&self, state: &mut H) {
         let mut bits = 0_u64;
         let mut put = |width: u32, value: u8| bits = bits << width | u64::from(value);
@@ -365,7 +365,7 @@ impl ModelPlanes {
         for i in 0..DEPLOYMENTS {
             if let Some(copy) = self.copies[i].as_mut().filter(|it| it.claim == Some(id)) {
                 copy.claim = None;
-                // A binding is found by its copy. An orphan keeps its claim.
+                // Karmada finds a binding through its copy. An orphan has no copy, so an orphan keeps its claim.
                 let binding = self.bindings[i].iter_mut().filter(|it| !it.is_orphan);
                 binding.for_each(|it| it.claim = None);
             }
