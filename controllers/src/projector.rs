@@ -68,8 +68,8 @@ impl Controller for Projector {
 }
 
 impl Projector {
-    /// Puts an Instance into quarantine because its hub namespace has no identity. Once the namespace has an identity,
-    /// the Instance has another key.
+    /// Puts an Instance into quarantine because its hub namespace has no identity. When the namespace gets an identity,
+    /// the Instance gets another key, and a reconciliation of that key handles it.
     async fn reconcile_unidentified(
         &self,
         context: &ReconcileContext,
@@ -103,8 +103,8 @@ impl Projector {
             .map_err(ReconcileError::identity(format!("Namespace {upstream}")))?;
         let (mut found, mut rest) = (None, None);
         for sound in &on_hub {
-            // Several hub namespaces can have the same labels. The name of only one of them contains the UID of the
-            // project's Namespace.
+            // Several hub namespaces can have the same labels. The right hub namespace is the one whose name contains
+            // the UID of the project's Namespace.
             let name = sound.namespace.name_any();
             let is_its = hub_namespace
                 .as_ref()

@@ -13,8 +13,8 @@ use crate::fixture::{Space, WITHIN, create};
 /// Number of watches. An API server of the harness allows only a third of this number on one connection.
 const WATCHES: usize = 300;
 
-/// Opens more watches than one connection allows. A watch does not end, so the client would never send a request that
-/// waits for the end of a watch.
+/// Opens more watches than one connection allows. If all watches shared one connection, further requests would
+/// wait for the end of a watch, and watches do not end.
 pub(crate) async fn more_watches_than_one_connection_allows(
     federation: &Federation,
 ) -> anyhow::Result<()> {

@@ -122,8 +122,8 @@ pub(crate) const ON_HUB: &[Trigger<HubSource, dyn HubLookups, ProjectKey>] = &[
     },
 ];
 
-/// Returns the key of the WorkloadDeployment that a binding schedules. A deleted binding has no key, because its
-/// deletion proves nothing.
+/// Returns the key of the WorkloadDeployment that a binding schedules. A deleted binding gives no key: its deletion
+/// does not prove that the copy or its cells changed.
 fn bound(change: Change<'_>, hub: &(dyn HubLookups + 'static)) -> Vec<ProjectKey> {
     let keys = change.versions().filter_map(|metadata| {
         let namespace = metadata.namespace.as_deref()?;
@@ -146,7 +146,8 @@ fn deployments_in(hub: &dyn HubLookups, upstream: &Upstream) -> Vec<ProjectKey> 
         .collect()
 }
 
-/// Returns the keys of the copies in a hub namespace. The keys use the identity in the labels of the hub namespace.
+/// Returns the keys of the copies in a hub namespace. The labels of the hub namespace name
+/// the project and the namespace of the keys.
 fn copies_in(hub: &dyn HubLookups, namespace: &ObjectMeta) -> Vec<ProjectKey> {
     let (Ok(upstream), Some(name)) = (Upstream::of(namespace), namespace.name.as_deref()) else {
         return Vec::new();

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::step::{METADATA, NETWORKS, Step, get, merge, network, post};
 
-/// Returns lists with pages and with selectors.
+/// Returns the requests that list with pages and with selectors.
 pub(super) fn lists() -> Vec<Step> {
     let labelled = |name: &str, label: &str| {
         let mut network = network(name);
@@ -36,7 +36,7 @@ pub(super) fn lists() -> Vec<Step> {
     ]
 }
 
-/// Returns watches that begin at the first write.
+/// Returns the requests that watch from the version of the first write of the scenario.
 pub(super) fn watches() -> Vec<Step> {
     let watch = |name, query: &str| {
         get(

@@ -30,7 +30,7 @@ pub(crate) async fn a_cell_that_dies_and_returns() -> anyhow::Result<()> {
     federation.cell_mut(ORD1)?.kill_apiserver().await;
     fixture.act(DFW1, 1).await?;
     until_ready(&fixture, 5).await?;
-    // Now Karmada has detected the failure. Karmada does not call the interpreter because of this.
+    // Now Karmada has detected the failure. This detection alone does not make Karmada call the interpreter.
     until_cluster(&federation, "False").await?;
     fixture.act(DFW2, 1).await?;
     until_ready(&fixture, 4).await?;
