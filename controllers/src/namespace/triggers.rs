@@ -100,20 +100,14 @@ fn emptied(change: Change<'_>, hub: &(dyn HubLookups + 'static)) -> Vec<HubKey> 
 
 #[cfg(test)]
 mod tests {
-    use api::{ProjectName, annotations};
+    use api::annotations;
     use serde_json::json;
 
     use super::*;
     use crate::runtime::triggers::cases::{TriggerCase, assert_cases};
-    use crate::runtime::triggers::fakes::{FakeHub, FakeProject, hub_namespace, metadata, named};
-
-    fn keys(expected: &[(&str, Option<&str>)]) -> Vec<HubKey> {
-        let keys = expected.iter().map(|(namespace, project)| HubKey {
-            project: project.map(|project| ProjectName::new(project).unwrap()),
-            namespace: HubNamespace::new(*namespace).unwrap(),
-        });
-        keys.collect()
-    }
+    use crate::runtime::triggers::fakes::{
+        FakeHub, FakeProject, hub_keys as keys, hub_namespace, metadata, named,
+    };
 
     #[test]
     fn deletions_in_a_project_wake_its_hub_namespaces() {

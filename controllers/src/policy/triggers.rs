@@ -95,15 +95,9 @@ mod tests {
 
     use super::*;
     use crate::runtime::triggers::cases::{TriggerCase, assert_cases};
-    use crate::runtime::triggers::fakes::{FakeHub, FakeProject, hub_namespace, metadata, named};
-
-    fn keys(expected: &[(&str, Option<&str>)]) -> Vec<HubKey> {
-        let keys = expected.iter().map(|(namespace, project)| HubKey {
-            project: project.map(|project| ProjectName::new(project).unwrap()),
-            namespace: HubNamespace::new(*namespace).unwrap(),
-        });
-        keys.collect()
-    }
+    use crate::runtime::triggers::fakes::{
+        FakeHub, FakeProject, hub_keys as keys, hub_namespace, metadata, named,
+    };
 
     #[test]
     fn fields_that_matter_to_policies_wake_the_hub_namespaces_of_a_project() {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use api::ProjectName;
 use api::karmada::ResourceBinding;
+use api::{HubNamespace, ProjectName};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use multicluster::cache::NamespacedName;
@@ -13,6 +13,7 @@ use super::lookups::{HubLookups, ProjectLookups};
 use crate::fixtures::object;
 use crate::hub::upstream::{self, Upstream};
 use crate::objects::{Namespace, deployment_name};
+use crate::runtime::keys::HubKey;
 
 /// Returns the project of the fakes.
 pub(crate) fn acme() -> ProjectName {
@@ -238,4 +239,13 @@ impl ProjectLookups for FakeProject {
             Vec::new()
         }
     }
+}
+
+/// Returns the keys of hub namespaces, each with its project if it has one.
+pub(crate) fn hub_keys(expected: &[(&str, Option<&str>)]) -> Vec<HubKey> {
+    let keys = expected.iter().map(|(namespace, project)| HubKey {
+        project: project.map(|project| ProjectName::new(project).unwrap()),
+        namespace: HubNamespace::new(*namespace).unwrap(),
+    });
+    keys.collect()
 }
