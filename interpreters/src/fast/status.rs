@@ -117,16 +117,14 @@ fn status_view<'a>(cursor: &mut Cursor<'a>) -> Result<StatusView<'a>, NotCanonic
     }
 }
 
-/// Reads an entry of `status.cells`. The conditions stay a text, because the decoded conditions are rarely needed.
+/// Reads an entry of `status.cells`.
 fn remembered_cell<'a>(cursor: &mut Cursor<'a>) -> Result<RememberedCell<'a>, NotCanonical> {
     cursor.open()?;
     let assigned_replicas = int32(cursor.number(br#""assignedReplicas":"#)?)?;
-    let mut conditions = RememberedConditions::default();
+    let mut remembered = RememberedConditions::default();
     if cursor.field(br#""conditions":"#) {
-        let start = cursor.clone();
-        cursor.list(|cursor| condition(cursor).map(drop))?;
-        let text = cursor.since(&start).filter(|text| *text != "[]");
-        conditions = RememberedConditions::Text(text.ok_or(NotCanonical)?);
+        let (list, text) = conditions(cursor)?;
+        remembered = RememberedConditions { list, text };
     }
     let current_replicas = required(cursor, br#""currentReplicas":"#)?;
     let desired_replicas = required(cursor, br#""desiredReplicas":"#)?;
@@ -135,7 +133,7 @@ fn remembered_cell<'a>(cursor: &mut Cursor<'a>) -> Result<RememberedCell<'a>, No
     }
     let cell = RememberedCell {
         assigned_replicas,
-        conditions,
+        conditions: remembered,
         current_replicas,
         desired_replicas,
         name: cursor.text()?.into(),

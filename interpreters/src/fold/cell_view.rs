@@ -1,7 +1,5 @@
 //! The known state of one cell, and whether the cell has acted on the hub object.
 
-use std::borrow::Cow;
-
 use super::condition::ConditionView;
 use super::resource_template::ResourceTemplate;
 use super::status::{Counters, RememberedCell, StatusView};
@@ -11,7 +9,7 @@ pub(super) struct CellView<'f, 'a> {
     /// `None` if the source is a hub status without the name of its cell.
     pub(super) name: Option<&'f str>,
     pub(super) counters: Counters,
-    pub(super) conditions: Cow<'f, [ConditionView<'a>]>,
+    pub(super) conditions: &'f [ConditionView<'a>],
     /// The text of the conditions in the form that the fold writes, if this text is known.
     pub(super) conditions_text: Option<&'a str>,
     pub(super) resource_template_generation: Option<i64>,
@@ -35,7 +33,7 @@ impl<'f, 'a> CellView<'f, 'a> {
         Self {
             name: Some(name),
             counters: report.counters,
-            conditions: Cow::Borrowed(&report.conditions),
+            conditions: &report.conditions,
             conditions_text: report.conditions_text.0,
             resource_template_generation: report.generations.resource_template_generation,
             whole: Some(report),
@@ -52,7 +50,7 @@ impl<'f, 'a> CellView<'f, 'a> {
         Self {
             name,
             counters: status.counters,
-            conditions: Cow::Borrowed(&status.conditions),
+            conditions: &status.conditions,
             conditions_text: status.conditions_text.0,
             resource_template_generation: None,
             whole: Some(status),
@@ -65,9 +63,9 @@ impl<'f, 'a> CellView<'f, 'a> {
             name: Some(name),
             counters: memory.map(RememberedCell::counters).unwrap_or_default(),
             conditions: memory
-                .map(|cell| cell.conditions.list())
+                .map(|cell| cell.conditions.list.as_slice())
                 .unwrap_or_default(),
-            conditions_text: memory.and_then(|cell| cell.conditions.text()),
+            conditions_text: memory.and_then(|cell| cell.conditions.text.0),
             resource_template_generation: memory.and_then(|cell| cell.resource_template_generation),
             whole: None,
             source: if memory.is_some() {

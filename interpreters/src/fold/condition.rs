@@ -51,74 +51,27 @@ impl Ord for ConditionsText<'_> {
     }
 }
 
-/// The conditions of an entry of `status.cells`. Two values are compared by their decoded conditions.
-#[derive(Clone, Debug, Deserialize)]
+/// The conditions of an entry of `status.cells`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(from = "Vec<ConditionView<'a>>", bound(deserialize = "'de: 'a"))]
-pub(crate) enum RememberedConditions<'a> {
-    /// The JSON text in the form that the fold writes. The conditions in the text are valid. Most calls need only the
-    /// text.
-    Text(&'a str),
-    Decoded(Vec<ConditionView<'a>>),
-}
-
-impl PartialEq for RememberedConditions<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.list() == other.list()
-    }
-}
-
-impl Eq for RememberedConditions<'_> {}
-
-impl PartialOrd for RememberedConditions<'_> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for RememberedConditions<'_> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.list().cmp(&other.list())
-    }
-}
-
-impl Default for RememberedConditions<'_> {
-    fn default() -> Self {
-        Self::Decoded(Vec::new())
-    }
+pub(crate) struct RememberedConditions<'a> {
+    pub(crate) list: Vec<ConditionView<'a>>,
+    pub(crate) text: ConditionsText<'a>,
 }
 
 impl<'a> From<Vec<ConditionView<'a>>> for RememberedConditions<'a> {
-    fn from(conditions: Vec<ConditionView<'a>>) -> Self {
-        Self::Decoded(conditions)
+    fn from(list: Vec<ConditionView<'a>>) -> Self {
+        Self {
+            list,
+            text: ConditionsText::default(),
+        }
     }
 }
 
-impl<'a> RememberedConditions<'a> {
-    /// Returns the decoded conditions.
-    pub(crate) fn list(&self) -> Cow<'_, [ConditionView<'a>]> {
-        match self {
-            Self::Text(text) => {
-                let conditions: Vec<_> = serde_json::from_str(text).unwrap_or_default();
-                conditions.into()
-            }
-            Self::Decoded(conditions) => conditions.into(),
-        }
-    }
-
-    /// Returns the JSON text in the form that the fold writes, if this text is known.
-    pub(crate) fn text(&self) -> Option<&'a str> {
-        match self {
-            Self::Text(text) => Some(text),
-            Self::Decoded(_) => None,
-        }
-    }
-
-    /// Returns whether the CRD allows all conditions.
+impl RememberedConditions<'_> {
+    /// Returns whether the CRD allows all conditions. A known text contains valid conditions only.
     pub(crate) fn are_valid(&self) -> bool {
-        match self {
-            Self::Text(_) => true,
-            Self::Decoded(conditions) => conditions.iter().all(ConditionView::is_valid),
-        }
+        self.text.0.is_some() || self.list.iter().all(ConditionView::is_valid)
     }
 }
 

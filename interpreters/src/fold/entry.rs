@@ -29,9 +29,9 @@ impl<'k, 'a> CellEntry<'k, 'a> {
 
     /// Returns whether the stored entry is already the same as this entry.
     pub(super) fn equals(&self, remembered: &RememberedCell<'_>) -> bool {
-        let same_conditions = match (self.cell.conditions_text, remembered.conditions.text()) {
+        let same_conditions = match (self.cell.conditions_text, remembered.conditions.text.0) {
             (Some(one), Some(other)) => one == other,
-            _ => *self.cell.conditions == *remembered.conditions.list(),
+            _ => self.cell.conditions == remembered.conditions.list,
         };
         same_conditions
             && self.name == remembered.name
@@ -64,7 +64,7 @@ impl<'k, 'a> CellEntry<'k, 'a> {
             }
             None if self.cell.conditions.is_empty() => {}
             None => {
-                put(out, r#""conditions":"#, &self.cell.conditions)?;
+                put(out, r#""conditions":"#, self.cell.conditions)?;
                 out.push(b',');
             }
         }

@@ -35,7 +35,7 @@ pub(super) fn join<'k, 'a: 'k>(
 ) -> Vec<ConditionView<'a>> {
     let mut deciding: BTreeMap<&str, (&str, &ConditionView<'a>)> = BTreeMap::new();
     for cell in cells {
-        for condition in cell.conditions.iter() {
+        for condition in cell.conditions {
             let decides = match deciding.get(condition.type_.as_ref()) {
                 None => true,
                 Some((_, other)) if condition.type_ == AVAILABLE => condition.status > other.status,

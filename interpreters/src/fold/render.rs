@@ -81,7 +81,7 @@ impl<'a> StatusFold<'a> {
         let formers = &former.conditions;
         let single = cells.len() == 1;
         let mut conditions = if single {
-            first.conditions.clone().into_owned()
+            first.conditions.to_vec()
         } else {
             join(&cells, formers)
         };
