@@ -135,6 +135,9 @@ pub struct WorkloadDeploymentStatus {
     pub ready_replicas: i32,
     /// Instances that exist.
     pub replicas: i32,
+    /// Name of the cell that this status is the last report of, while the deployment is in one cell. Only on the hub.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reporting_cell: Option<String>,
 }
 
 /// Last report of one cell.

@@ -328,6 +328,7 @@ fn status(
         observed_generation: deployment.metadata.generation,
         ready_replicas: ready,
         replicas,
+        reporting_cell: None,
     }
 }
 

@@ -103,6 +103,9 @@ fn status_view<'a>(cursor: &mut Cursor<'a>) -> Result<StatusView<'a>, NotCanonic
         ready_replicas: counter(cursor, br#""readyReplicas":"#)?,
         replicas: counter(cursor, br#""replicas":"#)?,
     };
+    if cursor.field(br#""reportingCell":"#) {
+        status.reporting_cell = Some(cursor.text()?.into());
+    }
     status.generations = Generations {
         assigned_min_replicas,
         assigned_replicas,

@@ -6,14 +6,14 @@ use super::status::{Counters, RememberedCell, StatusView};
 
 /// The known state of one cell. The source is the current report, or the last report in the former status.
 pub(super) struct CellView<'f, 'a> {
-    /// `None` if the source is a hub status without the name of its cell.
+    /// `None` if the source is a hub status that does not contain the name of its cell.
     pub(super) name: Option<&'f str>,
     pub(super) counters: Counters,
     pub(super) conditions: &'f [ConditionView<'a>],
     /// The text of the conditions in the form that the fold writes, if this text is known.
     pub(super) conditions_text: Option<&'a str>,
     pub(super) resource_template_generation: Option<i64>,
-    /// The status with all other fields: the report, or a hub status without the name of its cell.
+    /// The status with all other fields: the report, or the hub status of a single cell.
     pub(super) whole: Option<&'f StatusView<'a>>,
     pub(super) source: Source<'f, 'a>,
 }
@@ -45,7 +45,8 @@ impl<'f, 'a> CellView<'f, 'a> {
         }
     }
 
-    /// Creates a view from a hub status that does not contain the name of its cell.
+    /// Creates a view from a hub status that is the last report of a single cell. `name` is `None` if the hub status does
+    /// not contain the name of the cell.
     pub(super) fn of_hub_status(name: Option<&'f str>, status: &'f StatusView<'a>) -> Self {
         Self {
             name,

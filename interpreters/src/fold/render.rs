@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::available::require_reachable;
 use super::cell_view::{CellView, Source};
-use super::cells::StatusFold;
+use super::cells::{NamedContribution, StatusFold};
 use super::entry::CellEntry;
 use super::join::{find, join, sum};
 use super::rendered_status::RenderedStatus;
@@ -125,14 +125,14 @@ impl<'a> StatusFold<'a> {
                 .map(AssignedShare::of)
                 .unwrap_or_default(),
         };
-        // If the only cell reports, the hub status itself contains the last report. Entries are not needed.
-        let entries = match single && matches!(first.source, Source::Report(_)) {
-            true => Vec::new(),
-            false => cells
-                .iter()
-                .enumerate()
-                .filter_map(|(index, cell)| CellEntry::of(cell, assigned(index, cell)))
-                .collect(),
+        // The hub status of a single cell is the last report of this cell. It needs no entries, only the name.
+        let (entries, reporting_cell) = if single {
+            let has_reported = !matches!(first.source, Source::Nothing);
+            (Vec::new(), first.name.filter(|_| has_reported))
+        } else {
+            let entries = cells.iter().enumerate();
+            let entry = |(index, cell)| CellEntry::of(cell, assigned(index, cell));
+            (entries.filter_map(entry).collect(), None)
         };
         let status = RenderedStatus {
             cells: entries,
@@ -141,6 +141,7 @@ impl<'a> StatusFold<'a> {
             observed_generation,
             others: first.whole.filter(|_| single).map(|whole| &whole.others),
             cells_reporting,
+            reporting_cell,
         };
         Some(then(status))
     }
@@ -151,28 +152,31 @@ impl<'a> StatusFold<'a> {
         former: &'f StatusView<'a>,
         memory: &CellsByName<'f, 'a>,
     ) -> Vec<CellView<'f, 'a>> {
-        let mut cells: Vec<_> = self
-            .cells
-            .iter()
-            .map(|(name, cell)| match &cell.report {
-                Some(report) => CellView::of_report(name, report, cell.missing.is_none()),
-                None => CellView::of_memory(name, memory.get(name)),
-            })
-            .collect();
-        if self.cells.iter().any(|(_, cell)| cell.report.is_some()) {
-            return cells;
-        }
-        // A hub status from a single report does not contain the name of its cell. In this case the whole status is the
-        // last report.
-        let is_unnamed = former.cells.is_empty()
+        let any_report = self.cells.iter().any(|(_, cell)| cell.report.is_some());
+        // Former versions wrote the status of a single cell without the name of the cell. Such a status is used until a
+        // cell reports, and it gets no name, because another cell may have replaced the single cell.
+        let is_unnamed = former.reporting_cell.is_none()
+            && former.cells.is_empty()
             && (former.counters != Counters::default() || !former.conditions.is_empty());
-        match cells.as_mut_slice() {
-            [cell] if is_unnamed => *cell = CellView::of_hub_status(cell.name, former),
-            [cell] => cell.whole = Some(former),
-            [_, _, ..] if is_unnamed => cells = vec![CellView::of_hub_status(None, former)],
-            _ => {}
+        if is_unnamed && !any_report && !self.cells.is_empty() {
+            return vec![CellView::of_hub_status(None, former)];
         }
-        cells
+        let is_single = self.cells.len() == 1;
+        let view = |(name, cell): &'f NamedContribution<'a>| match &cell.report {
+            Some(report) => CellView::of_report(name, report, cell.missing.is_none()),
+            None if former.reporting_cell.as_ref() == Some(name) => {
+                CellView::of_hub_status(Some(name), former)
+            }
+            None => {
+                let memory = memory.get(name);
+                let whole = memory.filter(|_| is_single).map(|_| former);
+                CellView {
+                    whole,
+                    ..CellView::of_memory(name, memory)
+                }
+            }
+        };
+        self.cells.iter().map(view).collect()
     }
 }
 

@@ -17,6 +17,8 @@ pub(super) struct RenderedStatus<'f, 'a> {
     pub(super) others: Option<&'f OtherFields<'a>>,
     /// The last condition in `status.conditions`.
     pub(super) cells_reporting: Option<ConditionView<'a>>,
+    /// `status.reportingCell`.
+    pub(super) reporting_cell: Option<&'f str>,
 }
 
 /// The value of one field of the written status.
@@ -24,6 +26,7 @@ enum StatusField<'f, 'a> {
     Number(i64),
     Conditions(Vec<ConditionView<'a>>),
     Cells(Vec<CellEntry<'f, 'a>>),
+    Text(&'f str),
     Other(&'a str),
 }
 
@@ -43,6 +46,7 @@ impl<'f, 'a> RenderedStatus<'f, 'a> {
                     serde_json::to_writer(&mut *out, &conditions)?;
                 }
                 StatusField::Cells(cells) => write_cells(&cells, out)?,
+                StatusField::Text(text) => serde_json::to_writer(&mut *out, text)?,
                 StatusField::Other(text) => out.extend_from_slice(text.as_bytes()),
             }
         }
@@ -68,6 +72,9 @@ impl<'f, 'a> RenderedStatus<'f, 'a> {
         );
         if let Some(number) = self.observed_generation {
             fields.insert("observedGeneration", StatusField::Number(number));
+        }
+        if let Some(name) = self.reporting_cell {
+            fields.insert("reportingCell", StatusField::Text(name));
         }
         if !self.cells.is_empty() {
             fields.insert("cells", StatusField::Cells(self.cells));
@@ -105,6 +112,7 @@ impl<'f, 'a> RenderedStatus<'f, 'a> {
         self.counters == former.counters
             && self.observed_generation == observed_generation
             && former.generations == without_added
+            && self.reporting_cell == former.reporting_cell.as_deref()
             && self.conditions == former.conditions
             && self.cells_reporting.as_ref() == former.cells_reporting.as_deref()
             && self.cells.len() == former.cells.len()

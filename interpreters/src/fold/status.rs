@@ -26,6 +26,8 @@ pub(crate) struct StatusView<'a> {
     pub(crate) generations: Generations,
     /// `status.cells`. Only the status on the hub has this field.
     pub(crate) cells: Vec<RememberedCell<'a>>,
+    /// `status.reportingCell`. Only the status on the hub has this field.
+    pub(crate) reporting_cell: Option<Cow<'a, str>>,
     pub(crate) others: OtherFields<'a>,
     is_empty: bool,
 }
@@ -148,6 +150,10 @@ impl<'de: 'a, 'a> Visitor<'de> for StatusVisitor<'a> {
                 }
                 "conditions" => conditions = fields.next_value::<Option<_>>()?.unwrap_or_default(),
                 "cells" => status.cells = fields.next_value::<Option<_>>()?.unwrap_or_default(),
+                "reportingCell" => {
+                    let name = fields.next_value::<Option<Text<'_>>>()?;
+                    status.reporting_cell = name.map(|Text(name)| name);
+                }
                 _ => {
                     let value: &'a RawValue = fields.next_value()?;
                     let is_location = name == "location" && value.get() != "null";

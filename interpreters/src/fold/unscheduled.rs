@@ -59,6 +59,7 @@ pub fn no_matching_cell(
         observed_generation: former.generations.observed_generation,
         others: Some(&former.others),
         cells_reporting: Some(cells_reporting),
+        reporting_cell: None,
     };
     let mut text = Vec::new();
     status.write(&mut text).ok()?;

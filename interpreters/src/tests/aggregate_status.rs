@@ -97,7 +97,7 @@ fn one_cell_gives_its_status_with_translated_generations_and_without_added_field
         aggregate(&hub(7, 2), &[item]),
         json!({
             "replicas": 2, "currentReplicas": 2, "desiredReplicas": 2, "readyReplicas": 1,
-            "observedGeneration": 7, "other": {"b": 1, "a": []},
+            "observedGeneration": 7, "other": {"b": 1, "a": []}, "reportingCell": "dfw1",
             "conditions": [condition("ReplicasReady", "True", 7), condition("Available", "True", 7)],
         })
     );
@@ -108,7 +108,10 @@ fn required_counters_are_always_present() {
     let item = json!({"clusterName": "dfw1", "applied": true, "status": {"conditions": []}});
     assert_eq!(
         aggregate(&hub(1, 1), &[item]),
-        json!({"replicas": 0, "currentReplicas": 0, "desiredReplicas": 0, "readyReplicas": 0})
+        json!({
+            "replicas": 0, "currentReplicas": 0, "desiredReplicas": 0, "readyReplicas": 0,
+            "reportingCell": "dfw1",
+        })
     );
 }
 
@@ -309,6 +312,52 @@ fn the_status_itself_is_the_memory_of_a_single_cell() {
 }
 
 #[test]
+fn the_report_of_a_removed_cell_is_not_the_memory_of_another_cell() {
+    let dfw1 = with_status(
+        hub(7, 2),
+        aggregate(&hub(7, 2), &[report("dfw1", 7, 2, "True")]),
+    );
+    for item in [silent("dfw2"), json!({"clusterName": "dfw2"})] {
+        let status = aggregate(&dfw1, &[item]);
+        assert_eq!(status["replicas"], 0);
+        assert_eq!(find(&status, "Available"), &Value::Null);
+        assert!(status.get("reportingCell").is_none());
+        assert!(status.get("observedGeneration").is_none());
+    }
+}
+
+#[test]
+fn a_cell_that_stops_to_report_when_another_cell_begins_keeps_its_counters() {
+    let dfw1 = with_status(
+        hub(7, 2),
+        aggregate(&hub(7, 2), &[report("dfw1", 7, 2, "True")]),
+    );
+    let both = [silent("dfw1"), report("dfw2", 7, 3, "False")];
+    let status = aggregate(&dfw1, &both);
+    assert_eq!(status["replicas"], 5);
+    assert_eq!(find(&status, "Available")["status"], "True");
+    let again = aggregate_at(&with_status(hub(7, 2), status), &both, NOW);
+    assert_eq!(again, None);
+}
+
+/// A former version wrote the status of a single cell without the name of the cell.
+#[test]
+fn a_status_without_the_name_of_its_cell_stays_until_a_cell_reports() {
+    let mut former = aggregate(&hub(7, 2), &[report("dfw1", 7, 2, "True")]);
+    former.as_object_mut().unwrap().remove("reportingCell");
+    let status = aggregate(&with_status(hub(7, 2), former), &[silent("dfw2")]);
+    assert_eq!(status["replicas"], 2);
+    // The cell of the status is unknown, so the status gets no name.
+    assert!(status.get("reportingCell").is_none());
+    let reported = aggregate(
+        &with_status(hub(7, 2), status),
+        &[report("dfw2", 7, 1, "True")],
+    );
+    assert_eq!(reported["replicas"], 1);
+    assert_eq!(reported["reportingCell"], "dfw2");
+}
+
+#[test]
 fn counters_are_zero_before_any_report() {
     let status = aggregate(&hub(1, 2), &[json!({"clusterName": "dfw1"})]);
     assert_eq!(status["replicas"], 0);
@@ -338,8 +387,8 @@ fn counters_survive_the_change_from_one_cell_to_two_and_back() {
     assert_eq!(both["replicas"], 4);
     let left = aggregate(&with_status(hub(7, 2), both), &[silent("dfw1")]);
     assert_eq!(left["replicas"], 2);
-    // The entry of the first cell contains its name. Otherwise a new cell could get this entry.
-    assert_eq!(left["cells"][0]["name"], "dfw1");
+    // The status contains the name of the cell. Otherwise it could count as the last report of a new cell.
+    assert_eq!(left["reportingCell"], "dfw1");
     let further = aggregate(
         &with_status(hub(7, 2), left.clone()),
         &[silent("dfw1"), report("dfw2", 7, 2, "True")],

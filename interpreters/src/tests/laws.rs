@@ -178,9 +178,10 @@ fn without_own_fields(status: &Value) -> Value {
             .remove("observedGeneration");
     }
     let fields = status.as_object_mut().unwrap();
-    for name in HELPERS
-        .iter()
-        .chain(&["observedGeneration", "cells", "conditions"])
+    for name in
+        HELPERS
+            .iter()
+            .chain(&["observedGeneration", "cells", "reportingCell", "conditions"])
     {
         fields.remove(*name);
     }
@@ -196,12 +197,14 @@ fn one_reporting_cell_gives_its_status(
 ) -> Result<(), TestCaseError> {
     if let [
         ReportedCell {
+            name,
             report: Some(report),
             ambiguous: false,
             ..
         },
     ] = cells
     {
+        prop_assert_eq!(&status["reportingCell"], name);
         prop_assert_eq!(without_own_fields(status), without_own_fields(report));
         prop_assert_eq!(status.get("cells"), None);
     }
@@ -240,9 +243,6 @@ fn silent_cells_are_named(cells: &[ReportedCell], status: &Value) -> Result<(), 
 #[derive(Clone, Debug, Default)]
 struct Parts {
     cells: BTreeMap<String, Value>,
-    /// The only cell of the former call, if this cell reported. The hub status does not contain the name of such a
-    /// cell.
-    unnamed: Option<String>,
     /// True if there was a former call.
     begun: bool,
     /// True if the result of the fold can be computed from the calls so far.
@@ -252,13 +252,9 @@ struct Parts {
 impl Parts {
     fn advance(&mut self, cells: &[ReportedCell]) {
         let all_report = cells.iter().all(|cell| cell.report.is_some());
-        let unnamed_is_silent = self.unnamed.as_ref().is_some_and(|name| {
-            let cell = cells.iter().find(|cell| cell.name == *name);
-            cell.is_none_or(|cell| cell.report.is_none()) && (cell.is_none() || cells.len() > 1)
-        });
         let first = !mem::replace(&mut self.begun, true);
         let ambiguous = cells.iter().any(|cell| cell.ambiguous);
-        self.exact = !ambiguous && (all_report || first || self.exact && !unnamed_is_silent);
+        self.exact = !ambiguous && (all_report || first || self.exact);
         self.cells
             .retain(|name, _| cells.iter().any(|cell| cell.name == *name));
         for cell in cells {
@@ -266,16 +262,6 @@ impl Parts {
                 self.cells.insert(cell.name.clone(), status.clone());
             }
         }
-        self.unnamed = match cells {
-            [
-                ReportedCell {
-                    report: Some(_),
-                    name,
-                    ..
-                },
-            ] => Some(name.clone()),
-            _ => None,
-        };
     }
 }
 

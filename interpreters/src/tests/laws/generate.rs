@@ -157,12 +157,12 @@ fn status() -> impl Strategy<Value = Value> {
         [number(), number(), number(), number()],
         [generation(), generation(), generation(), number(), number()],
         conditions,
-        [own(), own(), location.boxed()],
+        [own(), own(), own(), location.boxed()],
     )
         .prop_map(|(counters, generations, conditions, others)| {
             let [current, desired, ready, replicas] = counters;
             let [generation, observed, template, assigned, assigned_min] = generations;
-            let [unknown, cells, location] = others;
+            let [unknown, cells, reporting_cell, location] = others;
             object([
                 ("currentReplicas", current),
                 ("desiredReplicas", desired),
@@ -176,6 +176,7 @@ fn status() -> impl Strategy<Value = Value> {
                 ("conditions", conditions),
                 ("unknown", unknown),
                 ("cells", cells),
+                ("reportingCell", reporting_cell),
                 ("location", location),
             ])
         })
