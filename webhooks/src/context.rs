@@ -6,11 +6,11 @@ use axum::response::Response;
 use jiff::Timestamp;
 use tracing::warn;
 
+use crate::capacity::Capacity;
 use crate::http_error::HttpError;
 use crate::limits::Limits;
 use crate::log_dedup::LogDedup;
 use crate::metrics::{Metrics, RequestMetrics};
-use crate::overload::Capacity;
 
 /// The shared state of all request handlers.
 #[derive(Clone)]
