@@ -1,5 +1,6 @@
 //! Connections that are served with certificates from files.
 
+mod crowds;
 mod files;
 
 use std::convert::Infallible;
@@ -13,7 +14,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
-use hyper::body::Incoming;
 use hyper::service::service_fn;
 use jiff::{SignedDuration, Timestamp};
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Acceptor, Authorities, CertificateError, Certificates, Files, Limits, Metrics, Reloader,
-    Shutdown, serve,
+    RequestBody, Shutdown, serve,
 };
 
 fn clock() -> Timestamp {
@@ -87,7 +87,7 @@ async fn start_with(directory: &Path, limits: Limits) -> TestServer {
     tokio::spawn(reloader.run(Duration::from_millis(5), stop.clone()));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let service = service_fn(|_: Request<Incoming>| async {
+    let service = service_fn(|_: Request<RequestBody>| async {
         Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"hello"))))
     });
     let served = tokio::spawn(serve(
@@ -278,7 +278,7 @@ async fn a_connection_that_does_not_read_its_answer_is_closed_at_its_age() {
 async fn connections_without_tls_are_served() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let service = service_fn(|_: Request<Incoming>| async {
+    let service = service_fn(|_: Request<RequestBody>| async {
         Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"hello"))))
     });
     tokio::spawn(serve(
