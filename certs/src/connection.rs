@@ -80,8 +80,8 @@ async fn expired(activity: &Activity, limits: &Limits) -> End {
     }
 }
 
-/// The error of a request beyond the limits of [`Limits::requests`]. On HTTP/2 its stream is reset, on HTTP/1.1 its
-/// connection is closed.
+/// The error of a request beyond [`Limits::requests`], and of one whose share has no free connection. On HTTP/2 its
+/// stream is reset, on HTTP/1.1 its connection is closed.
 #[derive(Debug, Error)]
 #[error("too many requests are in flight")]
 struct TooManyRequests;
@@ -107,8 +107,11 @@ where
     let activity = Arc::clone(&slot.activity);
     let of_requests = shutdown.draining.clone();
     let service = service_fn(move |request: Request<Incoming>| {
-        let begun = slot.activity.begin().map(|active| {
-            slot.classify(request.uri());
+        let active = match slot.classify(request.uri()) {
+            true => slot.activity.begin(),
+            false => None,
+        };
+        let begun = active.map(|active| {
             let receiving = slot.activity.receiving();
             let request = request.map(|body| RequestBody::new(body, receiving));
             (active, service.call(request))

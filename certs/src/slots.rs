@@ -159,18 +159,18 @@ impl Table {
 }
 
 impl Slot {
-    /// Moves the connection to the share of its first request. If this share has no slot and no idle connection, the
-    /// connection keeps its slot, and its next request tries again.
-    pub(crate) fn classify(&self, uri: &Uri) {
+    /// Moves the connection to the share of its first request. Returns false if this share has no slot and no idle
+    /// connection.
+    pub(crate) fn classify(&self, uri: &Uri) -> bool {
         let (slots, activity) = (&self.slots, &self.activity);
         let Some(shares) = slots.limits.shares.filter(|_| !activity.is_classified()) else {
-            return;
+            return true;
         };
         let share = Some((shares.of)(uri));
         let mut table = slots.table.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = table.taken(share) >= slots.size(share);
         if is_full && slots.evict(&mut table, |of| of.share == share).is_none() {
-            return;
+            return false;
         }
         if let Some(connection) = table.connections.get_mut(&self.id) {
             connection.share = share;
@@ -180,6 +180,7 @@ impl Slot {
             }
             *table.taken.entry(share).or_default() += 1;
         }
+        true
     }
 }
 

@@ -123,6 +123,15 @@ async fn connect_for(
     trusted: &CertificateDer<'static>,
     protocol: &str,
 ) -> std::io::Result<TlsStream<TcpStream>> {
+    let config = client_config(trusted, protocol);
+    let stream = TcpStream::connect(server.address).await?;
+    let name = ServerName::try_from("localhost").unwrap();
+    TlsConnector::from(Arc::new(config))
+        .connect(name, stream)
+        .await
+}
+
+fn client_config(trusted: &CertificateDer<'static>, protocol: &str) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.clone()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -132,11 +141,7 @@ async fn connect_for(
         .with_root_certificates(roots)
         .with_no_client_auth();
     config.alpn_protocols = vec![protocol.into()];
-    let stream = TcpStream::connect(server.address).await?;
-    let name = ServerName::try_from("localhost").unwrap();
-    TlsConnector::from(Arc::new(config))
-        .connect(name, stream)
-        .await
+    config
 }
 
 async fn get(stream: &mut TlsStream<TcpStream>) -> String {
