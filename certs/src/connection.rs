@@ -113,7 +113,9 @@ where
         };
         let begun = active.map(|active| {
             let receiving = slot.activity.receiving();
-            let request = request.map(|body| RequestBody::new(body, receiving));
+            let mut request = request.map(|body| RequestBody::new(body, receiving));
+            // Handlers limit what one source address holds.
+            request.extensions_mut().insert(slot.activity.address());
             (active, service.call(request))
         });
         let draining = of_requests.clone();

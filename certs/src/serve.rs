@@ -50,7 +50,8 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// Maximum amount of data of an answer that TLS holds for one connection, in bytes. The size is that of one TLS record.
 const TLS_BUFFER: usize = 16 << 10;
 
-/// Accepts connections until `shutdown.stop`. Then waits for requests in flight, but at most for `limits.drain`.
+/// Accepts connections until `shutdown.stop`. Each request has the source address of its client as an extension of type
+/// `IpAddr`. After the stop, waits for requests in flight, but at most for `limits.drain`.
 pub async fn serve<S, B>(
     listener: TcpListener,
     acceptor: Acceptor,

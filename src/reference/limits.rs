@@ -8,14 +8,14 @@ use super::page::{Page, Section, code};
 use crate::args::CommandLine;
 
 /// The flags of the webhook server, each with the effect and the reason of its limit.
-const BOUNDS: [(&str, &str); 14] = [
+const BOUNDS: [(&str, &str); 15] = [
     (
         "max-body",
-        "Largest body of a request, in bytes. A larger one is answered with 413.",
+        "Largest body of a request, in bytes. A larger one is answered with 413. The limit is less if a body of this size could not be decoded within `--max-bytes-in-flight`, of which it needs 16 times its size, or 32 times if admission is served.",
     ),
     (
         "max-bytes-in-flight",
-        "Bytes of all requests that are being read or answered, for the interpreter and for admission each. A request of admission counts nine times, because decoding enlarges it. Further requests are answered with 429.",
+        "Memory of all requests, in bytes. Interpreter and admission have half each; without admission the interpreter has all. Further requests are answered with 429. See [Memory](#memory).",
     ),
     (
         "max-requests",
@@ -27,7 +27,11 @@ const BOUNDS: [(&str, &str); 14] = [
     ),
     (
         "max-connections",
-        "Connections at a time. Further ones wait in the socket's backlog.",
+        "Connections at a time. See [Connections](#connections).",
+    ),
+    (
+        "max-connections-per-address",
+        "Connections of one source address at a time. All IPv6 addresses of a /64 network count as one. If unset, a quarter of `--max-connections`.",
     ),
     (
         "max-requests-per-connection",
@@ -40,7 +44,7 @@ const BOUNDS: [(&str, &str); 14] = [
     ),
     (
         "write-timeout",
-        "Time for which a client may leave its answer unread. After it the connection is closed.",
+        "Time for which a client may leave its answer unread. After it, at the latest after one and a half times it, the connection is closed.",
     ),
     (
         "idle-timeout",
@@ -80,8 +84,8 @@ pub(super) fn page() -> Page {
         "Webhook server",
         [
             "These flags exist in the manager and in `interpreter`. The defaults are meant to be left alone.",
-            "A 429 is sent at once, with `Retry-After: 1`; Karmada's client repeats the request within its deadline. An object that \
-             cannot be interpreted is no HTTP error: the answer says so, and the log names the object and the field once for each \
+            "A 429 is sent at once, or for a body of more than 128 KiB after at most 1 s. It has `Retry-After: 1`; Karmada's client \
+             repeats the request within its deadline. An object that cannot be interpreted is no HTTP error: the answer says so, and the log names the object and the field once for each \
              problem.",
         ],
     );

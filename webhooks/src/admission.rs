@@ -39,6 +39,11 @@ pub const MUTATE_WORKLOAD: &str = "/mutate-compute-datumapis-com-v1alpha-workloa
 /// Path of the validating webhook for Workloads.
 pub const VALIDATE_WORKLOAD: &str = "/validate-compute-datumapis-com-v1alpha-workload";
 
+/// Returns whether a request for this path is for admission.
+pub fn is_path(path: &str) -> bool {
+    [MUTATE_WORKLOAD, VALIDATE_WORKLOAD].contains(&path)
+}
+
 /// Answers an `AdmissionReview` without I/O. The project of the request has the given cities, and every requester may
 /// use its networks.
 ///

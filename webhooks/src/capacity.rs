@@ -10,11 +10,15 @@
 //! - large: one eighth. The bodies and the answers of all other requests.
 //! - decoding: the rest. The decoded forms of bodies. When it is full, the decoded form of a small body uses the part
 //!   `small`.
+//!
+//! One source address holds at most three quarters of each of the first two parts.
 
 mod pool;
+mod sources;
 #[cfg(test)]
 mod tests;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +32,7 @@ use crate::limits::Limits;
 use crate::metrics::InFlightGuard;
 use crate::overload::Overloaded;
 use pool::Pool;
+use sources::{Source, Sources};
 
 /// Largest body that counts as small, in bytes. A small body is interpreted where it was read, because this takes less
 /// than 1 ms of CPU. A larger body is interpreted beside the threads that serve connections.
@@ -52,6 +57,7 @@ pub(crate) struct Capacity {
     large: Pool,
     decoding: Arc<Semaphore>,
     decoding_max: usize,
+    sources: Sources,
     /// One permit for each large body that may use a CPU at a time. Half of the CPUs stay free for small requests.
     workers: Semaphore,
 }
@@ -60,6 +66,8 @@ pub(crate) struct Capacity {
 #[derive(Debug)]
 pub(crate) struct RequestPermit {
     capacity: Arc<Capacity>,
+    /// The source address of the client, if it is known.
+    source: Option<(IpAddr, Arc<Source>)>,
     has_slot: bool,
     is_large: bool,
     /// Bytes of the part `large` if the request is large, else of the part `small`.
@@ -74,11 +82,15 @@ impl Capacity {
     pub(crate) fn new(limits: &Limits, protocols: usize) -> Self {
         let bytes = limits.bytes_in_flight / protocols.max(1);
         let decoding_max = (bytes - bytes / 4).min(u32::MAX as usize);
+        let part = bytes / 8;
+        // One source address may send the largest body.
+        let largest = limits.body.saturating_add(REQUEST_OVERHEAD);
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             slots: Pool::new(limits.requests),
-            small: Pool::new(bytes / 8),
-            large: Pool::new(bytes / 8),
+            small: Pool::new(part),
+            large: Pool::new(part),
+            sources: Sources::new(part - part / 4, (part - part / 4).max(largest)),
             decoding: Arc::new(Semaphore::new(decoding_max)),
             decoding_max,
             workers: Semaphore::new(cpus.div_ceil(2)),
@@ -94,10 +106,12 @@ impl Capacity {
     /// Takes a slot, and the bytes of a request without a body.
     pub(crate) fn admit(
         self: &Arc<Self>,
+        address: Option<IpAddr>,
         in_flight: InFlightGuard,
     ) -> Result<RequestPermit, Overloaded> {
         let mut permit = RequestPermit {
             capacity: Arc::clone(self),
+            source: address.map(|address| (address, self.sources.get(address))),
             has_slot: false,
             is_large: false,
             bytes: 0,
@@ -160,11 +174,11 @@ impl RequestPermit {
         if self.is_large || body <= SMALL_BODY {
             return self.hold(body);
         }
-        let (capacity, bytes) = (&self.capacity, body.saturating_add(REQUEST_OVERHEAD));
-        capacity.large.take(bytes)?;
-        capacity.small.give(self.bytes);
-        (self.is_large, self.bytes) = (true, bytes);
-        Ok(())
+        let bytes = body.saturating_add(REQUEST_OVERHEAD);
+        let held = self.bytes;
+        self.give(held);
+        (self.is_large, self.bytes) = (true, 0);
+        self.take(bytes)
     }
 
     /// Takes the bytes that the decoded form of a body of `body` bytes needs. A large body waits for them.
@@ -200,19 +214,41 @@ impl RequestPermit {
     /// Sets the bytes that the request holds besides its overhead. Takes or gives back the difference.
     fn hold(&mut self, bytes: usize) -> Result<(), Overloaded> {
         let bytes = bytes.saturating_add(REQUEST_OVERHEAD);
-        let part = self.part();
         match bytes.checked_sub(self.bytes) {
-            Some(more) => part.take(more)?,
-            None => part.give(self.bytes - bytes),
+            Some(more) => self.take(more),
+            None => {
+                self.give(self.bytes - bytes);
+                Ok(())
+            }
         }
-        self.bytes = bytes;
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<(), Overloaded> {
+        let (all, of_source) = self.parts();
+        all.take(bytes)?;
+        if let Some(Err(overloaded)) = of_source.map(|of_source| of_source.take(bytes)) {
+            all.give(bytes);
+            return Err(overloaded);
+        }
+        self.bytes += bytes;
         Ok(())
     }
 
-    fn part(&self) -> &Pool {
+    fn give(&mut self, bytes: usize) {
+        let (all, of_source) = self.parts();
+        all.give(bytes);
+        if let Some(of_source) = of_source {
+            of_source.give(bytes);
+        }
+        self.bytes -= bytes;
+    }
+
+    /// Returns the part that the bytes of the request belong to: of all requests, and of those of its source address.
+    fn parts(&self) -> (&Pool, Option<&Pool>) {
+        let (capacity, source) = (&self.capacity, self.source.as_ref());
         match self.is_large {
-            true => &self.capacity.large,
-            false => &self.capacity.small,
+            true => (&capacity.large, source.map(|(_, source)| &source.large)),
+            false => (&capacity.small, source.map(|(_, source)| &source.small)),
         }
     }
 }
@@ -220,7 +256,10 @@ impl RequestPermit {
 impl Drop for RequestPermit {
     fn drop(&mut self) {
         self.release_slot();
-        self.part().give(self.bytes);
+        self.give(self.bytes);
+        if let Some((address, source)) = &self.source {
+            self.capacity.sources.release(*address, source);
+        }
     }
 }
 

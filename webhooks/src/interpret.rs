@@ -27,7 +27,7 @@ async fn interpret(context: &HandlerContext, request: Request) -> Result<Bytes, 
     let HandlerContext {
         capacity, metrics, ..
     } = context;
-    let mut permit = capacity.admit(metrics.requests.in_flight())?;
+    let mut permit = context.admit(&metrics.requests, &request)?;
     let body = body::read(&context.limits, request, &mut permit).await?;
     let begin = Instant::now();
     if body.len() > SMALL_BODY {

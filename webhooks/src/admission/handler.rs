@@ -59,7 +59,7 @@ async fn answer(
     let AdmissionContext { server, projects } = context;
     let deadline = Instant::now() + server.limits.timeout_for(request.uri());
     let metrics = &server.metrics.admission;
-    let mut permit = server.capacity.admit(metrics.requests.in_flight())?;
+    let mut permit = server.admit(&metrics.requests, &request)?;
     // Copies the body. A short body is a slice of the read buffer of the connection. Without the copy, the whole buffer
     // would stay allocated until all access reviews are answered.
     let body: Box<[u8]> = body::read(&server.limits, request, &mut permit)

@@ -12,7 +12,7 @@ fn capacity(limits: Limits) -> Arc<Capacity> {
 
 fn admit(capacity: &Arc<Capacity>) -> Result<RequestPermit, Overloaded> {
     let metrics = RequestMetrics::register("p", "Requests", &mut Registry::default());
-    capacity.admit(metrics.in_flight())
+    capacity.admit(None, metrics.in_flight())
 }
 
 fn taken(capacity: &Capacity) -> [usize; 4] {
@@ -109,5 +109,30 @@ fn a_dropped_permit_returns_its_capacity() {
     // A slot is free, but no bytes are.
     assert!(admit(&capacity).is_err());
     drop((first, second));
+    assert_eq!(taken(&capacity), [0; 4]);
+}
+
+#[test]
+fn one_source_address_leaves_capacity_for_others() {
+    let capacity = capacity(Limits::default());
+    let metrics = RequestMetrics::register("p", "Requests", &mut Registry::default());
+    let admit = |host: u8| {
+        let address = Some([192, 0, 2, host].into());
+        capacity.admit(address, metrics.in_flight())
+    };
+    for body in [0, MIB] {
+        let mut held = Vec::new();
+        while let Ok(mut permit) = admit(1)
+            && permit.hold_body(body).is_ok()
+        {
+            held.push(permit);
+        }
+        let mut other = admit(2).unwrap();
+        other.hold_body(body).unwrap();
+        assert!(held.len() > 20, "{}", held.len());
+        assert_eq!(capacity.sources.count(), 2);
+        drop((held, other));
+        assert_eq!(capacity.sources.count(), 0);
+    }
     assert_eq!(taken(&capacity), [0; 4]);
 }
