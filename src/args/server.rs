@@ -102,7 +102,7 @@ impl ServerArgs {
             connections: self.max_connections,
             connections_per_address: self
                 .max_connections_per_address
-                .unwrap_or(self.max_connections.div_ceil(4)),
+                .unwrap_or_else(|| self.max_connections.div_ceil(4)),
             // The requests of interpreter and admission, and as many refused ones whose answer is not taken yet.
             requests: self.max_requests.saturating_mul(3),
             requests_per_connection: self.max_requests_per_connection,

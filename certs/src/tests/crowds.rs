@@ -301,7 +301,7 @@ async fn slow_handshakes_of_one_source_address_give_way_to_others() {
     let ends = stalled.iter_mut().map(|stream| {
         async move { while stream.read(&mut [0; 4096]).await.is_ok_and(|read| read > 0) {} }.boxed()
     });
-    let (_, ended, rest) = tokio::time::timeout(WITHIN, futures::future::select_all(ends))
+    let ((), ended, rest) = tokio::time::timeout(WITHIN, futures::future::select_all(ends))
         .await
         .expect("more than 16 handshakes go on");
     assert!(
