@@ -10,6 +10,9 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use multicluster::ProjectRegistry;
 use multicluster::projects::EngagedProject;
+use tokio::runtime::Handle;
+use tokio::task::JoinError;
+use tokio_util::task::AbortOnDropHandle;
 use webhooks::admission::{AccessDecision, AccessReview, ProjectLookup, ProjectLookupError};
 
 /// Looks up projects in the registry.
@@ -17,6 +20,9 @@ pub(crate) struct RegistryLookup {
     pub(crate) projects: ProjectRegistry,
     /// The project of every request; `None` if this process serves several projects.
     pub(crate) only: Option<ProjectName>,
+    /// The runtime of the connections to API servers. Access reviews run on it, because the connections must not depend
+    /// on the runtime of the webhook server.
+    pub(crate) runtime: Handle,
 }
 
 impl RegistryLookup {
@@ -46,11 +52,15 @@ impl ProjectLookup for RegistryLookup {
         let prepared = self
             .project(project)
             .and_then(|project| Ok((project, access_review::request(review)?)));
-        async move {
+        let review = async move {
             let (project, request) = prepared?;
             let _permit = project.request_permit().await;
             Ok(access_review::send(project.client(), request).await?)
-        }
-        .boxed()
+        };
+        let review = AbortOnDropHandle::new(self.runtime.spawn(review));
+        let ended = |error: JoinError| Err(ProjectLookupError(error.to_string()));
+        review
+            .map(move |reviewed| reviewed.unwrap_or_else(ended))
+            .boxed()
     }
 }

@@ -32,7 +32,9 @@ const REGISTRATION: &str =
 ///
 /// If a part cannot start, or a server fails.
 pub(crate) fn run(args: &InterpreterArgs) -> anyhow::Result<()> {
+    // The webhook server has its own threads. One thread is enough for probes, metrics and signals.
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
         .enable_all()
         .build()?;
     runtime.block_on(serve(args))
@@ -78,7 +80,7 @@ async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
         listener,
         acceptor,
         None,
-    );
+    )?;
     let readiness = Readiness {
         stopping: servers.draining.clone(),
         caches: Vec::new(),
@@ -90,7 +92,7 @@ async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
         servers.serve_operators("health probes", listener, Acceptor::Plain, router);
     }
     if let Some(listener) = metrics {
-        let router = metrics_server::router(registry, None);
+        let router = metrics_server::router(registry, servers.webhook_runtime(), None);
         servers.serve_operators("metrics", listener, Acceptor::Plain, router);
     }
 

@@ -3,7 +3,7 @@
 
 mod token_review;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -14,6 +14,7 @@ use http::{HeaderValue, StatusCode, header};
 use kube::Client;
 use prometheus_client::encoding::text::{encode, encode_registry};
 use prometheus_client::registry::Registry;
+use tokio::runtime::Handle;
 use tracing::warn;
 
 use crate::process_metrics;
@@ -22,14 +23,24 @@ use token_review::may_read;
 const OPENMETRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
-/// Returns the route. With a `reviewer`, each request must contain a bearer token. The `reviewer` API server must allow
+struct MetricsState {
+    registry: Registry,
+    webhooks: Arc<OnceLock<Handle>>,
+}
+
+/// Returns the route. `webhooks` is the runtime of the webhook server; its tasks count as tasks of the process. With a `reviewer`, each request must contain a bearer token. The `reviewer` API server must allow
 /// the user of the token to `get` `/metrics`.
-pub(crate) fn router(registry: Registry, reviewer: Option<Client>) -> Router {
-    let metrics = get(async |State(registry): State<Arc<Registry>>| {
+pub(crate) fn router(
+    registry: Registry,
+    webhooks: Arc<OnceLock<Handle>>,
+    reviewer: Option<Client>,
+) -> Router {
+    let metrics = get(async |State(state): State<Arc<MetricsState>>| {
+        let MetricsState { registry, webhooks } = &*state;
         let mut text = String::new();
-        let process = process_metrics::registry();
+        let process = process_metrics::registry(webhooks.get().cloned());
         let encoded =
-            encode_registry(&mut text, &process).and_then(|()| encode(&mut text, &registry));
+            encode_registry(&mut text, &process).and_then(|()| encode(&mut text, registry));
         match encoded {
             Ok(()) => ([(header::CONTENT_TYPE, OPENMETRICS)], text).into_response(),
             Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
@@ -37,7 +48,7 @@ pub(crate) fn router(registry: Registry, reviewer: Option<Client>) -> Router {
     });
     let router = Router::new()
         .route("/metrics", metrics)
-        .with_state(Arc::new(registry));
+        .with_state(Arc::new(MetricsState { registry, webhooks }));
     match reviewer {
         Some(client) => router.layer(middleware::from_fn_with_state(client, review)),
         None => router,

@@ -1,7 +1,12 @@
 //! Runs servers as tasks of the process.
 
+#[cfg(test)]
+mod tests;
+
 use std::convert::Infallible;
+use std::io;
 use std::net::Ipv4Addr;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -10,6 +15,7 @@ use certs::{Acceptor, Limits, Metrics, Reloader, Shutdown};
 use hyper_util::service::TowerToHyperService;
 use multicluster::Tasks;
 use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -20,12 +26,28 @@ use crate::signals::Signals;
 /// Interval at which the certificate files of the metrics server are read. No flag changes it.
 pub(crate) const CERTIFICATE_POLL: Duration = Duration::from_secs(1);
 
+/// Maximum number of connections of the health probes, and of the metrics server.
+const OPERATOR_CONNECTIONS: usize = 64;
+
 /// The servers of the process.
 #[derive(Clone, Default)]
 pub(crate) struct Servers {
     pub(crate) tasks: Tasks,
     /// Cancelled when the process begins to stop.
     pub(crate) draining: CancellationToken,
+    /// The runtime of the webhook server, if there is one.
+    webhooks: Arc<OnceLock<Handle>>,
+}
+
+/// A runtime that may be dropped inside of another runtime. Its tasks end at their next await.
+struct OwnRuntime(Option<Runtime>);
+
+impl Drop for OwnRuntime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 impl Servers {
@@ -40,28 +62,49 @@ impl Servers {
         acceptor
     }
 
-    /// Starts a server. The server runs until the process stops.
-    pub(crate) fn serve(
+    /// Starts the webhook server on a runtime of its own. Calls therefore do not delay watches, probes and the lease, and
+    /// these do not delay calls.
+    ///
+    /// # Errors
+    ///
+    /// If the threads of the runtime cannot be started.
+    pub(crate) fn serve_webhooks(
         &self,
-        what: &'static str,
         listener: TcpListener,
         acceptor: Acceptor,
         router: Router,
         limits: Limits,
         metrics: Metrics,
-    ) {
-        if let Ok(address) = listener.local_addr() {
-            info!(%address, "{what} served");
-        }
+    ) -> anyhow::Result<()> {
+        info!(address = %listener.local_addr()?, "webhooks served");
         let shutdown = Shutdown {
             draining: self.draining.clone(),
             stop: self.tasks.stop(),
         };
-        self.tasks.spawn(what, async move {
+        // The listener is registered again, because the present runtime must not wake the server.
+        let listener = listener.into_std()?;
+        let runtime = Builder::new_multi_thread()
+            .thread_name("webhooks")
+            .enable_all()
+            .build()?;
+        self.webhooks.get_or_init(|| runtime.handle().clone());
+        let served = runtime.spawn(async move {
+            let listener = TcpListener::from_std(listener)?;
             let service = TowerToHyperService::new(router);
             certs::serve(listener, acceptor, service, limits, metrics, shutdown).await;
-            Ok::<_, Infallible>(())
+            Ok::<_, io::Error>(())
         });
+        let runtime = OwnRuntime(Some(runtime));
+        self.tasks.spawn("webhooks", async move {
+            let _runtime = runtime;
+            served.await.map_err(io::Error::other)?
+        });
+        Ok(())
+    }
+
+    /// Returns the runtime of the webhook server. The value is set when this server is started.
+    pub(crate) fn webhook_runtime(&self) -> Arc<OnceLock<Handle>> {
+        Arc::clone(&self.webhooks)
     }
 
     /// Stops the servers at `delay_over`, and waits until all requests are answered. If a server ended unexpectedly,
@@ -90,7 +133,8 @@ impl Servers {
         }
     }
 
-    /// Starts a server for operators, with default limits and without connection metrics.
+    /// Starts a server for operators, with few connections of its own. Callers of webhooks therefore cannot take the
+    /// connections of probes.
     pub(crate) fn serve_operators(
         &self,
         what: &'static str,
@@ -98,14 +142,29 @@ impl Servers {
         acceptor: Acceptor,
         router: Router,
     ) {
-        self.serve(
-            what,
-            listener,
-            acceptor,
-            router,
-            Limits::default(),
-            Metrics::default(),
-        );
+        if let Ok(address) = listener.local_addr() {
+            info!(%address, "{what} served");
+        }
+        let shutdown = Shutdown {
+            draining: self.draining.clone(),
+            stop: self.tasks.stop(),
+        };
+        self.tasks.spawn(what, async move {
+            let service = TowerToHyperService::new(router);
+            let (limits, metrics) = (operator_limits(), Metrics::default());
+            certs::serve(listener, acceptor, service, limits, metrics, shutdown).await;
+            Ok::<_, Infallible>(())
+        });
+    }
+}
+
+/// Returns the limits of a server for operators. When its connections are all taken, the longest idle one goes.
+fn operator_limits() -> Limits {
+    Limits {
+        connections: OPERATOR_CONNECTIONS,
+        connections_per_address: OPERATOR_CONNECTIONS,
+        requests: 4 * OPERATOR_CONNECTIONS,
+        ..Limits::default()
     }
 }
 

@@ -3,7 +3,9 @@
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 
-use certs::{Acceptor, Authorities, CertificateError, CertificateState, Files, Reloader};
+use certs::{
+    Acceptor, Authorities, CertificateError, CertificateState, Files, Limits, Reloader, Shares,
+};
 use controllers::ca_bundle::{self, Delays, Mounted, Registration};
 use kube::Client;
 use multicluster::{Tasks, clock};
@@ -18,7 +20,12 @@ use crate::args::ServerArgs;
 use crate::certificate_metrics::CertificateCollector;
 use crate::serving::Servers;
 
-/// Starts the webhook server. It serves the interpreter. If there are `projects`, it also serves admission.
+/// Starts the webhook server. It serves the interpreter. If there are `projects`, it also serves admission, and each of
+/// the two has a share of the connections.
+///
+/// # Errors
+///
+/// If the threads of the server cannot be started.
 pub(crate) fn serve(
     servers: &Servers,
     registry: &mut Registry,
@@ -26,18 +33,22 @@ pub(crate) fn serve(
     listener: TcpListener,
     acceptor: Acceptor,
     projects: Option<Arc<dyn ProjectLookup>>,
-) {
+) -> anyhow::Result<()> {
+    let shares = Shares {
+        count: 1 + usize::from(projects.is_some()),
+        of: match projects {
+            Some(_) => |uri| usize::from(webhooks::admission::is_path(uri.path())),
+            None => |_| 0,
+        },
+    };
+    let limits = Limits {
+        shares: Some(shares),
+        ..args.connections()
+    };
     let metrics = Arc::new(webhooks::Metrics::register(registry));
     let router = webhooks::router(metrics, args.requests(), clock::now, projects);
     let metrics = certs::Metrics::register(registry.sub_registry_with_prefix("webhooks"));
-    servers.serve(
-        "webhooks",
-        listener,
-        acceptor,
-        router,
-        args.connections(),
-        metrics,
-    );
+    servers.serve_webhooks(listener, acceptor, router, limits, metrics)
 }
 
 /// Reloads the certificate files of the webhook server when they change. With a `publisher`, a new certificate is

@@ -12,6 +12,8 @@
 mod client;
 #[path = "binary/interpreter.rs"]
 mod interpreter;
+#[path = "binary/memory.rs"]
+mod memory;
 #[path = "binary/refusals.rs"]
 mod refusals;
 #[path = "binary/server.rs"]

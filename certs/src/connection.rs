@@ -1,12 +1,11 @@
 //! Serves one connection within its limits.
 
 use std::convert::Infallible;
-use std::error::Error;
+use std::error::Error as StdError;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,18 +14,22 @@ use hyper::body::{Body, Incoming};
 use hyper::server::conn::{http1, http2};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::activity::Activity;
+use crate::bodies::{AnswerBody, RequestBody};
 use crate::limits::Limits;
+use crate::slots::Slot;
 
-/// Flow-control windows of one HTTP/2 stream and of one connection, in bytes. A window is the maximum amount of unread
-/// data that a client can store in this process.
-const STREAM_WINDOW: u32 = 1 << 20;
-const CONNECTION_WINDOW: u32 = 4 << 20;
+/// Flow-control window of an HTTP/2 connection and of each of its streams, in bytes. It is the maximum amount of data
+/// that a client can store in this process before a handler reads and counts the data. Handlers read at once, so the
+/// window does not slow down a client in the same region. It is the smallest window that HTTP/2 allows.
+const WINDOW: u32 = (64 << 10) - 1;
 /// Largest header list of an HTTP/2 request, in bytes.
-const HEADER_MAX: u32 = 16 << 10;
+const HEADER_MAX: u32 = 8 << 10;
 /// Size of the read buffer of each HTTP/1.1 connection, in bytes. The size is also the maximum size of the request
 /// header.
 const BUFFER_MAX: usize = 12 << 10;
@@ -42,69 +45,46 @@ pub struct Shutdown {
     pub stop: CancellationToken,
 }
 
-/// The shared state of the parts of one connection.
-struct ConnectionState {
-    /// The time at which the connection began. `last_ended` is relative to this time.
-    start: Instant,
-    /// Number of requests since the connection began.
-    started: AtomicUsize,
-    in_flight: AtomicUsize,
-    /// The time at which the last request ended, in milliseconds after `start`.
-    last_ended: AtomicU64,
-    shutdown: Shutdown,
+/// The reason why a connection ends.
+enum End {
+    /// The connection is too old or idle. Its requests in flight have time to end.
+    Graceful,
+    /// The client did not take an answer in time.
+    AnswerUnread,
 }
 
-/// Counts a request as in flight until it is dropped.
-struct ActiveRequest(Arc<ConnectionState>);
-
-impl ConnectionState {
-    fn new(shutdown: Shutdown) -> Self {
-        Self {
-            start: Instant::now(),
-            started: AtomicUsize::default(),
-            in_flight: AtomicUsize::default(),
-            last_ended: AtomicU64::default(),
-            shutdown,
+/// Waits until the connection must end. The task sleeps until the earliest time at which this can be the case, so
+/// requests do not wake the task.
+async fn expired(activity: &Activity, limits: &Limits) -> End {
+    let old = activity.start() + with_jitter(limits.age);
+    // An answer that was ready before three periods began is unread for at least `limits.write`.
+    let period = limits.write / 2;
+    let mut period_end = activity.start() + period;
+    loop {
+        let since = match activity.has_no_request() {
+            true => activity.last_progress(),
+            false => Instant::now(),
+        };
+        let end = old.min(since + limits.idle);
+        let now = Instant::now();
+        if end <= now {
+            return End::Graceful;
         }
-    }
-
-    fn begin(self: &Arc<Self>) -> ActiveRequest {
-        self.started.fetch_add(1, Ordering::AcqRel);
-        self.in_flight.fetch_add(1, Ordering::AcqRel);
-        ActiveRequest(Arc::clone(self))
-    }
-
-    fn is_idle(&self) -> bool {
-        self.in_flight.load(Ordering::Acquire) == 0
-    }
-
-    /// Waits until the connection is too old or has been idle for too long. The task sleeps until the earliest time at
-    /// which one of these can be true, so requests do not wake the task.
-    async fn expired(&self, limits: &Limits) {
-        let old = self.start + with_jitter(limits.age);
-        loop {
-            let since = if self.is_idle() {
-                self.start + Duration::from_millis(self.last_ended.load(Ordering::Acquire))
-            } else {
-                Instant::now()
-            };
-            let end = old.min(since + limits.idle);
-            if end <= Instant::now() {
-                return;
+        if period_end <= now {
+            if activity.next_period() {
+                return End::AnswerUnread;
             }
-            sleep_until(end).await;
+            period_end = now + period;
         }
+        sleep_until(end.min(period_end)).await;
     }
 }
 
-impl Drop for ActiveRequest {
-    fn drop(&mut self) {
-        let ended = self.0.start.elapsed().as_millis();
-        let ended = u64::try_from(ended).unwrap_or(u64::MAX);
-        self.0.last_ended.store(ended, Ordering::Release);
-        self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
-    }
-}
+/// The error of a request beyond [`Limits::requests`], and of one whose share has no free connection. On HTTP/2 its
+/// stream is reset, on HTTP/1.1 its connection is closed.
+#[derive(Debug, Error)]
+#[error("too many requests are in flight")]
+struct TooManyRequests;
 
 /// Serves the requests of a connection. The connection ends when it has been idle for too long, is too old, or is shut
 /// down.
@@ -112,40 +92,53 @@ pub(crate) async fn serve<I, S, B>(
     stream: I,
     version: Version,
     service: S,
+    slot: Arc<Slot>,
     limits: Limits,
     shutdown: Shutdown,
 ) -> hyper::Result<()>
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Send + 'static,
+    S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible> + Send + 'static,
     S::Future: Send + 'static,
-    B: Body + Send + 'static,
+    B: Body + Unpin + Send + 'static,
     B::Data: Send,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
+    B::Error: Into<Box<dyn StdError + Send + Sync>>,
 {
-    let state = Arc::new(ConnectionState::new(shutdown));
-    let counted = Arc::clone(&state);
+    let activity = Arc::clone(&slot.activity);
+    let of_requests = shutdown.draining.clone();
     let service = service_fn(move |request: Request<Incoming>| {
-        let in_flight = counted.begin();
-        let answer = service.call(request);
+        let active = match slot.classify(request.uri()) {
+            true => slot.activity.begin(),
+            false => None,
+        };
+        let begun = active.map(|active| {
+            let receiving = slot.activity.receiving();
+            let mut request = request.map(|body| RequestBody::new(body, receiving));
+            // Handlers limit what one source address holds.
+            request.extensions_mut().insert(slot.activity.address());
+            (active, service.call(request))
+        });
+        let draining = of_requests.clone();
         async move {
-            let mut response = answer.await?;
+            let (mut active, answer) = begun.ok_or(TooManyRequests)?;
+            let Ok(mut response) = answer.await;
+            active.answered();
             // The header asks an HTTP/1.1 client to open its next connection elsewhere. On HTTP/2, a GOAWAY is sent for
             // the whole connection.
-            if version != Version::HTTP_2 && in_flight.0.shutdown.draining.is_cancelled() {
+            if version != Version::HTTP_2 && draining.is_cancelled() {
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(header::CONNECTION, close);
             }
-            Ok::<_, Infallible>(response)
+            Ok::<_, TooManyRequests>(response.map(|body| AnswerBody::new(body, active)))
         }
     });
     let stream = TokioIo::new(PacedStream::new(
         stream,
         version,
-        Arc::clone(&state),
+        Arc::clone(&activity),
         limits,
     ));
-    let Shutdown { draining, stop } = &state.shutdown;
+    let Shutdown { draining, stop } = &shutdown;
     if version == Version::HTTP_2 {
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder
@@ -153,13 +146,16 @@ where
             .keep_alive_interval(limits.ping)
             .keep_alive_timeout(limits.ping_answer)
             .max_concurrent_streams(limits.requests_per_connection)
-            .initial_stream_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(WINDOW)
             .max_header_list_size(HEADER_MAX);
         let mut connection = Box::pin(builder.serve_connection(stream, service));
         tokio::select! {
             outcome = connection.as_mut() => return outcome,
-            () = state.expired(&limits) => {}
+            end = expired(&activity, &limits) => match end {
+                End::Graceful => {}
+                End::AnswerUnread => return Ok(()),
+            },
             () = draining.cancelled() => {}
             () = stop.cancelled() => {}
         }
@@ -172,7 +168,10 @@ where
         let mut connection = pin!(builder.serve_connection(stream, service));
         tokio::select! {
             outcome = connection.as_mut() => return outcome,
-            () = state.expired(&limits) => {}
+            end = expired(&activity, &limits) => match end {
+                End::Graceful => {}
+                End::AnswerUnread => return Ok(()),
+            },
             () = stop.cancelled() => {}
         }
         connection.as_mut().graceful_shutdown();
@@ -199,14 +198,14 @@ fn with_jitter(time: Duration) -> Duration {
 /// A stream that fails if its client sends the header of a request too slowly, or reads an answer too slowly.
 struct PacedStream<I> {
     stream: I,
-    state: Arc<ConnectionState>,
+    activity: Arc<Activity>,
     limits: Limits,
     /// Whether the client must send bytes soon. These are the first bytes of the connection, or the rest of an HTTP/1.1
     /// header.
     awaits_header: bool,
     /// Deadline for the bytes of `awaits_header`. It is set at the first read that has to wait.
     header_deadline: Option<Pin<Box<Sleep>>>,
-    /// The value of `ConnectionState::started` at the last read.
+    /// The value of `Activity::started` at the last read.
     started: usize,
     /// Deadline for a write that has to wait.
     write_deadline: Option<Pin<Box<Sleep>>>,
@@ -214,11 +213,11 @@ struct PacedStream<I> {
 }
 
 impl<I> PacedStream<I> {
-    fn new(stream: I, version: Version, state: Arc<ConnectionState>, limits: Limits) -> Self {
+    fn new(stream: I, version: Version, activity: Arc<Activity>, limits: Limits) -> Self {
         let is_http1 = version != Version::HTTP_2;
         Self {
             stream,
-            state,
+            activity,
             limits,
             awaits_header: true,
             header_deadline: None,
@@ -270,7 +269,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for PacedStream<I> {
         let this = &mut *self;
         let before = buffer.filled().len();
         let read = Pin::new(&mut this.stream).poll_read(context, buffer);
-        let started = this.state.started.load(Ordering::Acquire);
+        let started = this.activity.started();
         if started != this.started {
             this.started = started;
             this.awaits_header = false;
@@ -279,7 +278,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for PacedStream<I> {
         if read.is_ready() {
             let received = buffer.filled().len() > before;
             if received && this.is_http1 {
-                this.awaits_header |= this.state.is_idle();
+                this.awaits_header |= this.activity.has_no_request();
             } else if received {
                 this.awaits_header = false;
                 this.header_deadline = None;

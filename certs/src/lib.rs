@@ -4,16 +4,22 @@
 //! connections are served. [`mod@serve`] is the accept loop with its limits and its drain. This crate does not depend
 //! on Kubernetes, routes or bodies.
 
+mod activity;
+mod bodies;
 mod clock;
 mod connection;
+mod handshakes;
 mod limits;
 pub mod load;
 mod metrics;
+mod peers;
 pub mod reload;
 pub mod serve;
+mod slots;
 #[cfg(test)]
 mod tests;
 
+pub use bodies::RequestBody;
 pub use clock::Clock;
 pub use connection::Shutdown;
 pub use limits::Limits;
@@ -21,3 +27,4 @@ pub use load::{Authorities, CertificateError, CertificateProblem, Certificates, 
 pub use metrics::Metrics;
 pub use reload::{CertificateState, Reloader};
 pub use serve::{Acceptor, serve};
+pub use slots::Shares;

@@ -2,18 +2,28 @@
 
 use std::time::Duration;
 
+use crate::slots::Shares;
+
 /// Limits on connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Maximum number of open connections. Further connections wait in the backlog of the socket.
+    /// Maximum number of open connections. Above this number, the connection that has been idle longest is closed.
     pub connections: usize,
+    /// Maximum number of open connections of one source address.
+    pub connections_per_address: usize,
+    /// The shares of the connections, if there are any.
+    pub shares: Option<Shares>,
+    /// Maximum number of requests of all connections, from the first byte until the client has taken the answer.
+    /// Further requests are reset. One source address may have a quarter of them.
+    pub requests: usize,
     /// Maximum number of requests in flight on one HTTP/2 connection.
     pub requests_per_connection: u32,
     /// Time limit of a TLS handshake.
     pub handshake: Duration,
     /// Time limit for the first bytes of a connection, and for the header of an HTTP/1.1 request after its first byte.
     pub header: Duration,
-    /// Longest time that a write may wait for the client to read.
+    /// Longest time that a write may wait for the client to read. An answer that the client has not taken completely
+    /// closes the connection after this time, at the latest after one and a half times this time.
     pub write: Duration,
     /// Time after which a connection without a request is closed. Karmada closes its idle connections after 90 s
     /// (docs/concepts/interpreter.md). The limit must be longer than 90 s. Otherwise the server could close a
@@ -34,6 +44,9 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 4096,
+            connections_per_address: 1024,
+            shares: None,
+            requests: 12_288,
             requests_per_connection: 250,
             handshake: Duration::from_secs(5),
             header: Duration::from_secs(5),

@@ -13,10 +13,16 @@ use prometheus_client::registry::Registry;
 pub struct Metrics {
     open: Gauge,
     tls_errors: Family<TlsErrorLabels, Counter>,
+    shed: Family<ShedLabels, Counter>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct TlsErrorLabels {
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ShedLabels {
     reason: &'static str,
 }
 
@@ -33,12 +39,21 @@ impl Metrics {
             "Failed TLS handshakes, by reason",
             metrics.tls_errors.clone(),
         );
+        registry.register(
+            "connections_shed",
+            "Connections that were closed because all slots were taken, by reason: idle if it was the longest idle connection, refused if it was new and no connection was idle",
+            metrics.shed.clone(),
+        );
         metrics
     }
 
     pub(crate) fn opened(&self) -> OpenConnection {
         self.open.inc();
         OpenConnection(self.open.clone())
+    }
+
+    pub(crate) fn shed(&self, reason: &'static str) {
+        self.shed.get_or_create(&ShedLabels { reason }).inc();
     }
 
     pub(crate) fn tls_error(&self, reason: &'static str) {

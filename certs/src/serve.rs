@@ -3,26 +3,29 @@
 use std::convert::Infallible;
 use std::error::Error;
 use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use http::{Request, Response, Version};
-use hyper::body::{Body, Incoming};
+use hyper::body::Body;
 use hyper::service::Service;
 use rustls::{AlertDescription, ServerConfig};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, error, warn};
 
+use crate::bodies::RequestBody;
 use crate::connection::{self, Shutdown};
 use crate::limits::Limits;
 use crate::load::Certificates;
 use crate::metrics::Metrics;
+use crate::peers::Peer;
+use crate::slots::{Slot, Slots};
 
 /// The way in which connections are accepted: without or with TLS.
 #[derive(Clone)]
@@ -44,7 +47,11 @@ impl From<Certificates> for Acceptor {
 /// Wait after an error of `accept` that is not the error of one connection, for example too many open files.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Accepts connections until `shutdown.stop`. Then waits for requests in flight, but at most for `limits.drain`.
+/// Maximum amount of data of an answer that TLS holds for one connection, in bytes. The size is that of one TLS record.
+const TLS_BUFFER: usize = 16 << 10;
+
+/// Accepts connections until `shutdown.stop`. Each request has the source address of its client as an extension of type
+/// `IpAddr`. After the stop, waits for requests in flight, but at most for `limits.drain`.
 pub async fn serve<S, B>(
     listener: TcpListener,
     acceptor: Acceptor,
@@ -53,38 +60,53 @@ pub async fn serve<S, B>(
     metrics: Metrics,
     shutdown: Shutdown,
 ) where
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>
+    S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible>
         + Clone
         + Send
         + 'static,
     S::Future: Send + 'static,
-    B: Body + Send + 'static,
+    B: Body + Unpin + Send + 'static,
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let slots = Arc::new(Semaphore::new(limits.connections));
+    let slots = Slots::new(limits, metrics.clone());
     let mut connections = JoinSet::new();
     loop {
-        let (stream, slot) = tokio::select! {
+        let (stream, address) = tokio::select! {
             biased;
             () = shutdown.stop.cancelled() => break,
             Some(ended) = connections.join_next() => {
                 report(ended);
                 continue;
             }
-            accepted = accept(&listener, &slots) => match accepted {
-                Some(accepted) => accepted,
-                None => break,
-            },
+            accepted = accept(&listener) => accepted,
+        };
+        let Some(slot) = slots.open(address.ip()).map(Arc::new) else {
+            debug!(%address, "connection refused: every connection is busy");
+            continue;
         };
         let (acceptor, service) = (acceptor.clone(), service.clone());
         let (metrics, shutdown) = (metrics.clone(), shutdown.clone());
         connections.spawn(async move {
-            // The slot and the count are held until the connection ends.
-            let _slot = slot;
             let _open = metrics.opened();
-            if let Err(error) = begin(stream, acceptor, service, limits, &metrics, shutdown).await {
-                debug!(%error, "connection ended");
+            let connection = begin(
+                stream,
+                acceptor,
+                service,
+                Arc::clone(&slot),
+                limits,
+                &metrics,
+                shutdown,
+            );
+            tokio::select! {
+                ended = connection => {
+                    if let Err(error) = ended {
+                        debug!(%error, "connection ended");
+                    }
+                }
+                () = slot.activity.evicted.notified() => {
+                    debug!("connection closed: another one got its slot");
+                }
             }
         });
     }
@@ -118,22 +140,24 @@ async fn begin<S, B>(
     stream: TcpStream,
     acceptor: Acceptor,
     service: S,
+    slot: Arc<Slot>,
     limits: Limits,
     metrics: &Metrics,
     shutdown: Shutdown,
 ) -> hyper::Result<()>
 where
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Send + 'static,
+    S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible> + Send + 'static,
     S::Future: Send + 'static,
-    B: Body + Send + 'static,
+    B: Body + Unpin + Send + 'static,
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let Acceptor::Tls(config) = acceptor else {
-        let served = connection::serve(stream, Version::HTTP_11, service, limits, shutdown);
+        let served = connection::serve(stream, Version::HTTP_11, service, slot, limits, shutdown);
         return Box::pin(served).await;
     };
-    let Some(stream) = Box::pin(handshake(stream, &config, limits, metrics)).await else {
+    let peer = slot.activity.peer();
+    let Some(stream) = Box::pin(handshake(stream, &config, peer, limits, metrics)).await else {
         return Ok(());
     };
     let version = match stream.get_ref().1.alpn_protocol() {
@@ -142,7 +166,7 @@ where
     };
     let stream = Box::new(stream);
     Box::pin(connection::serve(
-        stream, version, service, limits, shutdown,
+        stream, version, service, slot, limits, shutdown,
     ))
     .await
 }
@@ -150,6 +174,7 @@ where
 async fn handshake(
     stream: TcpStream,
     config: &ArcSwapOption<ServerConfig>,
+    peer: &Peer,
     limits: Limits,
     metrics: &Metrics,
 ) -> Option<TlsStream<TcpStream>> {
@@ -158,8 +183,16 @@ async fn handshake(
         debug!("connection refused: no certificate yet");
         return None;
     };
-    match timeout(limits.handshake, TlsAcceptor::from(config).accept(stream)).await {
-        Ok(Ok(stream)) => Some(stream),
+    match timeout(limits.handshake, accept_tls(stream, config, peer)).await {
+        Ok(Ok(Some(mut stream))) => {
+            stream.get_mut().1.set_buffer_limit(Some(TLS_BUFFER));
+            Some(stream)
+        }
+        Ok(Ok(None)) => {
+            metrics.tls_error("displaced");
+            debug!("TLS handshake was slow and gave way to others");
+            None
+        }
         Ok(Err(error)) => {
             metrics.tls_error(tls_error(&error));
             debug!(%error, "TLS handshake failed");
@@ -170,6 +203,25 @@ async fn handshake(
             debug!("TLS handshake timed out");
             None
         }
+    }
+}
+
+/// Makes a TLS handshake when it has its turn. Returns `None` if the handshake is slow and others wait for a turn.
+async fn accept_tls(
+    stream: TcpStream,
+    config: Arc<ServerConfig>,
+    peer: &Peer,
+) -> io::Result<Option<TlsStream<TcpStream>>> {
+    let first = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await?;
+    let (of_source, of_all) = (&peer.handshakes, &peer.all.handshakes);
+    let _turns = (
+        of_source.take().await.map_err(io::Error::other)?,
+        of_all.take().await.map_err(io::Error::other)?,
+    );
+    tokio::select! {
+        accepted = first.into_stream(config) => accepted.map(Some),
+        () = of_source.displaced() => Ok(None),
+        () = of_all.displaced() => Ok(None),
     }
 }
 
@@ -195,19 +247,15 @@ fn tls_error(error: &io::Error) -> &'static str {
     }
 }
 
-/// Returns the next connection and its slot. Returns `None` only if the semaphore is closed, which never happens.
-async fn accept(
-    listener: &TcpListener,
-    slots: &Arc<Semaphore>,
-) -> Option<(TcpStream, OwnedSemaphorePermit)> {
-    let slot = Arc::clone(slots).acquire_owned().await.ok()?;
+/// Returns the next connection, and the address of its client.
+async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, address)) => {
                 if let Err(error) = stream.set_nodelay(true) {
                     debug!(%error, "TCP_NODELAY not set");
                 }
-                return Some((stream, slot));
+                return (stream, address);
             }
             // The client closed the connection while it was in the backlog.
             Err(error)

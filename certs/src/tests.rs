@@ -1,5 +1,6 @@
 //! Connections that are served with certificates from files.
 
+mod crowds;
 mod files;
 
 use std::convert::Infallible;
@@ -13,7 +14,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
-use hyper::body::Incoming;
 use hyper::service::service_fn;
 use jiff::{SignedDuration, Timestamp};
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Acceptor, Authorities, CertificateError, Certificates, Files, Limits, Metrics, Reloader,
-    Shutdown, serve,
+    RequestBody, Shutdown, serve,
 };
 
 fn clock() -> Timestamp {
@@ -87,7 +87,7 @@ async fn start_with(directory: &Path, limits: Limits) -> TestServer {
     tokio::spawn(reloader.run(Duration::from_millis(5), stop.clone()));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let service = service_fn(|_: Request<Incoming>| async {
+    let service = service_fn(|_: Request<RequestBody>| async {
         Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"hello"))))
     });
     let served = tokio::spawn(serve(
@@ -123,6 +123,15 @@ async fn connect_for(
     trusted: &CertificateDer<'static>,
     protocol: &str,
 ) -> std::io::Result<TlsStream<TcpStream>> {
+    let config = client_config(trusted, protocol);
+    let stream = TcpStream::connect(server.address).await?;
+    let name = ServerName::try_from("localhost").unwrap();
+    TlsConnector::from(Arc::new(config))
+        .connect(name, stream)
+        .await
+}
+
+fn client_config(trusted: &CertificateDer<'static>, protocol: &str) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.clone()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -132,11 +141,7 @@ async fn connect_for(
         .with_root_certificates(roots)
         .with_no_client_auth();
     config.alpn_protocols = vec![protocol.into()];
-    let stream = TcpStream::connect(server.address).await?;
-    let name = ServerName::try_from("localhost").unwrap();
-    TlsConnector::from(Arc::new(config))
-        .connect(name, stream)
-        .await
+    config
 }
 
 async fn get(stream: &mut TlsStream<TcpStream>) -> String {
@@ -278,7 +283,7 @@ async fn a_connection_that_does_not_read_its_answer_is_closed_at_its_age() {
 async fn connections_without_tls_are_served() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let service = service_fn(|_: Request<Incoming>| async {
+    let service = service_fn(|_: Request<RequestBody>| async {
         Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"hello"))))
     });
     tokio::spawn(serve(

@@ -8,6 +8,7 @@ use controllers::ca_bundle::{Delays, Registration};
 use kube::Client;
 use multicluster::{ProjectRegistry, clock};
 use prometheus_client::registry::Registry;
+use tokio::runtime::Handle;
 use webhooks::admission::ProjectLookup;
 
 use super::clusters;
@@ -51,6 +52,7 @@ pub(super) async fn start_webhooks(
         projects = Some(Arc::new(RegistryLookup {
             projects: registry.projects,
             only: registry.only,
+            runtime: Handle::current(),
         }));
     }
     let publisher = (!registrations.is_empty()).then(|| CaBundlePublisher {
@@ -79,7 +81,8 @@ pub(super) async fn start_webhooks(
             listener,
             acceptor,
             projects,
-        );
+        )
+        .context("webhookServer")?;
     }
     Ok(Some(certificate))
 }
@@ -136,7 +139,7 @@ pub(super) async fn start_metrics(
     } else {
         (Acceptor::Plain, None)
     };
-    let router = metrics_server::router(registry, reviewer);
+    let router = metrics_server::router(registry, servers.webhook_runtime(), reviewer);
     servers.serve_operators("metrics", listener, acceptor, router);
     Ok(())
 }

@@ -10,12 +10,13 @@ use super::values::{duration, positive_duration};
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Webhook server")]
 pub(crate) struct ServerArgs {
-    /// Largest body of a request, in bytes. Larger requests are answered 413.
+    /// Largest body of a request, in bytes. Larger requests are answered 413. It is less if the decoded body would not fit
+    /// into --max-bytes-in-flight.
     #[arg(long, value_name = "BYTES", value_parser = positive(), default_value_t = webhooks::Limits::default().body)]
     max_body: usize,
 
-    /// Bytes of all request bodies that are being read or answered. Counted separately for the interpreter and
-    /// for admission. Requests beyond this are answered 429.
+    /// Memory of all requests, in bytes: their bodies, what decoding them may take, and their answers until the client has
+    /// taken them. Interpreter and admission have half each. Requests beyond this are answered 429.
     #[arg(long, value_name = "BYTES", value_parser = positive(), default_value_t = webhooks::Limits::default().bytes_in_flight)]
     max_bytes_in_flight: usize,
 
@@ -28,9 +29,14 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "TIME", value_parser = positive_duration, default_value = "10s")]
     request_timeout: Duration,
 
-    /// Open connections. Further connections wait until one closes.
+    /// Open connections. Above this number, the connection that has been idle longest is closed. A quarter is for
+    /// connections without a request yet; interpreter and admission share the rest equally.
     #[arg(long, value_name = "COUNT", value_parser = positive(), default_value_t = certs::Limits::default().connections)]
     max_connections: usize,
+
+    /// Open connections of one source address, or of one IPv6 network (/64). If unset, a quarter of --max-connections.
+    #[arg(long, value_name = "COUNT", value_parser = positive())]
+    max_connections_per_address: Option<usize>,
 
     /// Requests in flight on one HTTP/2 connection. The client holds further requests back.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..), default_value_t = certs::Limits::default().requests_per_connection)]
@@ -44,7 +50,7 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "TIME", value_parser = positive_duration, default_value = "5s")]
     header_timeout: Duration,
 
-    /// Longest time that an answer waits for the client to read it. A slower connection is closed.
+    /// Longest time that an answer waits for the client to read it, give or take a half. A slower connection is closed.
     #[arg(long, value_name = "TIME", value_parser = positive_duration, default_value = "30s")]
     write_timeout: Duration,
 
@@ -94,6 +100,11 @@ impl ServerArgs {
     pub(crate) fn connections(&self) -> certs::Limits {
         certs::Limits {
             connections: self.max_connections,
+            connections_per_address: self
+                .max_connections_per_address
+                .unwrap_or_else(|| self.max_connections.div_ceil(4)),
+            // The requests of interpreter and admission, and as many refused ones whose answer is not taken yet.
+            requests: self.max_requests.saturating_mul(3),
             requests_per_connection: self.max_requests_per_connection,
             handshake: self.handshake_timeout,
             header: self.header_timeout,

@@ -8,14 +8,14 @@ use super::page::{Page, Section, code};
 use crate::args::CommandLine;
 
 /// The flags of the webhook server, each with the effect and the reason of its limit.
-const BOUNDS: [(&str, &str); 14] = [
+const BOUNDS: [(&str, &str); 15] = [
     (
         "max-body",
-        "Largest body of a request, in bytes. A larger one is answered with 413.",
+        "Largest body of a request, in bytes. A larger one is answered with 413. The limit is less if a body of this size could not be decoded within `--max-bytes-in-flight`, of which it needs 16 times its size, or 32 times if admission is served.",
     ),
     (
         "max-bytes-in-flight",
-        "Bytes of all requests that are being read or answered, for the interpreter and for admission each. A request of admission counts nine times, because decoding enlarges it. Further requests are answered with 429.",
+        "Memory of all requests, in bytes. Interpreter and admission have half each; without admission the interpreter has all. Further requests are answered with 429. See [Memory](#memory).",
     ),
     (
         "max-requests",
@@ -27,7 +27,11 @@ const BOUNDS: [(&str, &str); 14] = [
     ),
     (
         "max-connections",
-        "Connections at a time. Further ones wait in the socket's backlog.",
+        "Connections at a time. See [Connections](#connections).",
+    ),
+    (
+        "max-connections-per-address",
+        "Connections of one source address at a time. All IPv6 addresses of a /64 network count as one. If unset, a quarter of `--max-connections`.",
     ),
     (
         "max-requests-per-connection",
@@ -40,7 +44,7 @@ const BOUNDS: [(&str, &str); 14] = [
     ),
     (
         "write-timeout",
-        "Time for which a client may leave its answer unread. After it the connection is closed.",
+        "Time for which a client may leave its answer unread. After it, at the latest after one and a half times it, the connection is closed.",
     ),
     (
         "idle-timeout",
@@ -80,16 +84,63 @@ pub(super) fn page() -> Page {
         "Webhook server",
         [
             "These flags exist in the manager and in `interpreter`. The defaults are meant to be left alone.",
-            "A 429 is sent at once, with `Retry-After: 1`; Karmada's client repeats the request within its deadline. An object that \
-             cannot be interpreted is no HTTP error: the answer says so, and the log names the object and the field once for each \
-             problem.",
+            "A 429 is sent at once, or for a body of more than 128 KiB after at most 1 s. It has `Retry-After: 1`; Karmada's \
+             client repeats the request within its deadline. An object that cannot be interpreted is no HTTP error: the answer \
+             says so, and the log names the object and the field once for each problem.",
         ],
     );
     Page {
         file: "limits.md",
         title: "Limits",
-        sections: vec![server.table(["flag", "default", "meaning"], rows)],
+        sections: vec![
+            server.table(["flag", "default", "meaning"], rows),
+            memory(),
+            connections(),
+        ],
     }
+}
+
+/// Explains what counts against `--max-bytes-in-flight`, and what does not.
+fn memory() -> Section {
+    let counted = [
+        (
+            "small: 1/8",
+            "Requests with a body of up to 128 KiB: 8 KiB, the body, and the answer until the client has taken it.",
+        ),
+        (
+            "large: 1/8",
+            "The same for all other requests. A body whose size is not known counts with its buffer.",
+        ),
+        (
+            "decoding: 3/4",
+            "The decoded form of a body: 12 times its size. A large body waits for it for up to 1 s. A small body of the interpreter does not count, because a thread decodes and answers it at once.",
+        ),
+    ];
+    let rows = counted.map(|(part, counts)| vec![part.to_owned(), counts.to_owned()]);
+    let text = [
+        "The bytes of interpreter and admission are divided as follows. One source address holds at most three quarters of the \
+         first two parts.",
+    ];
+    Section::named("Memory", text).table(["part", "what counts"], rows)
+}
+
+/// Explains which connections are closed, and what a connection holds besides its requests.
+fn connections() -> Section {
+    Section::named(
+        "Connections",
+        [
+            "A new connection has one of the slots for new connections, a quarter of `--max-connections`. Its first request moves \
+             it to the slots of its protocol: interpreter and admission have half of the rest each. When all slots of a part, or \
+             of a source address, are taken, the connection that has been idle longest is closed. A connection is idle if it has \
+             no request, or if it has only waited for its client for 1 s. If no connection is idle, the new one is closed.",
+            "At most three times `--max-requests` requests exist at a time, refused ones included, until their answers are taken. \
+             Further ones are reset. Health probes and the metrics server have 64 connections each, and threads of their own.",
+            "A connection holds, besides what counts above: on HTTP/1.1 a read buffer of 12 KiB; on HTTP/2 up to 64 KiB that no \
+             handler has read yet; for TLS up to 16 KiB in each direction; and about 16 KiB of state. For `--max-connections` \
+             connections plan 50 KiB each. For a pod of 128 MiB set, for example, `--max-bytes-in-flight=33554432`, \
+             `--max-body=2097152` and `--max-connections=512`.",
+        ],
+    )
 }
 
 #[cfg(test)]

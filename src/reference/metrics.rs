@@ -98,7 +98,7 @@ fn exposed() -> anyhow::Result<BTreeMap<String, Metric>> {
     registry.register_collector(Box::new(CertificateCollector(state)));
     let mut text = String::new();
     encode(&mut text, &registry)?;
-    encode(&mut text, &process_metrics::registry())?;
+    encode(&mut text, &process_metrics::registry(None))?;
     parse(&text)
 }
 

@@ -33,6 +33,27 @@ pub(crate) fn issue(directory: &Path) -> CertificateDer<'static> {
     cert.der().clone()
 }
 
+/// Makes a TLS handshake with these ALPN protocols.
+pub(crate) async fn tls(
+    stream: TcpStream,
+    trusted: &CertificateDer<'static>,
+    protocols: &[&str],
+) -> io::Result<TlsStream<TcpStream>> {
+    let mut roots = RootCertStore::empty();
+    roots.add(trusted.clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = protocols.iter().map(|&name| name.into()).collect();
+    let name = ServerName::try_from("localhost").unwrap();
+    TlsConnector::from(Arc::new(config))
+        .connect(name, stream)
+        .await
+}
+
 /// A connection to the webhook server.
 pub(crate) struct TlsConnection {
     stream: TlsStream<TcpStream>,
@@ -42,19 +63,9 @@ pub(crate) struct TlsConnection {
 
 impl TlsConnection {
     pub(crate) async fn open(port: u16, trusted: &CertificateDer<'static>) -> io::Result<Self> {
-        let mut roots = RootCertStore::empty();
-        roots.add(trusted.clone()).unwrap();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
         let stream = TcpStream::connect(("localhost", port)).await?;
-        let name = ServerName::try_from("localhost").unwrap();
-        let connector = TlsConnector::from(Arc::new(config));
         Ok(Self {
-            stream: connector.connect(name, stream).await?,
+            stream: tls(stream, trusted, &[]).await?,
             closes: false,
         })
     }

@@ -24,14 +24,14 @@ use crate::client::{TlsConnection, free_port, get, issue, review};
 use crate::{WITHIN, command};
 
 /// A running replica of the interpreter.
-struct Interpreter {
+pub(crate) struct Interpreter {
     process: Child,
-    port: u16,
+    pub(crate) port: u16,
     health: u16,
 }
 
 impl Interpreter {
-    async fn start(directory: &TempDir, args: &[&str]) -> Self {
+    pub(crate) async fn start(directory: &TempDir, args: &[&str]) -> Self {
         let (port, health) = (free_port(), free_port());
         let process = command()
             .args(["interpreter", "--bind-address=localhost"])
@@ -55,6 +55,11 @@ impl Interpreter {
         }
     }
 
+    /// Returns the status of a health probe.
+    pub(crate) async fn healthz(&self) -> io::Result<u16> {
+        Ok(get(self.health, "/healthz").await?.0)
+    }
+
     /// Sends SIGTERM, as a rolling update does. Returns the exit code.
     async fn terminate(mut self) -> Option<i32> {
         let pid = Pid::from_raw(self.process.id().unwrap().cast_signed()).unwrap();
@@ -67,7 +72,7 @@ impl Interpreter {
     }
 
     /// Returns the resident memory of the process in bytes.
-    fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         let status =
             fs::read_to_string(format!("/proc/{}/status", self.process.id().unwrap())).unwrap();
         let resident = status

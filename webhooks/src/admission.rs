@@ -28,6 +28,7 @@ pub use reference::{RULES, Rule};
 pub use review::ReviewError;
 pub use user_info::UserInfo;
 
+pub(crate) use field_error::truncated;
 pub(crate) use handler::{AdmissionContext, mutate, validate};
 
 use external_facts::{AvailableCities, ExternalFacts};
@@ -37,6 +38,11 @@ use workload_change::WorkloadChange;
 pub const MUTATE_WORKLOAD: &str = "/mutate-compute-datumapis-com-v1alpha-workload";
 /// Path of the validating webhook for Workloads.
 pub const VALIDATE_WORKLOAD: &str = "/validate-compute-datumapis-com-v1alpha-workload";
+
+/// Returns whether a request for this path is for admission.
+pub fn is_path(path: &str) -> bool {
+    [MUTATE_WORKLOAD, VALIDATE_WORKLOAD].contains(&path)
+}
 
 /// Answers an `AdmissionReview` without I/O. The project of the request has the given cities, and every requester may
 /// use its networks.

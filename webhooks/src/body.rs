@@ -4,14 +4,14 @@ use std::future::ready;
 
 use axum::body::Body;
 use axum::extract::Request;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
 use tokio::time::timeout;
 
+use crate::capacity::{RequestPermit, SMALL_BODY};
 use crate::http_error::HttpError;
 use crate::limits::Limits;
-use crate::overload::{Capacity, RequestPermit};
 
 /// Reads the whole body within the timeout of the request. If the body is slow, its request gives its slot back.
 ///
@@ -20,16 +20,16 @@ use crate::overload::{Capacity, RequestPermit};
 /// [`HttpError`] if the body is too large, too slow or broken, or if no capacity is free.
 pub(crate) async fn read(
     limits: &Limits,
-    capacity: &Capacity,
     request: Request,
     permit: &mut RequestPermit,
 ) -> Result<Bytes, HttpError> {
     let time = limits.timeout_for(request.uri());
-    let announced = request.body().size_hint().lower();
-    if announced > u64::try_from(limits.body).unwrap_or(u64::MAX) {
+    let announced = usize::try_from(request.body().size_hint().lower()).unwrap_or(usize::MAX);
+    if announced > limits.body {
         return Err(HttpError::TooLarge(limits.body));
     }
-    let mut reader = BodyReader::new(limits.body, capacity, request.into_body());
+    // Only the body is kept, so the headers of a request with a slow body use no memory.
+    let mut reader = BodyReader::new(limits.body, announced, request.into_body());
     // In the common case the whole body has arrived already. No timer is needed then.
     tokio::select! {
         biased;
@@ -46,25 +46,26 @@ pub(crate) async fn read(
 }
 
 /// The body of one request, with the bytes that have arrived.
-struct BodyReader<'s> {
+struct BodyReader {
     bytes_max: usize,
-    capacity: &'s Capacity,
+    /// Size of the body according to the client.
+    announced: usize,
     body: Body,
     /// The first frame, while only one frame has arrived. The first frame is usually the whole body. A body of one
     /// frame is not copied.
     first: Bytes,
     /// All frames, as soon as a second frame has arrived.
-    all: BytesMut,
+    all: Vec<u8>,
 }
 
-impl<'s> BodyReader<'s> {
-    fn new(bytes_max: usize, capacity: &'s Capacity, body: Body) -> Self {
+impl BodyReader {
+    fn new(bytes_max: usize, announced: usize, body: Body) -> Self {
         Self {
             bytes_max,
-            capacity,
+            announced,
             body,
             first: Bytes::new(),
-            all: BytesMut::new(),
+            all: Vec::new(),
         }
     }
 
@@ -83,21 +84,29 @@ impl<'s> BodyReader<'s> {
         }
         Ok(match self.all.is_empty() {
             true => std::mem::take(&mut self.first),
-            false => std::mem::take(&mut self.all).freeze(),
+            false => std::mem::take(&mut self.all).into(),
         })
     }
 
     fn add(&mut self, data: Bytes, permit: &mut RequestPermit) -> Result<(), HttpError> {
-        if self.first.len() + self.all.len() + data.len() > self.bytes_max {
+        let arrived = self.first.len() + self.all.len() + data.len();
+        if arrived > self.bytes_max {
             return Err(HttpError::TooLarge(self.bytes_max));
         }
-        self.capacity.reserve(permit, data.len())?;
         if self.first.is_empty() && self.all.is_empty() {
+            permit.hold_body(arrived)?;
             self.first = data;
-        } else {
-            self.all.extend_from_slice(&std::mem::take(&mut self.first));
-            self.all.extend_from_slice(&data);
+            return Ok(());
         }
+        if arrived > self.all.capacity() {
+            // The buffer of a small body is allocated once. The buffer of a large body doubles, because a client that
+            // announces a large body may not send it.
+            let size = self.announced.min(SMALL_BODY.max(2 * arrived)).max(arrived);
+            permit.hold_body(size)?;
+            self.all.reserve_exact(size - self.all.len());
+        }
+        self.all.extend_from_slice(&std::mem::take(&mut self.first));
+        self.all.extend_from_slice(&data);
         Ok(())
     }
 }

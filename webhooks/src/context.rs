@@ -1,16 +1,19 @@
 //! The shared state of all request handlers.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use axum::extract::Request;
 use axum::response::Response;
 use jiff::Timestamp;
 use tracing::warn;
 
+use crate::capacity::{Capacity, RequestPermit};
 use crate::http_error::HttpError;
 use crate::limits::Limits;
 use crate::log_dedup::LogDedup;
 use crate::metrics::{Metrics, RequestMetrics};
-use crate::overload::Capacity;
+use crate::overload::Overloaded;
 
 /// The shared state of all request handlers.
 #[derive(Clone)]
@@ -23,6 +26,17 @@ pub(crate) struct HandlerContext {
 }
 
 impl HandlerContext {
+    /// Takes the capacity for a request.
+    pub(crate) fn admit(
+        &self,
+        metrics: &RequestMetrics,
+        request: &Request,
+    ) -> Result<RequestPermit, Overloaded> {
+        // The server of the connection adds the source address.
+        let address = request.extensions().get::<IpAddr>().copied();
+        self.capacity.admit(address, metrics.in_flight())
+    }
+
     /// Counts and logs the error, and returns the HTTP answer. Each error message is logged only once.
     pub(crate) fn refuse(&self, metrics: &RequestMetrics, error: &HttpError) -> Response {
         let (reason, problem) = (error.reason(), error.to_string());

@@ -1,11 +1,13 @@
 //! HTTP errors for requests that cannot be answered in their webhook protocol.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use axum::response::Response;
 use http::StatusCode;
 use thiserror::Error;
 
+use crate::admission::truncated;
 use crate::overload::Overloaded;
 use crate::status;
 
@@ -26,6 +28,12 @@ pub(crate) enum HttpError {
 }
 
 impl HttpError {
+    /// Returns the error of a body that is not a valid request. The message is bounded, because it can contain values
+    /// of the body.
+    pub(crate) fn malformed(error: &impl Display) -> Self {
+        Self::Malformed(truncated(&error.to_string()).into_owned())
+    }
+
     /// Returns the value of the `reason` label in metrics.
     pub(crate) fn reason(&self) -> &'static str {
         match self {

@@ -2,12 +2,14 @@
 
 use axum::extract::{Request, State};
 use axum::response::Response;
+use bytes::Bytes;
 use http::StatusCode;
 use interpreters::{Interpretation, InterpretedKind, Operation};
 use tokio::time::Instant;
 use tracing::{debug, debug_span, warn};
 
 use crate::body;
+use crate::capacity::SMALL_BODY;
 use crate::context::HandlerContext;
 use crate::http_error::HttpError;
 use crate::status::json_response;
@@ -21,16 +23,27 @@ pub(crate) async fn handle(State(context): State<HandlerContext>, request: Reque
     }
 }
 
-async fn interpret(context: &HandlerContext, request: Request) -> Result<Vec<u8>, HttpError> {
-    let mut permit = context.capacity.admit()?;
-    let _in_flight = context.metrics.requests.in_flight();
-    let body = body::read(&context.limits, &context.capacity, request, &mut permit).await?;
+async fn interpret(context: &HandlerContext, request: Request) -> Result<Bytes, HttpError> {
+    let HandlerContext {
+        capacity, metrics, ..
+    } = context;
+    let mut permit = context.admit(&metrics.requests, &request)?;
+    let body = body::read(&context.limits, request, &mut permit).await?;
     let begin = Instant::now();
-    let interpretation = interpreters::interpret(&body, (context.clock)())
-        .map_err(|error| HttpError::Malformed(error.to_string()))?;
-    context.metrics.answered(&interpretation, begin.elapsed());
+    if body.len() > SMALL_BODY {
+        permit.hold_decoded(body.len()).await?;
+    }
+    // A small body is decoded and answered without a pause, so as many decoded forms exist as the server has threads.
+    // They are not counted.
+    let interpret = || interpreters::interpret(&body, (context.clock)());
+    let interpretation = capacity
+        .run(body.len(), interpret)
+        .await?
+        .map_err(|error| HttpError::malformed(&error))?;
+    drop(body);
+    metrics.answered(&interpretation, begin.elapsed());
     log(context, &interpretation);
-    Ok(interpretation.body)
+    Ok(permit.answer(interpretation.body)?)
 }
 
 /// Logs the outcome. A failed interpretation is logged as a warning, once per object and message.

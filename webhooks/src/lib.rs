@@ -6,6 +6,7 @@
 
 pub mod admission;
 mod body;
+mod capacity;
 mod context;
 mod http_error;
 mod interpret;
@@ -32,8 +33,8 @@ pub use limits::Limits;
 pub use metrics::Metrics;
 
 use admission::{AdmissionContext, ProjectLookup};
+use capacity::Capacity;
 use context::HandlerContext;
-use overload::Capacity;
 
 /// Returns the routes of the webhook server. The routes of the interpreter always exist. The routes of admission exist
 /// only if `projects` is set.
@@ -43,10 +44,17 @@ pub fn router(
     clock: fn() -> Timestamp,
     projects: Option<Arc<dyn ProjectLookup>>,
 ) -> Router {
+    // Interpreter and admission have separate capacities. Otherwise requests of tenants could use up the capacity that
+    // Karmada needs.
+    let protocols = 1 + usize::from(projects.is_some());
+    let capacity = || Arc::new(Capacity::new(&limits, protocols));
+    let interpreter = capacity();
+    // A larger body could never be decoded within the capacity.
+    let body = limits.body.min(interpreter.body_max());
     let context = HandlerContext {
         metrics,
-        limits,
-        capacity: Arc::new(Capacity::new(&limits)),
+        limits: Limits { body, ..limits },
+        capacity: interpreter,
         log_dedup: Arc::default(),
         clock,
     };
@@ -58,9 +66,8 @@ pub fn router(
     if let Some(projects) = projects {
         let mutate = post(admission::mutate).fallback(status::method_not_allowed);
         let validate = post(admission::validate).fallback(status::method_not_allowed);
-        // Admission has its own capacity. Otherwise requests of tenants could use up the capacity that Karmada needs.
         let server = HandlerContext {
-            capacity: Arc::new(Capacity::new(&limits)),
+            capacity: capacity(),
             ..context
         };
         let admission = Router::new()

@@ -14,7 +14,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 pub(crate) use admission::{AdmissionMetrics, Webhook};
-pub(crate) use requests::RequestMetrics;
+pub(crate) use requests::{InFlightGuard, RequestMetrics};
 
 /// Upper bounds of the latency buckets, in seconds. An interpretation takes microseconds. Karmada waits for seconds.
 const BUCKETS: [f64; 10] = [

@@ -5,6 +5,8 @@ use axum::response::Response;
 use http::{HeaderValue, Method, StatusCode, Uri, header};
 use serde_json::json;
 
+use crate::admission::truncated;
+
 /// Returns a response with a `Status` body. `reason` is a `metav1.StatusReason`.
 pub(crate) fn response(code: StatusCode, reason: &str, message: &str) -> Response {
     let status = json!({
@@ -28,11 +30,12 @@ pub(crate) fn json_response(code: StatusCode, body: Body) -> Response {
 }
 
 pub(crate) async fn not_found(uri: Uri) -> Response {
-    let message = format!("there is no webhook at {}", uri.path());
+    let message = format!("there is no webhook at {}", truncated(uri.path()));
     response(StatusCode::NOT_FOUND, "NotFound", &message)
 }
 
 pub(crate) async fn method_not_allowed(method: Method) -> Response {
+    let method = truncated(method.as_str());
     let message = format!("{method} is not supported, POST is");
     let mut response = response(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", &message);
     response

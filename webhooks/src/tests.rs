@@ -1,6 +1,8 @@
 //! Tests of requests through the router.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier, mpsc};
+use std::time::Duration;
 
 use axum::body::Body;
 use http::{Request, StatusCode};
@@ -219,12 +221,97 @@ async fn an_overloaded_server_answers_429_with_retry_after() {
 }
 
 #[tokio::test]
-async fn the_bytes_of_all_bodies_are_limited() {
-    let limits = Limits {
-        bytes_in_flight: 100,
+async fn a_body_that_could_never_be_decoded_within_the_capacity_is_refused() {
+    let server = server_with(Limits {
+        bytes_in_flight: 16 << 20,
         ..Limits::default()
+    });
+    let largest = (12 << 20) / 12;
+    let (code, status) = server
+        .send("POST", "/interpret", vec![b' '; largest + 1])
+        .await;
+    assert_eq!(code, StatusCode::PAYLOAD_TOO_LARGE);
+    let message = format!("the body is larger than {largest} bytes");
+    assert_eq!(status["message"], message);
+    let (code, _) = server.send("POST", "/interpret", vec![b' '; largest]).await;
+    assert_eq!(code, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn a_request_holds_capacity_until_the_client_has_taken_the_answer() {
+    let server = server_with(Limits {
+        bytes_in_flight: 1 << 20,
+        ..Limits::default()
+    });
+    let call = || {
+        let request = Request::post("/interpret").body(Body::from(review("InterpretReplica")));
+        server.router.clone().oneshot(request.unwrap())
     };
-    let server = server_with(limits);
-    let (code, _) = server.send("POST", "/interpret", vec![b' '; 101]).await;
-    assert_eq!(code, StatusCode::TOO_MANY_REQUESTS);
+    let mut untaken = Vec::new();
+    let refused = loop {
+        let response = call().await.unwrap();
+        if response.status() != StatusCode::OK {
+            break response;
+        }
+        untaken.push(response);
+        assert!(untaken.len() < 1000, "answers are not counted");
+    };
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+    let in_flight = format!("interpreter_requests_in_flight {}", untaken.len());
+    assert!(
+        server.metrics().contains(&in_flight),
+        "{}",
+        server.metrics()
+    );
+    // The data of the answer is still held by the transport after the end of the body.
+    let mut bodies = Vec::new();
+    for response in untaken {
+        bodies.push(response.into_body().collect().await.unwrap().to_bytes());
+    }
+    assert_eq!(
+        call().await.unwrap().status(),
+        StatusCode::TOO_MANY_REQUESTS
+    );
+    drop(bodies);
+    assert_eq!(call().await.unwrap().status(), StatusCode::OK);
+    assert!(
+        server
+            .metrics()
+            .contains("interpreter_requests_in_flight 0")
+    );
+}
+
+static CALLED: AtomicBool = AtomicBool::new(false);
+static ENTERED: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(0);
+static RELEASED: Barrier = Barrier::new(2);
+
+/// Blocks the thread of the first call until the barrier releases it.
+fn blocking_clock() -> Timestamp {
+    if !CALLED.swap(true, Ordering::SeqCst) {
+        ENTERED.add_permits(1);
+        RELEASED.wait();
+    }
+    Timestamp::UNIX_EPOCH
+}
+
+/// Here one thread serves all requests, so a large request that used this thread would block the small one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_small_request_is_answered_while_a_large_one_is_interpreted() {
+    let metrics = Arc::new(Metrics::register(&mut Registry::default()));
+    let router = router(metrics, Limits::default(), blocking_clock, None);
+    let call = |spaces: usize| {
+        let body = review("InterpretReplica") + &" ".repeat(spaces);
+        let request = Request::post("/interpret").body(Body::from(body)).unwrap();
+        tokio::spawn(router.clone().oneshot(request))
+    };
+    let large = call(1 << 20);
+    ENTERED.acquire().await.unwrap().forget();
+    let (sender, answered) = mpsc::channel();
+    let small = call(0);
+    tokio::spawn(async move { sender.send(small.await.unwrap().unwrap().status()) });
+    // The runtime has no thread left for a timer if the test fails. The time limit only ends a failing test.
+    let answered = answered.recv_timeout(Duration::from_secs(20));
+    RELEASED.wait();
+    assert_eq!(answered, Ok(StatusCode::OK));
+    assert_eq!(large.await.unwrap().unwrap().status(), StatusCode::OK);
 }

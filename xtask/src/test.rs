@@ -49,6 +49,15 @@ const UNIT: &[&str] = &[
     "--test",
     "short",
 ];
+/// Tests that run the binary alone.
+const BINARY: &[&str] = &[
+    "test",
+    "--locked",
+    "--package",
+    "compute-federation",
+    "--test",
+    "binary",
+];
 /// Tests that need a federation.
 const FEDERATION: &[&str] = &[
     "test",
@@ -63,7 +72,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let filter = args.filter.as_deref();
     let suites: &[&[&str]] = match args.scope {
         Scope::Unit => &[UNIT],
-        Scope::Federation | Scope::Soak => &[FEDERATION],
+        Scope::Federation => &[FEDERATION],
+        Scope::Soak => &[BINARY, FEDERATION],
         Scope::All => &[UNIT, FEDERATION],
     };
     if let Some(filter) = filter {
@@ -181,7 +191,10 @@ fn soak(filter: Option<&str>) -> anyhow::Result<()> {
     step("soak");
     // Each of these tests uses the whole machine, so the tests run one after the other.
     let alone = ["--", "--ignored", "--test-threads=1"];
-    cargo(&[FEDERATION, filter.as_slice(), alone.as_slice()].concat())
+    for suite in [BINARY, FEDERATION] {
+        cargo(&[suite, filter.as_slice(), alone.as_slice()].concat())?;
+    }
+    Ok(())
 }
 
 fn step(name: &str) {

@@ -1,6 +1,6 @@
 //! One case of every metric that has labels.
 
-use super::{Metrics, TlsErrorLabels};
+use super::{Metrics, ShedLabels, TlsErrorLabels};
 
 impl Metrics {
     /// Creates one case of every metric that has labels, so that the exposition contains the label names. Only the
@@ -8,5 +8,7 @@ impl Metrics {
     pub fn record_examples(&self) {
         let labels = TlsErrorLabels { reason: "example" };
         drop(self.tls_errors.get_or_create(&labels));
+        let labels = ShedLabels { reason: "example" };
+        drop(self.shed.get_or_create(&labels));
     }
 }

@@ -115,10 +115,15 @@ pub(super) const ADVICE: &[Advice] = &[
         "Near `--max-connections`.",
     ),
     advice(
+        "compute_federation_webhooks_connections_shed_total",
+        &[("reason", "`idle`, `refused`")],
+        "`refused` above 0: every connection is busy, and calls fail.",
+    ),
+    advice(
         "compute_federation_webhooks_tls_errors_total",
         &[(
             "reason",
-            "`certificate_not_trusted`, `certificate_expired`, `no_certificate`, `incompatible`, `not_tls`, `protocol`, `alert`, `timeout`, `closed`",
+            "`certificate_not_trusted`, `certificate_expired`, `no_certificate`, `incompatible`, `not_tls`, `protocol`, `alert`, `timeout`, `displaced`, `closed`",
         )],
         "`certificate_not_trusted` or `certificate_expired` above 0: each is a call that failed. Probes of the port also cause `closed` and `not_tls`.",
     ),

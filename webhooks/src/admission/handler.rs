@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::Response;
+use bytes::Bytes;
 use http::StatusCode;
 use tokio::time::Instant;
 use tracing::{debug, warn};
@@ -14,6 +15,7 @@ use super::review::{self, AdmissionRequest};
 use super::validate_workload::validate_workload;
 use super::workload_change::expect_workload;
 use crate::body;
+use crate::capacity::Work;
 use crate::context::HandlerContext;
 use crate::http_error::HttpError;
 use crate::metrics::Webhook;
@@ -53,27 +55,34 @@ async fn answer(
     context: &AdmissionContext,
     webhook: Webhook,
     request: Request,
-) -> Result<Vec<u8>, HttpError> {
+) -> Result<Bytes, HttpError> {
     let AdmissionContext { server, projects } = context;
     let deadline = Instant::now() + server.limits.timeout_for(request.uri());
     let metrics = &server.metrics.admission;
-    let _in_flight = metrics.requests.in_flight();
-    let mut permit = server.capacity.admit()?;
+    let mut permit = server.admit(&metrics.requests, &request)?;
     // Copies the body. A short body is a slice of the read buffer of the connection. Without the copy, the whole buffer
     // would stay allocated until all access reviews are answered.
-    let body: Box<[u8]> = body::read(&server.limits, &server.capacity, request, &mut permit)
+    let body: Box<[u8]> = body::read(&server.limits, request, &mut permit)
         .await?
         .as_ref()
         .into();
-    server.capacity.reserve_decoded(&mut permit, body.len())?;
+    let begin = Instant::now();
+    // The decoded form is held until the access reviews are answered.
+    permit.hold_decoded(body.len()).await?;
     // Gives the slot back, because the request needs no CPU while access reviews are in flight. The bytes of the
     // request still count.
     permit.release_slot();
-    let begin = Instant::now();
-    let request = review::decode(&body).map_err(|error| HttpError::Malformed(error.to_string()))?;
+    let work = Work {
+        capacity: &server.capacity,
+        body: body.len(),
+    };
+    let request = work
+        .run(|| review::decode(&body))
+        .await?
+        .map_err(|error| HttpError::malformed(&error))?;
     let outcome = match webhook {
         Webhook::Mutate => expect_workload(&request),
-        Webhook::Validate => validate_workload(&**projects, &request, deadline).await,
+        Webhook::Validate => validate_workload(&**projects, &request, &work, deadline).await?,
     };
     let label = match &outcome {
         Ok(()) => "allowed",
@@ -82,7 +91,7 @@ async fn answer(
     };
     metrics.answered(webhook, label, begin.elapsed());
     log(server, &request, outcome.as_ref().err());
-    Ok(review::encode(&request.uid, &outcome))
+    Ok(permit.answer(review::encode(&request.uid, &outcome))?)
 }
 
 /// Logs the outcome. If only the operator can fix the cause of a denial, the log line is a warning, once per message.

@@ -16,6 +16,8 @@ use super::project_lookup::{AccessDecision, AccessReview, ProjectLookup, Project
 use super::review::AdmissionRequest;
 use super::user_info::UserInfo;
 use super::workload_change::WorkloadChange;
+use crate::capacity::Work;
+use crate::overload::Overloaded;
 
 /// Maximum number of concurrent access reviews of one request.
 const CONCURRENT_REVIEWS: usize = 32;
@@ -28,28 +30,38 @@ const REVIEWS_MAX: usize = 256;
 ///
 /// # Errors
 ///
-/// A [`Denial`] with all errors, or with the reason why the facts are unknown.
+/// [`Overloaded`] if no CPU is free for a large Workload. The inner error is a [`Denial`] with all errors, or with the
+/// reason why the facts are unknown.
 pub(crate) async fn validate_workload(
     projects: &dyn ProjectLookup,
     request: &AdmissionRequest<'_>,
+    work: &Work<'_>,
     deadline: Instant,
-) -> Result<(), Denial> {
-    let Some(change) = WorkloadChange::decode(request)? else {
-        return Ok(());
+) -> Result<Result<(), Denial>, Overloaded> {
+    let change = match work.run(|| WorkloadChange::decode(request)).await? {
+        Ok(Some(change)) => change,
+        Ok(None) => return Ok(Ok(())),
+        Err(denial) => return Ok(Err(denial)),
     };
-    let (has_new_cities, networks) = (change.has_new_cities(), change.new_networks());
+    let needs = work.run(|| (change.has_new_cities(), change.new_networks()));
+    let (has_new_cities, networks) = needs.await?;
     if !has_new_cities && networks.is_empty() {
-        return change.check(&ExternalFacts::default());
+        return work.run(|| change.check(&ExternalFacts::default())).await;
     }
-    let project = project_of(projects, request)?;
+    let project = match project_of(projects, request) {
+        Ok(project) => project,
+        Err(denial) => return Ok(Err(denial)),
+    };
     let codes;
     let mut facts = ExternalFacts::default();
     if has_new_cities {
-        codes = projects
-            .cities(&project)
-            .map_err(|ProjectLookupError(problem)| {
-                Denial::unavailable(&request.name, &truncated(&problem))
-            })?;
+        codes = match projects.cities(&project) {
+            Ok(codes) => codes,
+            Err(ProjectLookupError(problem)) => {
+                let denial = Denial::unavailable(&request.name, &truncated(&problem));
+                return Ok(Err(denial));
+            }
+        };
         facts.cities = Some(AvailableCities::new(&codes));
     }
     facts.networks = review_networks(projects, &project, request, &networks, deadline).await;
@@ -59,7 +71,7 @@ pub(crate) async fn validate_workload(
         // The request is denied in any case. The answer therefore contains no errors about cities.
         facts.cities = None;
     }
-    change.check(&facts)
+    work.run(|| change.check(&facts)).await
 }
 
 fn project_of(

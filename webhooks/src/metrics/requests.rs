@@ -21,6 +21,7 @@ pub(super) struct RefusalLabels {
 }
 
 /// Counts one request as in flight. Dropping the value ends the count.
+#[derive(Debug)]
 pub(crate) struct InFlightGuard(Gauge);
 
 impl Drop for InFlightGuard {
@@ -32,7 +33,7 @@ impl Drop for InFlightGuard {
 impl RequestMetrics {
     /// Registers the metrics. `requests` is the name of the requests of the protocol, and the first words of each HELP
     /// text.
-    pub(super) fn register(
+    pub(crate) fn register(
         protocol: &'static str,
         requests: &str,
         registry: &mut Registry,
@@ -45,7 +46,7 @@ impl RequestMetrics {
         );
         registry.register(
             format!("{protocol}_requests_in_flight"),
-            format!("{requests} that are being read or answered"),
+            format!("{requests} whose answer the client has not taken yet"),
             in_flight.clone(),
         );
         Self {

@@ -9,7 +9,7 @@ use super::Section;
 use super::citations::rust_files;
 
 /// Crate, name and meaning of a constant. The name is unique in its crate.
-const CONSTANTS: [(&str, &str, &str); 28] = [
+const CONSTANTS: [(&str, &str, &str); 39] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",
@@ -17,8 +17,23 @@ const CONSTANTS: [(&str, &str, &str); 28] = [
     ),
     (
         "webhooks",
+        "REQUEST_OVERHEAD",
+        "Bytes that a request counts besides its body, its decoded form and its answer.",
+    ),
+    (
+        "webhooks",
         "DECODED_FACTOR",
-        "Factor by which a request of admission counts more once it is decoded.",
+        "Multiple of the size of its body that a request counts for its decoded form.",
+    ),
+    (
+        "webhooks",
+        "SMALL_BODY",
+        "Largest body that is interpreted on a thread that serves connections, in bytes.",
+    ),
+    (
+        "webhooks",
+        "QUEUE_MAX",
+        "Longest time for which a larger body waits for its turn.",
     ),
     (
         "webhooks",
@@ -64,6 +79,42 @@ const CONSTANTS: [(&str, &str, &str); 28] = [
         "certs",
         "HEADER_MAX",
         "Bytes of the headers of an HTTP/2 request.",
+    ),
+    (
+        "certs",
+        "WINDOW",
+        "Flow-control window of an HTTP/2 connection, and of each of its streams, in bytes.",
+    ),
+    (
+        "certs",
+        "BUFFER_MAX",
+        "Read buffer of an HTTP/1.1 connection, and largest header of its requests, in bytes.",
+    ),
+    (
+        "certs",
+        "TLS_BUFFER",
+        "Bytes of answers that TLS holds for one connection.",
+    ),
+    ("certs", "HANDSHAKES", "TLS handshakes at a time."),
+    (
+        "certs",
+        "SLOW",
+        "Time after which a TLS handshake ends if another one waits.",
+    ),
+    (
+        "certs",
+        "UNFINISHED_IDLE",
+        "Time after which a connection that only waits for its client counts as idle.",
+    ),
+    (
+        "certs",
+        "PARTS",
+        "One source address may have one of this number of the requests, and of the handshakes.",
+    ),
+    (
+        "certs",
+        "NEW_PART",
+        "Connections without a request have one of this number of the slots.",
     ),
     ("api", "MESSAGE_MAX", "Characters of a condition's message."),
     (

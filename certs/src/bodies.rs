@@ -1,0 +1,119 @@
+//! Bodies that tell how far a request is.
+
+use std::io::IoSlice;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use hyper::body::{Body, Buf, Bytes, Frame, Incoming, SizeHint};
+
+use crate::activity::{ActiveRequest, Receiving};
+
+/// The body of a request.
+#[derive(Debug)]
+pub struct RequestBody {
+    body: Incoming,
+    /// Dropped when the body has arrived.
+    receiving: Option<Receiving>,
+}
+
+impl RequestBody {
+    pub(crate) fn new(body: Incoming, receiving: Receiving) -> Self {
+        let receiving = Some(receiving).filter(|_| !body.is_end_stream());
+        Self { body, receiving }
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        if frame.is_none() || self.body.is_end_stream() {
+            self.receiving = None;
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// The body of an answer. Its last data holds the request until the transport has sent the data.
+pub(crate) struct AnswerBody<B> {
+    body: B,
+    request: Option<ActiveRequest>,
+}
+
+impl<B> AnswerBody<B> {
+    pub(crate) fn new(body: B, request: ActiveRequest) -> Self {
+        let request = Some(request);
+        Self { body, request }
+    }
+}
+
+impl<B: Body + Unpin> Body for AnswerBody<B> {
+    type Data = AnswerData<B::Data>;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, B::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        let is_last = self.body.is_end_stream();
+        Poll::Ready(frame.map(|frame| {
+            Ok(frame?.map_data(|data| AnswerData {
+                data,
+                _request: match is_last {
+                    true => self.request.take(),
+                    false => None,
+                },
+            }))
+        }))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Data of an answer.
+pub(crate) struct AnswerData<D> {
+    data: D,
+    _request: Option<ActiveRequest>,
+}
+
+impl<D: Buf> Buf for AnswerData<D> {
+    fn remaining(&self) -> usize {
+        self.data.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.data.chunk()
+    }
+
+    fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        self.data.chunks_vectored(slices)
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.data.advance(count);
+    }
+
+    fn copy_to_bytes(&mut self, count: usize) -> Bytes {
+        self.data.copy_to_bytes(count)
+    }
+}

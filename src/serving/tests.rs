@@ -1,0 +1,100 @@
+//! The webhook server and the other servers do not starve each other.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Mutex;
+use std::sync::mpsc::{self, Receiver, Sender};
+
+use axum::routing::get;
+
+use super::*;
+
+/// Longest time for an answer. It only ends a failing test.
+const WITHIN: Duration = Duration::from_secs(20);
+
+/// Sends a request, without use of a runtime.
+fn send(address: SocketAddr, path: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(WITHIN)).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    stream
+}
+
+fn assert_answered(mut stream: TcpStream) {
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("no answer");
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+}
+
+/// A handler that blocks its thread until the test releases it.
+struct Gate {
+    enter: Sender<()>,
+    entered: Receiver<()>,
+    release: Sender<()>,
+    released: Arc<Mutex<Receiver<()>>>,
+}
+
+impl Gate {
+    fn new() -> Self {
+        let (enter, entered) = mpsc::channel();
+        let (release, released) = mpsc::channel();
+        Self {
+            enter,
+            entered,
+            release,
+            released: Arc::new(Mutex::new(released)),
+        }
+    }
+
+    fn router(&self) -> Router {
+        let (enter, released) = (self.enter.clone(), Arc::clone(&self.released));
+        let block = get(async move || {
+            enter.send(()).unwrap();
+            released.lock().unwrap().recv().unwrap();
+        });
+        Router::new()
+            .route("/block", block)
+            .route("/", get(async || ()))
+    }
+
+    /// Blocks a thread of a server.
+    fn block(&self, address: SocketAddr) -> TcpStream {
+        let stream = send(address, "/block");
+        self.entered.recv_timeout(WITHIN).unwrap();
+        stream
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn webhooks_and_probes_answer_while_a_thread_of_the_other_is_busy() {
+    let servers = Servers::default();
+    let (webhook_gate, probe_gate) = (Gate::new(), Gate::new());
+    let listen = async || TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (webhooks, probes) = (listen().await, listen().await);
+    let (webhook_address, probe_address) =
+        (webhooks.local_addr().unwrap(), probes.local_addr().unwrap());
+    let limits = Limits::default();
+    servers
+        .serve_webhooks(
+            webhooks,
+            Acceptor::Plain,
+            webhook_gate.router(),
+            limits,
+            Metrics::default(),
+        )
+        .unwrap();
+    servers.serve_operators("probes", probes, Acceptor::Plain, probe_gate.router());
+
+    let blocked = webhook_gate.block(webhook_address);
+    assert_answered(send(probe_address, "/"));
+    webhook_gate.release.send(()).unwrap();
+    assert_answered(blocked);
+
+    let blocked = probe_gate.block(probe_address);
+    assert_answered(send(webhook_address, "/"));
+    probe_gate.release.send(()).unwrap();
+    assert_answered(blocked);
+    servers.tasks.stop().cancel();
+    assert_eq!(servers.tasks.ended().await, None);
+}

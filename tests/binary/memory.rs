@@ -1,0 +1,204 @@
+//! Clients that hold memory of the webhook server: they do not read their answers, or do not send their bodies.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::pki_types::CertificateDer;
+use tempfile::TempDir;
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use crate::WITHIN;
+use crate::client::{TlsConnection, free_port, get, issue, review, tls};
+use crate::interpreter::Interpreter;
+
+/// An HTTP/2 client. The server may send only `window` bytes of each answer.
+struct Http2Client {
+    requests: SendRequest<Full<Bytes>>,
+    connection: JoinHandle<()>,
+}
+
+impl Http2Client {
+    /// Connects from the address `127.0.0.<host>`.
+    async fn connect(host: u8, port: u16, trusted: &CertificateDer<'static>, window: u32) -> Self {
+        let stream = connect_from(host, port).await;
+        let stream = tls(stream, trusted, &["h2"]).await.unwrap();
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder.initial_stream_window_size(window);
+        let handshake = builder.handshake(TokioIo::new(stream));
+        let (requests, connection) = handshake.await.unwrap();
+        let connection = tokio::spawn(async move {
+            let _ = connection.await;
+        });
+        Self {
+            requests,
+            connection,
+        }
+    }
+
+    async fn post(&mut self, body: Vec<u8>) -> hyper::Result<Response<Incoming>> {
+        self.requests.ready().await?;
+        let request = Request::post("https://localhost/interpret").body(Full::new(body.into()));
+        self.requests.send_request(request.unwrap()).await
+    }
+}
+
+impl Drop for Http2Client {
+    fn drop(&mut self) {
+        self.connection.abort();
+    }
+}
+
+async fn connect_from(host: u8, port: u16) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, host], 0).into()).unwrap();
+    let server = (IpAddr::from([127, 0, 0, 1]), port).into();
+    socket.connect(server).await.unwrap()
+}
+
+fn call() -> Vec<u8> {
+    review("InterpretReplica", "WorkloadDeployment")
+}
+
+#[tokio::test]
+async fn unread_answers_hold_capacity_until_their_client_is_gone() {
+    let directory = TempDir::new().unwrap();
+    let trusted = issue(directory.path());
+    let metrics_port = free_port();
+    // One source address may use 1.5 MiB for small requests, and each of them counts at least 8 KiB.
+    let args = [
+        "--max-bytes-in-flight=16777216".to_owned(),
+        format!("--metrics-bind-address=localhost:{metrics_port}"),
+    ];
+    let args = args.each_ref().map(String::as_str);
+    let server = Interpreter::start(&directory, &args).await;
+    let mut client = Http2Client::connect(1, server.port, &trusted, 0).await;
+    let mut unread = Vec::new();
+    let refused = loop {
+        let response = timeout(WITHIN, client.post(call())).await.unwrap().unwrap();
+        if response.status() != StatusCode::OK {
+            break response.status();
+        }
+        unread.push(response);
+        assert!(unread.len() < 240, "unread answers are not counted");
+    };
+    assert_eq!(refused, StatusCode::TOO_MANY_REQUESTS);
+    assert!(unread.len() > 150, "{}", unread.len());
+    let in_flight = async |count: usize| {
+        let line = format!("compute_federation_interpreter_requests_in_flight {count}");
+        let (_, metrics) = get(metrics_port, "/metrics").await.unwrap();
+        metrics.lines().any(|found| found == line)
+    };
+    assert!(in_flight(unread.len()).await);
+    // Another source address still gets answers.
+    let mut other = Http2Client::connect(2, server.port, &trusted, 65_535).await;
+    let answer = other.post(call()).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::OK);
+    answer.into_body().collect().await.unwrap();
+
+    drop((unread, client));
+    let freed = async {
+        while !in_flight(0).await {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(WITHIN, freed)
+        .await
+        .expect("the capacity is not freed");
+    let mut client = Http2Client::connect(1, server.port, &trusted, 0).await;
+    let answer = client.post(call()).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn idle_clients_of_one_address_do_not_make_a_call_fail() {
+    let directory = TempDir::new().unwrap();
+    let trusted = issue(directory.path());
+    let args = ["--max-connections=64"];
+    let server = Interpreter::start(&directory, &args).await;
+    let mut idle = Vec::new();
+    for _ in 0..128 {
+        idle.push(connect_from(2, server.port).await);
+    }
+    let mut connection = TlsConnection::open(server.port, &trusted).await.unwrap();
+    for _ in 0..50 {
+        idle.push(connect_from(2, server.port).await);
+        let (status, _) = connection.post("/interpret", &call()).await.unwrap();
+        assert_eq!(status, 200);
+    }
+    assert_eq!(server.healthz().await.unwrap(), 200);
+}
+
+/// Clients take the memory that they can get. The bound is that of docs/reference/limits.md.
+#[tokio::test]
+#[ignore = "takes a minute and much memory: cargo xtask test soak"]
+async fn memory_stays_within_its_bound() {
+    const BYTES: usize = 64 << 20;
+    const CONNECTIONS: u8 = 4;
+    let directory = TempDir::new().unwrap();
+    let trusted = issue(directory.path());
+    let args = [
+        format!("--max-bytes-in-flight={BYTES}"),
+        "--max-connections=1024".to_owned(),
+        "--request-timeout=5s".to_owned(),
+    ];
+    let args = args.each_ref().map(String::as_str);
+    let server = Interpreter::start(&directory, &args).await;
+    let idle = server.memory();
+    let mut peak = idle;
+    let mut held = Vec::new();
+    // Unread answers: several source addresses, each with connections that use all their streams.
+    for host in 2..10 {
+        for _ in 0..CONNECTIONS {
+            let mut client = Http2Client::connect(host, server.port, &trusted, 0).await;
+            let mut unread = Vec::new();
+            for _ in 0..200 {
+                unread.extend(client.post(call()).await.ok());
+                peak = peak.max(server.memory());
+            }
+            held.push((client, unread));
+        }
+    }
+    // Large bodies: each is valid, and most of it is one text.
+    let text = "x".repeat(3 << 20);
+    let large = String::from_utf8(call()).unwrap();
+    let large = large.replacen(
+        "{\"request\":",
+        &format!("{{\"y\":\"{text}\",\"request\":"),
+        1,
+    );
+    let senders = (10..26).map(|host| {
+        let (body, trusted) = (large.clone().into_bytes(), trusted.clone());
+        let port = server.port;
+        tokio::spawn(async move {
+            let mut client = Http2Client::connect(host, port, &trusted, 0).await;
+            let mut unread = Vec::new();
+            for _ in 0..10 {
+                unread.extend(client.post(body.clone()).await.ok());
+            }
+            (client, unread)
+        })
+    });
+    let senders: Vec<_> = senders.collect();
+    while senders.iter().any(|sender| !sender.is_finished()) {
+        peak = peak.max(server.memory());
+        sleep(Duration::from_millis(5)).await;
+    }
+    let mut other = Http2Client::connect(30, server.port, &trusted, 65_535).await;
+    let small = other.post(call()).await.unwrap();
+    println!(
+        "idle {} MiB, peak {} MiB, then a small call gets {}",
+        idle >> 20,
+        peak >> 20,
+        small.status()
+    );
+    assert!(peak <= idle + BYTES + BYTES / 2 + (64 << 20), "{peak}");
+    assert_eq!(server.healthz().await.unwrap(), 200);
+}

@@ -1,0 +1,276 @@
+//! Counts the work and the memory of the requests of one webhook protocol.
+//!
+//! Work is counted in slots: one for each request that is being read or answered. Memory is counted in bytes. A request
+//! holds its bytes until the client has taken the answer.
+//!
+//! The bytes are divided into three parts, so that requests with large bodies never take the memory that small ones
+//! need:
+//!
+//! - small: one eighth. Requests with small bodies.
+//! - large: one eighth. The bodies and the answers of all other requests.
+//! - decoding: the rest. The decoded forms of bodies. When it is full, the decoded form of a small body uses the part
+//!   `small`.
+//!
+//! One source address holds at most three quarters of each of the first two parts.
+
+mod pool;
+mod sources;
+#[cfg(test)]
+mod tests;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::block_in_place;
+use tokio::time::timeout;
+
+use crate::limits::Limits;
+use crate::metrics::InFlightGuard;
+use crate::overload::Overloaded;
+use pool::Pool;
+use sources::{Source, Sources};
+
+/// Largest body that counts as small, in bytes. A small body is interpreted where it was read, because this takes less
+/// than 1 ms of CPU. A larger body is interpreted beside the threads that serve connections.
+pub(crate) const SMALL_BODY: usize = 128 << 10;
+
+/// Bytes that one request holds besides its body, its decoded form and its answer: the state of its stream and of its
+/// handler.
+pub(crate) const REQUEST_OVERHEAD: usize = 8 << 10;
+
+/// Size of a decoded object, as a multiple of the size of its body. No request allocates more while it is decoded and
+/// answered (`fuzz/src/memory.rs`).
+const DECODED_FACTOR: usize = 12;
+
+/// Longest time for which a large body waits for its turn. After this time the answer is 429.
+const QUEUE_MAX: Duration = Duration::from_secs(1);
+
+/// The free capacity of one webhook protocol. All requests of the protocol share this capacity.
+#[derive(Debug)]
+pub(crate) struct Capacity {
+    slots: Pool,
+    small: Pool,
+    large: Pool,
+    decoding: Arc<Semaphore>,
+    decoding_max: usize,
+    sources: Sources,
+    /// One permit for each large body that may use a CPU at a time. Half of the CPUs stay free for small requests.
+    workers: Semaphore,
+}
+
+/// The capacity that one request holds. Dropping the value gives the capacity back.
+#[derive(Debug)]
+pub(crate) struct RequestPermit {
+    capacity: Arc<Capacity>,
+    /// The source address of the client, if it is known.
+    source: Option<(IpAddr, Arc<Source>)>,
+    has_slot: bool,
+    is_large: bool,
+    /// Bytes of the part `large` if the request is large, else of the part `small`.
+    bytes: usize,
+    /// Bytes of the part `decoding`.
+    decoding: Option<OwnedSemaphorePermit>,
+    _in_flight: InFlightGuard,
+}
+
+impl Capacity {
+    /// Returns the capacity of one of `protocols` protocols. They share the bytes in equal parts.
+    pub(crate) fn new(limits: &Limits, protocols: usize) -> Self {
+        let bytes = limits.bytes_in_flight / protocols.max(1);
+        let decoding_max = (bytes - bytes / 4).min(u32::MAX as usize);
+        let part = bytes / 8;
+        // One source address may send the largest body.
+        let largest = limits.body.saturating_add(REQUEST_OVERHEAD);
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            slots: Pool::new(limits.requests),
+            small: Pool::new(part),
+            large: Pool::new(part),
+            sources: Sources::new(part - part / 4, (part - part / 4).max(largest)),
+            decoding: Arc::new(Semaphore::new(decoding_max)),
+            decoding_max,
+            workers: Semaphore::new(cpus.div_ceil(2)),
+        }
+    }
+
+    /// Returns the size of the largest body for which the capacity is sufficient if no other request is in flight.
+    pub(crate) fn body_max(&self) -> usize {
+        let decoded = self.decoding_max / DECODED_FACTOR;
+        decoded.min(self.large.max().saturating_sub(REQUEST_OVERHEAD))
+    }
+
+    /// Takes a slot, and the bytes of a request without a body.
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        address: Option<IpAddr>,
+        in_flight: InFlightGuard,
+    ) -> Result<RequestPermit, Overloaded> {
+        let mut permit = RequestPermit {
+            capacity: Arc::clone(self),
+            source: address.map(|address| (address, self.sources.get(address))),
+            has_slot: false,
+            is_large: false,
+            bytes: 0,
+            decoding: None,
+            _in_flight: in_flight,
+        };
+        self.slots.take(1)?;
+        permit.has_slot = true;
+        permit.hold(0)?;
+        Ok(permit)
+    }
+
+    /// Runs `work`, which reads a body of `body` bytes. Work on a large body waits for its turn, and then runs beside
+    /// the threads that serve connections.
+    pub(crate) async fn run<T>(
+        &self,
+        body: usize,
+        work: impl FnOnce() -> T,
+    ) -> Result<T, Overloaded> {
+        if body <= SMALL_BODY {
+            return Ok(work());
+        }
+        let worker = timeout(QUEUE_MAX, self.workers.acquire()).await;
+        let Ok(Ok(_worker)) = worker else {
+            return Err(Overloaded);
+        };
+        Ok(match Handle::current().runtime_flavor() {
+            // Only tests have a runtime with one thread.
+            RuntimeFlavor::CurrentThread => work(),
+            _ => block_in_place(work),
+        })
+    }
+}
+
+/// The work on one body.
+pub(crate) struct Work<'c> {
+    pub(crate) capacity: &'c Capacity,
+    /// Size of the body, in bytes.
+    pub(crate) body: usize,
+}
+
+impl Work<'_> {
+    /// Runs a part of the work (see [`Capacity::run`]).
+    pub(crate) async fn run<T>(&self, part: impl FnOnce() -> T) -> Result<T, Overloaded> {
+        self.capacity.run(self.body, part).await
+    }
+}
+
+impl RequestPermit {
+    /// Gives the slot back. The request no longer counts in [`Limits::requests`], but its bytes still count in
+    /// [`Limits::bytes_in_flight`].
+    pub(crate) fn release_slot(&mut self) {
+        if std::mem::take(&mut self.has_slot) {
+            self.capacity.slots.give(1);
+        }
+    }
+
+    /// Sets the size of the body that the request holds.
+    pub(crate) fn hold_body(&mut self, body: usize) -> Result<(), Overloaded> {
+        if self.is_large || body <= SMALL_BODY {
+            return self.hold(body);
+        }
+        let bytes = body.saturating_add(REQUEST_OVERHEAD);
+        let held = self.bytes;
+        self.give(held);
+        (self.is_large, self.bytes) = (true, 0);
+        self.take(bytes)
+    }
+
+    /// Takes the bytes that the decoded form of a body of `body` bytes needs. A large body waits for them.
+    pub(crate) async fn hold_decoded(&mut self, body: usize) -> Result<(), Overloaded> {
+        let decoded = body.saturating_mul(DECODED_FACTOR);
+        let count = u32::try_from(decoded).map_err(|_| Overloaded)?;
+        let part = Arc::clone(&self.capacity.decoding);
+        if !self.is_large {
+            match part.try_acquire_many_owned(count) {
+                Ok(permit) => self.decoding = Some(permit),
+                Err(_) => self.hold(body.saturating_add(decoded))?,
+            }
+            return Ok(());
+        }
+        match timeout(QUEUE_MAX, part.acquire_many_owned(count)).await {
+            Ok(Ok(permit)) => self.decoding = Some(permit),
+            _ => return Err(Overloaded),
+        }
+        Ok(())
+    }
+
+    /// Returns the data of the answer. The data holds the permit until the transport drops the data.
+    pub(crate) fn answer(mut self, answer: Vec<u8>) -> Result<Bytes, Overloaded> {
+        self.hold(answer.capacity())?;
+        self.decoding = None;
+        self.release_slot();
+        Ok(Bytes::from_owner(Answer {
+            bytes: answer,
+            _permit: self,
+        }))
+    }
+
+    /// Sets the bytes that the request holds besides its overhead. Takes or gives back the difference.
+    fn hold(&mut self, bytes: usize) -> Result<(), Overloaded> {
+        let bytes = bytes.saturating_add(REQUEST_OVERHEAD);
+        match bytes.checked_sub(self.bytes) {
+            Some(more) => self.take(more),
+            None => {
+                self.give(self.bytes - bytes);
+                Ok(())
+            }
+        }
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<(), Overloaded> {
+        let (all, of_source) = self.parts();
+        all.take(bytes)?;
+        if let Some(Err(overloaded)) = of_source.map(|of_source| of_source.take(bytes)) {
+            all.give(bytes);
+            return Err(overloaded);
+        }
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    fn give(&mut self, bytes: usize) {
+        let (all, of_source) = self.parts();
+        all.give(bytes);
+        if let Some(of_source) = of_source {
+            of_source.give(bytes);
+        }
+        self.bytes -= bytes;
+    }
+
+    /// Returns the part that the bytes of the request belong to: of all requests, and of those of its source address.
+    fn parts(&self) -> (&Pool, Option<&Pool>) {
+        let (capacity, source) = (&self.capacity, self.source.as_ref());
+        match self.is_large {
+            true => (&capacity.large, source.map(|(_, source)| &source.large)),
+            false => (&capacity.small, source.map(|(_, source)| &source.small)),
+        }
+    }
+}
+
+impl Drop for RequestPermit {
+    fn drop(&mut self) {
+        self.release_slot();
+        self.give(self.bytes);
+        if let Some((address, source)) = &self.source {
+            self.capacity.sources.release(*address, source);
+        }
+    }
+}
+
+/// The data of an answer, with the capacity that it holds.
+struct Answer {
+    bytes: Vec<u8>,
+    _permit: RequestPermit,
+}
+
+impl AsRef<[u8]> for Answer {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}

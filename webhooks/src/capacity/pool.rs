@@ -1,0 +1,43 @@
+//! A number of equal things of which requests take some and give them back.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::overload::Overloaded;
+
+/// A number of equal things, for example bytes. Nothing waits for them.
+#[derive(Debug)]
+pub(super) struct Pool {
+    max: usize,
+    taken: AtomicUsize,
+}
+
+impl Pool {
+    pub(super) fn new(max: usize) -> Self {
+        Self {
+            max,
+            taken: AtomicUsize::new(0),
+        }
+    }
+
+    pub(super) fn max(&self) -> usize {
+        self.max
+    }
+
+    /// Takes `count` things if as many are free.
+    pub(super) fn take(&self, count: usize) -> Result<(), Overloaded> {
+        let add = |taken: usize| taken.checked_add(count).filter(|sum| *sum <= self.max);
+        let taken = self
+            .taken
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
+        taken.map(|_| ()).map_err(|_| Overloaded)
+    }
+
+    pub(super) fn give(&self, count: usize) {
+        self.taken.fetch_sub(count, Ordering::AcqRel);
+    }
+
+    #[cfg(test)]
+    pub(super) fn taken(&self) -> usize {
+        self.taken.load(Ordering::Acquire)
+    }
+}

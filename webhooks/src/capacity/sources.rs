@@ -1,0 +1,67 @@
+//! The bytes that the requests of each source address hold.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::pool::Pool;
+
+/// The bytes that the requests of one source address hold.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) small: Pool,
+    pub(super) large: Pool,
+}
+
+/// The source addresses with requests in flight.
+#[derive(Debug)]
+pub(super) struct Sources {
+    /// The largest number of bytes of one source address in each part.
+    small_max: usize,
+    large_max: usize,
+    by_address: Mutex<HashMap<IpAddr, Arc<Source>>>,
+}
+
+impl Sources {
+    pub(super) fn new(small_max: usize, large_max: usize) -> Self {
+        Self {
+            small_max,
+            large_max,
+            by_address: Mutex::default(),
+        }
+    }
+
+    pub(super) fn get(&self, address: IpAddr) -> Arc<Source> {
+        let mut sources = self.lock();
+        let new = || {
+            Arc::new(Source {
+                small: Pool::new(self.small_max),
+                large: Pool::new(self.large_max),
+            })
+        };
+        Arc::clone(sources.entry(address).or_insert_with(new))
+    }
+
+    /// Forgets a source address after its last request. The caller still has its reference.
+    pub(super) fn release(&self, address: IpAddr, source: &Arc<Source>) {
+        if Arc::strong_count(source) > 2 {
+            return;
+        }
+        let mut sources = self.lock();
+        // Another request may have begun before the lock.
+        if Arc::strong_count(source) == 2 {
+            sources.remove(&address);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<IpAddr, Arc<Source>>> {
+        self.by_address
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.lock().len()
+    }
+}

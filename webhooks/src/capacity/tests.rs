@@ -1,0 +1,138 @@
+//! Tests of the capacity without HTTP.
+
+use super::*;
+use crate::metrics::RequestMetrics;
+use prometheus_client::registry::Registry;
+
+const MIB: usize = 1 << 20;
+
+fn capacity(limits: Limits) -> Arc<Capacity> {
+    Arc::new(Capacity::new(&limits, 1))
+}
+
+fn admit(capacity: &Arc<Capacity>) -> Result<RequestPermit, Overloaded> {
+    let metrics = RequestMetrics::register("p", "Requests", &mut Registry::default());
+    capacity.admit(None, metrics.in_flight())
+}
+
+fn taken(capacity: &Capacity) -> [usize; 4] {
+    let decoding = capacity.decoding_max - capacity.decoding.available_permits();
+    let Capacity {
+        slots,
+        small,
+        large,
+        ..
+    } = capacity;
+    [slots.taken(), small.taken(), large.taken(), decoding]
+}
+
+#[tokio::test]
+async fn each_part_is_held_until_the_data_of_the_answer_is_dropped() {
+    let capacity = capacity(Limits::default());
+    let mut small = admit(&capacity).unwrap();
+    small.hold_body(1000).unwrap();
+    small.hold_decoded(1000).await.unwrap();
+    let overhead = REQUEST_OVERHEAD;
+    assert_eq!(taken(&capacity), [1, overhead + 1000, 0, 12_000]);
+    let small = small.answer(vec![0; 100]).unwrap();
+    assert_eq!(taken(&capacity), [0, overhead + 100, 0, 0]);
+    let mut large = admit(&capacity).unwrap();
+    large.hold_body(MIB).unwrap();
+    large.hold_decoded(MIB).await.unwrap();
+    assert_eq!(
+        taken(&capacity),
+        [1, overhead + 100, overhead + MIB, 12 * MIB]
+    );
+    let large = large.answer(vec![0; 100]).unwrap();
+    drop(small);
+    assert_eq!(taken(&capacity), [0, 0, overhead + 100, 0]);
+    drop(large);
+    assert_eq!(taken(&capacity), [0; 4]);
+}
+
+#[tokio::test]
+async fn large_bodies_leave_capacity_for_small_ones() {
+    let capacity = capacity(Limits::default());
+    let body = capacity.body_max();
+    assert!(body >= Limits::default().body, "{body}");
+    let mut held = Vec::new();
+    let mut decoded = admit(&capacity).unwrap();
+    decoded.hold_body(body).unwrap();
+    decoded.hold_decoded(body).await.unwrap();
+    while let Ok(mut permit) = admit(&capacity)
+        && permit.hold_body(MIB).is_ok()
+    {
+        held.push(permit);
+    }
+    let mut small = admit(&capacity).unwrap();
+    small.hold_body(10_000).unwrap();
+    small.hold_decoded(10_000).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_body_waits_for_its_turn_and_then_is_refused() {
+    let capacity = capacity(Limits::default());
+    let body = capacity.body_max();
+    let large = || {
+        let mut permit = admit(&capacity).unwrap();
+        permit.hold_body(MIB).unwrap();
+        permit
+    };
+    let (mut first, mut second) = (large(), large());
+    first.hold_decoded(body).await.unwrap();
+    assert_eq!(second.hold_decoded(body).await, Err(Overloaded));
+    let begin = tokio::time::Instant::now();
+    let wait = async {
+        tokio::time::sleep(QUEUE_MAX / 2).await;
+        drop(first);
+    };
+    let ((), waited) = tokio::join!(wait, second.hold_decoded(body));
+    waited.unwrap();
+    assert_eq!(begin.elapsed(), QUEUE_MAX / 2);
+}
+
+#[test]
+fn a_dropped_permit_returns_its_capacity() {
+    let capacity = capacity(Limits {
+        requests: 2,
+        bytes_in_flight: 8 * (2 * REQUEST_OVERHEAD + 100),
+        ..Limits::default()
+    });
+    let mut first = admit(&capacity).unwrap();
+    let mut second = admit(&capacity).unwrap();
+    assert!(admit(&capacity).is_err());
+    first.hold_body(60).unwrap();
+    first.hold_body(90).unwrap();
+    assert!(second.hold_body(11).is_err());
+    second.hold_body(10).unwrap();
+    second.release_slot();
+    // A slot is free, but no bytes are.
+    assert!(admit(&capacity).is_err());
+    drop((first, second));
+    assert_eq!(taken(&capacity), [0; 4]);
+}
+
+#[test]
+fn one_source_address_leaves_capacity_for_others() {
+    let capacity = capacity(Limits::default());
+    let metrics = RequestMetrics::register("p", "Requests", &mut Registry::default());
+    let admit = |host: u8| {
+        let address = Some([192, 0, 2, host].into());
+        capacity.admit(address, metrics.in_flight())
+    };
+    for body in [0, MIB] {
+        let mut held = Vec::new();
+        while let Ok(mut permit) = admit(1)
+            && permit.hold_body(body).is_ok()
+        {
+            held.push(permit);
+        }
+        let mut other = admit(2).unwrap();
+        other.hold_body(body).unwrap();
+        assert!(held.len() > 20, "{}", held.len());
+        assert_eq!(capacity.sources.count(), 2);
+        drop((held, other));
+        assert_eq!(capacity.sources.count(), 0);
+    }
+    assert_eq!(taken(&capacity), [0; 4]);
+}
