@@ -266,6 +266,17 @@ pub const WRITTEN: &[WrittenCondition] = &[
         PROJECT,
         workload_deployment::AVAILABLE,
         Unknown,
+        of_deployment::HUB_CONTRADICTED,
+        (
+            "The deployment, its hub namespace or a neighbour in its project was written to another hub than the one in use.",
+            "Correct `--federation-kubeconfig`, or [move to the hub](../operate/move-hub.md). Until then nothing is written or deleted on the hub, and the finalizer stays.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        PROJECT,
+        workload_deployment::AVAILABLE,
+        Unknown,
         of_deployment::CELL_UNREACHABLE,
         (
             "Every cell of the deployment is unreachable. The counters are the last known ones.",
@@ -518,6 +529,7 @@ const WARNINGS: &[&str] = &[
     of_deployment::UNSUPPORTED_POLICY,
     of_deployment::INVALID_CITY_CODE,
     of_deployment::HUB_NAMESPACE_CONTRADICTED,
+    of_deployment::HUB_CONTRADICTED,
     of_deployment::CELL_UNREACHABLE,
     of_deployment::NO_MATCHING_CELL,
 ];

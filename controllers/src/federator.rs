@@ -1,6 +1,7 @@
 //! Copies WorkloadDeployments to the hub, and their status back to the project (docs/concepts/flow.md).
 
 mod orphans;
+pub(crate) mod other_hub;
 mod plan;
 mod reapply;
 #[cfg(test)]
@@ -9,6 +10,7 @@ pub(crate) mod triggers;
 
 use std::sync::Arc;
 
+use api::reasons::workload_deployment::HUB_CONTRADICTED;
 use api::workload_deployment::{AVAILABLE, CELLS_REPORTING};
 use api::{CityCode, DEFAULT_NAMESPACE, HubNamespace, WorkloadDeployment, annotations, finalizers};
 use kube::ResourceExt;
@@ -17,17 +19,20 @@ use serde_json::{Value, json};
 
 use crate::hub::HubCaches;
 use crate::hub::cells::CopyCells;
-use crate::objects::{Namespace, StringMap, describe, is_terminating};
+use crate::hub::identity::HubIdentity;
+use crate::objects::{Namespace, describe, is_terminating};
 use crate::policy::serves;
 use crate::projects::{ProjectCaches, SyncedProjects};
 use crate::runtime::error::FirstError;
 use crate::runtime::events::EventPublisher;
+use crate::runtime::hub_proof::read_from_hub;
 use crate::runtime::keys::ProjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer, merge_patch};
 use crate::runtime::{ReconcileContext, ReconcileError};
 use orphans::OrphanSweeper;
-use plan::{DesiredNamespace, Observed, Plan, hub_namespace, plan, same_referenced_data};
+use other_hub::HeldByHub;
+use plan::{DesiredNamespace, Hold, Observed, Plan, hub_namespace, plan, same_referenced_data};
 use reapply::Reapplier;
 pub(crate) use reapply::stale_cells::StaleCells;
 
@@ -41,6 +46,7 @@ pub(crate) struct Federator {
     pub(crate) projects: Arc<SyncedProjects>,
     pub(crate) hub: Arc<HubCaches>,
     pub(crate) stale_cells: Arc<StaleCells>,
+    pub(crate) held_by_hub: HeldByHub,
     pub(crate) writer: Writer,
     pub(crate) publisher: EventPublisher,
 }
@@ -58,6 +64,7 @@ impl Controller for Federator {
         let deployment = project.deployments.get(&key.namespace, &key.name)?;
         let Some(deployment) = deployment else {
             self.stale_cells.forget(&key);
+            self.held_by_hub.release(&key);
             self.orphans(&project).sweep(context, &key, None).await?;
             return Ok(Outcome::Gone);
         };
@@ -130,6 +137,8 @@ impl Federator {
         let cluster = project.namespaces.get("", DEFAULT_NAMESPACE)?;
         let cluster_uid = cluster.and_then(|cluster| cluster.uid());
         let root_uid = self.projects.root_uid();
+        let hub = self.hub.identity()?;
+        let namespace = self.hub.namespaces.get("", hub_namespace.as_str())?;
         let plan = plan(&Observed {
             project: &key.project,
             deployment,
@@ -137,11 +146,9 @@ impl Federator {
             derived,
             cluster_uid: cluster_uid.as_deref(),
             root_uid: root_uid.as_deref(),
-            namespace: self
-                .hub
-                .namespaces
-                .get("", hub_namespace.as_str())?
-                .as_deref(),
+            hub: &hub,
+            neighbour: other_hub::neighbour(project, &key.namespace, &hub, namespace.is_some()),
+            namespace: namespace.as_deref(),
             copy: copy.as_ref(),
             policy_exists,
             cells: CopyCells {
@@ -150,9 +157,15 @@ impl Federator {
             },
             now: context.now(),
         });
+        match &plan.hold {
+            Some(hold) if hold.reason == HUB_CONTRADICTED => {
+                self.held_by_hub.hold(key, &hold.problem);
+            }
+            _ => self.held_by_hub.release(key),
+        }
         let staleness = plan.staleness.clone();
         let executed = self
-            .execute(context, project, deployment, hub_namespace, plan)
+            .execute(context, project, deployment, hub_namespace, &hub, plan)
             .await;
         // If the status of the project cannot be written, the re-application must still happen.
         let reapplier = Reapplier {
@@ -182,6 +195,7 @@ impl Federator {
         project: &ProjectCaches,
         mut deployment: &WorkloadDeployment,
         hub_namespace: &HubNamespace,
+        hub: &HubIdentity,
         plan: Plan,
     ) -> Result<(), ReconcileError> {
         let name = deployment.name_any();
@@ -194,20 +208,18 @@ impl Federator {
         );
         let recorded;
         if plan.record {
-            let record = (
+            let namespace = (
                 annotations::FEDERATION_NAMESPACE.to_owned(),
                 hub_namespace.as_str().to_owned(),
             );
+            let hub = hub
+                .uid()
+                .map(|uid| (annotations::HUB_UID.to_owned(), uid.to_owned()));
+            let record = [Some(namespace), hub].into_iter().flatten().collect();
             let finalizer = finalizers::FEDERATOR;
             recorded = self
                 .writer
-                .add_finalizer(
-                    context,
-                    &upstream,
-                    deployment,
-                    finalizer,
-                    &StringMap::from([record]),
-                )
+                .add_finalizer(context, &upstream, deployment, finalizer, &record)
                 .await?;
             deployment = &recorded;
         }
@@ -255,12 +267,12 @@ impl Federator {
             errors.note(patched);
         }
         errors.result()?;
-        if let Some(problem) = plan.hold {
+        if let Some(Hold { problem, .. }) = plan.hold {
             let object = describe(deployment);
             return Err(ReconcileError::Contradiction { object, problem });
         }
         if plan.release {
-            self.release(context, &upstream, &downstream, deployment)
+            self.release(context, &upstream, hub_namespace, hub, deployment)
                 .await?;
         }
         Ok(())
@@ -301,10 +313,13 @@ impl Federator {
         &self,
         context: &ReconcileContext,
         upstream: &Collection<'_, WorkloadDeployment>,
-        downstream: &Collection<'_, WorkloadDeployment>,
+        hub_namespace: &HubNamespace,
+        hub: &HubIdentity,
         deployment: &WorkloadDeployment,
     ) -> Result<(), ReconcileError> {
-        if downstream.read(&deployment.name_any()).await?.is_some() {
+        let (namespace, name) = (hub_namespace.as_str(), deployment.name_any());
+        let copy = read_from_hub::<WorkloadDeployment>(&self.hub, hub, namespace, &name);
+        if copy.await?.is_some() {
             return Err(ReconcileError::NotYet {
                 object: describe(deployment),
                 missing: "its hub copy to be gone".to_owned(),

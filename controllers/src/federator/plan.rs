@@ -15,6 +15,7 @@ use kube::{Resource, ResourceExt};
 
 use super::reapply::staleness::{Staleness, staleness};
 use crate::hub::cells::CopyCells;
+use crate::hub::identity::{HubIdentity, recorded_hub};
 use crate::hub::upstream::Upstream;
 use crate::objects::{
     Namespace, StringMap, covers, describe, has_finalizer, is_terminating, label,
@@ -22,7 +23,10 @@ use crate::objects::{
 };
 use crate::runtime::ReconcileError;
 use freshness::fresh;
-use status::{contradicted, invalid_city_code, status, unreported};
+use status::{
+    HUB_CONTRADICTED, HUB_NAMESPACE_CONTRADICTED, contradicted, invalid_city_code, status,
+    unreported,
+};
 
 /// The observations of the controller.
 pub(super) struct Observed<'a> {
@@ -38,6 +42,11 @@ pub(super) struct Observed<'a> {
     pub(super) cluster_uid: Option<&'a str>,
     /// UID that identifies the Milo root of the project.
     pub(super) root_uid: Option<&'a str>,
+    /// The identity of the hub in use.
+    pub(super) hub: &'a HubIdentity,
+    /// The reason why a new WorkloadDeployment must wait, if there is one: another WorkloadDeployment of the project is
+    /// not proved to be on this hub.
+    pub(super) neighbour: Option<String>,
     /// The hub namespace.
     pub(super) namespace: Option<&'a Namespace>,
     /// The WorkloadDeployment of the same name in the hub namespace.
@@ -52,7 +61,7 @@ pub(super) struct Observed<'a> {
 /// The actions to take, in the order of the fields.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Plan {
-    /// Record the hub namespace on the project's WorkloadDeployment, in the same write as the finalizer.
+    /// Record the hub and the hub namespace on the project's WorkloadDeployment, in the same write as the finalizer.
     pub(super) record: bool,
     pub(super) apply_namespace: Option<DesiredNamespace>,
     pub(super) apply_copy: Option<DesiredCopy>,
@@ -64,7 +73,16 @@ pub(super) struct Plan {
     /// Remove the finalizer after the hub has confirmed that the copy is gone.
     pub(super) release: bool,
     /// A contradiction between objects. Until an administrator has resolved it, the federator writes only the status.
-    pub(super) hold: Option<String>,
+    pub(super) hold: Option<Hold>,
+}
+
+/// A contradiction, for which a WorkloadDeployment is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Hold {
+    /// The reason of `Available`.
+    pub(super) reason: &'static str,
+    /// The message of `Available`.
+    pub(super) problem: String,
 }
 
 /// The desired hub namespace.
@@ -176,6 +194,25 @@ fn contradiction(observed: &Observed<'_>) -> Option<String> {
     })
 }
 
+/// Returns the reason why the hub in use may not be the hub that has the copy, if there is a reason. A
+/// WorkloadDeployment without a finalizer and without a record has never had a copy.
+fn hub_contradiction(observed: &Observed<'_>) -> Option<String> {
+    let Observed {
+        deployment,
+        namespace,
+        hub,
+        ..
+    } = *observed;
+    let record = recorded_hub(deployment.meta());
+    let is_new = record.is_none() && !has_finalizer(deployment, finalizers::FEDERATOR);
+    match is_new {
+        true => hub
+            .contradiction(hub.uid(), namespace)
+            .or_else(|| observed.neighbour.clone()),
+        false => hub.contradiction(record, namespace),
+    }
+}
+
 fn upstream(observed: &Observed<'_>) -> Upstream {
     Upstream {
         project: observed.project.clone(),
@@ -198,11 +235,15 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     if terminating && !has_finalizer(deployment, finalizers::FEDERATOR) {
         return Plan::default();
     }
-    if let Some(problem) = contradiction(observed) {
-        let status = contradicted(deployment, &problem, observed.now);
+    let because = |reason| move |problem| Hold { reason, problem };
+    let held = contradiction(observed)
+        .map(because(HUB_NAMESPACE_CONTRADICTED))
+        .or_else(|| hub_contradiction(observed).map(because(HUB_CONTRADICTED)));
+    if let Some(hold) = held {
+        let status = contradicted(deployment, &hold, observed.now);
         return Plan {
             status: (deployment.status.as_ref() != Some(&status)).then_some(status),
-            hold: Some(problem),
+            hold: Some(hold),
             ..Plan::default()
         };
     }
@@ -233,6 +274,7 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
         copy,
         policy_exists,
         cells,
+        hub,
         now,
         ..
     } = *observed;
@@ -273,7 +315,8 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
     };
     Plan {
         record: !has_finalizer(deployment, finalizers::FEDERATOR)
-            || recorded != Some(hub_namespace.as_str()),
+            || recorded != Some(hub_namespace.as_str())
+            || recorded_hub(deployment.meta()) != hub.uid(),
         apply_namespace: (!namespace.is_some_and(|namespace| desired_namespace.is(namespace)))
             .then_some(desired_namespace),
         apply_copy: apply_copy.then_some(DesiredCopy {
@@ -304,9 +347,11 @@ fn desired_namespace(observed: &Observed<'_>) -> DesiredNamespace {
         known_by(annotations::UPSTREAM_CLUSTER_UID, observed.cluster_uid),
         known_by(annotations::UPSTREAM_ROOT_UID, observed.root_uid),
     ];
+    let hub = observed.hub.uid();
+    let hub = hub.map(|uid| (annotations::HUB_UID.to_owned(), uid.to_owned()));
     DesiredNamespace {
         labels: upstream(observed).labels(),
-        annotations: annotations.into_iter().flatten().collect(),
+        annotations: annotations.into_iter().chain([hub]).flatten().collect(),
     }
 }
 

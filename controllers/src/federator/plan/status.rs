@@ -3,13 +3,14 @@
 use api::condition::{self, Condition, ConditionStatus};
 use api::conditions::REFERENCED_DATA_READY;
 use api::identity::IdentityError;
-pub(super) use api::reasons::workload_deployment::HUB_NAMESPACE_CONTRADICTED;
 pub(super) use api::reasons::workload_deployment::INVALID_CITY_CODE;
 use api::reasons::workload_deployment::NOT_REPORTED;
+pub(super) use api::reasons::workload_deployment::{HUB_CONTRADICTED, HUB_NAMESPACE_CONTRADICTED};
 use api::workload_deployment::{AVAILABLE, CELLS_REPORTING, REPLICAS_READY};
 use api::{WorkloadDeployment, WorkloadDeploymentStatus};
 use jiff::Timestamp;
 
+use super::Hold;
 use crate::generation::GenerationMap;
 
 /// Conditions that are copied from the hub. If the hub no longer has a condition, it is removed from the project.
@@ -66,11 +67,11 @@ pub(super) fn unreported(
 /// Returns a status with the reason why nothing is written to the hub.
 pub(super) fn contradicted(
     deployment: &WorkloadDeployment,
-    problem: &str,
+    hold: &Hold,
     now: Timestamp,
 ) -> WorkloadDeploymentStatus {
     let former = deployment.status.clone().unwrap_or_default();
-    unknown(former, HUB_NAMESPACE_CONTRADICTED, problem, now)
+    unknown(former, hold.reason, &hold.problem, now)
 }
 
 /// Returns the former status with its condition `Available` set to Unknown.
