@@ -228,7 +228,13 @@ impl Federator {
             errors.note(self.apply_namespace(context, hub_namespace, &desired).await);
         }
         let copy = self.hub.deployments.get(hub_namespace.as_str(), &name)?;
-        if let Some(desired) = plan.apply_copy {
+        let apply = plan.apply_copy.as_ref();
+        let may_change_copy =
+            match plan.delete_copy || apply.is_some_and(|it| it.needs_confirmation) {
+                true => errors.note(confirm(&upstream, deployment).await).is_some(),
+                false => true,
+            };
+        if let Some(desired) = plan.apply_copy.filter(|_| may_change_copy) {
             let body = copy_body(deployment, hub_namespace, &desired);
             let as_wanted = |written: &WorkloadDeployment| {
                 written.spec == deployment.spec && same_referenced_data(written, deployment)
@@ -239,7 +245,7 @@ impl Federator {
                     .ensure(context, &downstream, existing, &body, &OWN, as_wanted);
             errors.note(ensured.await.map(drop));
         }
-        if let (true, Some(copy)) = (plan.delete_copy, &copy) {
+        if let (true, Some(copy)) = (plan.delete_copy && may_change_copy, &copy) {
             errors.note(
                 self.writer
                     .delete(context, &downstream, copy.as_ref())
@@ -328,6 +334,28 @@ impl Federator {
         self.writer
             .remove_finalizer(context, upstream, deployment, finalizers::FEDERATOR)
             .await
+    }
+}
+
+/// Reads the WorkloadDeployment from the project's API server. Succeeds if the cache is not behind in what the copy is
+/// made from.
+async fn confirm(
+    upstream: &Collection<'_, WorkloadDeployment>,
+    cached: &WorkloadDeployment,
+) -> Result<(), ReconcileError> {
+    let current = upstream.read(&cached.name_any()).await?;
+    let is_same = current.is_some_and(|current| {
+        let (current, cached) = (&current.metadata, &cached.metadata);
+        current.uid == cached.uid
+            && current.generation == cached.generation
+            && current.deletion_timestamp.is_some() == cached.deletion_timestamp.is_some()
+    });
+    match is_same {
+        true => Ok(()),
+        false => Err(ReconcileError::NotYet {
+            object: describe(cached),
+            missing: "the watch of the project to report its last change".to_owned(),
+        }),
     }
 }
 

@@ -3,6 +3,7 @@
 pub(super) mod freshness;
 pub(super) mod orphan;
 pub(super) mod status;
+mod upstream_generation;
 
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ use status::{
     HUB_CONTRADICTED, HUB_NAMESPACE_CONTRADICTED, contradicted, invalid_city_code, status,
     unreported,
 };
+use upstream_generation::{Carried, carried};
 
 /// The observations of the controller.
 pub(super) struct Observed<'a> {
@@ -65,6 +67,7 @@ pub(super) struct Plan {
     pub(super) record: bool,
     pub(super) apply_namespace: Option<DesiredNamespace>,
     pub(super) apply_copy: Option<DesiredCopy>,
+    /// Delete the copy after the project's API server has confirmed the WorkloadDeployment.
     pub(super) delete_copy: bool,
     pub(super) status: Option<WorkloadDeploymentStatus>,
     /// The cells that lack the copy or its namespace. If they lack it for too long, the federator makes Karmada apply
@@ -102,6 +105,8 @@ impl DesiredNamespace {
 /// The desired copy on the hub. Its spec equals the spec of the project's WorkloadDeployment.
 #[derive(Debug, PartialEq)]
 pub(super) struct DesiredCopy {
+    /// Whether the project's API server must confirm the WorkloadDeployment first, because the cache may be behind.
+    pub(super) needs_confirmation: bool,
     pub(super) labels: StringMap,
     pub(super) annotations: StringMap,
 }
@@ -292,6 +297,11 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
     };
     let mut copy_annotations = deployment.annotations().clone();
     copy_annotations.retain(|key, _| key == annotations::EXPECTED_REFERENCED_DATA);
+    copy_annotations.extend(deployment.metadata.generation.map(|generation| {
+        let key = annotations::UPSTREAM_GENERATION;
+        (key.to_owned(), generation.to_string())
+    }));
+    let carried = copy.map(|copy| carried(copy, deployment));
     let in_step = copy.is_some_and(|copy| copy_is_as_desired(copy));
     let shown = deployment.status.as_ref();
     let shown = shown.map_or(&[][..], |status| &status.conditions);
@@ -310,9 +320,15 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
     // A terminating copy must be gone before a new copy is created. A new copy is created only after its policy. If the
     // copy were older than its policy, Karmada might match the copy only much later.
     let apply_copy = match copy {
-        Some(_) => !in_step && !moves && live.is_some(),
+        Some(_) => {
+            let is_as_desired = in_step && !carried.is_some_and(Carried::must_be_written);
+            !is_as_desired && !moves && live.is_some()
+        }
         None => policy_exists,
     };
+    let needs_confirmation = carried
+        .zip(copy)
+        .is_some_and(|(carried, copy)| carried.needs_confirmation(copy, deployment));
     Plan {
         record: !has_finalizer(deployment, finalizers::FEDERATOR)
             || recorded != Some(hub_namespace.as_str())
@@ -320,6 +336,7 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
         apply_namespace: (!namespace.is_some_and(|namespace| desired_namespace.is(namespace)))
             .then_some(desired_namespace),
         apply_copy: apply_copy.then_some(DesiredCopy {
+            needs_confirmation,
             labels: copy_labels,
             annotations: copy_annotations,
         }),
