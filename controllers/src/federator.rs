@@ -1,5 +1,6 @@
 //! Copies WorkloadDeployments to the hub, and their status back to the project (docs/concepts/flow.md).
 
+mod copy;
 mod orphans;
 pub(crate) mod other_hub;
 mod plan;
@@ -9,13 +10,14 @@ mod reconcile_tests;
 pub(crate) mod triggers;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::reasons::workload_deployment::HUB_CONTRADICTED;
 use api::workload_deployment::{AVAILABLE, CELLS_REPORTING};
 use api::{CityCode, DEFAULT_NAMESPACE, HubNamespace, WorkloadDeployment, annotations, finalizers};
 use kube::ResourceExt;
 use multicluster::Outcome;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::hub::HubCaches;
 use crate::hub::cells::CopyCells;
@@ -30,12 +32,18 @@ use crate::runtime::keys::ProjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer, merge_patch};
 use crate::runtime::{ReconcileContext, ReconcileError};
+use copy::{confirm, copy_body};
 use orphans::OrphanSweeper;
 use other_hub::HeldByHub;
+use plan::status::refused;
 use plan::{DesiredNamespace, Hold, Observed, Plan, hub_namespace, plan, same_referenced_data};
 use reapply::Reapplier;
 pub(crate) use reapply::stale_cells::StaleCells;
 
+/// How often to check whether the hub refuses the policy that a new copy waits for. A refusal must be shown within 2 s.
+const AWAITED_POLICY: Duration = Duration::from_secs(1);
+/// How often to check whether the refusal has another message.
+const REFUSED_POLICY: Duration = Duration::from_mins(1);
 /// The parts of a copy that only the federator writes.
 const OWN: [&str; 2] = [
     "/spec",
@@ -164,6 +172,7 @@ impl Federator {
             _ => self.held_by_hub.release(key),
         }
         let staleness = plan.staleness.clone();
+        let awaited = plan.awaited_policy.clone();
         let executed = self
             .execute(context, project, deployment, hub_namespace, &hub, plan)
             .await;
@@ -181,7 +190,18 @@ impl Federator {
         errors.note(executed);
         let outcome = errors.note(outcome);
         errors.result()?;
-        Ok(outcome.unwrap_or(Outcome::Settled))
+        // The event of the policy triggers the next reconciliation. If the hub refuses the policy, there is no event.
+        match awaited {
+            Some(city) => {
+                let is_refused = self.hub.policy_refusals.get(hub_namespace, &city).is_some();
+                Ok(Outcome::Again(if is_refused {
+                    REFUSED_POLICY
+                } else {
+                    AWAITED_POLICY
+                }))
+            }
+            None => Ok(outcome.unwrap_or(Outcome::Settled)),
+        }
     }
 
     fn policy_exists(&self, hub_namespace: &HubNamespace, city: &CityCode) -> bool {
@@ -224,8 +244,13 @@ impl Federator {
             deployment = &recorded;
         }
         let mut errors = FirstError::default();
+        let awaited = plan.awaited_policy.as_ref();
+        let mut refusal =
+            awaited.and_then(|city| self.hub.policy_refusals.get(hub_namespace, city));
         if let Some(desired) = plan.apply_namespace {
-            errors.note(self.apply_namespace(context, hub_namespace, &desired).await);
+            let applied = self.apply_namespace(context, hub_namespace, &desired).await;
+            refusal = refusal.or(refusal_of(&applied));
+            errors.note(applied);
         }
         let copy = self.hub.deployments.get(hub_namespace.as_str(), &name)?;
         let apply = plan.apply_copy.as_ref();
@@ -243,7 +268,9 @@ impl Federator {
             let ensured =
                 self.writer
                     .ensure(context, &downstream, existing, &body, &OWN, as_wanted);
-            errors.note(ensured.await.map(drop));
+            let ensured = ensured.await.map(drop);
+            refusal = refusal.or(refusal_of(&ensured));
+            errors.note(ensured);
         }
         if let (true, Some(copy)) = (plan.delete_copy && may_change_copy, &copy) {
             errors.note(
@@ -252,7 +279,15 @@ impl Federator {
                     .await,
             );
         }
-        if let Some(status) = plan.status {
+        let status = match &refusal {
+            Some(refusal) => {
+                let (planned, now) = (plan.status, context.now());
+                let status = refused(deployment, planned, refusal, copy.is_some(), now);
+                Some(status).filter(|status| deployment.status.as_ref() != Some(status))
+            }
+            None => plan.status,
+        };
+        if let Some(status) = status {
             // Controllers of the project plane own conditions in the same status.
             let patch = merge_patch(deployment.status.as_ref(), &status);
             let patched = self
@@ -337,42 +372,6 @@ impl Federator {
     }
 }
 
-/// Reads the WorkloadDeployment from the project's API server. Succeeds if the cache is not behind in what the copy is
-/// made from.
-async fn confirm(
-    upstream: &Collection<'_, WorkloadDeployment>,
-    cached: &WorkloadDeployment,
-) -> Result<(), ReconcileError> {
-    let current = upstream.read(&cached.name_any()).await?;
-    let is_same = current.is_some_and(|current| {
-        let (current, cached) = (&current.metadata, &cached.metadata);
-        current.uid == cached.uid
-            && current.generation == cached.generation
-            && current.deletion_timestamp.is_some() == cached.deletion_timestamp.is_some()
-    });
-    match is_same {
-        true => Ok(()),
-        false => Err(ReconcileError::NotYet {
-            object: describe(cached),
-            missing: "the watch of the project to report its last change".to_owned(),
-        }),
-    }
-}
-
-fn copy_body(
-    deployment: &WorkloadDeployment,
-    hub_namespace: &HubNamespace,
-    desired: &plan::DesiredCopy,
-) -> Value {
-    json!({
-        "apiVersion": api::API_VERSION,
-        "kind": "WorkloadDeployment",
-        "metadata": {
-            "name": deployment.name_any(),
-            "namespace": hub_namespace.as_str(),
-            "labels": desired.labels,
-            "annotations": desired.annotations,
-        },
-        "spec": deployment.spec,
-    })
+fn refusal_of(written: &Result<(), ReconcileError>) -> Option<String> {
+    written.as_ref().err().and_then(ReconcileError::hub_refusal)
 }

@@ -1,6 +1,7 @@
 //! Tests of the federator, with in-memory API servers.
 
 use apiserver::{Fault, Verb};
+use serde_json::Value;
 
 use super::*;
 use crate::fixtures::deployment;
@@ -12,6 +13,7 @@ use crate::fixtures::servers::{
 use crate::policy::PolicyController;
 
 mod other_hub;
+mod refusals;
 mod stale_cache;
 
 const NAME: &str = "web-us-dfw";
@@ -68,6 +70,11 @@ fn in_project(planes: &FakePlanes) -> Option<WorkloadDeployment> {
 
 fn on_hub(planes: &FakePlanes) -> Option<WorkloadDeployment> {
     planes.hub.get(HUB_NAMESPACE, NAME)
+}
+
+fn available(deployment: &WorkloadDeployment) -> &api::Condition {
+    let status = deployment.status.as_ref().unwrap();
+    api::condition::find(&status.conditions, AVAILABLE).unwrap()
 }
 
 #[tokio::test(start_paused = true)]

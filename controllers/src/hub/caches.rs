@@ -9,6 +9,7 @@ use multicluster::cache::{Index, Undecodable};
 use super::cells::Cells;
 use super::identity::HubIdentity;
 use super::policy_locks::PolicyLocks;
+use super::policy_refusals::PolicyRefusals;
 use crate::objects::Namespace;
 
 /// The hub and the caches of the objects that are watched there.
@@ -26,6 +27,7 @@ pub(crate) struct HubCaches {
     pub(crate) copies_for_policies: Index<WorkloadDeployment>,
     pub(crate) policies: Cache<PropagationPolicy>,
     pub(crate) policy_locks: PolicyLocks,
+    pub(crate) policy_refusals: PolicyRefusals,
     /// The bindings. Only the deletion of policies requires that this cache is complete.
     pub(crate) bindings: Cache<ResourceBinding>,
     /// The bindings, indexed by the fields that decide about policies. See `policy::kinds`.

@@ -8,11 +8,6 @@ fn of_another_hub(mut object: Value) -> Value {
     object
 }
 
-fn available(deployment: &WorkloadDeployment) -> &api::Condition {
-    let status = deployment.status.as_ref().unwrap();
-    api::condition::find(&status.conditions, AVAILABLE).unwrap()
-}
-
 #[tokio::test(start_paused = true)]
 async fn another_hub_proves_nothing_about_a_deployment() {
     let going = of_another_hub(terminating_json(recorded(NAME)));
