@@ -7,6 +7,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use certs::{Authorities, CertificateState};
+use controllers::management_controllers::HeldByHub;
 use controllers::runtime::Synced;
 use http::StatusCode;
 use multicluster::ProjectRegistry;
@@ -22,6 +23,8 @@ pub(crate) struct Readiness {
     pub(crate) caches: Vec<Synced>,
     /// The project registry, if there is one.
     pub(crate) projects: Option<ProjectRegistry>,
+    /// The WorkloadDeployments that are not proved to be on the hub in use, if the management controllers are enabled.
+    pub(crate) held_by_hub: Option<HeldByHub>,
     /// The certificate of the webhook server; `None` if the server is off.
     pub(crate) certificate: Option<ServedCertificate>,
 }
@@ -80,12 +83,15 @@ impl Readiness {
         missing
     }
 
-    /// Returns a problem that does not affect readiness.
-    fn warning(&self) -> Option<String> {
-        let problem = self.certificate.as_ref()?.state.borrow().problem.clone()?;
-        Some(format!(
-            "the former certificate stays in service: {problem}\n"
-        ))
+    /// Returns the problems that do not affect readiness, one line each.
+    fn warnings(&self) -> String {
+        let certificate = self.certificate.as_ref();
+        let problem = certificate.and_then(|it| it.state.borrow().problem.clone());
+        let certificate =
+            problem.map(|problem| format!("the former certificate stays in service: {problem}"));
+        let hub = self.held_by_hub.as_ref().and_then(HeldByHub::warning);
+        let lines = [certificate, hub].into_iter().flatten();
+        lines.map(|line| line + "\n").collect()
     }
 }
 
@@ -93,10 +99,9 @@ impl Readiness {
 pub(crate) fn router(readiness: Readiness) -> Router {
     let readyz = |State(readiness): State<Arc<Readiness>>| async move {
         match readiness.missing() {
-            missing if missing.is_empty() => (
-                StatusCode::OK,
-                "ok\n".to_owned() + &readiness.warning().unwrap_or_default(),
-            ),
+            missing if missing.is_empty() => {
+                (StatusCode::OK, "ok\n".to_owned() + &readiness.warnings())
+            }
             missing => (StatusCode::SERVICE_UNAVAILABLE, missing.join("\n") + "\n"),
         }
     };

@@ -19,6 +19,7 @@ use crate::config::Config;
 use crate::leadership::LeaderElection;
 use crate::signals::Signals;
 use context::AppContext;
+use controllers::management_controllers::Management;
 use running::RunningApp;
 
 /// Runs the manager until SIGTERM or SIGINT, or until one of its tasks ends.
@@ -69,6 +70,7 @@ async fn wire(args: Args, config: Config) -> anyhow::Result<RunningApp> {
     // controllers are created.
     let known = registry.as_ref().map(|known| known.projects.projects());
     let started = roles::start_controllers(&context, &config, own.as_ref(), known).await?;
+    let held_by_hub = started.management.as_ref().map(Management::held_by_hub);
     let registry = registry.map(|registry| registry.begin(started.management));
 
     let projects = registry.as_ref().map(|registry| registry.projects.clone());
@@ -79,6 +81,7 @@ async fn wire(args: Args, config: Config) -> anyhow::Result<RunningApp> {
     };
     let certificate = endpoints::start_webhooks(&mut context, config.webhooks, admission).await?;
     let readiness = Readiness {
+        held_by_hub,
         stopping: context.servers.draining.clone(),
         caches: started.caches,
         projects,

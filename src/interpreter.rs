@@ -82,6 +82,7 @@ async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
         None,
     )?;
     let readiness = Readiness {
+        held_by_hub: None,
         stopping: servers.draining.clone(),
         caches: Vec::new(),
         projects: None,

@@ -60,6 +60,8 @@ mod needs;
 mod operations;
 #[path = "federation/orphans.rs"]
 mod orphans;
+#[path = "federation/other_hub.rs"]
+mod other_hub;
 #[path = "federation/own_cluster.rs"]
 mod own_cluster;
 #[path = "federation/policies.rs"]
@@ -319,6 +321,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Apart certificates::a_follower_waits_for_the_leader;
         Alone policies::a_policy_that_stays_terminating;
         Alone customizations::a_customization_that_shadows_the_webhook_is_reported;
+        Apart other_hub::nothing_is_removed_because_of_another_hub;
         Alone settled::writes_nothing;
         Alone invariants::a_change_makes_only_the_necessary_writes;
         Alone invariants::foreign_labels_and_annotations_stay;

@@ -9,6 +9,14 @@ pub const FEDERATION_NAMESPACE: &str = "compute.datumapis.com/federation-namespa
 pub const UPSTREAM_CLUSTER_UID: &str = "compute.datumapis.com/upstream-cluster-uid";
 /// On a hub namespace: UID of the Namespace `default` of the Milo root that has the Project. It identifies that root.
 pub const UPSTREAM_ROOT_UID: &str = "compute.datumapis.com/upstream-root-uid";
+/// UID of the Namespace `default` of the hub. It identifies the hub. It is on the objects that were written to this hub:
+/// a WorkloadDeployment of a project, and a hub namespace.
+pub const HUB_UID: &str = "compute.datumapis.com/hub-uid";
+/// On the Namespace `default` of a hub: the UIDs of the hubs that this hub replaces, separated by commas. An operator
+/// writes it when the projects move to this hub.
+pub const REPLACES_HUBS: &str = "compute.datumapis.com/replaces-hubs";
+/// On the copy of a WorkloadDeployment: generation of the project's WorkloadDeployment that the copy was written from.
+pub const UPSTREAM_GENERATION: &str = "compute.datumapis.com/upstream-generation";
 /// JSON array of `Kind/name` tokens: ConfigMaps and Secrets that must travel with a WorkloadDeployment.
 pub const EXPECTED_REFERENCED_DATA: &str = "compute.datumapis.com/expected-referenced-data";
 /// Generation of the hub object that Karmada last applied to a cell. Karmada writes it on the cell's object.
@@ -51,6 +59,24 @@ pub const ALL: &[MetadataKey] = &[
         "Namespace; hub",
         "`federator`",
         "UID of the Namespace `default` of the Milo root that has the Project. It identifies that root.",
+    ),
+    metadata_key(
+        HUB_UID,
+        "WorkloadDeployment; project. Namespace; hub",
+        "`federator`",
+        "UID of the Namespace `default` of the hub that the object was written to. Another hub proves nothing about the object.",
+    ),
+    metadata_key(
+        REPLACES_HUBS,
+        "Namespace `default`; hub",
+        "an operator",
+        "UIDs of the hubs that this hub replaces, separated by commas. See [Move to another hub](../operate/move-hub.md).",
+    ),
+    metadata_key(
+        UPSTREAM_GENERATION,
+        "WorkloadDeployment; hub, cell",
+        "`federator`",
+        "Generation of the project's WorkloadDeployment that the copy was written from. It is lowered only after a restore of the project.",
     ),
     metadata_key(
         EXPECTED_REFERENCED_DATA,

@@ -266,6 +266,39 @@ pub const WRITTEN: &[WrittenCondition] = &[
         PROJECT,
         workload_deployment::AVAILABLE,
         Unknown,
+        of_deployment::HUB_CONTRADICTED,
+        (
+            "The deployment, its hub namespace or a neighbour in its project was written to another hub than the one in use.",
+            "Correct `--federation-kubeconfig`, or [move to the hub](../operate/move-hub.md). Until then nothing is written or deleted on the hub, and the finalizer stays.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        PROJECT,
+        workload_deployment::AVAILABLE,
+        Unknown,
+        of_deployment::HUB_REFUSED,
+        (
+            "The hub has no copy of the deployment, and refuses the copy, its namespace or its policy. The counters are the last known ones.",
+            "Correct what the message of the hub's API server names.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        PROJECT,
+        workload_deployment::CELLS_REPORTING,
+        False,
+        of_deployment::HUB_REFUSED,
+        (
+            "The hub refuses the current spec of the deployment, so no cell reports about it. The message has the words of the hub's API server.",
+            "Correct what the message names.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        PROJECT,
+        workload_deployment::AVAILABLE,
+        Unknown,
         of_deployment::CELL_UNREACHABLE,
         (
             "Every cell of the deployment is unreachable. The counters are the last known ones.",
@@ -518,6 +551,8 @@ const WARNINGS: &[&str] = &[
     of_deployment::UNSUPPORTED_POLICY,
     of_deployment::INVALID_CITY_CODE,
     of_deployment::HUB_NAMESPACE_CONTRADICTED,
+    of_deployment::HUB_CONTRADICTED,
+    of_deployment::HUB_REFUSED,
     of_deployment::CELL_UNREACHABLE,
     of_deployment::NO_MATCHING_CELL,
 ];

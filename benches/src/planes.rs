@@ -34,7 +34,7 @@ const PROJECTS: &str = "/apis/resourcemanager.miloapis.com/v1alpha1/projects/";
 const CONTROL_PLANE: &str = "/control-plane";
 /// The path of the hub.
 const HUB: &str = "/hub";
-/// The namespace that exists in every project.
+/// The namespace that exists in every project and on the hub.
 const DEFAULT: &str = "default";
 /// The network in this namespace of every project.
 const NETWORK: &str = "default";
@@ -106,6 +106,9 @@ async fn answer(State(planes): State<Arc<Planes>>, request: Request) -> Response
 impl Planes {
     fn new() -> Self {
         let hub = Plane::new("hub");
+        // The hub is identified by this Namespace.
+        hub.server
+            .seed(KindId::named("Namespace"), "", DEFAULT, json!({}));
         karmada::join_cells(&hub.server);
         Self {
             root: Arc::new(Plane::new("root")),

@@ -1,6 +1,8 @@
 //! Copies WorkloadDeployments to the hub, and their status back to the project (docs/concepts/flow.md).
 
+mod copy;
 mod orphans;
+pub(crate) mod other_hub;
 mod plan;
 mod reapply;
 #[cfg(test)]
@@ -8,29 +10,40 @@ mod reconcile_tests;
 pub(crate) mod triggers;
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use api::reasons::workload_deployment::HUB_CONTRADICTED;
 use api::workload_deployment::{AVAILABLE, CELLS_REPORTING};
 use api::{CityCode, DEFAULT_NAMESPACE, HubNamespace, WorkloadDeployment, annotations, finalizers};
 use kube::ResourceExt;
 use multicluster::Outcome;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::hub::HubCaches;
 use crate::hub::cells::CopyCells;
-use crate::objects::{Namespace, StringMap, describe, is_terminating};
+use crate::hub::identity::HubIdentity;
+use crate::objects::{Namespace, describe, is_terminating};
 use crate::policy::serves;
 use crate::projects::{ProjectCaches, SyncedProjects};
 use crate::runtime::error::FirstError;
 use crate::runtime::events::EventPublisher;
+use crate::runtime::hub_proof::read_from_hub;
 use crate::runtime::keys::ProjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer, merge_patch};
 use crate::runtime::{ReconcileContext, ReconcileError};
+use copy::{confirm, copy_body};
 use orphans::OrphanSweeper;
-use plan::{DesiredNamespace, Observed, Plan, hub_namespace, plan, same_referenced_data};
+use other_hub::HeldByHub;
+use plan::status::refused;
+use plan::{DesiredNamespace, Hold, Observed, Plan, hub_namespace, plan, same_referenced_data};
 use reapply::Reapplier;
 pub(crate) use reapply::stale_cells::StaleCells;
 
+/// How often to check whether the hub refuses the policy that a new copy waits for. A refusal must be shown within 2 s.
+const AWAITED_POLICY: Duration = Duration::from_secs(1);
+/// How often to check whether the refusal has another message.
+const REFUSED_POLICY: Duration = Duration::from_mins(1);
 /// The parts of a copy that only the federator writes.
 const OWN: [&str; 2] = [
     "/spec",
@@ -41,6 +54,7 @@ pub(crate) struct Federator {
     pub(crate) projects: Arc<SyncedProjects>,
     pub(crate) hub: Arc<HubCaches>,
     pub(crate) stale_cells: Arc<StaleCells>,
+    pub(crate) held_by_hub: HeldByHub,
     pub(crate) writer: Writer,
     pub(crate) publisher: EventPublisher,
 }
@@ -58,6 +72,7 @@ impl Controller for Federator {
         let deployment = project.deployments.get(&key.namespace, &key.name)?;
         let Some(deployment) = deployment else {
             self.stale_cells.forget(&key);
+            self.held_by_hub.release(&key);
             self.orphans(&project).sweep(context, &key, None).await?;
             return Ok(Outcome::Gone);
         };
@@ -130,6 +145,8 @@ impl Federator {
         let cluster = project.namespaces.get("", DEFAULT_NAMESPACE)?;
         let cluster_uid = cluster.and_then(|cluster| cluster.uid());
         let root_uid = self.projects.root_uid();
+        let hub = self.hub.identity()?;
+        let namespace = self.hub.namespaces.get("", hub_namespace.as_str())?;
         let plan = plan(&Observed {
             project: &key.project,
             deployment,
@@ -137,11 +154,9 @@ impl Federator {
             derived,
             cluster_uid: cluster_uid.as_deref(),
             root_uid: root_uid.as_deref(),
-            namespace: self
-                .hub
-                .namespaces
-                .get("", hub_namespace.as_str())?
-                .as_deref(),
+            hub: &hub,
+            neighbour: other_hub::neighbour(project, &key.namespace, &hub, namespace.is_some()),
+            namespace: namespace.as_deref(),
             copy: copy.as_ref(),
             policy_exists,
             cells: CopyCells {
@@ -150,9 +165,16 @@ impl Federator {
             },
             now: context.now(),
         });
+        match &plan.hold {
+            Some(hold) if hold.reason == HUB_CONTRADICTED => {
+                self.held_by_hub.hold(key, &hold.problem);
+            }
+            _ => self.held_by_hub.release(key),
+        }
         let staleness = plan.staleness.clone();
+        let awaited = plan.awaited_policy.clone();
         let executed = self
-            .execute(context, project, deployment, hub_namespace, plan)
+            .execute(context, project, deployment, hub_namespace, &hub, plan)
             .await;
         // If the status of the project cannot be written, the re-application must still happen.
         let reapplier = Reapplier {
@@ -168,7 +190,18 @@ impl Federator {
         errors.note(executed);
         let outcome = errors.note(outcome);
         errors.result()?;
-        Ok(outcome.unwrap_or(Outcome::Settled))
+        // The event of the policy triggers the next reconciliation. If the hub refuses the policy, there is no event.
+        match awaited {
+            Some(city) => {
+                let is_refused = self.hub.policy_refusals.get(hub_namespace, &city).is_some();
+                Ok(Outcome::Again(if is_refused {
+                    REFUSED_POLICY
+                } else {
+                    AWAITED_POLICY
+                }))
+            }
+            None => Ok(outcome.unwrap_or(Outcome::Settled)),
+        }
     }
 
     fn policy_exists(&self, hub_namespace: &HubNamespace, city: &CityCode) -> bool {
@@ -182,6 +215,7 @@ impl Federator {
         project: &ProjectCaches,
         mut deployment: &WorkloadDeployment,
         hub_namespace: &HubNamespace,
+        hub: &HubIdentity,
         plan: Plan,
     ) -> Result<(), ReconcileError> {
         let name = deployment.name_any();
@@ -194,29 +228,38 @@ impl Federator {
         );
         let recorded;
         if plan.record {
-            let record = (
+            let namespace = (
                 annotations::FEDERATION_NAMESPACE.to_owned(),
                 hub_namespace.as_str().to_owned(),
             );
+            let hub = hub
+                .uid()
+                .map(|uid| (annotations::HUB_UID.to_owned(), uid.to_owned()));
+            let record = [Some(namespace), hub].into_iter().flatten().collect();
             let finalizer = finalizers::FEDERATOR;
             recorded = self
                 .writer
-                .add_finalizer(
-                    context,
-                    &upstream,
-                    deployment,
-                    finalizer,
-                    &StringMap::from([record]),
-                )
+                .add_finalizer(context, &upstream, deployment, finalizer, &record)
                 .await?;
             deployment = &recorded;
         }
         let mut errors = FirstError::default();
+        let awaited = plan.awaited_policy.as_ref();
+        let mut refusal =
+            awaited.and_then(|city| self.hub.policy_refusals.get(hub_namespace, city));
         if let Some(desired) = plan.apply_namespace {
-            errors.note(self.apply_namespace(context, hub_namespace, &desired).await);
+            let applied = self.apply_namespace(context, hub_namespace, &desired).await;
+            refusal = refusal.or(refusal_of(&applied));
+            errors.note(applied);
         }
         let copy = self.hub.deployments.get(hub_namespace.as_str(), &name)?;
-        if let Some(desired) = plan.apply_copy {
+        let apply = plan.apply_copy.as_ref();
+        let may_change_copy =
+            match plan.delete_copy || apply.is_some_and(|it| it.needs_confirmation) {
+                true => errors.note(confirm(&upstream, deployment).await).is_some(),
+                false => true,
+            };
+        if let Some(desired) = plan.apply_copy.filter(|_| may_change_copy) {
             let body = copy_body(deployment, hub_namespace, &desired);
             let as_wanted = |written: &WorkloadDeployment| {
                 written.spec == deployment.spec && same_referenced_data(written, deployment)
@@ -225,16 +268,26 @@ impl Federator {
             let ensured =
                 self.writer
                     .ensure(context, &downstream, existing, &body, &OWN, as_wanted);
-            errors.note(ensured.await.map(drop));
+            let ensured = ensured.await.map(drop);
+            refusal = refusal.or(refusal_of(&ensured));
+            errors.note(ensured);
         }
-        if let (true, Some(copy)) = (plan.delete_copy, &copy) {
+        if let (true, Some(copy)) = (plan.delete_copy && may_change_copy, &copy) {
             errors.note(
                 self.writer
                     .delete(context, &downstream, copy.as_ref())
                     .await,
             );
         }
-        if let Some(status) = plan.status {
+        let status = match &refusal {
+            Some(refusal) => {
+                let (planned, now) = (plan.status, context.now());
+                let status = refused(deployment, planned, refusal, copy.is_some(), now);
+                Some(status).filter(|status| deployment.status.as_ref() != Some(status))
+            }
+            None => plan.status,
+        };
+        if let Some(status) = status {
             // Controllers of the project plane own conditions in the same status.
             let patch = merge_patch(deployment.status.as_ref(), &status);
             let patched = self
@@ -255,12 +308,12 @@ impl Federator {
             errors.note(patched);
         }
         errors.result()?;
-        if let Some(problem) = plan.hold {
+        if let Some(Hold { problem, .. }) = plan.hold {
             let object = describe(deployment);
             return Err(ReconcileError::Contradiction { object, problem });
         }
         if plan.release {
-            self.release(context, &upstream, &downstream, deployment)
+            self.release(context, &upstream, hub_namespace, hub, deployment)
                 .await?;
         }
         Ok(())
@@ -301,10 +354,13 @@ impl Federator {
         &self,
         context: &ReconcileContext,
         upstream: &Collection<'_, WorkloadDeployment>,
-        downstream: &Collection<'_, WorkloadDeployment>,
+        hub_namespace: &HubNamespace,
+        hub: &HubIdentity,
         deployment: &WorkloadDeployment,
     ) -> Result<(), ReconcileError> {
-        if downstream.read(&deployment.name_any()).await?.is_some() {
+        let (namespace, name) = (hub_namespace.as_str(), deployment.name_any());
+        let copy = read_from_hub::<WorkloadDeployment>(&self.hub, hub, namespace, &name);
+        if copy.await?.is_some() {
             return Err(ReconcileError::NotYet {
                 object: describe(deployment),
                 missing: "its hub copy to be gone".to_owned(),
@@ -316,20 +372,6 @@ impl Federator {
     }
 }
 
-fn copy_body(
-    deployment: &WorkloadDeployment,
-    hub_namespace: &HubNamespace,
-    desired: &plan::DesiredCopy,
-) -> Value {
-    json!({
-        "apiVersion": api::API_VERSION,
-        "kind": "WorkloadDeployment",
-        "metadata": {
-            "name": deployment.name_any(),
-            "namespace": hub_namespace.as_str(),
-            "labels": desired.labels,
-            "annotations": desired.annotations,
-        },
-        "spec": deployment.spec,
-    })
+fn refusal_of(written: &Result<(), ReconcileError>) -> Option<String> {
+    written.as_ref().err().and_then(ReconcileError::hub_refusal)
 }

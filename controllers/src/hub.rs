@@ -1,8 +1,10 @@
-//! The caches of the hub, the state of its cells, and the project that a hub namespace belongs to.
+//! The identity and the caches of the hub, the state of its cells, and the project that a hub namespace belongs to.
 
 pub(crate) mod caches;
 pub(crate) mod cells;
+pub(crate) mod identity;
 pub(crate) mod policy_locks;
+pub(crate) mod policy_refusals;
 pub(crate) mod unidentified;
 pub(crate) mod upstream;
 pub(crate) mod upstream_namespace;

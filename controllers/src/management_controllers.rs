@@ -14,6 +14,7 @@ use multicluster::{Metrics, Queue, Tasks};
 use tokio_util::sync::CancellationToken;
 
 use crate::customizations::CustomizationController;
+pub use crate::federator::other_hub::HeldByHub;
 use crate::federator::{Federator, StaleCells};
 use crate::namespace::NamespaceController;
 use crate::policy::PolicyController;
@@ -96,8 +97,10 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
     };
     wiring.run(workload_workers, &ready, controller);
     let stale_cells = Arc::new(StaleCells::default());
+    let held_by_hub = HeldByHub::new(&metrics);
     let controller = Federator {
         stale_cells: Arc::clone(&stale_cells),
+        held_by_hub: held_by_hub.clone(),
         projects: Arc::clone(&projects),
         hub: Arc::clone(&hub),
         writer: writer(Federator::NAME),
@@ -133,6 +136,7 @@ pub fn start(tasks: &Tasks, config: Config) -> (Synced, Management) {
         hub: view,
         queues,
         stale_cells,
+        held_by_hub,
         metrics,
     };
     (wiring.synced(), management)

@@ -5,6 +5,7 @@ pub(crate) mod plan;
 mod reconcile_tests;
 pub(crate) mod triggers;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,6 +49,7 @@ impl Controller for PolicyController {
     ) -> Result<Outcome, ReconcileError> {
         let hub_namespace = &key.namespace;
         let Some(namespace) = self.hub.namespaces.get("", hub_namespace.as_str())? else {
+            self.hub.policy_refusals.set(hub_namespace, BTreeMap::new());
             return Ok(Outcome::Gone);
         };
         if label(namespace.as_ref(), labels::UPSTREAM_CLUSTER_NAME).is_none() {
@@ -70,9 +72,16 @@ impl Controller for PolicyController {
         let mut errors = FirstError::default();
         // Running objects of a deleted project keep their policies. No new policies are created for them.
         if project.is_some() {
+            let mut refusals = BTreeMap::new();
             for desired in &plan.apply {
-                errors.note(self.apply(context, hub_namespace, desired).await);
+                let applied = self.apply(context, hub_namespace, desired).await;
+                if let Some(refusal) = applied.as_ref().err().and_then(ReconcileError::hub_refusal)
+                {
+                    refusals.insert(desired.city.clone(), refusal);
+                }
+                errors.note(applied);
             }
+            self.hub.policy_refusals.set(hub_namespace, refusals);
         }
         let mut holds = plan.holds;
         for unneeded in &plan.delete {

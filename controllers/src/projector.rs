@@ -16,9 +16,11 @@ use multicluster::Outcome;
 use serde_json::{Value, json};
 
 use crate::hub::HubCaches;
+use crate::hub::identity::recorded_hub;
 use crate::hub::upstream::Upstream;
-use crate::objects::{Namespace, deployment_name, is_terminating};
+use crate::objects::{Namespace, deployment_name, describe, is_terminating};
 use crate::projects::{ProjectCaches, SyncedProjects};
+use crate::runtime::hub_proof::read_from_hub;
 use crate::runtime::keys::InstanceKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
@@ -233,18 +235,36 @@ impl Projector {
             }
         }
         let plan = plan(observed);
-        if plan.delete {
-            self.prove_gone(namespace, name).await?;
+        if let (true, Some(projection)) = (plan.delete, observed.projection) {
+            self.prove_gone(project, namespace, projection).await?;
         }
         self.execute(context, project, name, observed, plan).await?;
         Ok(Outcome::Settled)
     }
 
     /// Confirms with the hub's API server that the Instance is gone. The Instance may exist although the cache does not
-    /// have it yet.
-    async fn prove_gone(&self, namespace: &HubNamespace, name: &str) -> Result<(), ReconcileError> {
-        let instances = Collection::<Instance>::new(&self.hub.client, namespace.as_str(), None);
-        match instances.read(name).await? {
+    /// have it yet. Only the hub that the WorkloadDeployment of the projection has recorded can prove it.
+    async fn prove_gone(
+        &self,
+        project: &ProjectCaches,
+        namespace: &HubNamespace,
+        projection: &Instance,
+    ) -> Result<(), ReconcileError> {
+        let name = &projection.name_any();
+        let of = projection.namespace().unwrap_or_default();
+        let deployment = match deployment_name(projection.meta()) {
+            Some(deployment) => project.deployments.get(&of, deployment)?,
+            None => None,
+        };
+        let record = deployment.as_ref().and_then(|it| recorded_hub(it.meta()));
+        let hub = self.hub.identity()?;
+        let on_hub = self.hub.namespaces.get("", namespace.as_str())?;
+        if let Some(problem) = hub.contradiction(record, on_hub.as_deref()) {
+            let object = describe(projection);
+            return Err(ReconcileError::Contradiction { object, problem });
+        }
+        let instance = read_from_hub::<Instance>(&self.hub, &hub, namespace.as_str(), name);
+        match instance.await? {
             None => Ok(()),
             Some(_) => Err(ReconcileError::NotYet {
                 object: format!("Instance {namespace}/{name} of the hub"),

@@ -39,6 +39,8 @@ pub(crate) struct ProjectCaches {
     pub(crate) deployments_of: Index<WorkloadDeployment>,
     /// The WorkloadDeployments, indexed by the fields that decide about policies. See `policy::kinds`.
     pub(crate) for_policies: Index<WorkloadDeployment>,
+    /// The WorkloadDeployments, indexed by the hub that they have recorded.
+    pub(crate) by_hub: Index<WorkloadDeployment>,
     pub(crate) instances: Cache<Instance>,
 }
 
@@ -89,6 +91,15 @@ impl SyncedProjects {
             Ok(false) => Err(not_engaged),
             Err(problem) => Err(ReconcileError::NotKnown(problem)),
         }
+    }
+
+    /// Returns all served projects.
+    pub(crate) fn all(&self) -> Vec<(ProjectName, Arc<ProjectCaches>)> {
+        let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
+        let served = served.iter();
+        served
+            .map(|(name, project)| (name.clone(), Arc::clone(project)))
+            .collect()
     }
 
     /// Returns the project of this name.

@@ -4,6 +4,7 @@
 pub(crate) mod absence;
 pub(crate) mod error;
 pub(crate) mod events;
+pub(crate) mod hub_proof;
 pub(crate) mod keys;
 pub(crate) mod triggers;
 pub(crate) mod wiring;

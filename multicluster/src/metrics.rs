@@ -34,6 +34,7 @@ pub struct Metrics {
     pub(crate) projects_not_ready: Gauge,
     pub(crate) projects_suspended: Gauge,
     unidentified_namespaces: Gauge,
+    hub_contradictions: Gauge,
     quarantined_objects: Family<QuarantineLabels, Gauge>,
     shadowing_customizations: Gauge,
     events: Family<EventLabels, Counter>,
@@ -98,6 +99,7 @@ impl Metrics {
             projects_not_ready: Gauge::default(),
             projects_suspended: Gauge::default(),
             unidentified_namespaces: Gauge::default(),
+            hub_contradictions: Gauge::default(),
             quarantined_objects: Family::default(),
             shadowing_customizations: Gauge::default(),
             events: Family::default(),
@@ -139,6 +141,11 @@ impl Metrics {
             "unidentified_namespaces",
             "Hub namespaces that hold our objects and do not name their project",
             metrics.unidentified_namespaces.clone(),
+        );
+        registry.register(
+            "hub_contradictions",
+            "WorkloadDeployments of projects that are held because they are not proved to be on the hub in use",
+            metrics.hub_contradictions.clone(),
         );
         registry.register(
             "quarantined_objects",
@@ -200,6 +207,12 @@ impl Metrics {
     pub fn unidentified_namespaces(&self, count: usize) {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         self.unidentified_namespaces.set(count);
+    }
+
+    /// Sets the number of WorkloadDeployments that are held because they are not proved to be on the hub in use.
+    pub fn hub_contradictions(&self, count: usize) {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.hub_contradictions.set(count);
     }
 
     /// Counts a hub Instance that is not projected for this reason. The Instance is counted until the result is

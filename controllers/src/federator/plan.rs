@@ -3,6 +3,7 @@
 pub(super) mod freshness;
 pub(super) mod orphan;
 pub(super) mod status;
+mod upstream_generation;
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use kube::{Resource, ResourceExt};
 
 use super::reapply::staleness::{Staleness, staleness};
 use crate::hub::cells::CopyCells;
+use crate::hub::identity::{HubIdentity, recorded_hub};
 use crate::hub::upstream::Upstream;
 use crate::objects::{
     Namespace, StringMap, covers, describe, has_finalizer, is_terminating, label,
@@ -22,7 +24,11 @@ use crate::objects::{
 };
 use crate::runtime::ReconcileError;
 use freshness::fresh;
-use status::{contradicted, invalid_city_code, status, unreported};
+use status::{
+    HUB_CONTRADICTED, HUB_NAMESPACE_CONTRADICTED, contradicted, invalid_city_code, status,
+    unreported,
+};
+use upstream_generation::{Carried, carried};
 
 /// The observations of the controller.
 pub(super) struct Observed<'a> {
@@ -38,6 +44,11 @@ pub(super) struct Observed<'a> {
     pub(super) cluster_uid: Option<&'a str>,
     /// UID that identifies the Milo root of the project.
     pub(super) root_uid: Option<&'a str>,
+    /// The identity of the hub in use.
+    pub(super) hub: &'a HubIdentity,
+    /// The reason why a new WorkloadDeployment must wait, if there is one: another WorkloadDeployment of the project is
+    /// not proved to be on this hub.
+    pub(super) neighbour: Option<String>,
     /// The hub namespace.
     pub(super) namespace: Option<&'a Namespace>,
     /// The WorkloadDeployment of the same name in the hub namespace.
@@ -52,11 +63,14 @@ pub(super) struct Observed<'a> {
 /// The actions to take, in the order of the fields.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Plan {
-    /// Record the hub namespace on the project's WorkloadDeployment, in the same write as the finalizer.
+    /// Record the hub and the hub namespace on the project's WorkloadDeployment, in the same write as the finalizer.
     pub(super) record: bool,
     pub(super) apply_namespace: Option<DesiredNamespace>,
     pub(super) apply_copy: Option<DesiredCopy>,
+    /// Delete the copy after the project's API server has confirmed the WorkloadDeployment.
     pub(super) delete_copy: bool,
+    /// The city of the policy that a new copy waits for.
+    pub(super) awaited_policy: Option<CityCode>,
     pub(super) status: Option<WorkloadDeploymentStatus>,
     /// The cells that lack the copy or its namespace. If they lack it for too long, the federator makes Karmada apply
     /// the object again.
@@ -64,7 +78,16 @@ pub(super) struct Plan {
     /// Remove the finalizer after the hub has confirmed that the copy is gone.
     pub(super) release: bool,
     /// A contradiction between objects. Until an administrator has resolved it, the federator writes only the status.
-    pub(super) hold: Option<String>,
+    pub(super) hold: Option<Hold>,
+}
+
+/// A contradiction, for which a WorkloadDeployment is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Hold {
+    /// The reason of `Available`.
+    pub(super) reason: &'static str,
+    /// The message of `Available`.
+    pub(super) problem: String,
 }
 
 /// The desired hub namespace.
@@ -84,6 +107,8 @@ impl DesiredNamespace {
 /// The desired copy on the hub. Its spec equals the spec of the project's WorkloadDeployment.
 #[derive(Debug, PartialEq)]
 pub(super) struct DesiredCopy {
+    /// Whether the project's API server must confirm the WorkloadDeployment first, because the cache may be behind.
+    pub(super) needs_confirmation: bool,
     pub(super) labels: StringMap,
     pub(super) annotations: StringMap,
 }
@@ -176,6 +201,25 @@ fn contradiction(observed: &Observed<'_>) -> Option<String> {
     })
 }
 
+/// Returns the reason why the hub in use may not be the hub that has the copy, if there is a reason. A
+/// WorkloadDeployment without a finalizer and without a record has never had a copy.
+fn hub_contradiction(observed: &Observed<'_>) -> Option<String> {
+    let Observed {
+        deployment,
+        namespace,
+        hub,
+        ..
+    } = *observed;
+    let record = recorded_hub(deployment.meta());
+    let is_new = record.is_none() && !has_finalizer(deployment, finalizers::FEDERATOR);
+    match is_new {
+        true => hub
+            .contradiction(hub.uid(), namespace)
+            .or_else(|| observed.neighbour.clone()),
+        false => hub.contradiction(record, namespace),
+    }
+}
+
 fn upstream(observed: &Observed<'_>) -> Upstream {
     Upstream {
         project: observed.project.clone(),
@@ -198,11 +242,15 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     if terminating && !has_finalizer(deployment, finalizers::FEDERATOR) {
         return Plan::default();
     }
-    if let Some(problem) = contradiction(observed) {
-        let status = contradicted(deployment, &problem, observed.now);
+    let because = |reason| move |problem| Hold { reason, problem };
+    let held = contradiction(observed)
+        .map(because(HUB_NAMESPACE_CONTRADICTED))
+        .or_else(|| hub_contradiction(observed).map(because(HUB_CONTRADICTED)));
+    if let Some(hold) = held {
+        let status = contradicted(deployment, &hold, observed.now);
         return Plan {
             status: (deployment.status.as_ref() != Some(&status)).then_some(status),
-            hold: Some(problem),
+            hold: Some(hold),
             ..Plan::default()
         };
     }
@@ -233,6 +281,7 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
         copy,
         policy_exists,
         cells,
+        hub,
         now,
         ..
     } = *observed;
@@ -250,6 +299,11 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
     };
     let mut copy_annotations = deployment.annotations().clone();
     copy_annotations.retain(|key, _| key == annotations::EXPECTED_REFERENCED_DATA);
+    copy_annotations.extend(deployment.metadata.generation.map(|generation| {
+        let key = annotations::UPSTREAM_GENERATION;
+        (key.to_owned(), generation.to_string())
+    }));
+    let carried = copy.map(|copy| carried(copy, deployment));
     let in_step = copy.is_some_and(|copy| copy_is_as_desired(copy));
     let shown = deployment.status.as_ref();
     let shown = shown.map_or(&[][..], |status| &status.conditions);
@@ -268,15 +322,24 @@ fn federate(observed: &Observed<'_>, city: &CityCode) -> Plan {
     // A terminating copy must be gone before a new copy is created. A new copy is created only after its policy. If the
     // copy were older than its policy, Karmada might match the copy only much later.
     let apply_copy = match copy {
-        Some(_) => !in_step && !moves && live.is_some(),
+        Some(_) => {
+            let is_as_desired = in_step && !carried.is_some_and(Carried::must_be_written);
+            !is_as_desired && !moves && live.is_some()
+        }
         None => policy_exists,
     };
+    let needs_confirmation = carried
+        .zip(copy)
+        .is_some_and(|(carried, copy)| carried.needs_confirmation(copy, deployment));
     Plan {
         record: !has_finalizer(deployment, finalizers::FEDERATOR)
-            || recorded != Some(hub_namespace.as_str()),
+            || recorded != Some(hub_namespace.as_str())
+            || recorded_hub(deployment.meta()) != hub.uid(),
         apply_namespace: (!namespace.is_some_and(|namespace| desired_namespace.is(namespace)))
             .then_some(desired_namespace),
+        awaited_policy: (copy.is_none() && !policy_exists).then(|| city.clone()),
         apply_copy: apply_copy.then_some(DesiredCopy {
+            needs_confirmation,
             labels: copy_labels,
             annotations: copy_annotations,
         }),
@@ -304,9 +367,11 @@ fn desired_namespace(observed: &Observed<'_>) -> DesiredNamespace {
         known_by(annotations::UPSTREAM_CLUSTER_UID, observed.cluster_uid),
         known_by(annotations::UPSTREAM_ROOT_UID, observed.root_uid),
     ];
+    let hub = observed.hub.uid();
+    let hub = hub.map(|uid| (annotations::HUB_UID.to_owned(), uid.to_owned()));
     DesiredNamespace {
         labels: upstream(observed).labels(),
-        annotations: annotations.into_iter().flatten().collect(),
+        annotations: annotations.into_iter().chain([hub]).flatten().collect(),
     }
 }
 

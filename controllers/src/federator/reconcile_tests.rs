@@ -1,15 +1,20 @@
 //! Tests of the federator, with in-memory API servers.
 
 use apiserver::{Fault, Verb};
+use serde_json::Value;
 
 use super::*;
 use crate::fixtures::deployment;
 use crate::fixtures::servers::{
-    FakePlanes, HUB_NAMESPACE, converge, copy, hub_key, hub_namespace, project_key, reconcile,
-    recorded, settle, take_writes, terminating_json,
+    FakePlanes, HUB_NAMESPACE, HUB_UID, context, converge, copy, hub_key, hub_namespace,
+    project_key, reconcile, recorded, settle, take_writes, terminating_json,
 };
 
 use crate::policy::PolicyController;
+
+mod other_hub;
+mod refusals;
+mod stale_cache;
 
 const NAME: &str = "web-us-dfw";
 
@@ -19,6 +24,7 @@ async fn start(in_project: Value, on_hub: Vec<Value>) -> (FakePlanes, Federator)
         projects: Arc::clone(&planes.projects),
         hub: Arc::clone(&planes.hub_caches),
         stale_cells: Arc::default(),
+        held_by_hub: HeldByHub::new(&planes.metrics),
         writer: planes.writer::<Federator>(),
         publisher: planes.publisher.clone(),
     };
@@ -42,6 +48,14 @@ fn policy() -> Value {
     })
 }
 
+fn policies(planes: &FakePlanes) -> PolicyController {
+    PolicyController {
+        projects: Arc::clone(&planes.projects),
+        hub: Arc::clone(&planes.hub_caches),
+        writer: planes.writer::<PolicyController>(),
+    }
+}
+
 /// Starts with a terminating deployment. Its copy has a finalizer.
 async fn start_terminating() -> (FakePlanes, Federator) {
     let mut copy = copy(NAME);
@@ -56,6 +70,11 @@ fn in_project(planes: &FakePlanes) -> Option<WorkloadDeployment> {
 
 fn on_hub(planes: &FakePlanes) -> Option<WorkloadDeployment> {
     planes.hub.get(HUB_NAMESPACE, NAME)
+}
+
+fn available(deployment: &WorkloadDeployment) -> &api::Condition {
+    let status = deployment.status.as_ref().unwrap();
+    api::condition::find(&status.conditions, AVAILABLE).unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -80,12 +99,7 @@ async fn a_copy_is_written_and_a_settled_deployment_is_not() {
         "{writes:?}"
     );
     assert!(on_hub(&planes).is_none(), "a copy waits for its policy");
-    let policies = PolicyController {
-        projects: Arc::clone(&planes.projects),
-        hub: Arc::clone(&planes.hub_caches),
-        writer: planes.writer::<PolicyController>(),
-    };
-    converge(&policies, hub_key, &planes.servers()).await;
+    converge(&policies(&planes), hub_key, &planes.servers()).await;
     let writes = converge(&federator, || project_key(NAME), &planes.servers()).await;
     assert!(
         writes.contains(&"create workloaddeployments ns-1/web-us-dfw".to_owned()),

@@ -1,11 +1,13 @@
 //! The triggers of the federator. They are changes of a project's WorkloadDeployment, of its copy on the hub, and of
 //! the objects that the copy waits for.
 
+use api::DEFAULT_NAMESPACE;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use multicluster::cache::Change;
 
 use crate::hub::cells::is_of_deployment;
+use crate::hub::identity::HubIdentity;
 use crate::hub::upstream::Upstream;
 use crate::runtime::keys::ProjectKey;
 use crate::runtime::triggers::lookups::{HubLookups, ProjectLookups};
@@ -74,6 +76,19 @@ pub(crate) const ON_HUB: &[Trigger<HubSource, dyn HubLookups, ProjectKey>] = &[
             versions
                 .flat_map(|namespace| copies_in(hub, namespace))
                 .collect()
+        },
+    },
+    Trigger {
+        source: HubSource::Namespaces,
+        reason: "the Namespace default identifies the hub and the hubs that it replaces",
+        keys: |change, hub| {
+            let identity = |it: Option<&ObjectMeta>| {
+                HubIdentity::of(it.filter(|it| it.name.as_deref() == Some(DEFAULT_NAMESPACE)))
+            };
+            match identity(change.former) == identity(change.current) {
+                true => Vec::new(),
+                false => hub.all_deployments(),
+            }
         },
     },
     Trigger {
@@ -164,7 +179,7 @@ fn key(upstream: &Upstream, name: &str) -> ProjectKey {
 
 #[cfg(test)]
 mod tests {
-    use api::ProjectName;
+    use api::{ProjectName, annotations};
 
     use super::*;
     use crate::runtime::triggers::cases::{TriggerCase, assert_cases};
@@ -215,6 +230,15 @@ mod tests {
         let ns_1 = hub_namespace("ns-1", Some(("acme", "default")));
         let ns_1_of_other = hub_namespace("ns-1", Some(("acme", "other")));
         let (plain, cell) = (hub_namespace("plain", None), hub_namespace("dfw1", None));
+        let (default, mut another) = (
+            hub_namespace("default", None),
+            hub_namespace("default", None),
+        );
+        another.uid = Some("another".to_owned());
+        let mut replacing = default.clone();
+        let replaces = (annotations::REPLACES_HUBS.to_owned(), "another".to_owned());
+        replacing.annotations = Some([replaces].into());
+        let all = [("default", "web"), ("default", "new"), ("other", "far")];
         let (copy, stray, unknown) = (
             named("ns-1", "web"),
             named("plain", "web"),
@@ -246,6 +270,10 @@ mod tests {
             case("namespace gone", HubSource::Namespaces, Some(&ns_1), None, &in_ns_1),
             case("relabelled", HubSource::Namespaces, Some(&ns_1), Some(&ns_1_of_other), &both),
             case("no identity", HubSource::Namespaces, None, Some(&plain), &[]),
+            case("hub", HubSource::Namespaces, None, Some(&default), &all),
+            case("same hub", HubSource::Namespaces, Some(&default), Some(&default), &[]),
+            case("another hub", HubSource::Namespaces, Some(&default), Some(&another), &all),
+            case("hub replaces", HubSource::Namespaces, Some(&default), Some(&replacing), &all),
             case("copy", HubSource::Deployments, None, Some(&copy), &own),
             case("copy status", HubSource::Deployments, Some(&copy), Some(&copy), &own),
             case("copy deleted", HubSource::Deployments, Some(&copy), None, &own),

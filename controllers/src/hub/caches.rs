@@ -1,13 +1,15 @@
 //! The caches of the hub.
 
 use api::karmada::{PropagationPolicy, ResourceBinding};
-use api::{Instance, WorkloadDeployment};
-use kube::Client;
+use api::{DEFAULT_NAMESPACE, Instance, WorkloadDeployment};
+use kube::{Client, Resource};
 use multicluster::Cache;
-use multicluster::cache::Index;
+use multicluster::cache::{Index, Undecodable};
 
 use super::cells::Cells;
+use super::identity::HubIdentity;
 use super::policy_locks::PolicyLocks;
+use super::policy_refusals::PolicyRefusals;
 use crate::objects::Namespace;
 
 /// The hub and the caches of the objects that are watched there.
@@ -25,6 +27,7 @@ pub(crate) struct HubCaches {
     pub(crate) copies_for_policies: Index<WorkloadDeployment>,
     pub(crate) policies: Cache<PropagationPolicy>,
     pub(crate) policy_locks: PolicyLocks,
+    pub(crate) policy_refusals: PolicyRefusals,
     /// The bindings. Only the deletion of policies requires that this cache is complete.
     pub(crate) bindings: Cache<ResourceBinding>,
     /// The bindings, indexed by the fields that decide about policies. See `policy::kinds`.
@@ -34,4 +37,16 @@ pub(crate) struct HubCaches {
     pub(crate) instances_of: Index<Instance>,
     /// The reachability of the cells, and the bindings of each cell.
     pub(crate) cells: Cells,
+}
+
+impl HubCaches {
+    /// Returns the identity of the hub, as far as the cache knows it.
+    ///
+    /// # Errors
+    ///
+    /// [`Undecodable`] if the hub's Namespace `default` cannot be decoded.
+    pub(crate) fn identity(&self) -> Result<HubIdentity, Undecodable> {
+        let default = self.namespaces.get("", DEFAULT_NAMESPACE)?;
+        Ok(HubIdentity::of(default.as_deref().map(Resource::meta)))
+    }
 }

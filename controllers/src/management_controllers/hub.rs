@@ -18,6 +18,7 @@ use crate::customizations::CustomizationReflector;
 use crate::hub::HubCaches;
 use crate::hub::cells::Cells;
 use crate::hub::policy_locks::PolicyLocks;
+use crate::hub::policy_refusals::PolicyRefusals;
 use crate::hub::unidentified::UnidentifiedNamespaces;
 use crate::objects::Namespace;
 use crate::policy::kinds;
@@ -69,6 +70,7 @@ impl HubReflectors {
                 .index_all(|copy| kinds::of_copy(copy.meta()), kinds::of_copy),
             policies: self.policies.cache(),
             policy_locks: PolicyLocks::default(),
+            policy_refusals: PolicyRefusals::default(),
             bindings: self.bindings.cache(),
             bindings_for_policies: self.bindings.index_all(
                 |binding| kinds::of_binding(binding.meta()),

@@ -13,6 +13,7 @@ use crate::hub::HubCaches;
 use crate::hub::upstream::Upstream;
 use crate::objects::Namespace;
 use crate::projects::SyncedProjects;
+use crate::runtime::keys::ProjectKey;
 use crate::runtime::triggers::lookups::{HubLookups, ProjectLookups};
 use crate::workload::network_key;
 
@@ -63,6 +64,15 @@ impl HubLookups for HubView {
             |_| Vec::new(),
             |project| project.deployments.metadata(&upstream.namespace),
         )
+    }
+
+    fn all_deployments(&self) -> Vec<ProjectKey> {
+        let projects = self.projects.all().into_iter();
+        let keys = projects.flat_map(|(name, project)| {
+            let keys = project.deployments.keys().into_iter();
+            keys.map(move |(namespace, deployment)| ProjectKey::new(&name, &namespace, &deployment))
+        });
+        keys.collect()
     }
 }
 

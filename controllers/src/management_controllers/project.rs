@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use super::lookups::{HubView, ProjectView, RemovedProject};
 use super::queues::ManagementQueues;
 use crate::federator::StaleCells;
+use crate::federator::other_hub::{HeldByHub, hub_of, hub_of_metadata};
 use crate::objects::{Namespace, Network};
 use crate::policy::kinds;
 use crate::projects::{Engagement, ProjectCaches, SyncedProjects};
@@ -38,7 +39,15 @@ pub struct Management {
     pub(super) hub: HubView,
     pub(super) queues: ManagementQueues,
     pub(super) stale_cells: Arc<StaleCells>,
+    pub(super) held_by_hub: HeldByHub,
     pub(super) metrics: Metrics,
+}
+
+impl Management {
+    /// Returns the WorkloadDeployments that are held because they are not proved to be on the hub in use.
+    pub fn held_by_hub(&self) -> HeldByHub {
+        self.held_by_hub.clone()
+    }
 }
 
 impl ProjectHandler for Management {
@@ -48,10 +57,12 @@ impl ProjectHandler for Management {
         let projects = Arc::clone(&self.projects);
         let queues = self.queues.clone();
         let stale_cells = Arc::clone(&self.stale_cells);
+        let held_by_hub = self.held_by_hub.clone();
         let needs = watch_needs(Arc::clone(&caches), Arc::clone(&view), queues.clone());
         let register = move || {
             // A reconciliation of the former engagement may have noted an entry after the former engagement had ended.
             stale_cells.forget_project(&view.name);
+            held_by_hub.forget_project(&view.name);
             projects.register(view.name.clone(), Arc::clone(&caches));
             // Earlier reconciliations failed because this process did not serve the project yet.
             queues.wake_on_project(ProjectSource::Served, NO_OBJECT, view.as_ref());
@@ -61,6 +72,7 @@ impl ProjectHandler for Management {
                 caches,
                 view,
                 stale_cells,
+                held_by_hub,
             }
         };
         async move {
@@ -86,6 +98,7 @@ struct Registered {
     caches: Arc<ProjectCaches>,
     view: Arc<ProjectView>,
     stale_cells: Arc<StaleCells>,
+    held_by_hub: HeldByHub,
 }
 
 impl Drop for Registered {
@@ -95,6 +108,7 @@ impl Drop for Registered {
         if self.projects.unregister(name, &self.caches) {
             self.queues.forget(name);
             self.stale_cells.forget_project(name);
+            self.held_by_hub.forget_project(name);
             self.queues
                 .wake_on_project(ProjectSource::Unserved, NO_OBJECT, view);
         }
@@ -177,6 +191,7 @@ impl ProjectReflectors {
             workloads: self.workloads.cache(),
             deployments: deployments.cache(),
             deployments_of: deployments.index_all(workload_of, workload_of_undecodable),
+            by_hub: deployments.index_all(hub_of, hub_of_metadata),
             for_policies: deployments.index_all(kinds::of_upstream, kinds::of_unreadable_upstream),
             instances: self.instances.cache(),
         }

@@ -131,6 +131,7 @@ impl WiredPlanes {
             hub: view,
             queues,
             stale_cells: Arc::default(),
+            held_by_hub: HeldByHub::default(),
             metrics,
         };
         let serving = tokio::spawn(management.run(engaged));

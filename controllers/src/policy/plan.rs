@@ -37,6 +37,7 @@ pub(crate) struct Plan {
 pub(crate) struct Desired {
     /// The current policy, if it exists.
     pub(crate) existing: Option<Arc<PropagationPolicy>>,
+    pub(crate) city: CityCode,
     pub(crate) name: String,
     pub(crate) labels: StringMap,
     pub(crate) spec: PropagationPolicySpec,
@@ -139,6 +140,7 @@ fn unneeded(observed: &Observed, policy: &Arc<PropagationPolicy>) -> Option<Unne
 fn desired(namespace: &HubNamespace, city: &CityCode, name: String) -> Desired {
     Desired {
         existing: None,
+        city: city.clone(),
         name,
         labels: StringMap::from([
             (MANAGED_BY.0.to_owned(), MANAGED_BY.1.to_owned()),

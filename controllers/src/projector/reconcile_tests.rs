@@ -1,6 +1,6 @@
 //! Tests of the projector, with in-memory API servers.
 
-use api::labels;
+use api::{annotations, labels};
 use apiserver::{Fault, Verb};
 
 use super::*;
@@ -98,6 +98,53 @@ async fn a_projection_is_deleted_only_when_the_hub_says_that_the_instance_is_gon
     assert!(reconcile(&projector, instance_key(NAME)).await.is_none());
     assert!(projection(&planes).is_some());
     planes.hub.heal();
+    reconcile(&projector, instance_key(NAME))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(projection(&planes).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_hub_proves_nothing_about_a_projection() {
+    let (planes, projector) = start().await;
+    converge(&projector, || instance_key(NAME), &planes.servers()).await;
+    let exchange = |record: Option<&str>| {
+        let change = |deployment: &mut Value| {
+            let annotations = &mut deployment["metadata"]["annotations"];
+            annotations
+                .as_object_mut()
+                .unwrap()
+                .remove(annotations::HUB_UID);
+            if let Some(uid) = record {
+                annotations[annotations::HUB_UID] = json!(uid);
+            }
+        };
+        planes
+            .project
+            .modify::<WorkloadDeployment>("default", "web", change);
+    };
+    planes.hub.remove::<Instance>(HUB_NAMESPACE, NAME);
+    exchange(Some("another"));
+    settle().await;
+    let held = async || {
+        let error = reconcile(&projector, instance_key(NAME)).await.unwrap();
+        let error = error.expect_err("held");
+        assert!(
+            matches!(error, ReconcileError::Contradiction { .. }),
+            "{error}"
+        );
+        assert!(projection(&planes).is_some());
+    };
+    held().await;
+    // The record is from before hubs were recorded, and this hub does not have the namespace.
+    exchange(None);
+    let namespace = planes.hub.get::<Namespace>("", HUB_NAMESPACE).unwrap();
+    planes.hub.remove::<Namespace>("", HUB_NAMESPACE);
+    settle().await;
+    held().await;
+    planes.hub.put(json!(namespace));
+    settle().await;
     reconcile(&projector, instance_key(NAME))
         .await
         .unwrap()

@@ -17,6 +17,10 @@ const REFUSALS: [u16; 3] = [400, 403, 422];
 /// (`metav1.Condition`), but a reader needs only the beginning.
 const REFUSAL_MAX: usize = 1024;
 
+/// A part of the message of an API server that cannot call an admission webhook
+/// (`k8s.io/apiserver/pkg/admission/plugin/webhook`). The code is 500.
+const WEBHOOK_DOWN: &str = "failed calling webhook";
+
 /// The reason why a reconciliation failed.
 #[derive(Debug, Error)]
 pub enum ReconcileError {
@@ -120,6 +124,19 @@ impl ReconcileError {
             },
             Self::Deferred { first, .. } => first.refusal(),
             _ => None,
+        }
+    }
+
+    /// Returns the message of the hub's API server if it would refuse the same write again, or if it cannot call an
+    /// admission webhook. The message is for a condition.
+    pub(crate) fn hub_refusal(&self) -> Option<String> {
+        let is_webhook_down = |error: &kube::Error| matches!(error, kube::Error::Api(status) if status.code == 500 && status.message.contains(WEBHOOK_DOWN));
+        match self {
+            Self::Api { source, .. } if is_webhook_down(source) => {
+                Some(self.to_string().chars().take(REFUSAL_MAX).collect())
+            }
+            Self::Deferred { first, .. } => first.hub_refusal(),
+            _ => self.refusal(),
         }
     }
 

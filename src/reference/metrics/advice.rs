@@ -97,6 +97,11 @@ pub(super) const ADVICE: &[Advice] = &[
         "Above 0: a hub namespace holds a WorkloadDeployment or policy of this project, or one label `meta.datumapis.com/upstream-*`, and both labels together do not identify a project. The log names it.",
     ),
     advice(
+        "compute_federation_hub_contradictions",
+        &[],
+        "Above 0: the hub in use is not the hub that WorkloadDeployments of a project were written to. See [The hub is another one](../operate/troubleshoot.md#the-hub-is-another-one).",
+    ),
+    advice(
         "compute_federation_quarantined_objects",
         &[(
             "reason",

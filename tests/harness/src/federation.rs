@@ -3,6 +3,7 @@
 mod admission;
 mod config;
 mod kept;
+mod other_hub;
 pub(crate) mod parts;
 mod proxies;
 mod restore;
@@ -32,8 +33,8 @@ pub(crate) use kept::KEPT_STATE;
 use kept::KeptProcesses;
 pub use kept::stop_kept;
 use parts::{
-    ETCD, manager_ports, our_crds, register_interpreter, start_cell, start_etcd, start_hub_etcd,
-    start_project, start_provider,
+    ETCD, manager_ports, our_crds, register_interpreter, start_cell, start_etcd, start_hub,
+    start_hub_etcd, start_project, start_provider,
 };
 pub use proxies::Proxies;
 
@@ -59,7 +60,7 @@ pub struct Federation {
     webhook_certificate: Mutex<WebhookCertificate>,
     others: Vec<ChildProcess>,
     ready_after: Duration,
-    _ports: Ports,
+    ports: Ports,
 }
 
 struct RunningCell {
@@ -142,9 +143,7 @@ impl Federation {
         let our_crds = our_crds()?;
         let project = start_project(setup, project_ports, &config.cells);
         let hub = async {
-            let flags = karmada::hub_flags(setup);
-            let crds = [our_crds.clone(), setup.peers.karmada_crds()?].concat();
-            let hub = Plane::start(setup, "hub", "hub", hub_ports, &crds, &flags).await?;
+            let hub = start_hub(setup, hub_ports).await?;
             let karmada = karmada::start(setup, &hub, karmada_ports).await?;
             anyhow::Ok((hub, karmada))
         };
@@ -214,7 +213,7 @@ impl Federation {
             webhook_certificate: Mutex::new(certificate),
             others,
             ready_after: begin.elapsed(),
-            _ports: ports,
+            ports,
         })
     }
 

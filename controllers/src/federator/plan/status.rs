@@ -3,13 +3,15 @@
 use api::condition::{self, Condition, ConditionStatus};
 use api::conditions::REFERENCED_DATA_READY;
 use api::identity::IdentityError;
-pub(super) use api::reasons::workload_deployment::HUB_NAMESPACE_CONTRADICTED;
+use api::reasons::workload_deployment::HUB_REFUSED;
 pub(super) use api::reasons::workload_deployment::INVALID_CITY_CODE;
 use api::reasons::workload_deployment::NOT_REPORTED;
+pub(super) use api::reasons::workload_deployment::{HUB_CONTRADICTED, HUB_NAMESPACE_CONTRADICTED};
 use api::workload_deployment::{AVAILABLE, CELLS_REPORTING, REPLICAS_READY};
 use api::{WorkloadDeployment, WorkloadDeploymentStatus};
 use jiff::Timestamp;
 
+use super::Hold;
 use crate::generation::GenerationMap;
 
 /// Conditions that are copied from the hub. If the hub no longer has a condition, it is removed from the project.
@@ -64,14 +66,46 @@ pub(super) fn unreported(
     unknown(former, NOT_REPORTED, message, now)
 }
 
+/// Returns the status while the hub refuses the copy, its namespace or its policy. `planned` is the status without the
+/// refusal, if it differs from the current one. Without a copy, no cell reports at all, so the counters are the last known
+/// ones, as those of a cell that cannot be reached. With a copy, the cells still report about the former spec.
+pub(in crate::federator) fn refused(
+    deployment: &WorkloadDeployment,
+    planned: Option<WorkloadDeploymentStatus>,
+    refusal: &str,
+    has_copy: bool,
+    now: Timestamp,
+) -> WorkloadDeploymentStatus {
+    let shown = deployment.status.clone().unwrap_or_default();
+    let shown_reporting = condition::find(&shown.conditions, CELLS_REPORTING).cloned();
+    let mut status = planned.unwrap_or(shown);
+    // The time of the transition is that of the current condition.
+    if let Some(shown) = shown_reporting {
+        condition::remove(&mut status.conditions, CELLS_REPORTING);
+        status.conditions.push(shown);
+    }
+    let reporting = Condition::new(
+        CELLS_REPORTING,
+        ConditionStatus::False,
+        HUB_REFUSED,
+        refusal,
+        now,
+    );
+    condition::set(&mut status.conditions, reporting);
+    match has_copy {
+        true => status,
+        false => unknown(status, HUB_REFUSED, refusal, now),
+    }
+}
+
 /// Returns a status with the reason why nothing is written to the hub.
 pub(super) fn contradicted(
     deployment: &WorkloadDeployment,
-    problem: &str,
+    hold: &Hold,
     now: Timestamp,
 ) -> WorkloadDeploymentStatus {
     let former = deployment.status.clone().unwrap_or_default();
-    unknown(former, HUB_NAMESPACE_CONTRADICTED, problem, now)
+    unknown(former, hold.reason, &hold.problem, now)
 }
 
 /// Returns the former status with its condition `Available` set to Unknown.

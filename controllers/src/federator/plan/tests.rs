@@ -15,6 +15,12 @@ use crate::hub::cells::CellState;
 const HUB_NAMESPACE: &str = "ns-uid-1";
 const CLUSTER_UID: &str = "uid-of-default";
 
+const HUB_UID: &str = "uid-of-the-hub";
+
+fn hub_identity() -> HubIdentity {
+    HubIdentity::of(Some(&object(json!({"uid": HUB_UID}))))
+}
+
 fn project() -> ProjectName {
     ProjectName::new("single").unwrap()
 }
@@ -23,10 +29,13 @@ fn project() -> ProjectName {
 fn recorded(city: &str) -> WorkloadDeployment {
     let mut deployment = deployment("default", "web-us-dfw", city, 2);
     deployment.meta_mut().finalizers = Some(vec![finalizers::FEDERATOR.into()]);
-    deployment.meta_mut().annotations = Some(BTreeMap::from([(
-        annotations::FEDERATION_NAMESPACE.into(),
-        HUB_NAMESPACE.into(),
-    )]));
+    deployment.meta_mut().annotations = Some(BTreeMap::from([
+        (
+            annotations::FEDERATION_NAMESPACE.into(),
+            HUB_NAMESPACE.into(),
+        ),
+        (annotations::HUB_UID.into(), HUB_UID.into()),
+    ]));
     deployment
 }
 
@@ -65,10 +74,10 @@ fn complete(deployment: &WorkloadDeployment) -> HubFixture {
     ]));
     let mut hub_namespace = namespace("hub");
     hub_namespace.meta_mut().labels = Some(labelled("cluster-single", "default"));
-    hub_namespace.meta_mut().annotations = Some(BTreeMap::from([(
-        annotations::UPSTREAM_CLUSTER_UID.into(),
-        CLUSTER_UID.into(),
-    )]));
+    hub_namespace.meta_mut().annotations = Some(BTreeMap::from([
+        (annotations::UPSTREAM_CLUSTER_UID.into(), CLUSTER_UID.into()),
+        (annotations::HUB_UID.into(), HUB_UID.into()),
+    ]));
     HubFixture {
         namespace: Some(hub_namespace),
         copy: Some(Arc::new(copy)),
@@ -111,6 +120,8 @@ fn plan_knowing(
         derived,
         cluster_uid: Some(CLUSTER_UID),
         root_uid: None,
+        hub: &hub_identity(),
+        neighbour: None,
         namespace: hub.namespace.as_ref(),
         copy: hub.copy.as_ref(),
         policy_exists: hub.policy_exists,
@@ -173,6 +184,8 @@ fn plane_uids_are_written_if_proved_and_stay_if_unknown() {
             derived,
             cluster_uid,
             root_uid,
+            hub: &hub_identity(),
+            neighbour: None,
             namespace: hub.namespace.as_ref(),
             copy: hub.copy.as_ref(),
             policy_exists: true,
@@ -265,10 +278,14 @@ fn only_the_annotation_of_referenced_data_is_copied_also_its_absence() {
         copy.annotations_mut()
             .insert("example.com/note".into(), "the hub's".into());
         let applied = plan_for(&deployment, &hub).apply_copy;
-        let expected = wanted.map(|value| (key.to_owned(), value.to_owned()));
+        let generation = annotations::UPSTREAM_GENERATION;
+        let expected = [
+            wanted.map(|value| (key.to_owned(), value.to_owned())),
+            Some((generation.to_owned(), "5".to_owned())),
+        ];
         assert_eq!(
             applied.map(|copy| copy.annotations),
-            (wanted != there).then(|| expected.into_iter().collect()),
+            (wanted != there).then(|| expected.into_iter().flatten().collect()),
             "{wanted:?} {there:?}"
         );
     }

@@ -44,7 +44,30 @@ fn answers() -> Vec<(&'static str, String, bool)> {
         (
             "the object is absent, and the answer does not name the resource",
             status("NotFound", message, &json!({"name": "web"})),
-            true,
+            false,
+        ),
+        (
+            "the object of this name in another group is absent",
+            status(
+                "NotFound",
+                message,
+                &json!({"name": "web", "group": "apps", "kind": RESOURCE}),
+            ),
+            false,
+        ),
+        (
+            "the object is absent, and the answer does not name the group",
+            status(
+                "NotFound",
+                message,
+                &json!({"name": "web", "kind": RESOURCE}),
+            ),
+            false,
+        ),
+        (
+            "another code",
+            status("NotFound", message, &of("web", RESOURCE)).replace("404", "500"),
+            false,
         ),
         (
             "the group is not served, or the CRD is missing",

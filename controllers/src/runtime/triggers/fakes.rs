@@ -13,7 +13,7 @@ use super::lookups::{HubLookups, ProjectLookups};
 use crate::fixtures::object;
 use crate::hub::upstream::{self, Upstream};
 use crate::objects::{Namespace, deployment_name};
-use crate::runtime::keys::HubKey;
+use crate::runtime::keys::{HubKey, ProjectKey};
 
 /// Returns the project of the fakes.
 pub(crate) fn acme() -> ProjectName {
@@ -178,6 +178,11 @@ impl HubLookups for FakeHub {
         } else {
             Vec::new()
         }
+    }
+
+    fn all_deployments(&self) -> Vec<ProjectKey> {
+        let keys = self.deployments.iter();
+        keys.map(|it| ProjectKey::of(&acme(), it)).collect()
     }
 }
 

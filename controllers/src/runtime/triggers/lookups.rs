@@ -10,7 +10,7 @@ use multicluster::cache::NamespacedName;
 
 use crate::hub::upstream::{self, Upstream};
 use crate::objects::Namespace;
-use crate::runtime::keys::HubKey;
+use crate::runtime::keys::{HubKey, ProjectKey};
 
 /// Lookups in the caches of the hub, and of the projects that this process serves.
 pub(crate) trait HubLookups {
@@ -41,6 +41,9 @@ pub(crate) trait HubLookups {
     /// Returns the metadata of the WorkloadDeployments in a namespace of a project. Returns an empty list for a project
     /// that this process does not serve.
     fn deployments_in(&self, upstream: &Upstream) -> Vec<ObjectMeta>;
+
+    /// Returns the WorkloadDeployments of all projects that this process serves.
+    fn all_deployments(&self) -> Vec<ProjectKey>;
 
     /// Returns the project's namespace that a hub namespace belongs to, according to the labels of the hub namespace.
     fn upstream_of(&self, hub_namespace: &str) -> Option<Upstream> {

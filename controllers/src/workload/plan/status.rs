@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use api::condition::{self, Condition, ConditionStatus, MESSAGE_MAX};
 pub(super) use api::reasons::workload as reason;
+use api::reasons::workload_deployment::HUB_REFUSED;
 use api::workload::{AVAILABLE, WorkloadPlacementStatus};
 use api::{Workload, WorkloadDeployment, WorkloadStatus, workload_deployment};
 use jiff::Timestamp;
@@ -168,6 +169,7 @@ fn placement_available(
         matching.next()
     };
     let [refusal, gaps] = problems;
+    let refusal = refusal.or_else(|| deployments.iter().find_map(|it| refused_by_hub(it)));
     if let Some((deployment, _)) = first(ConditionStatus::True) {
         let message = Some(format!("{} is available", deployment.name_any()));
         let (status, reason) = (ConditionStatus::True, reason::DEPLOYMENT_FOUND);
@@ -185,6 +187,16 @@ fn placement_available(
     };
     let (status, reason) = (ConditionStatus::False, reason::NO_DEPLOYMENTS);
     available(status, reason, [cause, gaps], now)
+}
+
+/// Returns why the hub refuses the current spec of an available WorkloadDeployment, if it does. If the deployment is not
+/// available, the message of its own condition says why.
+fn refused_by_hub(deployment: &WorkloadDeployment) -> Option<String> {
+    let status = deployment.status.as_ref()?;
+    let reporting = condition::find(&status.conditions, workload_deployment::CELLS_REPORTING)?;
+    let is_told = condition_of(deployment).is_some_and(|it| it.reason == HUB_REFUSED);
+    (reporting.reason == HUB_REFUSED && !is_told)
+        .then(|| format!("{}: {}", deployment.name_any(), reporting.message))
 }
 
 fn condition_of(deployment: &WorkloadDeployment) -> Option<&Condition> {

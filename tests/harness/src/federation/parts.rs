@@ -77,6 +77,17 @@ pub(crate) fn our_crds() -> anyhow::Result<Vec<PathBuf>> {
         .collect())
 }
 
+/// Returns the CRDs of a hub: our CRDs, and Karmada's.
+pub(super) fn hub_crds(setup: &StartInputs<'_>) -> anyhow::Result<Vec<PathBuf>> {
+    Ok([our_crds()?, setup.peers.karmada_crds()?].concat())
+}
+
+/// Starts Karmada's API server, without Karmada.
+pub(super) async fn start_hub(setup: &StartInputs<'_>, ports: PlanePorts) -> anyhow::Result<Plane> {
+    let flags = karmada::hub_flags(setup);
+    Plane::start(setup, "hub", "hub", ports, &hub_crds(setup)?, &flags).await
+}
+
 /// Returns the CRDs of a project: our CRDs, and the foreign CRDs that compute-federation reads.
 pub(crate) fn project_crds() -> anyhow::Result<Vec<PathBuf>> {
     let others = ["locationbindings", "networks"]

@@ -51,7 +51,7 @@ impl Federation {
             .await
     }
 
-    async fn reach(&self, project: &Path, hub: &Path) -> anyhow::Result<()> {
+    pub(super) async fn reach(&self, project: &Path, hub: &Path) -> anyhow::Result<()> {
         let mut management = self.management()?.lock().await;
         management.kill().await;
         management.set_path("kubeconfig", project);

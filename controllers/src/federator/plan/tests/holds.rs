@@ -5,19 +5,26 @@ use api::condition::{self, ConditionStatus};
 use api::workload_deployment::AVAILABLE;
 
 use super::*;
-use crate::federator::plan::status::HUB_NAMESPACE_CONTRADICTED;
+use crate::federator::plan::status::{HUB_CONTRADICTED, HUB_NAMESPACE_CONTRADICTED};
 
 /// Asserts that the plan writes only the status, and writes the status only once.
 fn assert_held(plan: &Plan, deployment: &WorkloadDeployment, hub: &HubFixture) {
+    assert_held_for(HUB_NAMESPACE_CONTRADICTED, plan, deployment, hub);
+}
+
+fn assert_held_for(reason: &str, plan: &Plan, deployment: &WorkloadDeployment, hub: &HubFixture) {
     let hold = plan.hold.as_ref().expect("held");
     let status = plan.status.clone().unwrap();
     let available = condition::find(&status.conditions, AVAILABLE).unwrap();
     assert_eq!(
         (available.status, available.reason.as_str()),
-        (ConditionStatus::Unknown, HUB_NAMESPACE_CONTRADICTED)
+        (ConditionStatus::Unknown, reason)
     );
-    assert_eq!(&available.message, hold);
-    assert!(!hold.contains("cluster-"), "a customer reads {hold}");
+    assert_eq!(available.message, hold.problem);
+    assert!(
+        !hold.problem.contains("cluster-"),
+        "a customer reads {hold:?}"
+    );
     let only = Plan {
         status: plan.status.clone(),
         hold: plan.hold.clone(),
@@ -134,4 +141,95 @@ fn a_change_of_the_city_deletes_only_in_a_proved_hub_namespace() {
     hub.namespace.as_mut().unwrap().meta_mut().labels = None;
     let plan = plan_for(&recorded("ORD"), &hub);
     assert!(!plan.delete_copy && plan.apply_namespace.is_some());
+}
+
+/// Returns the WorkloadDeployment with this record of its hub.
+fn on(hub: Option<&str>, mut deployment: WorkloadDeployment) -> WorkloadDeployment {
+    let annotations = deployment.annotations_mut();
+    match hub {
+        Some(hub) => annotations.insert(annotations::HUB_UID.into(), hub.into()),
+        None => annotations.remove(annotations::HUB_UID),
+    };
+    deployment
+}
+
+#[test]
+fn a_deployment_of_another_hub_is_held_whatever_this_hub_has() {
+    for deployment in [recorded("DFW"), terminating(recorded("DFW"))] {
+        let other = on(Some("other"), deployment.clone());
+        let unrecorded = on(None, deployment);
+        let without_copy = HubFixture {
+            copy: None,
+            ..complete(&recorded("DFW"))
+        };
+        let mut namespace_of_other = without_copy;
+        let annotations = namespace_of_other
+            .namespace
+            .as_mut()
+            .unwrap()
+            .annotations_mut();
+        annotations.insert(annotations::HUB_UID.into(), "other".into());
+        for (held, hub) in [
+            (&other, &NOTHING),
+            (&other, &complete(&recorded("DFW"))),
+            (&unrecorded, &NOTHING),
+            (&unrecorded, &namespace_of_other),
+            (&on(Some(HUB_UID), other.clone()), &namespace_of_other),
+        ] {
+            assert_held_for(HUB_CONTRADICTED, &plan_for(held, hub), held, hub);
+        }
+    }
+}
+
+#[test]
+fn a_deployment_without_a_record_of_its_hub_is_adopted_with_its_hub_namespace() {
+    let live = on(None, recorded("DFW"));
+    let mut hub = complete(&recorded("DFW"));
+    hub.namespace
+        .as_mut()
+        .unwrap()
+        .annotations_mut()
+        .remove(annotations::HUB_UID);
+    let plan = plan_for(&live, &hub);
+    assert!(plan.record && plan.hold.is_none());
+    let desired = plan.apply_namespace.unwrap();
+    assert_eq!(desired.annotations[annotations::HUB_UID], HUB_UID);
+    let going = on(None, terminating(recorded("DFW")));
+    let plan = plan_for(&going, &hub);
+    assert!(plan.delete_copy && !plan.record);
+    hub.copy = None;
+    assert!(plan_for(&going, &hub).release);
+}
+
+#[test]
+fn a_new_deployment_waits_for_its_neighbours() {
+    let new = deployment("default", "web-us-dfw", "DFW", 2);
+    let own = HubNamespace::new(HUB_NAMESPACE).unwrap();
+    let plan = |neighbour: Option<&str>, hub: &HubIdentity| {
+        plan(&Observed {
+            project: &project(),
+            deployment: &new,
+            hub_namespace: &own,
+            derived: Some(&own),
+            cluster_uid: None,
+            root_uid: None,
+            hub,
+            neighbour: neighbour.map(str::to_owned),
+            namespace: None,
+            copy: None,
+            policy_exists: false,
+            cells: CopyCells {
+                binding: None,
+                state: &|_| CellState::Reachable,
+            },
+            now: now(),
+        })
+    };
+    assert!(plan(None, &hub_identity()).record);
+    for held in [
+        plan(Some("it is elsewhere"), &hub_identity()),
+        plan(None, &HubIdentity::of(None)),
+    ] {
+        assert!(held.hold.is_some() && !held.record && held.apply_namespace.is_none());
+    }
 }

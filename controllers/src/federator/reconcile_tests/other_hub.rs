@@ -1,0 +1,135 @@
+//! Tests of a hub that is not the recorded one.
+
+use super::*;
+
+/// Returns the object with the record of another hub.
+fn of_another_hub(mut object: Value) -> Value {
+    object["metadata"]["annotations"][annotations::HUB_UID] = json!("another");
+    object
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_hub_proves_nothing_about_a_deployment() {
+    let going = of_another_hub(terminating_json(recorded(NAME)));
+    let live = of_another_hub(recorded(NAME));
+    for deployment in [going, live] {
+        let (planes, federator) = start(deployment, vec![policy()]).await;
+        let error = reconcile(&federator, project_key(NAME)).await.unwrap();
+        let error = error.expect_err("held");
+        assert!(
+            matches!(error, ReconcileError::Contradiction { .. }),
+            "{error}"
+        );
+        let held = in_project(&planes).expect("the finalizer stays");
+        assert_eq!(held.finalizers(), [finalizers::FEDERATOR]);
+        assert_eq!(available(&held).reason, HUB_CONTRADICTED);
+        assert!(available(&held).message.contains("another"));
+        // Nothing is written to the hub, and the condition is written once.
+        assert_eq!(take_writes(&[&planes.hub]), [""; 0]);
+        reconcile(&federator, project_key(NAME))
+            .await
+            .unwrap()
+            .unwrap_err();
+        assert_eq!(take_writes(&[&planes.project]).len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_is_exchanged_behind_its_address_proves_nothing() {
+    let going = terminating_json(recorded(NAME));
+    let (planes, federator) = start(going, vec![hub_namespace(), policy()]).await;
+    planes.hub.remove::<Namespace>("", DEFAULT_NAMESPACE);
+    // The watch has not reported the other hub yet.
+    planes
+        .hub
+        .put(apiserver::objects::namespace(DEFAULT_NAMESPACE, "another"));
+    let error = federator.reconcile(&context(), project_key(NAME)).await;
+    let error = error.map(drop).expect_err("held");
+    assert!(
+        matches!(error, ReconcileError::Contradiction { .. }),
+        "{error}"
+    );
+    assert!(in_project(&planes).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_without_a_record_is_adopted_by_the_hub_that_has_its_namespace() {
+    let mut unrecorded = recorded(NAME);
+    let annotations = unrecorded["metadata"]["annotations"]
+        .as_object_mut()
+        .unwrap();
+    annotations.remove(annotations::HUB_UID);
+    let on_hub = vec![hub_namespace(), policy(), copy(NAME)];
+    let (planes, federator) = start(unrecorded.clone(), on_hub).await;
+    converge(&federator, || project_key(NAME), &planes.servers()).await;
+    let adopted = in_project(&planes).unwrap();
+    assert_eq!(adopted.annotations()[annotations::HUB_UID], HUB_UID);
+    let namespace = planes.hub.get::<Namespace>("", HUB_NAMESPACE).unwrap();
+    assert_eq!(namespace.annotations()[annotations::HUB_UID], HUB_UID);
+    // A hub without the namespace may be another hub.
+    for deployment in [unrecorded.clone(), terminating_json(unrecorded)] {
+        let (planes, federator) = start(deployment, vec![policy()]).await;
+        reconcile(&federator, project_key(NAME))
+            .await
+            .unwrap()
+            .unwrap_err();
+        let held = in_project(&planes).unwrap();
+        assert_eq!(available(&held).reason, HUB_CONTRADICTED);
+        assert_eq!(take_writes(&[&planes.hub]), [""; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_deployment_waits_while_another_of_its_project_is_on_another_hub() {
+    let new = json!(deployment("default", NAME, "DFW", 1));
+    let mut unrecorded = recorded("old");
+    let annotations = unrecorded["metadata"]["annotations"]
+        .as_object_mut()
+        .unwrap();
+    annotations.remove(annotations::HUB_UID);
+    for neighbour in [of_another_hub(recorded("old")), unrecorded] {
+        let (planes, federator) = start(new.clone(), Vec::new()).await;
+        planes.project.put(neighbour);
+        settle().await;
+        reconcile(&federator, project_key(NAME))
+            .await
+            .unwrap()
+            .unwrap_err();
+        let held = in_project(&planes).unwrap();
+        assert_eq!(available(&held).reason, HUB_CONTRADICTED);
+        assert_eq!(
+            (held.finalizers(), take_writes(&[&planes.hub]).len()),
+            (&[][..], 0)
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_replaces_another_takes_its_deployments() {
+    let replaces = |planes: &FakePlanes| {
+        planes
+            .hub
+            .modify::<Namespace>("", DEFAULT_NAMESPACE, |default| {
+                default["metadata"]["annotations"] =
+                    json!({annotations::REPLACES_HUBS: "older, another"});
+            });
+    };
+    let (planes, federator) = start(of_another_hub(recorded(NAME)), Vec::new()).await;
+    replaces(&planes);
+    settle().await;
+    converge(&federator, || project_key(NAME), &planes.servers()).await;
+    let moved = in_project(&planes).unwrap();
+    assert_eq!(moved.annotations()[annotations::HUB_UID], HUB_UID);
+    converge(&policies(&planes), hub_key, &planes.servers()).await;
+    converge(&federator, || project_key(NAME), &planes.servers()).await;
+    assert!(on_hub(&planes).is_some());
+    let going = of_another_hub(terminating_json(recorded(NAME)));
+    let (planes, federator) = start(going, Vec::new()).await;
+    replaces(&planes);
+    settle().await;
+    reconcile(&federator, project_key(NAME))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(in_project(&planes).is_none());
+}

@@ -1,0 +1,152 @@
+//! Tests of a cache of the project that is behind the project's API server.
+
+use super::*;
+
+/// Returns the WorkloadDeployment at this generation with this number of replicas.
+fn at(mut object: Value, generation: i64, replicas: i32) -> Value {
+    object["metadata"]["generation"] = json!(generation);
+    object["spec"]["scaleSettings"]["minReplicas"] = json!(replicas);
+    object
+}
+
+/// Returns a copy that was written from this generation of the project's WorkloadDeployment.
+fn copy_of(generation: i64, replicas: i32) -> Value {
+    let mut copy = at(copy(NAME), 3, replicas);
+    copy["metadata"]["labels"][api::labels::UPSTREAM_NAMESPACE] = json!("default");
+    copy["metadata"]["annotations"] =
+        json!({annotations::UPSTREAM_GENERATION: generation.to_string()});
+    copy
+}
+
+/// Starts with a complete hub, a WorkloadDeployment and a copy. Returns after everything but the copy is settled.
+async fn start_with(in_project: Value, copy: Option<Value>) -> (FakePlanes, Federator) {
+    let (planes, federator) = start(in_project, vec![hub_namespace()]).await;
+    converge(&policies(&planes), hub_key, &planes.servers()).await;
+    let _ = reconcile(&federator, project_key(NAME)).await;
+    planes.hub.remove::<WorkloadDeployment>(HUB_NAMESPACE, NAME);
+    if let Some(copy) = copy {
+        planes.hub.put(copy);
+    }
+    settle().await;
+    take_writes(&planes.servers());
+    (planes, federator)
+}
+
+/// Reconciles before the watch can report the last changes.
+async fn reconcile_stale(federator: &Federator) -> Result<(), ReconcileError> {
+    let reconciled = federator.reconcile(&context(), project_key(NAME)).await;
+    settle().await;
+    reconciled.map(drop)
+}
+
+fn replicas_on_hub(planes: &FakePlanes) -> i32 {
+    on_hub(planes).unwrap().spec.scale_settings.min_replicas
+}
+
+fn change(planes: &FakePlanes, generation: i64, replicas: i32) {
+    let change = |object: &mut Value| *object = at(object.take(), generation, replicas);
+    planes
+        .project
+        .modify::<WorkloadDeployment>("default", NAME, change);
+}
+
+fn assert_waits(result: Result<(), ReconcileError>) {
+    let error = result.expect_err("the cache is stale");
+    assert!(matches!(error, ReconcileError::NotYet { .. }), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_older_generation_is_never_written_to_the_hub() {
+    // The former leader has written generation 7. The cache of this process still has generation 5.
+    let (planes, federator) = start_with(at(recorded(NAME), 5, 9), Some(copy_of(7, 3))).await;
+    change(&planes, 7, 3);
+    assert_waits(reconcile_stale(&federator).await);
+    assert_eq!(
+        (replicas_on_hub(&planes), take_writes(&[&planes.hub]).len()),
+        (3, 0)
+    );
+    reconcile(&federator, project_key(NAME))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(take_writes(&[&planes.hub]), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_project_lowers_the_generation_of_the_copy() {
+    let (planes, federator) = start_with(at(recorded(NAME), 5, 9), Some(copy_of(7, 3))).await;
+    reconcile(&federator, project_key(NAME))
+        .await
+        .unwrap()
+        .unwrap();
+    let copy = on_hub(&planes).unwrap();
+    assert_eq!(copy.spec.scale_settings.min_replicas, 9);
+    assert_eq!(copy.annotations()[annotations::UPSTREAM_GENERATION], "5");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_shrinks_only_when_the_project_confirms_it() {
+    // With the annotation, and without it as an older version wrote the copy.
+    let mut unannotated = copy_of(5, 3);
+    unannotated["metadata"]["annotations"] = json!({});
+    for copy in [copy_of(5, 3), unannotated] {
+        let (planes, federator) = start_with(at(recorded(NAME), 6, 1), Some(copy)).await;
+        change(&planes, 7, 3);
+        assert_waits(reconcile_stale(&federator).await);
+        assert_eq!(replicas_on_hub(&planes), 3);
+        for fault in [
+            Fault::refuse(503),
+            Fault::answer(404, ""),
+            Fault::disconnect(),
+        ] {
+            change(&planes, 8, 1);
+            settle().await;
+            planes.project.fail(fault.on(&[Verb::Get]));
+            reconcile(&federator, project_key(NAME))
+                .await
+                .unwrap()
+                .unwrap_err();
+            assert_eq!(replicas_on_hub(&planes), 3);
+            planes.project.heal();
+        }
+        reconcile(&federator, project_key(NAME))
+            .await
+            .unwrap()
+            .unwrap();
+        let copy = on_hub(&planes).unwrap();
+        assert_eq!(copy.spec.scale_settings.min_replicas, 1);
+        assert_eq!(copy.annotations()[annotations::UPSTREAM_GENERATION], "8");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_is_deleted_only_when_the_project_confirms_it() {
+    let mut moved = at(recorded(NAME), 6, 3);
+    moved["spec"]["cityCode"] = json!("ORD");
+    for stale in [terminating_json(at(recorded(NAME), 6, 3)), moved] {
+        let live = at(recorded(NAME), 5, 3);
+        let (planes, federator) = start_with(live, Some(copy_of(5, 3))).await;
+        planes.project.put(stale);
+        settle().await;
+        // The WorkloadDeployment was made again, or moved back.
+        let mut again = at(recorded(NAME), 7, 3);
+        again["metadata"]["uid"] = json!("again");
+        planes.project.put(again);
+        assert_waits(reconcile_stale(&federator).await);
+        let copy = on_hub(&planes).unwrap();
+        assert!(copy.metadata.deletion_timestamp.is_none());
+        assert_eq!(take_writes(&[&planes.hub]), [""; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_of_an_older_version_is_not_written_again() {
+    let mut copy = copy_of(5, 3);
+    copy["metadata"]["annotations"] = json!({});
+    let (planes, federator) = start_with(at(recorded(NAME), 5, 3), Some(copy)).await;
+    reconcile(&federator, project_key(NAME))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(take_writes(&[&planes.hub]), [""; 0]);
+}

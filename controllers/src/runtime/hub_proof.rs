@@ -1,0 +1,44 @@
+//! Reads of the hub that may prove that an object is absent there.
+
+use api::DEFAULT_NAMESPACE;
+use kube::Resource;
+use kube::core::NamespaceResourceScope;
+
+use super::ReconcileError;
+use super::write::{Collection, Object};
+use crate::hub::HubCaches;
+use crate::hub::identity::HubIdentity;
+use crate::objects::Namespace;
+
+/// Reads an object from the hub's API server. Returns `None` only if the answer proves that the object is absent, and
+/// the hub that answers is the hub `identity`. The hub is identified again for each proof, because the address of the
+/// hub can lead to another hub.
+///
+/// # Errors
+///
+/// [`ReconcileError::Contradiction`] if another hub answers, and the errors of [`Collection::read`].
+pub(crate) async fn read_from_hub<K: Object<Scope = NamespaceResourceScope>>(
+    hub: &HubCaches,
+    identity: &HubIdentity,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<K>, ReconcileError> {
+    let objects = Collection::<K>::new(&hub.client, namespace, None);
+    if let Some(object) = objects.read(name).await? {
+        return Ok(Some(object));
+    }
+    let namespaces = Collection::<Namespace>::of_plane(&hub.client, None);
+    let default = namespaces.read(DEFAULT_NAMESPACE).await?;
+    let answered = HubIdentity::of(default.as_ref().map(Resource::meta));
+    if answered.uid().is_some() && answered.uid() == identity.uid() {
+        return Ok(None);
+    }
+    Err(ReconcileError::Contradiction {
+        object: format!("{} {namespace}/{name}", K::kind(&())),
+        problem: format!(
+            "hub {} answers that it is absent, and the hub in use is {}",
+            answered.uid().unwrap_or("without a UID"),
+            identity.uid().unwrap_or("without a UID"),
+        ),
+    })
+}

@@ -1,0 +1,148 @@
+//! Tests a management process whose kubeconfig leads to another hub.
+
+use anyhow::{Context, ensure};
+use api::reasons::workload_deployment::HUB_CONTRADICTED;
+use api::workload_deployment::AVAILABLE;
+use api::{Instance, Workload, WorkloadDeployment, condition, finalizers};
+use harness::plane::Plane;
+use harness::{Config, Federation, wait};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{DeleteParams, ListParams};
+use kube::{Api, ResourceExt};
+
+use crate::fixture::{self, DFW, Space, WITHIN};
+
+const US_DFW: (&str, &[&str], i32) = ("us", &["DFW"], 1);
+
+/// I-12: the "not found" of another hub proves nothing.
+pub(crate) async fn nothing_is_removed_because_of_another_hub() -> anyhow::Result<()> {
+    let config = fixture::config("other-hub")?;
+    let mut federation = fixture::start_from(&config).await?;
+    let directory = federation.directory().to_owned();
+    let run = run(&mut federation, &config).await;
+    run.with_context(|| format!("in {}", directory.display()))?;
+    federation.stop().await;
+    Ok(())
+}
+
+async fn run(federation: &mut Federation, config: &Config) -> anyhow::Result<()> {
+    let other = federation.start_other_hub(config).await?;
+    let federation = &*federation;
+    let space = Space::create(federation, "other").await?;
+    for name in ["calm", "gone"] {
+        space.create_workload(name, &[US_DFW]).await?;
+        space.until_settled(name, 1).await?;
+    }
+    let projections: Api<Instance> = space.in_project();
+    let all = ["calm-us-dfw-0", "gone-us-dfw-0"];
+    space.until_instances(projections.clone(), &all).await?;
+
+    federation.manage_with(&other).await?;
+    let workloads: Api<Workload> = space.in_project();
+    workloads.delete("gone", &DeleteParams::default()).await?;
+    space.create_workload("new", &[US_DFW]).await?;
+    until_held(&space).await?;
+    nothing_has_changed(&space, &other).await?;
+
+    federation.manage_with(federation.hub()).await?;
+    wait::gone(&workloads, "gone", WITHIN).await?;
+    let copies: Api<WorkloadDeployment> = space.on_hub();
+    wait::gone(&copies, "gone-us-dfw", WITHIN).await?;
+    let in_cell: Api<Instance> = space.in_cell(DFW);
+    wait::gone(&in_cell, "gone-us-dfw-0", WITHIN).await?;
+    for name in ["calm", "new"] {
+        space.until_settled(name, 1).await?;
+    }
+    until_counted(federation, 0).await
+}
+
+/// Waits until each WorkloadDeployment says why it is held, and the projector has failed to prove that the projections
+/// are unwanted.
+async fn until_held(space: &Space<'_>) -> anyhow::Result<()> {
+    let deployments: Api<WorkloadDeployment> = space.in_project();
+    for name in ["calm-us-dfw", "gone-us-dfw", "new-us-dfw"] {
+        let is_held = |deployment: &WorkloadDeployment| {
+            let status = deployment.status.as_ref();
+            let available = status.and_then(|it| condition::find(&it.conditions, AVAILABLE));
+            available.is_some_and(|it| it.reason == HUB_CONTRADICTED)
+        };
+        wait::until(&deployments, name, "held", WITHIN, is_held).await?;
+    }
+    let workloads: Api<Workload> = space.in_project();
+    let is_told = |workload: &Workload| {
+        let status = workload.status.as_ref();
+        let mut conditions = status.iter().flat_map(|status| &status.conditions);
+        conditions.any(|it| it.reason == HUB_CONTRADICTED)
+    };
+    wait::until(&workloads, "calm", "told", WITHIN, is_told).await?;
+    until_counted(space.federation, 3).await?;
+    let (code, body) = space
+        .federation
+        .management()?
+        .lock()
+        .await
+        .readiness()
+        .await?;
+    ensure!(
+        code == 200 && body.contains(HUB_CONTRADICTED),
+        "{code} {body}"
+    );
+    let failures = r#"compute_federation_reconciles_total{controller="projector",result="error"}"#;
+    wait::eventually("the projector has tried", WITHIN, || async {
+        let metrics = space
+            .federation
+            .management()?
+            .lock()
+            .await
+            .metrics()
+            .await?;
+        ensure!(metrics.contains(failures), "{metrics}");
+        Ok(())
+    })
+    .await
+}
+
+async fn until_counted(federation: &Federation, count: usize) -> anyhow::Result<()> {
+    let line = format!("compute_federation_hub_contradictions {count}");
+    wait::eventually(&line, WITHIN, || async {
+        let metrics = federation.management()?.lock().await.metrics().await?;
+        ensure!(metrics.lines().any(|it| it == line), "{metrics}");
+        Ok(())
+    })
+    .await
+}
+
+async fn nothing_has_changed(space: &Space<'_>, other: &Plane) -> anyhow::Result<()> {
+    let deployments: Api<WorkloadDeployment> = space.in_project();
+    let going = deployments.get("gone-us-dfw").await?;
+    ensure!(
+        going
+            .finalizers()
+            .iter()
+            .any(|it| it == finalizers::FEDERATOR)
+    );
+    ensure!(going.metadata.deletion_timestamp.is_some());
+    let new = deployments.get("new-us-dfw").await?;
+    ensure!(new.finalizers().is_empty(), "it was never on a hub");
+    for (instances, names) in [
+        (space.in_project::<Instance>(), "the project"),
+        (space.on_hub(), "the hub"),
+        (space.in_cell(DFW), "the cell"),
+    ] {
+        for name in ["calm-us-dfw-0", "gone-us-dfw-0"] {
+            let instance = instances.get(name).await?;
+            ensure!(
+                instance.metadata.deletion_timestamp.is_none(),
+                "{name} in {names}"
+            );
+        }
+    }
+    let namespaces: Api<Namespace> = Api::all(other.client());
+    let namespaces = namespaces.list(&ListParams::default()).await?;
+    let ours: Vec<_> = namespaces
+        .iter()
+        .filter(|it| it.name_any().starts_with("ns-"))
+        .collect();
+    ensure!(ours.is_empty(), "{ours:?}");
+    Ok(())
+}

@@ -1,0 +1,53 @@
+//! Another hub, for tests of a management process with a wrong kubeconfig.
+
+use anyhow::Context;
+
+use super::parts::{hub_crds, register_interpreter, start_etcd};
+use super::{Config, Federation, StartInputs};
+use crate::plane::{Plane, PlanePorts, RBAC};
+
+/// Name of the other hub.
+const OTHER_HUB: &str = "other-hub";
+
+impl Federation {
+    /// Starts another hub: an API server with its own etcd and the CRDs of a hub. It has no objects and no cells.
+    ///
+    /// # Errors
+    ///
+    /// When the API server does not become ready.
+    pub async fn start_other_hub(&mut self, config: &Config) -> anyhow::Result<Plane> {
+        let setup = StartInputs {
+            binary: &config.binary,
+            directory: &self.directory,
+            logs: &self.directory.join("logs"),
+            peers: &config.peers,
+            pki: &self.pki,
+            webhook_certificates: &self.directory.join("webhook-certificates"),
+        };
+        let (etcd, peer) = (self.ports.next()?, self.ports.next()?);
+        let ports = PlanePorts {
+            apiserver: self.ports.next()?,
+            etcd,
+        };
+        let etcd = start_etcd(&setup, "other-hub-etcd", etcd, peer).await?;
+        let (crds, flags) = (hub_crds(&setup)?, [RBAC.into()]);
+        let hub = Plane::start_bare(&setup, "hub", OTHER_HUB, ports, &crds, &flags);
+        let hub = etcd.while_running(hub).await?;
+        self.others.push(etcd);
+        let webhook_port = self.management()?.lock().await.webhook_port();
+        let ca_bundle = self.webhook_certificate.lock().await.ca_bundle();
+        let registered = register_interpreter(&hub, webhook_port, &ca_bundle).await;
+        registered.context("the interpreter cannot be registered on the other hub")?;
+        Ok(hub)
+    }
+
+    /// Restarts compute-federation in the management plane with this hub.
+    ///
+    /// # Errors
+    ///
+    /// When compute-federation does not become ready.
+    pub async fn manage_with(&self, hub: &Plane) -> anyhow::Result<()> {
+        self.reach(self.project.kubeconfig(), hub.kubeconfig())
+            .await
+    }
+}
