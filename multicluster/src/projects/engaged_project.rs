@@ -149,6 +149,16 @@ impl EngagedProject {
         self.suspended.send_replace(is_suspended);
     }
 
+    /// Returns whether the project rejects creates and updates.
+    pub fn is_suspended(&self) -> bool {
+        *self.suspended.borrow()
+    }
+
+    /// Returns the sync state of the cache of LocationBindings.
+    pub fn bindings_state(&self) -> SyncState {
+        self.sync_state.borrow().clone()
+    }
+
     /// Returns a future that ends when the project is suspended or resumed. After a resumption, rejected writes may
     /// succeed.
     pub fn suspension_change(&self) -> impl Future<Output = ()> + Send + 'static {
