@@ -45,11 +45,17 @@ pub(crate) async fn validate_workload(
     let codes;
     let mut facts = ExternalFacts::default();
     if has_new_cities {
-        codes = projects
+        let unavailable = |problem: &str| Denial::unavailable(&request.name, &truncated(problem));
+        let known = projects
             .cities(&project)
-            .map_err(|ProjectLookupError(problem)| {
-                Denial::unavailable(&request.name, &truncated(&problem))
-            })?;
+            .map_err(|ProjectLookupError(problem)| unavailable(&problem))?;
+        // A city that is missing in codes that may be out of date may be offered meanwhile.
+        if let Some(problem) = &known.outdated
+            && change.is_any_new_city(|city| !known.codes.contains(city))
+        {
+            return Err(unavailable(problem));
+        }
+        codes = known.codes;
         facts.cities = Some(AvailableCities::new(&codes));
     }
     facts.networks = review_networks(projects, &project, request, &networks, deadline).await;
