@@ -2,7 +2,6 @@
 
 mod access_review;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::ProjectName;
@@ -13,7 +12,9 @@ use multicluster::projects::EngagedProject;
 use tokio::runtime::Handle;
 use tokio::task::JoinError;
 use tokio_util::task::AbortOnDropHandle;
-use webhooks::admission::{AccessDecision, AccessReview, ProjectLookup, ProjectLookupError};
+use webhooks::admission::{
+    AccessDecision, AccessReview, KnownCities, ProjectLookup, ProjectLookupError,
+};
 
 /// Looks up projects in the registry.
 pub(crate) struct RegistryLookup {
@@ -39,9 +40,13 @@ impl ProjectLookup for RegistryLookup {
         self.only.as_ref()
     }
 
-    fn cities(&self, project: &ProjectName) -> Result<Arc<BTreeSet<String>>, ProjectLookupError> {
+    fn cities(&self, project: &ProjectName) -> Result<KnownCities, ProjectLookupError> {
         let cities = self.project(project)?.cities_now();
-        cities.map_err(|error| ProjectLookupError(error.to_string()))
+        let (codes, outdated) = cities.map_err(|error| ProjectLookupError(error.to_string()))?;
+        Ok(KnownCities {
+            codes,
+            outdated: outdated.map(|problem| problem.to_string()),
+        })
     }
 
     fn review(

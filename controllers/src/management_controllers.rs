@@ -4,6 +4,7 @@
 mod hub;
 mod indexes;
 mod lookups;
+mod needs;
 mod project;
 mod queues;
 

@@ -6,6 +6,8 @@ mod entry;
 mod handle;
 mod index;
 mod list_limiter;
+mod list_watch;
+mod position;
 mod reflector;
 mod sync_state;
 mod tolerant;

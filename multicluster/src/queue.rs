@@ -25,6 +25,8 @@ use tracing::{Instrument, info_span};
 use crate::clock::Clock;
 use crate::metrics::{ControllerLabels, Metrics, OutageLabels, ReconcileLabels, set};
 pub use context::ReconcileContext;
+#[cfg(test)]
+use context::Writes;
 pub use key::Key;
 pub use limits::Limits;
 pub use outcome::{Failure, Outage, Outcome};
@@ -126,10 +128,9 @@ impl<K: Key> Workers<K> {
         let mut messages = Vec::new();
         loop {
             scheduler.expire(Instant::now());
-            while may_write.is_cancelled() && running.len() < limits.concurrency {
-                let Some((key, since)) = scheduler.take() else {
-                    break;
-                };
+            while may_write.is_cancelled()
+                && let Some((key, since)) = scheduler.take()
+            {
                 let span = info_span!("reconcile", controller = self.controller, ?key);
                 let context = Arc::new(ReconcileContext::new(clock, since));
                 let work = reconcile(K::clone(&key), Arc::clone(&context));
@@ -154,10 +155,7 @@ impl<K: Key> Workers<K> {
                 Some(finished) = running.join_next() => {
                     let (key, context, begin, result) = finished?;
                     self.observe(begin, &result);
-                    scheduler.finished(&key, context.has_written(), &result);
-                    if let Some(wait) = result.as_ref().err().and_then(Failure::retry_after) {
-                        scheduler.defer(key.tenant(), wait);
-                    }
+                    scheduler.finished(&key, context.writes(), &result);
                 }
             }
         }

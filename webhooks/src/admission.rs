@@ -23,7 +23,9 @@ mod workload_view;
 
 use std::collections::BTreeSet;
 
-pub use project_lookup::{AccessDecision, AccessReview, ProjectLookup, ProjectLookupError};
+pub use project_lookup::{
+    AccessDecision, AccessReview, KnownCities, ProjectLookup, ProjectLookupError,
+};
 pub use reference::{RULES, Rule};
 pub use review::ReviewError;
 pub use user_info::UserInfo;

@@ -12,9 +12,10 @@ use multicluster::Metrics;
 use multicluster::cache::Reflector;
 use multicluster::projects::{EngagedProject, ProjectHandler};
 use serde::de::DeserializeOwned;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use super::lookups::{HubView, ProjectView, RemovedProject};
+use super::needs::Needs;
 use super::queues::ManagementQueues;
 use crate::federator::StaleCells;
 use crate::federator::other_hub::{HeldByHub, hub_of, hub_of_metadata};
@@ -29,8 +30,7 @@ use crate::workload::{networks_of, workload_of, workload_of_undecodable};
 /// be too many.
 const PROJECTS: &str = "projects";
 
-/// How long a watch may fail before the failure causes Workloads to be reconciled. A broken watch usually recovers
-/// immediately.
+/// Longest wait for the second of two kinds after the first one has been listed again.
 const INTERRUPTION: Duration = Duration::from_secs(3);
 
 /// Runs the controllers of the management plane for each project that discovery engages.
@@ -115,8 +115,9 @@ impl Drop for Registered {
     }
 }
 
-/// Watches the inputs of the placement of Workloads: the offered cities, the Networks, and whether the API server
-/// answers. If one of them changes, requeues all Workloads. If the API server answers again, retries failed writes.
+/// Watches the inputs of the placement of Workloads: the offered cities, the Networks, and whether the project is
+/// suspended. If one of them changes, requeues all Workloads. If the API server answers again, also retries failed writes.
+/// A list that fails requeues nothing: while the API server does not answer, a reconciliation would fail too.
 async fn watch_needs(caches: Arc<ProjectCaches>, view: Arc<ProjectView>, queues: ManagementQueues) {
     let project = &caches.locations;
     let change = || {
@@ -132,18 +133,26 @@ async fn watch_needs(caches: Arc<ProjectCaches>, view: Arc<ProjectView>, queues:
             }
         })
     };
+    let mut needs = Needs::default();
     let mut next = change();
     loop {
+        let observed = Needs::observe(&caches);
+        let mut effect = needs.update(observed);
+        // After an outage, both kinds are usually listed again within a second. They cause one requeue.
+        let until = Instant::now() + INTERRUPTION;
+        while effect.recovered && needs.is_unknown() && timeout_at(until, &mut next).await.is_ok() {
+            next = change();
+            effect = effect.and(needs.update(Needs::observe(&caches)));
+        }
+        if effect.recovered {
+            queues.release(project.name());
+        }
+        if effect.changed {
+            queues.wake_on_project(ProjectSource::NeedsChanged, NO_OBJECT, view.as_ref());
+        }
         next.await;
         // The subscription begins before the state is read, so no later change is missed.
         next = change();
-        let is_known =
-            project.cities().is_ok() && caches.networks.sync_state().borrow().is_current();
-        if !is_known && timeout(INTERRUPTION, &mut next).await.is_ok() {
-            next = change();
-        }
-        queues.release(project.name());
-        queues.wake_on_project(ProjectSource::NeedsChanged, NO_OBJECT, view.as_ref());
     }
 }
 

@@ -4,19 +4,22 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use api::karmada::{PropagationPolicy, ResourceBinding};
+use api::networking::LocationBinding;
 use api::{Instance, ProjectName, Workload, WorkloadDeployment, annotations, labels};
-use apiserver::{ApiServer, objects};
-use multicluster::projects::{ProjectHandler, RegistryContext};
+use apiserver::{ApiServer, Fault, Verb, objects};
+use multicluster::projects::{EngagedProject, ProjectHandler, RegistryContext};
 use multicluster::queue::{Key, Limits, Workers};
 use multicluster::{Outcome, ProjectRegistry};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
+use tokio::time::{Duration, sleep};
 
 use super::*;
 use crate::fixtures::servers::{HUB_NAMESPACE, copy, hub_namespace, recorded, settle};
 use crate::fixtures::{now, workload};
 use crate::objects::{Namespace, Network, controller_reference};
 use crate::runtime::ReconcileError;
+use crate::runtime::keys::ProjectKey;
 use crate::runtime::triggers::fakes::binding;
 
 /// The keys that were added to the queues. Each key has the name of its controller.
@@ -52,6 +55,7 @@ impl Keys {
 struct WiredPlanes {
     project: ApiServer,
     hub: ApiServer,
+    engaged: Arc<EngagedProject>,
     management: Management,
     /// Serves the project until it is aborted.
     serving: JoinHandle<()>,
@@ -134,8 +138,9 @@ impl WiredPlanes {
             held_by_hub: HeldByHub::default(),
             metrics,
         };
-        let serving = tokio::spawn(management.run(engaged));
+        let serving = tokio::spawn(management.run(Arc::clone(&engaged)));
         Self {
+            engaged,
             project,
             hub,
             management,
@@ -283,4 +288,69 @@ async fn a_change_on_the_hub_adds_keys_to_the_queues_of_its_controllers() {
     }));
     let keys = ["customizations /shadows"];
     planes.expect("shadowing customization", &keys).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_that_fail_requeue_nothing_and_their_recovery_requeues_workloads_once() {
+    let planes = WiredPlanes::start().await;
+    sleep(Duration::from_secs(10)).await;
+    planes.keys.take();
+    for fault in [Fault::refuse(503), Fault::refuse(500), Fault::disconnect()] {
+        planes.project.fail(fault.clone().of::<Network>());
+        planes.project.fail(fault.of::<LocationBinding>());
+        planes.project.interrupt();
+        sleep(Duration::from_mins(10)).await;
+        planes.expect("lists fail", &[]).await;
+        planes.project.heal();
+        sleep(Duration::from_mins(2)).await;
+        let both = ["workload p/default/web", "workload p/default/other"];
+        planes.expect("both kinds are listed again", &both).await;
+    }
+    // A list that is refused shows in the conditions of the Workloads.
+    planes.project.fail(Fault::refuse(403).of::<Network>());
+    planes.project.interrupt();
+    sleep(Duration::from_mins(2)).await;
+    let both = ["workload p/default/web", "workload p/default/other"];
+    planes.expect("the list is forbidden", &both).await;
+    sleep(Duration::from_mins(10)).await;
+    planes.expect("the list is still forbidden", &[]).await;
+}
+
+/// Counts the reconciliations of a project whose API server hangs for writes and whose lists fail.
+#[tokio::test(start_paused = true)]
+async fn lists_that_fail_do_not_reset_the_circuit_breaker() {
+    let mut planes = WiredPlanes::start().await;
+    let (queue, workers) = Queue::<ProjectKey>::new("workload", &Metrics::default());
+    let tried = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&tried);
+    let may_write = CancellationToken::new();
+    may_write.cancel();
+    let reconcile = move |_, _| {
+        *count.lock().unwrap() += 1;
+        async {
+            sleep(Duration::from_secs(30)).await;
+            let source = kube::Error::Service("deadline has elapsed".into());
+            Err(ReconcileError::api("apply", source))
+        }
+    };
+    tokio::spawn(workers.run(
+        Limits::DEFAULT,
+        now,
+        may_write,
+        CancellationToken::new(),
+        reconcile,
+    ));
+    planes.serving.abort();
+    planes.management.queues.workload = queue;
+    let engaged = Arc::clone(&planes.engaged);
+    planes.serving = tokio::spawn(planes.management.run(engaged));
+    settle().await;
+    for kind in [Verb::List, Verb::Watch] {
+        planes.project.fail(Fault::refuse(503).on(&[kind]));
+    }
+    planes.project.interrupt();
+    // Until the breaker opens, both Workloads are tried. Afterwards one of them is tried at a time.
+    sleep(Duration::from_mins(10)).await;
+    let tried = *tried.lock().unwrap();
+    assert!((10..=20).contains(&tried), "{tried}");
 }

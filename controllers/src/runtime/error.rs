@@ -87,14 +87,16 @@ pub enum ReconcileError {
         /// The missing prerequisite.
         missing: String,
     },
-    /// Several steps failed. The answer to a later step had a longer Retry-After than the answer to the first failed
-    /// step.
-    #[error("{first}")]
-    Deferred {
-        /// The error of the first step that failed. Logs show only this error.
+    /// Several steps failed. A later step showed an outage that the first failed step did not show, or its answer had a
+    /// longer Retry-After.
+    #[error("{first}{}", then(outage.as_deref()))]
+    Several {
+        /// The error of the first step that failed.
         first: Box<Self>,
+        /// The first error that shows an outage, if `first` shows none.
+        outage: Option<Box<Self>>,
         /// The longest Retry-After of all steps.
-        retry_after: Duration,
+        retry_after: Option<Duration>,
     },
 }
 
@@ -122,7 +124,7 @@ impl ReconcileError {
                 }
                 _ => None,
             },
-            Self::Deferred { first, .. } => first.refusal(),
+            Self::Several { first, .. } => first.refusal(),
             _ => None,
         }
     }
@@ -150,6 +152,8 @@ impl ReconcileError {
 #[derive(Debug, Default)]
 pub(crate) struct FirstError {
     first: Option<ReconcileError>,
+    /// The first error that shows an outage, if `first` shows none.
+    outage: Option<ReconcileError>,
     /// The longest Retry-After of all errors.
     retry_after: Option<Duration>,
 }
@@ -161,7 +165,13 @@ impl FirstError {
             Ok(result) => Some(result),
             Err(error) => {
                 self.retry_after = self.retry_after.max(error.retry_after());
-                self.first.get_or_insert(error);
+                match &self.first {
+                    None => self.first = Some(error),
+                    Some(first) if first.outage().is_none() && error.outage().is_some() => {
+                        self.outage.get_or_insert(error);
+                    }
+                    Some(_) => {}
+                }
                 None
             }
         }
@@ -173,21 +183,25 @@ impl FirstError {
         self.first.as_ref().and_then(ReconcileError::refusal)
     }
 
-    /// Returns the first error, if there is one. The error has the longest Retry-After of all errors.
+    /// Returns the first error, if there is one. The error has the outage and the longest Retry-After of all errors.
     pub(crate) fn result(self) -> Result<(), ReconcileError> {
         let Some(first) = self.first else {
             return Ok(());
         };
-        match self.retry_after {
-            Some(retry_after) if first.retry_after() < Some(retry_after) => {
-                Err(ReconcileError::Deferred {
-                    first: Box::new(first),
-                    retry_after,
-                })
-            }
-            _ => Err(first),
+        if self.outage.is_none() && first.retry_after() == self.retry_after {
+            return Err(first);
         }
+        Err(ReconcileError::Several {
+            first: Box::new(first),
+            outage: self.outage.map(Box::new),
+            retry_after: self.retry_after,
+        })
     }
+}
+
+/// Returns the text of a later error, as a continuation of the text of the first error.
+fn then(later: Option<&ReconcileError>) -> String {
+    later.map_or_else(String::new, |later| format!("; {later}"))
 }
 
 /// Returns the message of an API server, without the rest of its `Status`.

@@ -299,6 +299,7 @@ impl Writer {
                 Ok(())
             }
             Err(error) => {
+                context.note_failed_write();
                 let action = format!("delete {} {name}", K::kind(&()));
                 absence::require_not_found::<K>(&name, action, error)
             }
@@ -320,8 +321,10 @@ impl Writer {
         result: kube::Result<K>,
     ) -> Result<K> {
         let kind = K::kind(&());
-        let written =
-            result.map_err(|error| ReconcileError::api(format!("{verb} {kind} {name}"), error))?;
+        let written = result.map_err(|error| {
+            context.note_failed_write();
+            ReconcileError::api(format!("{verb} {kind} {name}"), error)
+        })?;
         self.count(context, verb, &kind, name);
         if let Some(cache) = to.cache {
             cache.observe_write(written.clone());

@@ -7,6 +7,8 @@ use kube::Resource;
 use kube::core::error_boundary::InvalidObject;
 use thiserror::Error;
 
+use super::position;
+
 /// Namespace and name of an object. The namespace of a cluster-scoped object is empty.
 pub type NamespacedName = (String, String);
 
@@ -59,13 +61,7 @@ impl<K: Resource> CacheEntry<K> {
     }
 
     pub(super) fn key(&self) -> NamespacedName {
-        let ObjectMeta {
-            namespace, name, ..
-        } = self.metadata();
-        (
-            namespace.clone().unwrap_or_default(),
-            name.clone().unwrap_or_default(),
-        )
+        position::key(self.metadata())
     }
 
     /// Returns whether this is the same version of the same object as `other`.
@@ -77,11 +73,8 @@ impl<K: Resource> CacheEntry<K> {
     /// Returns whether this is a later version than `other`. Resource versions can be compared as numbers (Kubernetes
     /// 1.35, KEP-5504).
     pub(super) fn is_newer(&self, other: &Self) -> bool {
-        let version = |entry: &Self| {
-            let version = entry.metadata().resource_version.as_ref()?;
-            version.parse::<u128>().ok()
-        };
-        version(self).is_some_and(|this| version(other).is_some_and(|other| this > other))
+        let [this, other] = [self, other].map(|it| it.metadata().resource_version.as_deref());
+        position::is_older(other.unwrap_or_default(), this.unwrap_or_default())
     }
 }
 

@@ -1,10 +1,13 @@
 //! A handle of a cache.
 
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::contents::Contents;
 use super::entry::{CacheEntry, NamespacedName, Undecodable};
@@ -20,7 +23,9 @@ pub struct Cache<K> {
 pub(super) struct Inner<K> {
     contents: RwLock<Contents<K>>,
     pub(super) synced: watch::Sender<bool>,
-    pub(super) sync_state: watch::Sender<SyncState>,
+    sync_state: watch::Sender<SyncState>,
+    /// The time at which the cache was current last; `None` while it is current, and if it has never been current.
+    stale_since: Mutex<Option<Instant>>,
 }
 
 impl<K> Clone for Cache<K> {
@@ -37,6 +42,7 @@ impl<K> Default for Cache<K> {
             contents: RwLock::default(),
             synced: watch::Sender::new(false),
             sync_state: watch::Sender::new(SyncState::Listing),
+            stale_since: Mutex::default(),
         };
         Self {
             inner: Arc::new(inner),
@@ -115,7 +121,40 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
     }
 }
 
+impl<K> Cache<K> {
+    /// Returns how long the cache has not been current. The time is zero while the cache is current. Returns `None` if
+    /// the cache has never been current.
+    pub fn stale_for(&self) -> Option<Duration> {
+        let inner = &self.inner;
+        // While the state is borrowed, the time does not change.
+        let state = inner.sync_state.borrow();
+        match state.is_current() {
+            true => Some(Duration::ZERO),
+            false => inner.stale_since().map(|since| since.elapsed()),
+        }
+    }
+}
+
 impl<K> Inner<K> {
+    fn stale_since(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.stale_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the sync state. Receivers are told only if it differs.
+    pub(super) fn set_sync_state(&self, sync_state: SyncState) {
+        let is_current = sync_state.is_current();
+        self.sync_state.send_if_modified(|former| {
+            match (former.is_current(), is_current) {
+                (true, false) => *self.stale_since() = Some(Instant::now()),
+                (_, true) => *self.stale_since() = None,
+                (false, false) => {}
+            }
+            mem::replace(former, sync_state.clone()) != sync_state
+        });
+    }
+
     pub(super) fn read(&self) -> RwLockReadGuard<'_, Contents<K>> {
         self.contents.read().unwrap_or_else(PoisonError::into_inner)
     }

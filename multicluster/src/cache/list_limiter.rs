@@ -1,8 +1,10 @@
 //! Limits concurrent lists, and schedules their retries.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::sync_state::RetryWait;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -24,6 +26,8 @@ pub struct ListLimiter {
     retry_requested: Arc<Notify>,
     /// Changes when the API server has recovered from a failure.
     recovered: watch::Sender<()>,
+    /// Changes when a cache has found that the API server was restored from a snapshot.
+    restored: watch::Sender<()>,
 }
 
 impl Default for ListLimiter {
@@ -32,6 +36,7 @@ impl Default for ListLimiter {
             lists: Arc::new(Semaphore::new(LISTS)),
             retry_requested: Arc::default(),
             recovered: watch::Sender::default(),
+            restored: watch::Sender::default(),
         }
     }
 }
@@ -51,6 +56,7 @@ impl ListLimiter {
     pub fn for_another_server(&self) -> Self {
         Self {
             recovered: watch::Sender::default(),
+            restored: watch::Sender::default(),
             ..self.for_another_cache()
         }
     }
@@ -76,10 +82,22 @@ impl ListLimiter {
         permit.recovered.mark_unchanged();
     }
 
+    /// Records that the API server was restored from a snapshot. The other caches of this API server then list again.
+    pub(super) fn note_restored(&self, restored: &mut watch::Receiver<()>) {
+        self.restored.send_replace(());
+        restored.mark_unchanged();
+    }
+
+    /// Returns a receiver that changes when another cache has found that the API server was restored.
+    pub(super) fn restored(&self) -> watch::Receiver<()> {
+        self.restored.subscribe()
+    }
+
     /// Waits before a retry. The wait is shorter if a caller requests the list, or if the API server has recovered
-    /// since the failed list got its permit.
-    pub(super) async fn wait(&self, permit: &mut ListPermit, time: Duration) {
-        let soon = time.min(SOON);
+    /// since the failed list got its permit. It is not shorter than the Retry-After of the API server.
+    pub(super) async fn wait(&self, permit: &mut ListPermit, wait: RetryWait) {
+        let RetryWait { least, whole: time } = wait;
+        let soon = time.min(SOON.max(least));
         sleep(soon).await;
         let early = async {
             tokio::select! {
@@ -104,8 +122,19 @@ impl ListPermit {
         self.slot = None;
     }
 
+    /// Runs a request. The slot is released if the request takes too long.
+    pub(super) async fn hold<T>(&mut self, request: impl Future<Output = T>) -> T {
+        let mut request = pin!(request);
+        loop {
+            tokio::select! {
+                result = request.as_mut() => return result,
+                () = self.is_over() => {}
+            }
+        }
+    }
+
     /// Waits until the list has held its slot for too long, then releases the slot.
-    pub(super) async fn is_over(&mut self) {
+    async fn is_over(&mut self) {
         match self.slot {
             Some(_) => sleep_until(self.until).await,
             None => std::future::pending().await,
@@ -149,6 +178,15 @@ mod tests {
         assert_eq!(waited(30_000).await, HALF_A_MINUTE);
         lists.retry_soon();
         assert_eq!(waited(900).await, Duration::from_millis(900));
+        // The Retry-After of the API server is respected.
+        lists.retry_soon();
+        let begin = Instant::now();
+        let wait = RetryWait {
+            least: 7 * SOON,
+            whole: HALF_A_MINUTE,
+        };
+        lists.wait(&mut lists.permit().await, wait).await;
+        assert_eq!(begin.elapsed(), 7 * SOON);
     }
 
     #[tokio::test(start_paused = true)]
@@ -180,7 +218,11 @@ mod tests {
 
     async fn waited(lists: &ListLimiter, permit: &mut ListPermit, millis: u64) -> Duration {
         let begin = Instant::now();
-        lists.wait(permit, Duration::from_millis(millis)).await;
+        let wait = RetryWait {
+            least: Duration::ZERO,
+            whole: Duration::from_millis(millis),
+        };
+        lists.wait(permit, wait).await;
         begin.elapsed()
     }
 }

@@ -1,18 +1,15 @@
 //! Keeps a cache current by a list and a watch.
 
+mod follow;
+
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem;
-use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures::StreamExt;
-use futures::stream::BoxStream;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Api, Client, Resource};
+use kube::runtime::watcher::Event;
+use kube::{Client, Resource};
 use prometheus_client::metrics::gauge::Gauge;
 use serde::de::DeserializeOwned;
 use tracing::warn;
@@ -22,28 +19,13 @@ use super::entry::{CacheEntry, NamespacedName};
 use super::handle::Cache;
 use super::index::Index;
 use super::list_limiter::{ListLimiter, ListPermit};
-use super::sync_state::{self, Retry, SyncState};
+use super::list_watch::ListWatch;
+use super::position::{self, Position};
+use super::sync_state::{Retry, SyncState};
 use super::tolerant::Tolerant;
 use super::values::Values;
-use crate::connect::WATCH_SILENCE;
 use crate::metrics::{CacheLabels, Metrics};
-
-/// Objects in one page of a list (client-go's default).
-const PAGE: u32 = 500;
-/// Longest duration of a watch, and the maximum by which a watch is shorter, in seconds. kube's `watcher` allows
-/// durations below 295 s.
-const LONGEST_WATCH: u32 = 290;
-const SPREAD: u32 = 120;
-// A restored API server sends no events for a watch from a resource version that it has not reached yet. Such a watch
-// must hit the silence limit before it ends normally. The silence limit causes a new list. A normal end would resume
-// the watch from the same version.
-const _: () = assert!(WATCH_SILENCE.as_secs() < (LONGEST_WATCH - SPREAD) as u64);
-/// If the wait before a list is at most this long, an interrupted watch is resumed during the wait. If the resumed
-/// watch reports no event during the wait, everything is listed again. After two interruptions in a row, the wait is
-/// longer than this limit, so the watch is not resumed.
-const RESUMED_FOR: Duration = Duration::from_secs(2);
-
-type WatchEvents<K> = BoxStream<'static, watcher::Result<Event<Tolerant<K>>>>;
+use follow::Follower;
 
 type Handler = Box<dyn Fn(Change<'_>) + Send + Sync>;
 
@@ -110,96 +92,38 @@ where
     /// Lists and watches until the future is dropped. [`Cache::sync_state`] shows whether the cache is current. `lists`
     /// limits concurrent lists. Errors are retried with backoff, and the same error is logged once.
     ///
-    /// A watch that ends normally is resumed from its last resource version. After an error, everything is listed
-    /// again. Reason: an API server that was restored from an older snapshot accepts a resource version that it has not
-    /// reached yet, or that it has issued twice. A watch from such a version misses changes.
-    ///
-    /// If only the connection broke, the watch is resumed immediately. The resumed watch is kept if it reports an event
-    /// before the list is due. An event is required because kube's `watcher` does not report that a watch was accepted.
+    /// A watch that ends or fails is resumed from its last resource version. Everything is listed again only if the
+    /// API server no longer has this version (410), or if the API server contradicts the history of the cache: an API
+    /// server that was restored from an older snapshot accepts a resource version that it has not reached yet, or that
+    /// it has issued twice. A watch from such a version misses changes. So after a broken connection, a check of one
+    /// object precedes the continuation.
     pub async fn run(mut self, client: Client, lists: ListLimiter) {
-        let api: Api<Tolerant<K>> = Api::all(client);
-        let config = watcher::Config::default()
-            .page_size(PAGE)
-            .timeout(watch_seconds(&self.plane, &K::kind(&())));
-        let mut retry = Retry::default();
+        let mut follower = Follower {
+            source: ListWatch::new(client, &self.plane),
+            position: Position::default(),
+            permit: lists.permit().await,
+            retry: Retry::default(),
+            restored: lists.restored(),
+            lists,
+        };
         loop {
-            let mut permit = lists.permit().await;
-            let mut watch = Some(watcher(api.clone(), config.clone()).boxed());
-            while let Some(mut events) = watch.take() {
-                let failed = self.apply_events(&mut events, &mut permit, &mut retry, &lists);
-                let Some(error) = failed.await else {
-                    // A kube watcher never ends.
-                    return;
-                };
-                permit.end();
-                self.failed(SyncState::failed::<K>(&error));
-                let wait = retry.after(&error);
-                let is_resumed = wait <= RESUMED_FOR && sync_state::is_interruption(&error);
-                watch = self
-                    .wait(events, is_resumed, lists.wait(&mut permit, wait))
-                    .await;
-                if watch.is_some() {
-                    self.succeeded(&mut retry, &lists, &mut permit);
-                }
-            }
+            let error = self.follow(&mut follower).await;
+            follower.permit.end();
+            follower.position.failed(&error);
+            self.failed(SyncState::failed::<K>(&error));
+            let wait = follower.retry.after(&error);
+            follower.lists.wait(&mut follower.permit, wait).await;
+            follower.permit = follower.lists.permit().await;
         }
     }
 
-    /// Applies events until an error, and returns the error.
-    async fn apply_events(
-        &mut self,
-        events: &mut WatchEvents<K>,
-        permit: &mut ListPermit,
-        retry: &mut Retry,
-        lists: &ListLimiter,
-    ) -> Option<watcher::Error> {
-        loop {
-            let event = tokio::select! {
-                event = events.next() => event?,
-                () = permit.is_over() => continue,
-            };
-            let event = match event {
-                Ok(event) => event,
-                Err(error) => return Some(error),
-            };
-            let listed = matches!(event, Event::InitDone);
-            self.apply(event);
-            if listed {
-                permit.end();
-                self.succeeded(retry, lists, permit);
-            }
-        }
-    }
-
-    /// Waits until the next list is due. If a resumed watch reports an event before that, returns this watch.
-    async fn wait(
-        &mut self,
-        mut events: WatchEvents<K>,
-        is_resumed: bool,
-        wait: impl Future<Output = ()>,
-    ) -> Option<WatchEvents<K>> {
-        let mut wait = pin!(wait);
-        if is_resumed {
-            let event = tokio::select! {
-                event = events.next() => event,
-                () = wait.as_mut() => return None,
-            };
-            if let Some(Ok(event @ (Event::Apply(_) | Event::Delete(_)))) = event {
-                self.apply(event);
-                return Some(events);
-            }
-        }
-        drop(events);
-        wait.await;
-        None
-    }
-
-    fn succeeded(&mut self, retry: &mut Retry, lists: &ListLimiter, permit: &mut ListPermit) {
-        if retry.succeeded() {
-            lists.note_recovered(permit);
+    fn succeeded(&mut self, follower: &mut Follower<K>) {
+        follower.permit.end();
+        if follower.retry.succeeded() {
+            follower.lists.note_recovered(&mut follower.permit);
         }
         self.problem = None;
-        self.cache.inner.sync_state.send_replace(SyncState::Current);
+        self.cache.inner.set_sync_state(SyncState::Current);
     }
 
     fn failed(&mut self, sync_state: SyncState) {
@@ -208,7 +132,7 @@ where
             warn!(plane = %self.plane, kind = %K::kind(&()), problem, "watch failed; retrying");
             self.problem = problem.map(str::to_owned);
         }
-        self.cache.inner.sync_state.send_replace(sync_state);
+        self.cache.inner.set_sync_state(sync_state);
     }
 
     pub(super) fn apply(&mut self, event: Event<Tolerant<K>>) {
@@ -294,15 +218,6 @@ where
         let count = self.cache.inner.read().undecodable;
         self.undecodable.set(count);
     }
-}
-
-/// Returns the duration of a watch in seconds, which is a few minutes. The duration depends on the plane and the kind.
-/// Thousands of watches that began together therefore do not end together.
-fn watch_seconds(plane: &str, kind: &str) -> u32 {
-    let mut hasher = DefaultHasher::new();
-    (plane, kind).hash(&mut hasher);
-    let share = u32::try_from(hasher.finish() % u64::from(SPREAD)).unwrap_or_default();
-    LONGEST_WATCH - share
 }
 
 /// The part of the gauge of undecodable objects that belongs to one cache.

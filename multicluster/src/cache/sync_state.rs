@@ -102,14 +102,6 @@ fn problem<K: Resource<DynamicType = ()>>(error: &watcher::Error) -> String {
     }
 }
 
-/// Returns whether the connection of a watch broke. In this case all events that arrived before have been applied.
-pub(super) fn is_interruption(error: &watcher::Error) -> bool {
-    matches!(
-        error,
-        watcher::Error::WatchFailed(kube::Error::ReadEvents(_))
-    )
-}
-
 /// Returns whether the API server could not be reached or could not answer. In this case any other request would fail
 /// too.
 fn is_outage(error: &watcher::Error) -> bool {
@@ -134,7 +126,7 @@ fn is_forbidden(error: &watcher::Error) -> bool {
 }
 
 /// Returns the answer of the API server, if it answered.
-fn answer(error: &watcher::Error) -> Option<&Status> {
+pub(super) fn answer(error: &watcher::Error) -> Option<&Status> {
     match error {
         watcher::Error::WatchError(status)
         | watcher::Error::InitialListFailed(kube::Error::Api(status))
@@ -158,7 +150,23 @@ fn chain(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// Computes the wait before a list is retried. The wait gets longer after each failure in a row.
+/// Returns the Retry-After of the API server's answer, if it has one. The transport copies it into the details.
+fn retry_after(error: &watcher::Error) -> Duration {
+    let details = answer(error).and_then(|status| status.details.as_ref());
+    let seconds = details.map_or(0, |details| details.retry_after_seconds);
+    Duration::from_secs(u64::from(seconds)).min(LONGEST)
+}
+
+/// The wait before a list or a watch is retried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RetryWait {
+    /// The Retry-After of the API server. Nothing shortens this part of the wait.
+    pub(super) least: Duration,
+    /// The whole wait. It is shorter if a caller waits for the cache.
+    pub(super) whole: Duration,
+}
+
+/// Computes the wait before a list or a watch is retried. The wait gets longer after each failure in a row.
 #[derive(Default)]
 pub(super) struct Retry {
     backoff: watcher::DefaultBackoff,
@@ -168,7 +176,7 @@ pub(super) struct Retry {
 }
 
 impl Retry {
-    /// Records a successful list. Returns whether the list ended an outage.
+    /// Records that a list or a watch has succeeded. Returns whether this ended an outage.
     pub(super) fn succeeded(&mut self) -> bool {
         self.current_since = Some(Instant::now());
         mem::take(&mut self.outage)
@@ -177,7 +185,7 @@ impl Retry {
     /// Returns the wait after this failure. If a watch fails soon after a list, the failure counts as if the list had
     /// failed too. Otherwise a watch that is always refused would be retried every second. The wait is the longest one
     /// if the API server does not serve the kind or forbids it, as in a suspended project.
-    pub(super) fn after(&mut self, error: &watcher::Error) -> Duration {
+    pub(super) fn after(&mut self, error: &watcher::Error) -> RetryWait {
         let since = self.current_since.take();
         // If lists succeed and only watches fail, a successful list does not reset the backoff.
         self.outage |= since.is_none() && is_outage(error);
@@ -185,9 +193,15 @@ impl Retry {
             self.backoff.reset();
         }
         let patient = is_forbidden(error) || is_not_served(error);
-        self.backoff
+        let backoff = self
+            .backoff
             .find(|wait| !patient || *wait >= LONGEST)
-            .unwrap_or(LONGEST)
+            .unwrap_or(LONGEST);
+        let least = retry_after(error);
+        RetryWait {
+            least,
+            whole: backoff.max(least),
+        }
     }
 }
 
@@ -234,20 +248,20 @@ mod tests {
         let error = refused("", "InternalError", 500);
         let mut retry = Retry::default();
         let first = Duration::from_millis(800)..=Duration::from_millis(1600);
-        assert!(first.contains(&retry.after(&error)));
+        assert!(first.contains(&retry.after(&error).whole));
         for _ in 0..3 {
             retry.succeeded();
             retry.after(&error);
         }
         retry.succeeded();
-        assert!(retry.after(&error) > *first.end());
+        assert!(retry.after(&error).whole > *first.end());
         for _ in 0..4 {
             retry.after(&error);
         }
-        assert!(retry.after(&error) >= LONGEST);
+        assert!(retry.after(&error).whole >= LONGEST);
         retry.succeeded();
         tokio::time::advance(LONGEST).await;
-        assert!(first.contains(&retry.after(&error)));
+        assert!(first.contains(&retry.after(&error).whole));
     }
 
     #[test]
@@ -289,11 +303,26 @@ mod tests {
     }
 
     #[test]
+    fn a_list_waits_for_its_retry_after() {
+        for (seconds, expected) in [(20, 20), (86_400, 30)] {
+            let details = serde_json::json!({"retryAfterSeconds": seconds});
+            let status = serde_json::json!({"code": 429, "details": details});
+            let status: Status = serde_json::from_value(status).unwrap();
+            let error = watcher::Error::InitialListFailed(kube::Error::Api(status.boxed()));
+            let wait = Retry::default().after(&error);
+            let expected = Duration::from_secs(expected);
+            assert_eq!((wait.least, wait.whole), (expected, expected));
+        }
+        let wait = Retry::default().after(&refused("", "TooManyRequests", 429));
+        assert_eq!(wait.least, Duration::ZERO);
+    }
+
+    #[test]
     fn a_refused_list_waits_for_the_longest_time_at_once() {
         for (reason, code) in [("Forbidden", 403), ("NotFound", 404)] {
             let mut retry = Retry::default();
             for _ in 0..3 {
-                let wait = retry.after(&refused("", reason, code));
+                let wait = retry.after(&refused("", reason, code)).whole;
                 assert!((LONGEST..=2 * LONGEST).contains(&wait), "{wait:?}");
             }
         }

@@ -24,7 +24,7 @@ use tower_http::timeout::TimeoutBody;
 
 use connections::{Connections, StreamPermit};
 pub(super) use connector::connector;
-use retry_after::{refusal, retry_after};
+use retry_after::{is_refusal, refusal};
 
 /// Time limit until an answer begins, and between two parts of an answer. The limit is half of an API server's own
 /// limit of 60 s (`--request-timeout`), so that a hung request is retried.
@@ -105,7 +105,7 @@ impl http_body::Body for ResponseBody {
 }
 
 /// Ends requests that are not answered in time, and answers that stop before their end. Both can happen if an API
-/// server vanishes without closing its connections. A refusal with a Retry-After becomes an error that contains the
+/// server vanishes without closing its connections. A refusal becomes an error that contains its code and its
 /// Retry-After.
 #[derive(Clone)]
 pub(super) struct TimeLimited<S>(pub(super) S);
@@ -133,9 +133,9 @@ where
         let response = self.0.call(request);
         async move {
             let response = timeout(REQUEST, response).await?.map_err(Into::into)?;
-            match retry_after(&response) {
-                Some(wait) => Err(timeout(REQUEST, refusal(response, wait)).await?.into()),
-                None => Ok(response.map(|body| TimeoutBody::new(silence, body))),
+            match is_refusal(&response) {
+                true => Err(timeout(REQUEST, refusal(response)).await?.into()),
+                false => Ok(response.map(|body| TimeoutBody::new(silence, body))),
             }
         }
         .boxed()
@@ -198,35 +198,49 @@ mod tests {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "slow down",
             "reason": "TooManyRequests", "details": {"name": "x", "retryAfterSeconds": 3}, "code": 429,
         });
-        for body in [
-            throttled.to_string().as_bytes(),
-            b"Too many requests, please try again later.\n",
-            b"{\"code\": 503}",
-            b"{}",
-            b"",
+        let of_503 = json!({"status": "Failure", "reason": "ServiceUnavailable", "code": 503});
+        for (code, body) in [
+            (429, throttled.to_string()),
+            (503, of_503.to_string()),
+            (503, String::new()),
+            (429, "Too many requests, please try again later.\n".into()),
+            (503, "[7]".into()),
+            // JSON that is no `Status` of this response.
+            (503, "{}".into()),
+            (
+                503,
+                r#"{"code": 14, "message": "upstream connect error"}"#.into(),
+            ),
+            (503, throttled.to_string()),
         ] {
-            for code in [429, 503] {
-                let kube::Error::Api(mut expected) = error(code, None, body).await else {
-                    panic!("not an answer");
+            let body = body.as_bytes();
+            let kube::Error::Api(mut expected) = error(code, None, body).await else {
+                panic!("not an answer");
+            };
+            assert_eq!(expected.code, code);
+            let is_status = serde_json::from_slice::<kube::core::Status>(body)
+                .is_ok_and(|status| status.code == code);
+            assert_eq!(expected.reason == NO_STATUS, !is_status, "{expected:?}");
+            let kube::Error::Api(mut refused) = error(code, Some("7"), body).await else {
+                panic!("not an answer");
+            };
+            let details = refused.details.take().unwrap();
+            assert_eq!(details.retry_after_seconds, 7);
+            if let Some(expected) = expected.details.take() {
+                let seconds = details.retry_after_seconds;
+                let expected = StatusDetails {
+                    retry_after_seconds: seconds,
+                    ..expected
                 };
-                let kube::Error::Api(mut refused) = error(code, Some("7"), body).await else {
-                    panic!("not an answer");
-                };
-                let details = refused.details.take().unwrap();
-                assert_eq!(details.retry_after_seconds, 7);
-                if let Some(expected) = expected.details.take() {
-                    let seconds = details.retry_after_seconds;
-                    let expected = StatusDetails {
-                        retry_after_seconds: seconds,
-                        ..expected
-                    };
-                    assert_eq!(details, expected);
-                }
-                assert_eq!(refused, expected);
+                assert_eq!(details, expected);
             }
+            assert_eq!(refused, expected);
         }
         let binary = error(503, Some("7"), &[0xff]).await;
-        assert!(matches!(binary, kube::Error::FromUtf8(_)), "{binary}");
+        let kube::Error::Api(status) = binary else {
+            panic!("not an answer");
+        };
+        assert_eq!((status.code, status.reason.as_str()), (503, NO_STATUS));
         let huge = error(503, Some("7"), "ä".repeat(BODY_MAX).as_bytes()).await;
         let kube::Error::Api(status) = huge else {
             panic!("not an answer");

@@ -27,6 +27,10 @@ const REQUESTS: usize = 256;
 /// wait, the handler sends no requests.
 const UNANSWERED: Duration = Duration::from_mins(1);
 
+/// Longest time for which admission uses the cities of a cache that is no longer current: 60 s. A restart of an API server
+/// or of its front is shorter. A city rarely goes, and the placement of Workloads checks the cities again.
+const OUTDATED_MAX: Duration = Duration::from_mins(1);
+
 /// A project whose API server is used: its client, its cities, and whether it is suspended.
 pub struct EngagedProject {
     name: ProjectName,
@@ -122,13 +126,23 @@ impl EngagedProject {
     }
 
     /// Returns the same as [`EngagedProject::cities`]. Use it while a user waits: if the cache is not current, the list
-    /// is retried soon.
+    /// is retried soon. For [`OUTDATED_MAX`] after the cache was current last, returns the cities that were known then,
+    /// together with the problem.
     ///
     /// # Errors
     ///
-    /// [`NotCurrent`] if the cache of LocationBindings is not current.
-    pub fn cities_now(&self) -> Result<Arc<BTreeSet<String>>, NotCurrent> {
-        self.cities().inspect_err(|_| self.lists.retry_soon())
+    /// [`NotCurrent`] if the cache of LocationBindings has not been current for longer.
+    pub fn cities_now(&self) -> Result<(Arc<BTreeSet<String>>, Option<NotCurrent>), NotCurrent> {
+        let Err(problem) = self.current() else {
+            return Ok((self.cities.of(&self.bindings), None));
+        };
+        self.lists.retry_soon();
+        match self.bindings.stale_for() {
+            Some(time) if time <= OUTDATED_MAX => {
+                Ok((self.cities.of(&self.bindings), Some(problem)))
+            }
+            _ => Err(problem),
+        }
     }
 
     /// Returns a future that ends when the result of [`EngagedProject::cities`] may have changed since this call.
@@ -147,6 +161,16 @@ impl EngagedProject {
 
     pub(super) fn suspend(&self, is_suspended: bool) {
         self.suspended.send_replace(is_suspended);
+    }
+
+    /// Returns whether the project rejects creates and updates.
+    pub fn is_suspended(&self) -> bool {
+        *self.suspended.borrow()
+    }
+
+    /// Returns the sync state of the cache of LocationBindings.
+    pub fn bindings_state(&self) -> SyncState {
+        self.sync_state.borrow().clone()
     }
 
     /// Returns a future that ends when the project is suspended or resumed. After a resumption, rejected writes may

@@ -3,8 +3,11 @@
 /// How many reconciliations of one controller may run at a time, and how much they may write.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Maximum number of concurrent reconciliations of all tenants together.
+    /// Maximum number of concurrent reconciliations of all tenants together. A reconciliation that has run for a second
+    /// no longer counts.
     pub concurrency: usize,
+    /// Maximum number of reconciliations that have run for a second and do not count towards `concurrency`.
+    pub stalled: usize,
     /// Maximum number of concurrent reconciliations of one tenant.
     pub per_tenant: usize,
     /// Maximum number of concurrent reconciliations of all tenants whose API servers are unreachable.
@@ -19,14 +22,16 @@ impl Limits {
     /// The limits of most controllers.
     ///
     /// A reconciliation mostly waits for answers, so 64 reconciliations are a small load for this process. Four at a
-    /// time are a small load for one API server. If an API server hangs, at most four of the 64 wait for it. As
-    /// soon as the queue has detected an outage, at most an eighth of the 64 wait for all unreachable API servers
-    /// together.
+    /// time are a small load for one API server. If an API server hangs, at most four reconciliations wait for it. They
+    /// occupy four of the 64 for one second only, so 128 API servers can begin to hang together without delaying the
+    /// others for longer. A reconciliation that waits holds some 10 KiB, so 512 of them hold a few MiB. As soon as the
+    /// queue has detected an outage, at most 8 reconciliations wait for all unreachable API servers together.
     ///
     /// Reconciliations that write cost the most processor time, both in this process and in the API server. The write
     /// limits ensure that a tenant with thousands of writes does not delay all others.
     pub const DEFAULT: Self = Self {
         concurrency: 64,
+        stalled: 512,
         per_tenant: 4,
         probing: 8,
         writing_per_second: 200,

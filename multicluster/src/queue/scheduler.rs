@@ -5,14 +5,21 @@ mod outage;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::context::Writes;
 use super::key::Key;
 use super::limits::Limits;
 use super::outcome::{Failure, Outage, Outcome};
 use super::tenant::{KeyEntry, KeyState, Next, TenantState, Ticket};
 use super::timers::Timers;
+use super::write_budget::WriteBudget;
+
+/// Time after which a running reconciliation no longer counts towards [`Limits::concurrency`]. Most reconciliations end
+/// within some milliseconds. One that takes longer than a second waits for an API server.
+const STALLED: Duration = Duration::from_secs(1);
 
 /// The keys of a queue by tenant, and the tenants that may run next.
 ///
@@ -28,6 +35,10 @@ pub(super) struct Scheduler<K: Key> {
     probes: BTreeMap<u64, K::Tenant>,
     tickets: u64,
     timers: Timers<Due<K>>,
+    /// Number of running reconciliations.
+    running: usize,
+    /// Number of running reconciliations that do not count towards [`Limits::concurrency`].
+    stalled: usize,
     counts: QueueCounts,
 }
 
@@ -40,6 +51,10 @@ enum Due<K: Key> {
     Probe(K::Tenant),
     /// The write budget of the tenant allows the next write.
     Unthrottle(K::Tenant),
+    /// The write budget of the tenant, which has no keys, is whole again.
+    Whole(K::Tenant),
+    /// The reconciliation of the key has run for [`STALLED`].
+    Stalled(Arc<K>),
 }
 
 /// The number of keys and tenants in each state.
@@ -67,6 +82,8 @@ impl<K: Key> Scheduler<K> {
             probes: BTreeMap::new(),
             tickets: 0,
             timers: Timers::new(),
+            running: 0,
+            stalled: 0,
             counts: QueueCounts::default(),
         }
     }
@@ -116,13 +133,20 @@ impl<K: Key> Scheduler<K> {
                 Due::Key(key) => self.wake(&key),
                 Due::Probe(tenant) => self.probe(&tenant),
                 Due::Unthrottle(tenant) => self.unthrottle(&tenant),
+                Due::Whole(tenant) => self.forget_idle(&tenant),
+                Due::Stalled(key) => self.stall(&key),
             }
         }
     }
 
     /// Takes the next key of the tenant whose turn it is. Returns the key and the time of the first event that added
-    /// it, if an event added it. Probes have priority while fewer than [`Limits::probing`] probes run.
+    /// it, if an event added it. Probes have priority while fewer than [`Limits::probing`] probes run. Returns `None` if
+    /// no key may be taken, or if as many reconciliations run as may run at a time.
     pub(super) fn take(&mut self) -> Option<(Arc<K>, Option<Instant>)> {
+        let counted = self.running - self.stalled.min(self.limits.stalled);
+        if counted >= self.limits.concurrency {
+            return None;
+        }
         let probe = match self.counts.probing < self.limits.probing {
             true => self.probes.pop_first(),
             false => None,
@@ -135,6 +159,7 @@ impl<K: Key> Scheduler<K> {
         tenant.ticket = None;
         let key = tenant.next()?;
         tenant.running += 1;
+        self.running += 1;
         self.counts.ready -= 1;
         self.counts.probing += usize::from(tenant.breaker.is_some());
         let entry = tenant.entries.get_mut(&key)?;
@@ -142,17 +167,18 @@ impl<K: Key> Scheduler<K> {
         entry.state = KeyState::Running {
             again: None,
             forgotten: false,
+            stalls: Some(self.timers.add(STALLED, Due::Stalled(Arc::clone(&key)))),
         };
         self.schedule(&id);
         Some((key, since))
     }
 
-    /// Records the result of the reconciliation of a key that was taken before. `wrote` is true if the reconciliation
-    /// has written.
+    /// Records the result of the reconciliation of a key that was taken before, and whether the reconciliation has
+    /// written.
     pub(super) fn finished<E: Failure>(
         &mut self,
         key: &Arc<K>,
-        wrote: bool,
+        writes: Writes,
         result: &Result<Outcome, E>,
     ) {
         let Some(tenant) = self.tenants.get_mut(key.tenant()) else {
@@ -161,14 +187,25 @@ impl<K: Key> Scheduler<K> {
         let Some(entry) = tenant.entries.get_mut(key) else {
             return;
         };
-        let KeyState::Running { again, forgotten } = entry.state else {
+        let KeyState::Running {
+            again,
+            forgotten,
+            stalls,
+        } = entry.state
+        else {
             return;
         };
+        match stalls {
+            Some(timer) => drop(self.timers.cancel(timer)),
+            None => self.stalled -= 1,
+        }
+        self.running -= 1;
         tenant.running -= 1;
         self.counts.probing -= usize::from(tenant.breaker.is_some());
-        if wrote {
+        if writes != Writes::None {
             tenant.write_budget.wrote(&self.limits, Instant::now());
         }
+        let wrote = writes == Writes::Done;
         let failure = result.as_ref().err().filter(|_| !forgotten);
         let report = entry.report(failure, wrote, tenant.breaker.is_some(), tenant.reached);
         let next = match result {
@@ -180,6 +217,10 @@ impl<K: Key> Scheduler<K> {
             (Next::First, _) => {
                 tenant.ready.push_front(Arc::clone(key));
                 (entry.state, self.counts.ready) = (KeyState::Ready, self.counts.ready + 1);
+            }
+            (Next::Deferred(wait), again) => {
+                entry.since = entry.since.or(again);
+                entry.state = KeyState::Deferred(self.timers.add(wait, Due::Key(Arc::clone(key))));
             }
             (_, Some(again)) => {
                 entry.since.get_or_insert(again);
@@ -212,19 +253,21 @@ impl<K: Key> Scheduler<K> {
         };
         self.counts.ready -= mem::take(&mut tenant.ready).len();
         tenant.refused_keys = HashSet::new();
+        tenant.write_budget = WriteBudget::default();
         tenant.entries.retain(|_, entry| match entry.state {
-            KeyState::Running { .. } => {
+            KeyState::Running { stalls, .. } => {
                 *entry = KeyEntry {
                     state: KeyState::Running {
                         again: None,
                         forgotten: true,
+                        stalls,
                     },
                     ..KeyEntry::default()
                 };
                 true
             }
             KeyState::Ready => false,
-            KeyState::Waiting(timer) => {
+            KeyState::Waiting(timer) | KeyState::Deferred(timer) => {
                 self.timers.cancel(timer);
                 false
             }
@@ -239,11 +282,34 @@ impl<K: Key> Scheduler<K> {
             return;
         };
         if let Some(entry) = tenant.entries.get_mut(key) {
-            entry.state = KeyState::Ready;
+            // During an outage, the keys at the back are probed first. A key that was deferred has been tried before.
+            match mem::replace(&mut entry.state, KeyState::Ready) {
+                KeyState::Deferred(_) => tenant.ready.push_front(Arc::clone(key)),
+                _ => tenant.ready.push_back(Arc::clone(key)),
+            }
             tenant.refused_keys.remove(key);
-            tenant.ready.push_back(Arc::clone(key));
             self.counts.ready += 1;
             self.schedule(key.tenant());
+        }
+    }
+
+    /// Stops counting a reconciliation towards [`Limits::concurrency`], so that API servers that hang do not delay the
+    /// tenants of other API servers.
+    fn stall(&mut self, key: &Arc<K>) {
+        if let Some(tenant) = self.tenants.get_mut(key.tenant())
+            && let Some(entry) = tenant.entries.get_mut(key)
+            && let KeyState::Running { stalls, .. } = &mut entry.state
+            && stalls.take().is_some()
+        {
+            self.stalled += 1;
+        }
+    }
+
+    /// Forgets a tenant that has no keys and whose write budget is whole.
+    fn forget_idle(&mut self, id: &K::Tenant) {
+        if let Some(tenant) = self.tenants.get_mut(id) {
+            tenant.idle = None;
+            self.schedule(id);
         }
     }
 
@@ -257,7 +323,8 @@ impl<K: Key> Scheduler<K> {
         }
     }
 
-    /// Moves a tenant into the line that matches its state, or into no line. Forgets a tenant without keys.
+    /// Moves a tenant into the line that matches its state, or into no line. Forgets a tenant without keys, as soon as
+    /// its write budget is whole.
     fn schedule(&mut self, id: &K::Tenant) {
         let Some(tenant) = self.tenants.get_mut(id) else {
             return;
@@ -296,9 +363,21 @@ impl<K: Key> Scheduler<K> {
             }
         }
         if tenant.entries.is_empty() {
-            if let Some(timer) = tenant.throttled {
+            if let Some(timer) = tenant.throttled.take() {
                 self.timers.cancel(timer);
                 self.counts.busy -= 1;
+            }
+            let whole_after = tenant.write_budget.whole_after(Instant::now());
+            if !whole_after.is_zero() {
+                let id = id.clone();
+                let timers = &mut self.timers;
+                tenant
+                    .idle
+                    .get_or_insert_with(|| timers.add(whole_after, Due::Whole(id)));
+                return;
+            }
+            if let Some(timer) = tenant.idle {
+                self.timers.cancel(timer);
             }
             // The tenant has no keys left, so the outage that these keys showed is forgotten too.
             self.tenants.remove(id);
@@ -310,6 +389,14 @@ impl<K: Key> Scheduler<K> {
     pub(super) fn recount(&self) -> QueueCounts {
         let tenants = || self.tenants.values();
         let unreachable = || tenants().filter(|tenant| tenant.breaker.is_some());
+        assert_eq!(
+            self.running,
+            tenants().map(|tenant| tenant.running).sum::<usize>()
+        );
+        let entries = tenants().flat_map(|tenant| tenant.entries.values());
+        let stalled =
+            entries.filter(|entry| matches!(entry.state, KeyState::Running { stalls: None, .. }));
+        assert_eq!(self.stalled, stalled.count());
         QueueCounts {
             ready: tenants().map(|tenant| tenant.ready.len()).sum(),
             unreachable: unreachable().count(),

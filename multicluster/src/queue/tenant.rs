@@ -18,6 +18,10 @@ use super::write_budget::WriteBudget;
 /// lost.
 pub(super) const RESYNC: Duration = Duration::from_mins(10);
 
+/// Longest wait between two probes of an unreachable API server, and longest Retry-After that is respected: 30 s, the
+/// same as between two lists (client-go's default).
+pub(super) const PROBE_WAIT_MAX: Duration = Duration::from_secs(30);
+
 /// The state of one tenant, and its keys.
 #[derive(Debug)]
 pub(super) struct TenantState<K> {
@@ -26,6 +30,9 @@ pub(super) struct TenantState<K> {
     pub(super) ready: VecDeque<Arc<K>>,
     /// Number of keys whose reconciliation is running.
     pub(super) running: usize,
+    /// Set while the tenant has no keys and its write budget is not whole. When the timer expires, the tenant is
+    /// forgotten.
+    pub(super) idle: Option<Timer>,
     /// The tenant's place in one of the two lines of tenants; `None` if it is in neither.
     pub(super) ticket: Option<Ticket>,
     pub(super) write_budget: WriteBudget,
@@ -83,8 +90,15 @@ pub(super) enum KeyState {
         again: Option<Instant>,
         /// Whether its tenant was forgotten during the reconciliation. The result is then ignored.
         forgotten: bool,
+        /// Expires when the reconciliation has run for so long that it no longer counts towards
+        /// [`Limits::concurrency`]; `None` afterwards.
+        ///
+        /// [`Limits::concurrency`]: super::limits::Limits::concurrency
+        stalls: Option<Timer>,
     },
     Waiting(Timer),
+    /// Waits for the Retry-After of an API server. Unlike other waits, no event shortens this wait.
+    Deferred(Timer),
 }
 
 /// The result of a reconciliation, as far as it concerns the tenant.
@@ -104,6 +118,8 @@ pub(super) enum Next {
     First,
     /// The key waits for this time.
     After(Duration),
+    /// The key waits for the Retry-After of the API server.
+    Deferred(Duration),
     /// The queue forgets the key.
     Never,
 }
@@ -114,6 +130,7 @@ impl<K> TenantState<K> {
             entries: HashMap::new(),
             ready: VecDeque::new(),
             running: 0,
+            idle: None,
             ticket: None,
             write_budget: WriteBudget::default(),
             throttled: None,
@@ -202,13 +219,21 @@ impl KeyEntry {
         outage: Option<Outage>,
         error: &impl Failure,
     ) -> Next {
-        match outage {
+        let next = match outage {
             Some(Outage::Unreachable) => Next::First,
             Some(Outage::Suspended) => Next::After(resync_after(key)),
             None => {
                 let failures = self.failures.get_or_insert_default();
                 Next::After(failures.add(controller, key, &error.to_string()))
             }
+        };
+        // The key waits for its Retry-After even if other keys of the tenant succeed meanwhile.
+        match (error.retry_after(), next) {
+            (Some(wait), Next::First) => Next::Deferred(wait.min(PROBE_WAIT_MAX)),
+            (Some(wait), Next::After(backoff)) => {
+                Next::Deferred(wait.min(PROBE_WAIT_MAX).max(backoff))
+            }
+            (_, next) => next,
         }
     }
 }

@@ -93,8 +93,14 @@ where
     };
     let worker = tokio::spawn({
         let (stop, may_write) = (stop.clone(), may_write.clone());
+        // In a queue with few workers, every reconciliation counts as long as it runs.
+        let stalled = match concurrency < Limits::DEFAULT.concurrency {
+            true => 0,
+            false => Limits::DEFAULT.stalled,
+        };
         let limits = Limits {
             concurrency,
+            stalled,
             ..Limits::DEFAULT
         };
         async move {

@@ -17,7 +17,7 @@ pub(super) struct WriteBudget {
 }
 
 impl WriteBudget {
-    /// Records that a reconciliation has written.
+    /// Records that a reconciliation has written, or has tried to write.
     pub(super) fn wrote(&mut self, limits: &Limits, now: Instant) {
         let evenly = self.evenly.map_or(now, |evenly| evenly.max(now));
         self.evenly = Some(evenly + each(limits));
@@ -25,11 +25,16 @@ impl WriteBudget {
 
     /// Returns how long the tenant must wait before another reconciliation may write.
     pub(super) fn wait(&self, limits: &Limits, now: Instant) -> Duration {
+        let at_once = each(limits) * limits.writing_at_once.max(1);
+        (self.whole_after(now) + each(limits)).saturating_sub(at_once)
+    }
+
+    /// Returns the time after which the budget is whole again if the tenant does not write.
+    pub(super) fn whole_after(&self, now: Instant) -> Duration {
         let ahead = self
             .evenly
             .map(|evenly| evenly.saturating_duration_since(now));
-        let at_once = each(limits) * limits.writing_at_once.max(1);
-        (ahead.unwrap_or_default() + each(limits)).saturating_sub(at_once)
+        ahead.unwrap_or_default()
     }
 }
 

@@ -14,13 +14,12 @@ pub trait ProjectLookup: Send + Sync + 'static {
     /// Returns the project of all requests if this process serves only one project (`discovery.mode: single`).
     fn only(&self) -> Option<&ProjectName>;
 
-    /// Returns the codes of the cities that the project may use. The source is the LocationBindings of the project.
-    /// Does not wait.
+    /// Returns the cities that the project may use. The source is the LocationBindings of the project. Does not wait.
     ///
     /// # Errors
     ///
     /// [`ProjectLookupError`] if the cities are currently unknown.
-    fn cities(&self, project: &ProjectName) -> Result<Arc<BTreeSet<String>>, ProjectLookupError>;
+    fn cities(&self, project: &ProjectName) -> Result<KnownCities, ProjectLookupError>;
 
     /// Sends an access review to the project's API server (docs/reference/admission.md). The decision is whether the
     /// requester may use the network.
@@ -31,6 +30,15 @@ pub trait ProjectLookup: Send + Sync + 'static {
         project: &ProjectName,
         review: AccessReview,
     ) -> BoxFuture<'static, Result<AccessDecision, ProjectLookupError>>;
+}
+
+/// The cities that a project may use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownCities {
+    /// The codes of the cities.
+    pub codes: Arc<BTreeSet<String>>,
+    /// The reason why the codes may be out of date, if they may be. The codes were right a moment ago.
+    pub outdated: Option<String>,
 }
 
 /// An access review. The review checks whether the requester has the verb `use` on a network.

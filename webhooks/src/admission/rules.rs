@@ -14,7 +14,7 @@ use super::external_facts::ExternalFacts;
 use super::field_error::{ErrorSink, FieldErrorList, FieldPath};
 use super::workload_view::WorkloadSpecView;
 pub(crate) use networks::new_networks;
-pub(crate) use placements::has_new_cities;
+pub(crate) use placements::is_any_new_city;
 
 /// Returns the errors of a Workload. For an update, returns only the errors that the `former` Workload did not have.
 pub(crate) fn errors(

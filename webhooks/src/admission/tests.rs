@@ -18,7 +18,9 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use super::{AccessDecision, AccessReview, ProjectLookup, ProjectLookupError, VALIDATE_WORKLOAD};
+use super::{
+    AccessDecision, AccessReview, KnownCities, ProjectLookup, ProjectLookupError, VALIDATE_WORKLOAD,
+};
 use crate::{Limits, Metrics, router};
 
 /// The facts about project `p1`, and the access reviews that the fake received.
@@ -26,6 +28,7 @@ use crate::{Limits, Metrics, router};
 struct FakeProjects {
     only: Option<ProjectName>,
     cities: Option<BTreeSet<String>>,
+    outdated: Option<&'static str>,
     answers: BTreeMap<&'static str, Result<AccessDecision, ProjectLookupError>>,
     asked: Mutex<Vec<AccessReview>>,
 }
@@ -54,12 +57,16 @@ impl ProjectLookup for FakeProjects {
         self.only.as_ref()
     }
 
-    fn cities(&self, project: &ProjectName) -> Result<Arc<BTreeSet<String>>, ProjectLookupError> {
+    fn cities(&self, project: &ProjectName) -> Result<KnownCities, ProjectLookupError> {
         if project.as_str() != "p1" && self.only.is_none() {
             return Err(ProjectLookupError(format!("no project {project}")));
         }
         let unavailable = || ProjectLookupError("not listed yet".to_owned());
-        self.cities.clone().map(Arc::new).ok_or_else(unavailable)
+        let codes = self.cities.clone().ok_or_else(unavailable)?;
+        Ok(KnownCities {
+            codes: Arc::new(codes),
+            outdated: self.outdated.map(str::to_owned),
+        })
     }
 
     fn review(

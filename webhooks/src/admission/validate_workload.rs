@@ -1,6 +1,6 @@
 //! Validates a change of a Workload. Collects the external facts that the change needs, then checks the rules.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 use std::sync::Arc;
 
@@ -55,12 +55,9 @@ pub(crate) async fn validate_workload(
     let codes;
     let mut facts = ExternalFacts::default();
     if has_new_cities {
-        codes = match projects.cities(&project) {
+        codes = match known_cities(projects, &project, request, &change) {
             Ok(codes) => codes,
-            Err(ProjectLookupError(problem)) => {
-                let denial = Denial::unavailable(&request.name, &truncated(&problem));
-                return Ok(Err(denial));
-            }
+            Err(denial) => return Ok(Err(denial)),
         };
         facts.cities = Some(AvailableCities::new(&codes));
     }
@@ -72,6 +69,27 @@ pub(crate) async fn validate_workload(
         facts.cities = None;
     }
     work.run(|| change.check(&facts)).await
+}
+
+/// Returns the codes of the cities that the project offers. The codes may be out of date if they have all new cities of
+/// the Workload.
+fn known_cities(
+    projects: &dyn ProjectLookup,
+    project: &ProjectName,
+    request: &AdmissionRequest<'_>,
+    change: &WorkloadChange<'_>,
+) -> Result<Arc<BTreeSet<String>>, Denial> {
+    let unavailable = |problem: &str| Denial::unavailable(&request.name, &truncated(problem));
+    let known = projects
+        .cities(project)
+        .map_err(|ProjectLookupError(problem)| unavailable(&problem))?;
+    // A city that is missing in codes that may be out of date may be offered meanwhile.
+    if let Some(problem) = &known.outdated
+        && change.is_any_new_city(|city| !known.codes.contains(city))
+    {
+        return Err(unavailable(problem));
+    }
+    Ok(known.codes)
 }
 
 fn project_of(

@@ -72,7 +72,12 @@ impl<'a> WorkloadChange<'a> {
 
     /// Returns whether a placement of the new Workload has a city that the former placement did not have.
     pub(crate) fn has_new_cities(&self) -> bool {
-        rules::has_new_cities(&self.workload, self.former.as_ref())
+        self.is_any_new_city(|_| true)
+    }
+
+    /// Returns whether `is` holds for a city that a placement has and the former placement did not have.
+    pub(crate) fn is_any_new_city(&self, is: impl Fn(&str) -> bool) -> bool {
+        rules::is_any_new_city(&self.workload, self.former.as_ref(), is)
     }
 
     /// Checks the rules.

@@ -15,7 +15,11 @@ impl Failure for ReconcileError {
     fn outage(&self) -> Option<Outage> {
         let source = match self {
             Self::Api { source, .. } => source.as_ref(),
-            Self::Deferred { first, .. } => return first.outage(),
+            Self::Several { first, outage, .. } => {
+                return outage
+                    .as_ref()
+                    .map_or_else(|| first.outage(), |it| it.outage());
+            }
             _ => return None,
         };
         match source {
@@ -31,7 +35,7 @@ impl Failure for ReconcileError {
     fn retry_after(&self) -> Option<Duration> {
         let source = match self {
             Self::Api { source, .. } => source.as_ref(),
-            Self::Deferred { retry_after, .. } => return Some(*retry_after),
+            Self::Several { retry_after, .. } => return *retry_after,
             _ => return None,
         };
         let kube::Error::Api(status) = source else {
@@ -147,7 +151,6 @@ mod tests {
     #[test]
     fn the_first_error_of_several_steps_has_the_longest_retry_after() {
         let unreachable = || ReconcileError::api("get Pod a", kube::Error::Service("EOF".into()));
-        let invalid = || ReconcileError::api("get Pod a", answer(json!({"code": 422})));
         for (steps, expected) in [
             (vec![unreachable()], None),
             (
@@ -156,7 +159,6 @@ mod tests {
             ),
             (vec![refused(429, 3), refused(429, 7)], Some(7)),
             (vec![refused(429, 7), refused(429, 3)], Some(7)),
-            (vec![invalid(), refused(429, 7)], Some(7)),
         ] {
             let first = &steps[0];
             let (text, outage, refusal) = (first.to_string(), first.outage(), first.refusal());
@@ -169,5 +171,32 @@ mod tests {
             let same = (error.to_string(), error.outage(), error.refusal());
             assert_eq!(same, (text, outage, refusal));
         }
+    }
+
+    #[test]
+    fn a_refusal_before_an_outage_does_not_hide_the_outage() {
+        let invalid = || ReconcileError::api("apply Pod a", answer(json!({"code": 422})));
+        let unreachable = || ReconcileError::api("get Pod a", kube::Error::Service("EOF".into()));
+        for (steps, retry_after) in [
+            (vec![invalid(), refused(503, 7), invalid()], Some(7)),
+            (vec![invalid(), unreachable(), refused(429, 3)], Some(3)),
+            (vec![invalid(), invalid(), unreachable()], None),
+        ] {
+            let mut errors = FirstError::default();
+            for step in steps {
+                errors.note::<()>(Err(step));
+            }
+            assert!(errors.refusal().is_some());
+            let error = errors.result().unwrap_err();
+            assert_eq!(error.outage(), Some(Outage::Unreachable));
+            assert_eq!(error.retry_after(), retry_after.map(Duration::from_secs));
+            assert_eq!(error.refusal(), invalid().refusal());
+            // The log names both problems.
+            let text = error.to_string();
+            assert!(text.starts_with(&invalid().to_string()) && text.contains("get Pod a"));
+        }
+        let mut errors = FirstError::default();
+        errors.note::<()>(Err(invalid()));
+        assert_eq!(errors.result().unwrap_err().outage(), None);
     }
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use apiserver::{ApiServer, Fault};
+use apiserver::{ApiServer, Fault, Verb};
+use k8s_openapi::api::core::v1::Secret;
 use kube::core::PartialObjectMeta;
 use tokio::time::{Instant, sleep};
 
@@ -86,48 +87,157 @@ async fn a_restored_api_server_is_listed_although_it_accepts_the_former_version(
     following.until(|it| it.state() == "a@2 d@3 e@4").await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_interrupted_watch_continues_with_its_next_event() {
-    let following = following().await;
-    let requests = following.server.requests();
-    following.server.interrupt();
-    following.until(|it| it.state().contains("reset")).await;
-    sleep(Duration::from_millis(500)).await;
-    assert!(
-        following.state().contains("reset"),
-        "no event has shown that the watch continues"
-    );
-    following.server.put(config_map("b"));
-    following.until(|it| it.state() == "a@2 b@3").await;
-    assert_eq!(following.server.requests(), requests + 1);
+/// Returns the number of complete lists, and the number of checks.
+fn lists_and_checks(server: &ApiServer) -> (usize, usize) {
+    let log = server.log();
+    let lists = log.iter().filter(|request| request.verb == Verb::List);
+    let pages = lists
+        .clone()
+        .filter(|it| it.uri.to_string().contains("limit=500"));
+    let pages = pages.count();
+    (pages, lists.count() - pages)
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_interrupted_watch_without_events_is_followed_by_a_list() {
+async fn a_restored_api_server_is_listed_although_it_has_passed_the_former_version() {
     let following = following().await;
-    let begin = Instant::now();
-    following.server.interrupt();
-    following.until(|it| it.state().contains("reset")).await;
-    following.until(|it| it.state() == "a@2").await;
-    assert!(begin.elapsed() < Duration::from_secs(2));
+    let backup = following.server.backup();
+    for name in ["b", "c"] {
+        following.server.put(config_map(name));
+    }
+    following.until(|it| it.state() == "a@2 b@3 c@4").await;
+    following.server.restore(&backup);
+    for name in ["d", "e", "f", "g"] {
+        following.server.put(config_map(name));
+    }
+    following
+        .until(|it| it.state() == "a@2 d@3 e@4 f@5 g@6")
+        .await;
+    // The deletion of the object that changed last is lost.
+    let backup = following.server.backup();
+    following.server.remove::<ConfigMap>("ns", "g");
+    following.until(|it| it.state() == "a@2 d@3 e@4 f@5").await;
+    following.server.restore(&backup);
+    for name in ["h", "i"] {
+        following.server.put(config_map(name));
+    }
+    following
+        .until(|it| it.state() == "a@2 d@3 e@4 f@5 g@6 h@7 i@8")
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_is_interrupted_repeatedly_is_not_resumed() {
+async fn the_cache_that_finds_a_restore_makes_the_others_list() {
+    let first = following().await;
+    let other = Reflector::<Secret>::new("test", &Metrics::default());
+    let secrets = other.cache();
+    tokio::spawn(other.run(first.server.client(), first.lists.for_another_cache()));
+    first.until(|it| it.server.watches() == 2).await;
+    let backup = first.server.backup();
+    for name in ["b", "c"] {
+        first.server.put(config_map(name));
+    }
+    first.until(|it| it.state() == "a@2 b@3 c@4").await;
+    first.server.restore(&backup);
+    // No Secret has changed before the restore. The Secrets that are created afterwards have versions that the watch of
+    // Secrets has passed.
+    for name in ["s", "t", "u"] {
+        let metadata = json!({"namespace": "ns", "name": name, "uid": name});
+        first
+            .server
+            .put(json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata}));
+    }
+    first.until(|it| it.state() == "a@2").await;
+    first.until(|_| secrets.readable("ns").len() == 3).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_breaks_resumes_without_a_list() {
     let following = following().await;
-    for _ in 0..5 {
+    following.server.clear_log();
+    for (round, change) in ["b", "", "c", "", ""].into_iter().enumerate() {
         following.server.interrupt();
         following.until(|it| it.state().contains("reset")).await;
-        following.until(|it| it.state() == "a@2").await;
-        following.until(|it| it.server.watches() == 1).await;
+        if !change.is_empty() {
+            following.server.put(config_map(change));
+        }
+        following
+            .until(|it| it.cache.sync_state().borrow().is_current())
+            .await;
+        assert_eq!(lists_and_checks(&following.server), (0, round + 1));
     }
+    assert_eq!(following.state(), "a@2 b@3 c@4");
+    // The object that changed last is deleted while the connection is broken.
     following.server.interrupt();
-    following.until(|it| it.state().contains("reset")).await;
-    following.server.put(config_map("b"));
-    assert_eq!(following.server.watches(), 0);
-    sleep(Duration::from_secs(1)).await;
-    assert!(following.state().contains("reset"));
+    following.server.remove::<ConfigMap>("ns", "c");
     following.until(|it| it.state() == "a@2 b@3").await;
+    assert_eq!(lists_and_checks(&following.server), (0, 6));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_refused_resumes_without_a_list() {
+    let following = following().await;
+    following.server.clear_log();
+    for (code, checks) in [(429, 0), (503, 1), (500, 1), (403, 1)] {
+        following.server.clear_log();
+        let fault = Fault::refuse(code).on(&[Verb::Watch]);
+        following.server.fail(fault.times(3));
+        // The watch ends when its duration is over.
+        following
+            .until(|it| it.state().contains(&code.to_string()))
+            .await;
+        following.until(|it| it.state() == "a@2").await;
+        assert_eq!(lists_and_checks(&following.server), (0, checks), "{code}");
+    }
+    // A version that the API server no longer has is followed by one list.
+    following.server.clear_log();
+    following
+        .server
+        .fail(Fault::refuse(410).on(&[Verb::Watch]).times(1));
+    following.server.end_watches();
+    following.until(|it| it.state().contains("410")).await;
+    following.until(|it| it.state() == "a@2").await;
+    assert_eq!(lists_and_checks(&following.server).0, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_of_the_front_of_many_projects_costs_no_list() {
+    const PROJECTS: usize = 1_000;
+    let (server, all) = (ApiServer::new(), ListLimiter::default());
+    server.put(config_map("a"));
+    let caches: Vec<_> = (0..PROJECTS)
+        .map(|project| {
+            let plane = format!("project/{project}");
+            let reflector = Reflector::<ConfigMap>::new(&plane, &Metrics::default());
+            let cache = reflector.cache();
+            tokio::spawn(reflector.run(server.client(), all.for_another_server()));
+            cache
+        })
+        .collect();
+    let until = async |watches| {
+        let begin = Instant::now();
+        while server.watches() != watches {
+            assert!(begin.elapsed() < WITHIN, "{}", server.watches());
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    until(PROJECTS).await;
+    server.clear_log();
+    // The front is away for 20 s. Then each answer takes 100 ms.
+    server.fail(Fault::disconnect());
+    server.interrupt();
+    until(0).await;
+    sleep(Duration::from_secs(20)).await;
+    server.heal();
+    server.fail(Fault::delay(Duration::from_millis(100)));
+    until(PROJECTS).await;
+    sleep(Duration::from_secs(1)).await;
+    assert!(
+        caches
+            .iter()
+            .all(|cache| cache.sync_state().borrow().is_current())
+    );
+    assert_eq!(lists_and_checks(&server), (0, PROJECTS));
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,14 +11,14 @@ use kube::core::Status;
 use kube::core::response::StatusDetails;
 use tower::BoxError;
 
-/// Maximum number of bytes that are read from the body of a refusal. API servers send less than 1 KiB. A proxy may send
-/// a page.
-pub(super) const BODY_MAX: usize = 64 * 1024;
+/// Maximum number of bytes that are read from the body of a refusal. API servers send less than 1 KiB, or some 10 KiB if
+/// they name many invalid fields. A proxy may send a page.
+pub(super) const BODY_MAX: usize = 256 * 1024;
 /// The reason that kube sets if a body is not a `Status` (`handle_api_errors` in kube-client 5.0).
 pub(super) const NO_STATUS: &str = "Failed to parse error data";
 
 /// Returns the Retry-After of a 429 or 503. API servers send it in seconds. A date is ignored.
-pub(super) fn retry_after<B>(response: &Response<B>) -> Option<Duration> {
+fn retry_after<B>(response: &Response<B>) -> Option<Duration> {
     let refusals = [
         StatusCode::TOO_MANY_REQUESTS,
         StatusCode::SERVICE_UNAVAILABLE,
@@ -30,27 +30,38 @@ pub(super) fn retry_after<B>(response: &Response<B>) -> Option<Duration> {
     seconds.parse().ok().map(Duration::from_secs)
 }
 
+/// Returns whether the response is a refusal: every code from 400 on.
+pub(super) fn is_refusal<B>(response: &Response<B>) -> bool {
+    let status = response.status();
+    status.is_client_error() || status.is_server_error()
+}
+
 /// Returns the error that kube would make of a refusal. The Retry-After is added as `details.retryAfterSeconds` of the
-/// `Status`.
+/// `Status`. A body with another code than the response is not a `Status` of an API server, whatever it contains.
 ///
-/// kube drops the headers of answers. API priority and fairness sends Retry-After only as a header, with plain text as
+/// kube takes any JSON object as a `Status`. The error then has the code 0, which says nothing about an outage. kube
+/// also drops the headers of answers. API priority and fairness sends Retry-After only as a header, with plain text as
 /// the body. client-go stores the header in the same field (`NewGenericServerResponse`). If a layer below a client
 /// returns a [`kube::Error`], the caller of the client gets this error unchanged.
-pub(super) async fn refusal<B>(response: Response<B>, wait: Duration) -> kube::Error
+pub(super) async fn refusal<B>(response: Response<B>) -> kube::Error
 where
     B: Body<Error: Into<BoxError>>,
 {
     let code = response.status().as_u16();
+    let wait = retry_after(&response);
     let body = match read(response.into_body()).await {
         Ok(body) => body,
         Err(error) => return kube::Error::Service(error),
     };
-    let text = match String::from_utf8(body) {
-        Ok(text) => text,
-        Err(error) => return kube::Error::FromUtf8(error),
-    };
+    // The limit of the body may have split a character.
+    let text = String::from_utf8_lossy(&body);
     let mut status = serde_json::from_str(&text)
-        .unwrap_or_else(|_| Status::failure(text.trim(), NO_STATUS).with_code(code));
+        .ok()
+        .filter(|status: &Status| status.code == code)
+        .unwrap_or_else(|| Status::failure(text.trim(), NO_STATUS).with_code(code));
+    let Some(wait) = wait else {
+        return kube::Error::Api(status.boxed());
+    };
     let details = status.details.get_or_insert_with(|| StatusDetails {
         name: String::new(),
         group: String::new(),
@@ -82,11 +93,6 @@ where
             bytes.extend_from_slice(chunk.get(..part).unwrap_or_default());
             data.advance(part);
         }
-    }
-    // The limit may have split a character.
-    if bytes.len() >= BODY_MAX {
-        let valid = String::from_utf8_lossy(&bytes).into_owned();
-        bytes = valid.into_bytes();
     }
     Ok(bytes)
 }

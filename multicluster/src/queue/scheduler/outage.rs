@@ -10,11 +10,7 @@ use super::{Due, Scheduler};
 use crate::queue::failures::backoff;
 use crate::queue::key::Key;
 use crate::queue::outcome::{Failure, Outage};
-use crate::queue::tenant::{CircuitBreaker, KeyState, TenantReport};
-
-/// Longest wait between two probes of an unreachable API server: 30 s, the same as between two lists (client-go's
-/// default).
-const PROBE_WAIT_MAX: Duration = Duration::from_secs(30);
+use crate::queue::tenant::{CircuitBreaker, KeyState, PROBE_WAIT_MAX, TenantReport};
 
 impl<K: Key> Scheduler<K> {
     /// Records the result of a reconciliation in the state of its tenant.
@@ -25,7 +21,12 @@ impl<K: Key> Scheduler<K> {
         failure: Option<&E>,
     ) {
         match (report.outage, failure) {
-            (Some(Outage::Unreachable), Some(error)) => self.open_breaker(id, error),
+            (Some(Outage::Unreachable), Some(error)) => {
+                self.open_breaker(id, error);
+                if let Some(wait) = error.retry_after() {
+                    self.defer(id, wait);
+                }
+            }
             (Some(Outage::Suspended), Some(error)) => self.suspend(id, error),
             _ => {}
         }
@@ -105,7 +106,7 @@ impl<K: Key> Scheduler<K> {
     }
 
     /// Keeps the circuit breaker of a tenant open for at least this Retry-After, but at most for [`PROBE_WAIT_MAX`].
-    pub(crate) fn defer(&mut self, id: &K::Tenant, time: Duration) {
+    fn defer(&mut self, id: &K::Tenant, time: Duration) {
         let time = time.min(PROBE_WAIT_MAX);
         if let Some(tenant) = self.tenants.get_mut(id)
             && let Some(breaker) = &mut tenant.breaker

@@ -29,6 +29,7 @@ async fn random_operations(seed: u64) {
         GONE,
         Ok(Outcome::Again(Duration::from_secs(1))),
         Err("unreachable".to_owned()),
+        Err("unreachable 7".to_owned()),
         Err("suspended".to_owned()),
         Err("no".to_owned()),
     ];
@@ -43,8 +44,10 @@ async fn random_operations(seed: u64) {
             60..90 if !running.is_empty() => {
                 let next = numbers.below(u32::try_from(running.len()).unwrap());
                 let key = running.swap_remove(next as usize);
-                let result = &results[numbers.below(6) as usize];
-                scheduler.finished(&key, numbers.below(2) == 0, result);
+                let result = &results[numbers.below(7) as usize];
+                let writes =
+                    [Writes::None, Writes::Failed, Writes::Done][numbers.below(3) as usize];
+                scheduler.finished(&key, writes, result);
             }
             90 => scheduler.forget(&numbers.below(20)),
             91 => scheduler.release(&numbers.below(20)),
@@ -65,12 +68,12 @@ async fn random_operations(seed: u64) {
     }
     // Every key can still be taken.
     for key in running {
-        scheduler.finished(&key, false, &GONE);
+        scheduler.finished(&key, Writes::None, &GONE);
     }
     tokio::time::advance(RESYNC).await;
     scheduler.expire(Instant::now());
     while let Some((key, _)) = scheduler.take() {
-        scheduler.finished(&key, false, &GONE);
+        scheduler.finished(&key, Writes::None, &GONE);
     }
     assert_eq!(
         (scheduler.counts(), scheduler.sizes()),

@@ -11,11 +11,11 @@ const UNREACHABLE: &str = "unreachable";
 const SUSPENDED: &str = "suspended";
 
 fn fail(scheduler: &mut Scheduler, key: &Arc<Numbered>, failure: &str) {
-    scheduler.finished(key, false, &Reconciled::Err(failure.into()));
+    scheduler.finished(key, Writes::None, &Reconciled::Err(failure.into()));
 }
 
 fn write(scheduler: &mut Scheduler, key: &Arc<Numbered>) {
-    scheduler.finished(key, true, &SETTLED);
+    scheduler.finished(key, Writes::Done, &SETTLED);
 }
 
 /// Takes all keys that may be taken.
@@ -95,7 +95,7 @@ async fn a_retry_after_defers_the_next_probe() {
         queue.add("a");
         assert_eq!(queue.after(Duration::from_mins(2)).await, expected);
     }
-    // Other tenants are not deferred. A key is not deferred either if its failure is not an outage.
+    // Other tenants are not deferred. If a failure is not an outage, only its key is deferred.
     let queue = test_queue(1, |name, attempt| async move {
         match (name, attempt) {
             ("x/a", 1) => Err(format!("{UNREACHABLE} 7")),
@@ -113,8 +113,8 @@ async fn a_retry_after_defers_the_next_probe() {
         ("x/a", 0),
         ("b", 0),
         ("y/c", 0),
-        ("y/c", 50),
         ("x/a", 7_000),
+        ("y/c", 7_000),
         ("x/a", 8_000),
     ];
     assert_eq!(log, expected);
@@ -177,13 +177,13 @@ async fn a_success_without_a_request_does_not_end_an_outage() {
     for object in [3, 2, 1] {
         let probe = take_all(&mut scheduler);
         assert_eq!(objects(&probe), [object]);
-        scheduler.finished(&probe[0], false, &SETTLED);
+        scheduler.finished(&probe[0], Writes::None, &SETTLED);
         assert_eq!(scheduler.counts().unreachable, 1);
     }
     // This key had failed to reach the API server before, so its success is an answer.
     let probe = take_all(&mut scheduler);
     assert_eq!(objects(&probe), [0]);
-    scheduler.finished(&probe[0], false, &SETTLED);
+    scheduler.finished(&probe[0], Writes::None, &SETTLED);
     assert_eq!(scheduler.counts(), QueueCounts::default());
 }
 
@@ -326,4 +326,50 @@ async fn a_forgotten_key_does_not_end_the_outage_of_its_successor() {
     fail(&mut scheduler, &successor, UNREACHABLE);
     write(&mut scheduler, &former);
     assert_eq!(scheduler.counts().unreachable, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_after_holds_its_key_although_other_keys_reach_the_api_server() {
+    let answer = |name: &'static str, attempt, context: Arc<ReconcileContext>| async move {
+        if name == "throttled" && attempt == 1 {
+            return Err(format!("{UNREACHABLE} 7"));
+        }
+        sleep(Duration::from_millis(10)).await;
+        context.note_write();
+        Ok(Outcome::Gone)
+    };
+    let queue = queue_with_context(4, answer).open();
+    queue.add("throttled");
+    queue.add("served");
+    sleep(Duration::from_secs(1)).await;
+    // Neither the success of another key nor an event shortens the wait.
+    queue.add("throttled");
+    queue.add("served");
+    let log = queue.after(Duration::from_secs(10)).await;
+    let expected = [
+        ("throttled", 0),
+        ("served", 0),
+        ("served", 1_000),
+        ("throttled", 7_000),
+    ];
+    assert_eq!(log, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_after_holds_a_key_that_is_added_while_it_runs() {
+    let answer = |_, attempt| async move {
+        sleep(Duration::from_millis(10)).await;
+        match attempt {
+            1 => Err(format!("{UNREACHABLE} 7")),
+            _ => Ok(Outcome::Gone),
+        }
+    };
+    let queue = test_queue(4, answer).open();
+    queue.add("a");
+    sleep(Duration::from_millis(5)).await;
+    queue.add("a");
+    assert_eq!(
+        queue.after(Duration::from_secs(10)).await,
+        [("a", 0), ("a", 7_010)]
+    );
 }

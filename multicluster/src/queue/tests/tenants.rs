@@ -71,3 +71,55 @@ async fn a_key_that_is_added_after_it_was_forgotten_waits_for_its_running_reconc
     let log = queue.after(Duration::from_hours(3)).await;
     assert_eq!(log, [("slow/1", 0), ("slow/2", 10), ("slow/1", 3_600_000)]);
 }
+
+/// Returns the mean and the longest time in milliseconds from an event of project `healthy` to its reconciliation. The
+/// project has an event every 500 ms for ten minutes. Its reconciliations last 100 ms. Beside it, each of `hanging`
+/// projects has five keys with an event every second. Their reconciliations end after 30 s without an answer.
+async fn waits_beside(hanging: usize) -> (f64, u128) {
+    const EVENTS: u64 = 1_200;
+    let answer = |name: &'static str, _| async move {
+        if name.starts_with("hangs") {
+            sleep(Duration::from_secs(30)).await;
+            return Err("unreachable".to_owned());
+        }
+        sleep(Duration::from_millis(100)).await;
+        Reconciled::Ok(Outcome::Gone)
+    };
+    let queue = test_queue(Limits::DEFAULT.concurrency, answer).open();
+    let hanging: Vec<_> = (0..hanging * 5)
+        .map(|key| &*format!("hangs{}/{}", key / 5, key % 5).leak())
+        .collect();
+    for event in 0..EVENTS {
+        if event % 2 == 0 {
+            hanging.iter().for_each(|name| queue.add(name));
+        }
+        queue.add("healthy/web");
+        sleep(Duration::from_millis(500)).await;
+    }
+    let log = queue.after(Duration::from_mins(1)).await;
+    let begun = log.iter().filter(|(name, _)| *name == "healthy/web");
+    let begun: Vec<_> = begun.map(|(_, at)| *at).collect();
+    // Events that arrive while the key waits are one reconciliation. Each event is followed by the next one.
+    let waits: Vec<_> = (0..u128::from(EVENTS))
+        .map(|event| {
+            let at = event * 500;
+            begun.iter().find(|begun| **begun >= at).unwrap() - at + 100
+        })
+        .collect();
+    let sum: u128 = waits.iter().sum();
+    (
+        sum as f64 / waits.len() as f64,
+        *waits.iter().max().unwrap(),
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn twenty_projects_that_hang_do_not_delay_a_healthy_project() {
+    let (alone, _) = waits_beside(0).await;
+    let (beside, longest) = waits_beside(20).await;
+    assert!(
+        beside <= 1.3 * alone,
+        "{beside} ms beside, {alone} ms alone"
+    );
+    assert!(longest <= 2_000, "{longest} ms");
+}

@@ -43,7 +43,7 @@ async fn a_tenant_with_much_work_does_not_delay_the_key_of_another() {
     add(&mut scheduler, 1, 10_000);
     for _ in 0..100 {
         let key = take(&mut scheduler).unwrap();
-        scheduler.finished(&key, false, &SETTLED);
+        scheduler.finished(&key, Writes::None, &SETTLED);
     }
     add(&mut scheduler, 2, 1);
     let round = [take(&mut scheduler).unwrap(), take(&mut scheduler).unwrap()];
@@ -62,7 +62,7 @@ async fn tenants_take_turns() {
     let objects: Vec<_> = taken.iter().map(|key| key.object).collect();
     assert_eq!(objects, [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]);
     // A reconciliation ends.
-    scheduler.finished(&taken[1], false, &SETTLED);
+    scheduler.finished(&taken[1], Writes::None, &SETTLED);
     let next = Numbered {
         project: 2,
         object: 4,
@@ -91,29 +91,33 @@ async fn a_tenant_that_writes_much_is_throttled_alone() {
         count
     };
     add(&mut scheduler, 1, 10_000);
-    assert_eq!(work_off(&mut scheduler, true), 200);
+    assert_eq!(work_off(&mut scheduler, Writes::Done), 200);
     assert_eq!(
         (scheduler.counts().busy, scheduler.counts()),
         (1, scheduler.recount())
     );
     add(&mut scheduler, 2, 200);
-    assert_eq!(work_off(&mut scheduler, true), 200);
+    assert_eq!(work_off(&mut scheduler, Writes::Done), 200);
     for _ in 0..100 {
         tokio::time::advance(Duration::from_millis(20)).await;
         scheduler.expire(Instant::now());
-        assert_eq!(work_off(&mut scheduler, true), 10);
+        assert_eq!(work_off(&mut scheduler, Writes::Done), 10);
     }
     // Reconciliations that do not write do not use the write budget.
     tokio::time::advance(Duration::from_millis(2)).await;
     scheduler.expire(Instant::now());
-    assert_eq!(work_off(&mut scheduler, false), 10_000 - 200 - 1_000);
+    assert_eq!(work_off(&mut scheduler, Writes::None), 10_000 - 200 - 1_000);
     assert_eq!(
         (scheduler.counts().busy, scheduler.counts()),
         (0, scheduler.recount())
     );
+    // A write that fails uses the budget too.
+    add(&mut scheduler, 4, 1_000);
+    assert_eq!(work_off(&mut scheduler, Writes::Failed), 200);
+    scheduler.forget(&4);
     // A throttled tenant that is forgotten has no timer afterwards.
     add(&mut scheduler, 3, 1_000);
-    assert_eq!(work_off(&mut scheduler, true), 200);
+    assert_eq!(work_off(&mut scheduler, Writes::Done), 200);
     scheduler.forget(&3);
     assert_eq!(
         (scheduler.counts().busy, scheduler.counts()),
@@ -139,7 +143,7 @@ async fn a_hundred_thousand_keys_are_each_taken_once_and_leave_nothing() {
         // The numbers of keys taken from two tenants differ by one at most.
         *begun.entry(key.project).or_default() += 1;
         assert!(begun[&key.project] <= taken.len().div_ceil(PROJECTS as usize));
-        scheduler.finished(&key, false, &SETTLED);
+        scheduler.finished(&key, Writes::None, &SETTLED);
     }
     assert_eq!(taken.len(), all);
     assert_eq!(scheduler.sizes(), [PROJECTS as usize, all, all]);
@@ -148,14 +152,18 @@ async fn a_hundred_thousand_keys_are_each_taken_once_and_leave_nothing() {
     scheduler.expire(Instant::now());
     assert_eq!(scheduler.counts().ready, all);
     while let Some(key) = take(&mut scheduler) {
-        scheduler.finished(&key, false, &GONE);
+        scheduler.finished(&key, Writes::None, &GONE);
     }
     assert_eq!(scheduler.sizes(), [0, 0, 0]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn forgotten_tenants_leave_nothing_behind() {
-    let mut scheduler = scheduler();
+    let limits = Limits {
+        concurrency: 300,
+        ..Limits::DEFAULT
+    };
+    let mut scheduler = Scheduler::new("test", limits);
     for project in 0..100 {
         add(&mut scheduler, project, 10);
     }
@@ -163,18 +171,18 @@ async fn forgotten_tenants_leave_nothing_behind() {
         .take(300)
         .collect();
     for key in &running[..200] {
-        scheduler.finished(key, false, &SETTLED);
+        scheduler.finished(key, Writes::None, &SETTLED);
     }
     for project in 0..100 {
         scheduler.forget(&project);
     }
     assert_eq!(
         (scheduler.counts().ready, scheduler.sizes()),
-        (0, [100, 100, 0])
+        (0, [100, 100, 100])
     );
     assert!(take(&mut scheduler).is_none());
     for key in &running[200..] {
-        scheduler.finished(key, false, &SETTLED);
+        scheduler.finished(key, Writes::None, &SETTLED);
     }
     assert_eq!(
         (scheduler.counts().ready, scheduler.sizes()),
@@ -201,5 +209,32 @@ fn resyncs_of_keys_that_settled_together_are_spread() {
     assert!(
         slots.iter().all(|keys| (800..1200).contains(keys)),
         "{slots:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tenant_that_becomes_idle_keeps_its_spent_write_budget() {
+    let mut scheduler = scheduler();
+    let mut taken = 0;
+    for _ in 0..1_000 {
+        add(&mut scheduler, 1, 1);
+        let Some(key) = take(&mut scheduler) else {
+            break;
+        };
+        taken += 1;
+        scheduler.finished(&key, Writes::Done, &GONE);
+    }
+    assert_eq!(taken, Limits::DEFAULT.writing_at_once);
+    // When the budget is whole again, nothing of the tenant is left.
+    for _ in 0..2 {
+        tokio::time::advance(Duration::from_mins(1)).await;
+        scheduler.expire(Instant::now());
+        while let Some(key) = take(&mut scheduler) {
+            scheduler.finished(&key, Writes::None, &GONE);
+        }
+    }
+    assert_eq!(
+        (scheduler.counts(), scheduler.sizes()),
+        (scheduler.recount(), [0; 3])
     );
 }

@@ -177,10 +177,11 @@ fn check_target(path: &FieldPath<'_>, target: &MetricTargetView, report: &mut Er
     }
 }
 
-/// Returns whether a placement has a city that the former placement with the same name did not have.
-pub(crate) fn has_new_cities(
+/// Returns whether `is` holds for a city that a placement has and the former placement with the same name did not have.
+pub(crate) fn is_any_new_city(
     workload: &WorkloadSpecView<'_>,
     former: Option<&WorkloadSpecView<'_>>,
+    is: impl Fn(&str) -> bool,
 ) -> bool {
     // Hashes the name once per placement, not once per city. A name can be very long.
     let mut known: HashMap<&str, HashSet<&str>> = HashMap::new();
@@ -190,11 +191,11 @@ pub(crate) fn has_new_cities(
             .or_default()
             .extend(codes(placement));
     }
-    let is_new = |placement: &PlacementView<'_>| {
+    let is_any = |placement: &PlacementView<'_>| {
         let known = known.get(placement.name.as_ref());
-        codes(placement).any(|code| !known.is_some_and(|known| known.contains(code)))
+        codes(placement).any(|code| !known.is_some_and(|known| known.contains(code)) && is(code))
     };
-    workload.placements.iter().any(is_new)
+    workload.placements.iter().any(is_any)
 }
 
 fn codes<'w>(placement: &'w PlacementView<'_>) -> impl Iterator<Item = &'w str> {

@@ -174,6 +174,20 @@ async fn unknown_cities_are_an_error_that_clients_retry() {
 }
 
 #[tokio::test]
+async fn cities_that_may_be_out_of_date_admit_and_do_not_deny() {
+    let outdated = FakeProjects {
+        outdated: Some("the API server does not answer"),
+        ..FakeProjects::new()
+    };
+    let server = server(outdated.answering("default", allowed()));
+    server.assert_allowed(&create("default")).await;
+    let mut review = create("default");
+    review["request"]["object"]["spec"]["placements"][0]["cityCodes"] = json!(["DFW", "NYC"]);
+    let problem = "the API server does not answer";
+    server.assert_denied(&review, 503, problem).await;
+}
+
+#[tokio::test]
 async fn a_request_without_a_project_is_forbidden() {
     let server = server(FakeProjects::new().answering("default", allowed()));
     let mut review = create("default");

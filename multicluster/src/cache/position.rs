@@ -1,0 +1,285 @@
+//! The position of a watch in the history of its API server, and the signs that the history has changed.
+//!
+//! An API server that was restored from an older snapshot issues the same resource versions a second time. A watch that
+//! continues from a version of the former history misses changes. So a watch continues only while nothing contradicts
+//! the former history.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::runtime::watcher;
+
+use super::entry::NamespacedName;
+use super::sync_state::answer;
+
+/// Where a watch continues.
+#[derive(Debug, Default)]
+pub(super) struct Position {
+    /// The last resource version that the API server sent; `None` if everything must be listed.
+    version: Option<String>,
+    /// The object that changed last.
+    witness: Option<Witness>,
+    /// Whether the API server may have been restored since the last answer.
+    is_doubtful: bool,
+}
+
+/// The object that changed last. If a restored API server has lost changes of the kind, it has lost this one.
+#[derive(Debug)]
+struct Witness {
+    key: NamespacedName,
+    /// Its version; `None` if it was deleted.
+    version: Option<String>,
+}
+
+/// The result of a check.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Nothing contradicts the former history.
+    Continues,
+    /// Nothing contradicts the former history if the watch reports a change of this object.
+    ContinuesIfReported(NamespacedName),
+    /// The API server has lost a change. It was restored from a snapshot.
+    Restored,
+}
+
+impl Position {
+    /// Returns the version from which the watch continues; `None` if everything must be listed.
+    pub(super) fn version(&self) -> Option<&str> {
+        self.version.as_deref()
+    }
+
+    /// Returns whether a check must precede the continuation.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.is_doubtful
+    }
+
+    /// Returns the object whose state is checked.
+    pub(super) fn witness(&self) -> Option<&NamespacedName> {
+        self.witness.as_ref().map(|witness| &witness.key)
+    }
+
+    /// Sets the position after a complete list of this version. `newest` is the listed object that changed last.
+    pub(super) fn listed(&mut self, version: String, newest: Option<&ObjectMeta>) {
+        *self = Self {
+            version: Some(version),
+            witness: newest.map(|newest| Witness {
+                key: key(newest),
+                version: newest.resource_version.clone(),
+            }),
+            is_doubtful: false,
+        };
+    }
+
+    /// Records that an object was created or changed. Returns whether the event continues the history.
+    pub(super) fn changed(&mut self, object: &ObjectMeta) -> bool {
+        let version = object.resource_version.as_deref().unwrap_or_default();
+        self.witness = Some(Witness {
+            key: key(object),
+            version: Some(version.to_owned()),
+        });
+        self.advance(version)
+    }
+
+    /// Records that an object was deleted. Returns whether the event continues the history.
+    pub(super) fn deleted(&mut self, object: &ObjectMeta) -> bool {
+        self.witness = Some(Witness {
+            key: key(object),
+            version: None,
+        });
+        self.advance(object.resource_version.as_deref().unwrap_or_default())
+    }
+
+    /// Records a version that the watch reported. Returns whether the version continues the history.
+    pub(super) fn advance(&mut self, version: &str) -> bool {
+        let is_older = is_older(version, self.version().unwrap_or_default());
+        if version.is_empty() || is_older {
+            return false;
+        }
+        self.version = Some(version.to_owned());
+        true
+    }
+
+    /// Requires a list before the next watch.
+    pub(super) fn lose(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Requires a check before the watch continues, because the connection broke.
+    pub(super) fn doubt(&mut self) {
+        self.is_doubtful = true;
+    }
+
+    /// Records that a check has found no contradiction.
+    pub(super) fn trust(&mut self) {
+        self.is_doubtful = false;
+    }
+
+    /// Records an error of a watch. The watch continues after a 429, a refusal of the right, a 5xx and a broken
+    /// connection. Everything is listed again after a 410, and after an error that would repeat itself.
+    pub(super) fn failed(&mut self, error: &watcher::Error) {
+        let code = answer(error).map(|status| status.code);
+        match (code, error) {
+            (Some(429), _) => {}
+            (Some(401 | 403 | 500..), _)
+            | (
+                None,
+                watcher::Error::WatchStartFailed(_)
+                | watcher::Error::WatchFailed(
+                    kube::Error::ReadEvents(_)
+                    | kube::Error::HyperError(_)
+                    | kube::Error::Service(_),
+                ),
+            ) => self.doubt(),
+            _ => self.lose(),
+        }
+    }
+
+    /// Compares the current version of the API server, and the witness as it was found, with the position. Without a
+    /// witness, `found` is any object of the kind.
+    pub(super) fn verdict(&self, current: Option<&str>, found: Option<&ObjectMeta>) -> Verdict {
+        let version = self.version().unwrap_or_default();
+        if is_older(current.unwrap_or_default(), version) {
+            return Verdict::Restored;
+        }
+        let known = self.witness.as_ref().and_then(|it| it.version.as_deref());
+        match (known, found) {
+            (None, None) => Verdict::Continues,
+            (Some(_), None) => self.if_reported(found),
+            (_, Some(found)) if found.resource_version.as_deref() == known => Verdict::Continues,
+            (_, Some(found)) => {
+                match is_older(
+                    version,
+                    found.resource_version.as_deref().unwrap_or_default(),
+                ) {
+                    true => self.if_reported(Some(found)),
+                    false => Verdict::Restored,
+                }
+            }
+        }
+    }
+
+    fn if_reported(&self, found: Option<&ObjectMeta>) -> Verdict {
+        let witness = self.witness().cloned();
+        match witness.or_else(|| found.map(key)) {
+            Some(key) => Verdict::ContinuesIfReported(key),
+            None => Verdict::Continues,
+        }
+    }
+}
+
+/// Returns namespace and name of an object.
+pub(super) fn key(object: &ObjectMeta) -> NamespacedName {
+    let ObjectMeta {
+        namespace, name, ..
+    } = object;
+    (
+        namespace.clone().unwrap_or_default(),
+        name.clone().unwrap_or_default(),
+    )
+}
+
+/// Returns whether the first version is older than the second. Versions that are no numbers cannot be compared.
+pub(super) fn is_older(first: &str, second: &str) -> bool {
+    let number = |version: &str| version.parse::<u128>().ok();
+    number(first).is_some_and(|first| number(second).is_some_and(|second| first < second))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use kube::core::Status;
+
+    use super::*;
+
+    fn object(name: &str, version: &str) -> ObjectMeta {
+        ObjectMeta {
+            namespace: Some("ns".to_owned()),
+            name: Some(name.to_owned()),
+            resource_version: Some(version.to_owned()),
+            ..ObjectMeta::default()
+        }
+    }
+
+    fn at(version: &str, newest: Option<&ObjectMeta>) -> Position {
+        let mut position = Position::default();
+        position.listed(version.to_owned(), newest);
+        position
+    }
+
+    #[test]
+    fn a_restored_api_server_contradicts_the_position() {
+        let a = object("a", "5");
+        let if_reported = || Verdict::ContinuesIfReported(("ns".to_owned(), "a".to_owned()));
+        let kept = at("9", Some(&a));
+        for (current, found, expected) in [
+            ("9", Some(object("a", "5")), Verdict::Continues),
+            ("20", Some(object("a", "5")), Verdict::Continues),
+            ("8", Some(object("a", "5")), Verdict::Restored),
+            // The change to version 5 is lost.
+            ("20", Some(object("a", "3")), Verdict::Restored),
+            ("20", Some(object("a", "7")), Verdict::Restored),
+            // These may be changes that the watch has not reported yet.
+            ("20", Some(object("a", "12")), if_reported()),
+            ("20", None, if_reported()),
+        ] {
+            assert_eq!(kept.verdict(Some(current), found.as_ref()), expected);
+        }
+        let mut deleted = at("9", None);
+        assert!(deleted.deleted(&object("a", "10")));
+        for (found, expected) in [
+            (None, Verdict::Continues),
+            (Some(object("a", "5")), Verdict::Restored),
+            (Some(object("a", "12")), if_reported()),
+        ] {
+            assert_eq!(deleted.verdict(Some("20"), found.as_ref()), expected);
+        }
+        let empty = at("9", None);
+        assert_eq!(empty.verdict(Some("20"), None), Verdict::Continues);
+        assert_eq!(empty.verdict(Some("20"), Some(&a)), Verdict::Restored);
+        let later = object("a", "12");
+        assert_eq!(empty.verdict(Some("20"), Some(&later)), if_reported());
+    }
+
+    #[test]
+    fn an_older_version_in_a_watch_contradicts_the_position() {
+        let mut position = at("9", None);
+        assert!(position.advance("9") && position.changed(&object("a", "12")));
+        assert!(!position.advance("11") && !position.changed(&object("a", "3")));
+        assert!(!position.advance(""));
+        assert_eq!(position.version(), Some("12"));
+    }
+
+    #[test]
+    fn a_watch_continues_unless_its_version_cannot_be_used() {
+        let refused = |code| {
+            let status = Status::failure("", "Reason").with_code(code).boxed();
+            watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        };
+        let broken = || kube::Error::ReadEvents(io::Error::other("connection reset"));
+        let unreached = || kube::Error::Service("connection refused".into());
+        let undecodable = serde_json::from_str::<u8>("x").unwrap_err();
+        for (error, version, is_doubtful) in [
+            (refused(429), Some("9"), false),
+            (refused(500), Some("9"), true),
+            (refused(503), Some("9"), true),
+            (refused(403), Some("9"), true),
+            (watcher::Error::WatchFailed(broken()), Some("9"), true),
+            (
+                watcher::Error::WatchStartFailed(unreached()),
+                Some("9"),
+                true,
+            ),
+            (refused(410), None, false),
+            (refused(404), None, false),
+            (
+                watcher::Error::WatchFailed(kube::Error::SerdeError(undecodable)),
+                None,
+                false,
+            ),
+        ] {
+            let mut position = at("9", None);
+            position.failed(&error);
+            let found = (position.version(), position.is_doubtful());
+            assert_eq!(found, (version, is_doubtful), "{error}");
+        }
+    }
+}

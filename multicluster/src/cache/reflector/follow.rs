@@ -1,0 +1,256 @@
+//! Follows an API server: lists, watches, and resumes watches.
+
+use std::io::Error;
+use std::time::Duration;
+
+use futures::StreamExt;
+use kube::core::WatchEvent;
+use kube::runtime::watcher::{self, Event};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until};
+use tower_http::timeout::TimeoutError;
+use tracing::info;
+
+use super::*;
+use crate::cache::list_watch::WatchEvents;
+use crate::cache::position::Verdict;
+
+/// Longest wait for the event of a change that a check has found. API servers send such an event at once.
+const REPORTED: Duration = Duration::from_secs(5);
+/// Shortest time between the starts of two watches, if the API server ends them normally.
+const SHORTEST: Duration = Duration::from_secs(1);
+
+/// The state of a cache that follows an API server.
+pub(super) struct Follower<K> {
+    pub(super) source: ListWatch<K>,
+    pub(super) position: Position,
+    pub(super) permit: ListPermit,
+    pub(super) retry: Retry,
+    pub(super) lists: ListLimiter,
+    /// Changes when another cache has found that the API server was restored.
+    pub(super) restored: watch::Receiver<()>,
+}
+
+/// The reason why a watch ended.
+enum End {
+    /// The API server ended the watch, or was silent for too long. The watch continues.
+    Normal,
+    /// Everything must be listed again.
+    Lost(&'static str),
+    Failed(watcher::Error),
+}
+
+impl<K> Reflector<K>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    /// Lists if necessary, then watches until an error, and returns the error.
+    pub(super) async fn follow(&mut self, follower: &mut Follower<K>) -> watcher::Error {
+        loop {
+            let Some(version) = follower.position.version().map(str::to_owned) else {
+                if let Err(error) = self.list(follower).await {
+                    return error;
+                }
+                self.succeeded(follower);
+                continue;
+            };
+            let watch = follower.source.watch(&version);
+            let mut events = match follower.permit.hold(watch).await {
+                Ok(events) => events,
+                Err(error) => return watcher::Error::WatchStartFailed(error),
+            };
+            let begin = Instant::now();
+            let end = match self.check(follower, &mut events).await {
+                Ok(None) => {
+                    self.succeeded(follower);
+                    self.apply_events(follower, &mut events).await
+                }
+                Ok(Some(end)) => end,
+                Err(error) => return error,
+            };
+            match end {
+                End::Normal => {
+                    let elapsed = begin.elapsed();
+                    if follower.source.is_early(elapsed) {
+                        follower.position.doubt();
+                    }
+                    sleep(SHORTEST.saturating_sub(elapsed)).await;
+                }
+                End::Lost(reason) => {
+                    info!(plane = %self.plane, kind = %K::kind(&()), reason, "everything is listed again");
+                    follower.position.lose();
+                    follower.permit = follower.lists.permit().await;
+                }
+                End::Failed(error) => {
+                    // The API server cannot send the next event of this version.
+                    if matches!(&error, watcher::Error::WatchError(status) if status.code >= 500)
+                        && follower.position.version() == Some(&version)
+                    {
+                        follower.position.lose();
+                    }
+                    return error;
+                }
+            }
+        }
+    }
+
+    /// Lists everything.
+    async fn list(&mut self, follower: &mut Follower<K>) -> watcher::Result<()> {
+        follower.restored.mark_unchanged();
+        self.apply(Event::Init);
+        let mut token = None;
+        loop {
+            let page = follower.permit.hold(follower.source.page(token)).await;
+            let page = page.map_err(watcher::Error::InitialListFailed)?;
+            for object in page.items {
+                self.apply(Event::InitApply(object));
+            }
+            token = page.metadata.continue_.filter(|token| !token.is_empty());
+            if token.is_some() {
+                continue;
+            }
+            let version = page.metadata.resource_version;
+            let version = version.filter(|version| !version.is_empty());
+            let version = version.ok_or(watcher::Error::NoResourceVersion)?;
+            let newest =
+                self.listed
+                    .values()
+                    .reduce(|newest, entry| match entry.is_newer(newest) {
+                        true => entry,
+                        false => newest,
+                    });
+            follower
+                .position
+                .listed(version, newest.map(CacheEntry::metadata));
+            self.apply(Event::InitDone);
+            return Ok(());
+        }
+    }
+
+    /// Checks after a broken connection whether the API server was restored. Applies events until the watch has reported
+    /// what the check has found. Returns `None` if the watch continues.
+    async fn check(
+        &mut self,
+        follower: &mut Follower<K>,
+        events: &mut WatchEvents<K>,
+    ) -> watcher::Result<Option<End>> {
+        if !follower.position.is_doubtful() {
+            return Ok(None);
+        }
+        let check = follower.source.check(&follower.position);
+        let verdict = follower.permit.hold(check).await;
+        match verdict.map_err(watcher::Error::WatchStartFailed)? {
+            Verdict::Continues => {}
+            Verdict::ContinuesIfReported(key) => {
+                let until = Instant::now() + REPORTED;
+                loop {
+                    let event = tokio::select! {
+                        event = events.next() => event,
+                        () = sleep_until(until) => return Ok(Some(self.restored(follower))),
+                    };
+                    let is_expected = match &event {
+                        Some(Ok(
+                            WatchEvent::Added(object)
+                            | WatchEvent::Modified(object)
+                            | WatchEvent::Deleted(object),
+                        )) => position::key(object.meta()) == key,
+                        _ => false,
+                    };
+                    if let Err(end) = self.apply_event(follower, event) {
+                        return Ok(Some(end));
+                    }
+                    if is_expected {
+                        break;
+                    }
+                }
+            }
+            Verdict::Restored => return Ok(Some(self.restored(follower))),
+        }
+        follower.position.trust();
+        Ok(None)
+    }
+
+    /// Applies events until the watch ends.
+    async fn apply_events(
+        &mut self,
+        follower: &mut Follower<K>,
+        events: &mut WatchEvents<K>,
+    ) -> End {
+        loop {
+            let event = tokio::select! {
+                event = events.next() => event,
+                Ok(()) = follower.restored.changed() => {
+                    return End::Lost("another kind shows that the API server was restored");
+                }
+            };
+            if let Err(end) = self.apply_event(follower, event) {
+                return end;
+            }
+        }
+    }
+
+    /// Applies an event, unless the event ends the watch.
+    fn apply_event(
+        &mut self,
+        follower: &mut Follower<K>,
+        event: Option<kube::Result<WatchEvent<Tolerant<K>>>>,
+    ) -> Result<(), End> {
+        let Some(event) = event else {
+            return Err(End::Normal);
+        };
+        let continues = match event {
+            Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
+                let continues = follower.position.changed(object.meta());
+                if continues {
+                    self.apply(Event::Apply(object));
+                }
+                continues
+            }
+            Ok(WatchEvent::Deleted(object)) => {
+                let continues = follower.position.deleted(object.meta());
+                if continues {
+                    self.apply(Event::Delete(object));
+                }
+                continues
+            }
+            Ok(WatchEvent::Bookmark(bookmark)) => follower
+                .position
+                .advance(&bookmark.metadata.resource_version),
+            Ok(WatchEvent::Error(status)) => {
+                return Err(End::Failed(watcher::Error::WatchError(status)));
+            }
+            Err(kube::Error::ReadEvents(error)) if is_silence(&error) => {
+                // Kinds that never change are silent. The check finds out whether the API server was restored.
+                follower.position.doubt();
+                return Err(End::Normal);
+            }
+            Err(error) => return Err(End::Failed(watcher::Error::WatchFailed(error))),
+        };
+        match continues {
+            true => Ok(()),
+            false => Err(self.restored(follower)),
+        }
+    }
+
+    /// Tells the other caches of the API server that it was restored.
+    fn restored(&self, follower: &mut Follower<K>) -> End {
+        follower.lists.note_restored(&mut follower.restored);
+        End::Lost("the API server has lost a change; it was restored from a snapshot")
+    }
+}
+
+/// Returns whether a watch was silent for longer than [`WATCH_SILENCE`].
+///
+/// [`WATCH_SILENCE`]: crate::connect::WATCH_SILENCE
+fn is_silence(error: &Error) -> bool {
+    let mut source = error
+        .get_ref()
+        .map(|error| error as &(dyn std::error::Error + 'static));
+    while let Some(error) = source {
+        if error.is::<TimeoutError>() {
+            return true;
+        }
+        source = error.source();
+    }
+    false
+}
