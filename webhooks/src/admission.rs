@@ -24,7 +24,7 @@ mod workload_view;
 use std::collections::BTreeSet;
 
 pub use project_lookup::{AccessDecision, AccessReview, ProjectLookup, ProjectLookupError};
-pub use reference::{RULES, Rule};
+pub use reference::{InCrd, RULES, Rule};
 pub use review::ReviewError;
 pub use user_info::UserInfo;
 

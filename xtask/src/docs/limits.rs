@@ -56,9 +56,9 @@ const CONSTANTS: [(&str, &str, &str); 28] = [
         "Problems that are remembered, so that the log names each once.",
     ),
     (
-        "webhooks",
+        "api",
         "REPLICAS_MAX",
-        "Largest `minReplicas` that admission accepts.",
+        "Largest `minReplicas` that the CRD and admission accept.",
     ),
     (
         "certs",
