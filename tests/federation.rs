@@ -80,6 +80,8 @@ mod restore;
 mod settled;
 #[path = "federation/simulated.rs"]
 mod simulated;
+#[path = "federation/static_rules.rs"]
+mod static_rules;
 #[path = "federation/suites.rs"]
 mod suites;
 #[path = "federation/takeover.rs"]
@@ -231,6 +233,8 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared crds::objects_that_use_every_field_survive_the_api_server;
         Shared crds::the_api_server_defaults_and_refuses_as_the_schema_says;
         Shared crds::kubectl_shows_the_columns;
+        Shared static_rules::the_api_server_refuses_what_the_table_says;
+        Shared static_rules::an_earlier_mistake_does_not_block_updates;
         Shared events::each_transition_emits_one_event;
         Shared suites::workload_deployment_federation;
         Shared suites::propagation_policy_lifecycle;

@@ -1,5 +1,7 @@
 //! Generation of the CustomResourceDefinitions of the compute API from the Rust types.
 
+mod workload_rules;
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{CustomResourceExt, ResourceExt};
 use serde_json::{Value, json};
@@ -18,6 +20,9 @@ pub enum CrdError {
     /// The definition cannot be written as YAML.
     #[error("YAML: {0}")]
     Yaml(#[from] serde_saphyr::ser::Error),
+    /// A rule has the path of a field that the schema does not have.
+    #[error("rule of Workload: the schema has no field {0}")]
+    NoField(&'static str),
 }
 
 /// A CRD and the name of its file.
@@ -32,23 +37,31 @@ pub struct CrdFile {
 ///
 /// # Errors
 ///
-/// A definition cannot be serialized, which is a defect of the Rust types.
-pub fn definitions() -> Result<Vec<CustomResourceDefinition>, serde_json::Error> {
-    [Workload::crd(), WorkloadDeployment::crd(), Instance::crd()]
+/// A definition cannot be serialized, or a rule has no field. Both are defects of this crate.
+pub fn definitions() -> Result<Vec<CustomResourceDefinition>, CrdError> {
+    let mut workload = adapted(&Workload::crd())?;
+    workload_rules::add(&mut workload).map_err(CrdError::NoField)?;
+    let others = [WorkloadDeployment::crd(), Instance::crd()];
+    let others = others.iter().map(adapted);
+    [Ok(workload)]
         .into_iter()
-        .map(|definition| {
-            let mut value = serde_json::to_value(definition)?;
-            adapt(&mut value);
-            serde_json::from_value(value)
-        })
+        .chain(others)
+        .map(|value| Ok(serde_json::from_value(value?)?))
         .collect()
+}
+
+/// Returns a definition as JSON, in the form of Kubernetes' own generator.
+fn adapted(definition: &CustomResourceDefinition) -> Result<Value, CrdError> {
+    let mut value = serde_json::to_value(definition)?;
+    adapt(&mut value);
+    Ok(value)
 }
 
 /// Returns the CRD files of `deploy/base/crd`.
 ///
 /// # Errors
 ///
-/// A definition cannot be serialized, which is a defect of the Rust types.
+/// A definition cannot be serialized, or a rule has no field. Both are defects of this crate.
 pub fn files() -> Result<Vec<CrdFile>, CrdError> {
     definitions()?
         .into_iter()

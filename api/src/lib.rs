@@ -7,6 +7,7 @@
 //! Types of other projects have only the used fields; unknown fields are tolerated. This crate does no I/O and makes no
 //! decisions: rules are in `interpreters`, `webhooks` and `controllers`.
 
+pub mod allowed;
 pub mod annotations;
 pub mod condition;
 pub mod conditions;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::allowed;
 use crate::core_v1::{EnvVar, LocalReference};
 use crate::quantity::Quantity;
 
@@ -102,7 +103,7 @@ pub struct NamedPort {
     /// Name of the port, an IANA service name.
     pub name: String,
     /// Port number.
-    #[schemars(range(min = 1, max = 65535))]
+    #[schemars(range(min = *allowed::PORTS.start(), max = *allowed::PORTS.end()))]
     pub port: i32,
     /// Protocol of the port.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::allowed;
 use crate::core_v1::{ConfigMapVolumeSource, LocalReference, SecretVolumeSource};
 use crate::embedded_metadata::EmbeddedMetadata;
 use crate::quantity::Quantity;
@@ -91,6 +92,6 @@ pub struct DiskPopulator {
 pub struct FilesystemDiskPopulator {
     /// Type of the file system.
     #[serde(rename = "type")]
-    #[schemars(extend("enum" = ["ext4"]))]
+    #[schemars(extend("enum" = allowed::FILESYSTEMS))]
     pub type_: String,
 }

@@ -1,6 +1,6 @@
 //! `admission.md`: how admission decides, and its rules.
 
-use webhooks::admission::{MUTATE_WORKLOAD, RULES, VALIDATE_WORKLOAD};
+use webhooks::admission::{InCrd, MUTATE_WORKLOAD, RULES, VALIDATE_WORKLOAD};
 
 use super::page::{Page, Section, code};
 
@@ -45,6 +45,22 @@ pub(super) fn page() -> Page {
                  - A `maxReplicas` below `minReplicas` counts as changed when either has changed.",
             ],
         ),
+        Section::named(
+            "Static rules",
+            [
+                "The webhook checks every rule. The column *in the CRD* shows the rules that the CRD of Workload has too, as keywords of \
+                 its schema or as CEL expressions. They hold while no webhook is registered. The API server checks them before it calls \
+                 the webhook, so a user sees their errors first.",
+                "- Both take their numbers and lists of values from `api/src/allowed.rs`.\n\
+                 - The webhook alone has the rules that need facts from outside the object, compare two long lists, or read a quantity. \
+                 CEL rules of these kinds cost more than an API server allows.\n\
+                 - The webhook alone has the rules that the Go manager does not have. Its objects stay valid for the API server.\n\
+                 - An API server accepts an update if the values that a broken rule reads stay the same. It compares `placements` and \
+                 `networkInterfaces` as a whole, and the template for the rules of SSH keys and boot disk: a change of one placement \
+                 needs all placements without errors.\n\
+                 - WorkloadDeployments and Instances have none of these rules: controllers and Karmada write them.",
+            ],
+        ),
     ];
     let mut files = Vec::new();
     for rule in RULES {
@@ -55,12 +71,25 @@ pub(super) fn page() -> Page {
     for file in files {
         let rows = RULES.iter().filter(|rule| rule.file == file).map(|rule| {
             let added = if rule.is_added { "yes" } else { "" };
-            vec![code(rule.field), rule.rule.to_owned(), added.to_owned()]
+            let in_crd = match rule.in_crd {
+                InCrd::No => "",
+                InCrd::Schema => "schema",
+                InCrd::Cel => "CEL",
+            };
+            vec![
+                code(rule.field),
+                rule.rule.to_owned(),
+                in_crd.to_owned(),
+                added.to_owned(),
+            ]
         });
         let heading = format!("Rules of {}", file.trim_end_matches(".rs"));
         let path = format!("Source: `webhooks/src/admission/rules/{file}`.");
         let section = Section::named(&heading, [path]);
-        sections.push(section.table(["field", "rule", "added to the Go manager's"], rows));
+        sections.push(section.table(
+            ["field", "rule", "in the CRD", "added to the Go manager's"],
+            rows,
+        ));
     }
     Page {
         file: "admission.md",

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, ensure};
 use api::{Instance, Workload, WorkloadDeployment};
-use harness::Federation;
+use harness::{Federation, networking};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
@@ -66,6 +66,24 @@ fn full_instance_spec() -> Value {
 fn full_template() -> Value {
     let metadata = json!({"name": "n", "namespace": "ns", "labels": {"a": "b"}, "annotations": {"c": "d"}, "finalizers": ["e/f"]});
     json!({"metadata": metadata, "spec": full_instance_spec()})
+}
+
+/// Returns the template with the fields that the CRD of Workload allows.
+fn full_template_of_a_workload() -> Value {
+    let mut template = full_template();
+    let spec = &mut template["spec"];
+    for (parent, field) in [
+        ("/runtime/sandbox/containers/0", "resources"),
+        ("/runtime/resources", "requests"),
+        ("/runtime", "virtualMachine"),
+        ("/volumes/2/configMap", "items"),
+    ] {
+        let parent = spec.pointer_mut(parent).and_then(Value::as_object_mut);
+        assert!(parent.unwrap().remove(field).is_some());
+    }
+    spec["volumes"][1]["disk"]["template"]["spec"]["resources"] =
+        json!({"requests": {"storage": "10Gi"}});
+    template
 }
 
 fn full_scale_settings() -> Value {
@@ -147,7 +165,7 @@ pub(crate) async fn objects_that_use_every_field_survive_the_api_server(
     });
     let mut object = workload("full", &[]);
     object["spec"] = json!({
-        "template": full_template(),
+        "template": full_template_of_a_workload(),
         "placements": [{"name": "us", "cityCodes": ["DFW"], "scaleSettings": full_scale_settings()}],
     });
     let placement = extended(
@@ -223,9 +241,9 @@ pub(crate) async fn the_api_server_defaults_and_refuses_as_the_schema_says(
         "Workload",
     );
     let mut object = workload("defaults", &[("us", &["DFW"], 1)]);
-    object["spec"]["placements"][0]["scaleSettings"] = json!({"minReplicas": 0});
-    object["spec"]["template"]["spec"]["volumes"] =
-        json!([{"name": "d", "disk": {"template": {"spec": {}}}}]);
+    object["spec"]["placements"][0]["scaleSettings"] = json!({"minReplicas": 1});
+    let disk = json!({"template": {"spec": {"resources": {"requests": {"storage": "10Gi"}}}}});
+    object["spec"]["template"]["spec"]["volumes"] = json!([{"name": "d", "disk": disk}]);
     let created = create(&api, object).await?;
     let spec = &created.data["spec"];
     assert_eq!(
@@ -279,6 +297,7 @@ fn merge(value: &mut Value, change: &Value) {
 
 pub(crate) async fn kubectl_shows_the_columns(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "columns").await?;
+    networking::offer_city(&federation.project().client(), "lhr", "LHR").await?;
     create::<Workload>(
         &space.in_project(),
         workload("web", &[("nowhere", &["LHR"], 1)]),

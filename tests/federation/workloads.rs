@@ -141,8 +141,10 @@ pub(crate) async fn scaled_to_zero_and_back(federation: &Federation) -> anyhow::
     space.create_workload("web", &[("us", &["DFW"], 2)]).await?;
     space.until_settled("web", 2).await?;
 
-    let scaled = |replicas| json!({"spec": {"placements": workload("web", &[("us", &["DFW"], replicas)])["spec"]["placements"]}});
-    patch::<Workload>(&space.in_project(), "web", scaled(0)).await?;
+    // A Workload must not have 0 replicas. A deployment may: an autoscaler writes this field.
+    let scaled = |replicas| json!({"spec": {"replicas": replicas}});
+    let deployments: Api<WorkloadDeployment> = space.in_project();
+    patch(&deployments, "web-us-dfw", scaled(0)).await?;
     space.until_settled("web", 0).await?;
     space.until_instances(space.in_project(), &[]).await?;
     // The deployment stays in its cell. Its condition has the reason.
@@ -161,7 +163,7 @@ pub(crate) async fn scaled_to_zero_and_back(federation: &Federation) -> anyhow::
         "NoInstancesDesired"
     );
 
-    patch::<Workload>(&space.in_project(), "web", scaled(3)).await?;
+    patch(&deployments, "web-us-dfw", scaled(3)).await?;
     space.until_settled("web", 3).await?;
     space
         .until_instances(

@@ -26,7 +26,7 @@ use std::collections::BTreeSet;
 pub use project_lookup::{
     AccessDecision, AccessReview, KnownCities, ProjectLookup, ProjectLookupError,
 };
-pub use reference::{RULES, Rule};
+pub use reference::{InCrd, RULES, Rule};
 pub use review::ReviewError;
 pub use user_info::UserInfo;
 

@@ -5,14 +5,17 @@ use api::Workload;
 use harness::milo::MiloUser;
 use harness::wait;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 use super::platform::{NAMESPACE, Platform, workload};
 use crate::fixture::{WITHIN, create};
+use crate::static_rules::{apply_definition, without_rules};
 
-/// Uses a separate project. The project has a Workload that was created before the registration of admission.
+/// Uses a separate project. The project has a Workload that was created before the registration of admission, and before
+/// the CRD had rules.
 pub(crate) async fn earlier_mistakes_do_not_block_updates(
     platform: &Platform,
 ) -> anyhow::Result<()> {
@@ -22,6 +25,10 @@ pub(crate) async fn earlier_mistakes_do_not_block_updates(
     webhooks
         .delete("compute-validating", &DeleteParams::default())
         .await?;
+    let definitions: Api<CustomResourceDefinition> = Api::all(project.client());
+    let definition = definitions.get("workloads.compute.datumapis.com").await?;
+    let former = serde_json::from_value(without_rules(&definition)?)?;
+    apply_definition(&definitions, &former).await?;
     let operator = platform
         .milo
         .client(&MiloUser::operator(), Some(name))
@@ -35,12 +42,13 @@ pub(crate) async fn earlier_mistakes_do_not_block_updates(
         create(&workloads, legacy.clone()).await
     })
     .await?;
+    apply_definition(&definitions, &definition).await?;
     let port = platform.replica(0)?.webhook_port();
     platform
         .milo
         .register_admission_with(&project, port)
         .await?;
-    let another = workload("another", "Not_A_Label", &["GONE"]);
+    let another = workload("another", "default", &["GONE"]);
     let refused = create(&workloads, another).await;
     let error = refused.err().context("there are no rules")?.to_string();
     ensure!(error.contains("is invalid"), "{error}");
@@ -52,16 +60,18 @@ pub(crate) async fn earlier_mistakes_do_not_block_updates(
             .await
     };
     patch(json!({"metadata": {"labels": {"a": "b"}}})).await?;
-    let container = |image: &str| {
-        let containers = json!([{"name": "web", "image": image}]);
+    let container = |image: &str, attachments: Value| {
+        let containers = json!([{"name": "web", "image": image, "volumeAttachments": attachments}]);
         json!({"spec": {"template": {"spec": {"runtime": {"sandbox": {"containers": containers}}}}}})
     };
-    patch(container("nginx:2")).await?;
-    let error = patch(container(""))
+    patch(container("nginx:2", json!([]))).await?;
+    // The CRD accepts this mistake.
+    let error = patch(container("nginx:2", json!([{"name": "other"}])))
         .await
         .err()
         .context("a new mistake is accepted")?;
-    let line = "spec.template.spec.runtime.sandbox.containers[0].image: Required value";
+    let line =
+        "spec.template.spec.runtime.sandbox.containers[0].volumeAttachments[0].name: Not found";
     ensure!(error.to_string().contains(line), "{error}");
     ensure!(
         !error.to_string().contains("GONE"),
@@ -69,7 +79,7 @@ pub(crate) async fn earlier_mistakes_do_not_block_updates(
     );
 
     // A deletionTimestamp in the request does not exempt an object from validation.
-    let mut forged = workload("forged", "Not_A_Label", &["GONE"]);
+    let mut forged = workload("forged", "default", &["GONE"]);
     forged["metadata"]["deletionTimestamp"] = json!("2020-01-01T00:00:00Z");
     forged["metadata"]["finalizers"] = json!(["example.com/waits"]);
     let params = PatchParams::apply("forger");
@@ -80,7 +90,7 @@ pub(crate) async fn earlier_mistakes_do_not_block_updates(
         .err()
         .context("a forged deletionTimestamp is accepted")?
         .to_string();
-    ensure!(error.contains("Not_A_Label"), "{error}");
+    ensure!(error.contains("GONE"), "{error}");
 
     // The deletion must work for every object, and must not need a webhook.
     workloads.delete("legacy", &DeleteParams::default()).await?;
@@ -90,7 +100,8 @@ pub(crate) async fn earlier_mistakes_do_not_block_updates(
         "{terminating:?}"
     );
     let mut worse = serde_json::to_value(&terminating)?;
-    worse["spec"]["placements"][0]["name"] = json!("");
+    let container = &mut worse["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0];
+    container["volumeAttachments"] = json!([{"name": "other"}]);
     worse["metadata"]["finalizers"] = json!(["example.com/waits"]);
     let worse: Workload = serde_json::from_value(worse)?;
     workloads

@@ -11,6 +11,19 @@ pub struct Rule {
     pub rule: &'static str,
     /// True if the Go manager does not have the rule.
     pub is_added: bool,
+    /// Whether the CRD of Workload has the rule too.
+    pub in_crd: InCrd,
+}
+
+/// The part of the CRD of Workload that has a rule. The API server checks it, with or without a webhook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InCrd {
+    /// The CRD does not have the rule.
+    No,
+    /// Keywords of the OpenAPI schema.
+    Schema,
+    /// `x-kubernetes-validations`.
+    Cel,
 }
 
 const fn rule(file: &'static str, field: &'static str, rule: &'static str) -> Rule {
@@ -19,6 +32,23 @@ const fn rule(file: &'static str, field: &'static str, rule: &'static str) -> Ru
         field,
         rule,
         is_added: false,
+        in_crd: InCrd::No,
+    }
+}
+
+/// Returns a rule that the schema of the CRD has too.
+const fn schema(file: &'static str, field: &'static str, text: &'static str) -> Rule {
+    Rule {
+        in_crd: InCrd::Schema,
+        ..rule(file, field, text)
+    }
+}
+
+/// Returns a rule that the CRD has too, as a CEL expression.
+const fn cel(file: &'static str, field: &'static str, text: &'static str) -> Rule {
+    Rule {
+        in_crd: InCrd::Cel,
+        ..rule(file, field, text)
     }
 }
 
@@ -37,47 +67,58 @@ const PLACEMENTS: &str = "placements.rs";
 
 /// All rules, in the order of their errors in an answer.
 pub const RULES: &[Rule] = &[
+    cel(
+        METADATA,
+        "spec.template.annotations[compute.datumapis.com/ssh-keys]",
+        "Required for a virtual machine.",
+    ),
     rule(
         METADATA,
         "spec.template.annotations[compute.datumapis.com/ssh-keys]",
-        "Required for a virtual machine: `user:key`, one per line.",
+        "`user:key`, one per line.",
     ),
     added(
         METADATA,
         "spec.template.annotations[compute.datumapis.com/ssh-keys]",
         "The type of a key is that of its content, as sshd requires it.",
     ),
+    schema(
+        VOLUMES,
+        "spec.template.spec.volumes[i].name",
+        "A DNS label.",
+    ),
+    schema(VOLUMES, "spec.template.spec.volumes[i].name", "Unique."),
     rule(
         VOLUMES,
         "spec.template.spec.volumes[i].name",
-        "A DNS label, unique, and attached by a container or the virtual machine.",
+        "Attached by a container or the virtual machine.",
     ),
     rule(
         VOLUMES,
         "spec.template.spec.volumes[i].disk.deviceName",
         "Unique. A volume without one has `persistent-disk-` and its index.",
     ),
-    rule(
+    cel(
         VOLUMES,
         "spec.template.spec.volumes[i]",
         "Exactly one source: `disk`, `configMap` or `secret`.",
     ),
-    rule(
+    schema(
         VOLUMES,
         "spec.template.spec.volumes[i].disk.template",
         "Required.",
     ),
-    rule(
+    schema(
         VOLUMES,
         "spec.template.spec.volumes[i].disk.template.spec.type",
         "`pd-standard`.",
     ),
-    rule(
+    schema(
         VOLUMES,
         "spec.template.spec.volumes[i].disk.template.populator.image.name",
         "`datumcloud/ubuntu-2204-lts`.",
     ),
-    rule(
+    schema(
         VOLUMES,
         "spec.template.spec.volumes[i].disk.template.populator.filesystem.type",
         "`ext4`.",
@@ -87,65 +128,85 @@ pub const RULES: &[Rule] = &[
         "spec.template.spec.volumes[i].disk.template.populator.filesystem",
         "Not beside an image.",
     ),
-    rule(
+    cel(
         VOLUMES,
         "spec.template.spec.volumes[i].disk.template.spec.resources.requests[storage]",
-        "A multiple of 1Gi from 10Gi to 100Gi, for an image at least 25Gi. Required without an image.",
+        "Required without an image, and where `resources` is set.",
     ),
     rule(
         VOLUMES,
-        "spec.template.spec.volumes[i].configMap",
-        "`name` is set, `defaultMode` is within 0 to 0777 (octal), `items` is empty.",
+        "spec.template.spec.volumes[i].disk.template.spec.resources.requests[storage]",
+        "A multiple of 1Gi from 10Gi to 100Gi, for an image at least 25Gi.",
+    ),
+    cel(
+        VOLUMES,
+        "spec.template.spec.volumes[i].configMap.name",
+        "Required.",
+    ),
+    schema(
+        VOLUMES,
+        "spec.template.spec.volumes[i].configMap.defaultMode",
+        "From 0 to 0777 (octal).",
+    ),
+    schema(
+        VOLUMES,
+        "spec.template.spec.volumes[i].configMap.items",
+        "Empty: every key becomes a file.",
     ),
     added(
         VOLUMES,
         "spec.template.spec.volumes[i].secret",
         "`secretName` is set, `defaultMode` is within 0 to 0777 (octal), `items` is empty: as for a ConfigMap.",
     ),
-    rule(
+    schema(
         RUNTIME,
         "spec.template.spec.runtime.resources",
         "`instanceType` is `datumcloud/d1-standard-2`.",
     ),
-    rule(
+    schema(
         RUNTIME,
         "spec.template.spec.runtime.resources.requests",
         "Empty: resources are those of the instance type.",
     ),
-    rule(
+    cel(
         RUNTIME,
         "spec.template.spec.runtime",
         "Exactly one of `sandbox` and `virtualMachine`.",
     ),
-    rule(
+    schema(
         RUNTIME,
         "spec.template.spec.runtime.sandbox.containers",
         "At least one.",
     ),
-    rule(
+    schema(
         RUNTIME,
         "spec.template.spec.runtime.sandbox.containers[i].name",
         "A DNS label, unique.",
     ),
-    rule(
+    schema(
         RUNTIME,
         "spec.template.spec.runtime.sandbox.containers[i].image",
         "Required.",
     ),
-    rule(
+    cel(
         RUNTIME,
         "spec.template.spec.runtime.sandbox.containers[i].resources",
         "Absent: resources are those of the instance type.",
     ),
-    rule(
+    schema(
         RUNTIME,
         "spec.template.spec.runtime.sandbox.imagePullSecrets[i].name",
         "Required.",
     ),
-    rule(
+    schema(
         RUNTIME,
         "spec.template.spec.runtime.virtualMachine.volumeAttachments",
-        "At least one; the first is a disk that is populated by an image.",
+        "At least one.",
+    ),
+    cel(
+        RUNTIME,
+        "spec.template.spec.runtime.virtualMachine.volumeAttachments",
+        "The first is a disk that is populated by an image.",
     ),
     rule(
         RUNTIME,
@@ -157,12 +218,12 @@ pub const RULES: &[Rule] = &[
         "spec.template.spec.runtime.*.volumeAttachments[i].mountPath",
         "Unique; a disk needs a populator, which makes its file system.",
     ),
-    rule(
+    schema(
         RUNTIME,
         "spec.template.spec.runtime.*.ports[i].name",
         "An IANA service name, unique.",
     ),
-    rule(
+    schema(
         RUNTIME,
         "spec.template.spec.runtime.*.ports[i].port",
         "From 1 to 65535.",
@@ -172,12 +233,12 @@ pub const RULES: &[Rule] = &[
         "spec.template.spec.runtime.*.ports[i].port",
         "The error shows the port, not its name.",
     ),
-    rule(
+    schema(
         NETWORKS,
         "spec.template.spec.networkInterfaces",
         "At least one.",
     ),
-    rule(
+    schema(
         NETWORKS,
         "spec.template.spec.networkInterfaces[i].network.name",
         "A DNS label.",
@@ -187,20 +248,21 @@ pub const RULES: &[Rule] = &[
         "spec.template.spec.networkInterfaces[i].network",
         "The requester may `use` the Network.",
     ),
-    rule(PLACEMENTS, "spec.placements", "At least one."),
-    rule(PLACEMENTS, "spec.placements[i].name", "A DNS label."),
+    schema(PLACEMENTS, "spec.placements", "At least one."),
+    schema(PLACEMENTS, "spec.placements[i].name", "A DNS label."),
     added(PLACEMENTS, "spec.placements[i].name", "Unique."),
+    schema(PLACEMENTS, "spec.placements[i].cityCodes", "At least one."),
     rule(
         PLACEMENTS,
-        "spec.placements[i].cityCodes",
-        "At least one; each is a city of the project.",
+        "spec.placements[i].cityCodes[j]",
+        "A city of the project.",
     ),
     added(
         PLACEMENTS,
         "spec.placements[i].cityCodes[j]",
         "A label value: Karmada finds the cells of the city by that label.",
     ),
-    rule(
+    schema(
         PLACEMENTS,
         "spec.placements[i].scaleSettings.minReplicas",
         "From 1 to 1000.",
@@ -210,7 +272,7 @@ pub const RULES: &[Rule] = &[
         "spec.placements[i].scaleSettings.maxReplicas",
         "Not below `minReplicas`.",
     ),
-    rule(
+    cel(
         PLACEMENTS,
         "spec.placements[i].scaleSettings.metrics",
         "At least one, if `maxReplicas` is set.",

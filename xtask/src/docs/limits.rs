@@ -71,9 +71,9 @@ const CONSTANTS: [(&str, &str, &str); 39] = [
         "Problems that are remembered, so that the log names each once.",
     ),
     (
-        "webhooks",
+        "api",
         "REPLICAS_MAX",
-        "Largest `minReplicas` that admission accepts.",
+        "Largest `minReplicas` that the CRD and admission accept.",
     ),
     (
         "certs",

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use api::allowed::{DNS_LABEL_MAX, PORT_NAME_MAX};
+
 use crate::admission::field_error::{ErrorSink, FieldError, FieldPath};
 
-const LABEL_MAX: usize = 63;
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
     start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
     '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-const PORT_NAME_MAX: usize = 15;
 
 /// The values of the earlier list elements. Each value is stored with the name of the first element that has the value.
 /// The name is removed when the first duplicate is reported.
@@ -31,10 +31,13 @@ pub(super) fn check_unique_label<'a>(
 
 /// Reports a name that is not a DNS label (RFC 1123).
 pub(super) fn check_label(path: &FieldPath<'_>, name: &str, report: &mut ErrorSink<'_>) {
-    if name.len() > LABEL_MAX {
+    if name.len() > DNS_LABEL_MAX {
         report(
             path,
-            FieldError::invalid(name, format!("must be no more than {LABEL_MAX} characters")),
+            FieldError::invalid(
+                name,
+                format!("must be no more than {DNS_LABEL_MAX} characters"),
+            ),
         );
     }
     if !is_label(name) {
@@ -96,5 +99,5 @@ fn is_label(name: &str) -> bool {
 
 /// Returns whether a name is a DNS label.
 pub(super) fn is_valid_label(name: &str) -> bool {
-    name.len() <= LABEL_MAX && is_label(name)
+    name.len() <= DNS_LABEL_MAX && is_label(name)
 }

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use api::CityCode;
+use api::allowed::REPLICAS;
 use api::identity::IdentityError;
 
 use super::names::{UsedValues, check_unique_label};
@@ -12,7 +13,6 @@ use crate::admission::workload_view::{
     MetricTargetView, MetricView, PlacementView, ScaleSettingsView, WorkloadSpecView,
 };
 
-const REPLICAS_MAX: i32 = 1000;
 const METRICS: [&str; 1] = ["cpu"];
 const ONE_TARGET: &str = "may not specify more than one target";
 
@@ -72,14 +72,14 @@ fn check_scale(path: &FieldPath<'_>, values: &ScaleSettingsView<'_>, report: &mu
         ref metrics,
     } = *values;
     let min_path = path.field("minReplicas");
-    if min <= 0 {
+    if min < *REPLICAS.start() {
         report(
             &min_path,
             FieldError::invalid(min, "must be greater than 0"),
         );
     }
-    if min > REPLICAS_MAX {
-        let rule = format!("must be less than or equal to {REPLICAS_MAX}");
+    if min > *REPLICAS.end() {
+        let rule = format!("must be less than or equal to {}", REPLICAS.end());
         report(&min_path, FieldError::invalid(min, rule));
     }
     let Some(max) = max_replicas else {

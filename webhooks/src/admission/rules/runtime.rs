@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use api::allowed::{INSTANCE_TYPES, PORTS};
+
 use super::names::{UsedValues, check_port_name, check_unique, check_unique_label};
 use crate::admission::field_error::{ErrorSink, FieldError, FieldPath, supported};
 use crate::admission::workload_view::{
@@ -9,9 +11,7 @@ use crate::admission::workload_view::{
     VirtualMachineView, VolumeAttachmentView, VolumeView,
 };
 
-const INSTANCE_TYPES: [&str; 1] = ["datumcloud/d1-standard-2"];
 const BY_INSTANCE_TYPE: &str = "resources are those of the instance type";
-const PORTS: std::ops::RangeInclusive<i32> = 1..=65_535;
 
 /// The volumes of the instance by name. If several volumes have the same name, the map contains the first volume.
 type Volumes<'v> = HashMap<&'v str, &'v VolumeView<'v>>;

@@ -1,6 +1,7 @@
 //! Tests of each rule and its message. Each part of the Workload has one table.
 
 mod metadata;
+mod names;
 mod networks;
 mod placements;
 mod runtime;

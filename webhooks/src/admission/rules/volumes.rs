@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use api::allowed::{DISK_TYPES, FILE_MODES, FILESYSTEMS, IMAGES};
 use api::quantity::{Amount, NANOS};
 
 use super::names::{UsedValues, check_unique, check_unique_label};
@@ -11,11 +12,6 @@ use crate::admission::workload_view::{
     SecretView, StorageRequestView, VolumeView,
 };
 
-const DISK_TYPES: [&str; 1] = ["pd-standard"];
-const IMAGES: [&str; 1] = ["datumcloud/ubuntu-2204-lts"];
-const FILESYSTEMS: [&str; 1] = ["ext4"];
-/// Valid permission bits of a file.
-const MODES: std::ops::RangeInclusive<i32> = 0..=0o777;
 const GI: i128 = 1 << 30;
 /// Smallest and largest disk, in Gi.
 const DISK_MIN: i128 = 10;
@@ -286,7 +282,7 @@ fn check_files(
     report: &mut ErrorSink<'_>,
 ) {
     if let Some(mode) = default_mode
-        && !MODES.contains(&mode)
+        && !FILE_MODES.contains(&mode)
     {
         report(
             &path.field("defaultMode"),

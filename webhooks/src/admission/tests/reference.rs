@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::admission::RULES;
+use crate::admission::{InCrd, RULES};
 
 /// Files in `rules/` without a rule for a field: the shared checks of names, and the tests.
 const WITHOUT_FIELDS: [&str; 2] = ["names.rs", "tests.rs"];
@@ -49,5 +49,12 @@ fn every_field_that_a_file_checks_is_in_one_of_its_rules() {
         for field in fields {
             assert!(words.contains(field), "{file}: no rule names {field}");
         }
+    }
+}
+
+#[test]
+fn the_crd_has_only_rules_of_the_go_manager() {
+    for rule in RULES.iter().filter(|rule| rule.is_added) {
+        assert_eq!(rule.in_crd, InCrd::No, "{}: {}", rule.field, rule.rule);
     }
 }
