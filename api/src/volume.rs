@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::core_v1::{ConfigMapVolumeSource, LocalReference, SecretVolumeSource};
 use crate::embedded_metadata::EmbeddedMetadata;
 use crate::quantity::Quantity;
+use crate::unknown_fields::UnknownFields;
 
 /// A volume with at most one source.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -24,6 +25,10 @@ pub struct InstanceVolume {
     /// A Secret that populates the volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<SecretVolumeSource>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// A disk that is created with the instance.
@@ -35,6 +40,10 @@ pub struct DiskVolumeSource {
     pub device_name: Option<String>,
     /// Settings of a new disk.
     pub template: DiskTemplateSpec,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// Settings of a new disk.
@@ -46,6 +55,10 @@ pub struct DiskTemplateSpec {
     pub metadata: Option<EmbeddedMetadata>,
     /// Desired state of the disk.
     pub spec: DiskSpec,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// Desired state of a disk.
@@ -62,6 +75,10 @@ pub struct DiskSpec {
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "pd-standard"))]
     pub type_: Option<String>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// Resources of a disk.
@@ -71,6 +88,10 @@ pub struct DiskResourceRequirements {
     /// The minimum amount of resources required.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub requests: BTreeMap<String, Quantity>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// Initial content of a disk. At most one field is set.
@@ -83,6 +104,10 @@ pub struct DiskPopulator {
     /// An operating system image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<LocalReference>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// An empty file system.
@@ -93,4 +118,8 @@ pub struct FilesystemDiskPopulator {
     #[serde(rename = "type")]
     #[schemars(extend("enum" = ["ext4"]))]
     pub type_: String,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
