@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::quantity::Quantity;
+use crate::unknown_fields::UnknownFields;
 
 /// EnvVar represents an environment variable present in a Container.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -17,6 +18,10 @@ pub struct EnvVar {
     /// Source for the environment variable's value. Cannot be used if value is not empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_from: Option<EnvVarSource>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// EnvVarSource represents a source for the value of an EnvVar.
@@ -35,6 +40,10 @@ pub struct EnvVarSource {
     /// Selects a key of a Secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_key_ref: Option<KeySelector>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// Selects one key of a ConfigMap or of a Secret in the object's namespace.
@@ -50,6 +59,10 @@ pub struct KeySelector {
     /// Whether the referent or its key may be missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub optional: Option<bool>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// Selects a field of an object.
@@ -62,6 +75,10 @@ pub struct ObjectFieldSelector {
     pub api_version: Option<String>,
     /// Path of the field to select in the specified API version.
     pub field_path: String,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// Selects a resource of a container.
@@ -77,6 +94,10 @@ pub struct ResourceFieldSelector {
     pub divisor: Option<Quantity>,
     /// Resource to select.
     pub resource: String,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// Adapts a ConfigMap into a volume.
@@ -97,6 +118,10 @@ pub struct ConfigMapVolumeSource {
     /// Whether the ConfigMap or its keys may be missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub optional: Option<bool>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// Adapts a Secret into a volume.
@@ -116,6 +141,10 @@ pub struct SecretVolumeSource {
     /// Name of the Secret in the object's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_name: Option<String>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// Maps a key to a path within a volume.
@@ -129,6 +158,10 @@ pub struct KeyToPath {
     pub mode: Option<i32>,
     /// The relative path of the file to map the key to.
     pub path: String,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// Refers to an object of the same namespace by its name.
@@ -137,4 +170,8 @@ pub struct KeyToPath {
 pub struct LocalReference {
     /// Name of the referent.
     pub name: String,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }

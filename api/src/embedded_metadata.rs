@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::unknown_fields::UnknownFields;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -24,4 +25,8 @@ pub struct EmbeddedMetadata {
     /// Namespace of the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::condition::Condition;
 use crate::network_interface::InstanceNetworkInterface;
 use crate::runtime::InstanceRuntimeSpec;
+use crate::unknown_fields::UnknownFields;
 use crate::volume::InstanceVolume;
 
 /// Condition: the instance is running and ready to use.
@@ -80,6 +81,10 @@ pub struct InstanceSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub volumes: Vec<InstanceVolume>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// Owned by the deployment controller of the cell.
@@ -92,6 +97,10 @@ pub struct InstanceControllerSpec {
     pub scheduling_gates: Vec<SchedulingGate>,
     /// Hash of the template that the Instance was created from. Opaque.
     pub template_hash: String,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// A reason why an Instance must not be created yet.
@@ -100,6 +109,10 @@ pub struct InstanceControllerSpec {
 pub struct SchedulingGate {
     /// Name of the gate.
     pub name: String,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// Refers to a Location.
@@ -112,6 +125,10 @@ pub struct LocationReference {
     /// Namespace of the Location. Later versions have cluster-scoped Locations and leave this out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// Observed state of an Instance.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::embedded_metadata::EmbeddedMetadata;
 use crate::instance::InstanceSpec;
+use crate::unknown_fields::UnknownFields;
 
 /// Describes the instances that a deployment creates.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -15,4 +16,8 @@ pub struct InstanceTemplateSpec {
     pub metadata: Option<EmbeddedMetadata>,
     /// Desired state of an instance.
     pub spec: InstanceSpec,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }

@@ -29,6 +29,7 @@ pub mod quantity;
 pub mod reasons;
 pub mod runtime;
 pub mod text;
+pub mod unknown_fields;
 pub mod volume;
 pub mod workload;
 pub mod workload_deployment;
@@ -39,6 +40,7 @@ pub use identity::{CellName, CityCode, HubNamespace, ProjectName};
 pub use instance::{Instance, InstanceSpec, InstanceStatus};
 pub use instance_template::InstanceTemplateSpec;
 pub use quantity::Quantity;
+pub use unknown_fields::UnknownFields;
 pub use workload::{Workload, WorkloadSpec, WorkloadStatus};
 pub use workload_deployment::{
     WorkloadDeployment, WorkloadDeploymentSpec, WorkloadDeploymentStatus,

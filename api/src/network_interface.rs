@@ -1,5 +1,6 @@
 //! Network interfaces of an Instance. See docs/concepts/api.md.
 
+use crate::unknown_fields::UnknownFields;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,10 @@ pub struct InstanceNetworkInterface {
     /// Policy of the interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_policy: Option<InterfaceNetworkPolicy>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// Refers to a Network.
@@ -24,6 +29,10 @@ pub struct NetworkReference {
     /// Namespace of the Network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// Policy of an interface.
@@ -33,6 +42,10 @@ pub struct InterfaceNetworkPolicy {
     /// Ingress rules of the interface.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ingress: Vec<IngressRule>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// Allowed traffic: it must match both ports and sources.
@@ -47,6 +60,10 @@ pub struct IngressRule {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub ports: Vec<IngressPort>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// A port on which traffic is allowed.
@@ -62,6 +79,10 @@ pub struct IngressPort {
     /// Protocol of the port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// A source of traffic.
@@ -71,6 +92,10 @@ pub struct IngressPeer {
     /// A block of addresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ip_block: Option<IpBlock>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// A block of addresses.
@@ -83,4 +108,8 @@ pub struct IpBlock {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub except: Vec<String>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::allowed;
 use crate::core_v1::{EnvVar, LocalReference};
 use crate::quantity::Quantity;
+use crate::unknown_fields::UnknownFields;
 
 /// Runtime of an instance, with its resources. Exactly one of `sandbox` and `virtualMachine` is set.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -21,6 +22,10 @@ pub struct InstanceRuntimeSpec {
     /// A virtual machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub virtual_machine: Option<VirtualMachineRuntime>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// Resources of the instance.
@@ -32,6 +37,10 @@ pub struct InstanceRuntimeResources {
     /// Resources in addition to those of the instance type.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub requests: BTreeMap<String, Quantity>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// Containers that share one isolated environment.
@@ -47,6 +56,10 @@ pub struct SandboxRuntime {
     /// Secrets of the same namespace for pulling the images.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub image_pull_secrets: Vec<LocalReference>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// One container of a sandbox.
@@ -71,6 +84,10 @@ pub struct SandboxContainer {
     /// Volumes to attach to the container.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volume_attachments: Vec<VolumeAttachment>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// Resources of a container.
@@ -83,6 +100,10 @@ pub struct ContainerResourceRequirements {
     /// The minimum amount of resources required.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub requests: BTreeMap<String, Quantity>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// Attaches a volume of the instance.
@@ -94,6 +115,10 @@ pub struct VolumeAttachment {
     pub mount_path: Option<String>,
     /// Name of the volume.
     pub name: String,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// A named port.
@@ -108,6 +133,10 @@ pub struct NamedPort {
     /// Protocol of the port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// A virtual machine that boots from the first of its volumes.
@@ -121,4 +150,8 @@ pub struct VirtualMachineRuntime {
     /// Volumes to attach. The first is the boot disk.
     #[schemars(length(min = 1))]
     pub volume_attachments: Vec<VolumeAttachment>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }

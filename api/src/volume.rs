@@ -9,6 +9,7 @@ use crate::allowed;
 use crate::core_v1::{ConfigMapVolumeSource, LocalReference, SecretVolumeSource};
 use crate::embedded_metadata::EmbeddedMetadata;
 use crate::quantity::Quantity;
+use crate::unknown_fields::UnknownFields;
 
 /// A volume with at most one source.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -25,6 +26,10 @@ pub struct InstanceVolume {
     /// A Secret that populates the volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<SecretVolumeSource>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// A disk that is created with the instance.
@@ -36,6 +41,10 @@ pub struct DiskVolumeSource {
     pub device_name: Option<String>,
     /// Settings of a new disk.
     pub template: DiskTemplateSpec,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// Settings of a new disk.
@@ -47,6 +56,10 @@ pub struct DiskTemplateSpec {
     pub metadata: Option<EmbeddedMetadata>,
     /// Desired state of the disk.
     pub spec: DiskSpec,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// Desired state of a disk.
@@ -63,6 +76,10 @@ pub struct DiskSpec {
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "pd-standard"))]
     pub type_: Option<String>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// Resources of a disk.
@@ -72,6 +89,10 @@ pub struct DiskResourceRequirements {
     /// The minimum amount of resources required.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub requests: BTreeMap<String, Quantity>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// Initial content of a disk. At most one field is set.
@@ -84,6 +105,10 @@ pub struct DiskPopulator {
     /// An operating system image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<LocalReference>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// An empty file system.
@@ -94,4 +119,8 @@ pub struct FilesystemDiskPopulator {
     #[serde(rename = "type")]
     #[schemars(extend("enum" = allowed::FILESYSTEMS))]
     pub type_: String,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }

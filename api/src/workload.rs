@@ -8,6 +8,7 @@ use crate::condition::Condition;
 use crate::gateway::GatewayStatus;
 use crate::instance_template::InstanceTemplateSpec;
 use crate::quantity::Quantity;
+use crate::unknown_fields::UnknownFields;
 
 /// Condition of a Workload and of each of its placements: at least one part of it is available.
 pub const AVAILABLE: &str = "Available";
@@ -96,6 +97,10 @@ pub struct HorizontalScaleSettings {
     pub metrics: Vec<MetricSpec>,
     /// The minimum number of replicas.
     pub min_replicas: i32,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 impl Default for HorizontalScaleSettings {
@@ -105,6 +110,7 @@ impl Default for HorizontalScaleSettings {
             max_replicas: None,
             metrics: Vec::new(),
             min_replicas: 0,
+            others: UnknownFields::default(),
         }
     }
 }
@@ -116,6 +122,10 @@ pub struct MetricSpec {
     /// A resource known to Kubernetes, such as cpu.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<ResourceMetricSource>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// A resource and its target.
@@ -126,6 +136,10 @@ pub struct ResourceMetricSource {
     pub name: String,
     /// Target of the resource.
     pub target: MetricTarget,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// Target of a metric. Exactly one field is set.
@@ -141,6 +155,10 @@ pub struct MetricTarget {
     /// Value of the metric.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Quantity>,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// Observed state of a Workload. The counters are sums over its placements.

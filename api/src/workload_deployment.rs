@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::condition::Condition;
 use crate::instance::LocationReference;
 use crate::instance_template::InstanceTemplateSpec;
+use crate::unknown_fields::UnknownFields;
 use crate::workload::HorizontalScaleSettings;
 
 /// Condition: an instance is ready, or none is desired.
@@ -89,6 +90,10 @@ pub struct WorkloadDeploymentSpec {
     pub template: InstanceTemplateSpec,
     /// The Workload that the deployment belongs to.
     pub workload_ref: WorkloadReference,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 impl WorkloadDeploymentSpec {
@@ -108,6 +113,10 @@ pub struct WorkloadReference {
     pub name: String,
     /// UID of the Workload.
     pub uid: String,
+    /// Fields that this type does not know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub others: UnknownFields,
 }
 
 /// Observed state of a WorkloadDeployment.

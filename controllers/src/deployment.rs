@@ -185,8 +185,8 @@ fn body(deployment: &WorkloadDeployment, ordinal: i32) -> Value {
     let mut labels = metadata.labels;
     labels.extend(linking_labels(deployment, ordinal));
     let controller = InstanceControllerSpec {
-        scheduling_gates: Vec::new(),
         template_hash: template_hash(deployment),
+        ..InstanceControllerSpec::default()
     };
     json!({
         "apiVersion": api::API_VERSION,

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::workload::AVAILABLE;
-use api::{ProjectName, Workload, WorkloadDeployment, WorkloadDeploymentSpec, finalizers, labels};
+use api::{ProjectName, Workload, WorkloadDeployment, finalizers, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use multicluster::{Cache, Outcome};
@@ -24,7 +24,7 @@ use crate::runtime::keys::ProjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer, merge_patch};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use plan::{Desired, Listed, Lookup, Observed, own_status, owner, plan};
+use plan::{Desired, Listed, Lookup, Observed, own_spec, own_status, owner, plan};
 
 /// The parts of a WorkloadDeployment's spec that only the Workload controller writes. `replicas` is not one of them,
 /// because an autoscaler writes it.
@@ -156,12 +156,7 @@ impl WorkloadController {
         workload: &Workload,
         desired: &Desired,
     ) -> Result<(), ReconcileError> {
-        let as_wanted = |written: &WorkloadDeployment| {
-            WorkloadDeploymentSpec {
-                replicas: None,
-                ..written.spec.clone()
-            } == desired.spec
-        };
+        let as_wanted = |written: &WorkloadDeployment| own_spec(written) == desired.spec;
         let body = body(workload, desired);
         let existing = desired.existing.as_deref();
         self.writer

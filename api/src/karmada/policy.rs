@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-/// Fields that a type does not declare, by name. The owner of an object reads them to detect fields that others added.
-pub type Others = BTreeMap<String, Value>;
+use crate::unknown_fields::UnknownFields;
 
 /// Propagates objects to cells. Unknown fields are tolerated: they are Karmada's defaults or were set by an operator.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
@@ -54,7 +52,7 @@ pub struct ResourceSelector {
     pub namespace: Option<String>,
     /// Unknown fields, which narrow the selection.
     #[serde(flatten)]
-    pub others: Others,
+    pub others: UnknownFields,
 }
 
 /// Selects the cells that receive the objects.
@@ -66,7 +64,7 @@ pub struct Placement {
     pub cluster_affinity: Option<ClusterAffinity>,
     /// Unknown fields that influence the choice of cells, such as spread constraints.
     #[serde(flatten)]
-    pub others: Others,
+    pub others: UnknownFields,
 }
 
 /// Selects cells.
@@ -78,7 +76,7 @@ pub struct ClusterAffinity {
     pub label_selector: Option<LabelSelector>,
     /// Unknown fields that select cells, such as names.
     #[serde(flatten)]
-    pub others: Others,
+    pub others: UnknownFields,
 }
 
 /// Selects by labels.
@@ -90,7 +88,7 @@ pub struct LabelSelector {
     pub match_labels: BTreeMap<String, String>,
     /// Unknown fields that select by labels, such as expressions.
     #[serde(flatten)]
-    pub others: Others,
+    pub others: UnknownFields,
 }
 
 #[cfg(test)]

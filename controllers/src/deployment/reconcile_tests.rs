@@ -1,6 +1,6 @@
 //! Tests of the deployment controller, with an in-memory API server of a cell.
 
-use apiserver::{Fault, Verb};
+use apiserver::{Fault, Verb, objects};
 
 use super::*;
 use crate::fixtures::servers::{
@@ -104,4 +104,22 @@ async fn the_finalizer_stays_until_the_cell_lists_no_instance() {
         .unwrap()
         .unwrap();
     assert!(deployment(&planes).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_has_the_fields_of_the_template_that_the_types_do_not_know() {
+    let (planes, controller) = start().await;
+    let template = objects::later_template();
+    planes
+        .cell
+        .modify::<WorkloadDeployment>(HUB_NAMESPACE, "web", |deployment| {
+            deployment["spec"]["template"] = template.clone();
+        });
+    settle().await;
+    converge(&controller, || object_key("web"), &planes.servers()).await;
+    let instance = planes.cell.get::<Instance>(HUB_NAMESPACE, "web-0").unwrap();
+    let mut spec = json!(instance.spec);
+    spec.as_object_mut().unwrap().remove("controller");
+    assert_eq!(spec, template["spec"]);
+    assert_eq!(instance.labels()["tier"], "web");
 }

@@ -1,6 +1,6 @@
 //! Tests of the federator, with in-memory API servers.
 
-use apiserver::{Fault, Verb};
+use apiserver::{Fault, Verb, objects};
 use serde_json::Value;
 
 use super::*;
@@ -43,7 +43,9 @@ fn policy() -> Value {
                 "kind": "WorkloadDeployment",
                 "labelSelector": {"matchLabels": {api::labels::CITY_CODE: "DFW"}},
             }],
-            "placement": {},
+            "placement": {"clusterAffinity": {"labelSelector": {
+                "matchLabels": {api::labels::CITY_CODE: "DFW"},
+            }}},
         },
     })
 }
@@ -195,4 +197,16 @@ async fn an_orphaned_copy_is_deleted_only_when_the_project_says_that_its_deploym
         .unwrap()
         .unwrap();
     assert!(on_hub(&planes).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_spec_travels_with_fields_that_the_types_do_not_know() {
+    let mut deployment = recorded(NAME);
+    deployment["spec"]["template"] = objects::later_template();
+    deployment["spec"]["scaleSettings"]["later"] = json!(7);
+    deployment["spec"]["later"] = json!({"text": "t"});
+    let spec = deployment["spec"].clone();
+    let (planes, federator) = start(deployment, vec![hub_namespace(), policy()]).await;
+    converge(&federator, || project_key(NAME), &planes.servers()).await;
+    assert_eq!(json!(on_hub(&planes).unwrap().spec), spec);
 }

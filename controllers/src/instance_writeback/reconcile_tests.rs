@@ -1,7 +1,7 @@
 //! Tests of the write-back controller, with in-memory API servers.
 
 use api::labels;
-use apiserver::{Fault, Verb};
+use apiserver::{Fault, Verb, objects};
 
 use super::*;
 use crate::fixtures::instance;
@@ -152,4 +152,19 @@ async fn a_copy_that_was_left_is_deleted_only_when_the_cell_says_that_its_instan
         .unwrap()
         .unwrap();
     assert!(on_hub(&planes).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_has_the_fields_that_the_types_do_not_know() {
+    let (planes, writeback) = start().await;
+    let mut spec = objects::later_template()["spec"].clone();
+    spec["controller"] = json!({"templateHash": "v1-x", "later": 7});
+    planes
+        .cell
+        .modify::<Instance>(HUB_NAMESPACE, NAME, |instance| {
+            instance["spec"] = spec.clone();
+        });
+    settle().await;
+    converge(&writeback, || object_key(NAME), &planes.servers()).await;
+    assert_eq!(json!(on_hub(&planes).unwrap().spec), spec);
 }

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use api::karmada::PropagationPolicy;
 use api::karmada::policy::{
-    ClusterAffinity, LabelSelector, Others, Placement, PropagationPolicySpec, ResourceSelector,
+    ClusterAffinity, LabelSelector, Placement, PropagationPolicySpec, ResourceSelector,
 };
-use api::{CityCode, HubNamespace, labels};
+use api::{CityCode, HubNamespace, UnknownFields, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
@@ -225,15 +225,15 @@ fn readable_name(city: &CityCode) -> String {
 fn spec(namespace: &HubNamespace, city: &CityCode) -> PropagationPolicySpec {
     let has_city = || LabelSelector {
         match_labels: StringMap::from([(labels::CITY_CODE.to_owned(), city.as_str().to_owned())]),
-        others: Others::new(),
+        others: UnknownFields::default(),
     };
     PropagationPolicySpec {
         placement: Placement {
             cluster_affinity: Some(ClusterAffinity {
                 label_selector: Some(has_city()),
-                others: Others::new(),
+                others: UnknownFields::default(),
             }),
-            others: Others::new(),
+            others: UnknownFields::default(),
         },
         propagate_deps: true,
         resource_selectors: vec![ResourceSelector {
@@ -242,7 +242,7 @@ fn spec(namespace: &HubNamespace, city: &CityCode) -> PropagationPolicySpec {
             label_selector: Some(has_city()),
             name: None,
             namespace: Some(namespace.as_str().to_owned()),
-            others: Others::new(),
+            others: UnknownFields::default(),
         }],
     }
 }

@@ -1,7 +1,7 @@
 //! Tests of the projector, with in-memory API servers.
 
 use api::{annotations, labels};
-use apiserver::{Fault, Verb};
+use apiserver::{Fault, Verb, objects};
 
 use super::*;
 use crate::fixtures::instance;
@@ -16,7 +16,7 @@ const NAME: &str = "web-0";
 async fn start() -> (FakePlanes, Projector) {
     let mut instance = json!(instance(HUB_NAMESPACE, NAME));
     instance["metadata"]["labels"] = json!({labels::WORKLOAD_DEPLOYMENT_NAME: "web"});
-    instance["status"] = json!({"conditions": [apiserver::objects::condition("Ready", "True")]});
+    instance["status"] = json!({"conditions": [objects::condition("Ready", "True")]});
     let planes = FakePlanes::start(vec![recorded("web")], vec![hub_namespace(), instance]).await;
     let client = planes.hub.client();
     let projector = Projector {
@@ -150,4 +150,19 @@ async fn another_hub_proves_nothing_about_a_projection() {
         .unwrap()
         .unwrap();
     assert!(projection(&planes).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_projection_has_the_fields_that_the_types_do_not_know() {
+    let (planes, projector) = start().await;
+    let mut spec = objects::later_template()["spec"].clone();
+    spec["controller"] = json!({"templateHash": "v1-x", "later": 7});
+    planes
+        .hub
+        .modify::<Instance>(HUB_NAMESPACE, NAME, |instance| {
+            instance["spec"] = spec.clone();
+        });
+    settle().await;
+    converge(&projector, || instance_key(NAME), &planes.servers()).await;
+    assert_eq!(json!(projection(&planes).unwrap().spec), spec);
 }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use api::workload::WorkloadPlacement;
 use api::workload_deployment::WorkloadReference;
 use api::{
-    Workload, WorkloadDeployment, WorkloadDeploymentSpec, WorkloadStatus, finalizers, labels,
+    UnknownFields, Workload, WorkloadDeployment, WorkloadDeploymentSpec, WorkloadStatus,
+    finalizers, labels,
 };
 use kube::ResourceExt;
 
@@ -129,6 +130,7 @@ fn desired<'a>(observed: &Observed<'a>, needs: &Needs<'_>) -> (Vec<Desired>, Vec
     let workload_ref = WorkloadReference {
         name: workload.name_any(),
         uid: workload.uid().unwrap_or_default(),
+        others: UnknownFields::default(),
     };
     let pairs = pairs(workload);
     let existing = existing(&workload_ref, &pairs, own);
@@ -174,6 +176,7 @@ fn desired<'a>(observed: &Observed<'a>, needs: &Needs<'_>) -> (Vec<Desired>, Vec
                 scale_settings: placement.scale_settings.clone(),
                 template: workload.spec.template.clone(),
                 workload_ref: workload_ref.clone(),
+                others: UnknownFields::default(),
             },
         });
     }
@@ -256,13 +259,24 @@ fn known_names(workload: &WorkloadReference, placement: &str, city: &str) -> Vec
 }
 
 fn is_as_desired(existing: &WorkloadDeployment, desired: &Desired, workload_uid: &str) -> bool {
-    let spec = WorkloadDeploymentSpec {
-        replicas: None,
-        ..existing.spec.clone()
-    };
-    spec == desired.spec
+    own_spec(existing) == desired.spec
         && covers(existing.labels(), &desired.labels)
         && controller_uid(existing) == Some(workload_uid)
+}
+
+/// Returns the part of the spec that the Workload controller owns. Other controllers may own `replicas` and fields of
+/// newer CRDs.
+pub(super) fn own_spec(deployment: &WorkloadDeployment) -> WorkloadDeploymentSpec {
+    let spec = deployment.spec.clone();
+    WorkloadDeploymentSpec {
+        replicas: None,
+        workload_ref: WorkloadReference {
+            others: UnknownFields::default(),
+            ..spec.workload_ref
+        },
+        others: UnknownFields::default(),
+        ..spec
+    }
 }
 
 /// Returns whether the status of the WorkloadDeployment is about its current spec.

@@ -1,6 +1,6 @@
 //! Tests of the workload controller, with an in-memory API server.
 
-use apiserver::{Fault, Verb};
+use apiserver::{Fault, Verb, objects};
 
 use super::*;
 use crate::fixtures::servers::{FakePlanes, converge, project_key, reconcile, settle, take_writes};
@@ -164,4 +164,21 @@ async fn the_finalizer_stays_until_the_api_server_lists_no_deployment() {
         .unwrap()
         .unwrap();
     assert!(planes.project.get::<Workload>("default", "web").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_travels_with_fields_that_the_types_do_not_know() {
+    let (planes, controller) = start().await;
+    let template = objects::later_template();
+    planes
+        .project
+        .modify::<Workload>("default", "web", |workload| {
+            workload["spec"]["template"] = template.clone();
+        });
+    settle().await;
+    converge(&controller, || project_key("web"), &planes.servers()).await;
+    let written = planes
+        .project
+        .get::<WorkloadDeployment>("default", DEPLOYMENT);
+    assert_eq!(json!(written.unwrap().spec.template), template);
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
-use api::instance::LocationReference;
 use api::text::Text;
 use api::workload_deployment::CELLS_REPORTING;
 use serde::de::{self, Error as _, MapAccess, Visitor};
@@ -230,12 +229,19 @@ pub(crate) fn saturated(number: i64) -> i32 {
     i32::try_from(number).unwrap_or(if number < 0 { i32::MIN } else { i32::MAX })
 }
 
+/// The required fields of a `LocationReference`. Other fields are skipped without a copy.
+#[derive(Deserialize)]
+struct LocationFields {
+    #[serde(rename = "name")]
+    _name: String,
+    #[serde(rename = "namespace")]
+    _namespace: String,
+}
+
 /// Returns whether the text is a `LocationReference`. Serde also decodes an array of the fields. The API server rejects
 /// such an array, so this function returns false for it.
 fn is_location(text: &str) -> bool {
-    text.starts_with('{')
-        && serde_json::from_str::<LocationReference>(text)
-            .is_ok_and(|location| location.namespace.is_some())
+    text.starts_with('{') && serde_json::from_str::<LocationFields>(text).is_ok()
 }
 
 #[cfg(test)]
