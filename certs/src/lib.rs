@@ -6,10 +6,12 @@
 
 mod clock;
 mod connection;
+mod leaf;
 mod limits;
 pub mod load;
 mod metrics;
 pub mod reload;
+mod self_dial;
 pub mod serve;
 #[cfg(test)]
 mod tests;
@@ -19,5 +21,6 @@ pub use connection::Shutdown;
 pub use limits::Limits;
 pub use load::{Authorities, CertificateError, CertificateProblem, Certificates, Files};
 pub use metrics::Metrics;
-pub use reload::{CertificateState, Reloader};
+pub use reload::{CertificateState, Problem, Reloader};
+pub use self_dial::SelfDial;
 pub use serve::{Acceptor, serve};
