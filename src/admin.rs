@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
-use certs::{Authorities, CertificateState};
+use certs::{Authorities, CertificateState, SelfDial};
 use controllers::management_controllers::HeldByHub;
 use controllers::runtime::Synced;
 use http::StatusCode;
@@ -27,6 +27,11 @@ pub(crate) struct Readiness {
     pub(crate) held_by_hub: Option<HeldByHub>,
     /// The certificate of the webhook server; `None` if the server is off.
     pub(crate) certificate: Option<ServedCertificate>,
+    /// The check of the webhook server's port; `None` if the server is off.
+    pub(crate) webhook_port: Option<SelfDial>,
+    /// The certificate of the metrics server; `None` if the server is off or uses no TLS. Its problems do not affect
+    /// readiness.
+    pub(crate) metrics_certificate: Option<watch::Receiver<CertificateState>>,
 }
 
 /// The certificate of the webhook server.
@@ -50,8 +55,11 @@ impl ServedCertificate {
         let directory = self.directory.display();
         let state = self.state.borrow();
         if state.not_after.is_none() {
+            let problem = state.problem.as_ref();
+            let problem = problem.filter(|problem| problem.reason != "missing");
+            let problem = problem.map_or_else(String::new, |it| format!(": {}", it.message));
             return Some(format!(
-                "no certificate to serve webhooks with in {directory}"
+                "no certificate to serve webhooks with in {directory}{problem}"
             ));
         }
         let trusted = self.trusted.as_ref()?;
@@ -67,7 +75,7 @@ impl ServedCertificate {
 
 impl Readiness {
     /// Returns the missing conditions, one line each.
-    fn missing(&self) -> Vec<String> {
+    async fn missing(&self) -> Vec<String> {
         let mut missing = Vec::new();
         if self.stopping.is_cancelled() {
             missing.push("the process is stopping".to_owned());
@@ -75,33 +83,46 @@ impl Readiness {
         let pending = self.caches.iter().flat_map(Synced::pending);
         missing.extend(pending.map(|cache| format!("not listed yet: {cache}")));
         missing.extend(self.projects.iter().flat_map(ProjectRegistry::pending));
-        missing.extend(
-            self.certificate
-                .as_ref()
-                .and_then(ServedCertificate::missing),
-        );
+        let certificate = self.certificate.as_ref();
+        match certificate.and_then(ServedCertificate::missing) {
+            // Without a certificate, no handshake can succeed.
+            Some(certificate) => missing.push(certificate),
+            None => {
+                if let Some(port) = &self.webhook_port {
+                    missing.extend(port.problem().await);
+                }
+            }
+        }
         missing
     }
 
     /// Returns the problems that do not affect readiness, one line each.
-    fn warnings(&self) -> String {
-        let certificate = self.certificate.as_ref();
-        let problem = certificate.and_then(|it| it.state.borrow().problem.clone());
-        let certificate =
-            problem.map(|problem| format!("the former certificate stays in service: {problem}"));
+    fn warnings(&self) -> Vec<String> {
+        let webhooks = self.certificate.as_ref().map(|it| &it.state);
+        let servers = [
+            ("", webhooks),
+            ("metrics server: ", self.metrics_certificate.as_ref()),
+        ];
+        let warning = |(server, state): (&str, Option<&watch::Receiver<CertificateState>>)| {
+            let problem = state?.borrow().problem.clone()?.message;
+            Some(format!(
+                "{server}the former certificate stays in service: {problem}\n"
+            ))
+        };
         let hub = self.held_by_hub.as_ref().and_then(HeldByHub::warning);
-        let lines = [certificate, hub].into_iter().flatten();
-        lines.map(|line| line + "\n").collect()
+        let hub = hub.map(|line| line + "\n");
+        servers.into_iter().filter_map(warning).chain(hub).collect()
     }
 }
 
 /// Returns the routes of the admin endpoint.
 pub(crate) fn router(readiness: Readiness) -> Router {
     let readyz = |State(readiness): State<Arc<Readiness>>| async move {
-        match readiness.missing() {
-            missing if missing.is_empty() => {
-                (StatusCode::OK, "ok\n".to_owned() + &readiness.warnings())
-            }
+        match readiness.missing().await {
+            missing if missing.is_empty() => (
+                StatusCode::OK,
+                "ok\n".to_owned() + &readiness.warnings().concat(),
+            ),
             missing => (StatusCode::SERVICE_UNAVAILABLE, missing.join("\n") + "\n"),
         }
     };

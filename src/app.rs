@@ -79,13 +79,18 @@ async fn wire(args: Args, config: Config) -> anyhow::Result<RunningApp> {
         true => context.args.server.shutdown_delay,
         false => Duration::ZERO,
     };
-    let certificate = endpoints::start_webhooks(&mut context, config.webhooks, admission).await?;
+    let webhooks = endpoints::start_webhooks(&mut context, config.webhooks, admission).await?;
+    let certificate = webhooks.certificate.as_ref();
+    let metrics =
+        endpoints::prepare_metrics(&mut context, config.metrics, certificate, own).await?;
     let readiness = Readiness {
         held_by_hub,
         stopping: context.servers.draining.clone(),
         caches: started.caches,
         projects,
-        certificate,
+        certificate: webhooks.certificate,
+        webhook_port: webhooks.port,
+        metrics_certificate: metrics.as_ref().and_then(|it| it.certificate.clone()),
     };
     let AppContext {
         args,
@@ -96,7 +101,9 @@ async fn wire(args: Args, config: Config) -> anyhow::Result<RunningApp> {
         leadership,
     } = context;
     endpoints::start_admin(&servers, &args, readiness).await?;
-    endpoints::start_metrics(&servers, config.metrics, registry, own).await?;
+    if let Some(metrics) = metrics {
+        metrics.serve(&servers, registry);
+    }
     let election = LeaderElection::start(&args, own_config, &planes_metrics, leadership)?;
     Ok(RunningApp {
         controllers,

@@ -1,13 +1,52 @@
-//! Metrics of the webhook server's certificate.
+//! Metrics of the certificates.
 
 use certs::CertificateState;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use tokio::sync::watch;
 
-/// Encodes the state of the certificate at each scrape.
+/// Encodes the problem of each server's certificate files at each scrape.
+#[derive(Debug)]
+pub(crate) struct ProblemCollector(pub(crate) Vec<(Server, watch::Receiver<CertificateState>)>);
+
+/// A server with a certificate, as the value of the label `server`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Server {
+    Webhooks,
+    Metrics,
+}
+
+impl Server {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Webhooks => "webhooks",
+            Self::Metrics => "metrics",
+        }
+    }
+}
+
+impl Collector for ProblemCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
+        let mut metric = encoder.encode_descriptor(
+            "certificate_problem",
+            "1 while the certificate files of a server cannot be used, by server and reason",
+            None,
+            MetricType::Gauge,
+        )?;
+        for (server, state) in &self.0 {
+            if let Some(problem) = &state.borrow().problem {
+                let labels = [("server", server.as_str()), ("reason", problem.reason)];
+                ConstGauge::new(1_i64).encode(metric.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Encodes the state of the webhook server's certificate at each scrape.
 #[derive(Debug)]
 pub(crate) struct CertificateCollector(pub(crate) watch::Receiver<CertificateState>);
 

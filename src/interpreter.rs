@@ -5,7 +5,7 @@ use std::io::{Write, stdout};
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use certs::{Acceptor, Certificates, Files};
+use certs::{Acceptor, Certificates, Files, SelfDial};
 use controllers::ca_bundle;
 use multicluster::clock;
 use prometheus_client::registry::Registry;
@@ -17,6 +17,7 @@ use tracing::info;
 use crate::admin::{self, Readiness};
 use crate::args::InterpreterArgs;
 use crate::bind_address::BindAddress;
+use crate::certificate_metrics::{ProblemCollector, Server};
 use crate::metrics_server;
 use crate::serving::{Servers, listen};
 use crate::signals::Signals;
@@ -51,7 +52,8 @@ async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
     let listener = listen(&address)
         .await?
         .context("the interpreter has no address")?;
-    let port = listener.local_addr()?.port();
+    let address = listener.local_addr()?;
+    let port = address.port();
     // The process listens before it prints the registration. A reader of the registration may assume that the server
     // accepts connections.
     let health_probes = listen(&args.health_probe_bind_address).await?;
@@ -66,8 +68,9 @@ async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
                 &args.server,
                 files,
                 None,
-            )
-            .context("--cert-dir")?;
+            );
+            let problems = vec![(Server::Webhooks, followed.state.clone())];
+            registry.register_collector(Box::new(ProblemCollector(problems)));
             certificate = Some(followed);
             acceptor
         }
@@ -87,6 +90,8 @@ async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
         caches: Vec::new(),
         projects: None,
         certificate,
+        webhook_port: Some(SelfDial::new(address)),
+        metrics_certificate: None,
     };
     if let Some(listener) = health_probes {
         let router = admin::router(readiness);

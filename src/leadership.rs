@@ -41,7 +41,7 @@ impl LeaderElection {
     /// If the own cluster or the namespace of the Lease is unknown.
     pub(crate) fn start(
         args: &Args,
-        own: Option<kube::Config>,
+        own: Option<connect::ClusterConfig>,
         metrics: &multicluster::Metrics,
         leadership: Leadership,
     ) -> anyhow::Result<Self> {

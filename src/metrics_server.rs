@@ -28,8 +28,9 @@ struct MetricsState {
     webhooks: Arc<OnceLock<Handle>>,
 }
 
-/// Returns the route. `webhooks` is the runtime of the webhook server; its tasks count as tasks of the process. With a `reviewer`, each request must contain a bearer token. The `reviewer` API server must allow
-/// the user of the token to `get` `/metrics`.
+/// Returns the route. The tasks of `webhooks`, the runtime of the webhook server, count as tasks of the process. With a
+/// `reviewer`, each request must contain a bearer token. The `reviewer` API server must allow the user of the token to
+/// `get` `/metrics`.
 pub(crate) fn router(
     registry: Registry,
     webhooks: Arc<OnceLock<Handle>>,

@@ -1,11 +1,10 @@
 //! The webhook server: its routes, its certificate, and the caBundle that makes callers trust the certificate.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 
-use certs::{
-    Acceptor, Authorities, CertificateError, CertificateState, Files, Limits, Reloader, Shares,
-};
+use certs::{Acceptor, Authorities, CertificateState, Files, Limits, Reloader, Shares};
 use controllers::ca_bundle::{self, Delays, Mounted, Registration};
 use kube::Client;
 use multicluster::{Tasks, clock};
@@ -52,26 +51,24 @@ pub(crate) fn serve(
 }
 
 /// Reloads the certificate files of the webhook server when they change. With a `publisher`, a new certificate is
-/// served only when callers trust its authorities.
-///
-/// # Errors
-///
-/// If the files exist but cannot be served.
+/// served only when callers trust its authorities, and only if it has a name at which callers reach the server.
 pub(crate) fn follow_certificate(
     servers: &Servers,
     registry: &mut Registry,
     args: &ServerArgs,
     files: Files,
     publisher: Option<CaBundlePublisher<'_>>,
-) -> Result<(Acceptor, ServedCertificate), CertificateError> {
+) -> (Acceptor, ServedCertificate) {
     let directory = files.directory.clone();
-    let mut reloader = Reloader::new(files, clock::now)?;
+    let mut reloader = Reloader::new(files, clock::now);
     let state = reloader.state();
     registry.register_collector(Box::new(CertificateCollector(state.clone())));
     let trusted = publisher.map(|publisher| {
         let (sender, trusted) = watch::channel(Authorities::new());
+        let (names_sender, names) = watch::channel(BTreeSet::new());
         reloader.wait_for_trust(trusted.clone());
-        publisher.start(state.clone(), sender);
+        reloader.expect_names(names);
+        publisher.start(state.clone(), sender, names_sender);
         trusted
     });
     let acceptor = servers.reload(reloader, args.certificate_poll);
@@ -81,7 +78,7 @@ pub(crate) fn follow_certificate(
         trusted,
         was_trusted: OnceLock::new(),
     };
-    Ok((acceptor, certificate))
+    (acceptor, certificate)
 }
 
 /// Publishes the authorities of the certificate in the caBundle of each webhook registration.
@@ -99,6 +96,7 @@ impl CaBundlePublisher<'_> {
         self,
         mut state: watch::Receiver<CertificateState>,
         trusted: watch::Sender<Authorities>,
+        names: watch::Sender<BTreeSet<String>>,
     ) {
         let mounted = |state: &CertificateState| Mounted {
             mounted: state.mounted.clone(),
@@ -122,6 +120,7 @@ impl CaBundlePublisher<'_> {
             registrations: self.registrations,
             certificates,
             trusted,
+            names,
             delays: self.delays,
             metrics: self.metrics,
             may_write: self.may_write,

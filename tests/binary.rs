@@ -8,6 +8,8 @@
     reason = "tests"
 )]
 
+#[path = "binary/certificates.rs"]
+mod certificates;
 #[path = "binary/client.rs"]
 mod client;
 #[path = "binary/interpreter.rs"]

@@ -15,10 +15,14 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::NoServerSessionStorage;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use thiserror::Error;
-use x509_parser::prelude::{FromDer, X509Certificate};
+
+use crate::leaf::Leaf;
 
 /// Validity of a self-signed certificate: one year. A process usually runs for less time.
 const SELF_SIGNED_LIFETIME: SignedDuration = SignedDuration::from_hours(365 * 24);
+
+/// Maximum number of attempts to read one generation of the directory. Writers replace a generation once in minutes.
+const ATTEMPTS: usize = 8;
 
 /// The files of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +51,9 @@ pub enum CertificateError {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// The directory changed during every attempt to read it.
+    #[error("{}: changes too often to be read", .0.display())]
+    Unsteady(PathBuf),
     /// The file can be read, but its content cannot be served.
     #[error("{}: {problem}", path.display())]
     Invalid {
@@ -82,6 +89,29 @@ pub enum CertificateProblem {
     /// The leaf certificate has expired.
     #[error("expired at {0}")]
     Expired(Timestamp),
+    /// The leaf certificate is not valid yet.
+    #[error("is not valid before {0}")]
+    NotYetValid(Timestamp),
+    /// No authority of the directory signed the certificate.
+    #[error("no authority in {authorities} signed the certificate: {source}")]
+    Untrusted {
+        /// File name of the authorities.
+        authorities: String,
+        /// The error of the TLS library.
+        source: rustls::Error,
+    },
+    /// Callers reach the server at other names than those of the certificate.
+    #[error(
+        "has none of the names at which callers reach the server ({}); its names are: {}",
+        expected.join(", "),
+        found.join(", ")
+    )]
+    WrongNames {
+        /// The names in the registrations of the server.
+        expected: Vec<String>,
+        /// The first subject alternative names of the certificate.
+        found: Vec<String>,
+    },
     /// The private key does not belong to the certificate, or TLS does not support it.
     #[error("does not serve {certificate}: {source}")]
     Mismatch {
@@ -90,6 +120,30 @@ pub enum CertificateProblem {
         /// The error of the TLS library.
         source: rustls::Error,
     },
+}
+
+impl CertificateError {
+    /// Returns the value of the `reason` label in metrics.
+    pub fn reason(&self) -> &'static str {
+        let problem = match self {
+            Self::Missing(_) => return "missing",
+            Self::Unreadable { .. } | Self::Unsteady(_) => return "unreadable",
+            Self::NotIssued(_) => return "not_issued",
+            Self::Invalid { problem, .. } => problem,
+        };
+        match problem {
+            CertificateProblem::NotPem(_)
+            | CertificateProblem::NoCertificate
+            | CertificateProblem::NoPrivateKey(_)
+            | CertificateProblem::NotX509(_)
+            | CertificateProblem::ExpiryOutOfRange(_) => "broken",
+            CertificateProblem::Expired(_) => "expired",
+            CertificateProblem::NotYetValid(_) => "not_yet_valid",
+            CertificateProblem::Untrusted { .. } => "untrusted",
+            CertificateProblem::WrongNames { .. } => "wrong_names",
+            CertificateProblem::Mismatch { .. } => "mismatch",
+        }
+    }
 }
 
 /// The PEM texts of one generation of the directory.
@@ -105,8 +159,7 @@ pub(crate) struct Pem {
 pub struct Certificates {
     /// The TLS configuration for new connections.
     pub config: Arc<ServerConfig>,
-    /// The expiry time of the leaf certificate.
-    pub not_after: Timestamp,
+    pub(crate) leaf: Leaf,
     /// The authorities that came with the certificate.
     pub authorities: Authorities,
 }
@@ -128,30 +181,42 @@ impl Files {
     }
 
     /// Reads the files from one generation of the directory. Secret volumes and CSI drivers replace the link `..data`
-    /// when the files change. The link is resolved only once. Otherwise a replacement between two reads could combine a
-    /// certificate with the key of another certificate.
+    /// when the files change, and remove the former generation. If the link changes while the files are read, they are
+    /// read again. Otherwise a certificate could be combined with the key of another certificate.
     ///
     /// # Errors
     ///
-    /// [`CertificateError::Missing`] or [`CertificateError::Unreadable`].
+    /// [`CertificateError::Missing`], [`CertificateError::Unreadable`] or [`CertificateError::Unsteady`].
     pub(crate) fn read(&self) -> Result<Pem, CertificateError> {
-        let generation = fs::canonicalize(self.directory.join("..data"));
-        let directory = generation.unwrap_or_else(|_| self.directory.clone());
+        for _ in 0..ATTEMPTS {
+            let generation = self.generation()?;
+            let pem = self.read_in(generation.as_deref().unwrap_or(&self.directory));
+            if self.generation()? == generation {
+                return pem;
+            }
+        }
+        Err(CertificateError::Unsteady(self.directory.clone()))
+    }
+
+    /// Returns the directory of the current generation. Returns `None` if the files are replaced one by one.
+    fn generation(&self) -> Result<Option<PathBuf>, CertificateError> {
+        let link = self.directory.join("..data");
+        match fs::read_link(&link) {
+            Ok(target) => Ok(Some(self.directory.join(target))),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(CertificateError::Unreadable { path: link, source }),
+        }
+    }
+
+    fn read_in(&self, generation: &Path) -> Result<Pem, CertificateError> {
         let read = |name: &str| {
-            let in_generation = directory.join(name);
-            let named = self.directory.join(name);
-            fs::read(&in_generation)
-                .or_else(|error| match error.kind() {
-                    ErrorKind::NotFound => fs::read(&named),
-                    _ => Err(error),
-                })
-                .map_err(|source| match source.kind() {
-                    ErrorKind::NotFound => CertificateError::Missing(named),
-                    _ => CertificateError::Unreadable {
-                        path: named,
-                        source,
-                    },
-                })
+            fs::read(generation.join(name)).map_err(|source| {
+                let path = self.directory.join(name);
+                match source.kind() {
+                    ErrorKind::NotFound => CertificateError::Missing(path),
+                    _ => CertificateError::Unreadable { path, source },
+                }
+            })
         };
         let authorities = match read(&self.authorities) {
             Err(CertificateError::Missing(_)) => None,
@@ -164,10 +229,11 @@ impl Files {
         })
     }
 
-    pub(crate) fn expired(&self, not_after: Timestamp) -> CertificateError {
+    /// Returns an error about the file of the certificate.
+    pub(crate) fn refuse(&self, problem: CertificateProblem) -> CertificateError {
         CertificateError::Invalid {
             path: self.certificate_path(),
-            problem: CertificateProblem::Expired(not_after),
+            problem,
         }
     }
 
@@ -180,24 +246,30 @@ impl Files {
         self.check(&self.read()?, now)
     }
 
-    /// Checks that the PEM texts contain a certificate and its key, and that the certificate has not expired.
+    /// Checks that the PEM texts contain a certificate and its key, that the certificate is valid now, and that one of
+    /// the authorities signed it.
     pub(crate) fn check(
         &self,
         pem: &Pem,
         now: Timestamp,
     ) -> Result<Certificates, CertificateError> {
+        let refuse = |problem| self.refuse(problem);
         let invalid = |path, problem| CertificateError::Invalid { path, problem };
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&pem.certificate)
             .collect::<Result<_, _>>()
-            .map_err(|error| invalid(self.certificate_path(), CertificateProblem::NotPem(error)))?;
-        let leaf = chain
-            .first()
-            .ok_or_else(|| invalid(self.certificate_path(), CertificateProblem::NoCertificate))?;
-        let not_after =
-            not_after(leaf).map_err(|problem| invalid(self.certificate_path(), problem))?;
-        if not_after <= now {
-            return Err(self.expired(not_after));
-        }
+            .map_err(|error| refuse(CertificateProblem::NotPem(error)))?;
+        let (leaf, intermediates) = chain
+            .split_first()
+            .ok_or_else(|| refuse(CertificateProblem::NoCertificate))?;
+        let leaf = Leaf::new(leaf.clone()).map_err(refuse)?;
+        leaf.check_time(now).map_err(refuse)?;
+        let authorities = pem.authorities.as_deref().unwrap_or_default();
+        let authorities = CertificateDer::pem_slice_iter(authorities)
+            .map(|authority| authority.map(|authority| authority.to_vec()))
+            .collect::<Result<_, _>>()
+            .map_err(|error| invalid(self.authorities_path(), CertificateProblem::NotPem(error)))?;
+        leaf.check_authorities(intermediates, &authorities, &self.authorities, now)
+            .map_err(refuse)?;
         let key = PrivateKeyDer::from_pem_slice(&pem.key)
             .map_err(|error| invalid(self.key_path(), CertificateProblem::NoPrivateKey(error)))?;
         let config = server_config(chain, key).map_err(|source| {
@@ -208,20 +280,20 @@ impl Files {
             };
             invalid(self.key_path(), problem)
         })?;
-        let authorities = pem.authorities.as_deref().unwrap_or_default();
-        let authorities = CertificateDer::pem_slice_iter(authorities)
-            .map(|authority| authority.map(|authority| authority.to_vec()))
-            .collect::<Result<_, _>>()
-            .map_err(|error| invalid(self.authorities_path(), CertificateProblem::NotPem(error)))?;
         Ok(Certificates {
             config,
-            not_after,
+            leaf,
             authorities,
         })
     }
 }
 
 impl Certificates {
+    /// Returns the expiry time of the leaf certificate.
+    pub fn not_after(&self) -> Timestamp {
+        self.leaf.not_after
+    }
+
     /// Makes a new key and a self-signed certificate for these names. The certificate is valid for one year from `now`.
     ///
     /// # Errors
@@ -247,17 +319,10 @@ impl Certificates {
         let config = server_config(vec![certificate.der().clone()], key)?;
         Ok(Self {
             config,
-            not_after,
+            leaf: Leaf::new(certificate.der().clone())?,
             authorities: Authorities::from([certificate.der().to_vec()]),
         })
     }
-}
-
-fn not_after(leaf: &CertificateDer<'_>) -> Result<Timestamp, CertificateProblem> {
-    let (_, leaf) = X509Certificate::from_der(leaf)
-        .map_err(|error| CertificateProblem::NotX509(Box::new(error)))?;
-    let seconds = leaf.validity().not_after.timestamp();
-    Timestamp::from_second(seconds).map_err(CertificateProblem::ExpiryOutOfRange)
 }
 
 /// Returns a configuration that supports TLS 1.2 and 1.3. By ALPN it supports HTTP/2 and HTTP/1.1, but clients need not

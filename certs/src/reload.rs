@@ -1,5 +1,6 @@
 //! Follows a directory of certificate files while connections are served.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::clock::Clock;
-use crate::load::{Authorities, CertificateError, Certificates, Files, Pem};
+use crate::leaf::Leaf;
+use crate::load::{Authorities, CertificateError, CertificateProblem, Certificates, Files, Pem};
 use crate::serve::Acceptor;
 
 /// If the served certificate expires within this time (1 min), a new certificate replaces it even if callers do not
@@ -25,7 +27,12 @@ const LAST_MOMENT: SignedDuration = SignedDuration::from_mins(1);
 pub struct Reloader {
     files: Files,
     clock: Clock,
-    seen: Option<Pem>,
+    /// The last files that passed every check, and their leaf.
+    accepted: Option<(Pem, Leaf)>,
+    /// The names at which callers reach the server; `None` if they are unknown.
+    names: Option<watch::Receiver<BTreeSet<String>>>,
+    /// Whether another certificate is served while the files are missing.
+    has_substitute: bool,
     /// The authorities that callers trust; `None` if they are unknown.
     trusted: Option<watch::Receiver<Authorities>>,
     /// A valid certificate that is not in service, because callers do not trust its authorities yet.
@@ -51,39 +58,50 @@ pub struct CertificateState {
     /// Number of times that the files changed to an unusable certificate.
     pub failures: u64,
     /// The reason why the files cannot be served now; `None` if they can be served.
-    pub problem: Option<String>,
+    pub problem: Option<Problem>,
+}
+
+/// The reason why the files cannot be served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The value of the `reason` label in metrics.
+    pub reason: &'static str,
+    /// The error, which contains the file name.
+    pub message: String,
+}
+
+impl From<&CertificateError> for Problem {
+    fn from(error: &CertificateError) -> Self {
+        Self {
+            reason: error.reason(),
+            message: error.to_string(),
+        }
+    }
 }
 
 impl Reloader {
-    /// Reads the files for the first time. A missing file is not an error, because [`Reloader::run`] waits for it.
-    ///
-    /// # Errors
-    ///
-    /// [`CertificateError`] for files that exist but cannot be read or served.
-    pub fn new(files: Files, clock: Clock) -> Result<Self, CertificateError> {
+    /// Reads the files for the first time. Files that are missing or cannot be served are not an error, because
+    /// [`Reloader::run`] waits for usable files. The state contains the problem.
+    pub fn new(files: Files, clock: Clock) -> Self {
         let mut reloader = Self {
             files,
             clock,
-            seen: None,
+            accepted: None,
+            names: None,
+            has_substitute: false,
             trusted: None,
             waiting: None,
             config: Arc::new(ArcSwapOption::empty()),
             state: watch::Sender::new(CertificateState::default()),
         };
-        match reloader.poll() {
-            Ok(()) => {}
-            Err(error @ CertificateError::Missing(_)) => {
-                warn!(%error, "waiting for the certificate");
-                let problem = Some(error.to_string());
-                reloader.state.send_modify(|state| state.problem = problem);
-            }
-            Err(error) => return Err(error),
-        }
-        Ok(reloader)
+        reloader.look();
+        reloader
     }
 
-    /// Serves these certificates until the files exist.
+    /// Serves these certificates until the files can be served. Missing files are then not a problem.
     pub fn serve_meanwhile(&mut self, certificates: Certificates) {
+        self.has_substitute = true;
+        self.look();
         if self.config.load().is_none() {
             self.put_into_service(certificates);
         }
@@ -92,6 +110,12 @@ impl Reloader {
     /// After this call, a certificate is put into service only when callers trust its authorities.
     pub fn wait_for_trust(&mut self, trusted: watch::Receiver<Authorities>) {
         self.trusted = Some(trusted);
+    }
+
+    /// After this call, a certificate is put into service only if it has one of these names. While there are no names,
+    /// every certificate is accepted.
+    pub fn expect_names(&mut self, names: watch::Receiver<BTreeSet<String>>) {
+        self.names = Some(names);
     }
 
     /// Returns the acceptor of the server. The acceptor always uses the certificate in service.
@@ -121,25 +145,34 @@ impl Reloader {
             };
             tokio::select! {
                 () = stop.cancelled() => return,
-                _ = ticks.tick() => {
-                    let problem = self.poll().err().map(|error| error.to_string());
-                    self.report(problem);
-                }
+                _ = ticks.tick() => self.look(),
                 () = trust => {}
             }
             self.try_waiting();
         }
     }
 
-    /// Publishes a problem of the files, or the end of a problem. Each problem is logged and counted once.
-    fn report(&self, problem: Option<String>) {
+    /// Reads the files. Publishes their problem, or the end of a problem. Each problem is logged and counted once.
+    fn look(&mut self) {
+        let error = self.poll().err();
+        let is_missing = matches!(error, Some(CertificateError::Missing(_)));
+        let problem = error
+            .as_ref()
+            .filter(|_| !(is_missing && self.has_substitute));
+        let problem = problem.map(Problem::from);
         self.state.send_if_modified(|state| {
             if state.problem == problem {
                 return false;
             }
-            if let Some(problem) = &problem {
-                warn!(%problem, "certificate not reloaded; the former certificate, if any, stays in service");
-                state.failures += 1;
+            match &problem {
+                None => {}
+                Some(Problem { message, .. }) if is_missing && state.not_after.is_none() => {
+                    warn!(problem = %message, "waiting for the certificate");
+                }
+                Some(Problem { message, reason }) => {
+                    warn!(problem = %message, reason, "certificate not reloaded; the former certificate, if any, stays in service");
+                    state.failures += 1;
+                }
             }
             state.problem = problem;
             true
@@ -148,11 +181,19 @@ impl Reloader {
 
     fn poll(&mut self) -> Result<(), CertificateError> {
         let pem = self.files.read()?;
-        if self.seen.as_ref() == Some(&pem) {
-            return self.check_expiry();
+        let now = (self.clock)();
+        if let Some((accepted, leaf)) = &self.accepted
+            && *accepted == pem
+        {
+            return leaf
+                .check_time(now)
+                .and_then(|()| self.check_names(leaf))
+                .map_err(|problem| self.files.refuse(problem));
         }
-        let certificates = self.files.check(&pem, (self.clock)())?;
-        self.seen = Some(pem);
+        let certificates = self.files.check(&pem, now)?;
+        self.check_names(&certificates.leaf)
+            .map_err(|problem| self.files.refuse(problem))?;
+        self.accepted = Some((pem, certificates.leaf.clone()));
         self.state
             .send_modify(|state| state.mounted.clone_from(&certificates.authorities));
         self.waiting = Some(certificates);
@@ -160,15 +201,10 @@ impl Reloader {
         Ok(())
     }
 
-    /// Returns an error if the certificate in the files has expired.
-    fn check_expiry(&self) -> Result<(), CertificateError> {
-        let not_after = match &self.waiting {
-            Some(waiting) => Some(waiting.not_after),
-            None => self.state.borrow().not_after,
-        };
-        match not_after {
-            Some(not_after) if not_after <= (self.clock)() => Err(self.files.expired(not_after)),
-            _ => Ok(()),
+    fn check_names(&self, leaf: &Leaf) -> Result<(), CertificateProblem> {
+        match &self.names {
+            Some(names) => leaf.check_names(&names.borrow()),
+            None => Ok(()),
         }
     }
 
@@ -196,7 +232,7 @@ impl Reloader {
     fn put_into_service(&mut self, certificates: Certificates) {
         let Certificates {
             config,
-            not_after,
+            leaf: Leaf { not_after, .. },
             authorities,
         } = certificates;
         self.config.store(Some(config));

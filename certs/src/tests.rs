@@ -1,8 +1,10 @@
 //! Connections that are served with certificates from files.
 
+mod checks;
 mod crowds;
 mod files;
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -24,6 +26,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_util::sync::CancellationToken;
+
+use checks::TestAuthority;
 
 use crate::{
     Acceptor, Authorities, CertificateError, Certificates, Files, Limits, Metrics, Reloader,
@@ -62,7 +66,7 @@ fn swap(volume: &Path, generation: &str, certificate: &str, key: &str, authority
     }
     symlink(generation, volume.join("..data_tmp")).unwrap();
     fs::rename(volume.join("..data_tmp"), volume.join("..data")).unwrap();
-    for file in ["tls.crt", "tls.key"] {
+    for file in ["tls.crt", "tls.key", "ca.crt"] {
         if fs::symlink_metadata(volume.join(file)).is_err() {
             symlink(Path::new("..data").join(file), volume.join(file)).unwrap();
         }
@@ -70,6 +74,7 @@ fn swap(volume: &Path, generation: &str, certificate: &str, key: &str, authority
 }
 
 struct TestServer {
+    names: tokio::sync::watch::Sender<BTreeSet<String>>,
     address: std::net::SocketAddr,
     state: tokio::sync::watch::Receiver<crate::CertificateState>,
     stop: CancellationToken,
@@ -81,7 +86,9 @@ async fn start(directory: &Path) -> TestServer {
 }
 
 async fn start_with(directory: &Path, limits: Limits) -> TestServer {
-    let reloader = Reloader::new(Files::from(directory), clock).unwrap();
+    let mut reloader = Reloader::new(Files::from(directory), clock);
+    let (names, expected) = tokio::sync::watch::channel(BTreeSet::new());
+    reloader.expect_names(expected);
     let (acceptor, state) = (reloader.acceptor(), reloader.state());
     let stop = CancellationToken::new();
     tokio::spawn(reloader.run(Duration::from_millis(5), stop.clone()));
@@ -102,6 +109,7 @@ async fn start_with(directory: &Path, limits: Limits) -> TestServer {
         },
     ));
     TestServer {
+        names,
         address,
         state,
         stop,
@@ -307,33 +315,36 @@ async fn connections_without_tls_are_served() {
 #[tokio::test]
 async fn a_certificate_waits_until_its_authority_is_trusted() {
     let volume = TempDir::new().unwrap();
-    let (first, second) = (issue(), issue());
-    let with_authority = |generation: &str, of: &(String, String, CertificateDer<'static>)| {
-        swap(volume.path(), generation, &of.0, &of.1, Some(&of.0));
+    let (first, second) = (TestAuthority::new("one"), TestAuthority::new("two"));
+    first.swap(volume.path(), "..1", |_| {});
+    let mut reloader = Reloader::new(Files::from(volume.path()), clock);
+    let authorities = |of: &[&TestAuthority]| -> Authorities {
+        of.iter().map(|of| of.0.der().to_vec()).collect()
     };
-    with_authority("..1", &first);
-    let mut reloader = Reloader::new(Files::from(volume.path()), clock).unwrap();
-    let authorities = |of: &[&CertificateDer<'static>]| -> Authorities {
-        of.iter().map(|authority| authority.to_vec()).collect()
-    };
-    let (trust, trusted) = tokio::sync::watch::channel(authorities(&[&first.2]));
+    let (trust, trusted) = tokio::sync::watch::channel(authorities(&[&first]));
     reloader.wait_for_trust(trusted);
     let mut state = reloader.state();
     let stop = CancellationToken::new();
     tokio::spawn(reloader.run(Duration::from_millis(5), stop.clone()));
 
-    with_authority("..2", &second);
-    let seen = authorities(&[&second.2]);
+    second.swap(volume.path(), "..2", |_| {});
+    let seen = authorities(&[&second]);
     state.wait_for(|state| state.mounted == seen).await.unwrap();
-    assert_eq!(state.borrow().served, authorities(&[&first.2]));
-    trust.send_replace(authorities(&[&first.2, &second.2]));
+    assert_eq!(state.borrow().served, authorities(&[&first]));
+    trust.send_replace(authorities(&[&first, &second]));
     state.wait_for(|state| state.served == seen).await.unwrap();
 
     // The only authority is the one that is served now. A caller that does not trust it cannot call the server now
     // either.
     trust.send_replace(Authorities::new());
-    let third = issue();
-    swap(volume.path(), "..3", &third.0, &third.1, Some(&second.0));
+    let third = second.sign(|_| {});
+    swap(
+        volume.path(),
+        "..3",
+        &third.0,
+        &third.1,
+        Some(&second.0.pem()),
+    );
     state.wait_for(|state| state.reloads == 3).await.unwrap();
     stop.cancel();
 }
@@ -345,7 +356,7 @@ async fn a_certificate_that_expires_in_service_is_reported() {
     let volume = TempDir::new().unwrap();
     let (certificate, key, _) = issue();
     swap(volume.path(), "..1", &certificate, &key, None);
-    let reloader = Reloader::new(Files::from(volume.path()), later).unwrap();
+    let reloader = Reloader::new(Files::from(volume.path()), later);
     let mut state = reloader.state();
     let stop = CancellationToken::new();
     tokio::spawn(reloader.run(Duration::from_millis(5), stop.clone()));
@@ -358,7 +369,7 @@ async fn a_certificate_that_expires_in_service_is_reported() {
         .wait_for(|state| state.problem.is_some())
         .await
         .unwrap();
-    let problem = expired.problem.clone().unwrap();
+    let problem = expired.problem.clone().unwrap().message;
     assert!(problem.contains("tls.crt: expired at "), "{problem}");
     assert_eq!(expired.not_after, Some(not_after));
     drop(expired);
@@ -368,7 +379,7 @@ async fn a_certificate_that_expires_in_service_is_reported() {
 #[tokio::test]
 async fn the_files_replace_the_temporary_certificate() {
     let directory = TempDir::new().unwrap();
-    let mut reloader = Reloader::new(Files::from(directory.path()), clock).unwrap();
+    let mut reloader = Reloader::new(Files::from(directory.path()), clock);
     let meanwhile = Certificates::self_signed(&["localhost".to_owned()], clock()).unwrap();
     let served = meanwhile.authorities.clone();
     reloader.serve_meanwhile(meanwhile);

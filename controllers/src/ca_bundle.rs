@@ -1,11 +1,13 @@
 //! Updates the `caBundle` of our webhook registrations from the mounted `ca.crt`. Karmada does not update the
 //! `caBundle` of its registrations. For admission webhooks, Kubernetes does not update it either without an add-on.
 
+mod names;
 mod plan;
 #[cfg(test)]
 mod reconcile_tests;
 mod trust;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::runtime::{Clock, ReconcileError};
+use names::CallerNames;
 pub use plan::{Authorities, Delays};
 use plan::{BundleHistory, Observed, Plan, plan};
 use trust::Trust;
@@ -44,6 +47,8 @@ pub struct Config {
     pub certificates: watch::Receiver<Mounted>,
     /// Receives the authorities that callers trust.
     pub trusted: watch::Sender<Authorities>,
+    /// Receives the names at which callers reach the webhook server.
+    pub names: watch::Sender<BTreeSet<String>>,
     /// How long callers take to notice a change of a bundle.
     pub delays: Delays,
     /// The metrics that count writes.
@@ -108,18 +113,21 @@ pub fn start(tasks: &Tasks, config: Config) {
         registrations,
         certificates,
         trusted,
+        names,
         delays,
         metrics,
         may_write,
         clock,
     } = config;
     let trust = Arc::new(Trust::new(registrations.len(), trusted));
+    let names = Arc::new(CallerNames::new(registrations.len(), names));
     for (index, (registration, client)) in registrations.into_iter().enumerate() {
         let keeper = Keeper {
             registration,
             api: registration.api(client),
             certificates: certificates.clone(),
             trust: Arc::clone(&trust),
+            names: Arc::clone(&names),
             index,
             delays,
             metrics: metrics.clone(),
@@ -142,6 +150,7 @@ struct Keeper {
     api: Api<DynamicObject>,
     certificates: watch::Receiver<Mounted>,
     trust: Arc<Trust>,
+    names: Arc<CallerNames>,
     /// The position of the registration in the list of all registrations.
     index: usize,
     delays: Delays,
@@ -192,6 +201,8 @@ impl Keeper {
         }
         let configuration =
             configuration.map_err(|error| ReconcileError::api(format!("get {name}"), error))?;
+        let names = configuration.as_ref().map(names::names);
+        self.names.tell(self.index, names.unwrap_or_default());
         let bundles = configuration.as_ref().map(bundles).unwrap_or_default();
         let (Some(configuration), false) = (configuration, bundles.is_empty()) else {
             // A registration that is absent or has no webhooks has no callers, so no caller must trust an authority.

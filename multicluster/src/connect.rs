@@ -1,19 +1,21 @@
 //! Connections to API servers.
 
+mod credentials;
 mod error;
 mod leader_fence;
 mod transport;
 
 use std::path::Path;
+use std::sync::Arc;
 
+pub use credentials::ClusterConfig;
+use credentials::Credentials;
 pub use error::{ClientError, ConnectError};
 use http::uri::Authority;
 use http::{HeaderName, HeaderValue, Request, Response, Uri, header};
-use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::connect::HttpConnector;
 use kube::client::middleware::BaseUriLayer;
 use kube::client::{Body, ConfigExt};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use leader_fence::LeaderFence;
 use tower::layer::layer_fn;
@@ -21,7 +23,7 @@ use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Layer, ServiceBuilder};
 use tower_http::timeout::TimeoutBody;
 pub(crate) use transport::WATCH_SILENCE;
-use transport::{ResponseBody, TimeLimited, Transport, connector};
+use transport::{ResponseBody, TimeLimited, Transport};
 
 use crate::lease::Leadership;
 
@@ -31,22 +33,15 @@ use crate::lease::Leadership;
 /// # Errors
 ///
 /// [`ConnectError::Kubeconfig`], which contains the file name.
-pub async fn kubeconfig(path: &Path, context: Option<&str>) -> Result<Config, ConnectError> {
-    let error = |problem: String| ConnectError::Kubeconfig {
+pub async fn kubeconfig(path: &Path, context: Option<&str>) -> Result<ClusterConfig, ConnectError> {
+    let read = ClusterConfig::read(path, context).await;
+    read.map_err(|error| ConnectError::Kubeconfig {
         path: path.to_owned(),
-        problem,
-    };
-    let kubeconfig = Kubeconfig::read_from(path).map_err(|e| match e {
-        kube::config::KubeconfigError::ReadConfig(source, _) => error(source.to_string()),
-        other => error(other.to_string()),
-    })?;
-    let options = KubeConfigOptions {
-        context: context.map(str::to_owned),
-        ..KubeConfigOptions::default()
-    };
-    Config::from_custom_kubeconfig(kubeconfig, &options)
-        .await
-        .map_err(|e| error(e.to_string()))
+        problem: match error {
+            KubeconfigError::ReadConfig(source, _) => source.to_string(),
+            other => other.to_string(),
+        },
+    })
 }
 
 /// Returns the configuration of the process's own cluster. The configuration comes from the file if a file is given,
@@ -55,19 +50,20 @@ pub async fn kubeconfig(path: &Path, context: Option<&str>) -> Result<Config, Co
 /// # Errors
 ///
 /// [`ConnectError`], which contains the configuration that was tried.
-pub async fn own_cluster(path: Option<&Path>) -> Result<Config, ConnectError> {
+pub async fn own_cluster(path: Option<&Path>) -> Result<ClusterConfig, ConnectError> {
     if let Some(path) = path {
         return kubeconfig(path, None).await;
     }
-    let error = |e: kube::config::KubeconfigError| ConnectError::Environment(e.to_string());
-    match Kubeconfig::from_env().map_err(error)? {
+    let error = |e: KubeconfigError| ConnectError::Environment(e.to_string());
+    let config = match Kubeconfig::from_env().map_err(error)? {
         Some(kubeconfig) => {
             Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
                 .await
                 .map_err(error)
         }
         None => Config::incluster().map_err(|e| ConnectError::NotInCluster(e.to_string())),
-    }
+    };
+    config.map(ClusterConfig::from)
 }
 
 /// Makes a client of an API server. A request that is not answered within 30 s fails. The client does not retry
@@ -76,8 +72,8 @@ pub async fn own_cluster(path: Option<&Path>) -> Result<Config, ConnectError> {
 /// # Errors
 ///
 /// [`ConnectError::Client`] if certificates or credentials in the configuration are invalid.
-pub fn client(config: Config, user_agent: &str) -> Result<Client, ConnectError> {
-    leaders_client(config, user_agent, Leadership::without_election())
+pub fn client(config: impl Into<ClusterConfig>, user_agent: &str) -> Result<Client, ConnectError> {
+    leaders_client(config.into(), user_agent, Leadership::without_election())
 }
 
 /// Makes a client like [`client`] does, but its writes fail unless this process is the leader.
@@ -86,11 +82,11 @@ pub fn client(config: Config, user_agent: &str) -> Result<Client, ConnectError> 
 ///
 /// [`ConnectError::Client`] if certificates or credentials in the configuration are invalid.
 pub fn leaders_client(
-    config: Config,
+    config: ClusterConfig,
     user_agent: &str,
     leadership: Leadership,
 ) -> Result<Client, ConnectError> {
-    let url = config.cluster_url.clone();
+    let url = config.config.cluster_url.clone();
     Ok(Connector::new(config, user_agent, leadership)?.client(url))
 }
 
@@ -102,7 +98,7 @@ type SharedService =
 pub(crate) struct Connector {
     host: Option<Authority>,
     shared: SharedService,
-    https: HttpsConnector<HttpConnector>,
+    credentials: Arc<Credentials>,
     layers: Box<dyn Fn(Transport) -> SharedService + Send + Sync>,
     namespace: String,
 }
@@ -114,20 +110,21 @@ impl Connector {
     ///
     /// [`ConnectError::Client`] if certificates or credentials in the configuration are invalid.
     pub(crate) fn new(
-        config: Config,
+        config: ClusterConfig,
         user_agent: &str,
         leadership: Leadership,
     ) -> Result<Self, ConnectError> {
-        let url = config.cluster_url.to_string();
+        let url = config.config.cluster_url.to_string();
         let built = Self::build(config, user_agent, leadership);
         built.map_err(|problem| ConnectError::Client { url, problem })
     }
 
     fn build(
-        mut config: Config,
+        cluster: ClusterConfig,
         user_agent: &str,
         leadership: Leadership,
     ) -> Result<Self, ClientError> {
+        let mut config = cluster.config.clone();
         if config.proxy_url.is_some() {
             return Err(ClientError::Proxy);
         }
@@ -151,11 +148,11 @@ impl Connector {
                 .service(transport);
             BoxCloneSyncService::new(service)
         };
-        let https = connector(&config)?;
+        let credentials = Arc::new(Credentials::new(cluster)?);
         Ok(Self {
             host: config.cluster_url.authority().cloned(),
-            shared: layers(Transport::new(&https)),
-            https,
+            shared: layers(Transport::new(&credentials)),
+            credentials,
             layers: Box::new(layers),
             namespace: config.default_namespace,
         })
@@ -165,7 +162,7 @@ impl Connector {
     pub(crate) fn client(&self, url: Uri) -> Client {
         let sending = match url.authority() == self.host.as_ref() {
             true => self.shared.clone(),
-            false => (self.layers)(Transport::new(&self.https)),
+            false => (self.layers)(Transport::new(&self.credentials)),
         };
         let service = BaseUriLayer::new(url).layer(sending);
         Client::new(service, self.namespace.as_str())

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use kube::Client;
-use multicluster::connect::{self, ConnectError};
+use multicluster::connect::{self, ClusterConfig, ConnectError};
 use tracing::warn;
 
 use super::context::AppContext;
@@ -19,7 +19,7 @@ use crate::user_agent::user_agent;
 pub(super) async fn own_cluster(
     context: &AppContext,
     config: &Config,
-) -> anyhow::Result<Option<kube::Config>> {
+) -> anyhow::Result<Option<ClusterConfig>> {
     let args = &context.args;
     let single = config.discovery == DiscoveryMode::Single;
     let reviews_tokens = config.metrics.secure && config.metrics.address != BindAddress::Off;
@@ -79,7 +79,7 @@ pub(super) async fn hub(context: &AppContext, role: &str) -> anyhow::Result<Clie
 /// Returns a client that sends writes only while this process is the leader.
 pub(super) fn client(
     context: &AppContext,
-    config: &kube::Config,
+    config: &ClusterConfig,
     role: &str,
 ) -> anyhow::Result<Client> {
     let leadership = context.leadership.clone();

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use certs::{Acceptor, Certificates, Reloader};
+use certs::{Acceptor, CertificateState, Certificates, Reloader, SelfDial};
 use controllers::ca_bundle::{Delays, Registration};
 use kube::Client;
 use multicluster::{ProjectRegistry, clock};
 use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use webhooks::admission::ProjectLookup;
 
 use super::clusters;
@@ -17,24 +19,32 @@ use super::projects::DiscoveredProjects;
 use crate::admin::{self, Readiness, ServedCertificate};
 use crate::admission::RegistryLookup;
 use crate::args::Args;
+use crate::certificate_metrics::{ProblemCollector, Server};
 use crate::config::{MetricsServer, WebhookServer};
 use crate::metrics_server;
 use crate::serving::{CERTIFICATE_POLL, Servers, listen};
 use crate::webhook_server::{self, CaBundlePublisher};
+
+/// The parts of the webhook server that readiness checks. They are `None` if the server is off.
+#[derive(Default)]
+pub(super) struct WebhookEndpoint {
+    pub(super) certificate: Option<ServedCertificate>,
+    pub(super) port: Option<SelfDial>,
+}
 
 /// Starts the webhook server if it is configured. It serves the interpreter. If there is a project registry, it also
 /// serves admission.
 ///
 /// # Errors
 ///
-/// If the certificate cannot be served, or if the process cannot listen at the address.
+/// If the process cannot listen at the address, or if the hub's kubeconfig cannot be loaded.
 pub(super) async fn start_webhooks(
     context: &mut AppContext,
     server: Option<WebhookServer>,
     admission: Option<DiscoveredProjects<ProjectRegistry>>,
-) -> anyhow::Result<Option<ServedCertificate>> {
+) -> anyhow::Result<WebhookEndpoint> {
     let Some(WebhookServer { address, files }) = server else {
-        return Ok(None);
+        return Ok(WebhookEndpoint::default());
     };
     let mut registrations = Vec::new();
     // A cell may neither read nor write the webhook registrations on the hub.
@@ -71,9 +81,10 @@ pub(super) async fn start_webhooks(
         &args.server,
         files,
         publisher,
-    )
-    .context("webhookServer.tls")?;
+    );
+    let mut port = None;
     if let Some(listener) = listen(&address).await.context("webhookServer")? {
+        port = Some(SelfDial::new(listener.local_addr()?));
         webhook_server::serve(
             &context.servers,
             &mut context.registry,
@@ -84,7 +95,10 @@ pub(super) async fn start_webhooks(
         )
         .context("webhookServer")?;
     }
-    Ok(Some(certificate))
+    Ok(WebhookEndpoint {
+        certificate: Some(certificate),
+        port,
+    })
 }
 
 /// Starts the health probes, unless they are off.
@@ -107,39 +121,68 @@ pub(super) async fn start_admin(
     Ok(())
 }
 
-/// Starts the metrics server, unless it is off.
+/// Prepares the metrics server, unless it is off. Follows its certificate files and registers the metrics of all
+/// certificates. A certificate that cannot be served is waited for, because it must not end the other roles.
 ///
 /// # Errors
 ///
-/// If the certificate cannot be served, if the process cannot listen at the address, or if no cluster can review
-/// tokens.
-pub(super) async fn start_metrics(
-    servers: &Servers,
+/// If the process cannot listen at the address, or if no cluster can review tokens.
+pub(super) async fn prepare_metrics(
+    context: &mut AppContext,
     server: MetricsServer,
-    registry: Registry,
+    webhooks: Option<&ServedCertificate>,
     own: Option<Client>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Option<MetricsEndpoint>> {
     let MetricsServer {
         address,
         secure,
         files,
     } = server;
     let Some(listener) = listen(&address).await.context("metricsServer")? else {
-        return Ok(());
+        return Ok(None);
     };
-    let (acceptor, reviewer) = if secure {
+    let mut followed: Vec<_> = webhooks
+        .map(|webhooks| (Server::Webhooks, webhooks.state.clone()))
+        .into_iter()
+        .collect();
+    let mut endpoint = MetricsEndpoint {
+        listener,
+        acceptor: Acceptor::Plain,
+        reviewer: None,
+        certificate: None,
+    };
+    if secure {
         let own =
             own.context("metricsServer.secureServing needs the own cluster, which reviews tokens")?;
-        let mut reloader = Reloader::new(files, clock::now).context("metricsServer.tls")?;
-        // A self-signed certificate is served until the files exist, as in the Go manager. The scraper of the Go
-        // manager does not verify the certificate.
+        let mut reloader = Reloader::new(files, clock::now);
+        // A self-signed certificate is served until the files can be served, as in the Go manager. The scraper of the
+        // Go manager does not verify the certificate.
         let names = ["localhost".to_owned()];
         reloader.serve_meanwhile(Certificates::self_signed(&names, clock::now())?);
-        (servers.reload(reloader, CERTIFICATE_POLL), Some(own))
-    } else {
-        (Acceptor::Plain, None)
-    };
-    let router = metrics_server::router(registry, servers.webhook_runtime(), reviewer);
-    servers.serve_operators("metrics", listener, acceptor, router);
-    Ok(())
+        followed.push((Server::Metrics, reloader.state()));
+        endpoint.certificate = Some(reloader.state());
+        endpoint.acceptor = context.servers.reload(reloader, CERTIFICATE_POLL);
+        endpoint.reviewer = Some(own);
+    }
+    let problems = Box::new(ProblemCollector(followed));
+    context.registry.register_collector(problems);
+    Ok(Some(endpoint))
+}
+
+/// The metrics server before it starts.
+pub(super) struct MetricsEndpoint {
+    listener: TcpListener,
+    acceptor: Acceptor,
+    /// A client of the cluster that reviews tokens; `None` if everyone may read the metrics.
+    reviewer: Option<Client>,
+    /// The certificate; `None` without TLS.
+    pub(super) certificate: Option<watch::Receiver<CertificateState>>,
+}
+
+impl MetricsEndpoint {
+    /// Starts to serve the registry.
+    pub(super) fn serve(self, servers: &Servers, registry: Registry) {
+        let router = metrics_server::router(registry, servers.webhook_runtime(), self.reviewer);
+        servers.serve_operators("metrics", self.listener, self.acceptor, router);
+    }
 }

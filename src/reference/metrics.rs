@@ -5,7 +5,7 @@ mod advice;
 use std::collections::BTreeMap;
 
 use anyhow::{Context, bail, ensure};
-use certs::CertificateState;
+use certs::{CertificateState, Problem};
 use jiff::Timestamp;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use self::advice::ADVICE;
 use super::page::{Page, Section, code};
-use crate::certificate_metrics::CertificateCollector;
+use crate::certificate_metrics::{CertificateCollector, ProblemCollector, Server};
 use crate::process_metrics;
 
 /// A metric, as described in the exposition.
@@ -92,10 +92,15 @@ fn exposed() -> anyhow::Result<BTreeMap<String, Metric>> {
     let state = CertificateState {
         not_after: Some(Timestamp::UNIX_EPOCH),
         reloaded: Some(Timestamp::UNIX_EPOCH),
+        problem: Some(Problem {
+            reason: "example",
+            message: String::new(),
+        }),
         ..CertificateState::default()
     };
     let (_sender, state) = watch::channel(state);
-    registry.register_collector(Box::new(CertificateCollector(state)));
+    registry.register_collector(Box::new(CertificateCollector(state.clone())));
+    registry.register_collector(Box::new(ProblemCollector(vec![(Server::Webhooks, state)])));
     let mut text = String::new();
     encode(&mut text, &registry)?;
     encode(&mut text, &process_metrics::registry(None))?;

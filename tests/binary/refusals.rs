@@ -24,7 +24,7 @@ async fn refused(args: &[&str]) -> String {
 
 /// Writes a kubeconfig. The server in the kubeconfig does not exist. The process detects this at its first request, not
 /// earlier.
-fn kubeconfig(directory: &TempDir) -> String {
+pub(crate) fn kubeconfig(directory: &TempDir) -> String {
     let text = "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n\
                 users: [{name: u, user: {token: t}}]\ncontexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n";
     write(directory, "kubeconfig", text)
@@ -136,26 +136,6 @@ async fn an_error_names_the_missing_prerequisite_of_a_role() {
     let error = refused(&["--leader-elect", &own]).await;
     assert!(
         error.contains("--leader-elect needs --leader-elect-namespace"),
-        "{error}"
-    );
-}
-
-#[tokio::test]
-async fn an_unreadable_certificate_is_named() {
-    let directory = TempDir::new().unwrap();
-    let certificate = write(&directory, "tls.crt", "garbage");
-    write(&directory, "tls.key", "garbage");
-    let tls = format!("tls: {{certDir: {}}}", directory.path().display());
-    let config = write(
-        &directory,
-        "config.yaml",
-        &format!("{HEAD}webhookServer: {{{tls}}}\n"),
-    );
-    let error = refused(&[&format!("--server-config={config}")]).await;
-    assert!(
-        error.contains(&format!(
-            "webhookServer.tls: {certificate}: holds no certificate"
-        )),
         "{error}"
     );
 }

@@ -46,7 +46,7 @@ fn an_expired_certificate_is_not_served() {
     let (certificate, key, _) = issue();
     write(directory.path(), &certificate, &key);
     let files = Files::from(directory.path());
-    let expiry = files.load(clock()).unwrap().not_after;
+    let expiry = files.load(clock()).unwrap().not_after();
     let error = files.load(expiry).unwrap_err();
     assert!(matches!(error, CertificateError::Invalid { .. }), "{error}");
     assert!(error.to_string().ends_with(&format!("expired at {expiry}")));
@@ -55,14 +55,29 @@ fn an_expired_certificate_is_not_served() {
 #[test]
 fn self_signed_certificates_last_a_year() {
     let certificates = Certificates::self_signed(&["localhost".to_owned()], clock()).unwrap();
-    assert_eq!(certificates.not_after.to_string(), "2027-11-21T10:00:00Z");
+    assert_eq!(certificates.not_after().to_string(), "2027-11-21T00:00:00Z");
 }
 
-#[test]
-fn at_the_start_a_broken_certificate_is_an_error_and_a_missing_one_is_not() {
+#[tokio::test]
+async fn at_the_start_missing_and_broken_files_are_waited_for() {
     let directory = TempDir::new().unwrap();
-    let reloader = Reloader::new(Files::from(directory.path()), clock).unwrap();
-    assert_eq!(reloader.state().borrow().not_after, None);
+    let reloader = Reloader::new(Files::from(directory.path()), clock);
+    let state = reloader.state().borrow().clone();
+    assert_eq!((state.not_after, state.failures), (None, 0));
+    assert_eq!(state.problem.unwrap().reason, "missing");
     write(directory.path(), "garbage", "garbage");
-    assert!(Reloader::new(Files::from(directory.path()), clock).is_err());
+    let reloader = Reloader::new(Files::from(directory.path()), clock);
+    let state = reloader.state().borrow().clone();
+    assert_eq!((state.not_after, state.failures), (None, 1));
+    assert_eq!(state.problem.unwrap().reason, "broken");
+
+    let mut server = start(directory.path()).await;
+    let (certificate, key, der) = issue();
+    write(directory.path(), &certificate, &key);
+    server
+        .state
+        .wait_for(|state| state.problem.is_none())
+        .await
+        .unwrap();
+    get(&mut connect(&server, &der).await.unwrap()).await;
 }

@@ -38,6 +38,7 @@ fn start(prepare: impl FnOnce(&ApiServer)) -> Bench {
         registrations: vec![(Registration::MUTATING, server.client())],
         certificates,
         trusted: watch::channel(Authorities::new()).0,
+        names: watch::channel(BTreeSet::new()).0,
         delays: Delays {
             trust: Duration::ZERO,
             retirement: Duration::ZERO,

@@ -14,9 +14,7 @@ use futures::future::BoxFuture;
 use http::{Request, Response};
 use http_body::{Frame, SizeHint};
 use hyper::body::{Bytes, Incoming};
-use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::HttpConnector;
 use kube::client::Body;
 use tokio::time::timeout;
 use tower::{BoxError, Service};
@@ -25,6 +23,8 @@ use tower_http::timeout::TimeoutBody;
 use connections::{Connections, StreamPermit};
 pub(super) use connector::connector;
 use retry_after::{is_refusal, refusal};
+
+use super::credentials::Credentials;
 
 /// Time limit until an answer begins, and between two parts of an answer. The limit is half of an API server's own
 /// limit of 60 s (`--request-timeout`), so that a hung request is retried.
@@ -42,8 +42,8 @@ pub(super) struct Transport {
 
 impl Transport {
     /// Makes a transport with its own connections.
-    pub(super) fn new(connector: &HttpsConnector<HttpConnector>) -> Self {
-        let connections = || Arc::new(Connections::new(connector.clone()));
+    pub(super) fn new(credentials: &Arc<Credentials>) -> Self {
+        let connections = || Arc::new(Connections::new(Arc::clone(credentials)));
         Self {
             watches: connections(),
             requests: connections(),

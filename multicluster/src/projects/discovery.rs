@@ -5,10 +5,10 @@ use api::ProjectName;
 use api::condition::{self, Condition, ConditionStatus};
 use api::milo::{self, ConditionsStatus, ProjectControlPlane};
 use http::Uri;
-use kube::{Client, Config, Resource};
+use kube::{Client, Resource};
 use thiserror::Error;
 
-use crate::connect::{ClientError, ConnectError, Connector};
+use crate::connect::{ClientError, ClusterConfig, ConnectError, Connector};
 use crate::lease::Leadership;
 
 /// The configuration of discovery: how projects are found, and how their API servers are reached.
@@ -18,7 +18,7 @@ pub struct DiscoveryConfig {
     /// The kind of those objects.
     pub kind: DiscoveryKind,
     /// The configuration of all projects' API servers, except their addresses.
-    pub template: Config,
+    pub template: ClusterConfig,
     /// The user agent in the audit logs of the projects' API servers.
     pub user_agent: String,
     /// The leadership of this process. Only the leader writes to the projects' API servers.
@@ -125,11 +125,11 @@ pub(super) type Connect = Box<dyn Fn(&ProjectName) -> Result<Client, ConnectErro
 /// [`ConnectError::Client`] if the template is invalid for every project.
 pub(super) fn connect(
     kind: DiscoveryKind,
-    template: Config,
+    template: ClusterConfig,
     user_agent: &str,
     leadership: Leadership,
 ) -> Result<Connect, ConnectError> {
-    let url = template.cluster_url.clone();
+    let url = template.config.cluster_url.clone();
     let connector = Connector::new(template, user_agent, leadership)?;
     Ok(Box::new(move |name| {
         let address = address(kind, &url, name).map_err(|error| ConnectError::Client {

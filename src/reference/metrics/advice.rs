@@ -151,6 +151,17 @@ pub(super) const ADVICE: &[Advice] = &[
     advice("compute_federation_certificate_reloaded_seconds", &[], ""),
     advice("compute_federation_certificate_failures_total", &[], ""),
     advice(
+        "compute_federation_certificate_problem",
+        &[
+            ("server", "`webhooks`, `metrics`"),
+            (
+                "reason",
+                "`missing`, `unreadable`, `broken`, `mismatch`, `expired`, `not_yet_valid`, `untrusted`, `wrong_names`",
+            ),
+        ],
+        "1 for some minutes: the server goes on with its former certificate, or with none. The log names the file.",
+    ),
+    advice(
         "compute_federation_queue_depth",
         CONTROLLER,
         "Above 0 for minutes while `queue_groups_in_trouble` is 0: keys wait for a worker.",

@@ -57,7 +57,7 @@ impl Proxy {
     ) -> anyhow::Result<Self> {
         let config = connect::kubeconfig(plane.kubeconfig(), None).await?;
         let behind = Arc::new(Behind {
-            upstream: forward::client(config)?,
+            upstream: forward::client(config.config)?,
             injections: Arc::default(),
             link: Arc::default(),
             writes: Arc::clone(writes),

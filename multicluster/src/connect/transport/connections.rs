@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 use tokio::time::sleep;
 
 use super::connector::PING;
+use crate::connect::credentials::Credentials;
 
 /// Maximum number of requests on one connection. API servers and proxies allow at least 100
 /// (`--http2-max-streams-per-connection`). A request above that limit would wait for a free stream. If watches held all
@@ -31,7 +32,7 @@ pub(super) type Http = legacy::Client<HttpsConnector<HttpConnector>, Body>;
 
 /// The connections of one kind of request.
 pub(super) struct Connections {
-    connector: HttpsConnector<HttpConnector>,
+    credentials: Arc<Credentials>,
     open: Mutex<OpenConnections>,
 }
 
@@ -40,6 +41,8 @@ struct OpenConnections {
     connections: Vec<SharedConnection>,
     /// Number of connections that have been opened so far.
     opened: u64,
+    /// Generation of the credentials of all these connections.
+    generation: u64,
 }
 
 /// One connection if the API server speaks HTTP/2. Otherwise a pool with one connection for each running request.
@@ -60,9 +63,9 @@ pub(super) struct StreamPermit {
 }
 
 impl Connections {
-    pub(super) fn new(connector: HttpsConnector<HttpConnector>) -> Self {
+    pub(super) fn new(credentials: Arc<Credentials>) -> Self {
         Self {
-            connector,
+            credentials,
             open: Mutex::default(),
         }
     }
@@ -71,9 +74,15 @@ impl Connections {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the first connection that can take another request. Opens a connection if there is none.
+    /// Returns the first connection that can take another request. Opens a connection if there is none. A connection with
+    /// former credentials gets no more requests, and ends with its last request.
     pub(super) fn stream_permit(self: &Arc<Self>) -> (Http, StreamPermit) {
+        let (connector, generation) = self.credentials.current();
         let mut open = self.open();
+        if open.generation != generation {
+            open.generation = generation;
+            open.connections.clear();
+        }
         loop {
             let mut connections = open.connections.iter_mut();
             if let Some(connection) = connections.find(|it| it.active < PER_CONNECTION) {
@@ -86,7 +95,7 @@ impl Connections {
                 return (connection.http.clone(), permit);
             }
             open.opened += 1;
-            let connection = SharedConnection::new(open.opened, self.connector.clone());
+            let connection = SharedConnection::new(open.opened, connector.clone());
             open.connections.push(connection);
         }
     }
@@ -181,12 +190,12 @@ impl Drop for StreamPermit {
 mod tests {
     use kube::Config;
 
-    use super::super::connector::connector;
     use super::*;
 
     fn connections() -> Arc<Connections> {
         let config = Config::new("https://localhost".parse().unwrap());
-        Arc::new(Connections::new(connector(&config).unwrap()))
+        let credentials = Credentials::new(config.into()).unwrap();
+        Arc::new(Connections::new(Arc::new(credentials)))
     }
 
     /// Returns the number of requests of each connection.

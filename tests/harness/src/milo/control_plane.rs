@@ -42,7 +42,7 @@ impl ControlPlane {
     pub(super) async fn upstream(&self) -> anyhow::Result<ProjectServer> {
         let config = connect::kubeconfig(&self.kubeconfig, None).await?;
         Ok(ProjectServer {
-            client: forward::client(config)?,
+            client: forward::client(config.config)?,
             gate: Arc::clone(&self.gate),
         })
     }

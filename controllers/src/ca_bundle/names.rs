@@ -1,0 +1,95 @@
+//! Collects the names at which callers reach the webhook server, from every registration.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use http::Uri;
+use kube::core::DynamicObject;
+use serde_json::Value;
+use tokio::sync::watch;
+
+/// The names in each registration, and their union.
+pub(super) struct CallerNames {
+    by: Mutex<Vec<BTreeSet<String>>>,
+    all: watch::Sender<BTreeSet<String>>,
+}
+
+impl CallerNames {
+    pub(super) fn new(registrations: usize, all: watch::Sender<BTreeSet<String>>) -> Self {
+        Self {
+            by: Mutex::new(vec![BTreeSet::new(); registrations]),
+            all,
+        }
+    }
+
+    /// Sets the names in one registration. A registration that does not exist has no names.
+    pub(super) fn tell(&self, registration: usize, names: BTreeSet<String>) {
+        let mut by = self.by.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = by.get_mut(registration) {
+            *known = names;
+        }
+        let all = by.iter().flatten().cloned().collect();
+        self.all.send_if_modified(|known| {
+            let changed = *known != all;
+            *known = all;
+            changed
+        });
+    }
+}
+
+/// Returns the server names of the webhooks in a configuration. API servers verify the certificate of a Service for the
+/// name `NAME.NAMESPACE.svc`.
+pub(super) fn names(configuration: &DynamicObject) -> BTreeSet<String> {
+    let webhooks = configuration.data.get("webhooks").and_then(Value::as_array);
+    let webhooks = webhooks.into_iter().flatten();
+    webhooks.filter_map(name).collect()
+}
+
+fn name(webhook: &Value) -> Option<String> {
+    let text = |path: &str| webhook.pointer(path).and_then(Value::as_str);
+    if let Some(url) = text("/clientConfig/url") {
+        let url: Uri = url.parse().ok()?;
+        return Some(url.host()?.trim_matches(['[', ']']).to_owned());
+    }
+    let (name, namespace) = (
+        text("/clientConfig/service/name")?,
+        text("/clientConfig/service/namespace")?,
+    );
+    Some(format!("{name}.{namespace}.svc"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_url_and_a_service_name_the_server() {
+        let configuration = json!({"metadata": {"name": "x"}, "webhooks": [
+            {"clientConfig": {"url": "https://compute.example:9443/interpret"}},
+            {"clientConfig": {"url": "https://[::1]:9443/interpret"}},
+            {"clientConfig": {"service": {"name": "webhook", "namespace": "compute", "path": "/x"}}},
+            {"clientConfig": {"service": {"name": "webhook"}}},
+            {"clientConfig": {"url": 3}},
+            {},
+        ]});
+        let found = names(&serde_json::from_value(configuration).unwrap());
+        let found: Vec<_> = found.iter().map(String::as_str).collect();
+        assert_eq!(found, ["::1", "compute.example", "webhook.compute.svc"]);
+    }
+
+    #[test]
+    fn the_names_of_every_registration_count_and_those_of_a_deleted_one_do_not() {
+        let (tell, all) = watch::channel(BTreeSet::new());
+        let names = CallerNames::new(2, tell);
+        let set = |names: &[&str]| -> BTreeSet<String> {
+            names.iter().map(|&name| name.to_owned()).collect()
+        };
+        names.tell(0, set(&["a"]));
+        names.tell(1, set(&["b"]));
+        assert_eq!(*all.borrow(), set(&["a", "b"]));
+        names.tell(0, set(&[]));
+        assert_eq!(*all.borrow(), set(&["b"]));
+    }
+}

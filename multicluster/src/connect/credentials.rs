@@ -1,0 +1,190 @@
+//! Reads the TLS credentials of a kubeconfig again when their files change. Issuers renew client certificates, often
+//! once per hour. Without this, an API server would refuse the process when its first certificate expires.
+
+use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt;
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::connect::HttpConnector;
+use kube::Config;
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use super::error::ClientError;
+use super::transport::connector;
+
+/// Interval at which the files are read while requests are sent. Issuers renew a certificate long before it expires.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// The configuration of an API server, and the kubeconfig that it comes from.
+#[derive(Clone, Debug)]
+pub struct ClusterConfig {
+    /// The configuration when the process started.
+    pub config: Config,
+    source: Option<Source>,
+}
+
+/// A context of a kubeconfig file.
+#[derive(Clone, Debug)]
+struct Source {
+    path: PathBuf,
+    context: Option<String>,
+}
+
+impl From<Config> for ClusterConfig {
+    fn from(config: Config) -> Self {
+        Self {
+            config,
+            source: None,
+        }
+    }
+}
+
+impl Source {
+    async fn load(&self) -> Result<Config, KubeconfigError> {
+        let kubeconfig = Kubeconfig::read_from(&self.path)?;
+        let options = KubeConfigOptions {
+            context: self.context.clone(),
+            ..KubeConfigOptions::default()
+        };
+        Config::from_custom_kubeconfig(kubeconfig, &options).await
+    }
+}
+
+impl ClusterConfig {
+    /// Reads a kubeconfig file. Takes the named context, or the current context if `context` is `None`.
+    pub(super) async fn read(path: &Path, context: Option<&str>) -> Result<Self, KubeconfigError> {
+        let source = Source {
+            path: path.to_owned(),
+            context: context.map(str::to_owned),
+        };
+        Ok(Self {
+            config: source.load().await?,
+            source: Some(source),
+        })
+    }
+
+    /// Returns the files with the client certificate and its key. There are none if the process has no client
+    /// certificate.
+    fn files(&self) -> Vec<PathBuf> {
+        let auth = &self.config.auth_info;
+        let embedded = auth.client_certificate_data.is_some() || auth.client_key_data.is_some();
+        let kubeconfig = self.source.as_ref().filter(|_| embedded);
+        let named = [&auth.client_certificate, &auth.client_key];
+        kubeconfig
+            .map(|source| source.path.clone())
+            .into_iter()
+            .chain(named.into_iter().flatten().map(PathBuf::from))
+            .collect()
+    }
+
+    fn reload(&self) -> Result<HttpsConnector<HttpConnector>, String> {
+        let Some(source) = &self.source else {
+            return connector(&self.config).map_err(|error| error.to_string());
+        };
+        // Loading a kubeconfig is async in kube, but it waits for nothing.
+        let loaded = source.load().now_or_never();
+        let config = loaded.ok_or("kube waits for something")?;
+        let config = config.map_err(|error| error.to_string())?;
+        connector(&config).map_err(|error| error.to_string())
+    }
+}
+
+/// The TLS credentials for new connections to an API server.
+pub(super) struct Credentials {
+    config: ClusterConfig,
+    files: Vec<PathBuf>,
+    interval: Duration,
+    hasher: RandomState,
+    current: Mutex<Current>,
+}
+
+struct Current {
+    connector: HttpsConnector<HttpConnector>,
+    /// Number of times that the credentials were replaced.
+    generation: u64,
+    /// Hash of the contents of the files that `connector` was made from.
+    hash: u64,
+    checked: Instant,
+    /// The last error. It is kept so that the same error is logged once.
+    problem: Option<String>,
+}
+
+impl Credentials {
+    /// Loads the credentials.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`] if the certificates or `tls-server-name` are invalid.
+    pub(super) fn new(config: ClusterConfig) -> Result<Self, ClientError> {
+        Self::with_interval(config, INTERVAL)
+    }
+
+    fn with_interval(config: ClusterConfig, interval: Duration) -> Result<Self, ClientError> {
+        let (files, hasher) = (config.files(), RandomState::new());
+        // The files are hashed before the connector is made. A change between the two is noticed at the next check.
+        let hash = hash(&hasher, &files);
+        let current = Current {
+            connector: connector(&config.config)?,
+            generation: 0,
+            hash,
+            checked: Instant::now(),
+            problem: None,
+        };
+        Ok(Self {
+            config,
+            files,
+            interval,
+            hasher,
+            current: Mutex::new(current),
+        })
+    }
+
+    /// Returns the connector for new connections, and its generation. Connections of another generation must get no new
+    /// requests. If the files cannot be used, the former credentials stay in use.
+    pub(super) fn current(&self) -> (HttpsConnector<HttpConnector>, u64) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.files.is_empty() && current.checked.elapsed() >= self.interval {
+            current.checked = Instant::now();
+            self.renew(&mut current);
+        }
+        (current.connector.clone(), current.generation)
+    }
+
+    fn renew(&self, current: &mut Current) {
+        let hash = hash(&self.hasher, &self.files);
+        if hash == current.hash {
+            current.problem = None;
+            return;
+        }
+        let server = &self.config.config.cluster_url;
+        match self.config.reload() {
+            Ok(connector) => {
+                info!(%server, "the client certificate was read again");
+                current.connector = connector;
+                current.generation += 1;
+                current.hash = hash;
+                current.problem = None;
+            }
+            Err(problem) if current.problem.as_ref() != Some(&problem) => {
+                warn!(%server, %problem, "the client certificate cannot be read again; the former one stays in use");
+                current.problem = Some(problem);
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// Returns a hash of the contents. A file that cannot be read counts as empty.
+fn hash(hasher: &RandomState, files: &[PathBuf]) -> u64 {
+    let contents = files.iter().map(|path| fs::read(path).unwrap_or_default());
+    hasher.hash_one(contents.collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+//! Client certificates that are replaced while requests are sent.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use kube::client::Body;
+use rcgen::{CertificateParams, DnType, KeyPair};
+use rustls::RootCertStore;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::server::WebPkiClientVerifier;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt;
+
+use super::*;
+use crate::connect::transport::Transport;
+
+/// A self-signed certificate and its key, as PEM.
+struct Identity {
+    certificate: rcgen::Certificate,
+    key: KeyPair,
+}
+
+fn identity(name: &str) -> Identity {
+    let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
+    params.distinguished_name.push(DnType::CommonName, name);
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.self_signed(&key).unwrap();
+    Identity { certificate, key }
+}
+
+impl Identity {
+    fn write(&self, directory: &Path) {
+        fs::write(directory.join("client.key"), self.key.serialize_pem()).unwrap();
+        fs::write(directory.join("client.crt"), self.certificate.pem()).unwrap();
+    }
+}
+
+/// Starts an API server that answers each request with the certificate of its client. Returns its port.
+async fn start(server: &Identity, clients: &[&Identity]) -> u16 {
+    let mut roots = RootCertStore::empty();
+    for client in clients {
+        roots.add(client.certificate.der().clone()).unwrap();
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let verifier =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+    let key = PrivateKeyDer::try_from(server.key.serialize_der()).unwrap();
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_client_cert_verifier(verifier.build().unwrap())
+        .with_single_cert(vec![server.certificate.der().clone()], key)
+        .unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let stream = acceptor.accept(stream).await.unwrap();
+            let client = stream.get_ref().1.peer_certificates().unwrap()[0].to_vec();
+            let service = service_fn(move |_| {
+                let body = Full::new(Bytes::from(client.clone()));
+                async move { Ok::<_, std::convert::Infallible>(http::Response::new(body)) }
+            });
+            tokio::spawn(
+                hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+                    .serve_connection(TokioIo::new(stream), service),
+            );
+        }
+    });
+    port
+}
+
+/// Sends a request. Returns the certificate that the server saw.
+async fn seen(transport: &Transport, port: u16) -> Vec<u8> {
+    let url = format!("https://localhost:{port}/");
+    let request = http::Request::get(url).body(Body::empty()).unwrap();
+    let response = transport.clone().oneshot(request).await.unwrap();
+    let body = http_body_util::BodyExt::collect(response.into_body()).await;
+    body.unwrap().to_bytes().to_vec()
+}
+
+/// Returns a kubeconfig. `user` is the value of `users[0].user`.
+fn kubeconfig(server: &Identity, port: u16, user: &str) -> String {
+    let ca = STANDARD.encode(server.certificate.pem());
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: x\ncontexts: [{{name: x, context: {{cluster: c, user: u}}}}]\n\
+         clusters: [{{name: c, cluster: {{server: 'https://localhost:{port}', certificate-authority-data: {ca}}}}}]\n\
+         users: [{{name: u, user: {user}}}]\n"
+    )
+}
+
+async fn transport(path: &Path) -> Transport {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let config = ClusterConfig::read(path, None).await.unwrap();
+    let credentials = Credentials::with_interval(config, Duration::ZERO).unwrap();
+    Transport::new(&Arc::new(credentials))
+}
+
+#[tokio::test]
+async fn a_client_certificate_is_read_again_when_its_file_changes() {
+    let directory = TempDir::new().unwrap();
+    let (server, first, second) = (identity("server"), identity("first"), identity("second"));
+    let port = start(&server, &[&first, &second]).await;
+    first.write(directory.path());
+    let path = directory.path().join("kubeconfig");
+    // The paths are relative to the kubeconfig.
+    let user = "{client-certificate: client.crt, client-key: client.key}";
+    fs::write(&path, kubeconfig(&server, port, user)).unwrap();
+    let transport = transport(&path).await;
+    assert_eq!(
+        seen(&transport, port).await,
+        first.certificate.der().to_vec()
+    );
+
+    // Only one of two files is replaced yet.
+    fs::write(
+        directory.path().join("client.key"),
+        second.key.serialize_pem(),
+    )
+    .unwrap();
+    assert_eq!(
+        seen(&transport, port).await,
+        first.certificate.der().to_vec()
+    );
+    second.write(directory.path());
+    assert_eq!(
+        seen(&transport, port).await,
+        second.certificate.der().to_vec()
+    );
+}
+
+#[tokio::test]
+async fn an_embedded_client_certificate_is_read_again_when_the_kubeconfig_changes() {
+    let directory = TempDir::new().unwrap();
+    let (server, first, second) = (identity("server"), identity("first"), identity("second"));
+    let port = start(&server, &[&first, &second]).await;
+    let path = directory.path().join("kubeconfig");
+    let write = |client: &Identity| {
+        let certificate = STANDARD.encode(client.certificate.pem());
+        let key = STANDARD.encode(client.key.serialize_pem());
+        let user = format!("{{client-certificate-data: {certificate}, client-key-data: {key}}}");
+        fs::write(&path, kubeconfig(&server, port, &user)).unwrap();
+    };
+    write(&first);
+    let transport = transport(&path).await;
+    assert_eq!(
+        seen(&transport, port).await,
+        first.certificate.der().to_vec()
+    );
+    fs::write(&path, "broken").unwrap();
+    assert_eq!(
+        seen(&transport, port).await,
+        first.certificate.der().to_vec()
+    );
+    write(&second);
+    assert_eq!(
+        seen(&transport, port).await,
+        second.certificate.der().to_vec()
+    );
+}
