@@ -9,7 +9,7 @@ use crate::core_v1::{ConfigMapVolumeSource, LocalReference, SecretVolumeSource};
 use crate::embedded_metadata::EmbeddedMetadata;
 use crate::quantity::Quantity;
 
-/// A volume with at most one source.
+/// A volume. Admission requires exactly one source: `configMap`, `disk` or `secret`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InstanceVolume {

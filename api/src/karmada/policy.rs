@@ -6,10 +6,12 @@ use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Fields that a type does not declare, by name. The owner of an object reads them to detect fields that others added.
+/// The fields of an object that its Rust type does not declare. The key is the name of the field. The controller
+/// `policy` reads them to detect fields that other writers added.
 pub type Others = BTreeMap<String, Value>;
 
-/// Propagates objects to cells. Unknown fields are tolerated: they are Karmada's defaults or were set by an operator.
+/// Propagates objects to cells. Unknown fields directly in `spec` are ignored, because Karmada sets defaults there and
+/// an operator may set fields there. Unknown fields of selectors and of the placement are kept.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[kube(
