@@ -21,7 +21,7 @@ pub struct InstanceNetworkInterface {
 pub struct NetworkReference {
     /// Name of the Network.
     pub name: String,
-    /// Namespace of the Network.
+    /// Ignored. The Network is in the namespace of the Workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 }
@@ -35,7 +35,7 @@ pub struct InterfaceNetworkPolicy {
     pub ingress: Vec<IngressRule>,
 }
 
-/// Allowed traffic: it must match both ports and sources.
+/// Allows traffic that matches a source in `from` and a port in `ports`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct IngressRule {

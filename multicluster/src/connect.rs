@@ -75,7 +75,7 @@ pub async fn own_cluster(path: Option<&Path>) -> Result<Config, ConnectError> {
 ///
 /// # Errors
 ///
-/// [`ConnectError::Client`] if certificates or credentials in the configuration are invalid.
+/// [`ConnectError::Client`] if no client can be made, for example because of a proxy or an invalid certificate.
 pub fn client(config: Config, user_agent: &str) -> Result<Client, ConnectError> {
     leaders_client(config, user_agent, Leadership::without_election())
 }
@@ -84,7 +84,7 @@ pub fn client(config: Config, user_agent: &str) -> Result<Client, ConnectError> 
 ///
 /// # Errors
 ///
-/// [`ConnectError::Client`] if certificates or credentials in the configuration are invalid.
+/// [`ConnectError::Client`] if no client can be made, for example because of a proxy or an invalid certificate.
 pub fn leaders_client(
     config: Config,
     user_agent: &str,
@@ -112,7 +112,7 @@ impl Connector {
     ///
     /// # Errors
     ///
-    /// [`ConnectError::Client`] if certificates or credentials in the configuration are invalid.
+    /// [`ConnectError::Client`] if no client can be made, for example because of a proxy or an invalid certificate.
     pub(crate) fn new(
         config: Config,
         user_agent: &str,

@@ -26,7 +26,8 @@ use crate::webhook_server::{self, CaBundlePublisher};
 ///
 /// # Errors
 ///
-/// If the certificate cannot be served, or if the process cannot listen at the address.
+/// If the certificate cannot be served, if the process cannot listen at the address, or if the kubeconfig of the hub
+/// cannot be loaded.
 pub(super) async fn start_webhooks(
     context: &mut AppContext,
     server: Option<WebhookServer>,

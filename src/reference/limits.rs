@@ -11,23 +11,23 @@ use crate::args::CommandLine;
 const BOUNDS: [(&str, &str); 14] = [
     (
         "max-body",
-        "Largest body of a request, in bytes. A larger one is answered with 413.",
+        "Largest body of a request, in bytes. A larger body is answered with 413.",
     ),
     (
         "max-bytes-in-flight",
-        "Bytes of all requests that are being read or answered, for the interpreter and for admission each. A request of admission counts nine times, because decoding enlarges it. Further requests are answered with 429.",
+        "Bytes of all requests that are being read or answered, counted separately for the interpreter and for admission. From its decoding until its answer, a request of admission counts nine times, because the decoded object needs more memory. Further requests are answered with 429.",
     ),
     (
         "max-requests",
-        "Requests at a time, without those whose body takes longer than 250 ms to arrive. Further requests are answered with 429.",
+        "Requests at a time, counted separately for the interpreter and for admission. A request does not count while its body takes longer than 250 ms to arrive, or while it waits for access reviews. Further requests are answered with 429.",
     ),
     (
         "request-timeout",
-        "Time for a request whose caller gives no `timeout`, and the maximum for all. A caller's `timeout` counts less 250 ms. After it the answer is 408.",
+        "Time for a request whose caller sends no `timeout`, and the maximum for all requests. From the `timeout` of a caller, 250 ms are reserved for the answer. A body that arrives later is answered with 408.",
     ),
     (
         "max-connections",
-        "Connections at a time. Further ones wait in the socket's backlog.",
+        "Connections at a time. Further connections wait in the backlog of the socket.",
     ),
     (
         "max-requests-per-connection",
@@ -40,19 +40,19 @@ const BOUNDS: [(&str, &str); 14] = [
     ),
     (
         "write-timeout",
-        "Time for which a client may leave its answer unread. After it the connection is closed.",
+        "Time for which an answer may wait until its client reads it. Then the connection is closed.",
     ),
     (
         "idle-timeout",
-        "Lifetime of a connection without a request. It is longer than the 90 s after which Karmada closes its own idle connections.",
+        "Time after which a connection without a request is closed. It must be longer than the 90 s after which Karmada closes its idle connections.",
     ),
     (
         "max-connection-age",
-        "Lifetime of a connection, give or take a fifth. Its requests in flight then have `--drain-timeout`.",
+        "Age at which a connection is closed, plus or minus 20 %. Its requests in flight then have `--drain-timeout`.",
     ),
     (
         "certificate-poll",
-        "Interval at which the certificate's files are read.",
+        "Interval at which the certificate files are read.",
     ),
     (
         "shutdown-delay",
@@ -79,10 +79,10 @@ pub(super) fn page() -> Page {
     let server = Section::named(
         "Webhook server",
         [
-            "These flags exist in the manager and in `interpreter`. The defaults are meant to be left alone.",
-            "A 429 is sent at once, with `Retry-After: 1`; Karmada's client repeats the request within its deadline. An object that \
-             cannot be interpreted is no HTTP error: the answer says so, and the log names the object and the field once for each \
-             problem.",
+            "The manager and `compute-federation interpreter` have these flags. The defaults rarely need a change.",
+            "A 429 is sent at once, with `Retry-After: 1`. Karmada's client repeats the request within its deadline. If an object cannot \
+             be interpreted, the answer is not an HTTP error. The answer contains the problem, and the log names the object and the \
+             field once for each problem.",
         ],
     );
     Page {

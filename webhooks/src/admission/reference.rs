@@ -45,17 +45,17 @@ pub const RULES: &[Rule] = &[
     added(
         METADATA,
         "spec.template.annotations[compute.datumapis.com/ssh-keys]",
-        "The type of a key is that of its content, as sshd requires it.",
+        "The type of a key matches its content, because sshd requires this.",
     ),
     rule(
         VOLUMES,
         "spec.template.spec.volumes[i].name",
-        "A DNS label, unique, and attached by a container or the virtual machine.",
+        "A DNS label and unique. A container or the virtual machine attaches the volume.",
     ),
     rule(
         VOLUMES,
         "spec.template.spec.volumes[i].disk.deviceName",
-        "Unique. A volume without one has `persistent-disk-` and its index.",
+        "Unique. The default is `persistent-disk-` followed by the index of the volume.",
     ),
     rule(
         VOLUMES,
@@ -85,12 +85,12 @@ pub const RULES: &[Rule] = &[
     added(
         VOLUMES,
         "spec.template.spec.volumes[i].disk.template.populator.filesystem",
-        "Not beside an image.",
+        "Absent if there is an image.",
     ),
     rule(
         VOLUMES,
         "spec.template.spec.volumes[i].disk.template.spec.resources.requests[storage]",
-        "A multiple of 1Gi from 10Gi to 100Gi, for an image at least 25Gi. Required without an image.",
+        "A multiple of 1Gi from 10Gi to 100Gi. With an image, at least 25Gi. Required without an image.",
     ),
     rule(
         VOLUMES,
@@ -100,7 +100,7 @@ pub const RULES: &[Rule] = &[
     added(
         VOLUMES,
         "spec.template.spec.volumes[i].secret",
-        "`secretName` is set, `defaultMode` is within 0 to 0777 (octal), `items` is empty: as for a ConfigMap.",
+        "`secretName` is set, `defaultMode` is within 0 to 0777 (octal), `items` is empty.",
     ),
     rule(
         RUNTIME,
@@ -110,7 +110,7 @@ pub const RULES: &[Rule] = &[
     rule(
         RUNTIME,
         "spec.template.spec.runtime.resources.requests",
-        "Empty: resources are those of the instance type.",
+        "Empty, because the instance type defines the resources.",
     ),
     rule(
         RUNTIME,
@@ -135,7 +135,7 @@ pub const RULES: &[Rule] = &[
     rule(
         RUNTIME,
         "spec.template.spec.runtime.sandbox.containers[i].resources",
-        "Absent: resources are those of the instance type.",
+        "Absent, because the instance type defines the resources.",
     ),
     rule(
         RUNTIME,
@@ -145,7 +145,7 @@ pub const RULES: &[Rule] = &[
     rule(
         RUNTIME,
         "spec.template.spec.runtime.virtualMachine.volumeAttachments",
-        "At least one; the first is a disk that is populated by an image.",
+        "At least one. The first one is a disk with an image.",
     ),
     rule(
         RUNTIME,
@@ -155,7 +155,7 @@ pub const RULES: &[Rule] = &[
     rule(
         RUNTIME,
         "spec.template.spec.runtime.*.volumeAttachments[i].mountPath",
-        "Unique; a disk needs a populator, which makes its file system.",
+        "Unique. A disk with a mount path needs a populator, which creates the file system.",
     ),
     rule(
         RUNTIME,
@@ -170,7 +170,7 @@ pub const RULES: &[Rule] = &[
     added(
         RUNTIME,
         "spec.template.spec.runtime.*.ports[i].port",
-        "The error shows the port, not its name.",
+        "The error shows the port number. (The Go manager shows the name.)",
     ),
     rule(
         NETWORKS,

@@ -13,17 +13,17 @@ const CONSTANTS: [(&str, &str, &str); 28] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",
-        "Part of the caller's `timeout` that is reserved for the transfer of the response.",
+        "Time of the caller's `timeout` that is reserved for the transfer of the response.",
     ),
     (
         "webhooks",
         "DECODED_FACTOR",
-        "Factor by which a request of admission counts more once it is decoded.",
+        "Bytes that a request of admission reserves for its decoded object, as a multiple of its body.",
     ),
     (
         "webhooks",
         "LISTED_MAX",
-        "Errors of a Workload that an answer lists.",
+        "Maximum number of errors of a Workload in one answer.",
     ),
     (
         "webhooks",
@@ -43,7 +43,7 @@ const CONSTANTS: [(&str, &str, &str); 28] = [
     (
         "webhooks",
         "REVIEWS_MAX",
-        "Networks that one request asks about.",
+        "Maximum number of access reviews of one request. Further Networks are refused.",
     ),
     (
         "webhooks",
@@ -53,7 +53,7 @@ const CONSTANTS: [(&str, &str, &str); 28] = [
     (
         "webhooks",
         "REMEMBERED_MAX",
-        "Problems that are remembered, so that the log names each once.",
+        "Problems that are remembered, so that each is logged once.",
     ),
     (
         "webhooks",
@@ -84,7 +84,7 @@ const CONSTANTS: [(&str, &str, &str); 28] = [
     (
         "controllers",
         "LINE",
-        "Events that wait in one project. Further ones are dropped.",
+        "Maximum number of events that wait in one project. Further events are dropped.",
     ),
     (
         "controllers",
@@ -101,12 +101,12 @@ const CONSTANTS: [(&str, &str, &str); 28] = [
     (
         "multicluster",
         "CONNECT",
-        "Time for a connection to an API server.",
+        "Time limit to establish a connection to an API server.",
     ),
     (
         "multicluster",
         "REQUEST",
-        "Time for the answer of an API server.",
+        "Time limit until the answer of an API server begins, and between two parts of an answer.",
     ),
     (
         "multicluster",
@@ -151,7 +151,7 @@ pub(super) fn fixed() -> anyhow::Result<Section> {
     });
     Ok(Section {
         heading: Some("Fixed limits".to_owned()),
-        paragraphs: vec!["No flag changes these.".to_owned()],
+        paragraphs: vec!["No flag changes these values.".to_owned()],
         columns: ["value", "meaning", "source"].map(str::to_owned).to_vec(),
         rows: rows.into_iter().collect::<anyhow::Result<_>>()?,
     })
