@@ -83,7 +83,7 @@ pub enum CertificateProblem {
     #[error("expired at {0}")]
     Expired(Timestamp),
     /// The private key does not belong to the certificate, or TLS does not support it.
-    #[error("does not serve {certificate}: {source}")]
+    #[error("cannot be used with {certificate}: {source}")]
     Mismatch {
         /// File name of the certificate.
         certificate: String,
