@@ -22,11 +22,12 @@ use context::AppContext;
 use controllers::management_controllers::Management;
 use running::RunningApp;
 
-/// Runs the manager until SIGTERM or SIGINT, or until one of its tasks ends.
+/// Runs the manager until SIGTERM or SIGINT, until one of its tasks ends, or until it loses the lease.
 ///
 /// # Errors
 ///
-/// If the configuration is not valid, a part cannot start, or a task fails.
+/// If the configuration is not valid, a part cannot start, a task fails, or the lease is lost. Also if a second signal
+/// arrives before the process has stopped.
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     // An error means that a provider is already installed.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();

@@ -1,5 +1,5 @@
-//! The command line (docs/reference/flags.md). It accepts the forms of Go's `flag` package, because existing manifests use
-//! them.
+//! The command line (docs/reference/flags.md). It accepts the forms of Go's `flag` package, because existing manifests
+//! use them.
 
 mod interpreter;
 mod log;
@@ -41,7 +41,7 @@ pub(crate) struct CommandLine {
 pub(crate) enum Command {
     /// Runs only Karmada's resource interpreter. Needs no kubeconfig.
     Interpreter(Box<InterpreterArgs>),
-    /// Prints what the program knows about itself as one JSON document; `cargo xtask docs` renders it.
+    /// Prints the pages of docs/reference/ as one JSON document. `cargo xtask docs` renders the pages.
     #[command(hide = true)]
     Reference,
 }
@@ -49,8 +49,9 @@ pub(crate) enum Command {
 /// The flags of the manager.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Kubeconfig of the process's own cluster: the project in `discovery.mode: single`, the cell in a cell. If unset, the
-    /// KUBECONFIG variable is used, then the service account of the pod.
+    /// Kubeconfig of the process's own cluster. With `discovery.mode: single`, this cluster is the project. For a
+    /// process in a cell, it is the cell. If unset, the KUBECONFIG variable is used, then the service account of the
+    /// pod.
     #[arg(long, value_name = "FILE", value_parser = path, default_value = "")]
     pub(crate) kubeconfig: OptionalFlag<PathBuf>,
 
@@ -58,8 +59,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", value_parser = path, default_value = "")]
     pub(crate) server_config: OptionalFlag<PathBuf>,
 
-    /// Kubeconfig of the hub. Required by --enable-management-controllers and --enable-cell-controllers. A webhook server
-    /// also uses it to keep the caBundle of the interpreter registration current.
+    /// Kubeconfig of the hub. Required by --enable-management-controllers and --enable-cell-controllers. Without
+    /// --enable-cell-controllers, a webhook server also uses it to keep the caBundle of the interpreter registration
+    /// current.
     #[arg(long, value_name = "FILE", alias = "downstream-kubeconfig", value_parser = path, default_value = "")]
     pub(crate) federation_kubeconfig: OptionalFlag<PathBuf>,
 
@@ -76,7 +78,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, value_parser = boolean, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub(crate) enable_cell_controllers: bool,
 
-    /// Elect a leader with a Lease in the own cluster. Only the leader writes; without election every replica writes.
+    /// Elect a leader with a Lease in the process's own cluster. Only the leader writes. Without election, every
+    /// replica writes.
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, value_parser = boolean, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true")]
     pub(crate) leader_elect: bool,
 
@@ -93,8 +96,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
     pub(crate) ca_bundle_delay: Duration,
 
-    /// How long a CA stays in the caBundle after this replica no longer serves a certificate of it. It must be longer than
-    /// the time in which every replica gets a new certificate.
+    /// How long a CA stays in the caBundle after this replica stopped serving certificates of this CA. This time must
+    /// be longer than the time in which every replica gets a new certificate.
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10m")]
     pub(crate) ca_bundle_retirement: Duration,
 

@@ -70,7 +70,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read or is not valid. The error contains the file, the line and the field.
+    /// If the file cannot be read or is not valid. The error contains the file and the field. If the file cannot be
+    /// decoded, the error also contains the line.
     pub(crate) fn load(path: Option<&Path>) -> anyhow::Result<Self> {
         let Some(path) = path else {
             return Self::of(ConfigFile::default());

@@ -31,7 +31,7 @@ const REGISTRATION: &str =
 ///
 /// # Errors
 ///
-/// If a part cannot start, or a server fails.
+/// If a part cannot start, or a server fails. Also if a second signal arrives before the process has stopped.
 pub(crate) fn run(args: &InterpreterArgs) -> anyhow::Result<()> {
     // The webhook server has its own threads. One thread is enough for probes, metrics and signals.
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -125,7 +125,7 @@ fn self_signed(args: &InterpreterArgs, port: u16) -> anyhow::Result<Acceptor> {
         None => match args.bind_address.as_str() {
             "" | "0.0.0.0" | "::" => {
                 bail!(
-                    "--self-signed at all addresses needs --url: where Karmada reaches this server"
+                    "--self-signed at all addresses needs --url, the URL at which Karmada reaches this server"
                 )
             }
             host if host.contains(':') => format!("https://[{host}]:{port}/interpret"),

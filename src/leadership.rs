@@ -38,7 +38,7 @@ impl LeaderElection {
     ///
     /// # Errors
     ///
-    /// If the own cluster or the namespace of the Lease is unknown.
+    /// If the own cluster or the namespace of the Lease is unknown, or if no client can be made.
     pub(crate) fn start(
         args: &Args,
         own: Option<connect::ClusterConfig>,

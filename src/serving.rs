@@ -107,8 +107,8 @@ impl Servers {
         Arc::clone(&self.webhooks)
     }
 
-    /// Stops the servers at `delay_over`, and waits until all requests are answered. If a server ended unexpectedly,
-    /// the servers stop at once, and the failure is returned.
+    /// Stops the servers at `delay_over`, and waits until all requests are answered, or until the drain time is over.
+    /// If a server ended unexpectedly, the servers stop at once, and the failure is returned.
     ///
     /// # Errors
     ///

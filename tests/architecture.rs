@@ -123,7 +123,10 @@ fn plans_do_no_io_and_tell_no_time() {
         plans += usize::from(file.ends_with("/plan.rs"));
         assert_pure(&file, &text);
     }
-    assert_eq!(plans, 9, "a controller has a plan.rs");
+    assert_eq!(
+        plans, 9,
+        "the number of plan.rs files has changed: update this number"
+    );
 }
 
 #[test]
@@ -138,7 +141,10 @@ fn triggers_do_no_io_and_tell_no_time() {
         triggers += usize::from(file.ends_with("/triggers.rs"));
         assert_pure(&file, &text);
     }
-    assert_eq!(triggers, 9, "a controller that watches has a triggers.rs");
+    assert_eq!(
+        triggers, 9,
+        "the number of triggers.rs files has changed: update this number"
+    );
 }
 
 #[test]

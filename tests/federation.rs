@@ -9,6 +9,8 @@
 //! - Tests of Milo share a Milo that has projects and no federation.
 //! - Tests of admission share another Milo. compute-federation serves the admission webhooks of this Milo.
 //!
+//! Other tests start their own processes and use no fixture.
+//!
 //! A fixture starts when the first test uses it. All fixtures end with the test run, also if the run is killed or
 //! panics.
 

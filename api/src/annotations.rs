@@ -2,8 +2,8 @@
 
 use crate::metadata_key::{MetadataKey, metadata_key};
 
-/// Hub namespace of a WorkloadDeployment or of a projected Instance. It is recorded before anything is written on the hub,
-/// so that finalization needs to read nothing else (I-9).
+/// Hub namespace of a WorkloadDeployment or of a projected Instance. On a WorkloadDeployment, it is recorded before the
+/// federator writes to the hub, so that finalization needs no other object of the project (I-9).
 pub const FEDERATION_NAMESPACE: &str = "compute.datumapis.com/federation-namespace";
 /// On a hub namespace: UID of the Namespace `default` of the project's API server. It identifies that API server.
 pub const UPSTREAM_CLUSTER_UID: &str = "compute.datumapis.com/upstream-cluster-uid";
@@ -17,7 +17,7 @@ pub const HUB_UID: &str = "compute.datumapis.com/hub-uid";
 pub const REPLACES_HUBS: &str = "compute.datumapis.com/replaces-hubs";
 /// On the copy of a WorkloadDeployment: generation of the project's WorkloadDeployment that the copy was written from.
 pub const UPSTREAM_GENERATION: &str = "compute.datumapis.com/upstream-generation";
-/// JSON array of `Kind/name` tokens: ConfigMaps and Secrets that must travel with a WorkloadDeployment.
+/// JSON array of `Kind/name` tokens: ConfigMaps and Secrets that must be propagated with a WorkloadDeployment.
 pub const EXPECTED_REFERENCED_DATA: &str = "compute.datumapis.com/expected-referenced-data";
 /// Generation of the hub object that Karmada last applied to a cell. Karmada writes it on the cell's object.
 pub const RESOURCE_TEMPLATE_GENERATION: &str = "resourcetemplate.karmada.io/generation";
@@ -26,8 +26,8 @@ pub const RESOURCE_TEMPLATE_GENERATION: &str = "resourcetemplate.karmada.io/gene
 pub const REAPPLIED_AT: &str = "compute.datumapis.com/reapplied-at";
 /// Public keys that a virtual machine accepts, one `user:key` per line. See docs/reference/admission.md.
 pub const SSH_KEYS: &str = "compute.datumapis.com/ssh-keys";
-/// Name of the PropagationPolicy that has claimed a hub object. Karmada writes it on the object and on its binding, which are
-/// in the policy's namespace.
+/// Name of the PropagationPolicy that has claimed a hub object. Karmada writes it on the object and on its binding.
+/// Both are in the namespace of the policy.
 pub const POLICY_NAME: &str = "propagationpolicy.karmada.io/name";
 
 /// Why a hub Instance is not projected, as one word. The four quarantine annotations exist together, for as long as the
@@ -46,7 +46,7 @@ pub const ALL: &[MetadataKey] = &[
         FEDERATION_NAMESPACE,
         "WorkloadDeployment, Instance; project",
         "`federator`, `projector`",
-        "Name of the hub namespace. It is recorded before anything is written on the hub.",
+        "Name of the hub namespace. On a WorkloadDeployment, it is recorded before the federator writes to the hub.",
     ),
     metadata_key(
         UPSTREAM_CLUSTER_UID,
@@ -82,7 +82,7 @@ pub const ALL: &[MetadataKey] = &[
         EXPECTED_REFERENCED_DATA,
         "WorkloadDeployment; project, hub, cell",
         "a controller of the project plane; `federator` copies it",
-        "JSON array of `Kind/name`: ConfigMaps and Secrets that must travel with the WorkloadDeployment.",
+        "JSON array of `Kind/name`: ConfigMaps and Secrets that must be propagated with the WorkloadDeployment.",
     ),
     metadata_key(
         RESOURCE_TEMPLATE_GENERATION,
@@ -94,7 +94,7 @@ pub const ALL: &[MetadataKey] = &[
         REAPPLIED_AT,
         "WorkloadDeployment, Namespace; hub",
         "`federator`",
-        "When Karmada was last made to apply the object again, because a cell did not have what Karmada considers applied.",
+        "When the federator last made Karmada apply the object again, because a cell lacked it although Karmada treats it as applied.",
     ),
     metadata_key(
         SSH_KEYS,
@@ -124,7 +124,7 @@ pub const ALL: &[MetadataKey] = &[
         QUARANTINE_FINGERPRINT,
         "Instance; hub",
         "`projector`",
-        "Hash of the labels that led to the quarantine. With other labels the Instance is judged again.",
+        "Hash of the labels that led to the quarantine. If the labels change, the projector decides again.",
     ),
     metadata_key(
         QUARANTINE_TIME,

@@ -65,7 +65,7 @@ pub struct ReadCondition {
     pub plane: PlaneKind,
     /// Type of the condition.
     pub type_: &'static str,
-    /// Reason, where it matters.
+    /// Reason. `None` if the effect does not depend on the reason.
     pub reason: Option<&'static str>,
     /// The program that writes the condition.
     pub writer: &'static str,
@@ -145,7 +145,7 @@ pub const WRITTEN: &[WrittenCondition] = &[
         False,
         of_workload::NO_PLACEMENTS,
         (
-            "No placement is available. The message gives the first placement, its deployment and the reason.",
+            "No placement is available. The message contains the message of the first placement.",
             "Follow the reason in the message.",
         ),
     ),
@@ -157,7 +157,7 @@ pub const WRITTEN: &[WrittenCondition] = &[
         of_workload::NETWORK_NOT_FOUND,
         (
             "A Network of the template does not exist in the Workload's namespace. The message names it.",
-            "Create the Network, or correct the template. Until then nothing of the Workload is created, changed or deleted, except when the Workload itself is deleted.",
+            "Create the Network, or correct the template. Until then, no WorkloadDeployment of the Workload is created, changed or deleted. The only exception is the deletion of the Workload itself.",
         ),
     ),
     written(
@@ -179,7 +179,7 @@ pub const WRITTEN: &[WrittenCondition] = &[
         of_workload::NO_DEPLOYMENTS,
         (
             "No WorkloadDeployment of the placement is available.",
-            "Follow the message: it gives the first deployment's reason, the API server's refusal, or the cities that have no deployment and why.",
+            "Follow the message. It contains the reason of the first WorkloadDeployment, the refusal of the API server, or the cities without a WorkloadDeployment and the reason.",
         ),
     ),
     written(
@@ -205,8 +205,8 @@ pub const WRITTEN: &[WrittenCondition] = &[
         False,
         of_deployment::PROVISIONING_INSTANCES,
         (
-            "No Instance is ready yet. The message may add why the cell's API server refused one.",
-            "If it lasts, look at the Instances in the cell.",
+            "No Instance is ready yet. If the cell's API server refused an Instance, the message contains the error.",
+            "If it lasts, check the Instances in the cell.",
         ),
     ),
     written(
@@ -246,7 +246,7 @@ pub const WRITTEN: &[WrittenCondition] = &[
         Unknown,
         of_deployment::NOT_REPORTED,
         (
-            "The copy on the hub was created again, and no cell has reported since.",
+            "The copy on the hub was created again, and no cell has reported a status since then.",
             "If it lasts, check whether the hub's copy has a policy and a cell.",
         ),
     ),
@@ -258,7 +258,7 @@ pub const WRITTEN: &[WrittenCondition] = &[
         of_deployment::HUB_NAMESPACE_CONTRADICTED,
         (
             "The annotation `federation-namespace`, the project's Namespace and the labels of the hub namespace contradict each other.",
-            "Correct the one that is wrong. Until then nothing is written or deleted on the hub, and the finalizer stays.",
+            "Correct the value that is wrong. Until then, nothing is written or deleted on the hub, and the finalizer stays.",
         ),
     ),
     written(
@@ -301,7 +301,7 @@ pub const WRITTEN: &[WrittenCondition] = &[
         Unknown,
         of_deployment::CELL_UNREACHABLE,
         (
-            "Every cell of the deployment is unreachable. The counters are the last known ones.",
+            "A cell of the deployment is unreachable, and no reachable cell reports `Available`. The counters keep their last known values.",
             "Restore the cells that `CellsReporting` names.",
         ),
     ),
@@ -312,8 +312,8 @@ pub const WRITTEN: &[WrittenCondition] = &[
         Unknown,
         of_deployment::NO_MATCHING_CELL,
         (
-            "Karmada finds no cell for the deployment. The message is Karmada's.",
-            "Add a cell with the city's label, or correct the city code.",
+            "Karmada finds no cell for the deployment. The message is copied from Karmada.",
+            "Label a cell with the city, install the CRDs in the cell, or correct the city code.",
         ),
     ),
     written(
@@ -323,7 +323,7 @@ pub const WRITTEN: &[WrittenCondition] = &[
         False,
         of_deployment::CELL_UNREACHABLE,
         (
-            "The Cluster of a cell is not `Ready` on the hub. The message names the cells; `Available` rests on the others.",
+            "The Cluster of a cell is not `Ready` on the hub. The message names the cells. `Available` is computed from the other cells.",
             "Restore the connection between Karmada and the cell.",
         ),
     ),
@@ -334,8 +334,8 @@ pub const WRITTEN: &[WrittenCondition] = &[
         False,
         of_deployment::NO_MATCHING_CELL,
         (
-            "Karmada finds no cell for the deployment. The message is Karmada's.",
-            "Add a cell with the city's label, or correct the city code.",
+            "Karmada finds no cell for the deployment. The message is copied from Karmada.",
+            "Label a cell with the city, install the CRDs in the cell, or correct the city code.",
         ),
     ),
     written(
@@ -345,8 +345,8 @@ pub const WRITTEN: &[WrittenCondition] = &[
         False,
         of_deployment::CELL_NOT_APPLIED,
         (
-            "A cell has not applied the deployment. The message names the cell and gives Karmada's error.",
-            "Correct the error. The federator makes Karmada apply it again after a minute, then at growing intervals.",
+            "Karmada has not applied the deployment in a cell. The message names the cell and contains Karmada's error.",
+            "Correct the error. Karmada retries automatically.",
         ),
     ),
     written(
@@ -356,8 +356,8 @@ pub const WRITTEN: &[WrittenCondition] = &[
         False,
         of_deployment::CELL_NOT_REPORTED,
         (
-            "A cell has applied the deployment and has not reported a status. The message names the cell.",
-            "If it lasts, check whether the cell's manager runs.",
+            "Karmada has applied the deployment in a cell, but the cell has not reported a status. The message names the cell.",
+            "If it lasts, check whether the process of the cell runs. If the object is missing in the cell, the federator makes Karmada apply it again after a minute, then at growing intervals.",
         ),
     ),
     written(
@@ -387,7 +387,7 @@ pub const WRITTEN: &[WrittenCondition] = &[
         of_instance::PENDING_PROGRAMMING,
         (
             "The infrastructure provider has not programmed the Instance, and gives no other reason.",
-            "If it lasts, look at the infrastructure provider.",
+            "If it lasts, check the infrastructure provider.",
         ),
     ),
     written(
@@ -397,8 +397,8 @@ pub const WRITTEN: &[WrittenCondition] = &[
         False,
         of_instance::PENDING,
         (
-            "The Instance is programmed and not running, and the infrastructure provider gives no other reason.",
-            "If it lasts, look at the infrastructure provider.",
+            "The Instance is programmed but not running, and the infrastructure provider gives no other reason.",
+            "If it lasts, check the infrastructure provider.",
         ),
     ),
     written(
@@ -409,7 +409,7 @@ pub const WRITTEN: &[WrittenCondition] = &[
         copied_to_hub::LINKING_LABELS_MISSING,
         (
             "The Instance lacks labels that link it to its WorkloadDeployment. The message names them.",
-            "`deployment` restores them while the template is unchanged. Otherwise restore them, or delete the Instance; its controller creates another.",
+            "`deployment` restores the labels while the template is unchanged. Otherwise restore them, or delete the Instance. `deployment` then creates another one.",
         ),
     ),
     written(
@@ -431,7 +431,7 @@ pub const WRITTEN: &[WrittenCondition] = &[
         copied_to_hub::HUB_NAMESPACE_UNIDENTIFIED,
         (
             "The hub's Namespace lacks a label `meta.datumapis.com/upstream-*`.",
-            "Check whether the management process runs; it restores the label that the message names.",
+            "Check whether the management process runs. It restores the label that the message names.",
         ),
     ),
     written(
@@ -452,7 +452,7 @@ pub const WRITTEN: &[WrittenCondition] = &[
         False,
         copied_to_hub::HELD_BY_ANOTHER_CELL,
         (
-            "The hub's Instance of this name was written by another cell, which the message names.",
+            "Another cell wrote the hub's Instance of this name. The message names that cell.",
             "Use one cell per city. Check that each cell has its own `discovery.clusterName`.",
         ),
     ),
@@ -477,7 +477,7 @@ pub const READ: &[ReadCondition] = &[
         type_: instance::PROGRAMMED,
         reason: None,
         writer: "infrastructure provider",
-        effect: "Its reason and message go into `Ready` until it is True.",
+        effect: "Until it is True, `Ready` has its reason and message.",
     },
     ReadCondition {
         kind: INSTANCE,
@@ -485,7 +485,7 @@ pub const READ: &[ReadCondition] = &[
         type_: instance::RUNNING,
         reason: None,
         writer: "infrastructure provider",
-        effect: "Its reason and message go into `Ready` until it is True.",
+        effect: "Until it is True, `Ready` has its reason and message.",
     },
     ReadCondition {
         kind: DEPLOYMENT,
@@ -493,7 +493,7 @@ pub const READ: &[ReadCondition] = &[
         type_: REFERENCED_DATA_READY,
         reason: None,
         writer: "a controller of the project plane",
-        effect: "Kept as it is, whatever the hub reports.",
+        effect: "Never changed, even if the hub has a condition of this type.",
     },
     ReadCondition {
         kind: "ResourceBinding",
@@ -533,7 +533,7 @@ pub const READ: &[ReadCondition] = &[
         type_: milo::SUSPENDED,
         reason: None,
         writer: "Milo",
-        effect: "While it is True, refused writes wait until the project is reinstated.",
+        effect: "While it is True, refused writes wait.",
     },
     ReadCondition {
         kind: "ProjectControlPlane",
@@ -541,11 +541,11 @@ pub const READ: &[ReadCondition] = &[
         type_: milo::CONTROL_PLANE_READY,
         reason: None,
         writer: "Milo",
-        effect: "With `internalServiceDiscovery`: the project's API server is used once it is True.",
+        effect: "With `internalServiceDiscovery`, in the infrastructure cluster: the project's API server is used once it is True.",
     },
 ];
 
-/// The reasons of events on a Workload or a WorkloadDeployment that warn: conditions that someone may have to correct.
+/// The reasons of warning events on a Workload or a WorkloadDeployment. Someone may have to correct their cause.
 const WARNINGS: &[&str] = &[
     of_workload::NETWORK_NOT_FOUND,
     of_deployment::UNSUPPORTED_POLICY,
@@ -575,21 +575,21 @@ pub const EVENTS: &[PublishedEvent] = &[
         plane: PlaneKind::Project,
         type_: EventType::Normal,
         reasons: &[workload_deployment::CELLS_REPORTING],
-        when: "`CellsReporting` was False for a reason that warns, and is gone.",
+        when: "`CellsReporting` had a reason of the next row, and the condition is gone.",
     },
     PublishedEvent {
         kind: "Workload, WorkloadDeployment",
         plane: PlaneKind::Project,
         type_: EventType::Warning,
         reasons: WARNINGS,
-        when: "`Available` or `CellsReporting` has this reason now, which someone may have to correct.",
+        when: "`Available` or `CellsReporting` now has this reason. Someone may have to correct the cause.",
     },
     PublishedEvent {
         kind: "Workload, WorkloadDeployment",
         plane: PlaneKind::Project,
         type_: EventType::Warning,
         reasons: ON_THE_WAY,
-        when: "`Available` was True and is not any more. While it has not been True yet, these reasons cause no event.",
+        when: "`Available` was True and now has this reason. Before `Available` has been True, these reasons cause no event.",
     },
     PublishedEvent {
         kind: INSTANCE,
@@ -668,7 +668,7 @@ pub const QUARANTINE: &[QuarantineAdvice] = &[
     },
     QuarantineAdvice {
         reason: quarantine::IDENTITY_CONTRADICTED,
-        meaning: "The labels `meta.datumapis.com/upstream-*` of the Instance name another project or namespace than those of its hub namespace.",
+        meaning: "The labels `meta.datumapis.com/upstream-*` of the Instance name another project or namespace than the labels of its hub namespace.",
         remedy: "Correct the labels that are wrong.",
     },
     QuarantineAdvice {
@@ -678,7 +678,7 @@ pub const QUARANTINE: &[QuarantineAdvice] = &[
     },
     QuarantineAdvice {
         reason: quarantine::DEPLOYMENT_MISSING,
-        meaning: "The project does not have the WorkloadDeployment, or the hub namespace is not that of the project's namespace. Reported 15 minutes after the Instance was created and the WorkloadDeployment was first missed.",
+        meaning: "The project does not have the WorkloadDeployment, or the hub namespace does not belong to the project's namespace. Reported 15 minutes after the later of two moments: the creation of the Instance, and the first observation that the WorkloadDeployment is missing.",
         remedy: "Delete the Instance in its cell, or restore the WorkloadDeployment.",
     },
 ];

@@ -77,9 +77,9 @@ pub fn files() -> Result<Vec<CrdFile>, CrdError> {
         .collect()
 }
 
-/// Converts the derived schema to the form of Kubernetes' own generator. An optional field may be absent, but not null. A
-/// quantity is an integer or a string. There are no titles. A property with the name of such a keyword is an object; it
-/// stays.
+/// Converts the derived schema to the form of Kubernetes' own generator. An optional field may be absent, but not null.
+/// A quantity is an integer or a string. Titles are removed. A property that has the name of a removed keyword is kept,
+/// because its value is an object.
 fn adapt(value: &mut Value) {
     match value {
         Value::Object(fields) => {

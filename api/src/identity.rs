@@ -10,7 +10,7 @@ use crate::labels;
 const LABEL_VALUE_MAX: usize = 63;
 const CLUSTER_PREFIX: &str = "cluster-";
 
-/// A name that is not valid for the identity that it was read for.
+/// The reason why a name is not a valid identity.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum IdentityError {
     /// The name is empty.
@@ -29,7 +29,7 @@ pub enum IdentityError {
         /// The broken rule.
         rule: &'static str,
     },
-    /// The object that carries the identity does not have the label.
+    /// An object lacks the label that contains the identity.
     #[error("label {label} is missing")]
     LabelMissing {
         /// Key of the missing label.
@@ -87,7 +87,8 @@ identity! {
 }
 
 identity! {
-    /// Namespace on the hub that mirrors one project namespace: `ns-<uid>`. The cells have it under the same name.
+    /// Namespace on the hub that represents one project namespace: `ns-<uid>`. Each cell has a namespace of the same
+    /// name.
     HubNamespace, "hub namespace", dns_label
 }
 
@@ -109,8 +110,8 @@ impl ProjectName {
 
     /// Decodes a project from the value of [`labels::UPSTREAM_CLUSTER_NAME`].
     ///
-    /// Accepts every form that was ever written (docs/concepts/identity.md): `cluster-x`, `cluster-_x` and `cluster-org_x`
-    /// all name the project `x`.
+    /// Accepts every form that was ever written (docs/concepts/identity.md): `cluster-x`, `cluster-_x` and
+    /// `cluster-org_x` all name the project `x`.
     ///
     /// # Errors
     ///
@@ -154,7 +155,7 @@ impl HubNamespace {
 }
 
 impl CityCode {
-    /// Returns the part of an object name that stands for this city: lower case, spaces as hyphens.
+    /// Returns the part of an object name that stands for this city: the code in lower case.
     pub fn name_part(&self) -> String {
         self.0.to_lowercase().replace(' ', "-")
     }

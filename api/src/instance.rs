@@ -1,5 +1,5 @@
-//! Instance: one virtual machine or sandbox. The cell has the original, the hub a copy, the project a projection of the
-//! copy. See docs/concepts/api.md.
+//! Instance: one virtual machine or sandbox. The cell has the original. The hub has a copy of it. The project has a
+//! read-only projection of the copy. See docs/concepts/api.md.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -66,7 +66,7 @@ pub const COPIED_TO_HUB: &str = "CopiedToHub";
     )
 )]
 pub struct InstanceSpec {
-    /// Records of the cell's deployment controller about the Instance.
+    /// Template hash and scheduling gates. The deployment controller of the cell writes the hash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller: Option<InstanceControllerSpec>,
     /// Location that the instance has been scheduled to.
@@ -87,7 +87,8 @@ pub struct InstanceSpec {
     pub others: UnknownFields,
 }
 
-/// Owned by the deployment controller of the cell.
+/// The part of the spec that belongs to the cell. The deployment controller of the cell writes `template_hash`. Other
+/// controllers remove the gates.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InstanceControllerSpec {
@@ -103,7 +104,7 @@ pub struct InstanceControllerSpec {
     pub others: UnknownFields,
 }
 
-/// A reason why an Instance must not be created yet.
+/// A gate of an Instance. While the gate is present, the provider must not create the instance.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SchedulingGate {
@@ -122,7 +123,8 @@ pub struct SchedulingGate {
 pub struct LocationReference {
     /// Name of the Location.
     pub name: String,
-    /// Namespace of the Location. Later versions have cluster-scoped Locations and leave this out.
+    /// Namespace of the Location. The CRD requires it. The program also reads references without a namespace, which
+    /// refer to a cluster-scoped Location.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Fields that this type does not know.
@@ -142,10 +144,10 @@ pub struct LocationReference {
     ]
 }))]
 pub struct InstanceStatus {
-    /// Known conditions: Ready, Programmed, Running.
+    /// Known conditions: Ready, Programmed and Running. CopiedToHub exists only while it is False.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Records of the infrastructure provider.
+    /// Template hash that the infrastructure provider reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller: Option<InstanceControllerStatus>,
     /// Status of each network interface.

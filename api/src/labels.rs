@@ -6,7 +6,8 @@ use crate::metadata_key::{MetadataKey, metadata_key};
 pub const WORKLOAD_UID: &str = "compute.datumapis.com/workload-uid";
 /// Name of the Workload. On WorkloadDeployments and Instances.
 pub const WORKLOAD_NAME: &str = "compute.datumapis.com/workload-name";
-/// UID of the WorkloadDeployment on the same plane. It differs from plane to plane and is never compared across planes (I-15).
+/// UID of the WorkloadDeployment on the plane of the Instance that has the label. Each plane has another UID, so the
+/// UIDs of two planes are never compared (I-15). On Instances.
 pub const WORKLOAD_DEPLOYMENT_UID: &str = "compute.datumapis.com/workload-deployment-uid";
 /// Name of the WorkloadDeployment, equal on every plane. On Instances.
 pub const WORKLOAD_DEPLOYMENT_NAME: &str = "compute.datumapis.com/workload-deployment-name";
@@ -16,21 +17,25 @@ pub const PLACEMENT_NAME: &str = "compute.datumapis.com/placement-name";
 pub const INSTANCE_CITY_CODE: &str = "compute.datumapis.com/city-code";
 /// Decimal ordinal of the Instance within its WorkloadDeployment.
 pub const INSTANCE_INDEX: &str = "compute.datumapis.com/instance-index";
-/// Name of the cell that wrote a hub copy.
+/// Name of the cell that wrote the hub's copy of the Instance. On hub Instances and projections.
 pub const SOURCE_CLUSTER: &str = "compute.datumapis.com/source-cluster";
 
-/// City code as written, case preserved. On hub WorkloadDeployments and Karmada Clusters; PropagationPolicies select by it.
+/// City code, case preserved. On hub WorkloadDeployments, their copies in the cells, PropagationPolicies and Karmada
+/// Clusters. PropagationPolicies select WorkloadDeployments and cells by this label.
 pub const CITY_CODE: &str = "topology.datum.net/city-code";
 
-/// Encoded project name, see [`crate::identity::ProjectName::to_label`]. On hub Namespaces, hub Instances and projections.
+/// Encoded project name, see [`crate::identity::ProjectName::to_label`]. On hub Namespaces, their copies in the cells,
+/// hub Instances and projections.
 pub const UPSTREAM_CLUSTER_NAME: &str = "meta.datumapis.com/upstream-cluster-name";
-/// Name of the project namespace. On hub Namespaces, hub WorkloadDeployments, hub Instances and projections.
+/// Name of the project namespace. On hub Namespaces and hub WorkloadDeployments, their copies in the cells, hub
+/// Instances and projections.
 pub const UPSTREAM_NAMESPACE: &str = "meta.datumapis.com/upstream-namespace";
 
-/// Identity of a PropagationPolicy for its lifetime. Karmada writes it on the policy and on the objects the policy has claimed.
+/// Identity of a PropagationPolicy for its lifetime. Karmada writes it on the policy and on the objects that the policy
+/// has claimed.
 pub const POLICY_PERMANENT_ID: &str = "propagationpolicy.karmada.io/permanent-id";
 
-/// The labels that link an Instance to its deployment. An Instance without all of them is not copied to the hub.
+/// The labels that link an Instance to its deployment. An Instance that lacks one of them is not copied to the hub.
 pub const INSTANCE_LINKING: [&str; 7] = [
     WORKLOAD_UID,
     WORKLOAD_NAME,
@@ -45,13 +50,13 @@ pub const INSTANCE_LINKING: [&str; 7] = [
 pub const ALL: &[MetadataKey] = &[
     metadata_key(
         WORKLOAD_UID,
-        "WorkloadDeployment, Instance; all planes",
+        "WorkloadDeployment; project. Instance; all planes",
         "`workload`, `deployment`",
         "UID of the Workload in the project.",
     ),
     metadata_key(
         WORKLOAD_NAME,
-        "WorkloadDeployment, Instance; all planes",
+        "WorkloadDeployment; project. Instance; all planes",
         "`workload`, `deployment`",
         "Name of the Workload.",
     ),
@@ -69,7 +74,7 @@ pub const ALL: &[MetadataKey] = &[
     ),
     metadata_key(
         PLACEMENT_NAME,
-        "WorkloadDeployment, Instance; all planes",
+        "WorkloadDeployment; project. Instance; all planes",
         "`workload`, `deployment`",
         "Name of the placement of the Workload.",
     ),
@@ -89,29 +94,29 @@ pub const ALL: &[MetadataKey] = &[
         SOURCE_CLUSTER,
         "Instance; hub, project",
         "`instance-writeback`",
-        "Name of the cell that wrote the hub's copy.",
+        "Name of the cell that wrote the hub's copy of the Instance.",
     ),
     metadata_key(
         CITY_CODE,
-        "WorkloadDeployment, PropagationPolicy, Cluster; hub",
+        "WorkloadDeployment; hub, cell. PropagationPolicy, Cluster; hub",
         "`federator`, `policy`; on Clusters an operator",
-        "City code, case preserved. PropagationPolicies select objects and cells by it.",
+        "City code, case preserved. PropagationPolicies select WorkloadDeployments and cells by this label.",
     ),
     metadata_key(
         UPSTREAM_CLUSTER_NAME,
-        "Namespace, Instance; hub. Instance; project",
+        "Namespace; hub, cell. Instance; hub, project",
         "`federator`, `instance-writeback`, `projector`",
         "Encoded name of the project.",
     ),
     metadata_key(
         UPSTREAM_NAMESPACE,
-        "Namespace, WorkloadDeployment, Instance; hub. Instance; project",
+        "Namespace, WorkloadDeployment; hub, cell. Instance; hub, project",
         "`federator`, `instance-writeback`, `projector`",
         "Name of the project's namespace.",
     ),
     metadata_key(
         POLICY_PERMANENT_ID,
-        "PropagationPolicy, WorkloadDeployment, ResourceBinding; hub",
+        "PropagationPolicy, ResourceBinding; hub. WorkloadDeployment; hub, cell",
         "Karmada",
         "Identity of the PropagationPolicy that has claimed the object.",
     ),

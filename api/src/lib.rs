@@ -1,11 +1,11 @@
 //! Wire types of every API that compute-federation uses.
 //!
-//! Owns the compute API (`compute.datumapis.com/v1alpha`) with the generation of its CRDs; the used parts of the APIs of
-//! Karmada, Milo and Datum's networking; and the labels, annotations, finalizers, conditions, reasons and identity types.
-//! Each of them exists once, here.
+//! This crate contains the compute API (`compute.datumapis.com/v1alpha`), the generation of its CRDs, and the used
+//! parts of the APIs of Karmada, Milo and Datum's networking. It also contains the labels, annotations, finalizers,
+//! conditions, reasons and identity types. No other crate defines any of them.
 //!
-//! Types of other projects have only the used fields; unknown fields are tolerated. This crate does no I/O and makes no
-//! decisions: rules are in `interpreters`, `webhooks` and `controllers`.
+//! Types of other projects have only the used fields. Unknown fields are tolerated. This crate does no I/O and makes no
+//! decisions. The rules are in `interpreters`, `webhooks` and `controllers`.
 
 pub mod allowed;
 pub mod annotations;

@@ -5,15 +5,15 @@
 pub struct MetadataKey {
     /// The key itself.
     pub key: &'static str,
-    /// Objects that carry it, with their plane.
+    /// Kinds of the objects that have the key, and the planes of these objects.
     pub objects: &'static str,
-    /// The controller or program that writes it.
+    /// The controllers, programs or people that write the key.
     pub writer: &'static str,
     /// The meaning of the value, or the condition that the finalizer waits for.
     pub meaning: &'static str,
 }
 
-/// A [`MetadataKey`] as one expression.
+/// Returns a [`MetadataKey`] with these fields.
 pub(crate) const fn metadata_key(
     key: &'static str,
     objects: &'static str,

@@ -1,5 +1,5 @@
-//! The used parts of Milo's API: projects, their suspension, and the claims that name the project of a request. Unknown fields
-//! are tolerated. See docs/concepts/milo.md.
+//! The used parts of Milo's API: projects, their suspension, and the claims that name the project of a request. Unknown
+//! fields are tolerated. See docs/concepts/milo.md.
 
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
@@ -18,8 +18,8 @@ pub const PROJECT_SUSPENDED: &str = "ProjectSuspended";
 /// Condition of a ProjectControlPlane: its API can be used.
 pub const CONTROL_PLANE_READY: &str = "ControlPlaneReady";
 
-/// Key of a user's Extra: kind of the parent that the request was sent to, `Project` for a project. Each of these keys has one
-/// value.
+/// Key of a user's Extra: kind of the parent that the request was sent to, `Project` for a project. Each of these keys
+/// has one value.
 pub const PARENT_TYPE: &str = "iam.miloapis.com/parent-type";
 /// Key of a user's Extra: name of the project, without a prefix.
 pub const PARENT_NAME: &str = "iam.miloapis.com/parent-name";
@@ -42,7 +42,7 @@ pub const PARENT_TYPE_PROJECT: &str = "Project";
 )]
 pub struct ProjectSpec {}
 
-/// The API server of the project of the same name. In the infrastructure cluster.
+/// The API server of the project of the same name. The object is in the infrastructure cluster.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[kube(
     group = "infrastructure.miloapis.com",

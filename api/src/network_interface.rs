@@ -26,7 +26,7 @@ pub struct InstanceNetworkInterface {
 pub struct NetworkReference {
     /// Name of the Network.
     pub name: String,
-    /// Namespace of the Network.
+    /// Ignored. The Network is in the namespace of the Workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Fields that this type does not know.
@@ -48,7 +48,7 @@ pub struct InterfaceNetworkPolicy {
     pub others: UnknownFields,
 }
 
-/// Allowed traffic: it must match both ports and sources.
+/// Allows traffic that matches a source in `from` and a port in `ports`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct IngressRule {

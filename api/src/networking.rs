@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::condition::Condition;
 
-/// Condition of a LocationBinding: False if the service is not available at the location.
+/// Type of a condition of a LocationBinding. While the condition is False, the binding offers no city.
 pub const AVAILABLE: &str = "Available";
-/// Key of a topology: city code of the location. Equal to the label [`crate::labels::CITY_CODE`] of other objects.
+/// Key in the topology of a LocationBinding. The value is the city code of the location. The key is the same as the
+/// label key [`crate::labels::CITY_CODE`].
 pub const CITY_CODE: &str = crate::labels::CITY_CODE;
 
 /// A location that a project may use. Cluster-scoped, on the plane of the project.
@@ -29,7 +30,7 @@ pub struct LocationBindingSpec {
     /// The location.
     #[serde(default)]
     pub location_ref: BoundLocation,
-    /// Topology of the location, copied from it: [`CITY_CODE`] and others.
+    /// Topology, copied from the Location. It has the key [`CITY_CODE`] and other keys.
     #[serde(default)]
     pub topology: BTreeMap<String, String>,
 }
@@ -50,7 +51,8 @@ pub struct LocationBindingStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// A network that instances are attached to. Only its existence and its metadata are used.
+/// A network that instances are attached to. Controllers only check whether a Network of this namespace and name
+/// exists.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[kube(
     group = "networking.datumapis.com",

@@ -271,7 +271,8 @@ impl fmt::Display for Amount {
     }
 }
 
-/// Divides by `factor` while there is no remainder, at most `most` times. Returns the quotient and the number of divisions.
+/// Divides by `factor` while there is no remainder, at most `most` times. Returns the quotient and the number of
+/// divisions.
 fn without_factors(mut number: i128, factor: i128, most: usize) -> (i128, usize) {
     let mut times = 0;
     while number != 0 && number % factor == 0 && times < most {

@@ -1,4 +1,5 @@
-//! Reasons of conditions and events. Each exists once, here; [`crate::conditions`] says where it occurs and what it means.
+//! Reasons of conditions and events. Each reason is defined only here. [`crate::conditions`] contains its objects and
+//! its meaning.
 
 /// Reasons of `Available` of a Workload and of its placements.
 pub mod workload {
@@ -26,7 +27,7 @@ pub mod workload_deployment {
     pub const UNSUPPORTED_POLICY: &str = "UnsupportedInstanceManagementPolicy";
     /// `ReplicasReady`: no Instance waits for quota.
     pub const REPLICAS_AVAILABLE: &str = "ReplicasAvailable";
-    /// `Available`: the city code is not a valid label value, and policies select cells by that label.
+    /// `Available`: the city code is not a valid label value. Policies select cells by a label with the city code.
     pub const INVALID_CITY_CODE: &str = "InvalidCityCode";
     /// `Available`: the copy on the hub was created again, and no cell has reported since.
     pub const NOT_REPORTED: &str = "NotReported";
@@ -38,9 +39,9 @@ pub mod workload_deployment {
     pub const HUB_CONTRADICTED: &str = "HubContradicted";
     /// `CellsReporting`, and `Available` when it is Unknown: a cell cannot be reached.
     pub const CELL_UNREACHABLE: &str = "CellUnreachable";
-    /// `CellsReporting`: a cell has not applied the deployment.
+    /// `CellsReporting`: Karmada has not applied the deployment in a cell.
     pub const CELL_NOT_APPLIED: &str = "CellNotApplied";
-    /// `CellsReporting`: a cell has applied the deployment and has not reported a status.
+    /// `CellsReporting`: Karmada has applied the deployment in a cell, but the cell has not reported a status.
     pub const CELL_NOT_REPORTED: &str = "CellNotReported";
     /// `CellsReporting`, and `Available` when it is Unknown: no cell matches the deployment.
     pub const NO_MATCHING_CELL: &str = "NoMatchingCell";
@@ -62,7 +63,7 @@ pub mod instance {
 pub mod copied_to_hub {
     /// The Instance lacks labels that link it to its WorkloadDeployment.
     pub const LINKING_LABELS_MISSING: &str = "LinkingLabelsMissing";
-    /// The hub has no Namespace of the Instance's namespace.
+    /// The hub has no Namespace with the name of the Instance's namespace.
     pub const HUB_NAMESPACE_MISSING: &str = "HubNamespaceMissing";
     /// The hub's Namespace does not name its project and namespace.
     pub const HUB_NAMESPACE_UNIDENTIFIED: &str = "HubNamespaceUnidentified";
@@ -86,5 +87,6 @@ pub mod quarantine {
     pub const DEPLOYMENT_MISSING: &str = "DeploymentMissing";
 }
 
-/// Reason of the event on a ResourceInterpreterCustomization: Karmada runs its Lua script instead of calling the webhook.
+/// Reason of the event on a ResourceInterpreterCustomization: Karmada runs its Lua script instead of calling the
+/// webhook.
 pub const SHADOWS_WEBHOOK: &str = "ShadowsWebhook";

@@ -32,9 +32,10 @@ pub struct InstanceRuntimeSpec {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InstanceRuntimeResources {
-    /// Full or partial URL of the instance type resource.
+    /// Name of the instance type, for example datumcloud/d1-standard-2.
     pub instance_type: String,
-    /// Resources in addition to those of the instance type.
+    /// Resources that replace the size of the instance type if they contain cpu and memory. Admission rejects them in a
+    /// Workload.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub requests: BTreeMap<String, Quantity>,
     /// Fields that this type does not know.
@@ -139,7 +140,7 @@ pub struct NamedPort {
     pub others: UnknownFields,
 }
 
-/// A virtual machine that boots from the first of its volumes.
+/// A virtual machine. It boots from the first volume in `volumeAttachments`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct VirtualMachineRuntime {

@@ -7,7 +7,8 @@ use std::marker::PhantomData;
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer};
 
-/// A text that is borrowed from the input if possible. Serde borrows a bare `Cow` only in a field with `#[serde(borrow)]`.
+/// A text that is borrowed from the input if possible. Serde borrows a bare `Cow` only in a field with
+/// `#[serde(borrow)]`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text<'a>(pub Cow<'a, str>);
 

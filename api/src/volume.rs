@@ -11,7 +11,7 @@ use crate::embedded_metadata::EmbeddedMetadata;
 use crate::quantity::Quantity;
 use crate::unknown_fields::UnknownFields;
 
-/// A volume with at most one source.
+/// A volume. Admission requires exactly one source: `configMap`, `disk` or `secret`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InstanceVolume {

@@ -14,8 +14,8 @@ use crate::workload::HorizontalScaleSettings;
 pub const AVAILABLE: &str = "Available";
 /// Condition: no instance waits for quota.
 pub const REPLICAS_READY: &str = "ReplicasReady";
-/// Condition that exists only while it is False: a cell of the deployment cannot be reached, has not applied it or has not
-/// reported; or the deployment has no cell.
+/// Condition that exists only while it is False. A cell of the deployment cannot be reached, has not applied the
+/// deployment or has not reported a status. Or the deployment has no cell.
 pub const CELLS_REPORTING: &str = "CellsReporting";
 
 pub use crate::reasons::workload_deployment::{
@@ -123,7 +123,8 @@ pub struct WorkloadReference {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadDeploymentStatus {
-    /// Last report of each cell, once the deployment is in two or more cells. Only on the hub.
+    /// Last report of each cell. Only on the hub, while the deployment has several cells or its only cell does not
+    /// report.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub cells: Vec<CellStatus>,
@@ -153,7 +154,7 @@ pub struct WorkloadDeploymentStatus {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CellStatus {
-    /// Share of the cell when all cells had last acted on their share.
+    /// Share of the cell at the last time when all cells had acted on their shares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assigned_replicas: Option<i32>,
     /// Conditions that the cell reported.

@@ -29,7 +29,7 @@ pub fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).context("no such process")?;
     // The name of the program is in parentheses and may contain any character. The user time and the system time are
     // the 12th and the 13th field after the name.
-    let (_, fields) = stat.rsplit_once(')').context("unexpected stat")?;
+    let (_, fields) = stat.rsplit_once(')').context("/proc/PID/stat has no ')'")?;
     let ticks: u64 = fields
         .split_whitespace()
         .skip(11)

@@ -1,7 +1,7 @@
 //! Percentiles of measured times.
 
-/// Returns the nearest-rank percentile of sorted values. At least `percent` % of the values are less than or equal to
-/// the result, and the result is the smallest such value. Returns `None` if there are no values.
+/// Returns the nearest-rank percentile of sorted values: the smallest value `v` for which at least `percent` % of the
+/// values are less than or equal to `v`. Returns `None` if there are no values.
 pub fn percentile<T>(sorted: &[T], percent: usize) -> Option<&T> {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.saturating_sub(1))

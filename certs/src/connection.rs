@@ -37,8 +37,8 @@ const BUFFER_MAX: usize = 12 << 10;
 /// The two steps in which a server stops.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
-    /// After this token is cancelled, every response asks the client to open another connection. New connections are
-    /// still served.
+    /// After this token is cancelled, clients are asked to open another connection: by a header in each HTTP/1.1
+    /// response, and by a GOAWAY on HTTP/2. New connections are still served.
     pub draining: CancellationToken,
     /// After this token is cancelled, no new connections are accepted, idle connections are closed, and requests in
     /// flight are answered.

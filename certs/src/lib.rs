@@ -1,8 +1,9 @@
 //! TLS certificates, and the connections that use them.
 //!
 //! [`mod@load`] turns PEM files into a `rustls` configuration. [`reload`] detects changes of the files while
-//! connections are served. [`mod@serve`] is the accept loop with its limits and its drain. This crate does not depend
-//! on Kubernetes, routes or bodies.
+//! connections are served. [`mod@serve`] accepts connections within limits. When the server stops, [`mod@serve`] waits
+//! for the requests in flight. This crate has no code for Kubernetes, for HTTP routes or for the content of HTTP
+//! bodies.
 
 mod activity;
 mod bodies;

@@ -113,7 +113,7 @@ pub enum CertificateProblem {
         found: Vec<String>,
     },
     /// The private key does not belong to the certificate, or TLS does not support it.
-    #[error("does not serve {certificate}: {source}")]
+    #[error("cannot be used with {certificate}: {source}")]
     Mismatch {
         /// File name of the certificate.
         certificate: String,

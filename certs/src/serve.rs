@@ -1,4 +1,4 @@
-//! The accept loop. It limits the number of connections, and drains them at the end.
+//! The accept loop. It limits the number of connections. At the end, it waits for the requests in flight.
 
 use std::convert::Infallible;
 use std::error::Error;

@@ -196,7 +196,7 @@ impl Keeper {
         if let Err(kube::Error::Api(status)) = &configuration
             && status.is_forbidden()
         {
-            // This process has no permission to update the registration. Another party maintains the bundle.
+            // This process may not read the registration, so it cannot update it. An operator must maintain the bundle.
             self.trust.tell(self.index, needed());
         }
         let configuration =

@@ -222,7 +222,7 @@ fn of(object: &ObjectMeta, there: &str) -> String {
 }
 
 /// Returns the index values of a Workload. They contain its Networks, in the form of [`network_key`]. A namespace in a
-/// reference to a Network is ignored (docs/concepts/api.md).
+/// reference to a Network is ignored (docs/concepts/milo.md#locations-and-networks).
 pub(crate) fn networks_of(workload: &Workload) -> Vec<String> {
     let interfaces = workload.spec.template.spec.network_interfaces.iter();
     let networks: BTreeSet<_> = interfaces

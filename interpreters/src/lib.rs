@@ -37,8 +37,8 @@ use review::{InterpretRequest, OperationOutcome};
 ///
 /// # Errors
 ///
-/// [`MalformedReview`] if `body` is not JSON or has no `request.uid`. Without `request.uid`, no answer is possible. For
-/// every other failure, the result is an answer with `successful: false`.
+/// [`MalformedReview`] if `body` is not a `ResourceInterpreterContext` in JSON, or has no `request.uid`. Then no answer
+/// is possible. For every other failure, the result is an answer with `successful: false`.
 pub fn interpret(body: &[u8], now: Timestamp) -> Result<Interpretation, MalformedReview> {
     let body = review::text(body)?;
     fast::interpret(body, now).or_else(|fast::NotCanonical| general(body, now))

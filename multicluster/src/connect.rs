@@ -71,7 +71,7 @@ pub async fn own_cluster(path: Option<&Path>) -> Result<ClusterConfig, ConnectEr
 ///
 /// # Errors
 ///
-/// [`ConnectError::Client`] if certificates or credentials in the configuration are invalid.
+/// [`ConnectError::Client`] if no client can be made, for example because of a proxy or an invalid certificate.
 pub fn client(config: impl Into<ClusterConfig>, user_agent: &str) -> Result<Client, ConnectError> {
     leaders_client(config.into(), user_agent, Leadership::without_election())
 }
@@ -80,7 +80,7 @@ pub fn client(config: impl Into<ClusterConfig>, user_agent: &str) -> Result<Clie
 ///
 /// # Errors
 ///
-/// [`ConnectError::Client`] if certificates or credentials in the configuration are invalid.
+/// [`ConnectError::Client`] if no client can be made, for example because of a proxy or an invalid certificate.
 pub fn leaders_client(
     config: ClusterConfig,
     user_agent: &str,
@@ -108,7 +108,7 @@ impl Connector {
     ///
     /// # Errors
     ///
-    /// [`ConnectError::Client`] if certificates or credentials in the configuration are invalid.
+    /// [`ConnectError::Client`] if no client can be made, for example because of a proxy or an invalid certificate.
     pub(crate) fn new(
         config: ClusterConfig,
         user_agent: &str,

@@ -123,7 +123,7 @@ impl Metrics {
         );
         registry.register(
             "queue_groups_in_trouble",
-            "Projects that a controller found unreachable or suspended, or whose write budget is used up (busy)",
+            "Tenants that a controller found unreachable or suspended, or whose write budget is used up (busy)",
             metrics.queue_groups_in_trouble.clone(),
         );
         registry.register(
@@ -139,7 +139,7 @@ impl Metrics {
         metrics.register_projects(registry);
         registry.register(
             "unidentified_namespaces",
-            "Hub namespaces that hold our objects and do not name their project",
+            "Hub namespaces that contain our objects but do not identify their project",
             metrics.unidentified_namespaces.clone(),
         );
         registry.register(

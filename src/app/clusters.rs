@@ -11,7 +11,8 @@ use crate::bind_address::BindAddress;
 use crate::config::{Config, DiscoveryMode};
 use crate::user_agent::user_agent;
 
-/// Loads the configuration of the own cluster. Returns `None` if no part of the process needs the own cluster.
+/// Loads the configuration of the own cluster. Returns `None` if no part of the process needs the own cluster. Also
+/// returns `None` if only admission needs it and there is no kubeconfig: then admission is not served.
 ///
 /// # Errors
 ///
@@ -60,16 +61,16 @@ pub(super) async fn own_cluster(
 ///
 /// # Errors
 ///
-/// If there is no kubeconfig of the hub, or if the kubeconfig cannot be loaded.
+/// If there is no kubeconfig of the hub, if the kubeconfig cannot be loaded, or if no client can be made from it.
 pub(super) async fn hub(context: &AppContext, role: &str) -> anyhow::Result<Client> {
     let (OptionalFlag(path), OptionalFlag(kubeconfig_context)) = (
         &context.args.federation_kubeconfig,
         &context.args.federation_context,
     );
     let flag = format!("--enable-{role}-controllers");
-    let path = path
-        .as_deref()
-        .with_context(|| format!("{flag} needs --federation-kubeconfig: where the hub is"))?;
+    let path = path.as_deref().with_context(|| {
+        format!("{flag} needs --federation-kubeconfig, the kubeconfig of the hub")
+    })?;
     let config = connect::kubeconfig(path, kubeconfig_context.as_deref())
         .await
         .context("--federation-kubeconfig")?;

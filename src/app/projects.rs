@@ -23,7 +23,8 @@ pub(super) struct DiscoveredProjects<P> {
     pub(super) projects: P,
     /// The only project, in `discovery.mode: single`.
     pub(super) only: Option<ProjectName>,
-    /// A client of the API server with the registration of the admission webhooks; `None` if the server is unknown.
+    /// A client of the API server with the registration of the admission webhooks. `None` with internal service
+    /// discovery, because the process has no kubeconfig of that API server.
     pub(super) registered: Option<Client>,
 }
 
@@ -46,7 +47,7 @@ impl DiscoveredProjects<RegistryBuilder> {
 ///
 /// # Errors
 ///
-/// If a kubeconfig cannot be loaded.
+/// If a kubeconfig cannot be loaded, or if no client can be made from it.
 pub(super) async fn registry(
     context: &AppContext,
     discovery: &DiscoveryMode,

@@ -19,7 +19,8 @@ use crate::config::Config;
 pub(super) struct StartedControllers {
     /// The caches of the controllers. Readiness waits for them.
     pub(super) caches: Vec<Synced>,
-    /// The management controllers, if they are enabled. They start to work when discovery begins.
+    /// Runs the management controllers for each project that discovery engages. `None` if these controllers are not
+    /// enabled.
     pub(super) management: Option<Management>,
 }
 
@@ -27,7 +28,8 @@ pub(super) struct StartedControllers {
 ///
 /// # Errors
 ///
-/// If a prerequisite of a role is missing. The error contains the flag or the field (I-28).
+/// If a prerequisite of a role is missing or invalid. The error contains the flag or the field (I-28). If no client can
+/// be made from the hub's kubeconfig, the error contains the URL of the hub instead.
 pub(super) async fn start_controllers(
     context: &AppContext,
     config: &Config,
@@ -49,7 +51,7 @@ pub(super) async fn start_controllers(
     if enable_cell_controllers && let Some(own) = own {
         let name: CellName = config.cluster_name.clone().context(
             "--enable-cell-controllers needs discovery.clusterName in the file of --server-config: the name of \
-             this cell, which its copies on the hub carry",
+             this cell, which is in a label of each Instance that the cell copies to the hub",
         )?;
         let config = cell_controllers::Config {
             name,
@@ -66,7 +68,10 @@ pub(super) async fn start_controllers(
     if enable_management_controllers {
         let config = management_controllers::Config {
             hub: clusters::hub(context, "management").await?,
-            projects: projects.context("--enable-management-controllers needs projects")?,
+            projects: projects.context(
+                "--enable-management-controllers needs the process's own cluster (--kubeconfig), or \
+                 discovery.mode: milo in the file of --server-config",
+            )?,
             metrics: context.planes_metrics.clone(),
             may_write: context.leadership.gained(),
             clock: clock::now,

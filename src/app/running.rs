@@ -21,7 +21,7 @@ pub(super) struct RunningApp {
 }
 
 impl RunningApp {
-    /// Waits for a signal, or for the end of a task.
+    /// Waits for a signal, or for the unexpected end of a task.
     ///
     /// # Errors
     ///
@@ -37,11 +37,13 @@ impl RunningApp {
         Ok(())
     }
 
-    /// Stops the controllers and releases the lease. Stops the servers when the requests in flight are answered.
+    /// Stops the controllers, releases the lease, and stops the servers. Waits until the requests in flight are
+    /// answered.
     ///
     /// # Errors
     ///
-    /// If a task failed, if the lease is lost while controllers still write, or if another signal arrives first.
+    /// If a task failed, if the lease is lost while controllers still write, or if another signal arrives before the
+    /// end.
     pub(super) async fn drain(mut self, signals: &mut Signals) -> anyhow::Result<()> {
         self.servers.draining.cancel();
         let delay_over = Instant::now() + self.shutdown_delay;

@@ -20,8 +20,8 @@ pub(crate) struct InterpreterArgs {
     #[arg(long, default_value_t = 9443)]
     pub(crate) port: u16,
 
-    /// Directory with `tls.crt` and `tls.key`, as written by a CSI driver or a Secret volume. Either this or --self-signed
-    /// is required.
+    /// Directory with `tls.crt` and `tls.key`, as written by a CSI driver or a Secret volume. Either this or
+    /// --self-signed is required.
     #[arg(long, value_name = "DIR")]
     pub(crate) cert_dir: Option<PathBuf>,
 
@@ -30,8 +30,8 @@ pub(crate) struct InterpreterArgs {
     #[arg(long)]
     pub(crate) self_signed: bool,
 
-    /// With --self-signed, the URL at which Karmada reaches this server. If unset, it is made from the listen address and
-    /// port.
+    /// With --self-signed, the URL at which Karmada reaches this server. If unset, it is made from the listen address
+    /// and port.
     #[arg(long, conflicts_with = "cert_dir")]
     pub(crate) url: Option<String>,
 

@@ -24,8 +24,8 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "COUNT", value_parser = positive(), default_value_t = webhooks::Limits::default().requests)]
     max_requests: usize,
 
-    /// Timeout of a request whose caller names none, and the longest timeout that a caller gets. A body that arrives later
-    /// is answered 408.
+    /// Timeout of a request whose caller names none, and the longest timeout that a caller gets. A body that arrives
+    /// later is answered 408.
     #[arg(long, value_name = "TIME", value_parser = positive_duration, default_value = "10s")]
     request_timeout: Duration,
 
@@ -46,7 +46,8 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "TIME", value_parser = positive_duration, default_value = "5s")]
     handshake_timeout: Duration,
 
-    /// Time for the first bytes of a connection, and for the header of an HTTP/1.1 request. A slower connection is closed.
+    /// Time for the first bytes of a connection, and for the header of an HTTP/1.1 request. A slower connection is
+    /// closed.
     #[arg(long, value_name = "TIME", value_parser = positive_duration, default_value = "5s")]
     header_timeout: Duration,
 
@@ -68,13 +69,13 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "TIME", value_parser = positive_duration, default_value = "1s")]
     pub(crate) certificate_poll: Duration,
 
-    /// How long new connections are still served after the process began to stop: the time in which load balancers notice
-    /// that it is not ready.
+    /// How long new connections are still served after the process began to stop. Load balancers need this time to
+    /// notice that the process is not ready.
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
     pub(crate) shutdown_delay: Duration,
 
-    /// Time for requests in flight when the process stops, or when their connection is too old or idle. Then the connection
-    /// is closed.
+    /// Time for requests in flight when the process stops, or when their connection is too old or idle. Then the
+    /// connection is closed.
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "20s")]
     drain_timeout: Duration,
 }

@@ -11,25 +11,27 @@ pub(super) fn page() -> Page {
                 "`{VALIDATE_WORKLOAD}` reports all errors of a Workload at once: one `Invalid` status with a cause for each field, in a \
                  fixed order. The first hundred are listed. `{MUTATE_WORKLOAD}` changes nothing yet."
             ),
-            "Every replica serves both, leader or not, once it is ready: when the projects and the LocationBindings of each are listed, \
-             or 10 s after."
+            "Every replica serves both paths, leader or not. A replica is ready when it has listed the projects and the \
+             LocationBindings of each project. It waits at most 10 s for the LocationBindings of a project."
                 .to_owned(),
-            "An answer stays below 256 KiB, whatever the object. An error shows 128 bytes of a value, and 400 bytes of the supported \
-             values (54 cities of three letters). It gives the number of bytes or values that are not shown."
+            "An answer is always smaller than 256 KiB. An error shows at most 128 bytes of a value, and at most 400 bytes of the \
+             supported values (54 cities of three letters). It gives the number of bytes or values that are not shown."
                 .to_owned(),
         ]),
         Section::named(
             "What a decision rests on",
             [
                 "- *Project*: Milo names the request's project in the requester's claims: `iam.miloapis.com/parent-type` must be \
-                 `Project`, and `iam.miloapis.com/parent-name` is its name. With `mode: single` it is the own cluster. A request that \
-                 names no project is forbidden. A request for an unknown project is answered with 503, because Milo has just let it in.\n\
-                 - *Cities* are those of the project's LocationBindings that do not say `Available=False`.\n\
-                 - *Networks*: the project's API server is asked for each Network whether the requester may `use` it, with the user, UID, \
-                 groups and all claims of the request. One request asks about 256 new Networks; further ones are refused.\n\
-                 - *An undecidable request is not a refusal.* If the cities are unknown, the answer is 503 with `retryAfterSeconds`, and \
-                 `kubectl` asks again by itself. A review that fails, or is not answered 250 ms before the caller's deadline, is an \
-                 `InternalError` at the field.",
+                 `Project`, and `iam.miloapis.com/parent-name` is the name of the project. With `mode: single`, the project is the own \
+                 cluster. A request that names no project is forbidden. A request for an unknown project gets a 503: Milo has \
+                 just admitted the request, so the project exists.\n\
+                 - *Cities* are those of the project's LocationBindings whose condition is not `Available=False`.\n\
+                 - *Networks*: for each Network, admission asks the project's API server whether the requester may `use` it. The \
+                 question has the user, UID, groups and all claims of the request. At most 256 new Networks of a request are checked. \
+                 Further Networks are refused.\n\
+                 - *A missing fact is not a refusal.* If the cities are unknown, the answer is 503 with `retryAfterSeconds`, and \
+                 `kubectl` repeats the request automatically. If an access review fails, or is not answered 250 ms before the caller's \
+                 deadline, the answer has an `InternalError` at the field.",
             ],
         ),
         Section::named(
@@ -39,10 +41,11 @@ pub(super) fn page() -> Page {
                 "- An error that the object had before, with the same value at the same place, does not count. List elements are matched \
                  by their names.\n\
                  - Networks and cities that the object has already are not checked again.\n\
-                 - A change that does not touch the `spec`, or concerns a terminating object, always passes.\n\
-                 - Elements that share a `deviceName` or a `mountPath` may change their order, and no other element may join them.\n\
-                 - Metrics of one name cannot be told apart: as many of them may have an error as had it before.\n\
-                 - A `maxReplicas` below `minReplicas` counts as changed when either has changed.",
+                 - A change that does not touch the `spec` is always accepted. A change of a terminating object is accepted too.\n\
+                 - Elements that share a `deviceName` or a `mountPath` may change their order, but no further element may use the same \
+                 value.\n\
+                 - Metrics of the same name cannot be distinguished. The number of such metrics with an error must not grow.\n\
+                 - A `maxReplicas` below `minReplicas` counts as a new error if one of the two fields has changed.",
             ],
         ),
         Section::named(

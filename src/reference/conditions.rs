@@ -6,10 +6,11 @@ use super::page::{Page, Section, code, codes};
 
 pub(super) fn page() -> Page {
     let mut sections = vec![Section::text([
-        "Conditions of one object are one list with several writers. Each writer sends the whole list as it has read it, with the \
-         `resourceVersion`, and reads again after a 409. An infrastructure provider must do the same.",
+        "Conditions of one object are one list with several writers. Each writer reads the list, changes its own conditions, and \
+         writes the whole list with the `resourceVersion` that it has read. After a 409 it reads the object again. An \
+         infrastructure provider must do the same.",
         "`CellsReporting` and `CopiedToHub` exist only while they are False.",
-        "`Available` of a Workload or of a placement may also be Unknown: then it has the reason of the first WorkloadDeployment \
+        "`Available` of a Workload or of a placement may also be Unknown. It then has the reason of the first WorkloadDeployment \
          whose `Available` is Unknown.",
         "`Ready` of an Instance may also have the reason that the infrastructure provider gives in `Programmed` or `Running`.",
     ])];
@@ -51,12 +52,13 @@ fn quarantine() -> Section {
         .iter()
         .map(|it| vec![code(it.reason), it.meaning.to_owned(), it.remedy.to_owned()]);
     let paragraphs = [
-        "The labels of the hub namespace tell which project an Instance belongs to. The projector quarantines an Instance of the hub \
-         that it cannot project: the projection stays as it is and is never deleted.",
-        "It reports a quarantine once: by an event, a line in the log and the annotations `compute.datumapis.com/quarantine-reason`, \
-         `-message`, `-fingerprint` (of the labels that led there) and `-time`. `compute_federation_quarantined_objects` counts it for as \
-         long as it lasts. If the hub refuses the annotations, the metric and the line in the log remain.",
-        "A quarantine ends by itself once its cause is corrected.",
+        "The labels of the hub namespace identify the project of an Instance. If the projector cannot project an Instance of the hub, \
+         it quarantines the Instance. The Instance and its projection stay as they are and are never deleted automatically.",
+        "The projector reports each quarantine once: by an event, a line in the log and the annotations \
+         `compute.datumapis.com/quarantine-reason`, `-message`, `-fingerprint` (a hash of the labels that led to the verdict) and \
+         `-time`. `compute_federation_quarantined_objects` counts the Instance until the quarantine ends. If the hub refuses the \
+         annotations, the metric and the line in the log remain.",
+        "A quarantine ends automatically when its cause is corrected.",
     ];
     Section::named("Quarantine reasons", paragraphs)
         .table(["reason", "meaning", "what to do"], rows)
@@ -76,7 +78,8 @@ fn events() -> Section {
         ]
     });
     let paragraphs = [
-        "Events never delay a write. The condition or annotation that they report is the record; an event may be dropped.",
+        "An event may be lost. The condition or the annotation that it reports contains the same information. Events on Workloads and \
+         WorkloadDeployments delay no write.",
         "Karmada itself publishes `GetReplicasFailed` and `ApplyPolicyFailed` on WorkloadDeployments of the hub when it cannot call the \
          interpreter.",
     ];

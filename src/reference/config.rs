@@ -70,7 +70,7 @@ const FIELDS: [Field; 19] = [
     field(
         "webhookServer.tls",
         "`{}`",
-        "The certificate of the webhook server. `ca.crt` beside it has the authorities.",
+        "The certificate of the webhook server. The file `ca.crt` in the same directory has the authorities.",
     ),
     field(
         "webhookServer.tls.certDir",
@@ -95,12 +95,12 @@ const FIELDS: [Field; 19] = [
     field(
         "discovery.mode",
         "`single`",
-        "`single`: the own cluster is the one project, named `single`; a hub has at most one such management. `milo`: every project of Milo that is ready.",
+        "`single`: the own cluster is the only project. Its name is `single`, so only one management installation with this mode can use a hub. `milo`: every project of Milo that is ready.",
     ),
     field(
         "discovery.clusterName",
         "unset",
-        "Name of this cell. The cell role needs it, and it must be unique on the hub.",
+        "Name of this cell: the name of its Cluster on the hub. The cell role needs it.",
     ),
 ];
 
@@ -114,12 +114,12 @@ const MILO_FIELDS: [Field; 3] = [
     field(
         "discovery.projectKubeconfigPath",
         "own cluster",
-        "Kubeconfig for the projects' API servers. The path of its URL is replaced by each project's; host and credentials stay.",
+        "Kubeconfig for the projects' API servers. For each project, the path of its URL is replaced. Host and credentials stay.",
     ),
     field(
         "discovery.internalServiceDiscovery",
         "`false`",
-        "Watch ProjectControlPlanes instead of Projects, and call services of the cluster: the host is replaced too.",
+        "Watch ProjectControlPlanes instead of Projects, and call Services of the cluster. The host of the URL is then replaced too.",
     ),
 ];
 
@@ -150,13 +150,13 @@ pub(super) fn page() -> Page {
         title: "Config file",
         sections: vec![
             Section::text([
-                "`--server-config` names the config file. Without one the defaults apply.",
-                "The file is decoded strictly: an unknown field is an error, which names the line and the field. So is a field that has \
-                 no effect in the given mode. An empty text means unset. `<tmp>` is the directory for temporary files, which `TMPDIR` \
-                 moves.",
+                "`--server-config` names the config file. Without a config file, every field has its default.",
+                "The file is decoded strictly. An unknown field is an error that names the line and the field. A field that has no effect \
+                 in the given mode is an error too. An empty text means unset. `<tmp>` is the directory for temporary files: `TMPDIR`, \
+                 or `/tmp` if it is unset.",
                 EXAMPLE,
-                "Certificates are read every second, so a renewed one is served without a restart. A broken one leaves the former in \
-                 service.",
+                "Certificate files are read every second (the files of the webhook server: every `--certificate-poll`), so a renewed \
+                 certificate is served without a restart. If the new files cannot be served, the former certificate stays in service.",
             ]),
             Section::named("Fields", [""; 0]).table(columns, rows(&FIELDS)),
             Section::named(

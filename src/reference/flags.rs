@@ -16,9 +16,9 @@ pub(super) fn page() -> Page {
          --enable-management-controllers | --enable-cell-controllers",
         "Flags have the forms of Go's `flag` package: `--leader-elect=false`, `-leader-elect`. An empty value means unset. An \
          address `:8081` means all addresses, `0` means off. Times are written like `5s` or `1m30s`.",
-        "No flag reads an environment variable. Without `--kubeconfig` the file that `KUBECONFIG` names is used, else the \
+        "No flag reads an environment variable. Without `--kubeconfig`, the file that `KUBECONFIG` names is used, else the \
          service account of the pod.",
-        "A role without its prerequisites refuses to start and names what is missing.",
+        "A role without its prerequisites does not start. The error names the missing prerequisite.",
     ])];
     sections.extend(groups("Manager", &command));
     let interpreter = command
@@ -61,7 +61,7 @@ fn groups(name: &str, command: &Command) -> Vec<Section> {
             None => Section::named(name, [about]),
             Some(heading) => {
                 let text = match heading {
-                    "Webhook server" => "[Limits](limits.md) describes these bounds in detail.",
+                    "Webhook server" => "[Limits](limits.md) describes these limits in detail.",
                     _ => "",
                 };
                 Section::named(heading, [text])

@@ -23,7 +23,7 @@ pub(super) fn page() -> Page {
         title: "Labels, annotations and finalizers",
         sections: vec![
             Section::text([
-                "Names in code under \"written by\" are controllers, as the metrics' label `controller` names them.",
+                "In the column \"written by\", a name in code font is a controller. The label `controller` of the metrics has the same value.",
             ]),
             section(
                 "Labels",
@@ -32,12 +32,12 @@ pub(super) fn page() -> Page {
             ),
             section(
                 "Annotations",
-                "Of the annotations of a project's WorkloadDeployment the hub has `compute.datumapis.com/expected-referenced-data` alone.",
+                "Of the annotations of a project's WorkloadDeployment, only `compute.datumapis.com/expected-referenced-data` is copied to the hub.",
                 annotations::ALL,
             ),
             section(
                 "Finalizers",
-                "Each finalizer is removed only by the code path that finished its work.",
+                "Only the code that finished the work of a finalizer removes it.",
                 finalizers::ALL,
             ),
         ],

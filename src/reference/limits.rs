@@ -11,7 +11,7 @@ use crate::args::CommandLine;
 const BOUNDS: [(&str, &str); 15] = [
     (
         "max-body",
-        "Largest body of a request, in bytes. A larger one is answered with 413. The limit is less if a body of this size could not be decoded within `--max-bytes-in-flight`, of which it needs 16 times its size, or 32 times if admission is served.",
+        "Largest body of a request, in bytes. A larger body is answered with 413. The limit is lower if `--max-bytes-in-flight` is less than 16 times this size, or less than 32 times this size if admission is served.",
     ),
     (
         "max-bytes-in-flight",
@@ -19,11 +19,11 @@ const BOUNDS: [(&str, &str); 15] = [
     ),
     (
         "max-requests",
-        "Requests at a time, without those whose body takes longer than 250 ms to arrive. Further requests are answered with 429.",
+        "Requests at a time, counted separately for the interpreter and for admission. A request does not count while its body takes longer than 250 ms to arrive, or while it waits for access reviews. Further requests are answered with 429.",
     ),
     (
         "request-timeout",
-        "Time for a request whose caller gives no `timeout`, and the maximum for all. A caller's `timeout` counts less 250 ms. After it the answer is 408.",
+        "Time for a request whose caller sends no `timeout`, and the maximum for all requests. From the `timeout` of a caller, 250 ms are reserved for the answer. A body that arrives later is answered with 408.",
     ),
     (
         "max-connections",
@@ -44,19 +44,19 @@ const BOUNDS: [(&str, &str); 15] = [
     ),
     (
         "write-timeout",
-        "Time for which a client may leave its answer unread. After it, at the latest after one and a half times it, the connection is closed.",
+        "Time for which an answer may wait until its client reads it. Then the connection is closed, at the latest after one and a half times this time.",
     ),
     (
         "idle-timeout",
-        "Lifetime of a connection without a request. It is longer than the 90 s after which Karmada closes its own idle connections.",
+        "Time after which a connection without a request is closed. It must be longer than the 90 s after which Karmada closes its idle connections.",
     ),
     (
         "max-connection-age",
-        "Lifetime of a connection, give or take a fifth. Its requests in flight then have `--drain-timeout`.",
+        "Age at which a connection is closed, plus or minus 20 %. Its requests in flight then have `--drain-timeout`.",
     ),
     (
         "certificate-poll",
-        "Interval at which the certificate's files are read.",
+        "Interval at which the certificate files are read.",
     ),
     (
         "shutdown-delay",
@@ -83,10 +83,10 @@ pub(super) fn page() -> Page {
     let server = Section::named(
         "Webhook server",
         [
-            "These flags exist in the manager and in `interpreter`. The defaults are meant to be left alone.",
-            "A 429 is sent at once, or for a body of more than 128 KiB after at most 1 s. It has `Retry-After: 1`; Karmada's \
-             client repeats the request within its deadline. An object that cannot be interpreted is no HTTP error: the answer \
-             says so, and the log names the object and the field once for each problem.",
+            "The manager and `compute-federation interpreter` have these flags. The defaults rarely need a change.",
+            "A 429 is sent at once, or for a body of more than 128 KiB after at most 1 s. It has `Retry-After: 1`. Karmada's \
+             client repeats the request within its deadline. If an object cannot be interpreted, the answer is not an HTTP \
+             error. The answer contains the problem, and the log names the object and the field once for each problem.",
         ],
     );
     Page {

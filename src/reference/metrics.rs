@@ -26,15 +26,16 @@ struct Metric {
 
 /// The meaning of the values of the label `trouble` of `queue_groups_in_trouble`.
 const TROUBLE: [&str; 6] = [
-    "`compute_federation_queue_groups_in_trouble` counts the tenants of a controller's queue that wait. A tenant is a project; with \
-     `mode: single` and in a cell there is only one tenant.",
-    "The name of the metric keeps the older word `groups`; a group is a tenant.",
-    "`unreachable`: the API server of the tenant, or in a cell the hub's, does not answer the controller. The log names it.",
-    "`suspended`: the project refuses writes until it is reinstated.",
-    "`busy`: the tenant writes more than the 200 keys per second that one tenant may write in this controller, and waits so that it does \
-     not delay others. It is 0 where a backlog is processed more slowly than that.",
-    "An idle controller sends no requests, so it does not notice an outage. If the API server of an idle cell does not answer, its \
-     manager's log and its Cluster on the hub tell.",
+    "`compute_federation_queue_groups_in_trouble` counts the tenants of a controller's queue that wait. A tenant is a project. With \
+     `mode: single` and in a cell, there is only one tenant.",
+    "The word `groups` in the name of the metric is an older word for tenants.",
+    "`unreachable`: the API server of the tenant does not answer the controller. In a cell, this can also be the API server of the hub. \
+     The log names the tenant.",
+    "`suspended`: the project refuses writes until its suspension ends.",
+    "`busy`: the tenant has used up its write budget of 200 keys per second in this controller, and waits so that it does not delay \
+     others. The value is 0 if a backlog is processed at a lower rate.",
+    "An idle controller sends no requests, so it does not notice an outage. If the API server of an idle cell does not answer, the log of \
+     the cell's process and the cell's Cluster on the hub show it.",
 ];
 
 pub(super) fn page() -> anyhow::Result<Page> {
@@ -67,10 +68,10 @@ pub(super) fn page() -> anyhow::Result<Page> {
         bail!("{name}: src/reference/metrics/advice.rs has no entry for this metric");
     }
     let introduction = [
-        "The manager serves metrics at `metricsServer.bindAddress` of the [config file](config.md), `interpreter` at \
-         `--metrics-bind-address`.",
-        "A metric with labels is shown once it has had a case. The `process_*` metrics describe the process; `process_tasks` counts \
-         asynchronous tasks that have not ended.",
+        "The manager serves metrics at `metricsServer.bindAddress` of the [config file](config.md). \
+         `compute-federation interpreter` serves them at `--metrics-bind-address`.",
+        "A time series with labels exists only after its first event. The `process_*` metrics describe the process. `process_tasks` \
+         counts asynchronous tasks that have not ended.",
     ];
     Ok(Page {
         file: "metrics.md",

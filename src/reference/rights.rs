@@ -40,7 +40,7 @@ const OWN: &str = "get, list, watch, create, patch, delete";
 const KUBECONFIGS: [[&str; 2]; 4] = [
     [
         "`--kubeconfig`",
-        "Own cluster. It is the cell in a cell, and the project with `mode: single`.",
+        "Own cluster: the project with `mode: single`; for a process in a cell, the cell.",
     ],
     ["`--federation-kubeconfig`", "Hub."],
     [
@@ -108,7 +108,7 @@ const RIGHTS: [Right; 43] = [
         "project",
         "`events.events.k8s.io`",
         "create",
-        "Without it, conditions alone report.",
+        "Without it, no events are published. The conditions contain the same information.",
     ),
     right(
         MANAGEMENT,
@@ -157,7 +157,7 @@ const RIGHTS: [Right; 43] = [
         "hub",
         "`clusters.cluster.karmada.io`",
         "list, watch",
-        "Without it, projects get no `CellUnreachable` or `NoMatchingCell`. The log says so once.",
+        "Without it, projects get no `CellUnreachable` or `NoMatchingCell`. The process logs this once.",
     ),
     right(
         MANAGEMENT,
@@ -178,14 +178,14 @@ const RIGHTS: [Right; 43] = [
         "hub",
         "`configmaps`",
         "list",
-        "To see whether a hub namespace is empty. Without it, hub namespaces stay.",
+        "Needed to check whether a hub namespace is empty. Without it, hub namespaces stay.",
     ),
     right(
         MANAGEMENT,
         "hub",
         "`secrets`",
         "list",
-        "As for `configmaps`. Only the metadata of one object are requested, but the right allows to read all Secrets of the hub.",
+        "As for `configmaps`. The process requests only the metadata of one object, but the right allows it to read all Secrets of the hub.",
     ),
     right(
         MANAGEMENT,

@@ -123,7 +123,7 @@ where
 {
     let spec = object["spec"].clone();
     let created = create(&api, object.clone()).await?;
-    let name = created.meta().name.clone().context("a name")?;
+    let name = created.meta().name.clone().context("no name")?;
     ensure!(
         json!(created)["spec"] == spec,
         "spec as it came back:\n{}\nas it was sent:\n{spec}",
@@ -214,7 +214,7 @@ pub(crate) async fn the_api_server_defaults_and_refuses_as_the_schema_says(
         .in_project::<Instance>()
         .get(&created.name_any())
         .await?;
-    let conditions = read.status.context("a default status")?.conditions;
+    let conditions = read.status.context("no default status")?.conditions;
     let types: Vec<_> = conditions
         .iter()
         .map(|condition| (condition.type_.as_str(), condition.reason.as_str()))

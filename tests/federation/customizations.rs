@@ -10,15 +10,17 @@ use serde_json::{Value, json};
 
 use crate::fixture::{WITHIN, create};
 
-/// Name of the Lua customization. compute-federation replaces this customization.
+/// Name of the Lua customization of WorkloadDeployment. After an operator has deleted it, Karmada calls the webhook of
+/// compute-federation instead.
 pub(crate) const NAME: &str = "workloaddeployment";
 const SCRIPTS: &str = include_str!("../tools/karmada/customization.lua");
 
-/// Returns the script of one operation: the text between its mark and the next mark.
+/// Returns the Lua script of one operation. The script begins after the comment line `-- <operation>`. It ends before
+/// the next line that begins with `-- `, or at the end of the file.
 fn script(mark: &str) -> anyhow::Result<&'static str> {
     let (_, rest) = SCRIPTS
         .split_once(&format!("-- {mark}\n"))
-        .context(mark.to_owned())?;
+        .with_context(|| format!("customization.lua has no line \"-- {mark}\""))?;
     Ok(rest.split_once("\n-- ").map_or(rest, |(script, _)| script))
 }
 
@@ -68,7 +70,7 @@ pub(crate) async fn a_customization_that_shadows_the_webhook_is_reported(
     create(&customizations, customization(NAME, "WorkloadDeployment")?).await?;
     until_counted(federation, 1).await?;
     let events: Api<Event> = Api::namespaced(hub, "default");
-    wait::eventually("an Event on it", WITHIN, || async {
+    wait::eventually("an Event about the customization", WITHIN, || async {
         let events = events.list(&ListParams::default()).await?;
         let is_it = |event: &Event| {
             let regarding = event.regarding.as_ref();

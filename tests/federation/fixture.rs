@@ -89,7 +89,7 @@ impl<'f> Space<'f> {
         let namespace = namespaces
             .create(&PostParams::default(), &namespace)
             .await?;
-        let uid = namespace.uid().context("a namespace has a UID")?;
+        let uid = namespace.uid().context("the namespace has no UID")?;
         networking::create_network(&client, &namespace.name_any(), NETWORK).await?;
         Ok(Self {
             federation,

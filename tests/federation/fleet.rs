@@ -95,7 +95,7 @@ impl<'f> Fleet<'f> {
         let project = FleetProject {
             federation: self.federation,
             plane,
-            hub_namespace: format!("ns-{}", uid.context("a namespace has a UID")?),
+            hub_namespace: format!("ns-{}", uid.context("the namespace has no UID")?),
         };
         project.offer_dfw().await?;
         Ok(project)
@@ -235,7 +235,7 @@ pub(crate) async fn projects_share_a_hub(federation: &Federation) -> anyhow::Res
     assert_ne!(
         observed(&untouched),
         generation,
-        "a project is worked on that is not ready"
+        "compute-federation wrote to a project that is not ready"
     );
     fleet.milo.set_ready("a", true).await?;
     a.until_settled(2).await?;
@@ -267,7 +267,10 @@ pub(crate) async fn a_paused_leader_writes_nothing(federation: &Federation) -> a
     wait::eventually("no write is under way", WITHIN, || async {
         let before = writes(&fleet.management)?;
         sleep(Duration::from_secs(2)).await;
-        ensure!(writes(&fleet.management)? == before, "it writes");
+        ensure!(
+            writes(&fleet.management)? == before,
+            "the leader still writes"
+        );
         Ok(())
     })
     .await?;
@@ -283,7 +286,10 @@ pub(crate) async fn a_paused_leader_writes_nothing(federation: &Federation) -> a
     project.scale(2).await?;
     fleet.management.signal(Signal::CONT)?;
     let code = timeout(WITHIN, fleet.management.ended()).await?;
-    ensure!(code.is_some_and(|code| code != 0), "it ended with {code:?}");
+    ensure!(
+        code.is_some_and(|code| code != 0),
+        "the suspended leader ended with {code:?}"
+    );
     assert_eq!(writes(&fleet.management)?, before);
     project.until_settled(2).await?;
     project.delete().await?;

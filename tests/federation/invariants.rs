@@ -1,5 +1,5 @@
-//! Tests of two invariants of the whole system: the writers of each object, and the number of writes. No other test
-//! checks these invariants.
+//! Tests of three invariants of the whole system: labels and annotations of other writers stay (I-1), a change makes
+//! only the necessary writes (I-2), and each object has the documented writers (I-29).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;

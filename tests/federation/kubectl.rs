@@ -24,7 +24,10 @@ pub(crate) async fn kubectl(
         .stderr(Stdio::piped())
         .kill_on_drop(true)
         .spawn()?;
-    let mut stdin = child.stdin.take().context("kubectl has a standard input")?;
+    let mut stdin = child
+        .stdin
+        .take()
+        .context("kubectl has no standard input")?;
     if let Some(object) = object {
         stdin.write_all(object.to_string().as_bytes()).await?;
     }

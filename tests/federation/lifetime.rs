@@ -83,7 +83,7 @@ async fn start(panics: bool) -> anyhow::Result<(Child, HeldFederation)> {
         })
         .kill_on_drop(true)
         .spawn()?;
-    let stdout = process.stdout.take().context("the output is piped")?;
+    let stdout = process.stdout.take().context("the output is not piped")?;
     let line = BufReader::new(stdout)
         .lines()
         .next_line()
@@ -119,7 +119,7 @@ fn signal(process: &Child, signal: Signal) -> anyhow::Result<()> {
     let pid = process
         .id()
         .and_then(|pid| Pid::from_raw(pid.cast_signed()))
-        .context("the process runs")?;
+        .context("the process does not run")?;
     Ok(kill_process(pid, signal)?)
 }
 
@@ -166,7 +166,7 @@ pub(crate) async fn a_damaged_federation_can_be_kept_and_stopped() -> anyhow::Re
         program.ends_with("karmada-scheduler")
     });
     let scheduler = scheduler.and_then(|pid| Pid::from_raw(*pid));
-    kill_process(scheduler.context("a scheduler runs")?, Signal::KILL)?;
+    kill_process(scheduler.context("no scheduler runs")?, Signal::KILL)?;
     let death = federation.death().await.to_string();
     let log = held.directory.join("logs/karmada-scheduler.log");
     let expected = format!(

@@ -299,8 +299,8 @@ pub(crate) async fn a_project_that_hangs_or_refuses(milo: &Milo) -> anyhow::Resu
     let list = api.list(&params);
     let mut list = std::pin::pin!(list);
     tokio::select! {
-        answer = &mut list => anyhow::bail!("an answer: {answer:?}"),
-        event = watched.try_next() => anyhow::bail!("an event: {event:?}"),
+        answer = &mut list => anyhow::bail!("the project answered: {answer:?}"),
+        event = watched.try_next() => anyhow::bail!("an event arrived: {event:?}"),
         () = sleep(SILENCE) => {}
     }
     project.pass();
@@ -328,7 +328,7 @@ pub(crate) async fn a_project_that_hangs_or_refuses(milo: &Milo) -> anyhow::Resu
 
     project.kill_apiserver().await;
     let Err(kube::Error::Api(status)) = api.list(&ListParams::default()).await else {
-        anyhow::bail!("an answer of the dead")
+        anyhow::bail!("the list succeeded without the API server")
     };
     assert_eq!(status.code, 502);
     project.restart_apiserver().await?;
@@ -338,7 +338,7 @@ pub(crate) async fn a_project_that_hangs_or_refuses(milo: &Milo) -> anyhow::Resu
     milo.delete_project(name).await?;
     milo.stop_project(name).await?;
     let Err(kube::Error::Api(status)) = api.list(&ListParams::default()).await else {
-        anyhow::bail!("an answer of a project that is gone")
+        anyhow::bail!("the list succeeded although the project is gone")
     };
     assert_eq!(status.code, 404);
     Ok(())

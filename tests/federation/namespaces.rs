@@ -91,7 +91,10 @@ pub(crate) async fn a_recreated_namespace_gets_a_new_hub_namespace(
     let current = Space {
         federation,
         name: former.name.clone(),
-        hub_name: format!("ns-{}", namespace.uid().context("a namespace has a UID")?),
+        hub_name: format!(
+            "ns-{}",
+            namespace.uid().context("the namespace has no UID")?
+        ),
     };
     create::<WorkloadDeployment>(&current.in_project(), deployment("wd", "DFW")).await?;
     until_gone_on_hub(&former).await?;

@@ -186,7 +186,7 @@ async fn token(space: &Space<'_>, name: &str) -> anyhow::Result<String> {
     answer
         .status
         .and_then(|status| status.token)
-        .context("a token")
+        .context("the answer has no token")
 }
 
 /// Reads metrics like a scraper that does not verify the certificate.

@@ -174,7 +174,7 @@ pub(crate) async fn a_policy_that_stays_terminating(federation: &Federation) -> 
     wait::until(&deployments, NAMES[1], "recorded", WITHIN, recorded).await?;
     ensure!(
         copies.get_opt(NAMES[1]).await?.is_none(),
-        "a copy is made though its policy is terminating"
+        "the federator created a copy although the policy is terminating"
     );
     let going = policies.get("city-dfw").await?;
     ensure!(going.uid() == former && going.metadata.deletion_timestamp.is_some());
@@ -206,7 +206,7 @@ impl PausedKarmada {
         let pid = federation.pids().into_iter().find(is_karmadas);
         let pid = pid
             .and_then(Pid::from_raw)
-            .context("Karmada's controllers run")?;
+            .context("Karmada's controllers do not run")?;
         kill_process(pid, Signal::STOP)?;
         Ok(Self(pid))
     }

@@ -43,11 +43,11 @@ pub(crate) async fn forms_of_a_404(federation: &Federation) -> anyhow::Result<()
         "/api/v1/namespaces/default/unserved/web".to_owned(),
         format!("{compute}0/namespaces/default/workloaddeployments/web"),
     ];
-    let cell = federation.cells().next().context("a cell")?;
+    let cell = federation.cells().next().context("no cell")?;
     for plane in [federation.project(), federation.hub(), cell] {
         for (path, name, resource) in &absent {
             let status = answer(&plane.client(), path).await?;
-            let details = status.details.as_ref().context("details")?;
+            let details = status.details.as_ref().context("no details")?;
             let found = (
                 status.reason.as_str(),
                 details.name.as_str(),
@@ -94,7 +94,7 @@ pub(crate) async fn a_record_of_a_foreign_hub_namespace_holds_the_deployment(
         let message = available(wd)
             .map(|(_, message)| message)
             .unwrap_or_default();
-        wd.metadata.deletion_timestamp.is_some() && message.contains("labelled")
+        wd.metadata.deletion_timestamp.is_some() && message.contains("labels of hub namespace")
     };
     wait::until(&deployments, "wd", "held while it is deleted", WITHIN, held).await?;
     let spared = bystander.get("wd").await?;
@@ -165,7 +165,7 @@ pub(crate) async fn foreign_conditions_stay(federation: &Federation) -> anyhow::
         .get("web-us-dfw")
         .await?
         .status
-        .context("a status")?
+        .context("no status")?
         .conditions;
     let others = ["ReferencedDataReady", "example.com/Audited"];
     for type_ in others {
@@ -264,7 +264,7 @@ pub(crate) async fn a_hub_namespace_without_identity_is_counted(
         let value = metrics
             .lines()
             .find_map(|line| line.strip_prefix("compute_federation_unidentified_namespaces "))
-            .context("the metric")?;
+            .context("the metric is missing")?;
         anyhow::ensure!(value != "0", "{value}");
         Ok(())
     })

@@ -160,7 +160,7 @@ pub(crate) async fn a_copy_of_another_cell_is_left_alone(
         refusal(&refused),
         Some((
             "HeldByAnotherCell".into(),
-            "the hub's Instance of this name is that of cell lhr1".into()
+            "cell lhr1 wrote the hub's Instance of this name".into()
         ))
     );
     let unchanged = copies.get("held-0").await?;

@@ -170,7 +170,7 @@ async fn applied_again(planes: &ProjectAndHub) -> anyhow::Result<()> {
     };
     let is_touched = |copy: &WorkloadDeployment| reapplied_at(&copy.metadata).is_some();
     let copy = wait::until(&copies, name, "applied again", PATIENCE * 3 / 2, is_touched).await?;
-    let at = reapplied_at(&copy.metadata).context("a time")?;
+    let at = reapplied_at(&copy.metadata).context("no time")?;
     // The time in the annotation is in whole seconds, so the measured wait can be up to one second too short.
     let left_alone = at.duration_since(lost_at).unsigned_abs() + SECOND;
     ensure!(
@@ -235,7 +235,7 @@ async fn on_simulated_planes(
 
     let namespaces: Api<Namespace> = Api::all(project.clone());
     let namespace = wait::until(&namespaces, DEFAULT_NAMESPACE, "there", WITHIN, |_| true).await?;
-    let uid = namespace.uid().context("a namespace has a UID")?;
+    let uid = namespace.uid().context("the namespace has no UID")?;
     networking::create_network(&project, DEFAULT_NAMESPACE, NETWORK).await?;
     let planes = ProjectAndHub {
         project,
@@ -245,7 +245,7 @@ async fn on_simulated_planes(
     };
     let lived = tokio::select! {
         lived = scenario(&planes) => lived,
-        served = served => Err(served?.err().context("it serves for ever")?),
+        served = served => Err(served?.err().context("the planes are no longer served")?),
         error = run_cells(&planes) => Err(error),
     };
     let log = fs::read_to_string(manager.log()).unwrap_or_default();

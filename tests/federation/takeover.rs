@@ -212,7 +212,7 @@ async fn uids_of_others(space: &Space<'_>) -> anyhow::Result<Vec<String>> {
             object.meta().deletion_timestamp.is_none(),
             "{name} is being deleted"
         );
-        object.uid().context("a UID")
+        object.uid().context("no UID")
     }
     let hub = space.federation.hub().client();
     let mut uids = vec![uid(Api::<Namespace>::all(hub), &space.hub_name).await?];

@@ -16,9 +16,10 @@ pub struct Limits {
     /// Total bytes of all bodies that are being read or answered. The time to answer a request is proportional to its
     /// body. This limit therefore also bounds the time that one request waits for other requests.
     pub bytes_in_flight: usize,
-    /// Maximum number of requests in flight. Requests with a slow body do not count (see `slow`). A body can arrive in
-    /// several parts, and other requests are answered between two parts. The default is therefore large enough for one
-    /// request on each of many busy connections.
+    /// Maximum number of requests in flight. Requests with a slow body do not count (see `slow`). Requests of admission
+    /// that wait for access reviews do not count either. A body can arrive in several parts, and other requests are
+    /// answered between two parts. The default is therefore large enough for one request on each of many busy
+    /// connections.
     pub requests: usize,
     /// Time after which a body counts as slow. A request with a slow body no longer counts in `requests`, but its bytes
     /// still count in `bytes_in_flight`.

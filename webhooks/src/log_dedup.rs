@@ -1,4 +1,5 @@
-//! Logs each problem once. A bad object of a tenant causes one log line, not one log line per request.
+//! Remembers the problems that were logged, so that callers do not log the same problem for each request. For example,
+//! a bad object of a tenant does not cause one warning per request.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -22,7 +23,7 @@ struct LoggedProblems {
 }
 
 impl LogDedup {
-    /// Returns whether the problem was not logged before, and remembers the problem.
+    /// Remembers the problem. Returns true if the problem was not remembered yet. The caller must then log it.
     pub(crate) fn is_first(&self, problem: impl Hash) -> bool {
         let hash = self.hasher.hash_one(problem);
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Runs Cargo, Git and other programs.
+//! Runs Cargo and Git, and builds the compute-federation binary.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

@@ -101,7 +101,7 @@ pub(crate) fn config(label: &str, binary: PathBuf, peers: Peers) -> Config {
 pub(crate) async fn create_namespace(client: &Client, name: &str) -> anyhow::Result<String> {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     let namespace = harness::objects::apply(client, &namespace).await?;
-    let uid = namespace.metadata.uid.context("a namespace has a UID")?;
+    let uid = namespace.metadata.uid.context("the namespace has no UID")?;
     networking::create_network(client, name, hops::NETWORK).await?;
     Ok(format!("ns-{uid}"))
 }

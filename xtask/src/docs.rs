@@ -81,7 +81,7 @@ fn pages() -> anyhow::Result<Vec<Page>> {
     );
     let mut pages: Vec<Page> = serde_json::from_slice(&output.stdout)?;
     let limits = pages.iter_mut().find(|page| page.file == "limits.md");
-    let limits = limits.context("the binary describes no limits.md")?;
+    let limits = limits.context("the output of the binary has no page limits.md")?;
     limits.sections.push(limits::fixed()?);
     Ok(pages)
 }

@@ -33,7 +33,7 @@ enum Command {
     Test(test::Args),
     /// Runs the benchmarks.
     Bench(bench::Args),
-    /// Builds the outside programs and prints where they are.
+    /// Builds the external programs and prints where they are.
     Peers,
     /// Writes the CRDs of deploy/base/crd from the Rust types.
     Crds {
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
 }
 
 fn peers() -> anyhow::Result<()> {
-    let peers = Peers::find_or_build(|progress| tell(progress)).context("outside programs")?;
+    let peers = Peers::find_or_build(|progress| tell(progress)).context("external programs")?;
     for (name, path) in peers.programs() {
         print(format!("{name} {}", path.display()))?;
     }

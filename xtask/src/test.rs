@@ -179,14 +179,14 @@ fn unit(filter: Option<&str>) -> anyhow::Result<()> {
 }
 
 fn federation(filter: Option<&str>) -> anyhow::Result<()> {
-    step("outside programs");
+    step("external programs");
     peers()?;
     step("federation tests");
     cargo(&[FEDERATION, filter.as_slice()].concat())
 }
 
 fn soak(filter: Option<&str>) -> anyhow::Result<()> {
-    step("outside programs");
+    step("external programs");
     peers()?;
     step("soak");
     // Each of these tests uses the whole machine, so the tests run one after the other.

@@ -1,4 +1,5 @@
-//! Tools for Cargo that the gate needs. Each tool is built once, into the cache.
+//! Installs cargo-deny, which the gate needs, and mdBook, which builds the book. Each version is built once and stays
+//! in the cache directory of the user.
 
 use std::path::PathBuf;
 use std::{env, fs};
@@ -19,12 +20,13 @@ pub(crate) fn mdbook() -> anyhow::Result<PathBuf> {
     installed("mdbook", "0.5.4")
 }
 
-/// Returns the program of a crate at a version. If the cache does not contain the program, it is installed there first.
+/// Returns the path of the program that this version of the crate installs. If the cache does not contain the program,
+/// installs it there first.
 fn installed(name: &str, version: &str) -> anyhow::Result<PathBuf> {
     let directory = cache()?.join("tools").join(format!("{name}-{version}"));
     let program = directory.join("bin").join(name);
     if !program.is_file() {
-        tell(format!("installing {name} {version}, once"));
+        tell(format!("installing {name} {version}; later runs reuse it"));
         // The build has its own target directory. It is needed only until the program is installed.
         let build = directory.join("build");
         let [root, target] = [&directory, &build].map(|path| path.display().to_string());
@@ -47,7 +49,8 @@ fn installed(name: &str, version: &str) -> anyhow::Result<PathBuf> {
     Ok(program)
 }
 
-/// Returns the directory of everything that is built only once: `$XDG_CACHE_HOME/compute-federation`.
+/// Returns the cache directory: `$XDG_CACHE_HOME/compute-federation`, or `$HOME/.cache/compute-federation` if
+/// `XDG_CACHE_HOME` is unset or empty.
 fn cache() -> anyhow::Result<PathBuf> {
     let of_user = env::var_os("XDG_CACHE_HOME")
         .filter(|directory| !directory.is_empty())

@@ -6,7 +6,8 @@ use serde_json::value::RawValue;
 
 use crate::condition::Condition;
 
-/// Condition of a binding: its object is scheduled. It refers to the generation in `status.schedulerObservedGeneration`.
+/// Condition of a binding: its object is scheduled. The condition refers to the generation in
+/// `status.schedulerObservedGeneration`.
 pub const SCHEDULED: &str = "Scheduled";
 /// Reason of a False [`SCHEDULED`]: no cell matches the object.
 pub const NO_CLUSTER_FIT: &str = "NoClusterFit";

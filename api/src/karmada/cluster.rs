@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::condition::Condition;
 
-/// Condition of a Cluster: its API server answers. It becomes False 35 s after the last answer if connections are refused,
-/// and 80 s after it if they hang (docs/concepts/karmada-behaviour.md).
+/// Condition of a Cluster: its API server answers. With Karmada's default thresholds, it becomes False about 35 s after
+/// the last answer if connections are refused, and about 80 s after it if they hang (docs/concepts/freshness.md).
 pub const READY: &str = "Ready";
 
 /// A cell. Cluster-scoped; its name is the name of the cell.

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::unknown_fields::UnknownFields;
 
-/// Propagates objects to cells. Unknown fields are tolerated: they are Karmada's defaults or were set by an operator.
+/// Propagates objects to cells. Unknown fields directly in `spec` are ignored, because Karmada sets defaults there and
+/// an operator may set fields there. Unknown fields of selectors and of the placement are kept.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[kube(

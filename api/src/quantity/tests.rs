@@ -89,8 +89,8 @@ fn integers_are_quantities_too() {
     assert!(serde_json::from_str::<Quantity>("2.5").is_err());
 }
 
-/// Every suffix, exponents, signs and the limits, and sums, as Kubernetes' own library has them. The table is printed by
-/// `go run ./quantities` in `tests/tools`.
+/// Compares suffixes, exponents, signs, limits and sums with Kubernetes' own library. `go run ./quantities` in
+/// `tests/tools` prints the table.
 #[test]
 fn forms_and_sums_are_those_of_kubernetes() {
     let mut differences = Vec::new();

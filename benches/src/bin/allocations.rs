@@ -8,7 +8,7 @@ use serde_json::json;
 /// Counts the heap allocations of one interpretation of each body.
 #[derive(Parser)]
 struct Args {
-    /// Request bodies.
+    /// Files with one request body each.
     bodies: Vec<PathBuf>,
 }
 

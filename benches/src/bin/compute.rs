@@ -1,6 +1,7 @@
-//! Measures the time of interpretation without a server, from the bytes of a request to the bytes of its answer. There
-//! are two ways: as shipped, and without the JSON fast path (`general`). As a third way, `scan` parses the same bytes
-//! as JSON and drops the result. Without a fast path, a request needs at least the time of `scan`.
+//! Measures the time of interpretation without a server, from the bytes of a request to the bytes of its answer. Each
+//! body is interpreted as in the shipped program (`p50` and `p99`) and without the JSON fast path (`general`). For
+//! comparison, `scan` parses the same bytes as JSON and drops the result. Interpretation without the fast path needs at
+//! least the time of `scan`.
 
 use std::hint::black_box;
 use std::path::PathBuf;
@@ -15,7 +16,8 @@ use tokio::time::Instant;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Number of time blocks for each body. The ways take turns, so other load on the machine affects all of them equally.
+/// Number of time blocks for each body. The three measurements take turns, so other load on the machine affects all of
+/// them equally.
 const BLOCKS: u32 = 10;
 /// Minimum number of calls in each block. All blocks together have at least 20 calls, so the 99th percentile differs
 /// from the median.
@@ -24,10 +26,10 @@ const MIN_CALLS: usize = 2;
 /// Times interpretation without a server.
 #[derive(Parser)]
 struct Args {
-    /// Time for each body, as shipped. The other ways take half of it each.
+    /// Time to interpret each body as in the shipped program. `general` and `scan` get half of this time each.
     #[arg(long, default_value_t = 1000)]
     milliseconds: u64,
-    /// Request bodies.
+    /// Files with one request body each.
     bodies: Vec<PathBuf>,
 }
 

@@ -24,8 +24,8 @@ use tokio_rustls::TlsConnector;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Lists everything of the projects and the hub, with the concurrency and the page size of the management controllers, and
-/// prints the seconds that this takes.
+/// Lists all objects of the projects and the hub, and prints the seconds that this takes. The concurrency and the page
+/// size are those of the management controllers.
 #[derive(Parser)]
 struct Args {
     /// Port of the simulated planes.
@@ -123,8 +123,10 @@ async fn list(mut sender: Sender, path: &str, port: u16) -> anyhow::Result<()> {
         let body = response.into_body().collect().await?.to_bytes();
         // The continue token is in the metadata of the list. The metadata comes before the objects.
         let head = String::from_utf8_lossy(body.get(..1024.min(body.len())).unwrap_or_default());
-        let (_, rest) = head.split_once(r#""continue":""#).context("no list")?;
-        let (token, _) = rest.split_once('"').context("no list")?;
+        let (_, rest) = head
+            .split_once(r#""continue":""#)
+            .context("no continue token")?;
+        let (token, _) = rest.split_once('"').context("no continue token")?;
         if token.is_empty() {
             return Ok(());
         }

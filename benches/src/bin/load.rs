@@ -30,7 +30,7 @@ use tokio_rustls::TlsConnector;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Sends requests to a server on loopback over HTTP/1.1 and TLS, and prints the CPU time of both sides, or with --rate the
+/// Sends requests to a server on loopback over HTTP/1.1 and TLS. Prints the CPU time of both sides, or with --rate the
 /// latency of the answers.
 #[derive(Parser)]
 struct Args {
@@ -181,7 +181,7 @@ impl LoadClient {
     /// Sends a request at each planned time, over the next free connection. The latency is measured from the planned
     /// time, so it includes the wait for a free connection.
     async fn at_rate(self, rate: f64, time: Duration, connections: usize) -> anyhow::Result<()> {
-        ensure!(rate > 0.0, "--rate: {rate} is no rate");
+        ensure!(rate > 0.0, "--rate is {rate}, must be greater than 0");
         let interval = Duration::from_secs_f64(1.0 / rate);
         let (plan, planned) = unbounded_channel::<Instant>();
         let planned = Arc::new(Mutex::new(planned));
@@ -214,7 +214,10 @@ impl LoadClient {
         while let Some(ended) = calls.join_next().await {
             latencies.extend(ended??);
         }
-        ensure!(pace.join().is_ok(), "the pace ended");
+        ensure!(
+            pace.join().is_ok(),
+            "the thread that starts the requests panicked"
+        );
         latencies.sort_unstable();
         let [p50, p99] = [50, 99].map(|percent| percentile(&latencies, percent));
         println!("{}", json!({"p50": p50, "p99": p99}));

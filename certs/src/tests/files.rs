@@ -33,7 +33,7 @@ fn every_error_names_the_file() {
     write(directory.path(), &certificate, &other_key);
     assert!(
         problem(directory.path())
-            .starts_with(&format!("{}: does not serve tls.crt", path("tls.key")))
+            .starts_with(&format!("{}: cannot be used with tls.crt", path("tls.key")))
     );
     fs::remove_file(directory.path().join("tls.key")).unwrap();
     fs::create_dir(directory.path().join("tls.key")).unwrap();

@@ -21,7 +21,7 @@ pub struct Delays {
 /// The observations of the controller.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Observed<'a> {
-    /// The authorities of the certificate in the files. This certificate is served next.
+    /// The authorities of the certificate in the files. It is served as soon as callers trust these authorities.
     pub(super) mounted: &'a Authorities,
     /// The authorities of the served certificate.
     pub(super) served: &'a Authorities,

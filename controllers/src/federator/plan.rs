@@ -183,20 +183,20 @@ fn contradiction(observed: &Observed<'_>) -> Option<String> {
     let is_of_another = |namespace: &Namespace| upstream.is_contradicted_by(namespace.meta());
     if namespace.is_some_and(is_of_another) {
         return Some(format!(
-            "hub namespace {hub_namespace} is labelled as that of another project or namespace"
+            "the labels of hub namespace {hub_namespace} identify another project or namespace"
         ));
     }
     // A terminating WorkloadDeployment uses its recorded hub namespace if that namespace still exists.
     let others = derived.filter(|derived| *derived != hub_namespace);
     if let (Some(derived), true) = (others, !terminating || namespace.is_none()) {
         return Some(format!(
-            "annotation {record} says {hub_namespace}, its namespace belongs to {derived}"
+            "annotation {record} is {hub_namespace}, but the hub namespace of its Namespace is {derived}"
         ));
     }
     let unproved = namespace.is_some() || copy.is_some();
     (terminating && unproved && !is_proved(observed)).then(|| {
         format!(
-            "hub namespace {hub_namespace} is not labelled as that of this project and namespace"
+            "the labels of hub namespace {hub_namespace} do not identify this project and namespace"
         )
     })
 }

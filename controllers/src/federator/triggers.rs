@@ -115,7 +115,7 @@ pub(crate) const ON_HUB: &[Trigger<HubSource, dyn HubLookups, ProjectKey>] = &[
     },
     Trigger {
         source: HubSource::Bindings,
-        reason: "the binding says which cells the copy goes to, and what they report",
+        reason: "the binding contains the cells that the copy goes to, and their reports",
         keys: bound,
     },
     Trigger {

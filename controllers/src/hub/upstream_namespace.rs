@@ -23,7 +23,7 @@ pub(crate) enum Proof {
     NotFound,
     /// The project's API server has a Namespace of this name, but its UID is another one. The text is that UID.
     OtherUid(String),
-    /// The project does not exist. A new project of the same name may use the stored objects of this project.
+    /// The project does not exist. A new project of the same name could get the stored objects of this project.
     NoProject,
 }
 

@@ -216,7 +216,7 @@ fn ownership<'a>(
         if let Some(other) =
             label(copy, labels::SOURCE_CLUSTER).filter(|other| *other != cell.as_str())
         {
-            let message = format!("the hub's Instance of this name is that of cell {other}");
+            let message = format!("cell {other} wrote the hub's Instance of this name");
             return refuse(reason::HELD_BY_ANOTHER_CELL, message);
         }
         if controller_uid(copy).is_some_and(|uid| Some(uid) != owner.metadata.uid.as_deref()) {

@@ -1,5 +1,5 @@
-//! The hub namespaces that stay although the project's Namespace is gone. For each, records how often it was checked
-//! and which reason was logged.
+//! The hub namespaces that stay although the project's Namespace is gone, or because the project does not confirm that
+//! it is gone. For each of them, records how often it was checked and which reason was logged.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -39,7 +39,7 @@ impl KeptNamespaces {
         looks.count = looks.count.saturating_add(1);
         let news = looks.count >= LASTING && looks.reported.as_deref() != Some(reason);
         if news {
-            warn!(%namespace, reason, "hub namespace stays though the project's Namespace is gone or cannot be confirmed");
+            warn!(%namespace, reason, "hub namespace stays, although its project does not have or does not confirm the Namespace");
             looks.reported = Some(reason.to_owned());
         }
         let doubled = FIRST.saturating_mul(1 << looks.count.saturating_sub(1).min(16));

@@ -21,7 +21,7 @@ pub(super) struct Observed<'a> {
 pub(super) enum Left {
     /// The caches contain no object of the namespace. Kinds that are not watched were not listed.
     Unknown,
-    /// The name of a relevant object, or of a kind that the API server forbids to list.
+    /// The name of a relevant object, or the reason why a kind cannot be listed.
     Something(String),
     /// The hub confirmed that no relevant object is left.
     Nothing,

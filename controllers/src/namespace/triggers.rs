@@ -12,7 +12,7 @@ use crate::runtime::triggers::{HubSource, ProjectSource, Trigger};
 pub(crate) const ON_PROJECT: &[Trigger<ProjectSource, dyn ProjectLookups, HubKey>] = &[
     Trigger {
         source: ProjectSource::Namespaces,
-        reason: "the Namespace that the hub namespace stands for was deleted or replaced",
+        reason: "the Namespace that the hub namespace represents was deleted or replaced",
         keys: |change, project| {
             let namespace = ended(change);
             let key = |namespace| HubKey {

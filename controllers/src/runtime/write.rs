@@ -1,5 +1,5 @@
-//! Writes to API servers. Each controller uses server-side apply with its own field manager. Deletes have
-//! preconditions.
+//! Writes to API servers: creates, server-side applies, patches and deletes. Each controller has its own field manager.
+//! Deletes have preconditions.
 
 mod collection;
 

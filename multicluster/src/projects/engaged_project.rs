@@ -17,13 +17,13 @@ use tokio::time::timeout;
 use crate::cache::{Cache, ListLimiter, Reflector, SyncState};
 use crate::metrics::{Counted, Metrics};
 
-/// The name of all projects together in metrics. Projects have no separate labels, because there may be thousands of
-/// them.
+/// Value of the metric label `plane` for the caches of all projects. A project has no value of its own, because there
+/// may be thousands of projects.
 const PROJECTS: &str = "projects";
-/// Maximum number of concurrent requests for users on one project's API server. Each request holds memory until it is
-/// answered. The memory of 256 requests is a few MiB.
+/// Maximum number of concurrent requests of admission to one project's API server. Each request holds memory until it
+/// is answered. The memory of 256 requests is a few MiB.
 const REQUESTS: usize = 256;
-/// Longest wait for the answer to the list of LocationBindings before the handler of the project starts. During this
+/// Longest time that the handler of a project waits for the list of LocationBindings before it starts. During this
 /// wait, the handler sends no requests.
 const UNANSWERED: Duration = Duration::from_mins(1);
 
@@ -47,7 +47,7 @@ pub struct EngagedProject {
 /// The reason why the cache of a project's LocationBindings is not current. Each message may be shown to users.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum NotCurrent {
-    /// The project was engaged recently, or its API server does not answer.
+    /// The first list has neither succeeded nor failed yet. A request without an answer fails after 30 s.
     #[error("LocationBindings of project {0} have not been listed yet")]
     Listing(ProjectName),
     /// The API server of the project refuses the list, or cannot be reached.
@@ -61,7 +61,8 @@ pub enum NotCurrent {
 }
 
 impl EngagedProject {
-    /// Returns the project and its task. The task keeps the caches of the project current until the task is dropped.
+    /// Returns the project and its task. The task keeps the cache of LocationBindings current until the task is
+    /// dropped.
     pub(super) fn new(
         name: ProjectName,
         client: Client,
@@ -108,7 +109,7 @@ impl EngagedProject {
         &self.client
     }
 
-    /// Waits for a permit to send a request for a user to the project's API server. The number of permits is limited,
+    /// Waits for a permit to send a request of admission to the project's API server. The number of permits is limited,
     /// because requests hold memory while the API server does not answer.
     pub async fn request_permit(&self) -> Option<SemaphorePermit<'_>> {
         self.requests.acquire().await.ok()
@@ -188,8 +189,9 @@ impl EngagedProject {
         self.lists.for_another_cache()
     }
 
-    /// Waits until the API server has answered, but at most for [`UNANSWERED`]. The handler of the project starts after
-    /// this wait. Before that, its lists must not hold slots of the list limiter.
+    /// Waits until LocationBindings are listed, or until the API server answers that it does not serve them. Waits at
+    /// most for [`UNANSWERED`]. The handler of the project starts after this wait. If the handler started earlier, its
+    /// lists could hold slots of the list limiter while the API server does not answer.
     pub(super) async fn answered(&self) {
         let mut sync_state = self.sync_state.clone();
         let answered = |sync_state: &SyncState| {

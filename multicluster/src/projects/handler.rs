@@ -20,7 +20,8 @@ pub struct RegistryContext<'a> {
 /// Runs for each project while the project is engaged, on every replica, leader or not.
 pub trait ProjectHandler: Send + Sync + 'static {
     /// Runs until the project is disengaged. The future is then dropped. This method is called when the project's API
-    /// server has answered, or one minute after the project was engaged.
+    /// server has listed the LocationBindings or does not serve this kind, at the latest one minute after the project
+    /// was engaged.
     fn run(&self, project: Arc<EngagedProject>) -> BoxFuture<'static, ()>;
 
     /// Called after the object of a project was removed from the registry's cache. The removal does not prove that the

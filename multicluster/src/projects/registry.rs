@@ -279,7 +279,8 @@ impl Registry {
     }
 }
 
-/// Runs the handler of a project after the project's API server has answered, or after one minute without an answer.
+/// Runs the handler of a project. The handler starts when the project's API server has listed the LocationBindings or
+/// does not serve this kind, at the latest after one minute.
 async fn run_handler(handler: Option<Arc<dyn ProjectHandler>>, project: Arc<EngagedProject>) {
     if let Some(handler) = handler {
         project.answered().await;

@@ -73,12 +73,12 @@ pub(super) const ADVICE: &[Advice] = &[
     advice(
         "compute_federation_projects_not_ready",
         &[],
-        "Above 0 for long: these projects are not used until their Project says `Ready`.",
+        "Above 0 for a long time: these projects are not used until they are ready.",
     ),
     advice(
         "compute_federation_projects_suspended",
         &[],
-        "No alarm. Writes that a suspended project refuses wait until it is reinstated.",
+        "No alarm. Writes that a suspended project refuses wait until its suspension ends.",
     ),
     advice("compute_federation_projects_engaged", &[], ""),
     advice(
@@ -89,12 +89,12 @@ pub(super) const ADVICE: &[Advice] = &[
     advice(
         "compute_federation_events_total",
         &[("outcome", "`published`, `failed`, `dropped`")],
-        "`failed` or `dropped` rising: events on Workloads and WorkloadDeployments are lost; the conditions say the same. An event is dropped when 1024 wait in its project or 16384 in all.",
+        "`failed` or `dropped` rises: events on Workloads and WorkloadDeployments are lost. The conditions contain the same information. An event is dropped when 1024 events wait in its project, or 16384 in all.",
     ),
     advice(
         "compute_federation_unidentified_namespaces",
         &[],
-        "Above 0: a hub namespace holds a WorkloadDeployment or policy of this project, or one label `meta.datumapis.com/upstream-*`, and both labels together do not identify a project. The log names it.",
+        "Above 0: a hub namespace contains a WorkloadDeployment or a policy of compute-federation, or has one of the labels `meta.datumapis.com/upstream-*`, but its labels do not identify a project. The log names the namespace.",
     ),
     advice(
         "compute_federation_hub_contradictions",
@@ -107,12 +107,12 @@ pub(super) const ADVICE: &[Advice] = &[
             "reason",
             "see [Quarantine reasons](conditions.md#quarantine-reasons)",
         )],
-        "Above 0: an Instance of the hub is not projected. The log names it.",
+        "Above 0: an Instance of the hub is not projected. The log names the Instance.",
     ),
     advice(
         "compute_federation_shadowing_customizations",
         &[],
-        "Above 0: Karmada runs a Lua customization for these kinds and does not call the webhook. The log names it. It is also 0 where customizations may not be listed.",
+        "Above 0: Karmada runs a Lua customization for these kinds and does not call the webhook. The log names the customization. The metric is also 0 if the process may not list customizations.",
     ),
     advice(
         "compute_federation_webhooks_connections",
@@ -130,22 +130,22 @@ pub(super) const ADVICE: &[Advice] = &[
             "reason",
             "`certificate_not_trusted`, `certificate_expired`, `no_certificate`, `incompatible`, `not_tls`, `protocol`, `alert`, `timeout`, `displaced`, `closed`",
         )],
-        "`certificate_not_trusted` or `certificate_expired` above 0: each is a call that failed. Probes of the port also cause `closed` and `not_tls`.",
+        "`certificate_not_trusted` or `certificate_expired` above 0: each error is a failed call. Port probes also cause `closed` and `not_tls`.",
     ),
     advice(
         "compute_federation_certificate_not_after_seconds",
         &[],
-        "Closer than the time a renewal takes: `< time() + 7 * 86400`.",
+        "Nothing has renewed the certificate: `< time() + 7 * 86400`.",
     ),
     advice(
         "compute_federation_certificate_valid",
         &[],
-        "0 for some minutes: the files are broken, or nothing has replaced an expired certificate.",
+        "0 for some minutes: the files are missing or broken, or nothing has replaced an expired certificate.",
     ),
     advice(
         "compute_federation_certificate_waits_for_trust",
         &[],
-        "1 for longer than `--ca-bundle-delay` and some minutes: the right on the hub, or the leader, is missing.",
+        "1 for some minutes longer than `--ca-bundle-delay`: the process may not patch a registration, or there is no leader.",
     ),
     advice("compute_federation_certificate_reloads_total", &[], ""),
     advice("compute_federation_certificate_reloaded_seconds", &[], ""),
@@ -172,7 +172,7 @@ pub(super) const ADVICE: &[Advice] = &[
             ("controller", ""),
             ("trouble", "`unreachable`, `suspended`, `busy`"),
         ],
-        "`unreachable` above 0 for some minutes: so many projects' API servers do not answer; if it is all of them, the hub does not. See [Trouble of a queue](#trouble-of-a-queue).",
+        "`unreachable` above 0 for some minutes: the API servers of this many projects do not answer. If no project's API server answers, the hub is more likely the cause. See [Trouble of a queue](#trouble-of-a-queue).",
     ),
     advice(
         "compute_federation_reconciles_total",
@@ -180,7 +180,7 @@ pub(super) const ADVICE: &[Advice] = &[
             ("controller", ""),
             ("result", "`settled`, `again`, `gone`, `error`"),
         ],
-        "Most are `error` for minutes; the log gives the reason from the second time on. Single errors are usual: another program has written at the same time.",
+        "Most are `error` for minutes. The log gives the reason from the second failure of a key. Single errors are usual: another program has written at the same time.",
     ),
     advice("compute_federation_reconcile_seconds", CONTROLLER, ""),
     advice(
@@ -191,17 +191,17 @@ pub(super) const ADVICE: &[Advice] = &[
     advice(
         "compute_federation_leader",
         &[],
-        "1 on more than one replica, or on none for longer than the lease lasts.",
+        "1 on more than one replica. Or 0 on all replicas for longer than the duration of the lease, 15 s.",
     ),
     advice(
         "compute_federation_undecodable_objects",
         &[("plane", ""), ("kind", "")],
-        "Above 0: such an object is skipped, and everything that depends on it waits. The log names it.",
+        "Above 0: an object cannot be decoded and is skipped. Objects that depend on it wait. The log names the object.",
     ),
     advice(
         "compute_federation_writes_total",
         WRITE,
-        "A controller's rate rises while nothing changes: another program writes the same fields. For `ca-bundle`: more than two for each new authority.",
+        "The rate of a controller rises while nothing changes: another program writes the same fields. For `ca-bundle`: more than two writes for each new authority.",
     ),
     advice("process_resident_memory_bytes", &[], ""),
     advice("process_cpu_seconds_total", &[], ""),

@@ -3,8 +3,8 @@
 //! [`ApiServer`] lists, watches and writes objects by the rules of a kube-apiserver, as far as compute-federation
 //! relies on these rules. [`ApiServer::client`] returns a `kube::Client` that needs no socket and works on a paused
 //! tokio clock. [`ApiServer::answer`] answers one HTTP request, so a program can serve it over TLS. A [`Fault`] makes
-//! the API server hang, refuse requests, lose responses or cut connections. `tests/federation/apiserver.rs` runs the
-//! same scenarios on this API server and on a kube-apiserver, and compares the results for the client.
+//! the API server hang, refuse requests, lose responses or cut connections. `tests/federation/conformance.rs` runs the
+//! same scenarios on this API server and on a kube-apiserver, and compares the responses.
 //!
 //! This API server does not authorize requests, does not validate objects and sets no defaults. It has no schemas, and
 //! every kind has one version. [`objects`] builds the objects that the tests of several crates need.

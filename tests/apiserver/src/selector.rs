@@ -1,4 +1,4 @@
-//! The objects of a kind that a request selects, and their requested representation.
+//! Selects the objects of a list or a watch, and renders objects in the representation that the client requests.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -7,7 +7,8 @@ use crate::kinds::KindId;
 use crate::refusal::Refusal;
 use crate::state::Stored;
 
-/// The objects that a list or a watch selects.
+/// The objects that a list or a watch selects, and their representation in the response. Responses with one object use
+/// only the representation.
 #[derive(Debug)]
 pub(crate) struct Query {
     pub(crate) kind: KindId,
@@ -42,7 +43,7 @@ impl Requirement {
     fn parse_one(term: &str) -> Result<Self, Refusal> {
         if term.contains(['(', ' ']) {
             return Err(Refusal::bad(format!(
-                "the API server in memory does not know the selector {term:?}"
+                "the in-memory API server supports only equality and existence in selectors, not {term:?}"
             )));
         }
         let (key, wants) = if let Some((key, value)) = term.split_once("!=") {
@@ -71,7 +72,7 @@ impl Requirement {
 }
 
 impl Query {
-    /// Checks that this API server supports the selectors. It supports only two fields in field selectors.
+    /// Checks the field selectors. This API server supports only `metadata.name` and `metadata.namespace`.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         let is_known =
             |it: &&Requirement| ["metadata.name", "metadata.namespace"].contains(&&*it.key);

@@ -250,7 +250,7 @@ impl ApiServer {
         Some(serde_json::from_slice(&stored.body).unwrap())
     }
 
-    /// Ends the API server of a project that has no Project. A later API server of the same name has the same objects.
+    /// Returns the stored version of an object, or `None` if there is no object with this key.
     pub fn stored(&self, kind: KindId, key: &Key) -> Option<Arc<Stored>> {
         self.state().get(kind, key).cloned()
     }

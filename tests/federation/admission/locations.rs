@@ -1,4 +1,5 @@
-//! Tests of the allowed cities. A Workload may run only in the cities of the current LocationBindings of its project.
+//! Tests of the cities that admission accepts. A Workload may add a city only if the project has a LocationBinding of
+//! this city whose condition Available is not False.
 
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ pub(crate) async fn cities_are_those_of_the_project(platform: &Platform) -> anyh
 
 /// Uses a separate project. The test adds and removes the locations of this project.
 ///
-/// I-4: every replica discovers projects and fills its caches, and admits.
+/// I-4: every replica discovers projects, fills its caches, and answers admission.
 pub(crate) async fn every_replica_follows_locations(platform: &Platform) -> anyhow::Result<()> {
     let name = "followed";
     let project = platform.milo.add_project(name).await?;
@@ -50,7 +51,7 @@ pub(crate) async fn every_replica_follows_locations(platform: &Platform) -> anyh
     let line = "spec.placements[0].cityCodes[0]: Unsupported value: \"NYC\": no city is available to this project";
     ensure!(error.contains(line), "{error}");
 
-    // The user can still change a running Workload, and can add placements in other cities.
+    // The city NYC is no longer available. The user can still change the Workload, and can add another city to it.
     bind(&project, "SFO", Some(true)).await?;
     slowest = slowest.max(platform.until_cities(name, &["SFO"]).await?);
     web["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0]["image"] =
@@ -60,9 +61,12 @@ pub(crate) async fn every_replica_follows_locations(platform: &Platform) -> anyh
 
     project.unbind_location("sfo").await?;
     slowest = slowest.max(platform.until_cities(name, &[]).await?);
-    ensure!(slowest < FOLLOWED, "followed after {slowest:?}");
+    ensure!(
+        slowest < FOLLOWED,
+        "the slowest replica offered the changed cities only after {slowest:?}"
+    );
     eprintln!(
-        "every replica follows a location within {} ms",
+        "every replica offers the changed cities within {} ms",
         slowest.as_millis()
     );
     Ok(())

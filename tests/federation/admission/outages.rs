@@ -29,7 +29,10 @@ async fn latency(platform: &Platform) -> anyhow::Result<Duration> {
         times.push(begin.elapsed());
     }
     times.sort();
-    times.get(MEASURED * 9 / 10).copied().context("times")
+    times
+        .get(MEASURED * 9 / 10)
+        .copied()
+        .context("too few latencies were measured")
 }
 
 fn message(response: &Value) -> &str {
@@ -82,7 +85,12 @@ pub(crate) async fn a_project_that_hangs_slows_no_other(platform: &Platform) -> 
     };
     let created = async {
         let created = create_past_the_front(&project, &user, &web).await;
-        anyhow::Ok(created.err().context("created")?.to_string())
+        anyhow::Ok(
+            created
+                .err()
+                .context("the Workload was created")?
+                .to_string(),
+        )
     };
     let (meanwhile, answers, created) = tokio::join!(latency(platform), hanging, created);
     let (meanwhile, created) = (meanwhile?, created?);
@@ -194,7 +202,10 @@ pub(crate) async fn a_starting_replica_is_unready_until_its_caches_are_filled(
             let (code, _) = replica.readiness().await?;
             if code == 200 {
                 let response = platform.post(&replica, &review).await?;
-                ensure!(response["allowed"] == true, "ready, and {response}");
+                ensure!(
+                    response["allowed"] == true,
+                    "the replica is ready, but answers {response}"
+                );
                 return Ok(());
             }
             tokio::task::yield_now().await;

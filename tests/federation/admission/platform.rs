@@ -69,7 +69,9 @@ pub(super) async fn bind(
 
 impl Platform {
     pub(super) fn replica(&self, index: usize) -> anyhow::Result<&Manager> {
-        self.replicas.get(index).context("there are two replicas")
+        self.replicas
+            .get(index)
+            .context("there is no replica with this index")
     }
 
     /// Ends all processes.

@@ -113,7 +113,7 @@ pub(crate) async fn every_claim_identifies_the_requester(
     others.insert("changed".to_owned(), changed);
     let mut order = ada.clone();
     let teams = order.extra.get_mut("example.com/teams/in.order");
-    teams.context("a claim of several values")?.swap(0, 1);
+    teams.context("no claim has several values")?.swap(0, 1);
     others.insert("in another order".to_owned(), order);
     // Posts each review directly to the webhook, as the API server does. With `kubectl`, the test would take a minute.
     let replica = platform.replica(1)?;
@@ -124,7 +124,9 @@ pub(crate) async fn every_claim_identifies_the_requester(
         let denied = "Forbidden: permission to use the network was denied: other claims";
         assert_eq!(cause["message"], denied, "{which}");
     }
-    let (_, other) = others.first_key_value().context("others")?;
+    let (_, other) = others
+        .first_key_value()
+        .context("there are no other users")?;
     let error = platform.refused(other, B, &web).await?;
     ensure!(error.contains("other claims"), "{error}");
     platform.accepted(&ada, B, &web).await?;
@@ -153,7 +155,10 @@ pub(crate) async fn every_claim_reaches_the_authorizer(platform: &Platform) -> a
         let mut extra = review["request"]["userInfo"]["extra"].clone();
         // We keep a claim without values, but the API server drops it when it calls the authorizer.
         if spec["extra"].get("nothing").is_none_or(Value::is_null) {
-            extra.as_object_mut().context("claims")?.remove("nothing");
+            extra
+                .as_object_mut()
+                .context("Extra is no object")?
+                .remove("nothing");
         }
         assert_eq!(spec["extra"], extra);
     }

@@ -38,7 +38,7 @@ pub(crate) async fn earlier_mistakes_do_not_block_updates(
     legacy["metadata"]["finalizers"] = json!(["example.com/waits"]);
     legacy["spec"]["placements"][0]["scaleSettings"]["minReplicas"] = json!(5000);
     legacy["spec"]["template"]["spec"]["runtime"]["resources"]["instanceType"] = json!("old/type");
-    wait::eventually("there are no rules", WITHIN, || async {
+    wait::eventually("a Workload with mistakes is accepted", WITHIN, || async {
         create(&workloads, legacy.clone()).await
     })
     .await?;
@@ -50,7 +50,10 @@ pub(crate) async fn earlier_mistakes_do_not_block_updates(
         .await?;
     let another = workload("another", "default", &["GONE"]);
     let refused = create(&workloads, another).await;
-    let error = refused.err().context("there are no rules")?.to_string();
+    let error = refused
+        .err()
+        .context("an invalid Workload was accepted")?
+        .to_string();
     ensure!(error.contains("is invalid"), "{error}");
 
     let patch = async |patch: Value| {

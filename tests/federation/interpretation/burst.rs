@@ -135,12 +135,14 @@ async fn calls(federation: &Federation) -> anyhow::Result<BTreeMap<(String, Stri
         else {
             continue;
         };
-        let (labels, count) = labels.split_once("} ").context("a count")?;
+        let (labels, count) = labels.split_once("} ").context("no count")?;
         let label = |name: &str| {
             let (_, rest) = labels.split_once(&format!("{name}=\""))?;
             Some(rest.split_once('"')?.0.to_owned())
         };
-        let key = label("operation").zip(label("outcome")).context("labels")?;
+        let key = label("operation")
+            .zip(label("outcome"))
+            .context("a label is missing")?;
         *calls.entry(key).or_default() += count.parse::<usize>()?;
     }
     Ok(calls)

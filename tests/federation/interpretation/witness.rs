@@ -123,7 +123,7 @@ impl SeenVersions {
 }
 
 fn revision(object: &WorkloadDeployment) -> anyhow::Result<u64> {
-    let version = object.resource_version().context("a resource version")?;
+    let version = object.resource_version().context("no resource version")?;
     Ok(version.parse()?)
 }
 

@@ -78,7 +78,7 @@ async fn of_city(space: &Space<'_>, web: &Workload, it: &BaselineDeployment) -> 
         "template": web.spec.template,
         "workloadRef": {"name": WEB, "uid": web.uid()},
     });
-    let uid = web.uid().context("a UID")?;
+    let uid = web.uid().context("no UID")?;
     let deployments: Api<WorkloadDeployment> = space.in_project();
     let metadata = json!({
         "name": name,
@@ -154,7 +154,7 @@ async fn of_cell(
             .all(|type_| condition::is_true(&status.conditions, type_))
     };
     let running = wait::until(&instances, name, "running", WITHIN, runs).await?;
-    let status = running.status.context("a status")?;
+    let status = running.status.context("no status")?;
     let kept = status.conditions.iter().filter(|it| it.type_ != "Ready");
     let mut conditions: Vec<_> = kept.map(|condition| json!(condition)).collect();
     conditions.push(true_condition("Ready", "Running"));

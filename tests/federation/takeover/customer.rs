@@ -191,7 +191,7 @@ where
         .map(|object| object.uid().zip(object.resource_version()));
     versions
         .collect::<Option<_>>()
-        .context("UIDs and resource versions")
+        .context("an object has no UID or no resource version")
 }
 
 fn follow<K>(

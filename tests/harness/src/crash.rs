@@ -35,7 +35,7 @@ impl<'p> Crashing<'p> {
             return Ok(());
         }
         self.plane.signal_apiserver(Signal::KILL)?;
-        let life = self.plane.life().context("it does not run")?;
+        let life = self.plane.life().context("the API server does not run")?;
         life.ended().await;
         Ok(())
     }

@@ -97,7 +97,7 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<String> {
         .env("CGO_ENABLED", "0")
         .env("GOFLAGS", "-buildvcs=false -mod=readonly")
         .output()
-        .context("go is needed to build the outside programs; install it, or set COMPUTE_FEDERATION_PEERS")?;
+        .context("go is needed to build the external programs; install it, or set COMPUTE_FEDERATION_PEERS")?;
     if !output.status.success() {
         bail!(
             "go {} failed:\n{}",

@@ -163,7 +163,7 @@ impl Peers {
         fs::create_dir_all(&crds)?;
         for group in fs::read_dir(module.join("charts/karmada/_crds/bases"))? {
             for file in yaml_files(&group?.path())? {
-                let name = file.file_name().context("a file has a name")?;
+                let name = file.file_name().context("the file has no name")?;
                 // The code writes a new file instead of a copy. Files of the module cache are read-only, and a copy
                 // would be read-only too.
                 fs::write(crds.join(name), fs::read(&file)?)?;

@@ -148,7 +148,7 @@ impl ChildProcess {
         let stdout = tether
             .stdout
             .take()
-            .context("a tether has a standard output")?;
+            .context("the tether has no standard output")?;
         let pid = BufReader::new(stdout).lines().next_line().await?;
         let Some(pid) = pid.and_then(|pid| pid.parse().ok()) else {
             bail!("{name}: not started")
@@ -217,7 +217,7 @@ impl ChildProcess {
     ///
     /// When the process does not exist any more.
     pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
-        let pid = Pid::from_raw(self.pid).context("a pid is not 0")?;
+        let pid = Pid::from_raw(self.pid).context("the process id is 0")?;
         kill_process(pid, signal).with_context(|| format!("signal to {}", self.name()))
     }
 

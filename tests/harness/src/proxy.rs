@@ -90,8 +90,7 @@ impl Proxy {
     }
 
     /// Drops all requests, or all responses, until the returned value is dropped. Then the connections of the lost
-    /// requests break.
-    /// break.
+    /// requests or responses break.
     pub fn cut(&self, direction: Direction) -> LinkCut {
         self.behind.link.cut(direction)
     }

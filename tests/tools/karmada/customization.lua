@@ -1,5 +1,5 @@
 -- The scripts of the last ResourceInterpreterCustomization of WorkloadDeployment, which native interpretation replaces.
--- Karmada takes one script per operation. This file holds all of them as functions, each after its mark.
+-- Karmada takes one script per operation. This file contains all scripts. The name of its operation precedes each one.
 
 -- retention
 function Retain(desiredObj, observedObj)

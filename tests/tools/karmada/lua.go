@@ -65,7 +65,7 @@ func luaEngine() (interpret, error) {
 			_, enabled, err = engine.GetDependencies(attributes.Object)
 		}
 		if err == nil && !enabled {
-			err = fmt.Errorf("%s: no script", attributes.Operation)
+			err = fmt.Errorf("%s: the customization has no script for this operation", attributes.Operation)
 		}
 		return err
 	}, nil

@@ -57,7 +57,7 @@ func run(way, url, ca string, budget time.Duration, bodies []string) error {
 	case "webhook":
 		call, err = webhookClient(url, ca)
 	default:
-		err = fmt.Errorf("-way=%s: lua and webhook are known", way)
+		err = fmt.Errorf("-way is %q, must be lua or webhook", way)
 	}
 	if err != nil {
 		return err

@@ -65,7 +65,7 @@ func webhookClient(url, ca string) (interpret, error) {
 			_, matched, err = client.Patch(ctx, attributes)
 		}
 		if err == nil && !matched {
-			err = fmt.Errorf("%s: no webhook", attributes.Operation)
+			err = fmt.Errorf("%s: no webhook matches the request", attributes.Operation)
 		}
 		return err
 	}, nil

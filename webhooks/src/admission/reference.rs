@@ -80,7 +80,7 @@ pub const RULES: &[Rule] = &[
     added(
         METADATA,
         "spec.template.annotations[compute.datumapis.com/ssh-keys]",
-        "The type of a key is that of its content, as sshd requires it.",
+        "The type of a key matches its content, because sshd requires this.",
     ),
     schema(
         VOLUMES,
@@ -96,7 +96,7 @@ pub const RULES: &[Rule] = &[
     rule(
         VOLUMES,
         "spec.template.spec.volumes[i].disk.deviceName",
-        "Unique. A volume without one has `persistent-disk-` and its index.",
+        "Unique. The default is `persistent-disk-` followed by the index of the volume.",
     ),
     cel(
         VOLUMES,
@@ -126,7 +126,7 @@ pub const RULES: &[Rule] = &[
     added(
         VOLUMES,
         "spec.template.spec.volumes[i].disk.template.populator.filesystem",
-        "Not beside an image.",
+        "Absent if there is an image.",
     ),
     cel(
         VOLUMES,
@@ -156,7 +156,7 @@ pub const RULES: &[Rule] = &[
     added(
         VOLUMES,
         "spec.template.spec.volumes[i].secret",
-        "`secretName` is set, `defaultMode` is within 0 to 0777 (octal), `items` is empty: as for a ConfigMap.",
+        "`secretName` is set, `defaultMode` is within 0 to 0777 (octal), `items` is empty.",
     ),
     schema(
         RUNTIME,
@@ -166,7 +166,7 @@ pub const RULES: &[Rule] = &[
     schema(
         RUNTIME,
         "spec.template.spec.runtime.resources.requests",
-        "Empty: resources are those of the instance type.",
+        "Empty, because the instance type defines the resources.",
     ),
     cel(
         RUNTIME,
@@ -191,7 +191,7 @@ pub const RULES: &[Rule] = &[
     cel(
         RUNTIME,
         "spec.template.spec.runtime.sandbox.containers[i].resources",
-        "Absent: resources are those of the instance type.",
+        "Absent, because the instance type defines the resources.",
     ),
     schema(
         RUNTIME,
@@ -216,7 +216,7 @@ pub const RULES: &[Rule] = &[
     rule(
         RUNTIME,
         "spec.template.spec.runtime.*.volumeAttachments[i].mountPath",
-        "Unique; a disk needs a populator, which makes its file system.",
+        "Unique. A disk with a mount path needs a populator, which creates the file system.",
     ),
     schema(
         RUNTIME,
@@ -231,7 +231,7 @@ pub const RULES: &[Rule] = &[
     added(
         RUNTIME,
         "spec.template.spec.runtime.*.ports[i].port",
-        "The error shows the port, not its name.",
+        "The error shows the port number. (The Go manager shows the name.)",
     ),
     schema(
         NETWORKS,

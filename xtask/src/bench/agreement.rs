@@ -59,7 +59,7 @@ pub(crate) async fn check(
     go.stop().await;
     ensure!(
         differ.is_empty(),
-        "the servers differ about {}; see {}",
+        "the servers give different answers to {}; see {}",
         differ.join(", "),
         directory.display()
     );
@@ -70,7 +70,10 @@ pub(crate) async fn check(
 pub(crate) fn interpretation(review: &Value, answer: &Value) -> anyhow::Result<Value> {
     let (request, response) = (&review["request"], &answer["response"]);
     ensure!(response["successful"] == json!(true), "{response}");
-    ensure!(response["uid"] == request["uid"], "another uid");
+    ensure!(
+        response["uid"] == request["uid"],
+        "the answer has another uid than the request"
+    );
     let mut object = request["object"].clone();
     if let Some(patch) = response["patch"].as_str() {
         let patch: json_patch::Patch = serde_json::from_slice(&STANDARD.decode(patch)?)?;
@@ -83,8 +86,13 @@ pub(crate) fn interpretation(review: &Value, answer: &Value) -> anyhow::Result<V
 /// Returns the meaning of an admission answer: whether the object is accepted, and the errors.
 pub(crate) fn decision(review: &Value, answer: &Value) -> anyhow::Result<Value> {
     let (request, response) = (&review["request"], &answer["response"]);
-    ensure!(response["uid"] == request["uid"], "another uid");
-    let allowed = response["allowed"].as_bool().context("no decision")?;
+    ensure!(
+        response["uid"] == request["uid"],
+        "the answer has another uid than the request"
+    );
+    let allowed = response["allowed"]
+        .as_bool()
+        .context("the answer has no field `allowed`")?;
     let status = &response["status"];
     Ok(match allowed {
         true => json!({"allowed": true}),

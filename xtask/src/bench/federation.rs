@@ -246,9 +246,9 @@ async fn follow(
         let Ok(changed) = timeout_at(end, observer.changed()).await else {
             let missing = reached.iter().position(Option::is_none).unwrap_or_default();
             let hop = milestones.get(missing).and_then(|it| it.hop.as_ref());
-            let title = hop.map_or("a step of an external machine", |hop| hop.title);
+            let title = hop.map_or("a step of an external process", |hop| hop.title);
             bail!(
-                "{}: not within {} s: {title}",
+                "{}: not reached within {} s: {title}",
                 names.workload,
                 WITHIN.as_secs()
             );

@@ -37,7 +37,9 @@ pub(crate) fn answer(bench: &BenchSetup, body: &Body) -> PathBuf {
 pub(crate) async fn compare(bench: &BenchSetup, body: &Body) -> anyhow::Result<Vec<Row>> {
     let best = saturate(bench, body).await?;
     let mut rows = throughput(&body.name, &best);
-    let saturation = best.get(&ServerKind::Go).context("Go is measured")?;
+    let saturation = best
+        .get(&ServerKind::Go)
+        .context("the Go webhook was not measured")?;
     rows.extend(latency(bench, body, saturation.per_cpu_second() / 2.0).await?);
     Ok(rows)
 }
@@ -178,7 +180,7 @@ async fn latency(bench: &BenchSetup, body: &Body, rate: f64) -> anyhow::Result<V
         }
         let p99 = |kind| best.get(&(client, kind)).map(|found| found.p99);
         let both = p99(ServerKind::Ours).zip(p99(ServerKind::Go));
-        let (ours, go) = both.context("both are measured")?;
+        let (ours, go) = both.context("a server has no latencies")?;
         let ratio = ours / go;
         let row = Row::new(format!("{at}: p99, ours / Go"), ratio, "x");
         rows.push(row.target(Bound::AtMost(0.5)));

@@ -134,7 +134,7 @@ impl MeasuredServer {
         let mut args = self.client(bench, &body.file);
         args.push(format!("--rate={rate}").into());
         // With this number of connections, a request of 100 ms delays no other request. The number is not higher,
-        // because compute-federation closes a connection that is unused for 5 s.
+        // because compute-federation closes a connection whose first request does not arrive within 5 s.
         let connections = (rate / 10.0).clamp(32.0, bench.service.connections().into());
         args.push(format!("--connections={connections:.0}").into());
         args.push(format!("--seconds={seconds}").into());
@@ -166,7 +166,8 @@ pub(crate) fn memory(pid: i32) -> anyhow::Result<(f64, f64)> {
         let mut lines = status.lines();
         let line = lines.find_map(|line| line.strip_prefix(name));
         let kib = line.and_then(|line| line.split_whitespace().next());
-        Ok(kib.with_context(|| name.to_owned())?.parse::<f64>()? / 1024.0)
+        let kib = kib.with_context(|| format!("/proc/{pid}/status has no field {name}"))?;
+        Ok(kib.parse::<f64>()? / 1024.0)
     };
     Ok((field("VmRSS:")?, field("VmHWM:")?))
 }
@@ -307,5 +308,8 @@ pub(crate) async fn lines<T: DeserializeOwned>(
 
 async fn line<T: DeserializeOwned>(path: PathBuf, args: Vec<OsString>) -> anyhow::Result<T> {
     let lines = lines(path, args).await?;
-    lines.into_iter().next().context("one line is printed")
+    lines
+        .into_iter()
+        .next()
+        .context("the client printed no line")
 }

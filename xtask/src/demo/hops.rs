@@ -101,7 +101,7 @@ impl DemoPhase {
     ) -> anyhow::Error {
         let Some((hop, evidence)) = self.missing(state) else {
             return anyhow::anyhow!(
-                "{}: the hops did not hold together within {} s",
+                "{}: the hops were not all complete at the same time within {} s",
                 self.title,
                 within.as_secs()
             );

@@ -13,7 +13,7 @@ const CONSTANTS: [(&str, &str, &str); 39] = [
     (
         "webhooks",
         "RESPONSE_MARGIN",
-        "Part of the caller's `timeout` that is reserved for the transfer of the response.",
+        "Time of the caller's `timeout` that is reserved for the transfer of the response.",
     ),
     (
         "webhooks",
@@ -38,7 +38,7 @@ const CONSTANTS: [(&str, &str, &str); 39] = [
     (
         "webhooks",
         "LISTED_MAX",
-        "Errors of a Workload that an answer lists.",
+        "Maximum number of errors of a Workload in one answer.",
     ),
     (
         "webhooks",
@@ -58,7 +58,7 @@ const CONSTANTS: [(&str, &str, &str); 39] = [
     (
         "webhooks",
         "REVIEWS_MAX",
-        "Networks that one request asks about.",
+        "Maximum number of access reviews of one request. Further Networks are refused.",
     ),
     (
         "webhooks",
@@ -68,7 +68,7 @@ const CONSTANTS: [(&str, &str, &str); 39] = [
     (
         "webhooks",
         "REMEMBERED_MAX",
-        "Problems that are remembered, so that the log names each once.",
+        "Problems that are remembered, so that each is logged once.",
     ),
     (
         "api",
@@ -135,7 +135,7 @@ const CONSTANTS: [(&str, &str, &str); 39] = [
     (
         "controllers",
         "LINE",
-        "Events that wait in one project. Further ones are dropped.",
+        "Maximum number of events that wait in one project. Further events are dropped.",
     ),
     (
         "controllers",
@@ -152,12 +152,12 @@ const CONSTANTS: [(&str, &str, &str); 39] = [
     (
         "multicluster",
         "CONNECT",
-        "Time for a connection to an API server.",
+        "Time limit to establish a connection to an API server.",
     ),
     (
         "multicluster",
         "REQUEST",
-        "Time for the answer of an API server.",
+        "Time limit until the answer of an API server begins, and between two parts of an answer.",
     ),
     (
         "multicluster",
@@ -202,7 +202,7 @@ pub(super) fn fixed() -> anyhow::Result<Section> {
     });
     Ok(Section {
         heading: Some("Fixed limits".to_owned()),
-        paragraphs: vec!["No flag changes these.".to_owned()],
+        paragraphs: vec!["No flag changes these values.".to_owned()],
         columns: ["value", "meaning", "source"].map(str::to_owned).to_vec(),
         rows: rows.into_iter().collect::<anyhow::Result<_>>()?,
     })

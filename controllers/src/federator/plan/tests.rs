@@ -142,7 +142,7 @@ fn the_hub_namespace_is_the_recorded_one_and_else_that_of_the_namespace() {
     assert_eq!(of(&new, Some(&own)).unwrap(), expected);
     assert!(matches!(of(&new, None), Err(ReconcileError::NotYet { .. })));
     assert_eq!(of(&recorded("DFW"), None).unwrap(), expected);
-    // Finalization depends only on the object itself (I-7).
+    // Finalization depends only on the object itself (I-9).
     let going = terminating(recorded("DFW"));
     assert_eq!(of(&going, Some(&other)).unwrap(), expected);
     // A WorkloadDeployment of the Go manager has no record.

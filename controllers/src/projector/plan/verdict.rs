@@ -101,14 +101,16 @@ pub(crate) fn of_hub(namespace: &ObjectMeta, instance: &ObjectMeta) -> Option<Ve
     let upstream = match Upstream::of(namespace) {
         Ok(upstream) => upstream,
         Err(problem) => {
-            let message = format!("hub namespace {name} does not say whose it is: {problem}");
+            let message = format!(
+                "the labels of hub namespace {name} do not identify a project and a namespace: {problem}"
+            );
             return verdict(QuarantineReason::NamespaceUnidentified, message);
         }
     };
     if upstream.is_contradicted_by(instance) {
         let Upstream { project, namespace } = &upstream;
         let message = format!(
-            "labelled {}={:?}, {}={:?}, but in hub namespace {name}, which is that of namespace {namespace} of project {project}",
+            "the Instance has the labels {}={:?}, {}={:?}, but its hub namespace {name} belongs to namespace {namespace} of project {project}",
             labels::UPSTREAM_CLUSTER_NAME,
             label(instance, labels::UPSTREAM_CLUSTER_NAME),
             labels::UPSTREAM_NAMESPACE,
@@ -139,7 +141,7 @@ pub(crate) fn without_deployment(
     now: Timestamp,
 ) -> Result<Verdict, Duration> {
     let message = format!(
-        "the project has no WorkloadDeployment {:?} in the namespace whose hub namespace {} is",
+        "the project has no WorkloadDeployment {:?} in the namespace that hub namespace {} represents",
         deployment_name(instance).unwrap_or_default(),
         namespace.name.as_deref().unwrap_or_default(),
     );

@@ -43,7 +43,7 @@ impl<'a> Needs<'a> {
         } = *observed;
         let mut wanted: Vec<&str> = Vec::new();
         for interface in &workload.spec.template.spec.network_interfaces {
-            // The namespace in the reference is ignored (docs/concepts/api.md).
+            // The namespace in the reference is ignored (docs/concepts/milo.md#locations-and-networks).
             let name = interface.network.name.as_str();
             if !wanted.contains(&name) {
                 wanted.push(name);

@@ -116,7 +116,7 @@ impl Federation {
         let index = self.others.iter().position(|it| it.name() == held.0.name());
         let controllers = index.map(|index| self.others.remove(index));
         controllers
-            .context("Karmada's controllers run")?
+            .context("Karmada's controllers do not run")?
             .kill()
             .await;
         self.start_again(vec![held.0]).await

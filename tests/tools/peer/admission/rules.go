@@ -95,7 +95,7 @@ func validateScaleSettings(path *field.Path, settings *HorizontalScaleSettings) 
 	}
 	path = path.Child("metrics")
 	if len(settings.Metrics) == 0 {
-		errs = append(errs, field.Required(path, "scaling up to maxReplicas goes by a metric"))
+		errs = append(errs, field.Required(path, "at least one metric is required when maxReplicas is set"))
 	}
 	for index := range settings.Metrics {
 		errs = append(errs, validateMetric(path.Index(index).Child("resource"), settings.Metrics[index].Resource)...)
@@ -105,7 +105,7 @@ func validateScaleSettings(path *field.Path, settings *HorizontalScaleSettings) 
 
 func validateMetric(path *field.Path, resource *ResourceMetricSource) field.ErrorList {
 	if resource == nil {
-		return field.ErrorList{field.Required(path, "the one source of metrics there is")}
+		return field.ErrorList{field.Required(path, "resource is the only supported source of a metric")}
 	}
 	var errs field.ErrorList
 	if !supportedMetrics.Has(string(resource.Name)) {

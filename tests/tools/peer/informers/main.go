@@ -35,7 +35,7 @@ var (
 )
 
 func main() {
-	kubeconfig := flag.String("discovery-kubeconfig", "", "where the Projects are")
+	kubeconfig := flag.String("discovery-kubeconfig", "", "kubeconfig of the API server that has the Projects")
 	flag.Parse()
 	controllerruntime.SetLogger(klog.Background())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

@@ -30,7 +30,7 @@ pub(super) fn check(
                 report(&network, FieldError::internal(problem.as_str()));
             }
             Some(NetworkRefusal::NotAsked) => {
-                let problem = "not asked whether the network may be used: too many others are new, or may not";
+                let problem = "the right to use the network was not checked: the Workload has too many new or refused networks";
                 report(&network, FieldError::internal(problem));
             }
             None => {}

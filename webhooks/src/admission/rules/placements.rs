@@ -93,7 +93,7 @@ fn check_scale(path: &FieldPath<'_>, values: &ScaleSettingsView<'_>, report: &mu
     if metrics.is_empty() {
         report(
             &path,
-            FieldError::required("scaling up to maxReplicas goes by a metric"),
+            FieldError::required("at least one metric is required when maxReplicas is set"),
         );
     }
     for (index, metric) in metrics.iter().enumerate() {
@@ -116,7 +116,7 @@ fn check_metric(
     let Some(resource) = &metric.resource else {
         return report(
             &path,
-            FieldError::required("the one source of metrics there is"),
+            FieldError::required("resource is the only supported source of a metric"),
         );
     };
     if !METRICS.contains(&name) {

@@ -243,7 +243,7 @@ async fn the_reviews_of_one_request_are_limited() {
         causes[0],
         json!({
             "field": "spec.template.spec.networkInterfaces[256].network",
-            "message": "Internal error: not asked whether the network may be used: too many others are new, or may not",
+            "message": "Internal error: the right to use the network was not checked: the Workload has too many new or refused networks",
             "reason": "InternalError",
         })
     );

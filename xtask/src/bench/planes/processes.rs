@@ -213,7 +213,7 @@ impl Watcher {
             }
             ensure!(
                 begin.elapsed() < within,
-                "no {text:?} in:\n{}",
+                "the log does not contain {text:?}:\n{}",
                 tail(self.process.log())
             );
             sleep(Duration::from_millis(200)).await;
@@ -251,7 +251,7 @@ pub(super) fn cpu(pid: i32) -> anyhow::Result<f64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).context("no such process")?;
     // The name of the program is in parentheses. The user time and the system time are the 12th and the 13th field
     // after the name.
-    let (_, fields) = stat.rsplit_once(')').context("unexpected stat")?;
+    let (_, fields) = stat.rsplit_once(')').context("/proc/PID/stat has no ')'")?;
     let ticks = fields.split_whitespace().skip(11).take(2);
     let ticks = ticks.map(str::parse::<f64>).sum::<Result<f64, _>>()?;
     // Linux reports 100 ticks per second on all architectures.

@@ -83,7 +83,8 @@ pub(super) async fn run(
         for (percentile, calm, stormy) in
             [("p50", calm.p50, stormy.p50), ("p99", calm.p99, stormy.p99)]
         {
-            let times = stormy.context("none arrived")? / calm.context("none arrived")?;
+            let stormy = stormy.context("no latency was measured during the storm")?;
+            let times = stormy / calm.context("no latency was measured before the storm")?;
             let row = Row::new(format!("{whose}, {what}: {percentile} / calm"), times, "x");
             rows.push(target_if(row, is_ours, Bound::AtMost(1.2)));
         }

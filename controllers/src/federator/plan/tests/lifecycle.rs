@@ -177,7 +177,9 @@ fn is_right_at_rest(world: &ModelState, cast: &Cast) -> Result<(), String> {
             || claim.is_some() != wanted.is_some()
             || bound != claim
         {
-            return Err(format!("deployment {i} is not carried"));
+            return Err(format!(
+                "deployment {i}, its copy or its binding is not as expected"
+            ));
         }
     }
     Ok(())

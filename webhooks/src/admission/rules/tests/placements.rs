@@ -86,7 +86,7 @@ fn scale_settings() {
             "/placements/0/scaleSettings/metrics",
             json!([]),
             &[
-                "spec.placements[0].scaleSettings.metrics: Required value: scaling up to maxReplicas goes by a metric",
+                "spec.placements[0].scaleSettings.metrics: Required value: at least one metric is required when maxReplicas is set",
             ],
         ),
         (
@@ -108,7 +108,7 @@ fn metrics() {
             path,
             json!([{}]),
             &[
-                "spec.placements[0].scaleSettings.metrics[0].resource: Required value: the one source of metrics there is",
+                "spec.placements[0].scaleSettings.metrics[0].resource: Required value: resource is the only supported source of a metric",
             ],
         ),
         (

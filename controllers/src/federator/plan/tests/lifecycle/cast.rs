@@ -203,13 +203,13 @@ impl Cast {
         let plan = policies::plan(&self.observed(seen));
         let index = |name: &str| {
             let index = self.names.iter().position(|it| it == name);
-            index.ok_or_else(|| format!("{name} is no name of the model"))
+            index.ok_or_else(|| format!("the model has no policy named {name}"))
         };
         let mut planned = PolicyPlan::default();
         for desired in &plan.apply {
             if desired.existing.is_some() {
                 return Err(format!(
-                    "{} is repaired though it is as it should be",
+                    "{} is repaired although it is correct",
                     desired.name
                 ));
             }

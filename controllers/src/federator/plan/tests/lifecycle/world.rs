@@ -261,7 +261,7 @@ impl ModelState {
         }
         let mut bindings = self.there.bindings.iter().flatten();
         if bindings.any(|it| it.claim == Some(deletion.id)) {
-            return Err("a policy is deleted before what goes by it is gone".to_owned());
+            return Err("a policy is deleted before its bindings are gone".to_owned());
         }
         Ok(())
     }
