@@ -249,7 +249,7 @@ impl Federator {
             awaited.and_then(|city| self.hub.policy_refusals.get(hub_namespace, city));
         if let Some(desired) = plan.apply_namespace {
             let applied = self.apply_namespace(context, hub_namespace, &desired).await;
-            refusal = refusal.or(refusal_of(&applied));
+            refusal = refusal.or_else(|| refusal_of(&applied));
             errors.note(applied);
         }
         let copy = self.hub.deployments.get(hub_namespace.as_str(), &name)?;
@@ -269,7 +269,7 @@ impl Federator {
                 self.writer
                     .ensure(context, &downstream, existing, &body, &OWN, as_wanted);
             let ensured = ensured.await.map(drop);
-            refusal = refusal.or(refusal_of(&ensured));
+            refusal = refusal.or_else(|| refusal_of(&ensured));
             errors.note(ensured);
         }
         if let (true, Some(copy)) = (plan.delete_copy && may_change_copy, &copy) {

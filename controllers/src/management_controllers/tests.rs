@@ -284,3 +284,25 @@ async fn a_change_on_the_hub_adds_keys_to_the_queues_of_its_controllers() {
     let keys = ["customizations /shadows"];
     planes.expect("shadowing customization", &keys).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn events_that_follow_the_deletion_of_their_hub_namespace_add_keys() {
+    let planes = WiredPlanes::start().await;
+    let hub = &planes.hub;
+    hub.remove::<Namespace>("", HUB_NAMESPACE);
+    settle().await;
+    planes.keys.take();
+    hub.remove::<WorkloadDeployment>(HUB_NAMESPACE, "web");
+    planes.expect("deleted copy", &[WEB]).await;
+    hub.remove::<Instance>(HUB_NAMESPACE, "web-0");
+    let projection = "projector p/default/web-0";
+    planes.expect("deleted Instance", &[projection]).await;
+    // A namespace of the same name without an identity belongs to no project.
+    hub.put(objects::namespace(HUB_NAMESPACE, "another"));
+    settle().await;
+    planes.keys.take();
+    hub.put(copy("web"));
+    planes
+        .expect("copy without project", &["policy ns-1"])
+        .await;
+}
