@@ -32,7 +32,7 @@ use crate::runtime::keys::ProjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer, merge_patch};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use copy::{confirm, copy_body};
+use copy::copy_body;
 use orphans::OrphanSweeper;
 use other_hub::HeldByHub;
 use plan::status::refused;
@@ -256,7 +256,7 @@ impl Federator {
         let apply = plan.apply_copy.as_ref();
         let may_change_copy =
             match plan.delete_copy || apply.is_some_and(|it| it.needs_confirmation) {
-                true => errors.note(confirm(&upstream, deployment).await).is_some(),
+                true => errors.note(upstream.confirm(deployment).await).is_some(),
                 false => true,
             };
         if let Some(desired) = plan.apply_copy.filter(|_| may_change_copy) {
