@@ -94,6 +94,10 @@ impl WorkloadController {
                 .await?;
             workload = &held;
         }
+        if plan.removes_instances() {
+            // The cache of a process can be behind the project, and such a process can become the leader.
+            workloads.confirm(workload).await?;
+        }
         let mut errors = FirstError::default();
         for deployment in &plan.delete {
             errors.note(

@@ -354,3 +354,25 @@ async fn lists_that_fail_do_not_reset_the_circuit_breaker() {
     let tried = *tried.lock().unwrap();
     assert!((10..=20).contains(&tried), "{tried}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn events_that_follow_the_deletion_of_their_hub_namespace_add_keys() {
+    let planes = WiredPlanes::start().await;
+    let hub = &planes.hub;
+    hub.remove::<Namespace>("", HUB_NAMESPACE);
+    settle().await;
+    planes.keys.take();
+    hub.remove::<WorkloadDeployment>(HUB_NAMESPACE, "web");
+    planes.expect("deleted copy", &[WEB]).await;
+    hub.remove::<Instance>(HUB_NAMESPACE, "web-0");
+    let projection = "projector p/default/web-0";
+    planes.expect("deleted Instance", &[projection]).await;
+    // A namespace of the same name without an identity belongs to no project.
+    hub.put(objects::namespace(HUB_NAMESPACE, "another"));
+    settle().await;
+    planes.keys.take();
+    hub.put(copy("web"));
+    planes
+        .expect("copy without project", &["policy ns-1"])
+        .await;
+}

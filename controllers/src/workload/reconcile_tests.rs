@@ -3,7 +3,9 @@
 use apiserver::{Fault, Verb, objects};
 
 use super::*;
-use crate::fixtures::servers::{FakePlanes, converge, project_key, reconcile, settle, take_writes};
+use crate::fixtures::servers::{
+    FakePlanes, context, converge, project_key, reconcile, settle, take_writes,
+};
 use crate::fixtures::workload;
 
 const DEPLOYMENT: &str = "web-us-dfw";
@@ -181,4 +183,50 @@ async fn a_template_travels_with_fields_that_the_types_do_not_know() {
         .project
         .get::<WorkloadDeployment>("default", DEPLOYMENT);
     assert_eq!(json!(written.unwrap().spec.template), template);
+}
+
+/// Reconciles before the watch can report the last change of the Workload.
+async fn reconcile_stale(controller: &WorkloadController) -> Result<(), ReconcileError> {
+    let context = context();
+    let reconciled = controller.reconcile(&context, project_key("web")).await;
+    settle().await;
+    reconciled.map(drop)
+}
+
+#[tokio::test(start_paused = true)]
+async fn deployments_shrink_and_go_only_when_the_project_confirms_the_workload() {
+    let replicas = |workload: &mut Value, generation: i64, replicas: i32| {
+        workload["metadata"]["generation"] = json!(generation);
+        workload["spec"]["placements"][0]["scaleSettings"]["minReplicas"] = json!(replicas);
+    };
+    let withdrawn = |workload: &mut Value, generation: i64, _: i32| {
+        workload["metadata"]["generation"] = json!(generation);
+        workload["spec"]["placements"] = json!([]);
+    };
+    let changes: [&dyn Fn(&mut Value, i64, i32); 2] = [&replicas, &withdrawn];
+    for stale in changes {
+        let (planes, controller) = start().await;
+        let change = |to: &dyn Fn(&mut Value)| {
+            planes.project.modify::<Workload>("default", "web", to);
+        };
+        change(&|workload| replicas(workload, 4, 3));
+        settle().await;
+        converge(&controller, || project_key("web"), &planes.servers()).await;
+        let current = json!(planes.project.get::<Workload>("default", "web").unwrap());
+        change(&|workload| stale(workload, 5, 1));
+        settle().await;
+        // Another change follows. The cache does not have it yet.
+        let mut current = current;
+        replicas(&mut current, 6, 3);
+        planes.project.put(current);
+        let error = reconcile_stale(&controller)
+            .await
+            .expect_err("the cache is stale");
+        assert!(matches!(error, ReconcileError::NotYet { .. }), "{error}");
+        assert_eq!(take_writes(&planes.servers()), [""; 0]);
+        change(&|workload| stale(workload, 7, 1));
+        settle().await;
+        let writes = converge(&controller, || project_key("web"), &planes.servers()).await;
+        assert!(writes[0].contains(DEPLOYMENT), "{writes:?}");
+    }
 }
