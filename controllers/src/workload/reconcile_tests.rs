@@ -1,6 +1,10 @@
 //! Tests of the workload controller, with an in-memory API server.
 
-use apiserver::{Fault, Verb};
+use api::Instance;
+use api::condition::{self, Condition, ConditionStatus};
+use api::workload::KINDS_LISTED;
+use apiserver::{ApiServer, Fault, Verb};
+use tokio::time::{Duration, sleep};
 
 use super::*;
 use crate::fixtures::servers::{FakePlanes, converge, project_key, reconcile, settle, take_writes};
@@ -164,4 +168,65 @@ async fn the_finalizer_stays_until_the_api_server_lists_no_deployment() {
         .unwrap()
         .unwrap();
     assert!(planes.project.get::<Workload>("default", "web").is_none());
+}
+
+fn listed(planes: &FakePlanes) -> Option<Condition> {
+    let workload = planes.project.get::<Workload>("default", "web").unwrap();
+    let conditions = workload.status.unwrap_or_default().conditions;
+    condition::find(&conditions, KINDS_LISTED).cloned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_cannot_be_listed_is_named_and_blocks_only_what_needs_it() {
+    let web = || vec![json!(workload(&[("us", &["DFW"])]))];
+    let reconciled = async |controller: &WorkloadController| {
+        reconcile(controller, project_key("web")).await.unwrap()
+    };
+    // Without Instances, the Workload is placed.
+    let stop = ApiServer::stop_serving::<Instance>;
+    let planes = FakePlanes::start_with(web(), Vec::new(), stop).await;
+    let without_instances = controller(&planes);
+    converge(&without_instances, || project_key("web"), &planes.servers()).await;
+    assert!(
+        planes
+            .project
+            .get::<WorkloadDeployment>("default", DEPLOYMENT)
+            .is_some()
+    );
+    let named = listed(&planes).unwrap();
+    assert_eq!(
+        (named.status, named.reason.as_str()),
+        (ConditionStatus::False, "KindNotListed")
+    );
+    assert!(
+        named.message.starts_with("instances cannot be listed"),
+        "{named:?}"
+    );
+
+    // Without WorkloadDeployments, it is unknown which ones exist.
+    let stop = ApiServer::stop_serving::<WorkloadDeployment>;
+    let planes = FakePlanes::start_with(web(), Vec::new(), stop).await;
+    let controller = controller(&planes);
+    for _ in 0..2 {
+        let result = reconciled(&controller).await;
+        assert!(matches!(result, Err(ReconcileError::NotListed { .. })));
+    }
+    let writes = take_writes(&planes.servers());
+    assert_eq!(writes, ["patch workloads/status default/web"]);
+    let message = listed(&planes).unwrap().message;
+    assert!(
+        message.starts_with("workloaddeployments cannot be listed"),
+        "{message}"
+    );
+    // The kind is served.
+    planes.project.serve_again::<WorkloadDeployment>();
+    sleep(Duration::from_mins(2)).await;
+    converge(&controller, || project_key("web"), &planes.servers()).await;
+    assert!(
+        planes
+            .project
+            .get::<WorkloadDeployment>("default", DEPLOYMENT)
+            .is_some()
+    );
+    assert_eq!(listed(&planes), None);
 }
