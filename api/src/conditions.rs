@@ -161,6 +161,17 @@ pub const WRITTEN: &[WrittenCondition] = &[
         ),
     ),
     written(
+        WORKLOAD,
+        PROJECT,
+        workload::KINDS_LISTED,
+        False,
+        of_workload::KIND_NOT_LISTED,
+        (
+            "A kind that the controllers need cannot be listed in the project: it is not served, or the right is missing. The message names it. Work that needs the kind waits, other work continues.",
+            "Install the CustomResourceDefinition, or grant the right.",
+        ),
+    ),
+    written(
         PLACEMENT,
         PROJECT,
         workload::AVAILABLE,

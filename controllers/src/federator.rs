@@ -71,11 +71,16 @@ impl Controller for Federator {
         let project = self.projects.get(&key.project)?;
         let deployment = project.deployments.get(&key.namespace, &key.name)?;
         let Some(deployment) = deployment else {
+            project.require(&project.deployments)?;
             self.stale_cells.forget(&key);
             self.held_by_hub.release(&key);
             self.orphans(&project).sweep(context, &key, None).await?;
             return Ok(Outcome::Gone);
         };
+        // The finalization needs no Namespace (I-9).
+        if !is_terminating(deployment.as_ref()) {
+            project.require(&project.namespaces)?;
+        }
         let namespace = project.namespaces.get("", &key.namespace)?;
         let derived = plan::derived(&deployment, namespace.as_deref())?;
         let own = hub_namespace(&deployment, derived.as_ref())?;

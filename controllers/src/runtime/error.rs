@@ -76,6 +76,14 @@ pub enum ReconcileError {
     /// This process does not serve the project, or does not serve it yet.
     #[error("project {0} is not served here")]
     NotEngaged(ProjectName),
+    /// A kind of the project that the decision depends on has not been listed yet.
+    #[error("{kind} of project {project} have not been listed")]
+    NotListed {
+        /// The project.
+        project: ProjectName,
+        /// The kind.
+        kind: String,
+    },
     /// It is currently unknown whether the project exists.
     #[error(transparent)]
     NotKnown(multicluster::projects::NotEngaged),

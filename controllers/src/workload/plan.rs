@@ -18,7 +18,7 @@ use crate::names;
 use crate::objects::{StringMap, controller_uid, covers, has_finalizer, is_terminating};
 use needs::{Gap, Needs, Obstacle};
 pub(super) use observed::{Listed, Lookup, Observed};
-pub(super) use status::{StatusReport, own_status};
+pub(super) use status::{StatusReport, own_status, unlisted_status};
 
 /// How many derived names are compared to find a WorkloadDeployment whose spec was edited. The first name is almost
 /// always free, so a few names suffice.

@@ -1,6 +1,10 @@
 //! Tests of the workload controller, with an in-memory API server.
 
-use apiserver::{Fault, Verb, objects};
+use api::Instance;
+use api::condition::{self, Condition, ConditionStatus};
+use api::workload::KINDS_LISTED;
+use apiserver::{ApiServer, Fault, Verb, objects};
+use tokio::time::{Duration, sleep};
 
 use super::*;
 use crate::fixtures::servers::{
@@ -229,4 +233,65 @@ async fn deployments_shrink_and_go_only_when_the_project_confirms_the_workload()
         let writes = converge(&controller, || project_key("web"), &planes.servers()).await;
         assert!(writes[0].contains(DEPLOYMENT), "{writes:?}");
     }
+}
+
+fn listed(planes: &FakePlanes) -> Option<Condition> {
+    let workload = planes.project.get::<Workload>("default", "web").unwrap();
+    let conditions = workload.status.unwrap_or_default().conditions;
+    condition::find(&conditions, KINDS_LISTED).cloned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_cannot_be_listed_is_named_and_blocks_only_what_needs_it() {
+    let web = || vec![json!(workload(&[("us", &["DFW"])]))];
+    let reconciled = async |controller: &WorkloadController| {
+        reconcile(controller, project_key("web")).await.unwrap()
+    };
+    // Without Instances, the Workload is placed.
+    let stop = ApiServer::stop_serving::<Instance>;
+    let planes = FakePlanes::start_with(web(), Vec::new(), stop).await;
+    let without_instances = controller(&planes);
+    converge(&without_instances, || project_key("web"), &planes.servers()).await;
+    assert!(
+        planes
+            .project
+            .get::<WorkloadDeployment>("default", DEPLOYMENT)
+            .is_some()
+    );
+    let named = listed(&planes).unwrap();
+    assert_eq!(
+        (named.status, named.reason.as_str()),
+        (ConditionStatus::False, "KindNotListed")
+    );
+    assert!(
+        named.message.starts_with("instances cannot be listed"),
+        "{named:?}"
+    );
+
+    // Without WorkloadDeployments, it is unknown which ones exist.
+    let stop = ApiServer::stop_serving::<WorkloadDeployment>;
+    let planes = FakePlanes::start_with(web(), Vec::new(), stop).await;
+    let controller = controller(&planes);
+    for _ in 0..2 {
+        let result = reconciled(&controller).await;
+        assert!(matches!(result, Err(ReconcileError::NotListed { .. })));
+    }
+    let writes = take_writes(&planes.servers());
+    assert_eq!(writes, ["patch workloads/status default/web"]);
+    let message = listed(&planes).unwrap().message;
+    assert!(
+        message.starts_with("workloaddeployments cannot be listed"),
+        "{message}"
+    );
+    // The kind is served.
+    planes.project.serve_again::<WorkloadDeployment>();
+    sleep(Duration::from_mins(2)).await;
+    converge(&controller, || project_key("web"), &planes.servers()).await;
+    assert!(
+        planes
+            .project
+            .get::<WorkloadDeployment>("default", DEPLOYMENT)
+            .is_some()
+    );
+    assert_eq!(listed(&planes), None);
 }
