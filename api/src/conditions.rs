@@ -223,6 +223,17 @@ pub const WRITTEN: &[WrittenCondition] = &[
     written(
         DEPLOYMENT,
         EVERYWHERE,
+        workload_deployment::AVAILABLE,
+        False,
+        of_deployment::TOO_MANY_REPLICAS,
+        (
+            "More Instances are desired than a deployment may have. The cell creates, replaces and deletes none.",
+            "Lower `minReplicas` or `replicas` to the maximum in the message.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        EVERYWHERE,
         workload_deployment::REPLICAS_READY,
         True,
         of_deployment::REPLICAS_AVAILABLE,
@@ -516,6 +527,7 @@ pub const READ: &[ReadCondition] = &[
 const WARNINGS: &[&str] = &[
     of_workload::NETWORK_NOT_FOUND,
     of_deployment::UNSUPPORTED_POLICY,
+    of_deployment::TOO_MANY_REPLICAS,
     of_deployment::INVALID_CITY_CODE,
     of_deployment::HUB_NAMESPACE_CONTRADICTED,
     of_deployment::CELL_UNREACHABLE,
