@@ -1,6 +1,7 @@
 //! Decides which Instances a WorkloadDeployment needs in its cell, and in which order they are created, replaced and
 //! deleted (docs/concepts/flow.md#rollout).
 
+mod pruned;
 mod rollout;
 mod status;
 
@@ -18,6 +19,7 @@ use crate::names;
 use crate::objects::{
     StringMap, controller_uid, controller_uid_of, covers, has_finalizer, is_terminating,
 };
+use pruned::pruned;
 pub(super) use rollout::RolloutStep;
 use rollout::steps;
 use status::status;

@@ -109,7 +109,8 @@ impl ReconcileError {
         }
     }
 
-    /// Returns the message of the API server if it would refuse the same write again. The message is for a condition.
+    /// Returns the message of the API server if it would refuse the same write again, or would again store something
+    /// else. The message is for a condition.
     pub(crate) fn refusal(&self) -> Option<String> {
         match self {
             Self::Api { source, .. } => match source.as_ref() {
@@ -118,6 +119,7 @@ impl ReconcileError {
                 }
                 _ => None,
             },
+            Self::DoesNotStay { .. } => Some(self.to_string()),
             Self::Deferred { first, .. } => first.refusal(),
             _ => None,
         }

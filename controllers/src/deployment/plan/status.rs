@@ -10,7 +10,7 @@ use api::workload_deployment::{AVAILABLE, REPLICAS_READY};
 use api::{Instance, WorkloadDeployment, WorkloadDeploymentStatus};
 use jiff::Timestamp;
 
-use super::{HASH_PREFIX, Instances, is_drifted, is_ready, template_hash};
+use super::{HASH_PREFIX, Instances, is_drifted, is_ready, pruned, template_hash};
 
 /// Returns the status. `refusal` is the error of the API server that refused a step.
 pub(super) fn status(
@@ -43,8 +43,11 @@ pub(super) fn status(
     let replicas = count(&|_| true).saturating_add(undecodable);
     let ready = count(&is_ready);
     let mut conditions = former.conditions;
-    let undecodable = instances.undecodable.first().map(String::as_str);
-    let available = available(deployment, ready, refusal.or(undecodable), now);
+    let problem = match refusal {
+        Some(refusal) => Some(refusal.to_owned()),
+        None => problem(deployment, instances),
+    };
+    let available = available(deployment, ready, problem.as_deref(), now);
     for condition in [available, replicas_ready(now)] {
         condition::set(
             &mut conditions,
@@ -61,6 +64,13 @@ pub(super) fn status(
         ready_replicas: ready,
         replicas,
     }
+}
+
+/// Returns a sentence about the first Instance that is not as it should be.
+fn problem(deployment: &WorkloadDeployment, instances: &Instances) -> Option<String> {
+    let mut own = instances.own.iter();
+    let undecodable = instances.undecodable.first().cloned();
+    undecodable.or_else(|| own.find_map(|instance| pruned(deployment, instance)))
 }
 
 fn available(

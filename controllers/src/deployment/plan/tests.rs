@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+mod templates;
 
 use api::condition::ConditionStatus;
 use api::instance::{InstanceControllerSpec, InstanceControllerStatus};
@@ -6,9 +6,7 @@ use api::reasons::workload_deployment as reason;
 use api::workload::REPLICAS_MAX;
 use api::workload_deployment::AVAILABLE;
 use api::{InstanceSpec, InstanceStatus};
-use apiserver::objects;
 use kube::Resource;
-use serde_json::{Value, json};
 
 use super::*;
 use crate::fixtures::{self, condition, now, shared, terminating};
@@ -336,58 +334,6 @@ fn a_refusal_is_shown() {
     let conditions = status.unwrap().conditions;
     let available = condition::find(&conditions, AVAILABLE).unwrap();
     assert!(available.message.ends_with("create Instance web-0: denied"));
-}
-
-/// A changed hash replaces the machines of customers. These hashes were recorded before templates kept unknown fields.
-#[test]
-fn hashes_of_templates_without_unknown_fields_stay() {
-    let hash = |template| {
-        let mut deployment = deployment(1);
-        deployment.spec.template = fixtures::object(template);
-        template_hash(&deployment)
-    };
-    assert_eq!(hash(objects::template("app:1")), "v1-vxw8hnldpd");
-    assert_eq!(hash(objects::complete_template()), "v1-jqnwxs2thc");
-}
-
-/// A field that the types do not know is a part of the template.
-#[test]
-fn an_unknown_field_changes_the_hash_at_every_level() {
-    let hash = |template: Value| {
-        let mut deployment = deployment(1);
-        deployment.spec.template = fixtures::object(template);
-        template_hash(&deployment)
-    };
-    let mut later = objects::later_template();
-    let mut hashes = BTreeSet::from([hash(later.clone())]);
-    let fields = later_fields(&later);
-    assert!(fields.len() > 40, "{fields:?}");
-    for pointer in &fields {
-        *later.pointer_mut(pointer).unwrap() = json!(pointer);
-        assert!(hashes.insert(hash(later.clone())), "{pointer}");
-    }
-}
-
-/// Returns the JSON pointers of all fields `later`.
-fn later_fields(value: &Value) -> Vec<String> {
-    let children: Vec<_> = match value {
-        Value::Object(fields) => fields.iter().map(|(k, v)| (k.clone(), v)).collect(),
-        Value::Array(items) => items
-            .iter()
-            .enumerate()
-            .map(|(i, v)| (i.to_string(), v))
-            .collect(),
-        _ => Vec::new(),
-    };
-    let below = children.into_iter().flat_map(|(key, child)| {
-        let below = if key == "later" {
-            vec![String::new()]
-        } else {
-            later_fields(child)
-        };
-        below.into_iter().map(move |rest| format!("/{key}{rest}"))
-    });
-    below.collect()
 }
 
 /// A plan must not grow with the wanted number, because a customer chooses it.
