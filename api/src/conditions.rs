@@ -430,8 +430,8 @@ pub const WRITTEN: &[WrittenCondition] = &[
         False,
         copied_to_hub::HELD_BY_ANOTHER_CELL,
         (
-            "The hub's Instance of this name was written by another cell, which the message names.",
-            "Use one cell per city. Check that each cell has its own `discovery.clusterName`.",
+            "Another cell has written to the hub's copy of this Instance. The message names the copy and the cell.",
+            "Check that each cell has its own `discovery.clusterName`, and that nobody edited the label `compute.datumapis.com/source-cluster`.",
         ),
     ),
     written(
