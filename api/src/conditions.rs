@@ -234,6 +234,17 @@ pub const WRITTEN: &[WrittenCondition] = &[
     written(
         DEPLOYMENT,
         EVERYWHERE,
+        workload_deployment::AVAILABLE,
+        False,
+        of_deployment::TOO_MANY_REPLICAS,
+        (
+            "More Instances are desired than a deployment may have. The cell creates, replaces and deletes none.",
+            "Lower `minReplicas` or `replicas` to the maximum in the message.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        EVERYWHERE,
         workload_deployment::REPLICAS_READY,
         True,
         of_deployment::REPLICAS_AVAILABLE,
@@ -463,8 +474,8 @@ pub const WRITTEN: &[WrittenCondition] = &[
         False,
         copied_to_hub::HELD_BY_ANOTHER_CELL,
         (
-            "Another cell wrote the hub's Instance of this name. The message names that cell.",
-            "Use one cell per city. Check that each cell has its own `discovery.clusterName`.",
+            "Another cell has written to the hub's copy of this Instance. The message names the copy and the cell.",
+            "Check that each cell has its own `discovery.clusterName`, and that nobody edited the label `compute.datumapis.com/source-cluster`.",
         ),
     ),
     written(
@@ -560,6 +571,7 @@ pub const READ: &[ReadCondition] = &[
 const WARNINGS: &[&str] = &[
     of_workload::NETWORK_NOT_FOUND,
     of_deployment::UNSUPPORTED_POLICY,
+    of_deployment::TOO_MANY_REPLICAS,
     of_deployment::INVALID_CITY_CODE,
     of_deployment::HUB_NAMESPACE_CONTRADICTED,
     of_deployment::HUB_CONTRADICTED,

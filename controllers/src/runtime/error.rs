@@ -123,7 +123,8 @@ impl ReconcileError {
         }
     }
 
-    /// Returns the message of the API server if it would refuse the same write again. The message is for a condition.
+    /// Returns the message of the API server if it would refuse the same write again, or would again store something
+    /// else. The message is for a condition.
     pub(crate) fn refusal(&self) -> Option<String> {
         match self {
             Self::Api { source, .. } => match source.as_ref() {
@@ -132,6 +133,7 @@ impl ReconcileError {
                 }
                 _ => None,
             },
+            Self::DoesNotStay { .. } => Some(self.to_string()),
             Self::Several { first, .. } => first.refusal(),
             _ => None,
         }
