@@ -24,9 +24,7 @@ use crate::runtime::keys::ProjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer, merge_patch};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use plan::{
-    Desired, Listed, Lookup, Observed, own_spec, own_status, owner, plan, unlisted_status,
-};
+use plan::{Desired, Listed, Lookup, Observed, own_spec, own_status, owner, plan, unlisted_status};
 
 /// The parts of a WorkloadDeployment's spec that only the Workload controller writes. `replicas` is not one of them,
 /// because an autoscaler writes it.

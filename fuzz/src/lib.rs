@@ -10,6 +10,7 @@
 )]
 
 mod admission;
+pub mod hostile;
 
 use api::quantity::Amount;
 use base64::Engine;

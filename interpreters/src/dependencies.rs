@@ -2,59 +2,56 @@
 //! annotation of the object lists other dependencies. All dependencies are in the namespace of the object. The list is
 //! sorted and has no duplicates. See docs/concepts/interpreter.md.
 
-use std::collections::BTreeSet;
+use std::borrow::Cow;
 
-use crate::instance_spec::InstanceSpecView;
-use crate::review::Dependency;
+use crate::error::InterpretError;
+use crate::instance_spec::{InstanceSpecView, References};
+use crate::review::Dependencies;
 
 const CONFIG_MAP: &str = "ConfigMap";
 const SECRET: &str = "Secret";
+/// Longest name of a namespace, in bytes (a DNS label). The answer repeats the namespace for each dependency.
+const NAMESPACE_MAX: usize = 63;
 
 /// Returns the dependencies of an object. The inputs are its instance spec and the value of its annotation
 /// `compute.datumapis.com/expected-referenced-data`.
-pub(crate) fn of_instance_spec<'s>(
-    namespace: &str,
-    spec: &'s InstanceSpecView<'_>,
-    expected_referenced_data: &'s str,
-) -> Vec<Dependency> {
-    let (mut config_maps, mut secrets) = (BTreeSet::new(), BTreeSet::new());
-    let mut add = |config_map: &'s str, secret: &'s str| {
-        for (names, name) in [(&mut config_maps, config_map), (&mut secrets, secret)] {
-            if !name.is_empty() {
-                names.insert(name);
-            }
-        }
-    };
-    for volume in &spec.volumes {
-        add(&volume.config_map.name, &volume.secret.secret_name);
+pub(crate) fn of_instance_spec<'a>(
+    namespace: Cow<'a, str>,
+    spec: InstanceSpecView<'a>,
+    expected_referenced_data: &str,
+) -> Result<Dependencies<'a>, InterpretError> {
+    if namespace.len() > NAMESPACE_MAX {
+        let problem = format_args!("is longer than {NAMESPACE_MAX} bytes");
+        return Err(InterpretError::new("metadata.namespace", problem));
     }
-    if let Some(sandbox) = &spec.runtime.sandbox {
-        let containers = sandbox.containers.iter();
-        for variable in containers.flat_map(|container| &container.env) {
-            let from = &variable.value_from;
-            add(&from.config_map_key_ref.name, &from.secret_key_ref.name);
-        }
-        for secret in &sandbox.image_pull_secrets {
-            add("", &secret.name);
-        }
+    let mut references = spec.volumes;
+    if let Some(sandbox) = spec.runtime.sandbox {
+        references.append(sandbox.containers.variables);
+        references.append(sandbox.image_pull_secrets);
     }
+    let References {
+        mut config_maps,
+        mut secrets,
+    } = references;
     for (kind, name) in tokens(expected_referenced_data) {
-        match kind {
-            CONFIG_MAP => add(name, ""),
-            _ => add("", name),
+        let names = match kind {
+            CONFIG_MAP => &mut config_maps,
+            _ => &mut secrets,
+        };
+        if !name.is_empty() {
+            names.push(name.to_owned().into());
         }
     }
-    let of_kind = |kind, names: BTreeSet<&'s str>| {
-        names.into_iter().map(move |name| Dependency {
-            api_version: "v1",
-            kind,
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        })
-    };
-    of_kind(CONFIG_MAP, config_maps)
-        .chain(of_kind(SECRET, secrets))
-        .collect()
+    for names in [&mut config_maps, &mut secrets] {
+        names.sort_unstable();
+        names.dedup();
+        names.shrink_to_fit();
+    }
+    Ok(Dependencies {
+        namespace,
+        config_maps,
+        secrets,
+    })
 }
 
 /// Returns the quoted `Kind/name` tokens in the annotation. Tokens of other kinds are skipped. The Lua customization
@@ -79,8 +76,9 @@ mod tests {
 
     fn names(spec: &str, annotation: &str) -> Vec<String> {
         let spec: InstanceSpecView<'_> = serde_json::from_str(spec).unwrap();
-        of_instance_spec("ns-1", &spec, annotation)
-            .into_iter()
+        let dependencies = of_instance_spec("ns-1".into(), spec, annotation).unwrap();
+        dependencies
+            .iter()
             .map(|d| format!("{} {} {}/{}", d.api_version, d.kind, d.namespace, d.name))
             .collect()
     }
@@ -117,5 +115,16 @@ mod tests {
             ["v1 ConfigMap ns-1/b", "v1 Secret ns-1/a"]
         );
         assert!(names("{}", "not json").is_empty());
+    }
+
+    #[test]
+    fn a_namespace_that_cannot_exist_is_an_error() {
+        let of = |length: usize| {
+            let spec = InstanceSpecView::default();
+            of_instance_spec("n".repeat(length).into(), spec, "").map(|found| found.iter().count())
+        };
+        assert_eq!(of(63), Ok(0));
+        let error = of(64).unwrap_err().to_string();
+        assert_eq!(error, "metadata.namespace: is longer than 63 bytes");
     }
 }

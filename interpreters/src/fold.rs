@@ -16,6 +16,7 @@ mod available;
 mod cell_view;
 pub(crate) mod cells;
 pub(crate) mod condition;
+pub(crate) mod condition_index;
 mod entry;
 mod join;
 mod render;
@@ -24,6 +25,7 @@ mod reporting;
 mod resource_template;
 mod shares;
 pub(crate) mod status;
+mod translation;
 mod unreachable;
 mod unscheduled;
 

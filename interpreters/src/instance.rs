@@ -8,10 +8,11 @@ use std::borrow::Cow;
 
 use api::instance::READY;
 use api::reasons::instance::PENDING as DEFAULT_REASON;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::annotations::AnnotationsView;
+use crate::decode::{for_each, from_str};
 use crate::dependencies;
 use crate::error::InterpretError;
 use crate::instance_spec::InstanceSpecView;
@@ -21,23 +22,23 @@ use crate::requirements;
 use crate::review::{Component, InterpretRequest, Operation, OperationOutcome, Requirements};
 
 /// Answers one request in any JSON form.
-pub(crate) fn interpret(
+pub(crate) fn interpret<'a>(
     operation: Operation,
-    request: &InterpretRequest<'_>,
-) -> Result<OperationOutcome, InterpretError> {
+    request: &InterpretRequest<'a>,
+) -> Result<OperationOutcome<'a>, InterpretError> {
     let instance = parse("request.object", request.object()?)?;
     let observed = || parse("request.observedObject", request.observed_object()?);
-    let items = || parse("request.aggregatedStatus", request.aggregated_status());
-    interpret_parts(operation, &instance, observed, items)
+    let reports = || parse("request.aggregatedStatus", request.aggregated_status());
+    interpret_parts(operation, instance, observed, reports)
 }
 
 /// Answers one request. The observed object and the cell reports are decoded only if the operation needs them.
 pub(crate) fn interpret_parts<'a>(
     operation: Operation,
-    instance: &InstanceView<'_>,
+    instance: InstanceView<'a>,
     observed: impl FnOnce() -> Result<InstanceView<'a>, InterpretError>,
-    items: impl FnOnce() -> Result<Vec<&'a RawValue>, InterpretError>,
-) -> Result<OperationOutcome, InterpretError> {
+    reports: impl FnOnce() -> Result<InstanceReports<'a>, InterpretError>,
+) -> Result<OperationOutcome<'a>, InterpretError> {
     Ok(match operation {
         Operation::InterpretReplica => OperationOutcome::Replicas {
             replicas: 1,
@@ -50,18 +51,18 @@ pub(crate) fn interpret_parts<'a>(
         }]),
         // An Instance has no field for a number of replicas.
         Operation::ReviseReplica => OperationOutcome::Patch(Patch::default()),
-        Operation::Retain => OperationOutcome::Patch(retain(instance, &observed()?)),
+        Operation::Retain => OperationOutcome::Patch(retain(&instance, &observed()?)),
         Operation::AggregateStatus => {
-            OperationOutcome::Patch(aggregate_status(instance, &items()?))
+            OperationOutcome::Patch(aggregate_status(&instance, &reports()?))
         }
         Operation::InterpretDependency => {
             OperationOutcome::Dependencies(dependencies::of_instance_spec(
-                &instance.metadata.namespace,
-                &instance.spec,
+                instance.metadata.namespace,
+                instance.spec,
                 instance.metadata.annotations.expected_referenced_data(),
-            ))
+            )?)
         }
-        Operation::InterpretStatus => OperationOutcome::Status(instance.reported_status()?),
+        Operation::InterpretStatus => OperationOutcome::Status(instance.reported_status().into()),
         Operation::InterpretHealth => {
             OperationOutcome::Health(rank(instance.status) == Rank::Ready)
         }
@@ -90,19 +91,18 @@ struct InstanceMetadata<'a> {
     namespace: Cow<'a, str>,
 }
 
-impl InstanceView<'_> {
+impl<'a> InstanceView<'a> {
     fn requirements(&self) -> Result<Option<Requirements>, InterpretError> {
         requirements::of_runtime("spec.runtime", &self.spec.runtime)
     }
 
     /// Returns the whole status. Returns `{}` if there is no status or the object is terminating.
-    fn reported_status(&self) -> Result<Box<RawValue>, InterpretError> {
+    fn reported_status(&self) -> &'a str {
         let status = self
             .status
             .filter(|_| self.metadata.deletion_timestamp.is_none());
         let status = status.map(RawValue::get).filter(|status| *status != "null");
-        RawValue::from_string(status.unwrap_or("{}").to_owned())
-            .map_err(|error| InterpretError::new("status", error))
+        status.unwrap_or("{}")
     }
 }
 
@@ -128,65 +128,122 @@ enum Rank {
     Ready,
 }
 
+/// The first condition `Ready` of an Instance. Other conditions are not kept.
+#[derive(Default)]
+struct Readiness<'a> {
+    has_conditions: bool,
+    ready: Option<ReadyCondition<'a>>,
+}
+
+#[derive(Deserialize)]
+struct ReadyCondition<'a> {
+    #[serde(borrow, default)]
+    reason: Cow<'a, str>,
+    #[serde(borrow, default)]
+    status: Cow<'a, str>,
+    #[serde(rename = "type", borrow, default)]
+    type_: Cow<'a, str>,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Readiness<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut readiness = Self::default();
+        for_each(deserializer, |condition: ReadyCondition<'a>| {
+            readiness.has_conditions = true;
+            if condition.type_ == READY && readiness.ready.is_none() {
+                readiness.ready = Some(condition);
+            }
+        })?;
+        Ok(readiness)
+    }
+}
+
 fn rank(status: Option<&RawValue>) -> Rank {
     #[derive(Default, Deserialize)]
     struct InstanceStatusView<'a> {
         #[serde(borrow, default)]
-        conditions: Vec<ReadyCondition<'a>>,
+        conditions: Readiness<'a>,
     }
-    #[derive(Deserialize)]
-    struct ReadyCondition<'a> {
-        #[serde(borrow, default)]
-        reason: Cow<'a, str>,
-        #[serde(borrow, default)]
-        status: Cow<'a, str>,
-        #[serde(rename = "type", borrow, default)]
-        type_: Cow<'a, str>,
-    }
-    let status =
-        status.map(|status| serde_json::from_str::<Option<InstanceStatusView<'_>>>(status.get()));
+    let status = status.map(|status| from_str::<Option<InstanceStatusView<'_>>>(status.get()));
     let Some(Ok(Some(InstanceStatusView { conditions }))) = status else {
         return Rank::Nothing;
     };
-    match conditions.iter().find(|condition| condition.type_ == READY) {
+    match conditions.ready {
         Some(ready) if ready.status == "True" => Rank::Ready,
         Some(ready) if ready.status == "False" && ready.reason != DEFAULT_REASON => Rank::NotReady,
-        None if conditions.is_empty() => Rank::Nothing,
+        None if !conditions.has_conditions => Rank::Nothing,
         Some(_) | None => Rank::Default,
     }
 }
 
-/// Sets the status of the object. With one cell, the new status is the status of this cell. With several cells, the new
-/// status is the status with the highest rank. If several statuses have this rank, the first cell by name is used. With
-/// several cells, a former status with a higher rank is never replaced.
-fn aggregate_status(instance: &InstanceView<'_>, items: &[&RawValue]) -> Patch {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct InstanceItem<'a> {
-        #[serde(borrow, default)]
-        cluster_name: Cow<'a, str>,
-        #[serde(borrow)]
-        status: Option<&'a RawValue>,
-    }
-    let mut reports: Vec<_> = items
-        .iter()
-        .filter_map(|item| serde_json::from_str::<InstanceItem<'_>>(item.get()).ok())
-        .filter_map(|item| Some((item.cluster_name, item.status?)))
-        .filter(|(_, status)| !matches!(status.get(), "null" | "{}"))
-        .collect();
-    reports.sort_by(|(one, _), (other, _)| one.cmp(other));
-    let mut best: Option<(Rank, &RawValue)> = None;
-    for (_, status) in &reports {
+/// The reports of all cells. Only the report with the highest rank is kept. If several reports have this rank, the first
+/// cell by name is used.
+#[derive(Default)]
+pub(crate) struct InstanceReports<'a> {
+    /// The number of items, with and without a report.
+    items: usize,
+    best: Option<InstanceReport<'a>>,
+}
+
+struct InstanceReport<'a> {
+    rank: Rank,
+    cell: Cow<'a, str>,
+    status: &'a RawValue,
+}
+
+impl<'a> InstanceReports<'a> {
+    fn add(&mut self, item: &'a RawValue) {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct InstanceItem<'a> {
+            #[serde(borrow, default)]
+            cluster_name: Cow<'a, str>,
+            #[serde(borrow)]
+            status: Option<&'a RawValue>,
+        }
+        self.items += 1;
+        let Ok(InstanceItem {
+            cluster_name: cell,
+            status: Some(status),
+        }) = from_str(item.get())
+        else {
+            return;
+        };
+        if matches!(status.get(), "null" | "{}") {
+            return;
+        }
         let rank = rank(Some(status));
-        if best.is_none_or(|(highest, _)| rank > highest) {
-            best = Some((rank, status));
+        let is_better = self
+            .best
+            .as_ref()
+            .is_none_or(|best| rank > best.rank || rank == best.rank && cell < best.cell);
+        if is_better {
+            self.best = Some(InstanceReport { rank, cell, status });
         }
     }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for InstanceReports<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut reports = Self::default();
+        for_each(deserializer, |item| reports.add(item))?;
+        Ok(reports)
+    }
+}
+
+/// Sets the status of the object. With one cell, the new status is the status of this cell. With several cells, the new
+/// status is the status with the highest rank. With several cells, a former status with a higher rank is never replaced.
+fn aggregate_status(instance: &InstanceView<'_>, reports: &InstanceReports<'_>) -> Patch {
     let mut patch = Patch::default();
-    let Some((highest, status)) = best else {
+    let Some(InstanceReport {
+        rank: highest,
+        status,
+        ..
+    }) = &reports.best
+    else {
         return patch;
     };
-    let outranked = items.len() > 1 && rank(instance.status) > highest;
+    let outranked = reports.items > 1 && rank(instance.status) > *highest;
     let unchanged = instance
         .status
         .is_some_and(|former| same(former.get(), status.get()));

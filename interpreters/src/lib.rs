@@ -10,13 +10,16 @@
 //! the same bytes in both ways. Tests and a fuzz target check this.
 
 mod annotations;
+mod decode;
 mod dependencies;
 mod error;
 mod fast;
+mod fields;
 pub mod fold;
 mod instance;
 mod instance_spec;
 mod patch;
+mod quantities;
 mod raw;
 mod requirements;
 pub mod review;
@@ -30,6 +33,13 @@ pub use error::InterpretError;
 pub use review::{Interpretation, InterpretedKind, MalformedReview, Operation};
 
 use review::{InterpretRequest, OperationOutcome};
+
+/// Maximum memory for the answer to one request, as a multiple of the size of the request. The answer itself is included,
+/// the request is not. For a small request, [`PEAK_BYTES_OF_ANY`] is added. `fuzz/tests/memory.rs` measures the peak for
+/// requests that need as much memory as possible.
+pub const PEAK_BYTES_PER_BYTE: usize = 12;
+/// Memory that the answer to any request can need in addition to [`PEAK_BYTES_PER_BYTE`], in bytes.
+pub const PEAK_BYTES_OF_ANY: usize = 16 << 10;
 
 /// Answers one `ResourceInterpreterContext`.
 ///
@@ -62,10 +72,10 @@ fn general(body: &str, now: Timestamp) -> Result<Interpretation, MalformedReview
     Ok(review::encode(&request.meta(), outcome))
 }
 
-fn outcome(
-    request: &InterpretRequest<'_>,
+fn outcome<'a>(
+    request: &InterpretRequest<'a>,
     now: Timestamp,
-) -> Result<OperationOutcome, InterpretError> {
+) -> Result<OperationOutcome<'a>, InterpretError> {
     let operation = request.operation()?;
     match request.kind()? {
         InterpretedKind::WorkloadDeployment => {

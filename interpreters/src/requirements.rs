@@ -7,11 +7,9 @@ use std::collections::BTreeMap;
 use api::quantity::Amount;
 
 use crate::error::InterpretError;
-use crate::instance_spec::{Quantities, RuntimeView};
+use crate::instance_spec::RuntimeView;
 use crate::review::Requirements;
 
-/// The resources that are required in a complete size.
-const SIZE: [&str; 2] = ["cpu", "memory"];
 /// The size of each instance type. See docs/concepts/interpreter.md.
 const INSTANCE_TYPES: [(&str, [(&str, &str); 2]); 1] = [(
     "datumcloud/d1-standard-2",
@@ -24,42 +22,22 @@ pub(crate) fn of_runtime(
     field: &str,
     runtime: &RuntimeView<'_>,
 ) -> Result<Option<Requirements>, InterpretError> {
-    let resource_request = match container_limits(field, runtime)? {
-        Some(limits) => limits,
-        None if is_size(&runtime.resources.requests) => canonical(
-            &format!("{field}.resources.requests"),
-            &runtime.resources.requests,
-        )?,
+    let limits = match &runtime.sandbox {
+        Some(sandbox) => sandbox.containers.limits.sums(field)?,
+        None => None,
+    };
+    let requests = &runtime.resources.requests;
+    let resource_request = match limits {
+        Some(limits) => printed(limits),
+        None if requests.is_size() => {
+            printed(&requests.amounts(&format!("{field}.resources.requests"))?)
+        }
         None => match of_instance_type(&runtime.resources.instance_type) {
             Some(size) => size,
             None => return Ok(None),
         },
     };
     Ok(Some(Requirements { resource_request }))
-}
-
-/// Returns the sum of the limits of all containers. Returns `None` if there are no containers, or if a container has no
-/// complete size.
-fn container_limits(
-    field: &str,
-    runtime: &RuntimeView<'_>,
-) -> Result<Option<BTreeMap<String, String>>, InterpretError> {
-    let Some(sandbox) = &runtime.sandbox else {
-        return Ok(None);
-    };
-    let containers = &sandbox.containers;
-    if containers.is_empty() || !containers.iter().all(|c| is_size(&c.resources.limits)) {
-        return Ok(None);
-    }
-    let mut sums: BTreeMap<&str, Amount> = BTreeMap::new();
-    for (index, container) in containers.iter().enumerate() {
-        let field = format!("{field}.sandbox.containers[{index}].resources.limits");
-        for (resource, amount) in amounts(&field, &container.resources.limits)? {
-            let sum = sums.entry(resource).or_insert(Amount::ZERO);
-            *sum = sum.saturating_add(amount);
-        }
-    }
-    Ok(Some(printed(sums)))
 }
 
 fn of_instance_type(instance_type: &str) -> Option<BTreeMap<String, String>> {
@@ -73,35 +51,10 @@ fn of_instance_type(instance_type: &str) -> Option<BTreeMap<String, String>> {
     )
 }
 
-fn is_size(quantities: &Quantities<'_>) -> bool {
-    SIZE.iter()
-        .all(|resource| quantities.contains_key(*resource))
-}
-
-fn canonical(
-    field: &str,
-    quantities: &Quantities<'_>,
-) -> Result<BTreeMap<String, String>, InterpretError> {
-    Ok(printed(amounts(field, quantities)?))
-}
-
-fn amounts<'q>(
-    field: &str,
-    quantities: &'q Quantities<'_>,
-) -> Result<BTreeMap<&'q str, Amount>, InterpretError> {
-    quantities
-        .iter()
-        .map(|(resource, quantity)| match quantity.amount() {
-            Ok(amount) => Ok((resource.as_ref(), amount)),
-            Err(error) => Err(InterpretError::new(format!("{field}[{resource}]"), error)),
-        })
-        .collect()
-}
-
-fn printed(amounts: BTreeMap<&str, Amount>) -> BTreeMap<String, String> {
+fn printed<K: AsRef<str>>(amounts: &BTreeMap<K, Amount>) -> BTreeMap<String, String> {
     amounts
-        .into_iter()
-        .map(|(resource, amount)| (resource.to_owned(), amount.to_string()))
+        .iter()
+        .map(|(resource, amount)| (resource.as_ref().to_owned(), amount.to_string()))
         .collect()
 }
 
@@ -161,6 +114,44 @@ mod tests {
             None
         );
         assert_eq!(requirements("{}"), None);
+    }
+
+    #[test]
+    fn too_many_resources_are_an_error() {
+        let error = |runtime: &str| {
+            let runtime: RuntimeView<'_> = serde_json::from_str(runtime).unwrap();
+            of_runtime("spec.runtime", &runtime)
+                .unwrap_err()
+                .to_string()
+        };
+        let quantities = |count: usize| {
+            let more = (2..count).map(|number| format!(r#","r{number}":1"#));
+            format!(r#"{{"cpu":1,"memory":1{}}}"#, more.collect::<String>())
+        };
+        let requests = |count| format!(r#"{{"resources":{{"requests":{}}}}}"#, quantities(count));
+        assert_eq!(requirements(&requests(64)).unwrap().len(), 64);
+        assert_eq!(
+            error(&requests(65)),
+            "spec.runtime.resources.requests: has more than 64 resources"
+        );
+        let container =
+            |more: &str| format!(r#"{{"resources":{{"limits":{{"cpu":1,"memory":1,{more}}}}}}}"#);
+        let containers: Vec<_> = (0..63)
+            .map(|number| container(&format!(r#""r{number}":1"#)))
+            .collect();
+        assert_eq!(
+            error(&format!(
+                r#"{{"sandbox":{{"containers":[{}]}}}}"#,
+                containers.join(",")
+            )),
+            "spec.runtime.sandbox.containers[62].resources.limits: has more than 64 resources"
+        );
+    }
+
+    #[test]
+    fn a_repeated_resource_has_its_last_quantity() {
+        let last = r#"{"resources":{"requests":{"cpu":"lots","memory":"1Gi","cpu":2}}}"#;
+        expect(last, &[("cpu", "2"), ("memory", "1Gi")]);
     }
 
     #[test]

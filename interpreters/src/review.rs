@@ -12,5 +12,5 @@ pub use operation::Operation;
 pub use request::MalformedReview;
 
 pub(crate) use answer::encode;
-pub(crate) use outcome::{Component, Dependency, OperationOutcome, Requirements};
+pub(crate) use outcome::{Component, Dependencies, OperationOutcome, Requirements};
 pub(crate) use request::{InterpretRequest, RequestMeta, decode, text};

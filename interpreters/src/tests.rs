@@ -5,6 +5,7 @@ mod fast_and_general;
 mod instance;
 mod laws;
 mod protocol;
+mod work;
 mod workload_deployment;
 
 use base64::Engine;

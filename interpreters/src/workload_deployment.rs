@@ -2,33 +2,34 @@
 //! the rule of the operation.
 
 mod aggregate;
+mod health_status;
+mod reported_status;
 mod view;
 
-use std::borrow::Cow;
-
-use api::workload_deployment::AVAILABLE;
 use jiff::Timestamp;
-use serde_json::value::RawValue;
 
 use crate::dependencies;
 use crate::error::InterpretError;
 use crate::instance_spec::InstanceTemplateView;
 use crate::patch::Patch;
-use crate::raw::{RawFields, parse};
+use crate::raw::parse;
 use crate::requirements;
 use crate::review::{Component, InterpretRequest, Operation, OperationOutcome};
+use reported_status::AddedFields;
 use view::{DeploymentMetadata, ScaleSettingsView};
 
 pub(crate) use aggregate::aggregate_status;
-pub(crate) use view::{DeploymentView, HealthStatus};
+pub(crate) use health_status::HealthStatus;
+pub(crate) use view::DeploymentView;
 
 /// Answers one request in any JSON form.
-pub(crate) fn interpret(
+pub(crate) fn interpret<'a>(
     operation: Operation,
-    request: &InterpretRequest<'_>,
+    request: &InterpretRequest<'a>,
     now: Timestamp,
-) -> Result<OperationOutcome, InterpretError> {
-    let deployment: &DeploymentView<'_> = &parse("request.object", request.object()?)?;
+) -> Result<OperationOutcome<'a>, InterpretError> {
+    let object: DeploymentView<'a> = parse("request.object", request.object()?)?;
+    let deployment = &object;
     let template = || match deployment.spec.template {
         Some(template) => parse("spec.template", template.get()),
         None => Ok(InstanceTemplateView::default()),
@@ -44,8 +45,13 @@ pub(crate) fn interpret(
                 parse("request.observedObject", request.observed_object()?)?;
             OperationOutcome::Patch(retain(deployment, &observed))
         }
-        Operation::InterpretDependency => interpret_dependency(deployment, &template()?),
-        Operation::InterpretStatus => OperationOutcome::Status(interpret_status(deployment)?),
+        Operation::InterpretDependency => {
+            let template = template()?;
+            interpret_dependency(object.metadata, template)?
+        }
+        Operation::InterpretStatus => {
+            OperationOutcome::Status(interpret_status(deployment)?.into())
+        }
         Operation::InterpretHealth => {
             let status = || match deployment.status {
                 Some(status) => parse("status", status.get()),
@@ -65,7 +71,7 @@ pub(crate) fn interpret(
 pub(crate) fn interpret_replica<'a, S, T>(
     deployment: &DeploymentView<'_, S, T>,
     template: impl FnOnce() -> Result<InstanceTemplateView<'a>, InterpretError>,
-) -> Result<OperationOutcome, InterpretError> {
+) -> Result<OperationOutcome<'a>, InterpretError> {
     let replicas = deployment.desired_replicas()?;
     let runtime = template()?.spec.runtime;
     let requirements = match replicas {
@@ -82,7 +88,7 @@ pub(crate) fn interpret_replica<'a, S, T>(
 pub(crate) fn interpret_component<'a, S, T>(
     deployment: &DeploymentView<'_, S, T>,
     template: impl FnOnce() -> Result<InstanceTemplateView<'a>, InterpretError>,
-) -> Result<OperationOutcome, InterpretError> {
+) -> Result<OperationOutcome<'a>, InterpretError> {
     let replicas = deployment.desired_replicas()?;
     let runtime = template()?.spec.runtime;
     let component = Component {
@@ -144,18 +150,18 @@ pub(crate) fn retain<S, T>(
 }
 
 /// Returns the ConfigMaps and Secrets that the template uses, and the ConfigMaps and Secrets in the annotation.
-pub(crate) fn interpret_dependency<S, T>(
-    deployment: &DeploymentView<'_, S, T>,
-    template: &InstanceTemplateView<'_>,
-) -> OperationOutcome {
+pub(crate) fn interpret_dependency<'a>(
+    metadata: DeploymentMetadata<'a>,
+    template: InstanceTemplateView<'a>,
+) -> Result<OperationOutcome<'a>, InterpretError> {
     let DeploymentMetadata {
         namespace,
         annotations,
         ..
-    } = &deployment.metadata;
+    } = metadata;
     let annotation = annotations.expected_referenced_data();
-    let dependencies = dependencies::of_instance_spec(namespace, &template.spec, annotation);
-    OperationOutcome::Dependencies(dependencies)
+    dependencies::of_instance_spec(namespace, template.spec, annotation)
+        .map(OperationOutcome::Dependencies)
 }
 
 /// Returns the whole status with additional fields. The fold needs the additional fields to compute generations and
@@ -169,14 +175,12 @@ pub(crate) fn interpret_dependency<S, T>(
 ///
 /// Returns `{}` if there is no status or if the object is terminating. Karmada may create the object in this cell
 /// again. The new object must not show the status of the terminating object.
-pub(crate) fn interpret_status(
-    deployment: &DeploymentView<'_>,
-) -> Result<Box<RawValue>, InterpretError> {
-    let mut fields: RawFields<'_> = match deployment.status {
-        Some(status) if deployment.metadata.deletion_timestamp.is_none() => {
-            parse::<Option<_>>("status", status.get())?.unwrap_or_default()
-        }
-        _ => RawFields::new(),
+pub(crate) fn interpret_status(deployment: &DeploymentView<'_>) -> Result<String, InterpretError> {
+    let status = deployment
+        .status
+        .filter(|_| deployment.metadata.deletion_timestamp.is_none());
+    let Some(status) = status else {
+        return Ok("{}".to_owned());
     };
     let ScaleSettingsView { min_replicas, .. } = deployment.spec.scale_settings;
     let (replicas, template_generation) = (
@@ -186,51 +190,26 @@ pub(crate) fn interpret_status(
             .annotations
             .resource_template_generation(),
     );
-    let added = [
-        ("generation", deployment.metadata.generation),
-        ("resourceTemplateGeneration", template_generation),
-        ("assignedReplicas", replicas.or(min_replicas).map(i64::from)),
-        (
-            "assignedMinReplicas",
-            replicas.and(min_replicas).map(i64::from),
-        ),
-    ]
-    .map(|(name, number)| {
-        (
-            name,
-            number.and_then(|n| RawValue::from_string(n.to_string()).ok()),
-        )
-    });
-    if !fields.is_empty() {
-        for (name, number) in &added {
-            fields.remove(*name);
-            fields.extend(
-                number
-                    .as_deref()
-                    .map(|number| (Cow::Borrowed(*name), number)),
-            );
-        }
-    }
-    serde_json::value::to_raw_value(&fields).map_err(|error| InterpretError::new("status", error))
+    reported_status::write(
+        status.get(),
+        &AddedFields {
+            assigned_min_replicas: replicas.and(min_replicas).map(i64::from),
+            assigned_replicas: replicas.or(min_replicas).map(i64::from),
+            generation: deployment.metadata.generation,
+            resource_template_generation: template_generation,
+        },
+    )
 }
 
 /// Returns true if 0 replicas are desired, or if `Available` is True. If `Available` has an `observedGeneration`, it
 /// must equal the generation of the object.
-pub(crate) fn interpret_health<'a, S, T>(
+pub(crate) fn interpret_health<S, T>(
     deployment: &DeploymentView<'_, S, T>,
-    status: impl FnOnce() -> Result<Option<HealthStatus<'a>>, InterpretError>,
+    status: impl FnOnce() -> Result<Option<HealthStatus>, InterpretError>,
 ) -> Result<bool, InterpretError> {
     if deployment.desired_replicas()? == 0 {
         return Ok(true);
     }
-    let conditions = status()?
-        .map(|status| status.conditions)
-        .unwrap_or_default();
-    Ok(conditions.iter().any(|condition| {
-        condition.type_ == AVAILABLE
-            && condition.status == "True"
-            && condition
-                .observed_generation
-                .is_none_or(|observed| Some(observed) == deployment.metadata.generation)
-    }))
+    let is_healthy = |status: HealthStatus| status.is_healthy(deployment.metadata.generation);
+    Ok(status()?.is_some_and(is_healthy))
 }

@@ -47,6 +47,8 @@ const UNIT: &[&str] = &[
     "--test",
     "binary",
     "--test",
+    "memory",
+    "--test",
     "short",
 ];
 /// Tests that run the binary alone.

@@ -4,6 +4,8 @@
 use serde::Deserialize;
 use serde_json::Deserializer;
 
+use crate::decode::Strict;
+
 /// A position in a JSON text. Each method moves the position to the end of the text that it reads. After
 /// [`NotCanonical`] the position is undefined.
 #[derive(Clone)]
@@ -174,8 +176,8 @@ impl<'a> Cursor<'a> {
 
     /// Reads a value in any JSON form.
     pub(super) fn value<T: Deserialize<'a>>(&mut self) -> Result<T, NotCanonical> {
-        let mut values = Deserializer::from_str(self.rest).into_iter::<T>();
-        let value = values.next().and_then(Result::ok).ok_or(NotCanonical)?;
+        let mut values = Deserializer::from_str(self.rest).into_iter();
+        let Strict(value) = values.next().and_then(Result::ok).ok_or(NotCanonical)?;
         self.rest = self.rest.get(values.byte_offset()..).ok_or(NotCanonical)?;
         Ok(value)
     }

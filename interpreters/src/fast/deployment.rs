@@ -18,13 +18,13 @@ use crate::workload_deployment::{
 
 type SpecOnly<'a> = DeploymentView<'a, IgnoredAny, IgnoredAny>;
 type WithTemplate<'a> = DeploymentView<'a, IgnoredAny, InstanceTemplateView<'a>>;
-type WithConditions<'a> = DeploymentView<'a, HealthStatus<'a>, IgnoredAny>;
+type WithConditions<'a> = DeploymentView<'a, HealthStatus, IgnoredAny>;
 
 /// Answers a request. The outer error is [`NotCanonical`]. The inner error is an answer to the request.
 pub(super) fn interpret(
     request: FastRequest<'_>,
     now: Timestamp,
-) -> Result<Result<OperationOutcome, InterpretError>, NotCanonical> {
+) -> Result<Result<OperationOutcome<'_>, InterpretError>, NotCanonical> {
     Ok(match request.operation {
         Operation::InterpretReplica => {
             let (deployment, template) = with_template(request)?;
@@ -36,7 +36,7 @@ pub(super) fn interpret(
         }
         Operation::InterpretDependency => {
             let (deployment, template) = with_template(request)?;
-            Ok(interpret_dependency(&deployment, &template))
+            interpret_dependency(deployment.metadata, template)
         }
         Operation::InterpretHealth => {
             let mut deployment: WithConditions<'_> = request.read::<_, IgnoredAny>()?.object;
@@ -54,7 +54,7 @@ pub(super) fn interpret(
         }
         Operation::InterpretStatus => {
             let deployment: DeploymentView<'_> = request.read::<_, IgnoredAny>()?.object;
-            interpret_status(&deployment).map(OperationOutcome::Status)
+            interpret_status(&deployment).map(|status| OperationOutcome::Status(status.into()))
         }
         Operation::AggregateStatus => {
             let payload =

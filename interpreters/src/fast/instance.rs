@@ -9,7 +9,7 @@ use crate::review::OperationOutcome;
 /// Answers a request. The outer error is [`NotCanonical`]. The inner error is an answer to the request.
 pub(super) fn interpret(
     request: FastRequest<'_>,
-) -> Result<Result<OperationOutcome, InterpretError>, NotCanonical> {
+) -> Result<Result<OperationOutcome<'_>, InterpretError>, NotCanonical> {
     let operation = request.operation;
     let payload = request
         .read_with::<InstanceView<'_>, _, InstanceView<'_>>(Cursor::value, |cursor, _| {
@@ -19,6 +19,11 @@ pub(super) fn interpret(
         let observed = payload.observed_object;
         observed.ok_or_else(|| InterpretError::missing("request.observedObject"))
     };
-    let items = || Ok(payload.aggregated_status.unwrap_or_default());
-    Ok(interpret_parts(operation, &payload.object, observed, items))
+    let reports = || Ok(payload.aggregated_status.unwrap_or_default());
+    Ok(interpret_parts(
+        operation,
+        payload.object,
+        observed,
+        reports,
+    ))
 }

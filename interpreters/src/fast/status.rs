@@ -2,6 +2,8 @@
 //! `InterpretStatus` without a change, so these statuses are canonical too. Conditions that this module accepts are
 //! valid. If the fold writes such conditions again, the text is the same.
 
+use serde_json::value::RawValue;
+
 use super::cursor::{Cursor, NotCanonical};
 use crate::fold::cells::{CellContribution, ItemCollector, NamedContribution, StatusFold};
 use crate::fold::condition::{ConditionView, ConditionsText, RememberedConditions};
@@ -18,9 +20,9 @@ pub(super) fn items<'a>(
 ) -> Result<StatusFold<'a>, NotCanonical> {
     let mut collector = ItemCollector::new(expected);
     cursor.list(|cursor| {
-        let item =
+        let (name, cell) =
             cursor.canonical_or(item, |cursor| cursor.value().map(CellContribution::of_item))?;
-        collector.push(item);
+        collector.push(name, cell);
         Ok(())
     })?;
     Ok(collector.into_fold())
@@ -49,7 +51,7 @@ fn item<'a>(cursor: &mut Cursor<'a>) -> Result<NamedContribution<'a>, NotCanonic
     }
     cursor.close()?;
     let report = match status {
-        Some(status) => Some(status.checked().ok_or(NotCanonical)?),
+        Some(status) => Some(Box::new(status.checked().ok_or(NotCanonical)?)),
         None => None,
     };
     let contribution = CellContribution::new(
@@ -71,8 +73,13 @@ fn set_once<T>(field: &mut Option<T>, value: T) -> Result<(), NotCanonical> {
 /// Reads the former status of the hub object, in any form. Returns `None` if the status is empty or the CRD does not
 /// allow it.
 pub(super) fn former<'a>(cursor: &mut Cursor<'a>) -> Result<Option<StatusView<'a>>, NotCanonical> {
-    let status = cursor.canonical_or(|cursor| status_view(cursor).map(Some), Cursor::value)?;
-    Ok(status.and_then(StatusView::checked))
+    cursor.canonical_or(
+        |cursor| status_view(cursor).map(StatusView::checked),
+        |cursor| {
+            let status: &RawValue = cursor.value()?;
+            Ok(StatusView::parse(status.get()))
+        },
+    )
 }
 
 /// Reads a status with at least one field. The fields must be sorted. The entries of `status.cells` may have any form.
@@ -154,8 +161,11 @@ fn conditions<'a>(
     cursor: &mut Cursor<'a>,
 ) -> Result<(Vec<ConditionView<'a>>, ConditionsText<'a>), NotCanonical> {
     let start = cursor.clone();
-    let mut conditions = Vec::with_capacity(USUAL_CONDITIONS);
+    let mut conditions = Vec::new();
     cursor.list(|cursor| {
+        if conditions.is_empty() {
+            conditions.reserve_exact(USUAL_CONDITIONS);
+        }
         conditions.push(condition(cursor)?);
         Ok(())
     })?;

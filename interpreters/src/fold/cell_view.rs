@@ -85,20 +85,6 @@ impl<'f, 'a> CellView<'f, 'a> {
         }
     }
 
-    /// Returns whether the condition of this type is for the generation in the cell's report. Also returns true if the
-    /// cell has no condition of this type.
-    pub(super) fn has_current_condition(&self, type_: &str) -> bool {
-        let Source::Report(report) = self.source else {
-            return false;
-        };
-        let condition = self
-            .conditions
-            .iter()
-            .find(|condition| condition.type_ == type_);
-        condition
-            .is_none_or(|condition| condition.observed_generation == report.generations.generation)
-    }
-
     /// Returns whether the report is about the current generation of the template, and the cell has processed its own
     /// generation. See docs/concepts/status.md.
     pub(super) fn is_current(&self, template: &ResourceTemplate<'_>) -> bool {

@@ -1,19 +1,19 @@
 //! The fold and its entries: one contribution per cell, by name.
 
 use std::borrow::Cow;
-use std::fmt;
-use std::marker::PhantomData;
 use std::mem;
 
 use serde::Deserialize;
-use serde::de::{Deserializer as _, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::status::StatusView;
 use super::unreachable::{Unreachable, UnreachableCells};
+use crate::decode::{for_each, from_str};
 
-/// The name for the cell of an item without `clusterName`.
+/// The name for the cell of an item without a `clusterName` that a Cluster can have.
 const UNNAMED: &str = "unnamed";
+/// Longest name of a cell, in bytes. Karmada allows 48. Messages repeat the name for each condition.
+const NAME_MAX: usize = 63;
 
 /// The reports of the cells of one WorkloadDeployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(crate) type NamedContribution<'a> = (Cow<'a, str>, CellContribution<'a>);
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CellContribution<'a> {
     /// The status in the item. If `missing` is set, this status is the last status before the reports stopped.
-    pub(super) report: Option<StatusView<'a>>,
+    pub(super) report: Option<Box<StatusView<'a>>>,
     /// The reason why there is no current report.
     pub(super) missing: Option<MissingReport<'a>>,
 }
@@ -76,23 +76,23 @@ impl<'a> StatusFold<'a> {
     /// An error if the text is not a JSON list.
     pub fn of_items(items: &'a str) -> Result<Self, serde_json::Error> {
         let mut text = serde_json::Deserializer::from_str(items);
-        let fold = text.deserialize_seq(ItemsVisitor(PhantomData))?;
-        text.end().map(|()| fold)
+        let mut collector = ItemCollector::new(0);
+        for_each(&mut text, |item| {
+            let (name, cell) = CellContribution::of_item(item);
+            collector.push(name, cell);
+        })?;
+        text.end().map(|()| collector.into_fold())
     }
 
     /// Reads one `AggregatedStatusItem`. A malformed item counts as a cell without a report. An error for one item
     /// would also stop the reports of all other cells.
     pub fn of_item(item: &'a RawValue) -> Self {
-        Self::of(vec![CellContribution::of_item(item)])
+        let (name, cell) = CellContribution::of_item(item);
+        Self::of(vec![(kept_name(name), cell)])
     }
 
     /// Sorts the contributions by name. If a cell has several contributions, keeps the greatest one.
     fn of(mut cells: Vec<NamedContribution<'a>>) -> Self {
-        for (name, _) in &mut cells {
-            if name.is_empty() {
-                *name = Cow::Borrowed(UNNAMED);
-            }
-        }
         if !cells.is_sorted_by(|(one, _), (next, _)| one < next) {
             cells.sort_by(|one, other| other.cmp(one));
             cells.dedup_by(|(less, _), (greatest, _)| less == greatest);
@@ -119,34 +119,42 @@ impl<'a> StatusFold<'a> {
         self.cells.iter().map(|(name, _)| name.as_ref())
     }
 
-    /// Adds a cell to which the object is scheduled. If the items do not contain the cell, the object counts as not
+    /// Adds the cells to which the object is scheduled. If the items do not contain a cell, the object counts as not
     /// applied in the cell. An item that contains only a cluster name has the same effect.
-    pub fn expect(&mut self, cell: impl Into<Cow<'a, str>>) {
-        let name = kept_name(cell);
-        if let Err(index) = self.cells.binary_search_by(|(other, _)| other.cmp(&name)) {
+    pub fn expect<C: Into<Cow<'a, str>>>(&mut self, cells: impl IntoIterator<Item = C>) {
+        // An item that contains only a cluster name is the least contribution of its cell.
+        let expected = cells.into_iter().map(|cell| {
             let contribution = CellContribution::new(None, false, Cow::default());
-            self.cells.insert(index, (name, contribution));
-        }
+            (kept_name(cell), contribution)
+        });
+        let mut all = mem::take(&mut self.cells);
+        all.extend(expected);
+        self.cells = Self::of(all).cells;
     }
 
-    /// Marks a cell as unreachable. If the items do not contain the cell, also adds the cell (see
+    /// Marks cells as unreachable. If the items do not contain such a cell, also adds the cell (see
     /// [`expect`](Self::expect)).
-    pub fn mark_unreachable(
+    pub fn mark_unreachable<C: Into<Cow<'a, str>>>(
         &mut self,
-        cell: impl Into<Cow<'a, str>>,
-        unreachable: Unreachable<'a>,
+        marks: impl IntoIterator<Item = (C, Unreachable<'a>)>,
     ) {
-        let name = kept_name(cell);
-        self.expect(name.clone());
-        self.unreachable.add(name, unreachable);
+        let mut names = Vec::new();
+        for (cell, unreachable) in marks {
+            let name = kept_name(cell);
+            names.push(name.clone());
+            self.unreachable.add(name, unreachable);
+        }
+        self.expect(names);
     }
 }
 
 /// Returns the name under which the fold stores a cell.
 fn kept_name<'a>(cell: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
+    // These characters need no escape in JSON.
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
     match cell.into() {
-        name if name.is_empty() => UNNAMED.into(),
-        name => name,
+        name if (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(is_plain) => name,
+        _ => UNNAMED.into(),
     }
 }
 
@@ -159,8 +167,8 @@ pub(crate) struct ItemCollector<'a> {
 }
 
 impl<'a> ItemCollector<'a> {
-    /// The smallest limit, in contributions. Every real federation has fewer cells.
-    const LIMIT: usize = 10_000;
+    /// The smallest limit, in contributions. Most objects are in fewer cells.
+    const LIMIT: usize = 64;
 
     pub(crate) fn new(expected: usize) -> Self {
         Self {
@@ -169,40 +177,23 @@ impl<'a> ItemCollector<'a> {
         }
     }
 
-    pub(crate) fn push(&mut self, cell: NamedContribution<'a>) {
-        self.cells.push(cell);
+    pub(crate) fn push(&mut self, name: Cow<'a, str>, cell: CellContribution<'a>) {
+        self.cells.push((kept_name(name), cell));
         if self.cells.len() >= self.limit {
             self.cells = StatusFold::of(mem::take(&mut self.cells)).cells;
             self.limit = Self::LIMIT.max(2 * self.cells.len());
         }
     }
 
-    pub(crate) fn into_fold(self) -> StatusFold<'a> {
+    pub(crate) fn into_fold(mut self) -> StatusFold<'a> {
+        self.cells.shrink_to_fit();
         StatusFold::of(self.cells)
-    }
-}
-
-struct ItemsVisitor<'a>(PhantomData<StatusFold<'a>>);
-
-impl<'de: 'a, 'a> Visitor<'de> for ItemsVisitor<'a> {
-    type Value = StatusFold<'a>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of AggregatedStatusItem")
-    }
-
-    fn visit_seq<S: SeqAccess<'de>>(self, mut items: S) -> Result<StatusFold<'a>, S::Error> {
-        let mut collector = ItemCollector::new(0);
-        while let Some(item) = items.next_element()? {
-            collector.push(CellContribution::of_item(item));
-        }
-        Ok(collector.into_fold())
     }
 }
 
 impl<'a> CellContribution<'a> {
     pub(crate) fn new(
-        report: Option<StatusView<'a>>,
+        report: Option<Box<StatusView<'a>>>,
         applied: bool,
         message: Cow<'a, str>,
     ) -> Self {
@@ -218,15 +209,16 @@ impl<'a> CellContribution<'a> {
 
     /// Reads one `AggregatedStatusItem` in any JSON form.
     pub(crate) fn of_item(item: &'a RawValue) -> NamedContribution<'a> {
-        match serde_json::from_str::<AggregatedItem<'a>>(item.get()) {
+        match from_str::<AggregatedItem<'a>>(item.get()) {
             Ok(item) => {
                 let status = item.status;
                 let report = status.and_then(|status| StatusView::parse(status.get()));
+                let report = report.map(Box::new);
                 let contribution = Self::new(report, item.applied, item.applied_message);
                 (item.cluster_name, contribution)
             }
             Err(_) => {
-                let name = serde_json::from_str::<ItemName<'a>>(item.get());
+                let name = from_str::<ItemName<'a>>(item.get());
                 let name = name.map(|item| item.cluster_name).unwrap_or_default();
                 (name, Self::new(None, true, Cow::default()))
             }

@@ -1,10 +1,13 @@
 //! Entries of `status.cells` in the written status.
 
+use std::io::Write;
+
 use serde::Serialize;
 
 use super::cell_view::{CellView, Source};
 use super::shares::AssignedShare;
 use super::status::RememberedCell;
+use crate::fields::{put, write_value};
 
 /// The entry of one cell.
 #[derive(Clone, Copy)]
@@ -40,52 +43,84 @@ impl<'k, 'a> CellEntry<'k, 'a> {
             && self.assigned == AssignedShare::of(remembered)
     }
 
+    /// Returns whether [`max_size`](Self::max_size) is the maximum size.
+    pub(super) fn has_known_size(&self) -> bool {
+        self.cell.conditions_text.is_some() || self.cell.conditions.is_empty()
+    }
+
     /// Returns the maximum size of the entry, in bytes. If the text of the conditions is unknown, the conditions are
     /// not included.
     pub(super) fn max_size(&self) -> usize {
-        /// Size of all field names and of eight numbers with at most 20 digits each, in bytes.
-        const NAMES_AND_NUMBERS: usize = 256;
-        NAMES_AND_NUMBERS + self.name.len() + self.cell.conditions_text.map_or(0, str::len)
+        /// Size of an entry without a name, numbers and optional fields, in bytes, with a comma.
+        const REQUIRED: usize =
+            r#"{"currentReplicas":,"desiredReplicas":,"name":"","readyReplicas":,"replicas":},"#
+                .len();
+        /// Size of all optional fields without their values, in bytes.
+        const OPTIONAL: usize =
+            r#""assignedReplicas":,"conditions":,"resourceTemplateGeneration":,"templateReplicas":,"#.len();
+        let counters = self.cell.counters;
+        let numbers = [
+            counters.current_replicas,
+            counters.desired_replicas,
+            counters.ready_replicas,
+            counters.replicas,
+        ];
+        let digits = numbers.map(|number| match number {
+            0..=9 => 1,
+            _ => 11,
+        });
+        let has_optional = self.assigned.assigned_replicas.is_some()
+            || self.assigned.template_replicas.is_some()
+            || self.cell.resource_template_generation.is_some()
+            || self.cell.conditions_text.is_some();
+        let optional = match has_optional {
+            true => OPTIONAL + 11 + 11 + 20 + self.cell.conditions_text.map_or(0, str::len),
+            false => 0,
+        };
+        REQUIRED + self.name.len() + digits.iter().sum::<usize>() + optional
     }
 
     /// Appends the entry as JSON. The fields are in alphabetical order.
-    pub(super) fn write(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+    pub(super) fn write(&self, out: &mut impl Write) -> serde_json::Result<()> {
         let counters = self.cell.counters;
-        out.push(b'{');
+        put(out, b"{")?;
         if let Some(replicas) = self.assigned.assigned_replicas {
-            put(out, r#""assignedReplicas":"#, replicas)?;
-            out.push(b',');
+            field(out, r#""assignedReplicas":"#, &replicas)?;
+            put(out, b",")?;
         }
         match self.cell.conditions_text {
             Some(text) => {
-                out.extend_from_slice(br#""conditions":"#);
-                out.extend_from_slice(text.as_bytes());
-                out.push(b',');
+                put(out, br#""conditions":"#)?;
+                put(out, text.as_bytes())?;
+                put(out, b",")?;
             }
             None if self.cell.conditions.is_empty() => {}
             None => {
-                put(out, r#""conditions":"#, self.cell.conditions)?;
-                out.push(b',');
+                field(out, r#""conditions":"#, self.cell.conditions)?;
+                put(out, b",")?;
             }
         }
-        put(out, r#""currentReplicas":"#, counters.current_replicas)?;
-        put(out, r#","desiredReplicas":"#, counters.desired_replicas)?;
-        put(out, r#","name":"#, self.name)?;
-        put(out, r#","readyReplicas":"#, counters.ready_replicas)?;
-        put(out, r#","replicas":"#, counters.replicas)?;
+        field(out, r#""currentReplicas":"#, &counters.current_replicas)?;
+        field(out, r#","desiredReplicas":"#, &counters.desired_replicas)?;
+        field(out, r#","name":"#, self.name)?;
+        field(out, r#","readyReplicas":"#, &counters.ready_replicas)?;
+        field(out, r#","replicas":"#, &counters.replicas)?;
         if let Some(generation) = self.cell.resource_template_generation {
-            put(out, r#","resourceTemplateGeneration":"#, generation)?;
+            field(out, r#","resourceTemplateGeneration":"#, &generation)?;
         }
         if let Some(replicas) = self.assigned.template_replicas {
-            put(out, r#","templateReplicas":"#, replicas)?;
+            field(out, r#","templateReplicas":"#, &replicas)?;
         }
-        out.push(b'}');
-        Ok(())
+        put(out, b"}")
     }
 }
 
-/// Appends a field.
-fn put(out: &mut Vec<u8>, name: &str, value: impl Serialize) -> serde_json::Result<()> {
-    out.extend_from_slice(name.as_bytes());
-    serde_json::to_writer(out, &value)
+/// Appends a field. `name` has quotes and a colon.
+fn field(
+    out: &mut impl Write,
+    name: &str,
+    value: &(impl Serialize + ?Sized),
+) -> serde_json::Result<()> {
+    put(out, name.as_bytes())?;
+    write_value(out, value)
 }

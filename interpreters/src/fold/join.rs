@@ -8,6 +8,7 @@ use api::workload_deployment::AVAILABLE;
 
 use super::cell_view::CellView;
 use super::condition::ConditionView;
+use super::condition_index::{ConditionIndex, compared};
 use super::status::{Counters, saturated};
 
 /// Sums the counters of all cells.
@@ -33,6 +34,7 @@ pub(super) fn join<'k, 'a: 'k>(
     cells: impl IntoIterator<Item = &'k CellView<'k, 'a>>,
     former: &[ConditionView<'a>],
 ) -> Vec<ConditionView<'a>> {
+    let formers = ConditionIndex::of(former);
     let mut deciding: BTreeMap<&str, (&str, &ConditionView<'a>)> = BTreeMap::new();
     for cell in cells {
         for condition in cell.conditions {
@@ -50,8 +52,8 @@ pub(super) fn join<'k, 'a: 'k>(
         .into_values()
         .map(|(cell, condition)| {
             let mut joined = condition.clone();
-            let former = find(former, &condition.type_).filter(|f| f.status == condition.status);
-            if let Some(former) = former {
+            let former = formers.find(&condition.type_);
+            if let Some(former) = former.filter(|former| former.status == condition.status) {
                 joined
                     .last_transition_time
                     .clone_from(&former.last_transition_time);
@@ -70,7 +72,9 @@ pub(super) fn find<'c, 'a>(
     conditions: &'c [ConditionView<'a>],
     type_: &str,
 ) -> Option<&'c ConditionView<'a>> {
-    conditions.iter().find(|condition| condition.type_ == type_)
+    conditions
+        .iter()
+        .find(|condition| compared(&condition.type_, type_).is_eq())
 }
 
 /// Cuts a message to at most `max` characters.

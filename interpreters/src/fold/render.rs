@@ -6,12 +6,13 @@ use super::available::require_reachable;
 use super::cell_view::{CellView, Source};
 use super::cells::{NamedContribution, StatusFold};
 use super::entry::CellEntry;
-use super::join::{find, join, sum};
+use super::join::{join, sum};
 use super::rendered_status::RenderedStatus;
 use super::reporting::cells_reporting;
 use super::resource_template::ResourceTemplate;
 use super::shares::{AssignedShare, are_shares_of, shares};
 use super::status::{Counters, RememberedCell, StatusView};
+use super::translation::Translation;
 
 impl<'a> StatusFold<'a> {
     /// Returns the new status of `template` as JSON. The fields are in alphabetical order. Returns `None` if the fold
@@ -69,14 +70,13 @@ impl<'a> StatusFold<'a> {
             .zip(total)
             .filter(|(shares, total)| are_shares_of(shares, *total, &former.cells));
         let current = shares.is_some() && cells.iter().all(|cell| cell.is_current(template));
-        let translate = |carried: bool, up_to_date: bool, former: Option<i64>| match carried {
-            true if up_to_date => template.generation,
-            true => former,
-            false => None,
+        let translation = Translation {
+            generation: template.generation,
+            is_current: current,
         };
         let carried = cells.iter().any(CellView::carries_observed_generation);
         let observed_generation =
-            translate(carried, current, former.generations.observed_generation);
+            translation.translate(carried, true, former.generations.observed_generation);
 
         let formers = &former.conditions;
         let single = cells.len() == 1;
@@ -85,21 +85,7 @@ impl<'a> StatusFold<'a> {
         } else {
             join(&cells, formers)
         };
-        for (index, condition) in conditions.iter_mut().enumerate() {
-            // The CRD allows two conditions of one type. In this case the index identifies the condition.
-            let former = formers
-                .get(index)
-                .filter(|former| former.type_ == condition.type_)
-                .or_else(|| find(formers, &condition.type_));
-            condition.observed_generation = translate(
-                condition.observed_generation.is_some(),
-                current
-                    && cells
-                        .iter()
-                        .all(|cell| cell.has_current_condition(&condition.type_)),
-                former.and_then(|former| former.observed_generation),
-            );
-        }
+        translation.translate_conditions(&mut conditions, formers, &cells);
 
         let cells_reporting = cells_reporting(self, former, template.shown, now);
         if let Some(reporting) = &cells_reporting {

@@ -1,10 +1,11 @@
 //! The status that the fold writes.
 
-use std::collections::BTreeMap;
+use std::io::Write;
 
 use super::condition::ConditionView;
 use super::entry::CellEntry;
-use super::status::{Counters, Generations, OtherFields, StatusView};
+use super::status::{Counters, Generations, StatusView};
+use crate::fields::{ByteCounter, Field, Fields, merged, put, write_object, write_value};
 use crate::raw::same;
 
 /// The status that the fold writes.
@@ -14,7 +15,7 @@ pub(super) struct RenderedStatus<'f, 'a> {
     pub(super) counters: Counters,
     pub(super) observed_generation: Option<i64>,
     /// Fields that the fold does not know.
-    pub(super) others: Option<&'f OtherFields<'a>>,
+    pub(super) others: Option<&'f Fields<'a>>,
     /// The last condition in `status.conditions`.
     pub(super) cells_reporting: Option<ConditionView<'a>>,
     /// `status.reportingCell`.
@@ -22,83 +23,91 @@ pub(super) struct RenderedStatus<'f, 'a> {
 }
 
 /// The value of one field of the written status.
-enum StatusField<'f, 'a> {
+enum StatusField<'s, 'f, 'a> {
     Number(i64),
-    Conditions(Vec<ConditionView<'a>>),
-    Cells(Vec<CellEntry<'f, 'a>>),
+    Conditions(&'s [ConditionView<'a>], Option<&'s ConditionView<'a>>),
+    Cells(&'s [CellEntry<'f, 'a>]),
     Text(&'f str),
-    Other(&'a str),
 }
 
 impl<'f, 'a> RenderedStatus<'f, 'a> {
     /// Appends the status as JSON.
     pub(super) fn write(self, out: &mut Vec<u8>) -> serde_json::Result<()> {
-        out.push(b'{');
-        for (index, (name, field)) in self.fields().into_iter().enumerate() {
-            if index > 0 {
-                out.push(b',');
-            }
-            serde_json::to_writer(&mut *out, name)?;
-            out.push(b':');
-            match field {
-                StatusField::Number(number) => serde_json::to_writer(&mut *out, &number)?,
-                StatusField::Conditions(conditions) => {
-                    serde_json::to_writer(&mut *out, &conditions)?;
-                }
-                StatusField::Cells(cells) => write_cells(&cells, out)?,
-                StatusField::Text(text) => serde_json::to_writer(&mut *out, text)?,
-                StatusField::Other(text) => out.extend_from_slice(text.as_bytes()),
-            }
+        /// Number of conditions and other fields of a usual status, rounded up.
+        const USUAL_PARTS: usize = 16;
+        /// Room for the end of the patch, in bytes.
+        const END: usize = 16;
+        let others = self.others.map_or(0, Fields::len);
+        let is_large = self.conditions.len() + others > USUAL_PARTS
+            || self.cells.iter().any(|cell| !cell.has_known_size());
+        if is_large {
+            // Finds the exact size first. A vector that grows needs up to three times the size.
+            let mut size = ByteCounter::default();
+            self.write_to(&mut size)?;
+            out.reserve_exact(size.0 + END);
+        } else {
+            out.reserve(self.cells.iter().map(CellEntry::max_size).sum());
         }
-        out.push(b'}');
-        Ok(())
+        self.write_to(out)
     }
 
-    /// Returns the fields by name, without empty fields.
-    fn fields(self) -> BTreeMap<&'f str, StatusField<'f, 'a>> {
+    fn write_to(&self, out: &mut impl Write) -> serde_json::Result<()> {
+        let others = self.others.into_iter().flat_map(Fields::iter);
+        write_object(
+            merged(others, self.fields()),
+            out,
+            |field, out| match field {
+                StatusField::Number(number) => write_value(out, &number),
+                StatusField::Conditions(conditions, last) => {
+                    let all = conditions.iter().chain(last);
+                    write_list(out, all, |condition, out| write_value(out, condition))
+                }
+                StatusField::Cells(cells) => write_list(out, cells, CellEntry::write),
+                StatusField::Text(text) => write_value(out, text),
+            },
+        )
+    }
+
+    /// Returns the fields that the fold knows, sorted by name, without empty fields.
+    fn fields(&self) -> impl Iterator<Item = (&'static str, StatusField<'_, 'f, 'a>)> {
+        let number = |number: i32| Some(StatusField::Number(number.into()));
         let counters = self.counters;
-        let mut fields: BTreeMap<&str, StatusField<'_, 'a>> = BTreeMap::new();
-        for (name, text) in self.others.into_iter().flatten() {
-            fields.insert(name, StatusField::Other(text));
-        }
-        fields.extend(
-            [
-                ("currentReplicas", counters.current_replicas),
-                ("desiredReplicas", counters.desired_replicas),
-                ("readyReplicas", counters.ready_replicas),
-                ("replicas", counters.replicas),
-            ]
-            .map(|(name, number)| (name, StatusField::Number(number.into()))),
-        );
-        if let Some(number) = self.observed_generation {
-            fields.insert("observedGeneration", StatusField::Number(number));
-        }
-        if let Some(name) = self.reporting_cell {
-            fields.insert("reportingCell", StatusField::Text(name));
-        }
-        if !self.cells.is_empty() {
-            fields.insert("cells", StatusField::Cells(self.cells));
-        }
-        let conditions: Vec<_> = self
-            .conditions
-            .into_iter()
-            .chain(self.cells_reporting)
-            .collect();
-        if !conditions.is_empty() {
-            fields.insert("conditions", StatusField::Conditions(conditions));
-        }
-        fields
+        let cells_reporting = self.cells_reporting.as_ref();
+        let has_conditions = !self.conditions.is_empty() || cells_reporting.is_some();
+        let conditions =
+            has_conditions.then(|| StatusField::Conditions(&self.conditions, cells_reporting));
+        let cells = (!self.cells.is_empty()).then(|| StatusField::Cells(&self.cells));
+        let fields = [
+            ("cells", cells),
+            ("conditions", conditions),
+            ("currentReplicas", number(counters.current_replicas)),
+            ("desiredReplicas", number(counters.desired_replicas)),
+            (
+                "observedGeneration",
+                self.observed_generation.map(StatusField::Number),
+            ),
+            ("readyReplicas", number(counters.ready_replicas)),
+            ("replicas", number(counters.replicas)),
+            ("reportingCell", self.reporting_cell.map(StatusField::Text)),
+        ];
+        let fields = fields.into_iter();
+        fields.filter_map(|(name, field)| Some((name, field?)))
     }
 
     /// Returns whether the former status is already the same as this status.
     pub(super) fn equals(&self, former: &StatusView<'_>) -> bool {
-        let no_others = BTreeMap::new();
+        let no_others = Fields::default();
         let others = self.others.unwrap_or(&no_others);
-        let same_others = others.len() == former.others.len()
-            && others
-                .iter()
-                .zip(&former.others)
-                .all(|((name, one), (former_name, other))| name == former_name && same(one, other));
+        let same_field = |one: Field<'_>, other: Field<'_>| {
+            one.name() == other.name() && same(one.value(), other.value())
+        };
+        let same_others = || {
+            others.len() == former.others.len()
+                && others
+                    .iter()
+                    .zip(former.others.iter())
+                    .all(|(one, other)| same_field(one, other))
+        };
         let Generations {
             observed_generation,
             ..
@@ -121,19 +130,22 @@ impl<'f, 'a> RenderedStatus<'f, 'a> {
                 .iter()
                 .zip(&former.cells)
                 .all(|(cell, former)| cell.equals(former))
-            && same_others
+            && same_others()
     }
 }
 
-fn write_cells(cells: &[CellEntry<'_, '_>], out: &mut Vec<u8>) -> serde_json::Result<()> {
-    out.reserve(cells.iter().map(CellEntry::max_size).sum());
-    out.push(b'[');
-    for (index, cell) in cells.iter().enumerate() {
+/// Writes a JSON list. `write` writes each element.
+fn write_list<T, W: Write>(
+    out: &mut W,
+    list: impl IntoIterator<Item = T>,
+    write: impl Fn(T, &mut W) -> serde_json::Result<()>,
+) -> serde_json::Result<()> {
+    put(out, b"[")?;
+    for (index, element) in list.into_iter().enumerate() {
         if index > 0 {
-            out.push(b',');
+            put(out, b",")?;
         }
-        cell.write(out)?;
+        write(element, out)?;
     }
-    out.push(b']');
-    Ok(())
+    put(out, b"]")
 }

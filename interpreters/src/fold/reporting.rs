@@ -40,26 +40,25 @@ pub(super) fn cells_reporting<'a>(
     shown: &[api::Condition],
     now: Timestamp,
 ) -> Option<ConditionView<'a>> {
-    let problems = fold.cells.iter().filter_map(|(name, cell)| {
-        let problem = match fold.unreachable.of_cell(name) {
-            Some(unreachable) => ReportingProblem::Unreachable(unreachable),
-            None => ReportingProblem::Missing(cell.missing.as_ref()?),
-        };
-        Some((name, problem))
-    });
-    let problems: Vec<_> = problems.collect();
-    let first = problems.iter().map(|(_, problem)| problem).min()?;
-    let reason = first.reason();
+    let problems = || {
+        fold.cells.iter().filter_map(|(name, cell)| {
+            let problem = match fold.unreachable.of_cell(name) {
+                Some(unreachable) => ReportingProblem::Unreachable(unreachable),
+                None => ReportingProblem::Missing(cell.missing.as_ref()?),
+            };
+            Some((name, problem))
+        })
+    };
+    let count = problems().count();
+    let reason = problems().map(|(_, problem)| problem).min()?.reason();
     // Cuts long texts, so that the message contains the name of every cell. If there are too many cells, the message
     // contains only the first ones.
     let max_per_cell = MESSAGE_MAX
-        .checked_div(problems.len())?
+        .checked_div(count)?
         .saturating_sub(SEPARATOR.len())
         .max(MIN_PER_CELL);
-    let parts: Vec<_> = problems
-        .into_iter()
-        .map(|(name, problem)| truncated(problem.describe(name).into(), max_per_cell))
-        .collect();
+    let parts =
+        problems().map(|(name, problem)| truncated(problem.describe(name).into(), max_per_cell));
     let on_hub = former
         .cells_reporting
         .as_ref()
@@ -73,7 +72,7 @@ pub(super) fn cells_reporting<'a>(
     let new_time = || time(fold.unreachable.earliest().unwrap_or(now));
     Some(ConditionView {
         last_transition_time: kept_time.unwrap_or_else(new_time),
-        message: joined(&parts).into(),
+        message: joined(parts, count).into(),
         observed_generation: None,
         reason: reason.into(),
         status: ConditionStatus::False,
@@ -107,24 +106,24 @@ impl ReportingProblem<'_, '_> {
     }
 }
 
-/// Joins the parts into one message. If some parts do not fit, appends the number of these parts.
-fn joined(parts: &[Cow<'_, str>]) -> String {
+/// Joins the parts into one message. If some of the `count` parts do not fit, appends the number of these parts.
+fn joined<'p>(parts: impl Iterator<Item = Cow<'p, str>>, count: usize) -> String {
     /// Number of characters reserved for `; and <n> more`.
     const MORE: usize = 32;
     let mut message = String::new();
     let mut characters = 0;
-    for (index, part) in parts.iter().enumerate() {
+    for (index, part) in parts.enumerate() {
         characters += part.chars().count() + SEPARATOR.len();
-        if characters > MESSAGE_MAX - MORE && index + 1 < parts.len()
+        if characters > MESSAGE_MAX - MORE && index + 1 < count
             || characters > MESSAGE_MAX + SEPARATOR.len()
         {
-            let _ = write!(message, "{SEPARATOR}and {} more", parts.len() - index);
+            let _ = write!(message, "{SEPARATOR}and {} more", count - index);
             break;
         }
         if index > 0 {
             message.push_str(SEPARATOR);
         }
-        message.push_str(part);
+        message.push_str(&part);
     }
     message
 }

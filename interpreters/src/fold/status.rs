@@ -1,9 +1,7 @@
 //! The status of a WorkloadDeployment. A cell reports one, and the hub stores one.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fmt;
-use std::marker::PhantomData;
 
 use api::text::Text;
 use api::workload_deployment::CELLS_REPORTING;
@@ -12,6 +10,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::condition::{ConditionView, ConditionsText, RememberedConditions};
+use crate::decode::{from_str, visit_map};
+use crate::fields::{Fields, unescaped};
 
 /// A status, borrowed from the request. Only the fields that the fold needs are decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,12 +27,10 @@ pub(crate) struct StatusView<'a> {
     pub(crate) cells: Vec<RememberedCell<'a>>,
     /// `status.reportingCell`. Only the status on the hub has this field.
     pub(crate) reporting_cell: Option<Cow<'a, str>>,
-    pub(crate) others: OtherFields<'a>,
+    /// The fields that the fold does not know.
+    pub(crate) others: Fields<'a>,
     is_empty: bool,
 }
-
-/// The JSON text of each field that the fold does not know, by name.
-pub(crate) type OtherFields<'a> = BTreeMap<Cow<'a, str>, &'a str>;
 
 /// The counters. The CRD requires them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,9 +73,8 @@ impl<'a> StatusView<'a> {
     /// value of a field. With such a field, the API server would refuse the joined status, and Karmada would retry
     /// forever.
     pub(crate) fn parse(status: &'a str) -> Option<Self> {
-        serde_json::from_str::<Option<Self>>(status)
-            .ok()??
-            .checked()
+        let decoded = visit_map(status, StatusVisitor { text: status });
+        decoded.ok().and_then(Self::checked)
     }
 
     /// Returns the status. Returns `None` if the status is empty or the CRD does not allow a value.
@@ -110,22 +107,20 @@ impl RememberedCell<'_> {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for StatusView<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(StatusVisitor(PhantomData))
-    }
+/// Reads a status in any JSON form.
+struct StatusVisitor<'a> {
+    /// The whole JSON text.
+    text: &'a str,
 }
 
-struct StatusVisitor<'a>(PhantomData<StatusView<'a>>);
-
-impl<'de: 'a, 'a> Visitor<'de> for StatusVisitor<'a> {
+impl<'a> Visitor<'a> for StatusVisitor<'a> {
     type Value = StatusView<'a>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a status")
     }
 
-    fn visit_map<M: MapAccess<'de>>(self, mut fields: M) -> Result<StatusView<'a>, M::Error> {
+    fn visit_map<M: MapAccess<'a>>(self, mut fields: M) -> Result<StatusView<'a>, M::Error> {
         let mut status = StatusView {
             is_empty: true,
             ..StatusView::default()
@@ -133,9 +128,9 @@ impl<'de: 'a, 'a> Visitor<'de> for StatusVisitor<'a> {
         let mut counters = Counters::default();
         let mut generations = Generations::default();
         let mut conditions: Vec<ConditionView<'a>> = Vec::new();
-        while let Some(Text(name)) = fields.next_key()? {
+        while let Some(name) = fields.next_key::<&'a RawValue>()? {
             status.is_empty = false;
-            match name.as_ref() {
+            match unescaped(name.get()).map_err(M::Error::custom)?.as_ref() {
                 "currentReplicas" => counters.current_replicas = counter(&mut fields)?,
                 "desiredReplicas" => counters.desired_replicas = counter(&mut fields)?,
                 "readyReplicas" => counters.ready_replicas = counter(&mut fields)?,
@@ -153,19 +148,18 @@ impl<'de: 'a, 'a> Visitor<'de> for StatusVisitor<'a> {
                     let name = fields.next_value::<Option<Text<'_>>>()?;
                     status.reporting_cell = name.map(|Text(name)| name);
                 }
-                _ => {
+                other => {
                     let value: &'a RawValue = fields.next_value()?;
-                    let is_location = name == "location" && value.get() != "null";
+                    let is_location = other == "location" && value.get() != "null";
                     if is_location && !self::is_location(value.get()) {
                         return Err(M::Error::custom("location"));
                     }
-                    match value.get() {
-                        "null" => status.others.remove(&name),
-                        value => status.others.insert(name, value),
-                    };
+                    status.others.push(self.text, name, value);
                 }
             }
         }
+        status.others.sort();
+        status.others.retain(|field| field.value() != "null");
         let is_own = |condition: &ConditionView<'a>| condition.type_ == CELLS_REPORTING;
         if conditions
             .iter()
@@ -189,7 +183,7 @@ fn counter<'de, M: MapAccess<'de>>(fields: &mut M) -> Result<i32, M::Error> {
     struct Counter(i32);
     impl<'de> Deserialize<'de> for Counter {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            deserializer.deserialize_any(Integral)
+            deserializer.deserialize_i64(Integral)
         }
     }
     struct Integral;
@@ -238,10 +232,9 @@ struct LocationFields {
     _namespace: String,
 }
 
-/// Returns whether the text is a `LocationReference`. Serde also decodes an array of the fields. The API server rejects
-/// such an array, so this function returns false for it.
+/// Returns whether the text is a `LocationReference`.
 fn is_location(text: &str) -> bool {
-    text.starts_with('{') && serde_json::from_str::<LocationFields>(text).is_ok()
+    from_str::<LocationFields>(text).is_ok()
 }
 
 #[cfg(test)]

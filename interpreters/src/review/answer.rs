@@ -1,14 +1,15 @@
 //! Encoding of answers. See docs/concepts/interpreter.md.
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::engine::Simd;
 use base64::engine::general_purpose::PAD;
 use serde::Serialize;
-use serde_json::value::RawValue;
 
 use super::kind::InterpretedKind;
 use super::operation::Operation;
-use super::outcome::{Component, Dependency, OperationOutcome, Requirements};
+use super::outcome::{Component, Dependencies, OperationOutcome, Requirements};
 use super::request::RequestMeta;
 use crate::error::InterpretError;
 
@@ -48,9 +49,7 @@ struct InterpretResponse<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     components: Option<Vec<Component>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    dependencies: Option<Vec<Dependency>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    raw_status: Option<Box<RawValue>>,
+    dependencies: Option<Dependencies<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     healthy: Option<bool>,
 }
@@ -65,7 +64,7 @@ struct RequestStatus {
 /// Encodes the answer to a request.
 pub(crate) fn encode(
     request: &RequestMeta<'_>,
-    outcome: Result<OperationOutcome, InterpretError>,
+    outcome: Result<OperationOutcome<'_>, InterpretError>,
 ) -> Interpretation {
     let error = outcome.as_ref().err().cloned();
     let mut response = InterpretResponse {
@@ -73,9 +72,12 @@ pub(crate) fn encode(
         successful: error.is_none(),
         ..InterpretResponse::default()
     };
-    let mut patch = None;
+    let mut last = LastField::None;
     match outcome {
-        Ok(OperationOutcome::Patch(found)) => patch = found.into_json(),
+        Ok(OperationOutcome::Patch(patch)) => {
+            last = patch.into_json().map_or(LastField::None, LastField::Patch);
+        }
+        Ok(OperationOutcome::Status(status)) => last = LastField::Status(status),
         Ok(outcome) => response.fill(outcome),
         Err(error) => {
             response.status = Some(RequestStatus {
@@ -91,39 +93,67 @@ pub(crate) fn encode(
         namespace: request.namespace.to_string(),
         name: request.name.to_string(),
         error,
-        body: write(&response, patch.as_deref()).unwrap_or_default(),
+        body: write(&response, &last).unwrap_or_default(),
     }
 }
 
-/// Writes the `ResourceInterpreterContext`. The patch can be large, so it is appended without serde. The patch is
-/// base64, which has no characters that JSON escapes.
-fn write(response: &InterpretResponse<'_>, patch: Option<&[u8]>) -> serde_json::Result<Vec<u8>> {
+/// The last field of an answer. Both values can be large, and need no escapes. They are appended without serde.
+enum LastField<'a> {
+    None,
+    /// A JSON patch. The answer contains the patch as base64.
+    Patch(Vec<u8>),
+    /// The JSON text of a status.
+    Status(Cow<'a, str>),
+}
+
+/// Writes the `ResourceInterpreterContext`.
+fn write(response: &InterpretResponse<'_>, last: &LastField<'_>) -> serde_json::Result<Vec<u8>> {
     const START: &[u8] =
         br#"{"apiVersion":"config.karmada.io/v1alpha1","kind":"ResourceInterpreterContext","response":"#;
     const PATCH: &[u8] = br#","patchType":"JSONPatch","patch":""#;
-    /// Size of an answer without its patch, in bytes, rounded up. If an answer is larger, the buffer grows.
-    const WITHOUT_PATCH: usize = 512;
-    let encoded = patch.map_or(0, |patch| patch.len().div_ceil(3) * 4);
-    let mut body = Vec::with_capacity(WITHOUT_PATCH + encoded);
+    const STATUS: &[u8] = br#","rawStatus":"#;
+    /// Size of an answer without its large parts, in bytes, rounded up. If an answer is larger, the buffer grows.
+    const WITHOUT_LARGE_PARTS: usize = 512;
+    let dependencies = response.dependencies.as_ref();
+    let large_parts = match last {
+        LastField::None => dependencies.map_or(0, Dependencies::max_size),
+        LastField::Patch(patch) => base64_size(patch),
+        LastField::Status(status) => status.len(),
+    };
+    let mut body = Vec::with_capacity(WITHOUT_LARGE_PARTS + large_parts);
     body.extend_from_slice(START);
     serde_json::to_writer(&mut body, response)?;
-    if let Some(patch) = patch {
-        // Removes the closing brace of the response object, so that fields can be appended.
-        body.pop();
-        body.extend_from_slice(PATCH);
-        let start = body.len();
-        body.resize(start + encoded, 0);
-        let target = body.get_mut(start..).unwrap_or_default();
-        let written = Simd::standard(PAD).encode_slice(patch, target);
-        debug_assert_eq!(written, Ok(encoded));
-        body.extend_from_slice(br#""}"#);
+    // If there is a last field, removes the closing brace of the response object, so that the field can be appended.
+    match last {
+        LastField::None => {}
+        LastField::Patch(patch) => {
+            body.pop();
+            body.extend_from_slice(PATCH);
+            let (start, size) = (body.len(), base64_size(patch));
+            body.resize(start + size, 0);
+            let target = body.get_mut(start..).unwrap_or_default();
+            let written = Simd::standard(PAD).encode_slice(patch, target);
+            debug_assert_eq!(written, Ok(size));
+            body.extend_from_slice(br#""}"#);
+        }
+        LastField::Status(status) => {
+            body.pop();
+            body.extend_from_slice(STATUS);
+            body.extend_from_slice(status.as_bytes());
+            body.push(b'}');
+        }
     }
     body.push(b'}');
     Ok(body)
 }
 
-impl InterpretResponse<'_> {
-    fn fill(&mut self, outcome: OperationOutcome) {
+/// Returns the size of these bytes as base64, in bytes.
+fn base64_size(bytes: &[u8]) -> usize {
+    bytes.len().div_ceil(3) * 4
+}
+
+impl<'a> InterpretResponse<'a> {
+    fn fill(&mut self, outcome: OperationOutcome<'a>) {
         match outcome {
             OperationOutcome::Replicas {
                 replicas,
@@ -133,10 +163,9 @@ impl InterpretResponse<'_> {
                 self.replica_requirements = requirements;
             }
             OperationOutcome::Components(components) => self.components = Some(components),
-            // `write` appends the patch to the body.
-            OperationOutcome::Patch(_) => {}
+            // `write` appends these parts to the body.
+            OperationOutcome::Patch(_) | OperationOutcome::Status(_) => {}
             OperationOutcome::Dependencies(dependencies) => self.dependencies = Some(dependencies),
-            OperationOutcome::Status(status) => self.raw_status = Some(status),
             OperationOutcome::Health(healthy) => self.healthy = Some(healthy),
         }
     }

@@ -9,7 +9,8 @@ use thiserror::Error;
 
 use super::kind::InterpretedKind;
 use super::operation::Operation;
-use crate::error::InterpretError;
+use crate::decode::from_str;
+use crate::error::{InterpretError, Quoted};
 
 const API_VERSION: &str = "config.karmada.io/v1alpha1";
 const KIND: &str = "ResourceInterpreterContext";
@@ -94,7 +95,8 @@ impl<'a> InterpretRequest<'a> {
     pub(crate) fn operation(&self) -> Result<Operation, InterpretError> {
         Operation::from_name(&self.operation).ok_or_else(|| {
             let known = Operation::ALL.map(Operation::as_str).join(", ");
-            let problem = format!("unknown operation {:?}; known are {known}", self.operation);
+            let operation = Quoted(&self.operation);
+            let problem = format!("unknown operation {operation}; known are {known}");
             InterpretError::new("request.operation", problem)
         })
     }
@@ -111,7 +113,7 @@ impl<'a> InterpretRequest<'a> {
             let names = InterpretedKind::ALL
                 .map(InterpretedKind::as_str)
                 .join(" and ");
-            let problem = format!(
+            let problem = format_args!(
                 "{group}/{version} {kind} is not interpreted here; {names} of {} are",
                 api::API_VERSION
             );
@@ -151,12 +153,12 @@ pub(crate) fn decode(body: &str) -> Result<InterpretRequest<'_>, MalformedReview
         api_version,
         kind,
         request,
-    } = serde_json::from_str(body).map_err(MalformedReview::NotAReview)?;
+    } = from_str(body).map_err(MalformedReview::NotAReview)?;
     let expect = |field: &str, value: &str, expected: &str| {
         if value.is_empty() || value == expected {
             Ok(())
         } else {
-            let problem = format!("is {value:?}, must be {expected:?}");
+            let problem = format_args!("is {}, must be {expected:?}", Quoted(value));
             Err(MalformedReview::Invalid(InterpretError::new(
                 field, problem,
             )))

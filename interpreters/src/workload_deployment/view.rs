@@ -71,20 +71,3 @@ impl<S, T> DeploymentView<'_, S, T> {
             .ok_or_else(|| InterpretError::new(MIN_REPLICAS, "is missing, and so is spec.replicas"))
     }
 }
-
-/// The conditions of a status. Only InterpretHealth reads this view.
-#[derive(Deserialize)]
-pub(crate) struct HealthStatus<'a> {
-    #[serde(borrow, default)]
-    pub(super) conditions: Vec<HealthCondition<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct HealthCondition<'a> {
-    pub(super) observed_generation: Option<i64>,
-    #[serde(borrow, default)]
-    pub(super) status: Cow<'a, str>,
-    #[serde(rename = "type", borrow, default)]
-    pub(super) type_: Cow<'a, str>,
-}

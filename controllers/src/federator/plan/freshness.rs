@@ -83,21 +83,21 @@ impl<'a> CellReports<'a> {
             .and_then(|items| StatusFold::of_items(items.get()).ok())
             .unwrap_or_default();
         let named = fold.cells().count();
-        for target in &binding.spec.clusters {
-            fold.expect(target.name.as_str());
-        }
+        let targets = binding.spec.clusters.iter();
+        fold.expect(targets.map(|target| target.name.as_str()));
         // A cell that is no longer a target still counts until the object is gone from it.
         let cells: Vec<_> = fold.cells().map(str::to_owned).collect();
         let is_missing = cells.len() > named;
-        let mut is_marked = false;
+        let mut marks = Vec::new();
         for cell in cells {
             if let CellState::Unreachable { since, message } = state(&cell) {
                 let since = since.or_else(|| shown_since(shown)).unwrap_or(now);
                 let message = message.into();
-                fold.mark_unreachable(cell, Unreachable { since, message });
-                is_marked = true;
+                marks.push((cell, Unreachable { since, message }));
             }
         }
+        let is_marked = !marks.is_empty();
+        fold.mark_unreachable(marks);
         Self {
             fold,
             is_marked,

@@ -49,14 +49,14 @@ impl Hub {
     ) -> Value {
         let mut fold = StatusFold::of_items(&self.items).unwrap();
         for cell in expected {
-            fold.expect(*cell);
+            fold.expect([*cell]);
         }
         for (cell, since, message) in marks {
             let unreachable = Unreachable {
                 since: since.parse().unwrap(),
                 message: (*message).into(),
             };
-            fold.mark_unreachable(*cell, unreachable);
+            fold.mark_unreachable([(*cell, unreachable)]);
         }
         let now: Timestamp = NOW.parse().unwrap();
         serde_json::from_str(&fold.render(&self.template(), now).unwrap()).unwrap()

@@ -103,7 +103,7 @@ impl<'r> RenderCase<'r> {
     fn marked(&self) -> StatusFold<'r> {
         let mut fold = fold(self.items);
         for cell in &self.round.expected {
-            fold.expect(*cell);
+            fold.expect([*cell]);
         }
         mark(&mut fold, &self.round.marks);
         fold
@@ -114,7 +114,7 @@ impl<'r> RenderCase<'r> {
         let mut fold = fold(self.items);
         let marked = self.round.marks.iter().map(|mark| mark.cell);
         for cell in self.round.expected.iter().copied().chain(marked) {
-            fold.expect(cell);
+            fold.expect([cell]);
         }
         serde_json::from_str(&self.render(&fold)).unwrap()
     }
@@ -130,7 +130,7 @@ impl<'r> RenderCase<'r> {
             mark(&mut backwards, std::slice::from_ref(one));
         }
         for cell in self.round.expected.iter().rev() {
-            backwards.expect(*cell);
+            backwards.expect([*cell]);
         }
         for item in self.items.iter().rev() {
             backwards = backwards.merge(StatusFold::of_item(item));
@@ -141,7 +141,7 @@ impl<'r> RenderCase<'r> {
         let mut parts = (fold(left), fold(right));
         mark(&mut parts.0, &self.round.marks);
         for cell in &self.round.expected {
-            parts.1.expect(*cell);
+            parts.1.expect([*cell]);
         }
         prop_assert_eq!(&whole, &parts.0.merge(parts.1), "associative");
         prop_assert_eq!(&whole, &whole.clone().merge(self.marked()), "idempotent");
@@ -159,7 +159,7 @@ impl<'r> RenderCase<'r> {
         let of_names = fold(self.items).merge(StatusFold::of_items(&items).unwrap());
         let mut expected = fold(self.items);
         for cell in &self.round.expected {
-            expected.expect(*cell);
+            expected.expect([*cell]);
         }
         prop_assert_eq!(&expected, &of_names, "an item with nothing but its name");
         Ok(())
@@ -251,7 +251,7 @@ impl<'r> RenderCase<'r> {
             return Ok(());
         };
         let mut forgotten = StatusFold::default();
-        forgotten.expect(*cell);
+        forgotten.expect([*cell]);
         mark(&mut forgotten, &self.round.marks);
         let remembered: Value = serde_json::from_str(&self.render(&forgotten)).unwrap();
         prop_assert_eq!(&remembered, status);
@@ -325,7 +325,7 @@ fn mark(fold: &mut StatusFold<'_>, marks: &[UnreachableMark]) {
             since: Timestamp::from_second(mark.since).unwrap(),
             message: mark.message.clone().into(),
         };
-        fold.mark_unreachable(mark.cell, unreachable);
+        fold.mark_unreachable([(mark.cell, unreachable)]);
     }
 }
 

@@ -1,0 +1,109 @@
+//! Counts the memory that the answer to a request needs. Hostile bodies must not need more than their share.
+
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::format_push_string,
+    reason = "tests"
+)]
+
+use std::collections::BTreeSet;
+use std::hint::black_box;
+
+use fuzz::hostile;
+use jiff::Timestamp;
+
+/// Sizes of the requests, in bytes. A list that grows needs the most memory directly after it has grown. The sizes
+/// therefore are not powers of two only.
+const SIZES: [usize; 9] = [
+    1 << 10,
+    1 << 13,
+    12_000,
+    1 << 16,
+    80_000,
+    100_000,
+    1 << 17,
+    700_000,
+    1 << 20,
+];
+
+/// The peak of one request.
+struct Peak {
+    name: String,
+    /// Size of the request, in bytes.
+    size: usize,
+    /// Memory in use at the same time, in bytes.
+    peak: u64,
+    /// Sum of all allocations, in bytes.
+    total: u64,
+}
+
+impl Peak {
+    fn of(name: String, body: &[u8], answer: impl FnOnce(&[u8])) -> Self {
+        let counted = allocation_counter::measure(|| answer(body));
+        Self {
+            name,
+            size: body.len(),
+            peak: counted.bytes_max,
+            total: counted.bytes_total,
+        }
+    }
+
+    fn assert_within(peaks: &[Self], per_byte: usize, of_any: usize) {
+        let mut failed = String::new();
+        for Self {
+            name,
+            size,
+            peak,
+            total,
+        } in peaks
+        {
+            if *peak > (per_byte * size + of_any) as u64 {
+                let times = |bytes: u64| bytes as f64 / *size as f64;
+                failed += &format!(
+                    "{size:8} {:8.1} {:8.1} {name}\n",
+                    times(*peak),
+                    times(*total)
+                );
+            }
+        }
+        assert!(
+            failed.is_empty(),
+            "bytes, peak and total per byte, name:\n{failed}"
+        );
+    }
+}
+
+#[test]
+fn no_interpretation_needs_more_than_its_share_of_memory() {
+    let interpret = |body: &[u8]| {
+        let _ = black_box(interpreters::interpret(body, Timestamp::UNIX_EPOCH));
+    };
+    let mut peaks = Vec::new();
+    for hostile in SIZES.into_iter().flat_map(hostile::interpretations) {
+        // A blank before the first character prevents the fast way.
+        let general = [b" ".as_slice(), &hostile.body].concat();
+        peaks.push(Peak::of(hostile.name.to_owned(), &hostile.body, interpret));
+        peaks.push(Peak::of(
+            format!("{} (general)", hostile.name),
+            &general,
+            interpret,
+        ));
+    }
+    Peak::assert_within(
+        &peaks,
+        interpreters::PEAK_BYTES_PER_BYTE,
+        interpreters::PEAK_BYTES_OF_ANY,
+    );
+}
+
+#[test]
+fn no_admission_needs_more_than_its_share_of_memory() {
+    let cities: BTreeSet<String> = ["DFW".to_owned()].into();
+    let mut peaks = Vec::new();
+    for hostile in SIZES.into_iter().flat_map(hostile::admissions) {
+        peaks.push(Peak::of(hostile.name.to_owned(), &hostile.body, |body| {
+            let _ = black_box(webhooks::admission::validate_alone(body, &cities));
+        }));
+    }
+    Peak::assert_within(&peaks, 12, 16 << 10);
+}

@@ -1,0 +1,96 @@
+//! Finds conditions by type. A cell can report a hundred thousand conditions.
+
+use std::cmp::Ordering;
+
+use super::condition::ConditionView;
+
+/// Number of conditions up to which a linear search is faster than an index. Cells report two or three conditions.
+const FEW: usize = 8;
+
+/// Finds conditions of one list by type. The CRD allows several conditions of one type; the first one is found.
+pub(super) enum ConditionIndex<'c, 'a> {
+    Few(&'c [ConditionView<'a>]),
+    /// Sorted by type. Conditions of one type are in the order of the list.
+    Many(Vec<&'c ConditionView<'a>>),
+}
+
+impl<'c, 'a> ConditionIndex<'c, 'a> {
+    pub(super) fn of(conditions: &'c [ConditionView<'a>]) -> Self {
+        if conditions.len() <= FEW {
+            return Self::Few(conditions);
+        }
+        let mut sorted: Vec<_> = conditions.iter().collect();
+        sorted.sort_by(|one, other| compared(&one.type_, &other.type_));
+        Self::Many(sorted)
+    }
+
+    /// Returns the first condition of this type.
+    pub(super) fn find(&self, type_: &str) -> Option<&'c ConditionView<'a>> {
+        match self {
+            Self::Few(conditions) => conditions
+                .iter()
+                .find(|condition| compared(&condition.type_, type_).is_eq()),
+            Self::Many(sorted) => {
+                let first = sorted.partition_point(|c| compared(&c.type_, type_).is_lt());
+                let found = sorted.get(first).copied();
+                found.filter(|condition| condition.type_ == type_)
+            }
+        }
+    }
+}
+
+/// Compares two types. Tests count the comparisons.
+pub(super) fn compared(one: &str, other: &str) -> Ordering {
+    #[cfg(test)]
+    comparisons::count();
+    one.cmp(other)
+}
+
+/// The number of comparisons of types on this thread.
+#[cfg(test)]
+pub(crate) mod comparisons {
+    use std::cell::Cell;
+
+    thread_local! {
+        static COUNT: Cell<u64> = const { Cell::new(0) };
+    }
+
+    pub(super) fn count() {
+        COUNT.set(COUNT.get() + 1);
+    }
+
+    /// Returns the number of comparisons during a call.
+    pub(crate) fn during(call: impl FnOnce()) -> u64 {
+        let before = COUNT.get();
+        call();
+        COUNT.get() - before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::ConditionStatus;
+
+    use super::*;
+
+    #[test]
+    fn the_first_condition_of_a_type_is_found_in_short_and_in_long_lists() {
+        for count in [0, 1, FEW, FEW + 1, 100] {
+            let conditions: Vec<_> = (0..count)
+                .map(|number| ConditionView {
+                    last_transition_time: number.to_string().into(),
+                    message: "".into(),
+                    observed_generation: None,
+                    reason: "".into(),
+                    status: ConditionStatus::True,
+                    type_: (number * 7 % 5).to_string().into(),
+                })
+                .collect();
+            let index = ConditionIndex::of(&conditions);
+            for type_ in ["", "0", "1", "2", "3", "4", "5"] {
+                let first = conditions.iter().find(|condition| condition.type_ == type_);
+                assert_eq!(index.find(type_), first, "{count} {type_}");
+            }
+        }
+    }
+}
