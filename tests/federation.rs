@@ -105,8 +105,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{OnceCell, RwLock};
 
-/// Number of concurrent tests. The number may exceed the number of CPUs, because tests spend most of their time
-/// waiting.
+/// Number of concurrent tests. More than the number of CPUs, because tests spend most of their time waiting.
 const THREADS: usize = 6;
 
 /// How a test uses the federation.
@@ -269,7 +268,6 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared proofs::forms_of_a_404;
         Shared proofs::a_record_of_a_foreign_hub_namespace_holds_the_deployment;
         Shared proofs::a_hub_namespace_with_a_foreign_identity_is_held;
-        Shared proofs::a_hub_namespace_without_identity_is_counted;
         Shared proofs::foreign_conditions_stay;
         Shared proofs::the_referenced_data_annotation_is_mirrored_and_removed;
         Shared refusals::the_words_of_the_hub_are_shown_in_the_project;
@@ -331,6 +329,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Alone policies::a_policy_that_stays_terminating;
         Alone customizations::a_customization_that_shadows_the_webhook_is_reported;
         Apart other_hub::nothing_is_removed_because_of_another_hub;
+        Alone proofs::a_hub_namespace_without_identity_is_counted;
         Alone settled::writes_nothing;
         Alone invariants::a_change_makes_only_the_necessary_writes;
         Alone invariants::foreign_labels_and_annotations_stay;
@@ -360,6 +359,7 @@ fn soak() -> Vec<(&'static str, Test)> {
     tests![
         Apart certificates::rotations;
         Apart freshness::a_cell_that_hangs;
+        Alone settled::an_hour_without_a_write;
         Alone faults::a_kill_after_each_write;
         Alone faults::long_cuts;
         Alone faults::long_pauses;

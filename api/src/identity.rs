@@ -187,6 +187,7 @@ fn is_label(value: &str, edge: fn(char) -> bool, inner: fn(char) -> bool) -> boo
 mod tests {
     use super::*;
 
+    /// I-7: every form of a label names the same project.
     #[test]
     fn every_legacy_form_of_the_cluster_label_names_the_project() {
         for label in [

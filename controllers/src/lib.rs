@@ -27,4 +27,6 @@ mod policy;
 mod projector;
 mod projects;
 pub mod runtime;
+#[cfg(test)]
+mod settled;
 mod workload;

@@ -6,11 +6,11 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use api::condition::ConditionStatus::{self, False, True, Unknown};
 use api::condition::{self, Condition};
-use api::{Workload, WorkloadDeployment};
+use api::{Instance, Workload, WorkloadDeployment};
 use futures::StreamExt;
 use harness::wait::SteadyBackoff;
 use harness::{Config, Federation, networking, wait};
-use kube::api::{ApiResource, DynamicObject};
+use kube::api::{ApiResource, DeleteParams, DynamicObject};
 use kube::core::GroupVersionKind;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, watcher};
@@ -39,6 +39,8 @@ const DEPLOYMENTS: usize = 200;
 
 /// The deployment of `web` in the cell.
 const WEB: &str = "web-west-ord";
+/// A deployment that is deleted while its cell is dead.
+const GONE: &str = "gone";
 
 /// Status and reason of `Available` and of `CellsReporting`.
 type ReportedConditions = [Option<(ConditionStatus, String)>; 2];
@@ -239,6 +241,7 @@ async fn start(label: &str) -> anyhow::Result<Federation> {
     fixture::start_from(&config).await
 }
 
+/// I-10: the copies of a deployment are deleted with it although their cell is dead.
 pub(crate) async fn a_cell_that_dies() -> anyhow::Result<()> {
     let mut federation = start("freshness").await?;
     let space = Space::create(&federation, "cut").await?;
@@ -247,6 +250,10 @@ pub(crate) async fn a_cell_that_dies() -> anyhow::Result<()> {
         .await?;
     space.until_settled("web", 1).await?;
     let deployments: Api<WorkloadDeployment> = space.in_project();
+    create(&deployments, deployment(GONE, "ORD")).await?;
+    let copies = space.on_hub::<Instance>();
+    let instance = format!("{GONE}-0");
+    wait::until(&copies, &instance, "there", WITHIN, |_| true).await?;
     let on_hub: Api<WorkloadDeployment> = space.on_hub();
     let workloads: Api<Workload> = space.in_project();
     let events = space.in_project();
@@ -277,6 +284,13 @@ pub(crate) async fn a_cell_that_dies() -> anyhow::Result<()> {
     assert_eq!((status.replicas, status.ready_replicas), (1, 1));
     assert_eq!(status.cells, []);
     assert_eq!(on_hub.get(WEB).await?.resource_version(), before);
+
+    // The hub deletes the copies of a deployment without the cell.
+    let deletion = DeleteParams::default();
+    deployments.delete(GONE, &deletion).await?;
+    wait::gone(&on_hub, GONE, WITHIN).await?;
+    wait::gone(&copies, &instance, WITHIN).await?;
+    wait::gone(&deployments, GONE, WITHIN).await?;
 
     let back = Instant::now();
     federation.cell_mut(ORD)?.restart_apiserver().await?;

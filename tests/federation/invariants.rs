@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::fixture::{DFW, Space, patch, workload};
 use crate::settled::quiet;
@@ -32,6 +32,13 @@ struct NamespaceWrites {
     of_instances: usize,
     /// Writes of the statuses of Instances in cells.
     in_cells: usize,
+    /// The provider's writes of the statuses of Instances in cells. No other program causes work in a cell.
+    of_provider: usize,
+    /// Our writes of `Ready` of Instances in cells.
+    of_readiness: usize,
+    /// Our creates and deletes of Instances, and our writes of the statuses of deployments in cells.
+    of_rollout: usize,
+    of_cells: usize,
 }
 
 fn written(position: &AuditPosition, space: &Space<'_>) -> anyhow::Result<NamespaceWrites> {
@@ -54,7 +61,17 @@ fn written(position: &AuditPosition, space: &Space<'_>) -> anyhow::Result<Namesp
             }
             (false, "hub", "workloaddeployments/status") => written.of_deployments += 1,
             (_, "project" | "hub", _) => {}
-            (_, _, "instances/status") => written.in_cells += 1,
+            (is_ours, _, "instances/status") => {
+                written.in_cells += 1;
+                match is_ours {
+                    true => written.of_readiness += 1,
+                    false => written.of_provider += 1,
+                }
+            }
+            (true, _, "instances") if matches!(write.verb.as_str(), "create" | "delete") => {
+                written.of_rollout += 1;
+            }
+            (true, _, "workloaddeployments/status") => written.of_cells += 1,
             _ => {}
         }
     }
@@ -75,7 +92,26 @@ async fn writes_no_more_than(
         of_deployments,
         of_instances,
         in_cells,
+        of_provider,
+        of_readiness,
+        of_rollout,
+        of_cells,
     } = written(position, space)?;
+    // Each write in a cell needs a cause. Otherwise superfluous writes there would allow more writes on the other planes.
+    ensure!(
+        of_readiness <= of_provider + of_rollout,
+        "{what}: {of_readiness} writes of Ready after {of_provider} writes of the provider"
+    );
+    // The first status has no Instance yet.
+    ensure!(
+        of_cells <= of_readiness + of_provider + of_rollout + 1,
+        "{what}: {of_cells} statuses of the cell's deployment"
+    );
+    // One status of Karmada per status of the cell, and one for the new generation of the hub's object.
+    ensure!(
+        of_deployments <= of_cells + 1,
+        "{what}: {of_deployments} statuses on the hub, {of_cells} in the cell"
+    );
     let mut needed: WriteCounts = fixed
         .iter()
         .map(|(what, count)| ((*what).to_owned(), *count))
@@ -239,13 +275,47 @@ pub(crate) async fn foreign_labels_and_annotations_stay(
     space.until_empty().await
 }
 
+/// Adds the paths of the fields of a `fieldsV1`. Keys of lists and elements of sets count as fields.
+fn add_fields(fields: &Value, path: &str, all: &mut BTreeSet<String>) {
+    for (name, below) in fields.as_object().into_iter().flatten() {
+        let path = match name.as_str() {
+            // The object or the element itself.
+            "." => path.to_owned(),
+            name => format!("{path}/{name}"),
+        };
+        match below.as_object().is_none_or(serde_json::Map::is_empty) {
+            true => drop(all.insert(path)),
+            false => add_fields(below, &path, all),
+        }
+    }
+}
+
 /// Returns the field managers of compute-federation on an object. An example is `workload`, or `workload status` for
-/// fields of the status.
+/// fields of the status. Fails if a field has two of them.
 async fn writers<K>(api: Api<K>, name: &str) -> anyhow::Result<String>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
     let object = api.get(name).await?;
+    let mut owners: BTreeMap<String, &str> = BTreeMap::new();
+    for entry in object.managed_fields() {
+        let manager = entry.manager.as_deref().unwrap_or_default();
+        if !manager.starts_with("compute-federation-") {
+            continue;
+        }
+        let mut fields = BTreeSet::new();
+        if let Some(of_entry) = &entry.fields_v1 {
+            add_fields(&of_entry.0, "", &mut fields);
+        }
+        for field in fields {
+            let other = owners.insert(field.clone(), manager);
+            ensure!(
+                other.is_none_or(|other| other == manager),
+                "{} {name}: {manager} and {other:?} write {field}",
+                K::kind(&())
+            );
+        }
+    }
     let ours = object.managed_fields().iter().filter_map(|entry| {
         let manager = entry
             .manager

@@ -13,6 +13,16 @@ const SILENCE: Duration = Duration::from_mins(1);
 
 /// I-3: a settled federation writes nothing, even when every object is reconciled again.
 pub(crate) async fn writes_nothing(federation: &Federation) -> anyhow::Result<()> {
+    is_silent(federation, SILENCE).await
+}
+
+/// I-3: as above, beyond every interval of the controllers and of the watches.
+pub(crate) async fn an_hour_without_a_write(federation: &Federation) -> anyhow::Result<()> {
+    is_silent(federation, Duration::from_hours(1)).await
+}
+
+/// Checks that compute-federation makes no write for this time after a restart.
+async fn is_silent(federation: &Federation, time: Duration) -> anyhow::Result<()> {
     let space = Space::create(federation, "settled").await?;
     space
         .create_workload("web", &[("us", &["DFW", "ORD"], 2), ("south", &["DFW"], 1)])
@@ -42,7 +52,7 @@ pub(crate) async fn writes_nothing(federation: &Federation) -> anyhow::Result<()
         manager.restart().await?;
     }
     // This sleep does not wait for an event. No write may happen during this time.
-    sleep(SILENCE).await;
+    sleep(time).await;
     let writes: Vec<_> = ours(position.writes()?)
         .iter()
         .map(Write::to_string)

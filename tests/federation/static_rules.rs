@@ -83,7 +83,7 @@ pub(crate) async fn an_earlier_mistake_does_not_block_updates(
     let workloads = dynamic(client, &space.name, GROUP, api::VERSION, "Workload");
     let mut definition = api::crds::definitions()?.remove(0);
     definition.metadata.name = Some(format!("workloads.{GROUP}"));
-    definition.spec.group = GROUP.to_owned();
+    GROUP.clone_into(&mut definition.spec.group);
     create(&definitions, without_rules(&definition)?).await?;
 
     let static_cases = || {

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::fixture::{DFW, ORD, Space, WITHIN, create, deployment, instance, is_ready, is_settled};
 
+/// I-18: a policy selects only deployments. Karmada propagates their dependencies with them.
 pub(crate) async fn workload_deployment_federation(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "federation").await?;
     create::<WorkloadDeployment>(&space.in_project(), deployment("test-federation-wd", "DFW"))
@@ -42,7 +43,7 @@ pub(crate) async fn workload_deployment_federation(federation: &Federation) -> a
     Ok(())
 }
 
-/// I-18: a policy selects only deployments. Karmada propagates their dependencies with them.
+/// The policy of a city exists as long as the city has deployments.
 pub(crate) async fn propagation_policy_lifecycle(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "policy").await?;
     let deployments: Api<WorkloadDeployment> = space.in_project();
@@ -90,7 +91,7 @@ pub(crate) async fn propagation_policy_lifecycle(federation: &Federation) -> any
     wait::gone(&policies, "city-dfw", WITHIN).await
 }
 
-/// I-10: all objects on the hub are deleted with their root.
+/// All objects on the hub are deleted with their root.
 pub(crate) async fn deletion_cascade(federation: &Federation) -> anyhow::Result<()> {
     let space = Space::create(federation, "cascade").await?;
     let deployments: Api<WorkloadDeployment> = space.in_project();

@@ -5,6 +5,7 @@ mod check;
 mod citations;
 mod limits;
 mod markdown;
+mod mutations;
 mod names;
 mod render;
 
@@ -83,6 +84,7 @@ fn pages() -> anyhow::Result<Vec<Page>> {
     let limits = pages.iter_mut().find(|page| page.file == "limits.md");
     let limits = limits.context("the output of the binary has no page limits.md")?;
     limits.sections.push(limits::fixed()?);
+    pages.push(mutations::page()?);
     Ok(pages)
 }
 

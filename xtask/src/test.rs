@@ -1,5 +1,7 @@
 //! `cargo xtask test`: the checks of the gate, in one command.
 
+pub(crate) mod mutations;
+
 use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
@@ -31,6 +33,9 @@ enum Scope {
     /// Tests that take many minutes on a real federation: a thousand rotations of certificates, a burst of a thousand
     /// objects, a kill after each write, cuts and pauses of minutes.
     Soak,
+    /// Mutations of the source that break an invariant. The test of the invariant must fail. The filter is the number of
+    /// an invariant, such as I-8. Takes about an hour for all.
+    Mutations,
     /// Static checks, unit tests and federation tests.
     All,
 }
@@ -76,6 +81,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Scope::Unit => &[UNIT],
         Scope::Federation => &[FEDERATION],
         Scope::Soak => &[BINARY, FEDERATION],
+        Scope::Mutations => return mutations::run(filter),
         Scope::All => &[UNIT, FEDERATION],
     };
     if let Some(filter) = filter {
@@ -85,6 +91,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Scope::Unit => unit(filter),
         Scope::Federation => federation(filter),
         Scope::Soak => soak(filter),
+        Scope::Mutations => mutations::run(filter),
         Scope::All => {
             static_checks()?;
             unit(filter)?;

@@ -144,6 +144,7 @@ async fn a_hub_that_refuses_is_an_error() {
     }
 }
 
+/// I-8: an error of the hub does not remove the finalizer.
 #[tokio::test(start_paused = true)]
 async fn the_finalizer_stays_until_the_hub_says_that_the_copy_is_gone() {
     let (planes, federator) = start_terminating().await;

@@ -225,6 +225,7 @@ mod tests {
         assert_cases::<_, dyn ProjectLookups, _>(ON_PROJECT, &cases, &FakeProject::new());
     }
 
+    /// I-6: the hub is watched too.
     #[test]
     fn changes_on_the_hub_wake_the_deployments_of_the_namespace_that_it_belongs_to() {
         let ns_1 = hub_namespace("ns-1", Some(("acme", "default")));

@@ -107,20 +107,30 @@ fn identity_labels(namespace: &ObjectMeta) -> IdentityLabels {
 
 #[cfg(test)]
 mod tests {
+    use prometheus_client::encoding::text::encode;
+    use prometheus_client::registry::Registry;
     use serde_json::json;
 
     use super::*;
     use crate::fixtures::object;
 
+    /// I-6: a hub namespace without an identity is reported and counted.
     #[test]
     fn a_namespace_is_reported_once_per_value_of_its_labels() {
-        let namespaces = UnidentifiedNamespaces::new(&Metrics::default());
+        let mut registry = Registry::default();
+        let namespaces = UnidentifiedNamespaces::new(&Metrics::register(&mut registry));
         let report = |uid: &str, labels: serde_json::Value| {
             let metadata =
                 object::<ObjectMeta>(json!({"name": "ns-1", "uid": uid, "labels": labels}));
             namespaces.report(&metadata, &Upstream::of(&metadata).unwrap_err())
         };
-        let count = || namespaces.reported.lock().unwrap().len();
+        let count = || {
+            let mut text = String::new();
+            encode(&mut text, &registry).unwrap();
+            let mut lines = text.lines();
+            let value = lines.find_map(|line| line.strip_prefix("unidentified_namespaces "));
+            value.unwrap().to_owned()
+        };
         let broken = json!({labels::UPSTREAM_CLUSTER_NAME: "cluster-", labels::UPSTREAM_NAMESPACE: "default"});
         assert!(report("1", json!({})));
         assert!(!report(
@@ -130,11 +140,11 @@ mod tests {
         assert!(report("1", broken.clone()));
         assert!(!report("1", broken.clone()));
         assert!(report("2", broken));
-        assert_eq!(count(), 2);
+        assert_eq!(count(), "2");
         let healed = object::<ObjectMeta>(json!({"uid": "1"}));
         namespaces.settle(&healed);
         namespaces.settle(&healed);
-        assert_eq!(count(), 1);
+        assert_eq!(count(), "1");
         assert!(report("1", json!({})), "it is so again");
     }
 }

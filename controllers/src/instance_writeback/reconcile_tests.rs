@@ -59,6 +59,7 @@ fn on_hub(planes: &CellPlanes) -> Option<Instance> {
     planes.hub.get(HUB_NAMESPACE, NAME)
 }
 
+/// I-10: the hub's WorkloadDeployment owns the copy.
 #[tokio::test(start_paused = true)]
 async fn a_copy_is_written_with_its_status_and_then_left_alone() {
     let (planes, writeback) = start().await;

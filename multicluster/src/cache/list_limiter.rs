@@ -158,6 +158,8 @@ mod tests {
             permits.push(lists.for_another_cache().permit().await);
         }
         let begin = Instant::now();
+        // All slots are taken until the first list has held its slot for too long.
+        assert!(timeout(SLOT_MAX / 2, lists.permit()).await.is_err());
         let (next, ()) = tokio::join!(lists.permit(), permits[0].is_over());
         assert_eq!(begin.elapsed(), SLOT_MAX);
         permits.push(next);

@@ -87,6 +87,7 @@ mod tests {
 
     use super::*;
 
+    /// I-4: leadership is needed for writes only.
     #[test]
     fn requests_that_change_something_are_writes() {
         for (method, path, expected) in [

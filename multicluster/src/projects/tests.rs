@@ -148,6 +148,7 @@ async fn a_project_that_never_answers_delays_no_other() {
     bench.until(|bench| bench.counts() == (2, 1)).await;
 }
 
+/// I-5: readiness waits for the caches of admission.
 #[tokio::test(start_paused = true)]
 async fn a_project_of_the_first_list_holds_readiness_back_for_a_while() {
     let (discovery, planes) = prepared();

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::fixture::{template, workload};
 
 /// A valid Workload with one mistake.
+#[derive(Clone, Copy)]
 pub(super) struct Case {
     /// Field and text of the rule in the table.
     pub(super) field: &'static str,

@@ -80,6 +80,8 @@ fn changed(deployment: &WorkloadDeployment) -> WorkloadDeployment {
 }
 
 /// After an update of the template, the plan replaces Instances one by one (docs/concepts/flow.md#rollout).
+///
+/// I-22: Instances are replaced one at a time, highest ordinal first.
 #[test]
 fn the_acceptance_examples() {
     let two = deployment(2);
@@ -107,6 +109,7 @@ fn the_acceptance_examples() {
     );
 }
 
+/// I-2: what is as wanted is not written.
 #[test]
 fn what_is_settled_has_no_steps() {
     let deployment = deployment(2);
@@ -170,6 +173,7 @@ fn a_name_in_use_by_a_former_deployment_is_awaited() {
     assert_eq!(steps_for(&deployment, vec![of_the_former]), ["wait web-0"]);
 }
 
+/// I-22: a hash of the Go manager replaces no machine.
 #[test]
 fn a_foreign_hash_is_replaced_without_replacing_the_machine() {
     let deployment = deployment(1);

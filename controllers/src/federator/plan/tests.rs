@@ -130,6 +130,7 @@ fn plan_knowing(
     })
 }
 
+/// I-9: a recorded hub namespace needs no other object.
 #[test]
 fn the_hub_namespace_is_the_recorded_one_and_else_that_of_the_namespace() {
     let of = |deployment: &WorkloadDeployment, namespace: Option<&Namespace>| {
@@ -253,6 +254,7 @@ fn a_change_of_the_city_replaces_the_copy() {
     }
 }
 
+/// I-19: an absent annotation is removed on the hub.
 #[test]
 fn only_the_annotation_of_referenced_data_is_copied_also_its_absence() {
     let key = annotations::EXPECTED_REFERENCED_DATA;

@@ -92,6 +92,7 @@ fn the_status_is_written_after_the_copy_and_then_nothing() {
     assert_eq!(plan_for(&instance, &hub), Plan::default());
 }
 
+/// I-23: the copy follows the state of the Instance.
 #[test]
 fn a_changed_copy_is_repaired() {
     let instance = linked();
@@ -113,6 +114,7 @@ fn a_changed_copy_is_repaired() {
     }
 }
 
+/// I-11: no copy is made without a live owner.
 #[test]
 fn every_refusal_has_its_reason_and_is_published_once() {
     let with_copy = |change: fn(&mut Instance)| {

@@ -83,6 +83,26 @@ fn a_policy_per_city_as_long_as_it_is_needed() {
     );
 }
 
+/// I-18: a Secret that two cities need belongs to no policy. Karmada propagates it with each WorkloadDeployment.
+#[test]
+fn a_policy_selects_deployments_only_and_propagates_what_they_need() {
+    let policy = executed(&plan_for(&["DFW"], &[]).apply[0]);
+    let city = json!({"matchLabels": {labels::CITY_CODE: "DFW"}});
+    assert_eq!(
+        json!(policy.spec),
+        json!({
+            "placement": {"clusterAffinity": {"labelSelector": city}},
+            "propagateDeps": true,
+            "resourceSelectors": [{
+                "apiVersion": "compute.datumapis.com/v1alpha",
+                "kind": "WorkloadDeployment",
+                "labelSelector": city,
+                "namespace": namespace().as_str(),
+            }],
+        })
+    );
+}
+
 #[test]
 fn city_codes_that_differ_in_case_have_separate_policies() {
     let plan = plan_for(&["DFW", "dfw"], &[]);
@@ -168,6 +188,7 @@ fn a_free_name_is_found_when_many_are_taken() {
     }
 }
 
+/// I-17: a policy stays while Karmada has an object of it.
 #[test]
 fn a_policy_stays_until_the_last_deployment_is_gone() {
     let policies = shared(plan_for(&["DFW"], &[]).apply.iter().map(executed));

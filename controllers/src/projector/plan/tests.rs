@@ -55,6 +55,7 @@ fn executed(instance: &Instance, owner: &WorkloadDeployment, desired: &Desired) 
     Arc::new(projection)
 }
 
+/// I-15: a UID of the hub does not reach the project.
 #[test]
 fn a_projection_has_the_projects_identity_and_no_hub_bookkeeping() {
     let (instance, owner) = (on_hub(), owner());

@@ -59,6 +59,7 @@ async fn refused_annotations_are_not_retried_until_the_verdict_changes() {
     assert!(quarantine.quarantined.states()["web-0-uid"].held.is_none());
 }
 
+/// I-14: an Instance in quarantine is reported once.
 #[tokio::test]
 async fn an_existing_verdict_is_counted_and_not_written() {
     let (quarantine, hub) = on_hub(Fault::refuse(403));

@@ -134,6 +134,7 @@ fn collection<K: Object<Scope = NamespaceResourceScope>>(client: &Client) -> Col
     Collection::new(client, "ns-1", None)
 }
 
+/// I-12: a 404 that does not name the object is no proof.
 #[tokio::test]
 async fn only_a_404_that_names_the_object_proves_its_absence() {
     let object = deployment("ns-1", "web", "DFW", 1);

@@ -105,6 +105,7 @@ async fn an_object_that_someone_else_created_first_is_not_adopted() {
     assert!(bench.cache.keys().is_empty());
 }
 
+/// I-1: fields of other writers stay.
 #[tokio::test(start_paused = true)]
 async fn only_owned_fields_are_applied() {
     let bench = Bench::new();

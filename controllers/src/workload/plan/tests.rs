@@ -129,6 +129,7 @@ fn a_deployment_per_placement_and_city_in_the_order_of_the_workload() {
     assert_eq!(desired.spec.template, workload.spec.template);
 }
 
+/// I-2: what is as wanted is not written.
 #[test]
 fn an_applied_plan_is_empty() {
     let workload = workload(&[("us", &["DFW", "ORD"])]);

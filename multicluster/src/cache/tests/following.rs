@@ -296,6 +296,24 @@ async fn watches_that_begin_together_end_at_different_times() {
     assert!(*ends.iter().max().unwrap() < 20, "{ends:?}");
 }
 
+/// I-24: caches are filled a bounded number at a time.
+#[tokio::test(start_paused = true)]
+async fn caches_of_many_api_servers_are_listed_some_at_a_time() {
+    let second = Duration::from_secs(1);
+    let server = ApiServer::new();
+    server.fail(Fault::delay(second).on(&[Verb::List]));
+    let lists = ListLimiter::default();
+    for _ in 0..100 {
+        follow_at(server.clone(), lists.for_another_server());
+    }
+    sleep(second / 2).await;
+    for listed in [32, 64, 96, 100] {
+        assert_eq!(server.count_requests(Verb::List), listed);
+        sleep(second).await;
+    }
+}
+
+/// I-20: a kind that is not served is detected when it appears.
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_is_not_served_keeps_its_objects_and_is_listed_every_minute() {
     let following = following().await;

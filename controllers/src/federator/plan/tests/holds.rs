@@ -93,6 +93,7 @@ fn a_record_that_contradicts_the_namespace_is_held() {
     assert!(plan_in(&own, None, &going, &NOTHING).release);
 }
 
+/// I-16: identities are neither guessed nor overwritten.
 #[test]
 fn labels_of_another_project_or_namespace_are_never_overwritten() {
     let deployment = recorded("DFW");

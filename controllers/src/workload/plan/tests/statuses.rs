@@ -231,6 +231,7 @@ fn deleted_placements_follow_the_others_sorted() {
     assert_eq!(names, ["us", "alpha", "zeta"]);
 }
 
+/// I-29: the status of the gateway has another writer.
 #[test]
 fn the_gateway_status_is_not_written() {
     let mut workload = workload(&[("us", &["DFW"])]);

@@ -1,0 +1,224 @@
+//! Tests that all controllers together make no write while nothing changes, for hours of a paused clock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::instance::{PROGRAMMED, RUNNING};
+use api::workload::AVAILABLE;
+use api::{CellName, Instance, ProjectName, Workload, WorkloadDeployment, condition, labels};
+use apiserver::{ApiServer, objects};
+use jiff::{SignedDuration, Timestamp};
+use multicluster::projects::RegistryContext;
+use multicluster::{Metrics, ProjectRegistry, Tasks};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::fixtures::servers::{HUB_NAMESPACE, hub_namespace, take_writes};
+use crate::fixtures::{self, object};
+use crate::{cell_controllers, management_controllers};
+
+const WEB: &str = "web-us-dfw";
+/// Many times longer than every interval of the controllers: resync, renewed watches, re-application.
+const HOURS: Duration = Duration::from_hours(6);
+
+thread_local! {
+    static BEGIN: Instant = Instant::now();
+}
+
+/// Returns the time of the paused clock.
+fn clock() -> Timestamp {
+    let elapsed = BEGIN.with(Instant::elapsed);
+    fixtures::now() + SignedDuration::try_from(elapsed).unwrap()
+}
+
+/// A project, a hub and a cell with all controllers. The test does the work of Karmada and of the provider.
+struct System {
+    project: ApiServer,
+    hub: ApiServer,
+    cell: ApiServer,
+    _tasks: Tasks,
+}
+
+impl System {
+    fn start() -> Self {
+        let server = || ApiServer::new().with_clock(clock);
+        let (project, hub, cell) = (server(), server(), server());
+        project.put(objects::namespace("default", "1"));
+        project.put(objects::network("default", "default"));
+        project.put(objects::location_binding("dfw", "DFW", "True"));
+        cell.put(hub_namespace());
+        let (tasks, metrics) = (Tasks::default(), Metrics::default());
+        let may_write = CancellationToken::new();
+        may_write.cancel();
+        let context = RegistryContext {
+            tasks: &tasks,
+            metrics: &metrics,
+        };
+        let name = ProjectName::new("p").unwrap();
+        let registry = ProjectRegistry::single(&context, name, project.client());
+        let config = management_controllers::Config {
+            hub: hub.client(),
+            projects: registry.projects(),
+            metrics: metrics.clone(),
+            may_write: may_write.clone(),
+            clock,
+        };
+        let (_, management) = management_controllers::start(&tasks, config);
+        registry.begin(Some(Arc::new(management)));
+        let config = cell_controllers::Config {
+            name: CellName::new("dfw1").unwrap(),
+            client: cell.client(),
+            hub: hub.client(),
+            metrics,
+            may_write,
+            clock,
+        };
+        cell_controllers::start(&tasks, config);
+        Self {
+            project,
+            hub,
+            cell,
+            _tasks: tasks,
+        }
+    }
+
+    /// Waits until a condition holds.
+    async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
+        let begin = Instant::now();
+        while !holds(self) {
+            assert!(begin.elapsed() < Duration::from_mins(5), "not {what}");
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    fn writes(&self) -> Vec<String> {
+        take_writes(&[&self.project, &self.hub, &self.cell])
+    }
+
+    /// Copies the hub's deployment to the cell, as Karmada does.
+    async fn propagate(&self) {
+        let there = |it: &Self| {
+            it.hub
+                .get::<WorkloadDeployment>(HUB_NAMESPACE, WEB)
+                .is_some()
+        };
+        self.until("the copy is on the hub", there).await;
+        let copy: WorkloadDeployment = self.hub.get(HUB_NAMESPACE, WEB).unwrap();
+        let former = self.cell.get::<WorkloadDeployment>(HUB_NAMESPACE, WEB);
+        if former.is_none() {
+            self.cell.put(json!({
+                "apiVersion": api::API_VERSION,
+                "kind": "WorkloadDeployment",
+                "metadata": {"name": WEB, "namespace": HUB_NAMESPACE, "uid": "in-cell", "labels": copy.metadata.labels},
+                "spec": copy.spec,
+            }));
+        } else {
+            self.cell
+                .modify::<WorkloadDeployment>(HUB_NAMESPACE, WEB, |it| {
+                    it["spec"] = json!(copy.spec);
+                });
+        }
+    }
+
+    /// Starts the machine of an Instance, as the provider does.
+    async fn provide(&self, ordinal: i32) {
+        let name = format!("{WEB}-{ordinal}");
+        let there = |it: &Self| it.cell.get::<Instance>(HUB_NAMESPACE, &name).is_some();
+        self.until("the Instance exists", there).await;
+        self.cell.modify::<Instance>(HUB_NAMESPACE, &name, |it| {
+            let hash = it["spec"]["controller"]["templateHash"].clone();
+            let condition = |type_: &str| {
+                let mut condition = objects::condition(type_, "True");
+                condition["observedGeneration"] = it["metadata"]["generation"].clone();
+                condition
+            };
+            it["status"] = json!({
+                "conditions": [condition(PROGRAMMED), condition(RUNNING)],
+                "controller": {"observedTemplateHash": hash},
+            });
+        });
+    }
+
+    /// Copies the status of the cell's deployment to the hub, as Karmada does.
+    async fn report(&self, ready: i32) {
+        let status = |it: &Self| {
+            let deployment = it.cell.get::<WorkloadDeployment>(HUB_NAMESPACE, WEB)?;
+            deployment.status.filter(|it| it.ready_replicas == ready)
+        };
+        self.until("all Instances are ready", |it| status(it).is_some())
+            .await;
+        let mut status = json!(status(self).unwrap());
+        self.hub
+            .modify::<WorkloadDeployment>(HUB_NAMESPACE, WEB, |copy| {
+                let generation = copy["metadata"]["generation"].clone();
+                status["observedGeneration"] = generation.clone();
+                for condition in status["conditions"].as_array_mut().unwrap() {
+                    condition["observedGeneration"] = generation.clone();
+                }
+                copy["status"] = status;
+            });
+    }
+
+    async fn until_available(&self, ready: i32) {
+        let available = |it: &Self| {
+            let workload = it.project.get::<Workload>("default", "web");
+            let status = workload.and_then(|it| it.status).unwrap_or_default();
+            condition::is_true(&status.conditions, AVAILABLE) && status.ready_replicas == ready
+        };
+        self.until("the Workload is available", available).await;
+        let last = format!("{WEB}-{}", ready - 1);
+        let projected = |it: &Self| {
+            let projection = it.project.get::<Instance>("default", &last);
+            projection.is_some_and(|it| it.status.is_some())
+        };
+        self.until("the Instance is projected", projected).await;
+    }
+
+    async fn scale(&self, from: i32, to: i32) {
+        for ordinal in from..to {
+            self.provide(ordinal).await;
+        }
+        self.report(to).await;
+        self.until_available(to).await;
+    }
+}
+
+fn workload() -> Value {
+    let mut web = json!(fixtures::workload(&[("us", &["DFW"])]));
+    web["spec"]["placements"][0]["scaleSettings"]["minReplicas"] = json!(2);
+    web
+}
+
+/// I-3: timers, resyncs and renewed watches cause no write.
+#[tokio::test(start_paused = true)]
+async fn hours_without_a_change_have_no_write() {
+    clock();
+    let system = System::start();
+    system.project.put(object(workload()));
+    system.propagate().await;
+    system.scale(0, 2).await;
+    // Events are published a moment later.
+    sleep(Duration::from_mins(1)).await;
+    assert!(!system.writes().is_empty());
+
+    sleep(HOURS).await;
+    assert_eq!(system.writes(), [""; 0]);
+
+    // All controllers still work.
+    system.project.modify::<Workload>("default", "web", |web| {
+        web["spec"]["placements"][0]["scaleSettings"]["minReplicas"] = json!(3);
+    });
+    let scaled = |it: &System| {
+        let copy = it.hub.get::<WorkloadDeployment>(HUB_NAMESPACE, WEB);
+        copy.is_some_and(|it| it.spec.scale_settings.min_replicas == 3)
+    };
+    system.until("the hub has the new number", scaled).await;
+    system.propagate().await;
+    system.scale(2, 3).await;
+    let projection: Instance = system.project.get("default", &format!("{WEB}-2")).unwrap();
+    assert_eq!(
+        projection.metadata.labels.unwrap()[labels::SOURCE_CLUSTER],
+        "dfw1"
+    );
+}
