@@ -2,7 +2,16 @@
 
 use std::time::Duration;
 
-use crate::slots::Shares;
+use http::Uri;
+
+/// Divides the slots of a server into equal shares, by the path of the first request of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Shares {
+    /// The number of shares.
+    pub count: usize,
+    /// Returns the index of the share of a request, less than `count`.
+    pub of: fn(&Uri) -> usize,
+}
 
 /// Limits on connections.
 #[derive(Clone, Copy, Debug)]

@@ -10,21 +10,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use http::Uri;
 
 use crate::activity::Activity;
-use crate::limits::Limits;
+use crate::limits::{Limits, Shares};
 use crate::metrics::Metrics;
 use crate::peers::{AllPeers, Peer, source};
 
 /// Part of the slots that new connections use if the server has shares: one of this number.
 const NEW_PART: usize = 4;
-
-/// Divides the slots of a server into equal shares, by the path of the first request of a connection.
-#[derive(Clone, Copy, Debug)]
-pub struct Shares {
-    /// The number of shares.
-    pub count: usize,
-    /// Returns the index of the share of a request, less than `count`.
-    pub of: fn(&Uri) -> usize,
-}
 
 /// The slots of one server.
 #[derive(Debug)]

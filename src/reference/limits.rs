@@ -136,9 +136,9 @@ fn connections() -> Section {
             "At most three times `--max-requests` requests exist at a time, refused ones included, until their answers are taken. \
              Further ones are reset. Health probes and the metrics server have 64 connections each, and threads of their own.",
             "A connection holds, besides what counts above: on HTTP/1.1 a read buffer of 12 KiB; on HTTP/2 up to 64 KiB that no \
-             handler has read yet; for TLS up to 16 KiB in each direction; and about 16 KiB of state. For `--max-connections` \
-             connections plan 50 KiB each. For a pod of 128 MiB set, for example, `--max-bytes-in-flight=33554432`, \
-             `--max-body=2097152` and `--max-connections=512`.",
+             handler has read yet; for TLS up to 16 KiB in each direction; and its state. Plan 128 KiB for each of \
+             `--max-connections`, and one and a half times `--max-bytes-in-flight`. For a pod of 128 MiB set, for example, \
+             `--max-bytes-in-flight=33554432`, `--max-body=2097152` and `--max-connections=384`.",
         ],
     )
 }

@@ -30,7 +30,6 @@ pub use reference::{InCrd, RULES, Rule};
 pub use review::ReviewError;
 pub use user_info::UserInfo;
 
-pub(crate) use field_error::truncated;
 pub(crate) use handler::{AdmissionContext, mutate, validate};
 
 use external_facts::{AvailableCities, ExternalFacts};

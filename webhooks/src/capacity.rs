@@ -42,8 +42,8 @@ pub(crate) const SMALL_BODY: usize = 128 << 10;
 /// handler.
 pub(crate) const REQUEST_OVERHEAD: usize = 8 << 10;
 
-/// Size of a decoded object, as a multiple of the size of its body. No request allocates more while it is decoded and
-/// answered (`fuzz/src/memory.rs`).
+/// Size of a decoded object, as a multiple of the size of its body. This is the bound for what the interpreter and the
+/// rules of admission may allocate for one request.
 const DECODED_FACTOR: usize = 12;
 
 /// Longest time for which a large body waits for its turn. After this time the answer is 429.

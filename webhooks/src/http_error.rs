@@ -7,9 +7,9 @@ use axum::response::Response;
 use http::StatusCode;
 use thiserror::Error;
 
-use crate::admission::truncated;
 use crate::overload::Overloaded;
 use crate::status;
+use crate::truncate::truncated;
 
 /// The reason for an HTTP error.
 #[derive(Debug, Error)]

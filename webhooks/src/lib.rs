@@ -17,6 +17,7 @@ mod overload;
 mod status;
 #[cfg(test)]
 mod tests;
+mod truncate;
 
 use std::any::Any;
 use std::sync::Arc;

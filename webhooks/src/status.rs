@@ -5,7 +5,7 @@ use axum::response::Response;
 use http::{HeaderValue, Method, StatusCode, Uri, header};
 use serde_json::json;
 
-use crate::admission::truncated;
+use crate::truncate::truncated;
 
 /// Returns a response with a `Status` body. `reason` is a `metav1.StatusReason`.
 pub(crate) fn response(code: StatusCode, reason: &str, message: &str) -> Response {

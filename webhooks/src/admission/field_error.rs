@@ -11,4 +11,4 @@ mod quote;
 pub(crate) use error::{ErrorSink, FieldError};
 pub(crate) use list::{FieldErrorList, LISTED_MAX, StatusCause};
 pub(crate) use path::FieldPath;
-pub(crate) use quote::{supported, truncated};
+pub(crate) use quote::supported;

@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::denial::Denial;
 use super::external_facts::{AvailableCities, ExternalFacts, NetworkRefusal};
-use super::field_error::{LISTED_MAX, truncated};
+use super::field_error::LISTED_MAX;
 use super::project_claims;
 use super::project_lookup::{AccessDecision, AccessReview, ProjectLookup, ProjectLookupError};
 use super::review::AdmissionRequest;
@@ -18,6 +18,7 @@ use super::user_info::UserInfo;
 use super::workload_change::WorkloadChange;
 use crate::capacity::Work;
 use crate::overload::Overloaded;
+use crate::truncate::truncated;
 
 /// Maximum number of concurrent access reviews of one request.
 const CONCURRENT_REVIEWS: usize = 32;

@@ -6,10 +6,11 @@ use serde_json::value::RawValue;
 
 use super::denial::Denial;
 use super::external_facts::ExternalFacts;
-use super::field_error::{FieldErrorList, StatusCause, truncated};
+use super::field_error::{FieldErrorList, StatusCause};
 use super::review::AdmissionRequest;
 use super::rules;
 use super::workload_view::WorkloadSpecView;
+use crate::truncate::truncated;
 
 /// The change of a Workload in a request: the new Workload and, for an update, the former Workload.
 pub(crate) struct WorkloadChange<'a> {

@@ -1,13 +1,12 @@
 //! Quotes text from outside in error messages, with a limit on its length. A tenant can write megabytes into any field.
 //! One answer contains up to a hundred errors, and each error is in the answer twice.
 
-use std::borrow::Cow;
 use std::fmt::{self, Write};
+
+use crate::truncate::Truncated;
 
 /// Maximum length of a quoted value, in bytes.
 const QUOTED_MAX: usize = 128;
-/// Maximum length of a quoted message from another program, in bytes.
-const MESSAGE_MAX: usize = 512;
 /// Maximum length of the list of supported values, in bytes. The list has room for 54 city codes of three letters.
 const SUPPORTED_MAX: usize = 400;
 
@@ -34,23 +33,6 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// Prints the number of bytes that were cut off.
-struct Truncated(usize);
-
-impl fmt::Display for Truncated {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "... ({} more bytes)", self.0)
-    }
-}
-
-/// Cuts the message of another program after [`MESSAGE_MAX`] bytes. A character is never split.
-pub(crate) fn truncated(text: &str) -> Cow<'_, str> {
-    match text.split_at(text.floor_char_boundary(MESSAGE_MAX)) {
-        (_, "") => text.into(),
-        (shown, rest) => format!("{shown}{}", Truncated(rest.len())).into(),
-    }
-}
-
 /// Returns the detail of a `NotSupported` error: the first supported values, and the number of the other values.
 pub(crate) fn supported<'v>(values: impl IntoIterator<Item = &'v str>) -> String {
     let mut detail = String::new();
@@ -74,6 +56,7 @@ pub(crate) fn supported<'v>(values: impl IntoIterator<Item = &'v str>) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::truncate::truncated;
 
     #[test]
     fn a_long_text_is_cut_between_characters() {
