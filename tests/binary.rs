@@ -14,6 +14,8 @@ mod certificates;
 mod client;
 #[path = "binary/interpreter.rs"]
 mod interpreter;
+#[path = "binary/log.rs"]
+mod log;
 #[path = "binary/refusals.rs"]
 mod refusals;
 #[path = "binary/server.rs"]

@@ -5,7 +5,10 @@ use axum::response::Response;
 use http::{HeaderValue, Method, StatusCode, Uri, header};
 use serde_json::json;
 
-/// Returns a response with a `Status` body. `reason` is a `metav1.StatusReason`.
+use crate::bounded::bounded;
+
+/// Returns a response with a `Status` body. `reason` is a `metav1.StatusReason`. The message is cut off, because it can
+/// contain a text from the request.
 pub(crate) fn response(code: StatusCode, reason: &str, message: &str) -> Response {
     let status = json!({
         "apiVersion": "v1",
@@ -14,7 +17,7 @@ pub(crate) fn response(code: StatusCode, reason: &str, message: &str) -> Respons
         "status": "Failure",
         "code": code.as_u16(),
         "reason": reason,
-        "message": message,
+        "message": bounded(message),
     });
     json_response(code, status.to_string().into())
 }

@@ -152,6 +152,11 @@ pub(super) const ADVICE: &[Advice] = &[
         "1 for some minutes: the server goes on with its former certificate, or with none. The log names the file.",
     ),
     advice(
+        "compute_federation_log_lines_dropped_total",
+        &[],
+        "Above 0: the log has gaps. The container runtime does not read stderr fast enough.",
+    ),
+    advice(
         "compute_federation_queue_depth",
         CONTROLLER,
         "Above 0 for minutes while `queue_groups_in_trouble` is 0: keys wait for a worker.",

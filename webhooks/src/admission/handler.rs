@@ -14,6 +14,7 @@ use super::review::{self, AdmissionRequest};
 use super::validate_workload::validate_workload;
 use super::workload_change::expect_workload;
 use crate::body;
+use crate::bounded::bounded;
 use crate::context::HandlerContext;
 use crate::http_error::HttpError;
 use crate::metrics::Webhook;
@@ -94,18 +95,36 @@ fn log(server: &HandlerContext, request: &AdmissionRequest<'_>, denial: Option<&
         operation,
         ..
     } = request;
+    let [uid, namespace, name, operation] = [uid, namespace, name, operation].map(|it| &**it);
+    // The macros cut the texts off only if the line is logged.
     match denial {
         Some(denial)
             if !denial.is_requester_error()
                 && server.log_dedup.is_first(denial.operator_message()) =>
         {
-            let problem = denial.operator_message();
-            warn!(%uid, %operation, %namespace, %name, problem, "not admitted");
+            warn!(
+                uid = &*bounded(uid),
+                operation = &*bounded(operation),
+                namespace = &*bounded(namespace),
+                name = &*bounded(name),
+                problem = &*bounded(denial.operator_message()),
+                "not admitted"
+            );
         }
-        Some(denial) => {
-            let problem = denial.message();
-            debug!(%uid, %operation, %namespace, %name, problem, "not admitted");
-        }
-        None => debug!(%uid, %operation, %namespace, %name, "admitted"),
+        Some(denial) => debug!(
+            uid = &*bounded(uid),
+            operation = &*bounded(operation),
+            namespace = &*bounded(namespace),
+            name = &*bounded(name),
+            problem = &*bounded(denial.message()),
+            "not admitted"
+        ),
+        None => debug!(
+            uid = &*bounded(uid),
+            operation = &*bounded(operation),
+            namespace = &*bounded(namespace),
+            name = &*bounded(name),
+            "admitted"
+        ),
     }
 }

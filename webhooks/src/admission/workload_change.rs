@@ -33,7 +33,7 @@ impl<'a> WorkloadChange<'a> {
             "DELETE" | "CONNECT" => return Ok(None),
             other => {
                 let problem = format!("request.operation: {other:?} is not known");
-                return Err(Denial::bad_request(name, problem));
+                return Err(Denial::bad_request(name, &problem));
             }
         };
         if !request.sub_resource.is_empty() {
@@ -97,7 +97,7 @@ pub(crate) fn expect_workload(request: &AdmissionRequest<'_>) -> Result<(), Deni
         true => Ok(()),
         false => Err(Denial::bad_request(
             &request.name,
-            format!(
+            &format!(
                 "request.kind: {}/{} {} is not admitted here, Workload of {} is",
                 kind.group,
                 kind.version,
