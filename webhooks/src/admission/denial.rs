@@ -34,7 +34,7 @@ struct StatusDetails {
 impl Denial {
     /// Returns a denial: the Workload is not valid (422).
     pub(crate) fn invalid(name: &str, errors: FieldErrorList) -> Self {
-        let FieldErrorList { listed, more } = errors;
+        let FieldErrorList { listed, more, .. } = errors;
         let texts: Vec<_> = listed
             .iter()
             .map(|StatusCause { field, message, .. }| format!("{field}: {message}"))

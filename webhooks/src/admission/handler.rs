@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::denial::Denial;
+use super::field_error::Warnings;
 use super::project_lookup::ProjectLookup;
 use super::review::{self, AdmissionRequest};
 use super::validate_workload::validate_workload;
@@ -73,17 +74,17 @@ async fn answer(
     let begin = Instant::now();
     let request = review::decode(&body).map_err(|error| HttpError::Malformed(error.to_string()))?;
     let outcome = match webhook {
-        Webhook::Mutate => expect_workload(&request),
+        Webhook::Mutate => expect_workload(&request).map(|()| Warnings::default()),
         Webhook::Validate => validate_workload(&**projects, &request, deadline).await,
     };
     let label = match &outcome {
-        Ok(()) => "allowed",
+        Ok(_) => "allowed",
         Err(denial) if denial.is_requester_error() => "denied",
         Err(_) => "error",
     };
     metrics.answered(webhook, label, begin.elapsed());
     log(server, &request, outcome.as_ref().err());
-    Ok(review::encode(&request.uid, &outcome))
+    Ok(review::encode(&request.uid, outcome))
 }
 
 /// Logs the outcome. If only the operator can fix the cause of a denial, the log line is a warning, once per message.

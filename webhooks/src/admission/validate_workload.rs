@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::denial::Denial;
 use super::external_facts::{AvailableCities, ExternalFacts, NetworkRefusal};
-use super::field_error::{LISTED_MAX, truncated};
+use super::field_error::{LISTED_MAX, Warnings, truncated};
 use super::project_claims;
 use super::project_lookup::{AccessDecision, AccessReview, ProjectLookup, ProjectLookupError};
 use super::review::AdmissionRequest;
@@ -23,7 +23,7 @@ const CONCURRENT_REVIEWS: usize = 32;
 /// the project's API server one request.
 const REVIEWS_MAX: usize = 256;
 
-/// Validates the Workload of a request. If an update needs no new facts, the project of the request is not needed and
+/// Validates the Workload of a request. Returns warnings about errors that an update keeps. If an update needs no new facts, the project of the request is not needed and
 /// may be unknown.
 ///
 /// # Errors
@@ -33,9 +33,9 @@ pub(crate) async fn validate_workload(
     projects: &dyn ProjectLookup,
     request: &AdmissionRequest<'_>,
     deadline: Instant,
-) -> Result<(), Denial> {
+) -> Result<Warnings, Denial> {
     let Some(change) = WorkloadChange::decode(request)? else {
-        return Ok(());
+        return Ok(Warnings::default());
     };
     let (has_new_cities, networks) = (change.has_new_cities(), change.new_networks());
     if !has_new_cities && networks.is_empty() {

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::denial::Denial;
 use super::external_facts::ExternalFacts;
-use super::field_error::{FieldErrorList, StatusCause, truncated};
+use super::field_error::{FieldErrorList, StatusCause, Warnings, truncated};
 use super::review::AdmissionRequest;
 use super::rules;
 use super::workload_view::WorkloadSpecView;
@@ -75,15 +75,15 @@ impl<'a> WorkloadChange<'a> {
         rules::has_new_cities(&self.workload, self.former.as_ref())
     }
 
-    /// Checks the rules.
+    /// Checks the rules. Returns warnings about the errors that the former Workload had too.
     ///
     /// # Errors
     ///
     /// A [`Denial`] with every error that the former Workload did not have.
-    pub(crate) fn check(&self, facts: &ExternalFacts<'_>) -> Result<(), Denial> {
+    pub(crate) fn check(&self, facts: &ExternalFacts<'_>) -> Result<Warnings, Denial> {
         let errors = rules::errors(&self.workload, self.former.as_ref(), facts);
         match errors.listed.is_empty() {
-            true => Ok(()),
+            true => Ok(errors.tolerated),
             false => Err(Denial::invalid(self.name, errors)),
         }
     }
@@ -158,7 +158,7 @@ fn decode<'a, T: Deserialize<'a> + Default>(
             };
             let errors = FieldErrorList {
                 listed: vec![cause],
-                more: 0,
+                ..FieldErrorList::default()
             };
             Denial::invalid(name, errors)
         })
