@@ -1,11 +1,13 @@
 //! Looks up facts about projects for admission, in the project registry and in the projects' API servers.
 
 mod access_review;
+mod caller_limits;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::ProjectName;
+use caller_limits::CallerLimits;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use multicluster::ProjectRegistry;
@@ -17,6 +19,8 @@ pub(crate) struct RegistryLookup {
     pub(crate) projects: ProjectRegistry,
     /// The project of every request; `None` if this process serves several projects.
     pub(crate) only: Option<ProjectName>,
+    /// The access reviews in flight of each requester.
+    pub(crate) callers: Arc<CallerLimits>,
 }
 
 impl RegistryLookup {
@@ -43,11 +47,14 @@ impl ProjectLookup for RegistryLookup {
         project: &ProjectName,
         review: AccessReview,
     ) -> BoxFuture<'static, Result<AccessDecision, ProjectLookupError>> {
+        let (callers, name) = (Arc::clone(&self.callers), project.clone());
+        let user = Arc::clone(&review.user);
         let prepared = self
             .project(project)
             .and_then(|project| Ok((project, access_review::request(review)?)));
         async move {
             let (project, request) = prepared?;
+            let _caller = callers.permit(&name, &user.username).await;
             let _permit = project.request_permit().await;
             Ok(access_review::send(project.client(), request).await?)
         }

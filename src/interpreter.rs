@@ -83,6 +83,7 @@ async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
         listener,
         acceptor,
         None,
+        None,
     );
     let readiness = Readiness {
         stopping: servers.draining.clone(),

@@ -3,6 +3,7 @@
 
 mod admin;
 mod admission;
+mod admission_clients;
 mod allocator;
 mod app;
 mod args;

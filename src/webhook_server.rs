@@ -15,11 +15,13 @@ use tokio_util::sync::CancellationToken;
 use webhooks::admission::ProjectLookup;
 
 use crate::admin::ServedCertificate;
+use crate::admission_clients::{self, RefusedClients};
 use crate::args::ServerArgs;
 use crate::certificate_metrics::CertificateCollector;
 use crate::serving::Servers;
 
 /// Starts the webhook server. It serves the interpreter. If there are `projects`, it also serves admission.
+/// `clients` are the accepted names of the clients of admission; `None` accepts every client.
 pub(crate) fn serve(
     servers: &Servers,
     registry: &mut Registry,
@@ -27,9 +29,14 @@ pub(crate) fn serve(
     listener: TcpListener,
     acceptor: Acceptor,
     projects: Option<Arc<dyn ProjectLookup>>,
+    clients: Option<Vec<String>>,
 ) {
     let metrics = Arc::new(webhooks::Metrics::register(registry));
-    let router = webhooks::router(metrics, args.requests(), clock::now, projects);
+    let refused = RefusedClients::register(registry);
+    let mut router = webhooks::router(metrics, args.requests(), clock::now, projects);
+    if let Some(names) = clients {
+        router = admission_clients::require(router, names, refused);
+    }
     let metrics = certs::Metrics::register(registry.sub_registry_with_prefix("webhooks"));
     servers.serve(
         "webhooks",

@@ -4,6 +4,7 @@
 //! connections are served. [`mod@serve`] is the accept loop with its limits and its drain. This crate does not depend
 //! on Kubernetes, routes or bodies.
 
+mod client_names;
 mod clock;
 mod connection;
 mod leaf;
@@ -16,6 +17,7 @@ pub mod serve;
 #[cfg(test)]
 mod tests;
 
+pub use client_names::ClientNames;
 pub use clock::Clock;
 pub use connection::Shutdown;
 pub use limits::Limits;

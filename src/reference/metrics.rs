@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use self::advice::ADVICE;
 use super::page::{Page, Section, code};
+use crate::admission_clients::RefusedClients;
 use crate::certificate_metrics::{CertificateCollector, ProblemCollector, Server};
 use crate::logging;
 use crate::process_metrics;
@@ -90,6 +91,7 @@ fn exposed() -> anyhow::Result<BTreeMap<String, Metric>> {
     logging::register(&mut registry);
     multicluster::Metrics::register(&mut registry).record_examples();
     webhooks::Metrics::register(&mut registry).record_examples();
+    RefusedClients::register(&mut registry).record_examples();
     certs::Metrics::register(registry.sub_registry_with_prefix("webhooks")).record_examples();
     let state = CertificateState {
         not_after: Some(Timestamp::UNIX_EPOCH),

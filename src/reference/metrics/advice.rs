@@ -123,6 +123,11 @@ pub(super) const ADVICE: &[Advice] = &[
         "`certificate_not_trusted` or `certificate_expired` above 0: each is a call that failed. Probes of the port also cause `closed` and `not_tls`.",
     ),
     advice(
+        "compute_federation_admission_clients_refused_total",
+        &[("reason", "`no_certificate`, `wrong_name`")],
+        "Above 0: something that is not an API server calls admission, or an API server presents no certificate.",
+    ),
+    advice(
         "compute_federation_certificate_not_after_seconds",
         &[],
         "Closer than the time a renewal takes: `< time() + 7 * 86400`.",
