@@ -1,10 +1,12 @@
 //! Looks up facts about projects for admission, in the project registry and in the projects' API servers.
 
 mod access_review;
+mod caller_limits;
 
 use std::sync::Arc;
 
 use api::ProjectName;
+use caller_limits::CallerLimits;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use multicluster::ProjectRegistry;
@@ -24,6 +26,8 @@ pub(crate) struct RegistryLookup {
     /// The runtime of the connections to API servers. Access reviews run on it, because the connections must not depend
     /// on the runtime of the webhook server.
     pub(crate) runtime: Handle,
+    /// The access reviews in flight of each requester.
+    pub(crate) callers: Arc<CallerLimits>,
 }
 
 impl RegistryLookup {
@@ -54,11 +58,14 @@ impl ProjectLookup for RegistryLookup {
         project: &ProjectName,
         review: AccessReview,
     ) -> BoxFuture<'static, Result<AccessDecision, ProjectLookupError>> {
+        let (callers, name) = (Arc::clone(&self.callers), project.clone());
+        let user = Arc::clone(&review.user);
         let prepared = self
             .project(project)
             .and_then(|project| Ok((project, access_review::request(review)?)));
         let review = async move {
             let (project, request) = prepared?;
+            let _caller = callers.permit(&name, &user.username).await;
             let _permit = project.request_permit().await;
             Ok(access_review::send(project.client(), request).await?)
         };

@@ -10,7 +10,7 @@ mod running;
 use std::time::Duration;
 
 use anyhow::Context;
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::admin::Readiness;
 use crate::allocator;
@@ -33,6 +33,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let OptionalFlag(config) = &args.server_config;
     let config = Config::load(config.as_deref()).context("--server-config")?;
+    let ignored = args.ignored.given();
+    if !ignored.is_empty() {
+        warn!(
+            flags = ignored.join(" "),
+            "these flags of the Go manager have no effect"
+        );
+    }
+    if !config.ignored.is_empty() {
+        let fields = config.ignored.join(" ");
+        warn!(fields, "these fields of the Go manager have no effect");
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;

@@ -1,6 +1,7 @@
 //! The command line (docs/reference/flags.md). It accepts the forms of Go's `flag` package, because existing manifests
 //! use them.
 
+mod ignored;
 mod interpreter;
 mod log;
 mod server;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Parser, Subcommand};
 
+pub(crate) use ignored::IgnoredArgs;
 pub(crate) use interpreter::InterpreterArgs;
 pub(crate) use log::{LogArgs, LogFormat};
 pub(crate) use server::ServerArgs;
@@ -27,6 +29,8 @@ use values::{DEFAULT_HEALTH_ADDRESS, boolean, duration, health_address, path, te
 #[command(
     version,
     disable_help_subcommand = true,
+    // The last of a repeated flag wins, as in Go.
+    args_override_self = true,
     args_conflicts_with_subcommands = true
 )]
 pub(crate) struct CommandLine {
@@ -62,7 +66,7 @@ pub(crate) struct Args {
     /// Kubeconfig of the hub. Required by --enable-management-controllers and --enable-cell-controllers. Without
     /// --enable-cell-controllers, a webhook server also uses it to keep the caBundle of the interpreter registration
     /// current.
-    #[arg(long, value_name = "FILE", alias = "downstream-kubeconfig", value_parser = path, default_value = "")]
+    #[arg(long, value_name = "FILE", aliases = ["downstream-kubeconfig", "karmada-kubeconfig"], value_parser = path, default_value = "")]
     pub(crate) federation_kubeconfig: OptionalFlag<PathBuf>,
 
     /// Context in the kubeconfig of the hub. If unset, its current context is used.
@@ -105,6 +109,8 @@ pub(crate) struct Args {
     pub(crate) server: ServerArgs,
     #[command(flatten)]
     pub(crate) log: LogArgs,
+    #[command(flatten)]
+    pub(crate) ignored: IgnoredArgs,
 }
 
 impl CommandLine {

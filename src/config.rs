@@ -13,7 +13,7 @@ use api::CellName;
 use certs::Files;
 
 use crate::bind_address::BindAddress;
-use file::{ConfigFile, DiscoverySection, ModeField, TlsSection};
+use file::{ConfigFile, DiscoverySection, ModeField, TlsSection, WebhookSection};
 
 /// Port of the webhook server if none is configured.
 const WEBHOOK_PORT: u16 = 9443;
@@ -29,6 +29,8 @@ pub(crate) struct Config {
     pub(crate) discovery: DiscoveryMode,
     /// Name of this cell (`discovery.clusterName`).
     pub(crate) cluster_name: Option<CellName>,
+    /// The given fields of the Go manager that have no effect.
+    pub(crate) ignored: Vec<&'static str>,
 }
 
 /// The way in which projects are discovered.
@@ -63,6 +65,9 @@ pub(crate) struct MetricsServer {
 pub(crate) struct WebhookServer {
     pub(crate) address: BindAddress,
     pub(crate) files: Files,
+    /// The accepted names of the clients of admission. An empty list accepts every certificate of the CA. `None` means
+    /// that admission needs no client certificate.
+    pub(crate) clients: Option<Vec<String>>,
 }
 
 impl Config {
@@ -86,6 +91,7 @@ impl Config {
     }
 
     fn of(file: ConfigFile) -> anyhow::Result<Self> {
+        let ignored = file.ignored();
         let ConfigFile {
             metrics_server,
             webhook_server,
@@ -98,19 +104,37 @@ impl Config {
                 secure: metrics_server.secure_serving.unwrap_or(true),
                 files: metrics_server.tls.files("k8s-metrics-server"),
             },
-            webhooks: webhook_server.map(|server| WebhookServer {
-                address: BindAddress::At {
-                    host: server.host,
-                    port: if server.port == 0 {
-                        WEBHOOK_PORT
-                    } else {
-                        server.port
-                    },
-                },
-                files: server.tls.files("k8s-webhook-server"),
-            }),
+            webhooks: webhook_server.map(WebhookSection::checked).transpose()?,
             cluster_name: discovery.cluster_name.clone(),
             discovery: discovery.checked()?,
+            ignored,
+        })
+    }
+}
+
+impl WebhookSection {
+    fn checked(self) -> anyhow::Result<WebhookServer> {
+        ensure!(
+            self.client_ca_name.is_some() || self.client_subject_names.is_empty(),
+            "webhookServer.clientSubjectNames has no effect without webhookServer.clientCAName: set the file of the CA \
+             that signs the certificates of API servers, or remove the names"
+        );
+        ensure!(
+            !self.client_subject_names.iter().any(String::is_empty),
+            "webhookServer.clientSubjectNames contains an empty name: remove it"
+        );
+        let mut files = self.tls.files("k8s-webhook-server");
+        files.client_authorities.clone_from(&self.client_ca_name);
+        Ok(WebhookServer {
+            address: BindAddress::At {
+                host: self.host,
+                port: match self.port {
+                    0 => WEBHOOK_PORT,
+                    port => port,
+                },
+            },
+            files,
+            clients: self.client_ca_name.map(|_| self.client_subject_names),
         })
     }
 }
@@ -159,6 +183,7 @@ impl TlsSection {
             key: name(self.key_name, "tls.key"),
             // CSI drivers and cert-manager use this name.
             authorities: "ca.crt".to_owned(),
+            client_authorities: None,
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::admin::{self, Readiness};
 use crate::args::InterpreterArgs;
 use crate::bind_address::BindAddress;
 use crate::certificate_metrics::{ProblemCollector, Server};
+use crate::logging;
 use crate::metrics_server;
 use crate::serving::{Servers, listen};
 use crate::signals::Signals;
@@ -44,6 +45,7 @@ pub(crate) fn run(args: &InterpreterArgs) -> anyhow::Result<()> {
 async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
     let mut signals = Signals::new()?;
     let mut registry = Registry::with_prefix("compute_federation");
+    logging::register(&mut registry);
     let servers = Servers::default();
     let address = BindAddress::At {
         host: args.bind_address.clone(),
@@ -82,6 +84,7 @@ async fn serve(args: &InterpreterArgs) -> anyhow::Result<()> {
         &args.server,
         listener,
         acceptor,
+        None,
         None,
     )?;
     let readiness = Readiness {

@@ -1,24 +1,44 @@
-//! The log of the process, written to stderr.
+//! The log of the process, written to stderr by a thread of its own.
 
-use std::io;
+mod text;
+mod writer;
 
+use prometheus_client::registry::Registry;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::args::{LogArgs, LogFormat};
+use writer::LogWriter;
+
+pub(crate) use writer::FlushGuard;
 
 /// Silences a warning of kube-runtime that is repeated at each attempt of a forbidden watch. The caches of
 /// `multicluster` log the problem once. `--log-level` can override this filter.
 const QUIET: &str = "kube_runtime::watcher=error";
 
-/// Starts logging.
-pub(crate) fn start(args: &LogArgs) {
+/// Starts logging. The log is complete when the guard has been dropped.
+pub(crate) fn start(args: &LogArgs) -> FlushGuard {
     let filter = format!("{QUIET},{}", args.log_level);
+    let (writer, guard) = LogWriter::start(std::io::stderr());
     let builder = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(filter))
-        .with_writer(io::stderr);
+        .with_writer(writer);
     match args.log_format {
         LogFormat::Json => builder.json().flatten_event(true).finish().init(),
-        LogFormat::Text => builder.with_ansi(false).finish().init(),
+        LogFormat::Text => builder
+            .with_ansi(false)
+            .fmt_fields(text::fields())
+            .finish()
+            .init(),
     }
+    guard
+}
+
+/// Registers the metric of the log.
+pub(crate) fn register(registry: &mut Registry) {
+    registry.register(
+        "log_lines_dropped",
+        "Log lines that were dropped because stderr was not read fast enough",
+        writer::DROPPED.clone(),
+    );
 }

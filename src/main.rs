@@ -3,6 +3,7 @@
 
 mod admin;
 mod admission;
+mod admission_clients;
 mod allocator;
 mod app;
 mod args;
@@ -23,18 +24,21 @@ mod webhook_server;
 use std::process::ExitCode;
 
 use args::{Command, CommandLine};
+use logging::FlushGuard;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 fn main() -> ExitCode {
     let CommandLine { command, manager } = CommandLine::parse_process();
     allow_many_files();
+    // The guard is dropped after the last line was logged.
+    let _log: FlushGuard;
     let ended = match command {
         None => {
-            logging::start(&manager.log);
+            _log = logging::start(&manager.log);
             app::run(manager)
         }
         Some(Command::Interpreter(args)) => {
-            logging::start(&args.log);
+            _log = logging::start(&args.log);
             interpreter::run(&args)
         }
         Some(Command::Reference) => reference::run(),

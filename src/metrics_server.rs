@@ -1,6 +1,7 @@
 //! Serves `/metrics` as the Go manager does: over HTTP to everyone, or over TLS only to users that the own cluster
 //! authorizes.
 
+mod reviewer;
 mod token_review;
 
 use std::sync::{Arc, OnceLock};
@@ -18,7 +19,7 @@ use tokio::runtime::Handle;
 use tracing::warn;
 
 use crate::process_metrics;
-use token_review::may_read;
+use reviewer::Reviewer;
 
 const OPENMETRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
@@ -51,12 +52,15 @@ pub(crate) fn router(
         .route("/metrics", metrics)
         .with_state(Arc::new(MetricsState { registry, webhooks }));
     match reviewer {
-        Some(client) => router.layer(middleware::from_fn_with_state(client, review)),
+        Some(client) => {
+            let reviewer = Arc::new(Reviewer::new(client));
+            router.layer(middleware::from_fn_with_state(reviewer, review))
+        }
         None => router,
     }
 }
 
-async fn review(State(client): State<Client>, request: Request, next: Next) -> Response {
+async fn review(State(reviewer): State<Arc<Reviewer>>, request: Request, next: Next) -> Response {
     let authorization = request
         .headers()
         .get(header::AUTHORIZATION)
@@ -64,7 +68,7 @@ async fn review(State(client): State<Client>, request: Request, next: Next) -> R
     let Some(token) = authorization.and_then(|value| value.strip_prefix("Bearer ")) else {
         return (StatusCode::UNAUTHORIZED, "a bearer token is needed\n").into_response();
     };
-    match may_read(&client, token).await {
+    match reviewer.review(token).await {
         Ok(Ok(())) => next.run(request).await,
         Ok(Err(refusal)) => refusal.into_response(),
         Err(error) => {

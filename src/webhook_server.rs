@@ -15,12 +15,14 @@ use tokio_util::sync::CancellationToken;
 use webhooks::admission::ProjectLookup;
 
 use crate::admin::ServedCertificate;
+use crate::admission_clients::{self, RefusedClients};
 use crate::args::ServerArgs;
 use crate::certificate_metrics::CertificateCollector;
 use crate::serving::Servers;
 
 /// Starts the webhook server. It serves the interpreter. If there are `projects`, it also serves admission, and each of
-/// the two has a share of the connections.
+/// the two has a share of the connections. `clients` are the accepted names of the clients of admission; `None` accepts
+/// every client.
 ///
 /// # Errors
 ///
@@ -32,6 +34,7 @@ pub(crate) fn serve(
     listener: TcpListener,
     acceptor: Acceptor,
     projects: Option<Arc<dyn ProjectLookup>>,
+    clients: Option<Vec<String>>,
 ) -> anyhow::Result<()> {
     let shares = Shares {
         count: 1 + usize::from(projects.is_some()),
@@ -45,7 +48,11 @@ pub(crate) fn serve(
         ..args.connections()
     };
     let metrics = Arc::new(webhooks::Metrics::register(registry));
-    let router = webhooks::router(metrics, args.requests(), clock::now, projects);
+    let refused = RefusedClients::register(registry);
+    let mut router = webhooks::router(metrics, args.requests(), clock::now, projects);
+    if let Some(names) = clients {
+        router = admission_clients::require(router, names, refused);
+    }
     let metrics = certs::Metrics::register(registry.sub_registry_with_prefix("webhooks"));
     servers.serve_webhooks(listener, acceptor, router, limits, metrics)
 }

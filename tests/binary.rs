@@ -14,6 +14,8 @@ mod certificates;
 mod client;
 #[path = "binary/interpreter.rs"]
 mod interpreter;
+#[path = "binary/log.rs"]
+mod log;
 #[path = "binary/memory.rs"]
 mod memory;
 #[path = "binary/refusals.rs"]

@@ -7,6 +7,7 @@
 
 mod activity;
 mod bodies;
+mod client_names;
 mod clock;
 mod connection;
 mod handshakes;
@@ -23,6 +24,7 @@ mod slots;
 mod tests;
 
 pub use bodies::RequestBody;
+pub use client_names::ClientNames;
 pub use clock::Clock;
 pub use connection::Shutdown;
 pub use limits::{Limits, Shares};

@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use rustls::ServerConfig;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::NoServerSessionStorage;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoClientAuth, NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{RootCertStore, ServerConfig};
 use thiserror::Error;
 
 use crate::leaf::Leaf;
@@ -35,6 +36,9 @@ pub struct Files {
     pub key: String,
     /// File name of the certificates of the authorities that sign the certificate. The file is optional.
     pub authorities: String,
+    /// File name of the certificates of the authorities that sign the certificates of clients. With `None`, clients are
+    /// not asked for a certificate.
+    pub client_authorities: Option<String>,
 }
 
 /// The reason why a certificate cannot be served. Every message contains the file name.
@@ -152,6 +156,7 @@ pub(crate) struct Pem {
     certificate: Vec<u8>,
     key: Vec<u8>,
     authorities: Option<Vec<u8>>,
+    client_authorities: Option<Vec<u8>>,
 }
 
 /// A certificate that can be served.
@@ -222,7 +227,9 @@ impl Files {
             Err(CertificateError::Missing(_)) => None,
             read => Some(read?),
         };
+        let client_authorities = self.client_authorities.as_deref().map(read).transpose()?;
         Ok(Pem {
+            client_authorities,
             certificate: read(&self.certificate)?,
             key: read(&self.key)?,
             authorities,
@@ -272,7 +279,14 @@ impl Files {
             .map_err(refuse)?;
         let key = PrivateKeyDer::from_pem_slice(&pem.key)
             .map_err(|error| invalid(self.key_path(), CertificateProblem::NoPrivateKey(error)))?;
-        let config = server_config(chain, key).map_err(|source| {
+        let clients = match (&pem.client_authorities, &self.client_authorities) {
+            (Some(pem), Some(file)) => Some(
+                client_verifier(pem)
+                    .map_err(|problem| invalid(self.directory.join(file), problem))?,
+            ),
+            _ => None,
+        };
+        let config = server_config(chain, key, clients).map_err(|source| {
             let certificate = self.certificate.clone();
             let problem = CertificateProblem::Mismatch {
                 certificate,
@@ -316,7 +330,7 @@ impl Certificates {
         );
         let certificate = params.self_signed(&key)?;
         let key = PrivateKeyDer::try_from(key.serialize_der())?;
-        let config = server_config(vec![certificate.der().clone()], key)?;
+        let config = server_config(vec![certificate.der().clone()], key, None)?;
         Ok(Self {
             config,
             leaf: Leaf::new(certificate.der().clone())?,
@@ -325,19 +339,38 @@ impl Certificates {
     }
 }
 
+/// Returns a verifier that asks clients for a certificate of these authorities. A client may also present none, because
+/// Karmada has none. The handlers decide which requests need a certificate.
+fn client_verifier(pem: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, CertificateProblem> {
+    let mut roots = RootCertStore::empty();
+    for authority in CertificateDer::pem_slice_iter(pem) {
+        let authority = authority.map_err(CertificateProblem::NotPem)?;
+        let added = roots.add(authority);
+        added.map_err(|error| CertificateProblem::NotX509(Box::new(error)))?;
+    }
+    if roots.is_empty() {
+        return Err(CertificateProblem::NoCertificate);
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+    let built = builder.allow_unauthenticated().build();
+    built.map_err(|error| CertificateProblem::NotX509(Box::new(error)))
+}
+
 /// Returns a configuration that supports TLS 1.2 and 1.3. By ALPN it supports HTTP/2 and HTTP/1.1, but clients need not
 /// use ALPN (docs/concepts/interpreter.md). Sessions are not resumed. Callers have few and long connections, so
 /// resumption would save little. A resumed session could also outlive its certificate.
 fn server_config(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
+    clients: Option<Arc<dyn ClientCertVerifier>>,
 ) -> Result<Arc<ServerConfig>, rustls::Error> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     // This call fails if the key does not belong to the certificate.
     let certified = CertifiedKey::from_der(chain, key, &provider)?;
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
+        .with_client_cert_verifier(clients.unwrap_or_else(|| Arc::new(NoClientAuth)))
         .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     config.send_tls13_tickets = 0;
@@ -353,6 +386,7 @@ impl From<&Path> for Files {
             certificate: "tls.crt".into(),
             key: "tls.key".into(),
             authorities: "ca.crt".into(),
+            client_authorities: None,
         }
     }
 }

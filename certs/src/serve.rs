@@ -20,6 +20,7 @@ use tokio_rustls::server::TlsStream;
 use tracing::{debug, error, warn};
 
 use crate::bodies::RequestBody;
+use crate::client_names::{ClientNames, Identified};
 use crate::connection::{self, Shutdown};
 use crate::limits::Limits;
 use crate::load::Certificates;
@@ -164,6 +165,8 @@ where
         Some(b"h2") => Version::HTTP_2,
         _ => Version::HTTP_11,
     };
+    let client = ClientNames::of(stream.get_ref().1.peer_certificates());
+    let service = Identified { service, client };
     let stream = Box::new(stream);
     Box::pin(connection::serve(
         stream, version, service, slot, limits, shutdown,

@@ -7,6 +7,7 @@ use prometheus_client::registry::Registry;
 use crate::args::Args;
 use crate::config::Config;
 use crate::leadership;
+use crate::logging;
 use crate::serving::Servers;
 
 /// The state that the parts of the process share during wiring.
@@ -24,6 +25,7 @@ pub(super) struct AppContext {
 impl AppContext {
     pub(super) fn new(args: Args) -> Self {
         let mut registry = Registry::with_prefix("compute_federation");
+        logging::register(&mut registry);
         let planes_metrics = multicluster::Metrics::register(&mut registry);
         Self {
             leadership: leadership::initial(&args),

@@ -11,6 +11,7 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tracing::warn;
 use webhooks::admission::ProjectLookup;
 
 use super::clusters;
@@ -43,7 +44,12 @@ pub(super) async fn start_webhooks(
     server: Option<WebhookServer>,
     admission: Option<DiscoveredProjects<ProjectRegistry>>,
 ) -> anyhow::Result<WebhookEndpoint> {
-    let Some(WebhookServer { address, files }) = server else {
+    let Some(WebhookServer {
+        address,
+        files,
+        clients,
+    }) = server
+    else {
         return Ok(WebhookEndpoint::default());
     };
     let mut registrations = Vec::new();
@@ -55,6 +61,12 @@ pub(super) async fn start_webhooks(
     }
     let mut projects: Option<Arc<dyn ProjectLookup>> = None;
     if let Some(registry) = admission {
+        if clients.is_none() {
+            warn!(
+                "everyone who reaches the webhook port can call admission: set webhookServer.clientCAName, or let a \
+                 network policy admit only API servers (docs/operate/certificates.md#verify-the-callers-of-admission)"
+            );
+        }
         let kinds = [Registration::MUTATING, Registration::VALIDATING];
         let registered = registry.registered.into_iter();
         registrations
@@ -63,6 +75,7 @@ pub(super) async fn start_webhooks(
             projects: registry.projects,
             only: registry.only,
             runtime: Handle::current(),
+            callers: Arc::default(),
         }));
     }
     let publisher = (!registrations.is_empty()).then(|| CaBundlePublisher {
@@ -92,6 +105,7 @@ pub(super) async fn start_webhooks(
             listener,
             acceptor,
             projects,
+            clients,
         )
         .context("webhookServer")?;
     }

@@ -218,3 +218,74 @@ fn the_interpreter_needs_exactly_one_certificate_source() {
     ];
     assert!(parse(&both).is_err());
 }
+
+#[test]
+fn the_last_of_a_repeated_flag_wins() {
+    let args = parse(&[
+        "--leader-elect",
+        "--leader-elect=false",
+        "--server-config=/a",
+        "--server-config",
+        "/b",
+        "--downstream-kubeconfig=/c",
+        "--federation-kubeconfig=/d",
+        "--log-format=json",
+        "--log-format=text",
+        "--max-requests=1",
+        "-max-requests=2",
+    ])
+    .unwrap();
+    assert!(!args.leader_elect);
+    assert_eq!(args.server_config, OptionalFlag(Some("/b".into())));
+    assert_eq!(args.federation_kubeconfig, OptionalFlag(Some("/d".into())));
+    assert!(matches!(args.log.log_format, LogFormat::Text));
+    assert_eq!(args.server.requests().requests, 2);
+    let line = [
+        "compute-federation",
+        "interpreter",
+        "--cert-dir=/a",
+        "--cert-dir=/b",
+    ];
+    let line = CommandLine::try_parse_from(line).unwrap();
+    let Some(Command::Interpreter(args)) = line.command else {
+        panic!("no interpreter");
+    };
+    assert_eq!(args.cert_dir, Some("/b".into()));
+}
+
+#[test]
+fn flags_of_the_go_manager_are_ignored_where_that_is_harmless() {
+    let args = parse(&[
+        "--zap-devel",
+        "--zap-devel=false",
+        "--zap-encoder=json",
+        "-zap-log-level",
+        "debug",
+        "--zap-stacktrace-level=error",
+        "--zap-time-encoding=iso8601",
+        "--feature-gates=NetworkingIntegration=false,RuntimeClasses=0",
+        "--instance-type-deprecation-grace-period=1440h",
+        "--instance-type-default=x",
+        "--karmada-kubeconfig=/hub",
+    ])
+    .unwrap();
+    assert_eq!(args.ignored.given().len(), 8);
+    assert_eq!(
+        args.federation_kubeconfig,
+        OptionalFlag(Some("/hub".into()))
+    );
+    assert_eq!(parse(&[]).unwrap().ignored.given(), [""; 0]);
+    for (gates, problem) in [
+        (
+            "InstanceTypes=true",
+            "feature \"InstanceTypes\" does not exist here",
+        ),
+        ("InstanceTypes", "\"InstanceTypes\" is not a feature gate"),
+    ] {
+        let error = parse(&["--feature-gates", gates]).unwrap_err();
+        assert!(
+            error.contains("--feature-gates") && error.contains(problem),
+            "{error}"
+        );
+    }
+}

@@ -21,6 +21,10 @@ pub(crate) struct OptionalFlag<T>(pub(crate) Option<T>);
 /// Why a flag value is not valid.
 #[derive(Debug, Error)]
 pub(super) enum FlagError {
+    #[error("{0:?} is not a feature gate such as Name=false")]
+    Gate(String),
+    #[error("feature {0:?} does not exist here: remove it, or turn it off")]
+    FeatureOn(String),
     #[error("{0:?} is not true or false")]
     Boolean(String),
     #[error("{0:?} is not a length of time such as 5s or 1m30s")]

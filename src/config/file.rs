@@ -1,5 +1,7 @@
 //! The fields of the config file, decoded strictly.
 
+mod ignored;
+
 use std::path::PathBuf;
 
 use anyhow::{anyhow, bail, ensure};
@@ -26,6 +28,42 @@ pub(super) struct ConfigFile {
     pub(super) webhook_server: Option<WebhookSection>,
     #[serde(default)]
     pub(super) discovery: DiscoverySection,
+    #[serde(default, deserialize_with = "ignored::feature_flags")]
+    pub(super) feature_flags: bool,
+    #[serde(default, deserialize_with = "ignored::referenced_data")]
+    pub(super) referenced_data: bool,
+    #[serde(default, deserialize_with = "ignored::location_source")]
+    pub(super) location_source: bool,
+}
+
+impl ConfigFile {
+    /// Returns the given fields of the Go manager that have no effect.
+    pub(super) fn ignored(&self) -> Vec<&'static str> {
+        let webhooks = self.webhook_server.as_ref();
+        let fields = [
+            ("featureFlags", self.feature_flags),
+            ("referencedData", self.referenced_data),
+            ("locationSource", self.location_source),
+            (
+                "metricsServer.tls.secretRef",
+                self.metrics_server.tls.secret_ref,
+            ),
+            (
+                "webhookServer.tls.secretRef",
+                webhooks.is_some_and(|server| server.tls.secret_ref),
+            ),
+            (
+                "discovery.quotaKubeconfigPath",
+                self.discovery.quota_kubeconfig_path,
+            ),
+            (
+                "discovery.consumerScopedProjection",
+                self.discovery.consumer_scoped_projection,
+            ),
+        ];
+        let given = fields.into_iter().filter(|(_, is_given)| *is_given);
+        given.map(|(field, _)| field).collect()
+    }
 }
 
 /// A field that has a single valid value and is set.
@@ -51,6 +89,10 @@ pub(super) struct WebhookSection {
     pub(super) host: String,
     #[serde(default)]
     pub(super) port: u16,
+    #[serde(default, deserialize_with = "text", rename = "clientCAName")]
+    pub(super) client_ca_name: Option<String>,
+    #[serde(default)]
+    pub(super) client_subject_names: Vec<String>,
     #[serde(default)]
     pub(super) tls: TlsSection,
 }
@@ -62,6 +104,8 @@ pub(super) struct TlsSection {
     pub(super) cert_dir: Option<PathBuf>,
     pub(super) cert_name: Option<String>,
     pub(super) key_name: Option<String>,
+    #[serde(default, deserialize_with = "ignored::secret_ref")]
+    pub(super) secret_ref: bool,
 }
 
 /// `discovery`.
@@ -77,6 +121,10 @@ pub(super) struct DiscoverySection {
     pub(super) project_kubeconfig_path: Option<PathBuf>,
     #[serde(default, deserialize_with = "cluster_name")]
     pub(super) cluster_name: Option<CellName>,
+    #[serde(default, deserialize_with = "ignored::quota")]
+    pub(super) quota_kubeconfig_path: bool,
+    #[serde(default, deserialize_with = "ignored::projection")]
+    pub(super) consumer_scoped_projection: bool,
 }
 
 /// `discovery.mode`.

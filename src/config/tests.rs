@@ -83,9 +83,74 @@ fn every_field_has_its_effect() {
             certificate: "a".into(),
             key: "b".into(),
             authorities: "ca.crt".into(),
+            client_authorities: None,
         }
     );
     assert_eq!(config.cluster_name.unwrap().as_str(), "dfw1");
+}
+
+#[test]
+fn clients_of_admission_are_verified_if_there_is_a_ca() {
+    let clients = |text: &str| {
+        let webhooks = parse(&format!("webhookServer: {text}")).unwrap().webhooks;
+        let WebhookServer { clients, files, .. } = webhooks.unwrap();
+        (clients, files.client_authorities)
+    };
+    assert_eq!(clients("{clientCAName: ''}"), (None, None));
+    let file = Some("client-ca.crt".to_owned());
+    assert_eq!(
+        clients("{clientCAName: client-ca.crt}"),
+        (Some(Vec::new()), file.clone())
+    );
+    assert_eq!(
+        clients("{clientCAName: client-ca.crt, clientSubjectNames: [kube-apiserver]}"),
+        (Some(vec!["kube-apiserver".to_owned()]), file)
+    );
+    let error = error("webhookServer: {clientSubjectNames: [kube-apiserver]}");
+    assert!(
+        error.contains(
+            "webhookServer.clientSubjectNames has no effect without webhookServer.clientCAName"
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn fields_of_the_go_manager_are_ignored_where_that_is_harmless() {
+    let config = parse(
+        "featureFlags: {enableReferencedDataGate: false}\nreferencedData: {perObjectLimitBytes: 1}\n\
+         locationSource: ''\ndiscovery: {quotaKubeconfigPath: ''}\n",
+    );
+    assert_eq!(
+        config.unwrap().ignored,
+        [
+            "featureFlags",
+            "referencedData",
+            "locationSource",
+            "discovery.quotaKubeconfigPath"
+        ]
+    );
+    assert_eq!(parse("").unwrap().ignored, [""; 0]);
+    for (text, problem) in [
+        (
+            "featureFlags: {enableReferencedDataGate: true}",
+            "featureFlags: enableReferencedDataGate does not exist here",
+        ),
+        (
+            "discovery: {quotaKubeconfigPath: /q}",
+            "discovery.quotaKubeconfigPath: quota is not enforced here",
+        ),
+        (
+            "discovery: {consumerScopedProjection: {providerProject: p}}",
+            "discovery.consumerScopedProjection: every project is served",
+        ),
+        (
+            "locationSource: Locations",
+            "locationSource: cities come from LocationBindings only",
+        ),
+    ] {
+        assert!(error(text).contains(problem), "{}", error(text));
+    }
 }
 
 #[test]
@@ -141,11 +206,11 @@ fn an_error_is_one_line_with_the_position_and_the_field() {
     for (text, expected) in [
         (
             "metricServer: {}",
-            "3:1: metricServer: unknown field, known are apiVersion, kind, metricsServer, webhookServer, discovery",
+            "3:1: metricServer: unknown field, known are apiVersion, kind, metricsServer, webhookServer, discovery, featureFlags, referencedData, locationSource",
         ),
         (
             "webhookServer: {tls: {secretRef: {name: x}}}",
-            "3:23: webhookServer.tls.secretRef: unknown field, known are certDir, certName, keyName",
+            "3:34: webhookServer.tls.secretRef: certificates are read from files only: mount the Secret, and set certDir",
         ),
         (
             "webhookServer: {port: 70000}",

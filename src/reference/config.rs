@@ -18,7 +18,7 @@ const fn field(path: &'static str, default: &'static str, meaning: &'static str)
 }
 
 /// The fields. A path with a dot is a field of a section.
-const FIELDS: [Field; 19] = [
+const FIELDS: [Field; 21] = [
     field(
         "apiVersion",
         "required",
@@ -67,6 +67,16 @@ const FIELDS: [Field; 19] = [
         "Host name or IP address to listen at.",
     ),
     field("webhookServer.port", "`9443`", "Port to listen at."),
+    field(
+        "webhookServer.clientCAName",
+        "unset",
+        "File name, in `tls.certDir`, of the CA of API servers. If set, admission needs a client certificate of this CA. The interpreter needs none.",
+    ),
+    field(
+        "webhookServer.clientSubjectNames",
+        "every name",
+        "Common names or DNS names of the accepted client certificates. Needs `clientCAName`.",
+    ),
     field(
         "webhookServer.tls",
         "`{}`",
@@ -123,6 +133,45 @@ const MILO_FIELDS: [Field; 3] = [
     ),
 ];
 
+/// The fields of the Go manager that have no meaning here.
+const IGNORED_FIELDS: [Field; 7] = [
+    field(
+        "featureFlags",
+        "ignored",
+        "`enableReferencedDataGate: true` is refused.",
+    ),
+    field(
+        "referencedData",
+        "ignored",
+        "Limits of a feature that does not exist here.",
+    ),
+    field(
+        "locationSource",
+        "ignored",
+        "Any value is refused: cities come from LocationBindings only.",
+    ),
+    field(
+        "metricsServer.tls.secretRef",
+        "ignored",
+        "Any value is refused: mount the Secret and set `certDir`.",
+    ),
+    field(
+        "webhookServer.tls.secretRef",
+        "ignored",
+        "Any value is refused: mount the Secret and set `certDir`.",
+    ),
+    field(
+        "discovery.quotaKubeconfigPath",
+        "ignored",
+        "Any value is refused: quota is not enforced here.",
+    ),
+    field(
+        "discovery.consumerScopedProjection",
+        "ignored",
+        "Any value is refused: every project is served.",
+    ),
+];
+
 const EXAMPLE: &str = r#"```yaml
 apiVersion: apiserver.config.datumapis.com/v1alpha1
 kind: WorkloadOperator
@@ -164,6 +213,11 @@ pub(super) fn page() -> Page {
                 ["With `mode: milo` the management controllers and admission serve every project of Milo that is ready."],
             )
             .table(columns, rows(&MILO_FIELDS)),
+            Section::named(
+                "Fields of the Go manager without effect",
+                ["If one of these is given without a value, the process logs one warning."],
+            )
+            .table(["field", "without value", "with a value"], rows(&IGNORED_FIELDS)),
         ],
     }
 }
@@ -212,6 +266,7 @@ mod tests {
         let listed = FIELDS
             .iter()
             .chain(&MILO_FIELDS)
+            .chain(&IGNORED_FIELDS)
             .map(|it| it.path.to_owned());
         assert_eq!(listed.collect::<BTreeSet<_>>(), known);
     }

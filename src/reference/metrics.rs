@@ -13,7 +13,9 @@ use tokio::sync::watch;
 
 use self::advice::ADVICE;
 use super::page::{Page, Section, code};
+use crate::admission_clients::RefusedClients;
 use crate::certificate_metrics::{CertificateCollector, ProblemCollector, Server};
+use crate::logging;
 use crate::process_metrics;
 
 /// A metric, as described in the exposition.
@@ -87,8 +89,10 @@ pub(super) fn page() -> anyhow::Result<Page> {
 /// Returns the metrics of a process in which all parts are enabled, by the name of their samples.
 fn exposed() -> anyhow::Result<BTreeMap<String, Metric>> {
     let mut registry = Registry::with_prefix("compute_federation");
+    logging::register(&mut registry);
     multicluster::Metrics::register(&mut registry).record_examples();
     webhooks::Metrics::register(&mut registry).record_examples();
+    RefusedClients::register(&mut registry).record_examples();
     certs::Metrics::register(registry.sub_registry_with_prefix("webhooks")).record_examples();
     let state = CertificateState {
         not_after: Some(Timestamp::UNIX_EPOCH),

@@ -33,6 +33,7 @@ pub use user_info::UserInfo;
 pub(crate) use handler::{AdmissionContext, mutate, validate};
 
 use external_facts::{AvailableCities, ExternalFacts};
+use field_error::Warnings;
 use workload_change::WorkloadChange;
 
 /// Path of the mutating webhook for Workloads (docs/reference/admission.md).
@@ -59,8 +60,8 @@ pub fn validate_alone(body: &[u8], cities: &BTreeSet<String>) -> Result<Vec<u8>,
     };
     let outcome = match WorkloadChange::decode(&request) {
         Ok(Some(change)) => change.check(&facts),
-        Ok(None) => Ok(()),
+        Ok(None) => Ok(Warnings::default()),
         Err(denial) => Err(denial),
     };
-    Ok(review::encode(&request.uid, &outcome))
+    Ok(review::encode(&request.uid, outcome))
 }

@@ -8,6 +8,7 @@ use axum::response::Response;
 use jiff::Timestamp;
 use tracing::warn;
 
+use crate::bounded::bounded;
 use crate::capacity::{Capacity, RequestPermit};
 use crate::http_error::HttpError;
 use crate::limits::Limits;
@@ -42,6 +43,7 @@ impl HandlerContext {
         let (reason, problem) = (error.reason(), error.to_string());
         metrics.refused(reason);
         if self.log_dedup.is_first(&problem) {
+            let problem = &*bounded(&problem);
             warn!(reason, problem, "{} request refused", metrics.protocol);
         }
         error.response()

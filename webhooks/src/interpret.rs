@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use tracing::{debug, debug_span, warn};
 
 use crate::body;
+use crate::bounded::bounded;
 use crate::capacity::SMALL_BODY;
 use crate::context::HandlerContext;
 use crate::http_error::HttpError;
@@ -61,20 +62,36 @@ fn log(context: &HandlerContext, interpretation: &Interpretation) {
         operation.map(Operation::as_str),
         kind.map(InterpretedKind::as_str),
     );
-    let _span = debug_span!("interpret", uid).entered();
-    match error {
-        Some(error)
-            if context.log_dedup.is_first((
-                operation,
-                kind,
-                namespace,
-                name,
-                error.to_string(),
-            )) =>
-        {
-            warn!(uid, operation, kind, namespace, name, %error, "not interpreted");
-        }
-        Some(error) => debug!(operation, kind, namespace, name, %error, "not interpreted"),
-        None => debug!(operation, kind, namespace, name, "interpreted"),
+    let first = error.as_ref().is_some_and(|error| {
+        let problem = (operation, kind, namespace, name, error.to_string());
+        context.log_dedup.is_first(problem)
+    });
+    // The macros cut the texts off only if the line is logged.
+    let _span = debug_span!("interpret", uid = &*bounded(uid)).entered();
+    match error.as_ref().map(ToString::to_string) {
+        Some(error) if first => warn!(
+            uid = &*bounded(uid),
+            operation,
+            kind,
+            namespace = &*bounded(namespace),
+            name = &*bounded(name),
+            error = &*bounded(&error),
+            "not interpreted"
+        ),
+        Some(error) => debug!(
+            operation,
+            kind,
+            namespace = &*bounded(namespace),
+            name = &*bounded(name),
+            error = &*bounded(&error),
+            "not interpreted"
+        ),
+        None => debug!(
+            operation,
+            kind,
+            namespace = &*bounded(namespace),
+            name = &*bounded(name),
+            "interpreted"
+        ),
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod admission;
 mod body;
+mod bounded;
 mod capacity;
 mod context;
 mod http_error;
@@ -34,6 +35,7 @@ pub use limits::Limits;
 pub use metrics::Metrics;
 
 use admission::{AdmissionContext, ProjectLookup};
+use bounded::bounded;
 use capacity::Capacity;
 use context::HandlerContext;
 
@@ -90,7 +92,7 @@ fn panicked(panic: Box<dyn Any + Send>) -> Response {
         .map(String::as_str)
         .or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("unknown");
-    error!(%message, "a handler panicked");
+    error!(problem = &*bounded(message), "a handler panicked");
     status::response(
         StatusCode::INTERNAL_SERVER_ERROR,
         "InternalError",

@@ -5,9 +5,10 @@ use axum::response::Response;
 use http::{HeaderValue, Method, StatusCode, Uri, header};
 use serde_json::json;
 
-use crate::truncate::truncated;
+use crate::bounded::bounded;
 
-/// Returns a response with a `Status` body. `reason` is a `metav1.StatusReason`.
+/// Returns a response with a `Status` body. `reason` is a `metav1.StatusReason`. The message is cut off, because it can
+/// contain a text from the request.
 pub(crate) fn response(code: StatusCode, reason: &str, message: &str) -> Response {
     let status = json!({
         "apiVersion": "v1",
@@ -16,7 +17,7 @@ pub(crate) fn response(code: StatusCode, reason: &str, message: &str) -> Respons
         "status": "Failure",
         "code": code.as_u16(),
         "reason": reason,
-        "message": message,
+        "message": bounded(message),
     });
     json_response(code, status.to_string().into())
 }
@@ -30,12 +31,12 @@ pub(crate) fn json_response(code: StatusCode, body: Body) -> Response {
 }
 
 pub(crate) async fn not_found(uri: Uri) -> Response {
-    let message = format!("there is no webhook at {}", truncated(uri.path()));
+    let message = format!("there is no webhook at {}", bounded(uri.path()));
     response(StatusCode::NOT_FOUND, "NotFound", &message)
 }
 
 pub(crate) async fn method_not_allowed(method: Method) -> Response {
-    let method = truncated(method.as_str());
+    let method = bounded(method.as_str());
     let message = format!("{method} is not supported, POST is");
     let mut response = response(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", &message);
     response

@@ -37,6 +37,8 @@ pub(super) struct Registry {
     sync_state: watch::Receiver<SyncState>,
     /// Set when nothing was pending for the first time.
     ready: OnceLock<()>,
+    /// Set when the log has named the projects that readiness waits for.
+    named: OnceLock<()>,
 }
 
 /// A project that an object announces.
@@ -81,7 +83,7 @@ impl EngagedEntry {
             .awaited_until
             .is_some_and(|until| Instant::now() < until);
         let problem = self.project.current().err()?;
-        awaited.then(|| format!("projects: {problem}"))
+        awaited.then(|| problem.to_string())
     }
 }
 
@@ -113,6 +115,7 @@ impl Registry {
             listed,
             sync_state,
             ready: OnceLock::new(),
+            named: OnceLock::new(),
         }
     }
 
@@ -258,7 +261,8 @@ impl Registry {
         }
     }
 
-    /// Returns the conditions that the readiness of the process waits for, one line each.
+    /// Returns the conditions that the readiness of the process waits for, one line each. The lines name no project,
+    /// because everyone can read them. The log names the projects once.
     pub(super) fn pending(&self) -> Vec<String> {
         if self.ready.get().is_some() {
             return Vec::new();
@@ -274,8 +278,17 @@ impl Registry {
         let pending: Vec<_> = engaged.filter_map(EngagedEntry::pending).collect();
         if pending.is_empty() {
             self.ready.get_or_init(|| ());
+            return pending;
         }
-        pending
+        self.named.get_or_init(|| {
+            for problem in &pending {
+                info!(problem, "readiness waits for a project");
+            }
+        });
+        vec![format!(
+            "projects: {} have not been read yet; the log names them",
+            pending.len()
+        )]
     }
 }
 

@@ -159,7 +159,7 @@ async fn a_project_of_the_first_list_holds_readiness_back_for_a_while() {
     bench.planes["b"].fail(Fault::hang());
     bench.discovery.put(project("b", "2", "True"));
     bench.until(|bench| bench.cities("b") != "LHR").await;
-    let waits = "projects: LocationBindings of project a have not been listed yet";
+    let waits = "projects: 1 have not been read yet; the log names them";
     assert_eq!(bench.projects.pending(), [waits]);
     bench
         .until(|bench| bench.projects.pending().is_empty())

@@ -138,6 +138,11 @@ pub(super) const ADVICE: &[Advice] = &[
         "`certificate_not_trusted` or `certificate_expired` above 0: each error is a failed call. Port probes also cause `closed` and `not_tls`.",
     ),
     advice(
+        "compute_federation_admission_clients_refused_total",
+        &[("reason", "`no_certificate`, `wrong_name`")],
+        "Above 0: something that is not an API server calls admission, or an API server presents no certificate.",
+    ),
+    advice(
         "compute_federation_certificate_not_after_seconds",
         &[],
         "Nothing has renewed the certificate: `< time() + 7 * 86400`.",
@@ -165,6 +170,11 @@ pub(super) const ADVICE: &[Advice] = &[
             ),
         ],
         "1 for some minutes: the server goes on with its former certificate, or with none. The log names the file.",
+    ),
+    advice(
+        "compute_federation_log_lines_dropped_total",
+        &[],
+        "Above 0: the log has gaps. The container runtime does not read stderr fast enough.",
     ),
     advice(
         "compute_federation_queue_depth",

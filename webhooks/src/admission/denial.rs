@@ -3,6 +3,8 @@
 use serde::Serialize;
 
 use super::field_error::{FieldErrorList, StatusCause};
+use crate::bounded::bounded;
+use crate::truncate::truncated;
 
 /// Value of `retryAfterSeconds` (Retry-After), in seconds. Callers repeat the request automatically after this time.
 const RETRY_AFTER_SECONDS: u32 = 1;
@@ -33,7 +35,7 @@ struct StatusDetails {
 impl Denial {
     /// Returns a denial: the Workload is not valid (422).
     pub(crate) fn invalid(name: &str, errors: FieldErrorList) -> Self {
-        let FieldErrorList { listed, more } = errors;
+        let FieldErrorList { listed, more, .. } = errors;
         let texts: Vec<_> = listed
             .iter()
             .map(|StatusCause { field, message, .. }| format!("{field}: {message}"))
@@ -49,6 +51,7 @@ impl Denial {
             message,
             field: String::new(),
         });
+        let name = &bounded(name);
         Self {
             status: "Failure",
             message: format!("Workload.{} {name:?} is invalid: {message}", api::GROUP),
@@ -64,6 +67,7 @@ impl Denial {
 
     /// Returns a denial: the requester has no right to make the request (403).
     pub(crate) fn forbidden(name: &str, problem: &str) -> Self {
+        let (name, problem) = (&bounded(name), truncated(problem));
         Self {
             status: "Failure",
             message: format!("workloads.{} {name:?} is forbidden: {problem}", api::GROUP),
@@ -89,10 +93,10 @@ impl Denial {
     }
 
     /// Returns a denial: this webhook does not handle requests of this kind (400).
-    pub(crate) fn bad_request(name: &str, problem: String) -> Self {
+    pub(crate) fn bad_request(name: &str, problem: &str) -> Self {
         Self {
             status: "Failure",
-            message: problem,
+            message: bounded(problem).into_owned(),
             reason: "BadRequest",
             details: Box::new(StatusDetails::of(name)),
             code: 400,
@@ -125,7 +129,7 @@ fn is_internal(cause: &StatusCause) -> bool {
 impl StatusDetails {
     fn of(name: &str) -> Self {
         Self {
-            name: name.to_owned(),
+            name: bounded(name).into_owned(),
             group: api::GROUP,
             kind: "workloads",
             causes: Vec::new(),

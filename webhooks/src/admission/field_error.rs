@@ -7,8 +7,10 @@ mod error;
 mod list;
 mod path;
 mod quote;
+mod warnings;
 
 pub(crate) use error::{ErrorSink, FieldError};
 pub(crate) use list::{FieldErrorList, LISTED_MAX, StatusCause};
 pub(crate) use path::FieldPath;
 pub(crate) use quote::supported;
+pub(crate) use warnings::Warnings;

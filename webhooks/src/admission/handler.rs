@@ -10,11 +10,13 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::denial::Denial;
+use super::field_error::Warnings;
 use super::project_lookup::ProjectLookup;
 use super::review::{self, AdmissionRequest};
 use super::validate_workload::validate_workload;
 use super::workload_change::expect_workload;
 use crate::body;
+use crate::bounded::bounded;
 use crate::capacity::Work;
 use crate::context::HandlerContext;
 use crate::http_error::HttpError;
@@ -81,17 +83,17 @@ async fn answer(
         .await?
         .map_err(|error| HttpError::malformed(&error))?;
     let outcome = match webhook {
-        Webhook::Mutate => expect_workload(&request),
+        Webhook::Mutate => expect_workload(&request).map(|()| Warnings::default()),
         Webhook::Validate => validate_workload(&**projects, &request, &work, deadline).await?,
     };
     let label = match &outcome {
-        Ok(()) => "allowed",
+        Ok(_) => "allowed",
         Err(denial) if denial.is_requester_error() => "denied",
         Err(_) => "error",
     };
     metrics.answered(webhook, label, begin.elapsed());
     log(server, &request, outcome.as_ref().err());
-    Ok(permit.answer(review::encode(&request.uid, &outcome))?)
+    Ok(permit.answer(review::encode(&request.uid, outcome))?)
 }
 
 /// Logs the outcome. If only the operator can fix the cause of a denial, the log line is a warning, once per message.
@@ -103,18 +105,36 @@ fn log(server: &HandlerContext, request: &AdmissionRequest<'_>, denial: Option<&
         operation,
         ..
     } = request;
+    let [uid, namespace, name, operation] = [uid, namespace, name, operation].map(|it| &**it);
+    // The macros cut the texts off only if the line is logged.
     match denial {
         Some(denial)
             if !denial.is_requester_error()
                 && server.log_dedup.is_first(denial.operator_message()) =>
         {
-            let problem = denial.operator_message();
-            warn!(%uid, %operation, %namespace, %name, problem, "not admitted");
+            warn!(
+                uid = &*bounded(uid),
+                operation = &*bounded(operation),
+                namespace = &*bounded(namespace),
+                name = &*bounded(name),
+                problem = &*bounded(denial.operator_message()),
+                "not admitted"
+            );
         }
-        Some(denial) => {
-            let problem = denial.message();
-            debug!(%uid, %operation, %namespace, %name, problem, "not admitted");
-        }
-        None => debug!(%uid, %operation, %namespace, %name, "admitted"),
+        Some(denial) => debug!(
+            uid = &*bounded(uid),
+            operation = &*bounded(operation),
+            namespace = &*bounded(namespace),
+            name = &*bounded(name),
+            problem = &*bounded(denial.message()),
+            "not admitted"
+        ),
+        None => debug!(
+            uid = &*bounded(uid),
+            operation = &*bounded(operation),
+            namespace = &*bounded(namespace),
+            name = &*bounded(name),
+            "admitted"
+        ),
     }
 }

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use thiserror::Error;
 
 use super::denial::Denial;
+use super::field_error::Warnings;
 use super::user_info::UserInfo;
 
 const API_VERSION: &str = "admission.k8s.io/v1";
@@ -105,7 +106,7 @@ pub(crate) fn decode(body: &[u8]) -> Result<AdmissionRequest<'_>, ReviewError> {
 }
 
 /// Encodes the answer to the request with this `uid`.
-pub(crate) fn encode(uid: &str, outcome: &Result<(), Denial>) -> Vec<u8> {
+pub(crate) fn encode(uid: &str, outcome: Result<Warnings, Denial>) -> Vec<u8> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct ReviewedResponse<'a> {
@@ -119,14 +120,21 @@ pub(crate) fn encode(uid: &str, outcome: &Result<(), Denial>) -> Vec<u8> {
         allowed: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
         status: Option<&'a Denial>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        warnings: Vec<String>,
     }
+    let (warnings, denial) = match outcome {
+        Ok(warnings) => (warnings.into_texts(), None),
+        Err(denial) => (Vec::new(), Some(denial)),
+    };
     let review = ReviewedResponse {
         api_version: API_VERSION,
         kind: KIND,
         response: AdmissionResponse {
             uid,
-            allowed: outcome.is_ok(),
-            status: outcome.as_ref().err(),
+            allowed: denial.is_none(),
+            status: denial.as_ref(),
+            warnings,
         },
     };
     // The serialization of texts and numbers cannot fail.

@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::denial::Denial;
 use super::external_facts::{AvailableCities, ExternalFacts, NetworkRefusal};
-use super::field_error::LISTED_MAX;
+use super::field_error::{LISTED_MAX, Warnings};
 use super::project_claims;
 use super::project_lookup::{AccessDecision, AccessReview, ProjectLookup, ProjectLookupError};
 use super::review::AdmissionRequest;
@@ -26,8 +26,8 @@ const CONCURRENT_REVIEWS: usize = 32;
 /// the project's API server one request.
 const REVIEWS_MAX: usize = 256;
 
-/// Validates the Workload of a request. If an update needs no new facts, the project of the request is not needed and
-/// may be unknown.
+/// Validates the Workload of a request. Returns warnings about errors that an update keeps. If an update needs no new
+/// facts, the project of the request is not needed and may be unknown.
 ///
 /// # Errors
 ///
@@ -38,10 +38,10 @@ pub(crate) async fn validate_workload(
     request: &AdmissionRequest<'_>,
     work: &Work<'_>,
     deadline: Instant,
-) -> Result<Result<(), Denial>, Overloaded> {
+) -> Result<Result<Warnings, Denial>, Overloaded> {
     let change = match work.run(|| WorkloadChange::decode(request)).await? {
         Ok(Some(change)) => change,
-        Ok(None) => return Ok(Ok(())),
+        Ok(None) => return Ok(Ok(Warnings::default())),
         Err(denial) => return Ok(Err(denial)),
     };
     let needs = work.run(|| (change.has_new_cities(), change.new_networks()));

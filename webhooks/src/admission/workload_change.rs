@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::denial::Denial;
 use super::external_facts::ExternalFacts;
-use super::field_error::{FieldErrorList, StatusCause};
+use super::field_error::{FieldErrorList, StatusCause, Warnings};
 use super::review::AdmissionRequest;
 use super::rules;
 use super::workload_view::WorkloadSpecView;
@@ -34,7 +34,7 @@ impl<'a> WorkloadChange<'a> {
             "DELETE" | "CONNECT" => return Ok(None),
             other => {
                 let problem = format!("request.operation: {other:?} is not known");
-                return Err(Denial::bad_request(name, problem));
+                return Err(Denial::bad_request(name, &problem));
             }
         };
         if !request.sub_resource.is_empty() {
@@ -81,15 +81,15 @@ impl<'a> WorkloadChange<'a> {
         rules::is_any_new_city(&self.workload, self.former.as_ref(), is)
     }
 
-    /// Checks the rules.
+    /// Checks the rules. Returns warnings about the errors that the former Workload had too.
     ///
     /// # Errors
     ///
     /// A [`Denial`] with every error that the former Workload did not have.
-    pub(crate) fn check(&self, facts: &ExternalFacts<'_>) -> Result<(), Denial> {
+    pub(crate) fn check(&self, facts: &ExternalFacts<'_>) -> Result<Warnings, Denial> {
         let errors = rules::errors(&self.workload, self.former.as_ref(), facts);
         match errors.listed.is_empty() {
-            true => Ok(()),
+            true => Ok(errors.tolerated),
             false => Err(Denial::invalid(self.name, errors)),
         }
     }
@@ -103,7 +103,7 @@ pub(crate) fn expect_workload(request: &AdmissionRequest<'_>) -> Result<(), Deni
         true => Ok(()),
         false => Err(Denial::bad_request(
             &request.name,
-            format!(
+            &format!(
                 "request.kind: {}/{} {} is not admitted here, Workload of {} is",
                 kind.group,
                 kind.version,
@@ -164,7 +164,7 @@ fn decode<'a, T: Deserialize<'a> + Default>(
             };
             let errors = FieldErrorList {
                 listed: vec![cause],
-                more: 0,
+                ..FieldErrorList::default()
             };
             Denial::invalid(name, errors)
         })

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::error::{ErrorSink, FieldError};
 use super::path::FieldPath;
+use super::warnings::Warnings;
 
 /// Maximum number of errors in an answer. Further errors are only counted. A hostile object can have a million errors.
 pub(crate) const LISTED_MAX: usize = 100;
@@ -26,6 +27,8 @@ pub(crate) struct FieldErrorList {
     pub(crate) listed: Vec<StatusCause>,
     /// The number of errors that are not in `listed`.
     pub(crate) more: usize,
+    /// The errors that the object had before the update.
+    pub(crate) tolerated: Warnings,
 }
 
 /// Counts each error that an object had before an update.
@@ -56,10 +59,9 @@ impl FieldErrorList {
         let mut known = FormerErrors::default();
         former(&mut |path, error| known.add(path, &error));
         let mut errors = Self::default();
-        check(&mut |path, error| {
-            if !known.take(path, &error) {
-                errors.add(path, &error);
-            }
+        check(&mut |path, error| match known.take(path, &error) {
+            true => errors.tolerated.add(path, &error),
+            false => errors.add(path, &error),
         });
         errors
     }
@@ -147,5 +149,12 @@ mod tests {
             |report| duplicates(&many, report),
         );
         assert_eq!((errors.listed.len(), errors.more), (1, 0));
+        let warnings = errors.tolerated.into_texts();
+        assert_eq!(warnings.len(), 9);
+        assert_eq!(
+            warnings[0],
+            "not valid, but was so before: list[1]: Duplicate value: \"x\""
+        );
+        assert_eq!(warnings[8], "and 990 more errors that were there before");
     }
 }

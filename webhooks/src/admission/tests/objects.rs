@@ -180,3 +180,27 @@ async fn a_long_name_is_hashed_once_for_all_errors_below_it() {
     let causes = response["status"]["details"]["causes"].as_array().unwrap();
     assert_eq!(causes[100]["message"], "and 99900 more errors");
 }
+
+/// An update may keep an error. The requester learns of it, because the next object with this error is refused.
+#[tokio::test]
+async fn an_error_that_an_update_keeps_is_a_warning() {
+    let server = server(FakeProjects::new());
+    let mut old = workload("n1", "nginx");
+    old["spec"]["placements"][0]["scaleSettings"]["minReplicas"] = json!(0);
+    let mut new = old.clone();
+    new["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"][0]["image"] =
+        json!("nginx:2");
+    let response = server.validate(&review("UPDATE", &new, &old)).await;
+    assert_eq!(response["allowed"], true, "{response}");
+    let warnings = response["warnings"].as_array().unwrap();
+    assert_eq!(warnings.len(), 1, "{response}");
+    let warning = warnings[0].as_str().unwrap();
+    assert!(
+        warning.starts_with(
+            "not valid, but was so before: spec.placements[0].scaleSettings.minReplicas: Invalid value: 0"
+        ),
+        "{warning}"
+    );
+    let warnings = &server.validate(&review("UPDATE", &new, &new)).await["warnings"];
+    assert!(warnings.is_null(), "an unchanged object is not checked");
+}
