@@ -251,6 +251,6 @@ fn no_resources() -> Value {
 
 fn metrics() -> Value {
     let rule = "!has(self.maxReplicas) || (has(self.metrics) && size(self.metrics) > 0)";
-    let message = "scaling up to maxReplicas goes by a metric";
+    let message = "at least one metric is required when maxReplicas is set";
     cel_rules([cel(rule, message, REQUIRED, ".metrics")])
 }
