@@ -137,7 +137,9 @@ impl ReconcileError {
             Self::Api { source, .. } if is_webhook_down(source) => {
                 Some(self.to_string().chars().take(REFUSAL_MAX).collect())
             }
-            Self::Deferred { first, .. } => first.hub_refusal(),
+            Self::Several { first, outage, .. } => first
+                .hub_refusal()
+                .or_else(|| outage.as_ref()?.hub_refusal()),
             _ => self.refusal(),
         }
     }

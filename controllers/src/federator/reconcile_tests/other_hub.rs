@@ -42,7 +42,7 @@ async fn a_hub_that_is_exchanged_behind_its_address_proves_nothing() {
     // The watch has not reported the other hub yet.
     planes
         .hub
-        .put(apiserver::objects::namespace(DEFAULT_NAMESPACE, "another"));
+        .put(objects::namespace(DEFAULT_NAMESPACE, "another"));
     let error = federator.reconcile(&context(), project_key(NAME)).await;
     let error = error.map(drop).expect_err("held");
     assert!(
