@@ -72,6 +72,8 @@ mod policies;
 mod projections;
 #[path = "federation/proofs.rs"]
 mod proofs;
+#[path = "federation/refusals.rs"]
+mod refusals;
 #[path = "federation/repair.rs"]
 mod repair;
 #[path = "federation/restart.rs"]
@@ -270,6 +272,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Shared proofs::a_hub_namespace_without_identity_is_counted;
         Shared proofs::foreign_conditions_stay;
         Shared proofs::the_referenced_data_annotation_is_mirrored_and_removed;
+        Shared refusals::the_words_of_the_hub_are_shown_in_the_project;
         Shared freshness::a_city_without_a_cell;
         Apart freshness::a_cell_that_dies;
         Shared namespaces::a_deleted_project_namespace_is_deleted_on_every_plane;

@@ -161,6 +161,17 @@ pub const WRITTEN: &[WrittenCondition] = &[
         ),
     ),
     written(
+        WORKLOAD,
+        PROJECT,
+        workload::KINDS_LISTED,
+        False,
+        of_workload::KIND_NOT_LISTED,
+        (
+            "A kind that the controllers need cannot be listed in the project: it is not served, or the right is missing. The message names it. Work that needs the kind waits, other work continues.",
+            "Install the CustomResourceDefinition, or grant the right.",
+        ),
+    ),
+    written(
         PLACEMENT,
         PROJECT,
         workload::AVAILABLE,
@@ -218,6 +229,17 @@ pub const WRITTEN: &[WrittenCondition] = &[
         (
             "The cell does not implement the `instanceManagementPolicy`.",
             "Use `OrderedReady`.",
+        ),
+    ),
+    written(
+        DEPLOYMENT,
+        EVERYWHERE,
+        workload_deployment::AVAILABLE,
+        False,
+        of_deployment::TOO_MANY_REPLICAS,
+        (
+            "More Instances are desired than a deployment may have. The cell creates, replaces and deletes none.",
+            "Lower `minReplicas` or `replicas` to the maximum in the message.",
         ),
     ),
     written(
@@ -452,8 +474,8 @@ pub const WRITTEN: &[WrittenCondition] = &[
         False,
         copied_to_hub::HELD_BY_ANOTHER_CELL,
         (
-            "Another cell wrote the hub's Instance of this name. The message names that cell.",
-            "Use one cell per city. Check that each cell has its own `discovery.clusterName`.",
+            "Another cell has written to the hub's copy of this Instance. The message names the copy and the cell.",
+            "Check that each cell has its own `discovery.clusterName`, and that nobody edited the label `compute.datumapis.com/source-cluster`.",
         ),
     ),
     written(
@@ -549,6 +571,7 @@ pub const READ: &[ReadCondition] = &[
 const WARNINGS: &[&str] = &[
     of_workload::NETWORK_NOT_FOUND,
     of_deployment::UNSUPPORTED_POLICY,
+    of_deployment::TOO_MANY_REPLICAS,
     of_deployment::INVALID_CITY_CODE,
     of_deployment::HUB_NAMESPACE_CONTRADICTED,
     of_deployment::HUB_CONTRADICTED,

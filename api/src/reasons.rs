@@ -13,6 +13,8 @@ pub mod workload {
     pub const NO_DEPLOYMENTS: &str = "NoAvailableDeployments";
     /// A Network of the template does not exist.
     pub const NETWORK_NOT_FOUND: &str = "NetworkNotFound";
+    /// `KindsListed`: a kind of the project cannot be listed.
+    pub const KIND_NOT_LISTED: &str = "KindNotListed";
 }
 
 /// Reasons of the conditions of a WorkloadDeployment.
@@ -25,6 +27,8 @@ pub mod workload_deployment {
     pub const NO_INSTANCES_DESIRED: &str = "NoInstancesDesired";
     /// `Available`: the cell does not implement the `instanceManagementPolicy`.
     pub const UNSUPPORTED_POLICY: &str = "UnsupportedInstanceManagementPolicy";
+    /// `Available`: more Instances are desired than a deployment may have.
+    pub const TOO_MANY_REPLICAS: &str = "TooManyReplicas";
     /// `ReplicasReady`: no Instance waits for quota.
     pub const REPLICAS_AVAILABLE: &str = "ReplicasAvailable";
     /// `Available`: the city code is not a valid label value. Policies select cells by a label with the city code.

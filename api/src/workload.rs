@@ -13,8 +13,16 @@ use crate::unknown_fields::UnknownFields;
 /// Condition of a Workload and of each of its placements: at least one part of it is available.
 pub const AVAILABLE: &str = "Available";
 
+/// Condition of a Workload: each kind that the controllers need can be listed in the project. The condition exists only
+/// while it is False.
+pub const KINDS_LISTED: &str = "KindsListed";
+
 /// The only instance management policy.
 pub const ORDERED_READY: &str = "OrderedReady";
+
+/// The maximum number of instances of a deployment. Cells refuse larger numbers, because a typing error must not start
+/// millions of machines.
+pub const REPLICAS_MAX: i32 = 1000;
 
 /// Desired state of a Workload.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]

@@ -11,6 +11,7 @@ use api::instance::InstanceControllerSpec;
 use api::{Instance, InstanceSpec, WorkloadDeployment, finalizers, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
+use kube::core::{PartialObjectMeta, PartialObjectMetaExt};
 use multicluster::Outcome;
 use serde_json::{Value, json};
 
@@ -46,10 +47,15 @@ impl Controller for DeploymentController {
         let Some(deployment) = self.cell.deployments.get(&key.namespace, &key.name)? else {
             return Ok(Outcome::Gone);
         };
-        let instances = self.cell.instances.list(&key.namespace)?;
+        // An Instance that changes between these reads may be in both lists or in none of them. Its event triggers the
+        // next reconciliation, and a write that is wrong in the meantime is refused: a create because the name exists, a
+        // delete because the UID differs.
+        let instances = self.cell.instances.readable(&key.namespace);
+        let undecodable = self.cell.instances.undecodable(&key.namespace);
         let observed = Observed {
             deployment: &deployment,
             instances: &instances,
+            undecodable: &undecodable,
             now: context.now(),
         };
         self.execute(context, &observed).await?;
@@ -114,6 +120,12 @@ impl DeploymentController {
                     .delete(context, &instances, instance.as_ref())
                     .await,
             );
+        }
+        let invalid = Collection::new(&cell.client, &namespace, None);
+        for metadata in &plan.delete_undecodable {
+            // A delete needs only the metadata.
+            let instance: PartialObjectMeta<Instance> = metadata.clone().into_response_partial();
+            errors.note(self.writer.delete(context, &invalid, &instance).await);
         }
         if let Some(refusal) = errors.refusal() {
             plan.status = status_after_refusal(observed, &refusal);

@@ -32,7 +32,7 @@ use crate::runtime::keys::ProjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer, merge_patch};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use copy::{confirm, copy_body};
+use copy::copy_body;
 use orphans::OrphanSweeper;
 use other_hub::HeldByHub;
 use plan::status::refused;
@@ -71,11 +71,16 @@ impl Controller for Federator {
         let project = self.projects.get(&key.project)?;
         let deployment = project.deployments.get(&key.namespace, &key.name)?;
         let Some(deployment) = deployment else {
+            project.require(&project.deployments)?;
             self.stale_cells.forget(&key);
             self.held_by_hub.release(&key);
             self.orphans(&project).sweep(context, &key, None).await?;
             return Ok(Outcome::Gone);
         };
+        // The finalization needs no Namespace (I-9).
+        if !is_terminating(deployment.as_ref()) {
+            project.require(&project.namespaces)?;
+        }
         let namespace = project.namespaces.get("", &key.namespace)?;
         let derived = plan::derived(&deployment, namespace.as_deref())?;
         let own = hub_namespace(&deployment, derived.as_ref())?;
@@ -249,14 +254,14 @@ impl Federator {
             awaited.and_then(|city| self.hub.policy_refusals.get(hub_namespace, city));
         if let Some(desired) = plan.apply_namespace {
             let applied = self.apply_namespace(context, hub_namespace, &desired).await;
-            refusal = refusal.or(refusal_of(&applied));
+            refusal = refusal.or_else(|| refusal_of(&applied));
             errors.note(applied);
         }
         let copy = self.hub.deployments.get(hub_namespace.as_str(), &name)?;
         let apply = plan.apply_copy.as_ref();
         let may_change_copy =
             match plan.delete_copy || apply.is_some_and(|it| it.needs_confirmation) {
-                true => errors.note(confirm(&upstream, deployment).await).is_some(),
+                true => errors.note(upstream.confirm(deployment).await).is_some(),
                 false => true,
             };
         if let Some(desired) = plan.apply_copy.filter(|_| may_change_copy) {
@@ -269,7 +274,7 @@ impl Federator {
                 self.writer
                     .ensure(context, &downstream, existing, &body, &OWN, as_wanted);
             let ensured = ensured.await.map(drop);
-            refusal = refusal.or(refusal_of(&ensured));
+            refusal = refusal.or_else(|| refusal_of(&ensured));
             errors.note(ensured);
         }
         if let (true, Some(copy)) = (plan.delete_copy && may_change_copy, &copy) {

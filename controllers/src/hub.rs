@@ -2,6 +2,7 @@
 
 pub(crate) mod caches;
 pub(crate) mod cells;
+pub(crate) mod departed;
 pub(crate) mod identity;
 pub(crate) mod policy_locks;
 pub(crate) mod policy_refusals;

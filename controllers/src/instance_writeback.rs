@@ -3,6 +3,7 @@
 //! The hub is read but not watched, because a cell must not see the objects of other cells. No watch is needed, because
 //! the source of every copy is in the cell.
 
+mod copy_name;
 mod leftovers;
 mod plan;
 #[cfg(test)]
@@ -26,6 +27,7 @@ use crate::runtime::keys::ObjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
+use copy_name::NamedCopy;
 use leftovers::LeftoverCopies;
 use plan::{CopyTransition, HubObjects, Observed, Plan, plan, status_of_applied_copy};
 
@@ -96,9 +98,12 @@ impl InstanceWriteback {
     /// Reads the objects on the hub that a copy depends on. For a terminating Instance, reads the copy only.
     async fn observe_hub(&self, instance: &Instance) -> Result<HubObjects, ReconcileError> {
         let (copies, own_name) = (self.on_hub(instance), instance.name_any());
+        let copy = NamedCopy::read(&copies, &self.cell.name, &own_name);
         if is_terminating(instance) {
+            let NamedCopy { name, copy } = copy.await?;
             return Ok(HubObjects {
-                copy: copies.read(&own_name).await?,
+                copy_name: name,
+                copy,
                 ..HubObjects::default()
             });
         }
@@ -113,11 +118,12 @@ impl InstanceWriteback {
         };
         // The hub may be far away, so the requests run at the same time.
         let (copy, namespace, deployment) =
-            tokio::try_join!(copies.read(&own_name), namespaces.read(&name), deployment)?;
+            tokio::try_join!(copy, namespaces.read(&name), deployment)?;
         Ok(HubObjects {
             namespace,
             deployment,
-            copy,
+            copy_name: copy.name,
+            copy: copy.copy,
         })
     }
 
@@ -202,7 +208,7 @@ impl InstanceWriteback {
             return self.writer.delete(context, &copies, copy).await;
         }
         if let (Some(labels), Some(owner)) = (&plan.apply_copy, &hub.deployment) {
-            let body = copy_body(instance, owner, labels);
+            let body = copy_body(&hub.copy_name, instance, owner, labels);
             let as_wanted = |written: &Instance| written.spec == instance.spec;
             let copy = self
                 .writer
@@ -220,6 +226,7 @@ impl InstanceWriteback {
             let hub = HubObjects {
                 namespace: hub.namespace.clone(),
                 deployment: hub.deployment.clone(),
+                copy_name: hub.copy_name.clone(),
                 copy: Some(copy),
             };
             let status = status_of_applied_copy(&self.observed(context, instance, &hub));
@@ -265,12 +272,17 @@ impl InstanceWriteback {
 
 /// Returns the copy of the cell's Instance. Its owner is the hub's WorkloadDeployment, so the hub's garbage collection
 /// deletes the copy.
-fn copy_body(instance: &Instance, owner: &WorkloadDeployment, labels: &StringMap) -> Value {
+fn copy_body(
+    name: &str,
+    instance: &Instance,
+    owner: &WorkloadDeployment,
+    labels: &StringMap,
+) -> Value {
     json!({
         "apiVersion": api::API_VERSION,
         "kind": "Instance",
         "metadata": {
-            "name": instance.name_any(),
+            "name": name,
             "namespace": instance.namespace(),
             "labels": labels,
             "ownerReferences": [controller_reference(owner)],

@@ -78,6 +78,18 @@ pub(crate) fn first_free(
     free.unwrap_or_else(|| readable.to_owned())
 }
 
+/// Returns the name of the copy of an Instance whose own name cannot be used on the hub. The name is a DNS label of at
+/// most 63 characters. Instances of different cells get different names. Only a name of an Instance with an ordinal of
+/// ten digits could be equal, and no such Instance exists.
+pub(crate) fn copy_name(instance: &str, cell: &str) -> String {
+    with_hash(instance, &hash(&[cell, instance]))
+}
+
+/// Returns whether the text is a DNS label (RFC 1123): at most 63 lower case letters, digits and `-`.
+pub(crate) fn is_dns_label(name: &str) -> bool {
+    is_name_and_label(name) && !name.contains('.')
+}
+
 /// Returns a label value for a name of any length and form.
 pub(crate) fn label_value(name: &str) -> String {
     if is_label_value(name) {
@@ -127,6 +139,22 @@ mod tests {
         let names: Vec<_> = derived("web", &parts).take(2).collect();
         // Names on API servers have this form.
         assert_eq!(names, ["web".to_owned(), with_hash("web", &hash(&parts))]);
+    }
+
+    #[test]
+    fn names_of_copies_tell_cells_apart_and_are_dns_labels() {
+        let long = format!("{}-7", "x".repeat(63));
+        for name in ["web-us-dfw-0", "web.us-0", &long] {
+            let names: BTreeSet<_> = ["dfw1", "dfw2", "dfw-1"]
+                .iter()
+                .map(|cell| copy_name(name, cell))
+                .collect();
+            assert_eq!(names.len(), 3);
+            assert!(names.iter().all(|name| is_dns_label(name)), "{names:?}");
+        }
+        assert!(!is_dns_label("web.us-0") && !is_dns_label(&long));
+        // Names on API servers have this form.
+        assert_eq!(copy_name("web-0", "dfw1"), "web-0-kvp2c2cmn9");
     }
 
     #[test]

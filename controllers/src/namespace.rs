@@ -67,6 +67,8 @@ impl Controller for NamespaceController {
         let project = project.as_deref();
         let (seen_upstream, recorded) = match project {
             Some(project) => {
+                project.require(&project.namespaces)?;
+                project.require(&project.deployments)?;
                 let cached = project.namespaces.get("", &upstream.namespace)?;
                 let recorded = is_recorded(project, &upstream, name);
                 (seen(name, cached.as_deref()), recorded)

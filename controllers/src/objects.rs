@@ -69,7 +69,12 @@ pub(crate) fn controller_reference<K: Resource<DynamicType = ()>>(owner: &K) -> 
 
 /// Returns the UID of the controller of the object.
 pub(crate) fn controller_uid(object: &impl ResourceExt) -> Option<&str> {
-    let owners = object.owner_references();
+    controller_uid_of(object.meta())
+}
+
+/// Returns the UID of the controller of an object with this metadata.
+pub(crate) fn controller_uid_of(metadata: &ObjectMeta) -> Option<&str> {
+    let owners = metadata.owner_references.as_deref().unwrap_or_default();
     owners
         .iter()
         .find(|owner| owner.controller == Some(true))

@@ -98,6 +98,9 @@ impl Projector {
     ) -> Result<Outcome, ReconcileError> {
         let on_hub = self.sound(context, upstream, name).await?;
         let project = self.projects.get(&upstream.project)?;
+        project.require(&project.namespaces)?;
+        project.require(&project.deployments)?;
+        project.require(&project.instances)?;
         let namespace = project.namespaces.get("", &upstream.namespace)?;
         let hub_namespace = namespace
             .map(|it| HubNamespace::of_project_namespace(&it.uid().unwrap_or_default()))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use api::{Instance, ProjectName, Workload, WorkloadDeployment, annotations};
-use kube::{Client, ResourceExt};
+use kube::{Client, Resource, ResourceExt};
 use multicluster::Cache;
 use multicluster::cache::Index;
 
@@ -44,7 +44,49 @@ pub(crate) struct ProjectCaches {
     pub(crate) instances: Cache<Instance>,
 }
 
-/// The projects whose caches are filled.
+impl ProjectCaches {
+    /// Checks that a kind has been listed once. Without the list, a missing object in the cache says nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::NotListed`] if the kind has not been listed.
+    pub(crate) fn require<K: Resource<DynamicType = ()>>(
+        &self,
+        cache: &Cache<K>,
+    ) -> Result<(), ReconcileError> {
+        match *cache.synced().borrow() {
+            true => Ok(()),
+            false => Err(ReconcileError::NotListed {
+                project: self.locations.name().clone(),
+                kind: K::plural(&()).into_owned(),
+            }),
+        }
+    }
+
+    /// Returns which kinds cannot be listed, and why. Returns `None` if there is no such kind. A failure after the first
+    /// list is no reason, unless the API server refuses the kind.
+    pub(crate) fn unlisted(&self) -> Option<String> {
+        let problems = [
+            problem(&self.namespaces),
+            problem(&self.workloads),
+            problem(&self.deployments),
+            problem(&self.instances),
+        ];
+        let problems: Vec<_> = problems.into_iter().flatten().collect();
+        (!problems.is_empty()).then(|| problems.join("; "))
+    }
+}
+
+/// Returns why a kind cannot be listed.
+fn problem<K: Resource<DynamicType = ()>>(cache: &Cache<K>) -> Option<String> {
+    let sync_state = cache.sync_state();
+    let sync_state = sync_state.borrow();
+    let is_listed = *cache.synced().borrow() && !sync_state.is_refused();
+    let problem = sync_state.problem().filter(|_| !is_listed)?;
+    Some(format!("{} cannot be listed: {problem}", K::plural(&())))
+}
+
+/// The projects that are served. Some of their kinds may not be listed yet, see [`ProjectCaches::require`].
 pub(crate) struct SyncedProjects {
     registry: multicluster::ProjectRegistry,
     served: RwLock<BTreeMap<ProjectName, Arc<ProjectCaches>>>,

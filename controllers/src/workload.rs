@@ -24,7 +24,9 @@ use crate::runtime::keys::ProjectKey;
 use crate::runtime::wiring::Controller;
 use crate::runtime::write::{Collection, Writer, merge_patch};
 use crate::runtime::{ReconcileContext, ReconcileError};
-use plan::{Desired, Listed, Lookup, Observed, own_spec, own_status, owner, plan};
+use plan::{
+    Desired, Listed, Lookup, Observed, own_spec, own_status, owner, plan, unlisted_status,
+};
 
 /// The parts of a WorkloadDeployment's spec that only the Workload controller writes. `replicas` is not one of them,
 /// because an autoscaler writes it.
@@ -47,8 +49,15 @@ impl Controller for WorkloadController {
     ) -> Result<Outcome, ReconcileError> {
         let project = self.projects.get(&key.project)?;
         let Some(workload) = project.workloads.get(&key.namespace, &key.name)? else {
+            project.require(&project.workloads)?;
             return Ok(Outcome::Gone);
         };
+        let unlisted = project.unlisted();
+        if let Err(not_listed) = project.require(&project.deployments) {
+            self.report_unlisted(context, &project, &workload, unlisted.as_deref())
+                .await?;
+            return Err(not_listed);
+        }
         let uid = workload.uid().unwrap_or_default();
         let own = project.deployments_of.all(&of(&workload.metadata, &uid))?;
         // The name of an undecodable WorkloadDeployment is taken too.
@@ -66,6 +75,7 @@ impl Controller for WorkloadController {
             is_taken: &is_taken,
             cities: lookup(cities_unknown.as_deref(), &offers),
             networks: lookup(networks_unknown.as_deref(), &exists),
+            unlisted: unlisted.as_deref(),
             now: context.now(),
         };
         self.execute(context, &project, &observed).await?;
@@ -93,6 +103,10 @@ impl WorkloadController {
                 .add_finalizer(context, &workloads, workload, finalizer, &StringMap::new())
                 .await?;
             workload = &held;
+        }
+        if plan.removes_instances() {
+            // The cache of a process can be behind the project, and such a process can become the leader.
+            workloads.confirm(workload).await?;
         }
         let mut errors = FirstError::default();
         for deployment in &plan.delete {
@@ -147,6 +161,27 @@ impl WorkloadController {
                 .await?;
         }
         Ok(())
+    }
+
+    /// Reports the kinds that cannot be listed. Everything else in the status stays, because without the
+    /// WorkloadDeployments nothing else is known.
+    async fn report_unlisted(
+        &self,
+        context: &ReconcileContext,
+        project: &ProjectCaches,
+        workload: &Workload,
+        unlisted: Option<&str>,
+    ) -> Result<(), ReconcileError> {
+        let Some(status) = unlisted_status(workload, unlisted, context.now()) else {
+            return Ok(());
+        };
+        let namespace = workload.namespace().unwrap_or_default();
+        let workloads = Collection::new(&project.client, &namespace, Some(&project.workloads));
+        let patch = merge_patch(own_status(workload).as_ref(), &status);
+        let patched = self
+            .writer
+            .patch_status(context, &workloads, workload, patch);
+        patched.await.map(drop)
     }
 
     async fn ensure(

@@ -31,6 +31,7 @@ pub struct Metrics {
     pub(crate) leader: Gauge,
     pub(crate) projects_engaged: Gauge,
     pub(crate) projects_failing: Gauge,
+    pub(crate) projects_failing_kinds: Family<KindLabels, Gauge>,
     pub(crate) projects_not_ready: Gauge,
     pub(crate) projects_suspended: Gauge,
     unidentified_namespaces: Gauge,
@@ -71,6 +72,11 @@ pub(crate) struct CacheLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct KindLabels {
+    pub(crate) kind: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct QuarantineLabels {
     reason: &'static str,
 }
@@ -96,6 +102,7 @@ impl Metrics {
             leader: Gauge::default(),
             projects_engaged: Gauge::default(),
             projects_failing: Gauge::default(),
+            projects_failing_kinds: Family::default(),
             projects_not_ready: Gauge::default(),
             projects_suspended: Gauge::default(),
             unidentified_namespaces: Gauge::default(),
@@ -183,8 +190,13 @@ impl Metrics {
         );
         registry.register(
             "projects_failing",
-            "Engaged projects whose LocationBindings cannot be listed or watched at present",
+            "Engaged projects with a kind that cannot be listed or watched at present",
             self.projects_failing.clone(),
+        );
+        registry.register(
+            "projects_failing_kinds",
+            "Engaged projects in which this kind cannot be listed or watched at present",
+            self.projects_failing_kinds.clone(),
         );
         registry.register(
             "projects_not_ready",
@@ -196,6 +208,11 @@ impl Metrics {
             "Engaged projects that refuse creates and updates because they are suspended",
             self.projects_suspended.clone(),
         );
+    }
+
+    /// Returns the number of engaged projects with a kind that cannot be listed or watched at present.
+    pub fn failing_projects(&self) -> i64 {
+        self.projects_failing.get()
     }
 
     /// Sets the metric `leader`, because this process may write without a lease.

@@ -15,7 +15,7 @@ mod deployment_fixture;
 #[path = "interpretation/failures.rs"]
 mod failures;
 #[path = "interpretation/refused_updates.rs"]
-mod refused_updates;
+pub(crate) mod refused_updates;
 #[path = "interpretation/rescheduling.rs"]
 mod rescheduling;
 #[path = "interpretation/shares.rs"]

@@ -123,3 +123,55 @@ async fn an_instance_has_the_fields_of_the_template_that_the_types_do_not_know()
     assert_eq!(spec, template["spec"]);
     assert_eq!(instance.labels()["tier"], "web");
 }
+
+/// Returns an Instance that cannot be decoded.
+fn undecodable(name: &str, controller_uid: &str) -> Value {
+    json!({
+        "apiVersion": api::API_VERSION,
+        "kind": "Instance",
+        "metadata": {
+            "namespace": HUB_NAMESPACE, "name": name,
+            "ownerReferences": [{
+                "apiVersion": api::API_VERSION, "kind": "WorkloadDeployment", "controller": true,
+                "name": "any", "uid": controller_uid,
+            }],
+        },
+        "spec": {"runtime": 7},
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_undecodable_instance_costs_itself_only() {
+    for (name, owner, expected) in [
+        ("other-0", "other", vec!["web-0", "web-1"]),
+        ("web-0", "web-copy", vec!["web-1"]),
+    ] {
+        let (planes, controller) = start().await;
+        planes.cell.put(undecodable(name, owner));
+        planes
+            .cell
+            .modify::<WorkloadDeployment>(HUB_NAMESPACE, "web", |deployment| {
+                deployment["spec"]["replicas"] = json!(2);
+            });
+        settle().await;
+        for ready in &expected {
+            converge(&controller, || object_key("web"), &planes.servers()).await;
+            planes
+                .cell
+                .modify::<Instance>(HUB_NAMESPACE, ready, |instance| {
+                    instance["status"] =
+                        json!({"conditions": [objects::condition("Ready", "True")]});
+                });
+            settle().await;
+        }
+        converge(&controller, || object_key("web"), &planes.servers()).await;
+        let status = deployment(&planes).unwrap().status.unwrap();
+        assert_eq!(status.replicas, 2, "{name}");
+        let ready = i32::try_from(expected.len()).unwrap();
+        assert_eq!(status.ready_replicas, ready, "{name}");
+        let says_so = json!(status)
+            .to_string()
+            .contains("web-0 cannot be decoded");
+        assert_eq!(says_so, name == "web-0");
+    }
+}

@@ -1,6 +1,6 @@
 //! Tests of the federator, with in-memory API servers.
 
-use apiserver::{Fault, Verb, objects};
+use apiserver::{ApiServer, Fault, Verb, objects};
 use serde_json::Value;
 
 use super::*;
@@ -19,7 +19,15 @@ mod stale_cache;
 const NAME: &str = "web-us-dfw";
 
 async fn start(in_project: Value, on_hub: Vec<Value>) -> (FakePlanes, Federator) {
-    let planes = FakePlanes::start(vec![in_project], on_hub).await;
+    start_with(in_project, on_hub, |_| {}).await
+}
+
+async fn start_with(
+    in_project: Value,
+    on_hub: Vec<Value>,
+    change: impl FnOnce(&ApiServer),
+) -> (FakePlanes, Federator) {
+    let planes = FakePlanes::start_with(vec![in_project], on_hub, change).await;
     let federator = Federator {
         projects: Arc::clone(&planes.projects),
         hub: Arc::clone(&planes.hub_caches),
@@ -209,4 +217,21 @@ async fn a_spec_travels_with_fields_that_the_types_do_not_know() {
     let (planes, federator) = start(deployment, vec![hub_namespace(), policy()]).await;
     converge(&federator, || project_key(NAME), &planes.servers()).await;
     assert_eq!(json!(on_hub(&planes).unwrap().spec), spec);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_namespaces_deployments_are_finalized_and_not_federated() {
+    let stop = ApiServer::stop_serving::<Namespace>;
+    let web = json!(deployment("default", NAME, "DFW", 1));
+    let (planes, federator) = start_with(web, Vec::new(), stop).await;
+    let result = reconcile(&federator, project_key(NAME)).await.unwrap();
+    assert!(matches!(result, Err(ReconcileError::NotListed { .. })));
+    assert_eq!(take_writes(&planes.servers()), [""; 0]);
+
+    let on_hub_before = vec![hub_namespace(), policy(), copy(NAME)];
+    let terminating = terminating_json(recorded(NAME));
+    let (planes, federator) = start_with(terminating, on_hub_before, stop).await;
+    converge(&federator, || project_key(NAME), &planes.servers()).await;
+    assert!(on_hub(&planes).is_none());
+    assert!(in_project(&planes).is_none());
 }

@@ -7,6 +7,7 @@ use multicluster::Cache;
 use multicluster::cache::{Index, Undecodable};
 
 use super::cells::Cells;
+use super::departed::DepartedNamespaces;
 use super::identity::HubIdentity;
 use super::policy_locks::PolicyLocks;
 use super::policy_refusals::PolicyRefusals;
@@ -16,6 +17,8 @@ use crate::objects::Namespace;
 pub(crate) struct HubCaches {
     pub(crate) client: Client,
     pub(crate) namespaces: Cache<Namespace>,
+    /// The identities of the Namespaces that were deleted a moment ago.
+    pub(crate) departed: DepartedNamespaces,
     /// The Namespaces, indexed by the project in their labels.
     pub(crate) namespaces_of: Index<Namespace>,
     /// The Namespaces, indexed by the project and namespace in their labels, in the form of [`Upstream`]'s `Display`.

@@ -5,6 +5,7 @@ use api::Instance;
 
 use super::plan::leftovers::{is_of, next};
 use crate::cell::CellCaches;
+use crate::names;
 use crate::runtime::keys::ObjectKey;
 use crate::runtime::write::{Collection, Writer};
 use crate::runtime::{ReconcileContext, ReconcileError};
@@ -16,7 +17,8 @@ pub(super) struct LeftoverCopies<'a> {
 }
 
 impl LeftoverCopies<'_> {
-    /// Deletes the copy of an Instance that the cell does not have, and then the copies of the following ordinals.
+    /// Deletes the copies of an Instance that the cell does not have, and then the copies of the following ordinals.
+    /// A copy has one of two names (`copy_name.rs`).
     /// Before each deletion, the cell's API server must confirm that the Instance is gone.
     pub(super) async fn delete(
         &self,
@@ -27,16 +29,21 @@ impl LeftoverCopies<'_> {
         let instances = Collection::<Instance>::new(&self.cell.client, &key.namespace, None);
         let mut name = key.name.clone();
         loop {
-            let copy = copies.read(&name).await?;
-            let Some(copy) = copy.filter(|copy| is_of(&self.cell.name, copy)) else {
-                return Ok(());
-            };
-            if instances.read(&name).await?.is_some() {
+            let derived = names::copy_name(&name, self.cell.name.as_str());
+            let (copy, with_hash) = tokio::try_join!(copies.read(&name), copies.read(&derived))?;
+            let own: Vec<_> = [copy, with_hash]
+                .into_iter()
+                .flatten()
+                .filter(|copy| is_of(&self.cell.name, copy))
+                .collect();
+            if own.is_empty() || instances.read(&name).await?.is_some() {
                 return Ok(());
             }
-            self.writer
-                .delete_unchanged(context, &copies, &copy)
-                .await?;
+            for copy in own {
+                self.writer
+                    .delete_unchanged(context, &copies, &copy)
+                    .await?;
+            }
             match next(&name) {
                 Some(next) => name = next,
                 None => return Ok(()),

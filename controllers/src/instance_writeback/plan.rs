@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Resource, ResourceExt};
 
+use super::copy_name::is_of_another;
 use crate::generation::instance_status;
 use crate::instance::plan::readiness;
 use crate::objects::{
@@ -38,7 +39,9 @@ pub(super) struct HubObjects {
     pub(super) namespace: Option<Namespace>,
     /// The WorkloadDeployment that the labels of the Instance refer to.
     pub(super) deployment: Option<WorkloadDeployment>,
-    /// The copy: the Instance of the same namespace and name.
+    /// The name of the copy. It can differ from the name of the Instance.
+    pub(super) copy_name: String,
+    /// The copy, if it exists.
     pub(super) copy: Option<Instance>,
 }
 
@@ -213,10 +216,10 @@ fn ownership<'a>(
         return refuse(reason::HUB_DEPLOYMENT_MISSING, message);
     };
     if let Some(copy) = &hub.copy {
-        if let Some(other) =
-            label(copy, labels::SOURCE_CLUSTER).filter(|other| *other != cell.as_str())
-        {
-            let message = format!("cell {other} wrote the hub's Instance of this name");
+        if is_of_another(cell, copy) {
+            let other = label(copy, labels::SOURCE_CLUSTER).unwrap_or_default();
+            let name = &hub.copy_name;
+            let message = format!("the hub's Instance {name} is that of cell {other}");
             return refuse(reason::HELD_BY_ANOTHER_CELL, message);
         }
         if controller_uid(copy).is_some_and(|uid| Some(uid) != owner.metadata.uid.as_deref()) {

@@ -1,7 +1,7 @@
 //! Tests of the write-back controller, with in-memory API servers.
 
 use api::labels;
-use apiserver::{Fault, Verb, objects};
+use apiserver::{Fault, KindId, Verb, objects};
 
 use super::*;
 use crate::fixtures::instance;
@@ -9,6 +9,7 @@ use crate::fixtures::servers::{
     CellPlanes, HUB_NAMESPACE, converge, copy, object_key, reconcile, settle, take_writes,
 };
 use crate::instance::ReadinessController;
+use crate::names;
 
 const NAME: &str = "web-0";
 
@@ -167,4 +168,61 @@ async fn a_copy_has_the_fields_that_the_types_do_not_know() {
     settle().await;
     converge(&writeback, || object_key(NAME), &planes.servers()).await;
     assert_eq!(json!(on_hub(&planes).unwrap().spec), spec);
+}
+
+/// Returns the names of all copies on the hub and their cells.
+fn copies(planes: &CellPlanes) -> Vec<(String, String)> {
+    let kind = KindId::of::<Instance>();
+    let copies = planes.hub.keys(kind).into_iter().map(|(_, name)| {
+        let copy = planes.hub.get::<Instance>(HUB_NAMESPACE, &name).unwrap();
+        (name, copy.labels()[labels::SOURCE_CLUSTER].clone())
+    });
+    copies.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_instances_of_two_cells_have_copies_with_names_that_stay() {
+    let (planes, writeback) = start().await;
+    let mut other = json!(instance(HUB_NAMESPACE, NAME));
+    other["metadata"]["labels"] = json!({labels::SOURCE_CLUSTER: "dfw2"});
+    planes.hub.put(other);
+    converge(&writeback, || object_key(NAME), &planes.servers()).await;
+    let own = names::copy_name(NAME, "dfw1");
+    let of = |name: &str, cell: &str| (name.to_owned(), cell.to_owned());
+    assert_eq!(copies(&planes), [of(NAME, "dfw2"), of(&own, "dfw1")]);
+    assert!(!json!(in_cell(&planes)).to_string().contains("CopiedToHub"));
+    // The name stays although the readable name becomes free.
+    planes.hub.remove::<Instance>(HUB_NAMESPACE, NAME);
+    let writes = converge(&writeback, || object_key(NAME), &planes.servers()).await;
+    assert_eq!(writes, [""; 0]);
+    assert_eq!(copies(&planes), [of(&own, "dfw1")]);
+    planes
+        .cell
+        .modify::<Instance>(HUB_NAMESPACE, NAME, |instance| {
+            instance["metadata"]["deletionTimestamp"] = json!("2026-11-21T09:59:00Z");
+        });
+    settle().await;
+    converge(&writeback, || object_key(NAME), &planes.servers()).await;
+    assert_eq!(copies(&planes), []);
+    assert!(in_cell(&planes).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_with_a_derived_name_that_was_left_is_deleted() {
+    let (planes, writeback) = start().await;
+    for (name, cell) in [
+        (names::copy_name("web-1", "dfw1"), "dfw1"),
+        (names::copy_name("web-1", "dfw2"), "dfw2"),
+        (names::copy_name("web-2", "dfw1"), "dfw1"),
+    ] {
+        let mut copy = json!(instance(HUB_NAMESPACE, &name));
+        copy["metadata"]["labels"] = json!({labels::SOURCE_CLUSTER: cell});
+        planes.hub.put(copy);
+    }
+    reconcile(&writeback, object_key("web-1"))
+        .await
+        .unwrap()
+        .unwrap();
+    let left = (names::copy_name("web-1", "dfw2"), "dfw2".to_owned());
+    assert_eq!(copies(&planes), [left]);
 }

@@ -17,6 +17,7 @@ use super::queues::ManagementQueues;
 use crate::customizations::CustomizationReflector;
 use crate::hub::HubCaches;
 use crate::hub::cells::Cells;
+use crate::hub::departed::DepartedNamespaces;
 use crate::hub::policy_locks::PolicyLocks;
 use crate::hub::policy_refusals::PolicyRefusals;
 use crate::hub::unidentified::UnidentifiedNamespaces;
@@ -62,6 +63,7 @@ impl HubReflectors {
         HubCaches {
             client,
             namespaces: self.namespaces.cache(),
+            departed: DepartedNamespaces::default(),
             namespaces_of: self.namespaces.index(project_of),
             namespaces_for: self.namespaces.index(upstream_of),
             deployments: self.deployments.cache(),
@@ -96,6 +98,11 @@ impl HubReflectors {
         quarantined: &Quarantined,
     ) {
         let hub = &view.hub;
+        // The triggers read the identities of deleted namespaces, so they are noted first.
+        self.namespaces.on_change({
+            let hub = Arc::clone(hub);
+            move |change| hub.departed.note(change)
+        });
         self.report_unidentified(hub, metrics);
         forget_quarantined(&mut self.instances, quarantined);
         wake_on_changes(&mut self.namespaces, HubSource::Namespaces, view, queues);

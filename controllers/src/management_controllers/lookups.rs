@@ -5,6 +5,7 @@ use std::sync::Arc;
 use api::karmada::ResourceBinding;
 use api::{Instance, ProjectName, Workload, WorkloadDeployment};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
 use multicluster::Cache;
 use multicluster::cache::{Index, NamespacedName};
 
@@ -64,6 +65,13 @@ impl HubLookups for HubView {
             |_| Vec::new(),
             |project| project.deployments.metadata(&upstream.namespace),
         )
+    }
+
+    fn upstream_of(&self, hub_namespace: &str) -> Option<Upstream> {
+        match self.namespace(hub_namespace) {
+            Some(namespace) => Upstream::of(namespace.meta()).ok(),
+            None => self.hub.departed.get(hub_namespace),
+        }
     }
 
     fn all_deployments(&self) -> Vec<ProjectKey> {

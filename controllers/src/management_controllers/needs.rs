@@ -28,6 +28,17 @@ impl Known {
         }
     }
 
+    /// Replaces the state of a kind that the placement does not need. Only the begin and the end of a refusal change
+    /// something.
+    fn update_other(&mut self, later: Self) -> Effect {
+        let was_refused = *self == Self::Refused;
+        self.update(later);
+        Effect {
+            changed: was_refused != (*self == Self::Refused),
+            recovered: false,
+        }
+    }
+
     /// Replaces the state by a later one. A refusal stays until the kind is known again.
     fn update(&mut self, later: Self) -> Effect {
         let recovered = later == Self::Yes && *self != Self::Yes;
@@ -47,6 +58,8 @@ impl Known {
 pub(super) struct Needs {
     bindings: Known,
     networks: Known,
+    /// Whether Namespaces, WorkloadDeployments and Instances are known. The conditions of Workloads name a refused kind.
+    others: [Known; 3],
     /// The cities at the time when LocationBindings were last known.
     cities: Option<Arc<BTreeSet<String>>>,
     is_suspended: bool,
@@ -78,6 +91,11 @@ impl Needs {
         Self {
             bindings: Known::of(&project.bindings_state()),
             networks: Known::of(&caches.networks.sync_state().borrow()),
+            others: [
+                Known::of(&caches.namespaces.sync_state().borrow()),
+                Known::of(&caches.deployments.sync_state().borrow()),
+                Known::of(&caches.instances.sync_state().borrow()),
+            ],
             cities: project.cities().ok(),
             is_suspended: project.is_suspended(),
         }
@@ -102,7 +120,15 @@ impl Needs {
         self.cities = later.cities.or(self.cities.take());
         let bindings = self.bindings.update(later.bindings);
         let networks = self.networks.update(later.networks);
-        suspension.and(cities).and(bindings).and(networks)
+        let others = self.others.iter_mut().zip(later.others);
+        let others = others.fold(Effect::default(), |effect, (known, later)| {
+            effect.and(known.update_other(later))
+        });
+        suspension
+            .and(cities)
+            .and(bindings)
+            .and(networks)
+            .and(others)
     }
 }
 
@@ -115,6 +141,7 @@ mod tests {
         Needs {
             bindings,
             networks,
+            others: [Known::Yes; 3],
             cities: (bindings == Known::Yes).then(|| Arc::new(cities)),
             is_suspended: false,
         }
@@ -158,5 +185,25 @@ mod tests {
         };
         assert_eq!(known.update(suspended), changed);
         assert_eq!(known.update(needs(Yes, Yes, &["DFW", "ORD"])), recovered);
+    }
+
+    #[test]
+    fn a_refused_kind_requeues_when_the_refusal_begins_and_ends() {
+        let others = |instances| Needs {
+            others: [Known::Yes, Known::Yes, instances],
+            ..needs(Known::Yes, Known::Yes, &["DFW"])
+        };
+        let mut known = Needs::default();
+        known.update(others(Known::No));
+        for (later, changed) in [
+            (Known::Yes, false),
+            (Known::No, false),
+            (Known::Refused, true),
+            (Known::No, false),
+            (Known::Refused, false),
+            (Known::Yes, true),
+        ] {
+            assert_eq!(known.update(others(later)).changed, changed, "{later:?}");
+        }
     }
 }

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use api::{Instance, ProjectName, Workload, WorkloadDeployment};
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join_all};
 use kube::Resource;
-use multicluster::Metrics;
-use multicluster::cache::Reflector;
+use multicluster::cache::{Reflector, SyncState};
 use multicluster::projects::{EngagedProject, ProjectHandler};
+use multicluster::{Cache, Metrics};
 use serde::de::DeserializeOwned;
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use super::lookups::{HubView, ProjectView, RemovedProject};
@@ -59,6 +60,13 @@ impl ProjectHandler for Management {
         let stale_cells = Arc::clone(&self.stale_cells);
         let held_by_hub = self.held_by_hub.clone();
         let needs = watch_needs(Arc::clone(&caches), Arc::clone(&view), queues.clone());
+        let counted = count_failures(&caches);
+        let late = LateKinds {
+            projects: Arc::clone(&projects),
+            caches: Arc::clone(&caches),
+            view: Arc::clone(&view),
+            queues: queues.clone(),
+        };
         let register = move || {
             // A reconciliation of the former engagement may have noted an entry after the former engagement had ended.
             stale_cells.forget_project(&view.name);
@@ -76,7 +84,7 @@ impl ProjectHandler for Management {
             }
         };
         async move {
-            tokio::join!(watches.run(register), needs);
+            tokio::join!(watches.run(register), needs, late.wake(), counted);
         }
         .boxed()
     }
@@ -115,21 +123,72 @@ impl Drop for Registered {
     }
 }
 
-/// Watches the inputs of the placement of Workloads: the offered cities, the Networks, and whether the project is
-/// suspended. If one of them changes, requeues all Workloads. If the API server answers again, also retries failed writes.
+/// Requeues all objects of a project when a kind is listed after the project has been served without it.
+struct LateKinds {
+    projects: Arc<SyncedProjects>,
+    caches: Arc<ProjectCaches>,
+    view: Arc<ProjectView>,
+    queues: ManagementQueues,
+}
+
+impl LateKinds {
+    async fn wake(self) {
+        let caches = &self.caches;
+        tokio::join!(
+            self.wake_when_listed(&caches.namespaces),
+            self.wake_when_listed(&caches.workloads),
+            self.wake_when_listed(&caches.deployments),
+            self.wake_when_listed(&caches.instances),
+        );
+    }
+
+    async fn wake_when_listed<K: Resource<DynamicType = ()>>(&self, cache: &Cache<K>) {
+        if cache.synced().wait_for(|listed| *listed).await.is_err() {
+            return;
+        }
+        // Before the project is served, nothing waits for the kind.
+        let served = self.projects.get(&self.view.name);
+        if served.is_ok_and(|served| Arc::ptr_eq(&served, &self.caches)) {
+            self.queues
+                .wake_on_project(ProjectSource::Served, NO_OBJECT, self.view.as_ref());
+        }
+    }
+}
+
+/// Counts the project as failing while one of its kinds cannot be listed or watched.
+fn count_failures(caches: &ProjectCaches) -> impl Future<Output = ()> + Send + 'static + use<> {
+    let project = &caches.locations;
+    let all = [
+        project.count_failures(&caches.namespaces).boxed(),
+        project.count_failures(&caches.workloads).boxed(),
+        project.count_failures(&caches.deployments).boxed(),
+        project.count_failures(&caches.instances).boxed(),
+        project.count_failures(&caches.networks).boxed(),
+    ];
+    async move {
+        join_all(all).await;
+    }
+}
+
+/// Watches the inputs of Workloads: the offered cities, the kinds of the project, and whether the project is suspended. If one of them changes, requeues all Workloads. If the API server answers again, also retries failed writes.
 /// A list that fails requeues nothing: while the API server does not answer, a reconciliation would fail too.
 async fn watch_needs(caches: Arc<ProjectCaches>, view: Arc<ProjectView>, queues: ManagementQueues) {
     let project = &caches.locations;
     let change = || {
         let (cities, suspension) = (project.cities_change(), project.suspension_change());
-        let mut networks = caches.networks.sync_state();
-        networks.mark_unchanged();
+        let mut networks = changes(&caches.networks);
+        let mut namespaces = changes(&caches.namespaces);
+        let mut deployments = changes(&caches.deployments);
+        let mut instances = changes(&caches.instances);
         Box::pin(async move {
-            // Neither future ends before the project is disengaged.
+            // No future ends before the project is disengaged.
             tokio::select! {
                 () = cities => {}
                 () = suspension => {}
                 _ = networks.changed() => {}
+                _ = namespaces.changed() => {}
+                _ = deployments.changed() => {}
+                _ = instances.changed() => {}
             }
         })
     };
@@ -154,6 +213,13 @@ async fn watch_needs(caches: Arc<ProjectCaches>, view: Arc<ProjectView>, queues:
         // The subscription begins before the state is read, so no later change is missed.
         next = change();
     }
+}
+
+/// Returns a receiver of later changes of the sync state of a cache.
+fn changes<K: Resource<DynamicType = ()>>(cache: &Cache<K>) -> watch::Receiver<SyncState> {
+    let mut sync_state = cache.sync_state();
+    sync_state.mark_unchanged();
+    sync_state
 }
 
 impl Management {
@@ -244,7 +310,7 @@ impl ProjectReflectors {
         watches.watch(self.workloads);
         watches.watch(self.deployments);
         watches.watch(self.instances);
-        watches.watch_if_served(self.networks);
+        watches.watch(self.networks);
         watches
     }
 }

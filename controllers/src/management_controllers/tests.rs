@@ -84,7 +84,13 @@ impl WiredPlanes {
     /// The Workload `other` uses another Network. The WorkloadDeployment `web` has a copy. The Instance is on both
     /// planes.
     async fn start() -> Self {
+        Self::start_with(|_| {}).await
+    }
+
+    /// Starts like [`Self::start`], after this change of the project's API server.
+    async fn start_with(change: impl FnOnce(&ApiServer)) -> Self {
         let (project, hub) = (ApiServer::new(), ApiServer::new());
+        change(&project);
         project.put(objects::namespace("default", "1"));
         project.put(objects::network("default", "default"));
         project.put(objects::location_binding("dfw", "DFW", "True"));
@@ -353,4 +359,65 @@ async fn lists_that_fail_do_not_reset_the_circuit_breaker() {
     sleep(Duration::from_mins(10)).await;
     let tried = *tried.lock().unwrap();
     assert!((10..=20).contains(&tried), "{tried}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_follow_the_deletion_of_their_hub_namespace_add_keys() {
+    let planes = WiredPlanes::start().await;
+    let hub = &planes.hub;
+    hub.remove::<Namespace>("", HUB_NAMESPACE);
+    settle().await;
+    planes.keys.take();
+    hub.remove::<WorkloadDeployment>(HUB_NAMESPACE, "web");
+    planes.expect("deleted copy", &[WEB]).await;
+    hub.remove::<Instance>(HUB_NAMESPACE, "web-0");
+    let projection = "projector p/default/web-0";
+    planes.expect("deleted Instance", &[projection]).await;
+    // A namespace of the same name without an identity belongs to no project.
+    hub.put(objects::namespace(HUB_NAMESPACE, "another"));
+    settle().await;
+    planes.keys.take();
+    hub.put(copy("web"));
+    planes
+        .expect("copy without project", &["policy ns-1"])
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_cannot_be_listed_does_not_silence_its_project() {
+    let [web, other] = ["workload p/default/web", "workload p/default/other"];
+    let (projection, policy, namespace) =
+        ("projector p/default/web-0", "policy ns-1", "namespace ns-1");
+    let all = [web, other, WEB, projection, policy, namespace];
+    let unserved: [(fn(&ApiServer), fn(&ApiServer)); 3] = [
+        (
+            ApiServer::stop_serving::<Instance>,
+            ApiServer::serve_again::<Instance>,
+        ),
+        (
+            ApiServer::stop_serving::<Namespace>,
+            ApiServer::serve_again::<Namespace>,
+        ),
+        (
+            ApiServer::stop_serving::<WorkloadDeployment>,
+            ApiServer::serve_again::<WorkloadDeployment>,
+        ),
+    ];
+    for (stop, serve_again) in unserved {
+        let planes = WiredPlanes::start_with(stop).await;
+        planes
+            .expect("the project is served without a kind", &all)
+            .await;
+        assert!(planes.management.projects.get(&project_name()).is_ok());
+        assert_eq!(planes.management.metrics.failing_projects(), 1);
+        planes
+            .project
+            .modify::<Workload>("default", "web", annotate);
+        planes.expect("Workload", &[web]).await;
+        // When the kind can be listed, all objects of the project are reconciled.
+        serve_again(&planes.project);
+        sleep(Duration::from_mins(2)).await;
+        planes.expect("the kind is listed", &all).await;
+        assert_eq!(planes.management.metrics.failing_projects(), 0);
+    }
 }

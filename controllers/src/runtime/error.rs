@@ -76,6 +76,14 @@ pub enum ReconcileError {
     /// This process does not serve the project, or does not serve it yet.
     #[error("project {0} is not served here")]
     NotEngaged(ProjectName),
+    /// A kind of the project that the decision depends on has not been listed yet.
+    #[error("{kind} of project {project} have not been listed")]
+    NotListed {
+        /// The project.
+        project: ProjectName,
+        /// The kind.
+        kind: String,
+    },
     /// It is currently unknown whether the project exists.
     #[error(transparent)]
     NotKnown(multicluster::projects::NotEngaged),
@@ -115,7 +123,8 @@ impl ReconcileError {
         }
     }
 
-    /// Returns the message of the API server if it would refuse the same write again. The message is for a condition.
+    /// Returns the message of the API server if it would refuse the same write again, or would again store something
+    /// else. The message is for a condition.
     pub(crate) fn refusal(&self) -> Option<String> {
         match self {
             Self::Api { source, .. } => match source.as_ref() {
@@ -124,6 +133,7 @@ impl ReconcileError {
                 }
                 _ => None,
             },
+            Self::DoesNotStay { .. } => Some(self.to_string()),
             Self::Several { first, .. } => first.refusal(),
             _ => None,
         }

@@ -72,8 +72,8 @@ pub(crate) struct Watches {
     client: Client,
     lists: ListLimiter,
     running: Vec<BoxFuture<'static, ()>>,
-    /// Each future ends when its kind has been listed, or when it is known that the kind cannot be listed.
-    listed: Vec<BoxFuture<'static, ()>>,
+    /// Each future ends when its kind has been listed, or when a list has failed.
+    answered: Vec<BoxFuture<'static, ()>>,
 }
 
 impl Watches {
@@ -83,50 +83,31 @@ impl Watches {
             client: client.clone(),
             lists: lists.clone(),
             running: Vec::new(),
-            listed: Vec::new(),
+            answered: Vec::new(),
         }
     }
 
-    /// Watches all objects of a kind.
+    /// Watches all objects of a kind. If the kind cannot be listed, the project is served without it.
     pub(crate) fn watch<K>(&mut self, reflector: Reflector<K>)
-    where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-    {
-        let synced = reflector.cache().synced();
-        self.begin(reflector, wait_for(synced, |synced| *synced));
-    }
-
-    /// Watches all objects of an optional kind. If the kind cannot be listed, controllers start without it.
-    pub(crate) fn watch_if_served<K>(&mut self, reflector: Reflector<K>)
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
         let sync_state = reflector.cache().sync_state();
         let answered = |sync_state: &SyncState| *sync_state != SyncState::Listing;
-        self.begin(reflector, wait_for(sync_state, answered));
-    }
-
-    fn begin<K>(
-        &mut self,
-        reflector: Reflector<K>,
-        listed: impl Future<Output = ()> + Send + 'static,
-    ) where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-    {
+        self.answered.push(wait_for(sync_state, answered).boxed());
         let (client, lists) = (self.client.clone(), self.lists.for_another_cache());
         self.running.push(reflector.run(client, lists).boxed());
-        self.listed.push(listed.boxed());
     }
 
-    /// Watches until the future is dropped. Calls `on_listed` once every kind has been listed or cannot be listed.
-    /// Keeps the result of `on_listed` until the end.
-    pub(crate) async fn run<T>(self, on_listed: impl FnOnce() -> T) {
-        let listed = async {
-            join_all(self.listed).await;
-            let _kept = on_listed();
+    /// Watches until the future is dropped. Calls `on_answered` once the list of every kind has succeeded or failed.
+    /// Keeps the result of `on_answered` until the end.
+    pub(crate) async fn run<T>(self, on_answered: impl FnOnce() -> T) {
+        let answered = async {
+            join_all(self.answered).await;
+            let _kept = on_answered();
             pending::<()>().await;
         };
-        tokio::join!(join_all(self.running), listed);
+        tokio::join!(join_all(self.running), answered);
     }
 }
 
@@ -275,6 +256,8 @@ impl<'a> Wiring<'a> {
                     match controller.reconcile(&context, key).await {
                         // When the project is served, all its objects are reconciled.
                         Err(ReconcileError::NotEngaged(_)) => Ok(Outcome::Gone),
+                        // When the kind has been listed, all objects of the project are reconciled.
+                        Err(ReconcileError::NotListed { .. }) => Ok(Outcome::Gone),
                         // The registry of projects has logged the reason.
                         Err(ReconcileError::NotKnown(_)) => Ok(Outcome::Again(NOT_KNOWN)),
                         result => result,

@@ -2,6 +2,7 @@
 //! Deletes have preconditions.
 
 mod collection;
+mod unkept;
 
 use either::Either;
 use kube::ResourceExt;
@@ -16,6 +17,7 @@ use crate::objects::{StringMap, describe};
 use crate::runtime::absence;
 use crate::runtime::error::ReconcileError;
 pub(crate) use collection::{Collection, Object};
+use unkept::{KnownResult, UnkeptWrites};
 
 /// Writes as one controller.
 #[derive(Clone)]
@@ -23,6 +25,7 @@ pub(crate) struct Writer {
     controller: &'static str,
     field_manager: String,
     metrics: Metrics,
+    unkept: UnkeptWrites,
 }
 
 type Result<T> = std::result::Result<T, ReconcileError>;
@@ -34,6 +37,7 @@ impl Writer {
             controller,
             field_manager,
             metrics: metrics.clone(),
+            unkept: UnkeptWrites::default(),
         }
     }
 
@@ -48,10 +52,12 @@ impl Writer {
     /// `as_wanted` is false after the apply, these parts are replaced as a whole. A part that `body` does not contain
     /// is removed.
     ///
+    /// If the API server does not store the object as wanted, the same write is repeated only once an hour.
+    ///
     /// # Errors
     ///
     /// [`ReconcileError::Api`] if a write failed, [`ReconcileError::DoesNotStay`] if `as_wanted` is false after all
-    /// writes.
+    /// writes, or if this is known without a write.
     pub(crate) async fn ensure<K: Object + Serialize>(
         &self,
         context: &ReconcileContext,
@@ -69,11 +75,16 @@ impl Writer {
             };
             let created = to.api.create(&params, &object).await;
             let created = self.wrote(context, to, "create", &object.name_any(), created)?;
-            return stays(created, as_wanted);
+            return self.kept(context, created, body, as_wanted);
         };
+        let known = self.unkept.result(existing, body, context.now());
+        if known == KnownResult::Recent {
+            return Err(does_not_stay(existing));
+        }
         let applied = self.apply(context, to, existing, body).await?;
-        if as_wanted(&applied) {
-            return Ok(applied);
+        let is_unchanged = applied.meta().generation == existing.meta().generation;
+        if as_wanted(&applied) || known == KnownResult::Old && is_unchanged {
+            return self.kept(context, applied, body, as_wanted);
         }
         let version = applied.resource_version();
         let mut patch =
@@ -93,7 +104,23 @@ impl Writer {
             .patch(&applied.name_any(), &self.patch_params(), &patch)
             .await;
         let replaced = self.wrote(context, to, "patch", &applied.name_any(), replaced)?;
-        stays(replaced, as_wanted)
+        self.kept(context, replaced, body, as_wanted)
+    }
+
+    /// Returns the written object if the API server stored it as wanted. Otherwise remembers that.
+    fn kept<K: Object>(
+        &self,
+        context: &ReconcileContext,
+        written: K,
+        body: &Value,
+        as_wanted: impl Fn(&K) -> bool,
+    ) -> Result<K> {
+        if as_wanted(&written) {
+            self.unkept.forget(&written);
+        } else {
+            self.unkept.record(&written, body, context.now());
+        }
+        stays(written, as_wanted)
     }
 
     /// Applies to exactly this object. Fails if a later object has the same name.
@@ -360,9 +387,13 @@ pub(crate) fn stays<K: Object>(written: K, as_wanted: impl Fn(&K) -> bool) -> Re
     if as_wanted(&written) {
         Ok(written)
     } else {
-        Err(ReconcileError::DoesNotStay {
-            object: describe(&written),
-        })
+        Err(does_not_stay(&written))
+    }
+}
+
+fn does_not_stay<K: Object>(object: &K) -> ReconcileError {
+    ReconcileError::DoesNotStay {
+        object: describe(object),
     }
 }
 

@@ -18,7 +18,7 @@ use crate::names;
 use crate::objects::{StringMap, controller_uid, covers, has_finalizer, is_terminating};
 use needs::{Gap, Needs, Obstacle};
 pub(super) use observed::{Listed, Lookup, Observed};
-pub(super) use status::{StatusReport, own_status};
+pub(super) use status::{StatusReport, own_status, unlisted_status};
 
 /// How many derived names are compared to find a WorkloadDeployment whose spec was edited. The first name is almost
 /// always free, so a few names suffice.
@@ -33,6 +33,18 @@ pub(super) struct Plan {
     /// The status to write if no write is rejected. `None` if the status does not change.
     pub(super) status: Option<WorkloadStatus>,
     pub(super) remove_finalizer: bool,
+}
+
+impl Plan {
+    /// Returns whether the plan deletes or shrinks WorkloadDeployments, so that Instances are removed.
+    pub(super) fn removes_instances(&self) -> bool {
+        let shrinks = |desired: &Desired| {
+            let existing = desired.existing.as_ref();
+            let settings = |spec: &WorkloadDeploymentSpec| spec.scale_settings.min_replicas;
+            existing.is_some_and(|it| settings(&desired.spec) < settings(&it.spec))
+        };
+        !self.delete.is_empty() || self.apply.iter().any(shrinks)
+    }
 }
 
 /// The desired WorkloadDeployment.

@@ -1,9 +1,15 @@
 //! Tests of the workload controller, with an in-memory API server.
 
-use apiserver::{Fault, Verb, objects};
+use api::Instance;
+use api::condition::{self, Condition, ConditionStatus};
+use api::workload::KINDS_LISTED;
+use apiserver::{ApiServer, Fault, Verb, objects};
+use tokio::time::{Duration, sleep};
 
 use super::*;
-use crate::fixtures::servers::{FakePlanes, converge, project_key, reconcile, settle, take_writes};
+use crate::fixtures::servers::{
+    FakePlanes, context, converge, project_key, reconcile, settle, take_writes,
+};
 use crate::fixtures::workload;
 
 const DEPLOYMENT: &str = "web-us-dfw";
@@ -181,4 +187,111 @@ async fn a_template_travels_with_fields_that_the_types_do_not_know() {
         .project
         .get::<WorkloadDeployment>("default", DEPLOYMENT);
     assert_eq!(json!(written.unwrap().spec.template), template);
+}
+
+/// Reconciles before the watch can report the last change of the Workload.
+async fn reconcile_stale(controller: &WorkloadController) -> Result<(), ReconcileError> {
+    let context = context();
+    let reconciled = controller.reconcile(&context, project_key("web")).await;
+    settle().await;
+    reconciled.map(drop)
+}
+
+#[tokio::test(start_paused = true)]
+async fn deployments_shrink_and_go_only_when_the_project_confirms_the_workload() {
+    let replicas = |workload: &mut Value, generation: i64, replicas: i32| {
+        workload["metadata"]["generation"] = json!(generation);
+        workload["spec"]["placements"][0]["scaleSettings"]["minReplicas"] = json!(replicas);
+    };
+    let withdrawn = |workload: &mut Value, generation: i64, _: i32| {
+        workload["metadata"]["generation"] = json!(generation);
+        workload["spec"]["placements"] = json!([]);
+    };
+    let changes: [&dyn Fn(&mut Value, i64, i32); 2] = [&replicas, &withdrawn];
+    for stale in changes {
+        let (planes, controller) = start().await;
+        let change = |to: &dyn Fn(&mut Value)| {
+            planes.project.modify::<Workload>("default", "web", to);
+        };
+        change(&|workload| replicas(workload, 4, 3));
+        settle().await;
+        converge(&controller, || project_key("web"), &planes.servers()).await;
+        let current = json!(planes.project.get::<Workload>("default", "web").unwrap());
+        change(&|workload| stale(workload, 5, 1));
+        settle().await;
+        // Another change follows. The cache does not have it yet.
+        let mut current = current;
+        replicas(&mut current, 6, 3);
+        planes.project.put(current);
+        let error = reconcile_stale(&controller)
+            .await
+            .expect_err("the cache is stale");
+        assert!(matches!(error, ReconcileError::NotYet { .. }), "{error}");
+        assert_eq!(take_writes(&planes.servers()), [""; 0]);
+        change(&|workload| stale(workload, 7, 1));
+        settle().await;
+        let writes = converge(&controller, || project_key("web"), &planes.servers()).await;
+        assert!(writes[0].contains(DEPLOYMENT), "{writes:?}");
+    }
+}
+
+fn listed(planes: &FakePlanes) -> Option<Condition> {
+    let workload = planes.project.get::<Workload>("default", "web").unwrap();
+    let conditions = workload.status.unwrap_or_default().conditions;
+    condition::find(&conditions, KINDS_LISTED).cloned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_cannot_be_listed_is_named_and_blocks_only_what_needs_it() {
+    let web = || vec![json!(workload(&[("us", &["DFW"])]))];
+    let reconciled = async |controller: &WorkloadController| {
+        reconcile(controller, project_key("web")).await.unwrap()
+    };
+    // Without Instances, the Workload is placed.
+    let stop = ApiServer::stop_serving::<Instance>;
+    let planes = FakePlanes::start_with(web(), Vec::new(), stop).await;
+    let without_instances = controller(&planes);
+    converge(&without_instances, || project_key("web"), &planes.servers()).await;
+    assert!(
+        planes
+            .project
+            .get::<WorkloadDeployment>("default", DEPLOYMENT)
+            .is_some()
+    );
+    let named = listed(&planes).unwrap();
+    assert_eq!(
+        (named.status, named.reason.as_str()),
+        (ConditionStatus::False, "KindNotListed")
+    );
+    assert!(
+        named.message.starts_with("instances cannot be listed"),
+        "{named:?}"
+    );
+
+    // Without WorkloadDeployments, it is unknown which ones exist.
+    let stop = ApiServer::stop_serving::<WorkloadDeployment>;
+    let planes = FakePlanes::start_with(web(), Vec::new(), stop).await;
+    let controller = controller(&planes);
+    for _ in 0..2 {
+        let result = reconciled(&controller).await;
+        assert!(matches!(result, Err(ReconcileError::NotListed { .. })));
+    }
+    let writes = take_writes(&planes.servers());
+    assert_eq!(writes, ["patch workloads/status default/web"]);
+    let message = listed(&planes).unwrap().message;
+    assert!(
+        message.starts_with("workloaddeployments cannot be listed"),
+        "{message}"
+    );
+    // The kind is served.
+    planes.project.serve_again::<WorkloadDeployment>();
+    sleep(Duration::from_mins(2)).await;
+    converge(&controller, || project_key("web"), &planes.servers()).await;
+    assert!(
+        planes
+            .project
+            .get::<WorkloadDeployment>("default", DEPLOYMENT)
+            .is_some()
+    );
+    assert_eq!(listed(&planes), None);
 }

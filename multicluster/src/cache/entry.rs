@@ -47,6 +47,14 @@ impl<K> CacheEntry<K> {
         }
     }
 
+    /// Returns the metadata and the problem, if the object cannot be decoded.
+    pub(super) fn invalid(&self) -> Option<Arc<InvalidObject>> {
+        match self {
+            Self::Decoded(_) => None,
+            Self::Undecodable(invalid) => Some(Arc::clone(invalid)),
+        }
+    }
+
     pub(super) fn is_undecodable(&self) -> bool {
         matches!(self, Self::Undecodable(_))
     }

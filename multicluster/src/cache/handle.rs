@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
+use kube::core::error_boundary::InvalidObject;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -81,6 +82,17 @@ impl<K: Resource<DynamicType = ()>> Cache<K> {
         let contents = self.inner.read();
         let entries = contents.of_namespace(namespace);
         entries.filter_map(CacheEntry::readable).collect()
+    }
+
+    /// Returns the objects of a namespace that cannot be decoded, sorted by name. Together with [`Self::readable`], these
+    /// are all objects of the namespace.
+    pub fn undecodable(&self, namespace: &str) -> Vec<Arc<InvalidObject>> {
+        let contents = self.inner.read();
+        if contents.undecodable == 0 {
+            return Vec::new();
+        }
+        let entries = contents.of_namespace(namespace);
+        entries.filter_map(CacheEntry::invalid).collect()
     }
 
     /// Returns the metadata of all objects of a namespace, including those that cannot be decoded.

@@ -1,8 +1,8 @@
 //! One case of every metric that has labels.
 
 use super::{
-    CacheLabels, ControllerLabels, EventLabels, Metrics, OutageLabels, QuarantineLabels,
-    ReconcileLabels, WriteLabels,
+    CacheLabels, ControllerLabels, EventLabels, KindLabels, Metrics, OutageLabels,
+    QuarantineLabels, ReconcileLabels, WriteLabels,
 };
 
 /// The value of every label.
@@ -31,6 +31,8 @@ impl Metrics {
             controller,
             trouble,
         }));
+        let of_kind = KindLabels { kind: kind.clone() };
+        drop(self.projects_failing_kinds.get_or_create(&of_kind));
         drop(self.undecodable.get_or_create(&CacheLabels { plane, kind }));
         drop(
             self.quarantined_objects

@@ -8,14 +8,14 @@ use std::time::Duration;
 use api::ProjectName;
 use api::condition::{self, Condition};
 use api::networking::{AVAILABLE, CITY_CODE, LocationBinding};
-use kube::Client;
+use kube::{Client, Resource};
 use prometheus_client::metrics::gauge::Gauge;
 use thiserror::Error;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::timeout;
 
 use crate::cache::{Cache, ListLimiter, Reflector, SyncState};
-use crate::metrics::{Counted, Metrics};
+use crate::metrics::{Counted, KindLabels, Metrics};
 
 /// Value of the metric label `plane` for the caches of all projects. A project has no value of its own, because there
 /// may be thousands of projects.
@@ -38,6 +38,7 @@ pub struct EngagedProject {
     bindings: Cache<LocationBinding>,
     sync_state: watch::Receiver<SyncState>,
     lists: ListLimiter,
+    kinds: FailingKinds,
     cities: Arc<CityCache>,
     bindings_changed: watch::Sender<()>,
     suspended: watch::Sender<bool>,
@@ -81,20 +82,27 @@ impl EngagedProject {
             }
         });
         let bindings = reflector.cache();
-        let failing = count_failing(bindings.sync_state(), metrics.projects_failing.clone());
+        let failing = watch::Sender::new(0);
+        let count = count_project(failing.subscribe(), metrics.projects_failing.clone());
+        let kinds = FailingKinds {
+            failing,
+            metrics: metrics.clone(),
+        };
+        let count_bindings = kinds.count(&bindings);
         let project = Self {
             name,
             client: client.clone(),
             sync_state: bindings.sync_state(),
             bindings,
             lists: lists.clone(),
+            kinds,
             cities,
             bindings_changed,
             suspended: watch::Sender::new(false),
             requests: Semaphore::new(REQUESTS),
         };
         let task = async move {
-            tokio::join!(reflector.run(client, lists), failing);
+            tokio::join!(reflector.run(client, lists), count_bindings, count);
         };
         (project, task)
     }
@@ -184,6 +192,14 @@ impl EngagedProject {
         }
     }
 
+    /// Returns a future that counts the project as failing while this cache is not current. The future never ends.
+    pub fn count_failures<K: Resource<DynamicType = ()>>(
+        &self,
+        cache: &Cache<K>,
+    ) -> impl Future<Output = ()> + Send + 'static + use<K> {
+        self.kinds.count(cache)
+    }
+
     /// Returns the list limiter for a cache of the project.
     pub fn list_limiter(&self) -> ListLimiter {
         self.lists.for_another_cache()
@@ -262,16 +278,70 @@ fn cities(bindings: &[Arc<LocationBinding>]) -> BTreeSet<String> {
     codes.filter(|code| !code.is_empty()).cloned().collect()
 }
 
-/// Counts a project in a gauge while its cache is not current.
-async fn count_failing(mut sync_state: watch::Receiver<SyncState>, failing: Gauge) {
-    loop {
-        let counted = Counted::new(&failing);
-        if sync_state.wait_for(SyncState::is_current).await.is_err() {
-            return;
+/// The kinds of a project that cannot be listed or watched at present.
+struct FailingKinds {
+    /// The number of these kinds.
+    failing: watch::Sender<usize>,
+    metrics: Metrics,
+}
+
+impl FailingKinds {
+    /// Counts a kind while its cache is not current.
+    fn count<K: Resource<DynamicType = ()>>(
+        &self,
+        cache: &Cache<K>,
+    ) -> impl Future<Output = ()> + Send + 'static + use<K> {
+        let labels = KindLabels {
+            kind: K::kind(&()).into_owned(),
+        };
+        let gauge = self
+            .metrics
+            .projects_failing_kinds
+            .get_or_create_owned(&labels);
+        let (failing, mut sync_state) = (self.failing.clone(), cache.sync_state());
+        async move {
+            loop {
+                let counted = FailingKind::new(&failing, &gauge);
+                if sync_state.wait_for(SyncState::is_current).await.is_err() {
+                    return;
+                }
+                drop(counted);
+                let fails = |sync_state: &SyncState| !sync_state.is_current();
+                if sync_state.wait_for(fails).await.is_err() {
+                    return;
+                }
+            }
         }
-        drop(counted);
-        let fails = |sync_state: &SyncState| !sync_state.is_current();
-        if sync_state.wait_for(fails).await.is_err() {
+    }
+}
+
+/// Counts a kind until it is dropped.
+struct FailingKind {
+    failing: watch::Sender<usize>,
+    _counted: Counted,
+}
+
+impl FailingKind {
+    fn new(failing: &watch::Sender<usize>, gauge: &Gauge) -> Self {
+        failing.send_modify(|failing| *failing += 1);
+        Self {
+            failing: failing.clone(),
+            _counted: Counted::new(gauge),
+        }
+    }
+}
+
+impl Drop for FailingKind {
+    fn drop(&mut self) {
+        self.failing.send_modify(|failing| *failing -= 1);
+    }
+}
+
+/// Counts a project in a gauge while it has kinds that fail.
+async fn count_project(mut kinds: watch::Receiver<usize>, gauge: Gauge) {
+    while kinds.wait_for(|kinds| *kinds > 0).await.is_ok() {
+        let _counted = Counted::new(&gauge);
+        if kinds.wait_for(|kinds| *kinds == 0).await.is_err() {
             return;
         }
     }

@@ -84,7 +84,12 @@ pub(super) const ADVICE: &[Advice] = &[
     advice(
         "compute_federation_projects_failing",
         &[],
-        "Above 0 for some minutes: LocationBindings cannot be listed there. The log names the project.",
+        "Above 0 for some minutes: a kind cannot be listed there. `compute_federation_projects_failing_kinds` names the kind, and the log names the project.",
+    ),
+    advice(
+        "compute_federation_projects_failing_kinds",
+        &[("kind", "the kind")],
+        "Above 0 for some minutes: work that needs this kind waits in these projects. Other work continues.",
     ),
     advice(
         "compute_federation_events_total",

@@ -99,6 +99,7 @@ pub(crate) async fn a_refused_work(federation: &Federation) -> anyhow::Result<()
     let refused_updates = RefusedUpdates::begin(
         federation.cell(DFW2)?.client(),
         &fixture.namespace,
+        &["UPDATE"],
         ("compute.datumapis.com", "workloaddeployments"),
         (NO_NEW_IMAGE, REFUSAL),
         update,

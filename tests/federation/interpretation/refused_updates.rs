@@ -9,17 +9,18 @@ use serde_json::{Value, json};
 use crate::fixture::WITHIN;
 
 /// Makes an API server refuse some writes in a namespace.
-pub(super) struct RefusedUpdates {
+pub(crate) struct RefusedUpdates {
     client: Client,
     name: String,
 }
 
 impl RefusedUpdates {
-    /// Refuses updates of `group/resource` in a namespace, with this message, unless they satisfy the CEL expression.
-    /// `update` tries such an update. Waits until the API server refuses it.
-    pub(super) async fn begin<T, F>(
+    /// Refuses these operations on `group/resource` in a namespace, with this message, unless they satisfy the CEL
+    /// expression. `update` tries such an update. Waits until the API server refuses it.
+    pub(crate) async fn begin<T, F>(
         client: Client,
         namespace: &str,
+        operations: &[&str],
         (group, resource): (&str, &str),
         (expression, message): (&str, &str),
         update: impl Fn() -> F,
@@ -34,7 +35,7 @@ impl RefusedUpdates {
         let rule = json!({
             "apiGroups": [group],
             "apiVersions": ["*"],
-            "operations": ["UPDATE"],
+            "operations": operations,
             "resources": [resource],
         });
         let of_namespace = format!("request.namespace == '{namespace}'");
@@ -60,7 +61,7 @@ impl RefusedUpdates {
     }
 
     /// Stops refusing.
-    pub(super) async fn end(self) -> anyhow::Result<()> {
+    pub(crate) async fn end(self) -> anyhow::Result<()> {
         self.act("Audit").await
     }
 

@@ -89,6 +89,7 @@ async fn hold(
     RefusedUpdates::begin(
         hub,
         namespace,
+        &["UPDATE"],
         (group, "resourcebindings"),
         (same, "held back by the test"),
         update,

@@ -1,10 +1,12 @@
-use std::collections::BTreeSet;
+mod templates;
 
+use api::condition::ConditionStatus;
 use api::instance::{InstanceControllerSpec, InstanceControllerStatus};
+use api::reasons::workload_deployment as reason;
+use api::workload::REPLICAS_MAX;
+use api::workload_deployment::AVAILABLE;
 use api::{InstanceSpec, InstanceStatus};
-use apiserver::objects;
 use kube::Resource;
-use serde_json::{Value, json};
 
 use super::*;
 use crate::fixtures::{self, condition, now, shared, terminating};
@@ -47,6 +49,7 @@ fn steps_for(deployment: &WorkloadDeployment, instances: Vec<Instance>) -> Vec<S
     let steps = plan(&Observed {
         deployment,
         instances: &shared(instances),
+        undecodable: &[],
         now: now(),
     })
     .steps;
@@ -80,7 +83,7 @@ fn changed(deployment: &WorkloadDeployment) -> WorkloadDeployment {
 #[test]
 fn the_acceptance_examples() {
     let two = deployment(2);
-    assert_eq!(steps_for(&two, vec![]), ["create-0", "create-1"]);
+    assert_eq!(steps_for(&two, vec![]), ["create-0"]);
     let both = || vec![made(&two, "web-0", true), made(&two, "web-1", true)];
     assert_eq!(
         steps_for(&changed(&two), both()),
@@ -115,6 +118,7 @@ fn what_is_settled_has_no_steps() {
         plan(&Observed {
             deployment,
             instances: &instances,
+            undecodable: &[],
             now: now(),
         })
     };
@@ -175,6 +179,7 @@ fn a_foreign_hash_is_replaced_without_replacing_the_machine() {
         plan(&Observed {
             deployment,
             instances: &shared([instance.clone()]),
+            undecodable: &[],
             now: now(),
         })
     };
@@ -201,6 +206,7 @@ fn a_report_with_a_foreign_hash_counts_until_the_template_changes() {
         let plan = plan(&Observed {
             deployment,
             instances: &shared([instance]),
+            undecodable: &[],
             now: now(),
         });
         plan.status.unwrap().current_replicas
@@ -223,6 +229,7 @@ fn an_unsupported_management_policy_is_reported_and_does_nothing() {
     let plan = plan(&Observed {
         deployment: &parallel,
         instances: &[],
+        undecodable: &[],
         now: now(),
     });
     assert!(plan.steps.is_empty());
@@ -249,6 +256,7 @@ fn the_status_counts_what_exists_what_is_ready_and_what_is_current() {
         plan(&Observed {
             deployment,
             instances: &shared(instances),
+            undecodable: &[],
             now: now(),
         })
         .status
@@ -294,6 +302,7 @@ fn deletion_waits_for_the_instances() {
         plan(&Observed {
             deployment: &going,
             instances: &shared(instances),
+            undecodable: &[],
             now: now(),
         })
     };
@@ -318,6 +327,7 @@ fn a_refusal_is_shown() {
     let observed = Observed {
         deployment: &deployment(1),
         instances: &[],
+        undecodable: &[],
         now: now(),
     };
     let status = status_after_refusal(&observed, "create Instance web-0: denied");
@@ -326,54 +336,39 @@ fn a_refusal_is_shown() {
     assert!(available.message.ends_with("create Instance web-0: denied"));
 }
 
-/// A changed hash replaces the machines of customers. These hashes were recorded before templates kept unknown fields.
+/// A plan must not grow with the wanted number, because a customer chooses it.
 #[test]
-fn hashes_of_templates_without_unknown_fields_stay() {
-    let hash = |template| {
-        let mut deployment = deployment(1);
-        deployment.spec.template = fixtures::object(template);
-        template_hash(&deployment)
-    };
-    assert_eq!(hash(objects::template("app:1")), "v1-vxw8hnldpd");
-    assert_eq!(hash(objects::complete_template()), "v1-jqnwxs2thc");
-}
-
-/// A field that the types do not know is a part of the template.
-#[test]
-fn an_unknown_field_changes_the_hash_at_every_level() {
-    let hash = |template: Value| {
-        let mut deployment = deployment(1);
-        deployment.spec.template = fixtures::object(template);
-        template_hash(&deployment)
-    };
-    let mut later = objects::later_template();
-    let mut hashes = BTreeSet::from([hash(later.clone())]);
-    let fields = later_fields(&later);
-    assert!(fields.len() > 40, "{fields:?}");
-    for pointer in &fields {
-        *later.pointer_mut(pointer).unwrap() = json!(pointer);
-        assert!(hashes.insert(hash(later.clone())), "{pointer}");
+fn a_plan_has_at_most_one_step_more_than_there_are_instances() {
+    for existing in [0, 1, 5] {
+        for wanted in [0, 1, 3, 7, REPLICAS_MAX] {
+            let deployment = deployment(wanted);
+            let instances = (0..existing).map(|ordinal| {
+                let name = instance_name(&deployment, ordinal * 2);
+                made(&deployment, &name, ordinal % 2 == 0)
+            });
+            let steps = steps_for(&deployment, instances.collect());
+            let most = usize::try_from(existing).unwrap() + 1;
+            assert!(steps.len() <= most, "{existing} of {wanted}: {steps:?}");
+        }
     }
 }
 
-/// Returns the JSON pointers of all fields `later`.
-fn later_fields(value: &Value) -> Vec<String> {
-    let children: Vec<_> = match value {
-        Value::Object(fields) => fields.iter().map(|(k, v)| (k.clone(), v)).collect(),
-        Value::Array(items) => items
-            .iter()
-            .enumerate()
-            .map(|(i, v)| (i.to_string(), v))
-            .collect(),
-        _ => Vec::new(),
-    };
-    let below = children.into_iter().flat_map(|(key, child)| {
-        let below = if key == "later" {
-            vec![String::new()]
-        } else {
-            later_fields(child)
-        };
-        below.into_iter().map(move |rest| format!("/{key}{rest}"))
-    });
-    below.collect()
+#[test]
+fn too_many_replicas_are_reported_and_nothing_happens() {
+    let mut many = deployment(REPLICAS_MAX + 1);
+    let instances = shared([made(&many, "web-0", true), made(&many, "web-2", false)]);
+    for replicas in [None, Some(i32::MAX)] {
+        many.spec.replicas = replicas;
+        let plan = plan(&Observed {
+            deployment: &many,
+            instances: &instances,
+            undecodable: &[],
+            now: now(),
+        });
+        assert_eq!(plan.steps, []);
+        let conditions = plan.status.unwrap().conditions;
+        let available = condition::find(&conditions, AVAILABLE).unwrap();
+        assert_eq!(available.reason, reason::TOO_MANY_REPLICAS);
+        assert!(available.message.contains("1000"), "{}", available.message);
+    }
 }

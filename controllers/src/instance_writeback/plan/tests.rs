@@ -28,6 +28,7 @@ fn hub() -> HubObjects {
             labels::UPSTREAM_CLUSTER_NAME: "cluster-single", labels::UPSTREAM_NAMESPACE: "default",
         }}}))),
         deployment: Some(deployment("ns-1", "web", "DFW", 1)),
+        copy_name: "web-0".into(),
         copy: None,
     }
 }

@@ -8,7 +8,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 use multicluster::Cache;
 use serde::de::DeserializeOwned;
 
-use crate::objects::controller_uid;
+use crate::objects::{controller_uid, describe};
 use crate::runtime::absence;
 use crate::runtime::error::ReconcileError;
 
@@ -61,6 +61,29 @@ impl<K: Object> Collection<'_, K> {
                 let action = format!("get {} {name}", K::kind(&()));
                 absence::require_not_found::<K>(name, action, error).map(|()| None)
             }
+        }
+    }
+
+    /// Confirms with the API server that a cached object is not behind: the answer is the same object with the same spec
+    /// and the same state of its deletion. Ask before a change that must not follow from an old spec, because it removes
+    /// Instances.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::NotYet`] if the answer differs, and the errors of [`Collection::read`].
+    pub(crate) async fn confirm(&self, cached: &K) -> Result<()> {
+        let current = self.read(&cached.name_any()).await?;
+        let state = |object: &K| {
+            let metadata = object.meta();
+            let is_terminating = metadata.deletion_timestamp.is_some();
+            (metadata.uid.clone(), metadata.generation, is_terminating)
+        };
+        match current.as_ref().map(state) == Some(state(cached)) {
+            true => Ok(()),
+            false => Err(ReconcileError::NotYet {
+                object: describe(cached),
+                missing: "the watch to report its last change".to_owned(),
+            }),
         }
     }
 

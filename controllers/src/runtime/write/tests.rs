@@ -2,6 +2,7 @@
 
 use api::{Instance, WorkloadDeployment};
 use apiserver::{ApiServer, Fault, Verb};
+use jiff::SignedDuration;
 use kube::Client;
 use multicluster::Cache;
 use multicluster::cache::Reflector;
@@ -9,7 +10,7 @@ use serde_json::json;
 
 use super::*;
 use crate::fixtures::servers::{HUB_NAMESPACE, context, copy, hub_namespace, take_writes};
-use crate::fixtures::{instance, object};
+use crate::fixtures::{instance, now, object};
 
 const OWN: [&str; 1] = ["/spec"];
 const NAME: &str = "web";
@@ -166,6 +167,41 @@ async fn an_object_that_does_not_stay_as_written_is_an_error() {
         matches!(applied, ReconcileError::DoesNotStay { .. }),
         "{applied}"
     );
+}
+
+/// An API server with an older CRD prunes a field at every write.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_does_not_stay_is_repeated_once_an_hour() {
+    let bench = Bench::new();
+    let collection = bench.collection();
+    let never = |_: &WorkloadDeployment| false;
+    let ensure = async |existing: Option<&WorkloadDeployment>, replicas: i32, clock| {
+        let mut wanted = wanted();
+        wanted.spec.replicas = Some(replicas);
+        let (context, body) = (ReconcileContext::new(clock, None), body(&wanted));
+        let ensured = bench
+            .writer
+            .ensure(&context, &collection, existing, &body, &OWN, never);
+        let error = ensured.await.unwrap_err();
+        assert!(error.refusal().is_some(), "{error}");
+        take_writes(&[&bench.server]).len()
+    };
+    assert_eq!(ensure(None, 1, now).await, 1);
+    let in_an_hour = || now() + SignedDuration::from_secs(3600);
+    let before = || now() + SignedDuration::from_secs(3599);
+    for clock in [now, before] {
+        assert_eq!(ensure(Some(&bench.stored()), 1, clock).await, 0);
+    }
+    assert_eq!(ensure(Some(&bench.stored()), 1, in_an_hour).await, 1);
+    assert_eq!(ensure(Some(&bench.stored()), 1, in_an_hour).await, 0);
+    // Another body, or a change of another writer, is a new write.
+    assert!(ensure(Some(&bench.stored()), 2, in_an_hour).await > 0);
+    bench
+        .server
+        .modify::<WorkloadDeployment>(HUB_NAMESPACE, NAME, |copy| {
+            copy["metadata"]["generation"] = json!(77);
+        });
+    assert!(ensure(Some(&bench.stored()), 2, in_an_hour).await > 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -24,5 +24,7 @@ pub(crate) struct Observed<'a> {
     pub(crate) cities: Listed<'a>,
     /// Returns whether a Network of this name exists in the Workload's namespace.
     pub(crate) networks: Listed<'a>,
+    /// The kinds of the project that cannot be listed, and why. Users read it.
+    pub(crate) unlisted: Option<&'a str>,
     pub(crate) now: Timestamp,
 }

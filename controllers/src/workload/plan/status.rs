@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api::condition::{self, Condition, ConditionStatus, MESSAGE_MAX};
 pub(super) use api::reasons::workload as reason;
 use api::reasons::workload_deployment::HUB_REFUSED;
-use api::workload::{AVAILABLE, WorkloadPlacementStatus};
+use api::workload::{AVAILABLE, KINDS_LISTED, WorkloadPlacementStatus};
 use api::{Workload, WorkloadDeployment, WorkloadStatus, workload_deployment};
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -47,6 +47,32 @@ pub(in crate::workload) fn own_status(workload: &Workload) -> Option<WorkloadSta
         gateway: None,
         ..status
     })
+}
+
+/// Returns the status of a Workload whose WorkloadDeployments are unknown, if it differs from the current one. Only the
+/// condition about the kinds that cannot be listed changes.
+pub(in crate::workload) fn unlisted_status(
+    workload: &Workload,
+    unlisted: Option<&str>,
+    now: Timestamp,
+) -> Option<WorkloadStatus> {
+    let former = own_status(workload).unwrap_or_default();
+    let mut status = former.clone();
+    set_listed(&mut status.conditions, unlisted, now);
+    (former != status).then_some(status)
+}
+
+/// Sets the condition about the kinds that cannot be listed. Without such a kind, there is no condition.
+fn set_listed(conditions: &mut Vec<Condition>, unlisted: Option<&str>, now: Timestamp) {
+    match unlisted {
+        Some(problem) => {
+            let message: String = problem.chars().take(MESSAGE_MAX).collect();
+            let (status, reason) = (ConditionStatus::False, reason::KIND_NOT_LISTED);
+            let listed = Condition::new(KINDS_LISTED, status, reason, message, now);
+            condition::set(conditions, listed);
+        }
+        None => condition::remove(conditions, KINDS_LISTED),
+    }
 }
 
 /// Returns the status of the Workload, with sums over all WorkloadDeployments. It has one entry per placement. First
@@ -101,6 +127,7 @@ fn status(
         .collect();
 
     let mut conditions = former.conditions;
+    set_listed(&mut conditions, observed.unlisted, now);
     // While the Networks are unknown, the former condition about Networks is kept.
     if !needs.was_missing() {
         let generation = generation(&conditions);

@@ -17,6 +17,7 @@ struct ProjectFixture {
     cities: Result<Vec<&'static str>, &'static str>,
     networks: Result<Vec<&'static str>, &'static str>,
     refusals: StringMap,
+    unlisted: Option<&'static str>,
 }
 
 impl Default for ProjectFixture {
@@ -25,6 +26,7 @@ impl Default for ProjectFixture {
             cities: Ok(vec!["DFW", "ORD", "LHR", "dfw", "New York"]),
             networks: Ok(vec!["default"]),
             refusals: StringMap::new(),
+            unlisted: None,
         }
     }
 }
@@ -52,6 +54,7 @@ impl ProjectFixture {
                 .as_ref()
                 .map(|_| &exists as Lookup<'_>)
                 .map_err(|why| *why),
+            unlisted: self.unlisted,
             now: now(),
         });
         if let Some(report) = report {

@@ -220,7 +220,7 @@ fn known_obstacles_come_before_unknown_ones() {
         let world = ProjectFixture {
             cities,
             networks,
-            refusals: StringMap::new(),
+            ..ProjectFixture::default()
         };
         let message = placement(&world.plan(&workload, &[]), 0).message;
         let expected = match dfw == ord {

@@ -1,6 +1,8 @@
 //! Tests of the status of a Workload.
 
-use api::condition::{Condition, MESSAGE_MAX};
+use api::condition::{self, Condition, MESSAGE_MAX};
+use api::reasons::workload_deployment::HUB_REFUSED;
+use api::workload_deployment::{AVAILABLE, CELLS_REPORTING};
 
 use super::*;
 use crate::workload::plan::status::reason;
@@ -23,6 +25,42 @@ fn a_refusal_is_shown_with_its_placement() {
         .map(|placement| placement.conditions[0].message.as_str())
         .collect();
     assert_eq!(messages, ["web-us-dfw is available", "not allowed"]);
+}
+
+#[test]
+fn a_refusal_of_the_hub_is_shown_with_its_placement() {
+    let workload = workload(&[("us", &["DFW"])]);
+    let deployments = executed(&workload, &plan_for(&workload, &[]));
+    let refused = |available: bool, reason: &str| {
+        let mut deployment = ready(&deployments[0], available);
+        let conditions = &mut deployment.status.as_mut().unwrap().conditions;
+        for type_ in [AVAILABLE, CELLS_REPORTING] {
+            let is_refused = type_ == CELLS_REPORTING || !available;
+            let mut condition = condition(type_, !is_refused, None);
+            if is_refused {
+                condition.status = match type_ {
+                    AVAILABLE => ConditionStatus::Unknown,
+                    _ => ConditionStatus::False,
+                };
+                condition.reason = reason.to_owned();
+                condition.message = "not here".to_owned();
+            }
+            condition::set(conditions, condition);
+        }
+        let status = plan_for(&workload, &shared([deployment])).status.unwrap();
+        status.placements[0].conditions[0].message.clone()
+    };
+    for (available, reason, expected) in [
+        (
+            true,
+            HUB_REFUSED,
+            "web-us-dfw is available; web-us-dfw: not here",
+        ),
+        (true, "CellUnreachable", "web-us-dfw is available"),
+        (false, HUB_REFUSED, "web-us-dfw: HubRefused: not here"),
+    ] {
+        assert_eq!(refused(available, reason), expected);
+    }
 }
 
 #[test]

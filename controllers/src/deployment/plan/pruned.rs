@@ -1,0 +1,46 @@
+//! Detects Instances that lack parts of their template, for example because the CRD of Instances in the cell is older
+//! than that of WorkloadDeployments and prunes a field.
+
+use api::{Instance, InstanceSpec, WorkloadDeployment};
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+use super::template_hash;
+use crate::objects::is_terminating;
+
+/// Returns a sentence for users if the Instance has the hash of the current template but lacks parts of it.
+pub(super) fn pruned(deployment: &WorkloadDeployment, instance: &Instance) -> Option<String> {
+    let template = &deployment.spec.template.spec;
+    let controller = instance.spec.controller.as_ref()?;
+    let spec = InstanceSpec {
+        controller: template.controller.clone(),
+        ..instance.spec.clone()
+    };
+    let is_pruned = controller.template_hash == template_hash(deployment)
+        && !is_terminating(instance)
+        && spec != *template
+        && !contains(&json!(spec), &json!(template));
+    is_pruned.then(|| {
+        format!(
+            "Instance {} lacks parts of the template; compare the versions of the CRDs of the cell",
+            instance.name_any()
+        )
+    })
+}
+
+/// Returns whether `value` has every field of `wanted`. Other fields do not matter: an API server adds defaults.
+fn contains(value: &Value, wanted: &Value) -> bool {
+    match (value, wanted) {
+        (Value::Object(fields), Value::Object(wanted)) => wanted
+            .iter()
+            .all(|(key, wanted)| fields.get(key).is_some_and(|value| contains(value, wanted))),
+        (Value::Array(items), Value::Array(wanted)) => {
+            items.len() == wanted.len()
+                && items
+                    .iter()
+                    .zip(wanted)
+                    .all(|(item, wanted)| contains(item, wanted))
+        }
+        _ => value == wanted,
+    }
+}

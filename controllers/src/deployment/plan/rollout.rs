@@ -1,0 +1,121 @@
+//! The ordered rollout: one step at a time, in the order of the ordinals.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::workload::{ORDERED_READY, REPLICAS_MAX};
+use api::{Instance, WorkloadDeployment};
+use kube::ResourceExt;
+
+use super::{Instances, instance_name, is_drifted, is_ready, ordinal, ordinal_of_name};
+use crate::objects::is_terminating;
+
+/// A step of the ordered rollout.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::deployment) enum RolloutStep {
+    /// Create the Instance of this ordinal.
+    Create(i32),
+    /// Wait until this Instance is ready, or gone.
+    Wait(String),
+    /// Delete this Instance because its template changed. The next reconciliation creates a new Instance from the new
+    /// template.
+    Replace(Arc<Instance>),
+    /// Delete this Instance because it is surplus.
+    Delete(Arc<Instance>),
+}
+
+/// The object that has the name of an ordinal.
+enum Slot<'a> {
+    /// An Instance of the WorkloadDeployment.
+    Own(&'a Arc<Instance>),
+    /// An Instance of an earlier WorkloadDeployment of the same name. Garbage collection deletes it.
+    Former,
+    /// An Instance that cannot be decoded. It stays as it is, and the rollout continues with the others.
+    Undecodable,
+}
+
+/// Returns the steps of the ordered rollout. The rollout first creates missing Instances and waits for unready ones, by
+/// ascending ordinal. Then it replaces Instances of another template, by descending ordinal. Finally it deletes surplus
+/// Instances. An unready Instance of another template is replaced immediately: it may become ready, but never with the
+/// right template.
+///
+/// Of the missing Instances, only the first gets a step. So the number of steps depends on the number of existing
+/// Instances, not on the desired number.
+pub(super) fn steps(deployment: &WorkloadDeployment, instances: &Instances) -> Vec<RolloutStep> {
+    let wanted = deployment.spec.desired_replicas();
+    if deployment.spec.scale_settings.instance_management_policy != ORDERED_READY
+        || wanted > REPLICAS_MAX
+    {
+        return Vec::new();
+    }
+    let (slots, mut surplus) = slots(deployment, instances, wanted);
+    // The ordinals are sorted, so the first ordinal that differs from its position is missing.
+    let positions = (0..).zip(slots.keys());
+    let missing = positions
+        .take_while(|(position, ordinal)| position == *ordinal)
+        .fold(0, |_, (position, _)| position + 1);
+    let (mut forward, mut replace) = (BTreeMap::new(), Vec::new());
+    if missing < wanted {
+        forward.insert(missing, RolloutStep::Create(missing));
+    }
+    for (ordinal, slot) in slots {
+        let wait = || RolloutStep::Wait(instance_name(deployment, ordinal));
+        let step = match slot {
+            Slot::Undecodable => continue,
+            Slot::Former => wait(),
+            Slot::Own(instance) if is_terminating(instance.as_ref()) => wait(),
+            Slot::Own(instance) => match (is_ready(instance), is_drifted(deployment, instance)) {
+                (true, false) => continue,
+                (true, true) => {
+                    replace.push(RolloutStep::Replace(Arc::clone(instance)));
+                    continue;
+                }
+                (false, false) => wait(),
+                (false, true) => RolloutStep::Replace(Arc::clone(instance)),
+            },
+        };
+        forward.insert(ordinal, step);
+    }
+    surplus.sort_by(|(one, a), (other, b)| {
+        other.cmp(one).then_with(|| a.name_any().cmp(&b.name_any()))
+    });
+    let delete = surplus
+        .into_iter()
+        .map(|(_, instance)| match is_terminating(instance.as_ref()) {
+            true => RolloutStep::Wait(instance.name_any()),
+            false => RolloutStep::Delete(Arc::clone(instance)),
+        });
+    forward
+        .into_values()
+        .chain(replace.into_iter().rev())
+        .chain(delete)
+        .collect()
+}
+
+/// Returns the objects that have the names of wanted ordinals, and the surplus Instances with their ordinals.
+fn slots<'a>(
+    deployment: &WorkloadDeployment,
+    instances: &'a Instances,
+    wanted: i32,
+) -> (BTreeMap<i32, Slot<'a>>, Vec<(i32, &'a Arc<Instance>)>) {
+    let (mut slots, mut surplus) = (BTreeMap::new(), Vec::new());
+    let is_wanted = |ordinal: &i32| (0..wanted).contains(ordinal);
+    for instance in &instances.own {
+        match ordinal(deployment, instance) {
+            Some(ordinal) if is_wanted(&ordinal) => {
+                slots.insert(ordinal, Slot::Own(instance));
+            }
+            // Surplus Instances without an ordinal are deleted first.
+            Some(ordinal) => surplus.push((ordinal, instance)),
+            None => surplus.push((i32::MAX, instance)),
+        }
+    }
+    let named = |name: &String| ordinal_of_name(deployment, name).filter(is_wanted);
+    for ordinal in instances.former.iter().filter_map(named) {
+        slots.entry(ordinal).or_insert(Slot::Former);
+    }
+    for ordinal in instances.undecodable_names.iter().filter_map(named) {
+        slots.insert(ordinal, Slot::Undecodable);
+    }
+    (slots, surplus)
+}

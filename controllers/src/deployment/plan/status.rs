@@ -1,0 +1,128 @@
+//! The status of a WorkloadDeployment in its cell.
+
+use std::sync::Arc;
+
+use api::condition::{self, Condition, ConditionStatus};
+use api::instance::PROGRAMMED;
+use api::reasons::workload_deployment as reason;
+use api::workload::{ORDERED_READY, REPLICAS_MAX};
+use api::workload_deployment::{AVAILABLE, REPLICAS_READY};
+use api::{Instance, WorkloadDeployment, WorkloadDeploymentStatus};
+use jiff::Timestamp;
+
+use super::{HASH_PREFIX, Instances, is_drifted, is_ready, pruned, template_hash};
+
+/// Returns the status. `refusal` is the error of the API server that refused a step.
+pub(super) fn status(
+    deployment: &WorkloadDeployment,
+    instances: &Instances,
+    refusal: Option<&str>,
+    now: Timestamp,
+) -> WorkloadDeploymentStatus {
+    let own: &[Arc<Instance>] = &instances.own;
+    let hash = template_hash(deployment);
+    let count = |counts: &dyn Fn(&Instance) -> bool| {
+        i32::try_from(own.iter().filter(|instance| counts(instance)).count()).unwrap_or(i32::MAX)
+    };
+    // After a refresh, the provider still reports the hash of the Go manager until it has observed the Instance again.
+    let is_current = |observed: &str, instance: &Instance| {
+        let is_foreign = !observed.is_empty() && !observed.starts_with(HASH_PREFIX);
+        observed == hash || is_foreign && !is_drifted(deployment, instance)
+    };
+    let runs_template = |instance: &Instance| {
+        let status = instance.status.as_ref();
+        status.is_some_and(|status| {
+            let observed = status.controller.as_ref();
+            condition::is_true(&status.conditions, PROGRAMMED)
+                && observed.is_some_and(|it| is_current(&it.observed_template_hash, instance))
+        })
+    };
+    let former = deployment.status.clone().unwrap_or_default();
+    // An Instance that cannot be decoded exists, but nothing else is known about it.
+    let undecodable = i32::try_from(instances.undecodable.len()).unwrap_or(i32::MAX);
+    let replicas = count(&|_| true).saturating_add(undecodable);
+    let ready = count(&is_ready);
+    let mut conditions = former.conditions;
+    let problem = match refusal {
+        Some(refusal) => Some(refusal.to_owned()),
+        None => problem(deployment, instances),
+    };
+    let available = available(deployment, ready, problem.as_deref(), now);
+    for condition in [available, replicas_ready(now)] {
+        condition::set(
+            &mut conditions,
+            condition.observed(deployment.metadata.generation),
+        );
+    }
+    WorkloadDeploymentStatus {
+        cells: Vec::new(),
+        conditions,
+        current_replicas: count(&runs_template),
+        desired_replicas: deployment.spec.desired_replicas(),
+        location: former.location,
+        observed_generation: deployment.metadata.generation,
+        ready_replicas: ready,
+        replicas,
+        reporting_cell: None,
+    }
+}
+
+/// Returns a sentence about the first Instance that is not as it should be.
+fn problem(deployment: &WorkloadDeployment, instances: &Instances) -> Option<String> {
+    let mut own = instances.own.iter();
+    let undecodable = instances.undecodable.first().cloned();
+    undecodable.or_else(|| own.find_map(|instance| pruned(deployment, instance)))
+}
+
+fn available(
+    deployment: &WorkloadDeployment,
+    ready: i32,
+    problem: Option<&str>,
+    now: Timestamp,
+) -> Condition {
+    let policy = &deployment.spec.scale_settings.instance_management_policy;
+    let desired = deployment.spec.desired_replicas();
+    let (status, reason, message) = if policy != ORDERED_READY {
+        let message =
+            format!("instanceManagementPolicy {policy:?} is not supported, {ORDERED_READY} is");
+        (ConditionStatus::False, reason::UNSUPPORTED_POLICY, message)
+    } else if desired > REPLICAS_MAX {
+        let message = format!("{desired} instances are desired; the maximum is {REPLICAS_MAX}");
+        (ConditionStatus::False, reason::TOO_MANY_REPLICAS, message)
+    } else if desired == 0 {
+        (
+            ConditionStatus::True,
+            reason::NO_INSTANCES_DESIRED,
+            "no instances are desired".to_owned(),
+        )
+    } else if ready > 0 {
+        (
+            ConditionStatus::True,
+            reason::STABLE_INSTANCE_FOUND,
+            "an instance is ready".to_owned(),
+        )
+    } else {
+        let message = format!("no instance of {desired} is ready");
+        (
+            ConditionStatus::False,
+            reason::PROVISIONING_INSTANCES,
+            message,
+        )
+    };
+    let message = match problem {
+        Some(problem) => format!("{message}; {problem}"),
+        None => message,
+    };
+    Condition::new(AVAILABLE, status, reason, message, now)
+}
+
+fn replicas_ready(now: Timestamp) -> Condition {
+    let message = "no instance waits for quota";
+    Condition::new(
+        REPLICAS_READY,
+        ConditionStatus::True,
+        reason::REPLICAS_AVAILABLE,
+        message,
+        now,
+    )
+}

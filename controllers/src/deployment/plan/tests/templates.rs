@@ -1,0 +1,95 @@
+//! Tests of the hash of templates, and of fields that the types do not know.
+
+use std::collections::BTreeSet;
+
+use apiserver::objects;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// A changed hash replaces the machines of customers. These hashes were recorded before templates kept unknown fields.
+#[test]
+fn hashes_of_templates_without_unknown_fields_stay() {
+    let hash = |template| {
+        let mut deployment = deployment(1);
+        deployment.spec.template = fixtures::object(template);
+        template_hash(&deployment)
+    };
+    assert_eq!(hash(objects::template("app:1")), "v1-vxw8hnldpd");
+    assert_eq!(hash(objects::complete_template()), "v1-jqnwxs2thc");
+}
+
+/// A field that the types do not know is a part of the template.
+#[test]
+fn an_unknown_field_changes_the_hash_at_every_level() {
+    let hash = |template: Value| {
+        let mut deployment = deployment(1);
+        deployment.spec.template = fixtures::object(template);
+        template_hash(&deployment)
+    };
+    let mut later = objects::later_template();
+    let mut hashes = BTreeSet::from([hash(later.clone())]);
+    let fields = later_fields(&later);
+    assert!(fields.len() > 40, "{fields:?}");
+    for pointer in &fields {
+        *later.pointer_mut(pointer).unwrap() = json!(pointer);
+        assert!(hashes.insert(hash(later.clone())), "{pointer}");
+    }
+}
+
+/// Returns the JSON pointers of all fields `later`.
+fn later_fields(value: &Value) -> Vec<String> {
+    let children: Vec<_> = match value {
+        Value::Object(fields) => fields.iter().map(|(k, v)| (k.clone(), v)).collect(),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .map(|(i, v)| (i.to_string(), v))
+            .collect(),
+        _ => Vec::new(),
+    };
+    let below = children.into_iter().flat_map(|(key, child)| {
+        let below = if key == "later" {
+            vec![String::new()]
+        } else {
+            later_fields(child)
+        };
+        below.into_iter().map(move |rest| format!("/{key}{rest}"))
+    });
+    below.collect()
+}
+
+#[test]
+fn an_instance_without_a_field_of_its_template_is_reported() {
+    let mut deployment = deployment(1);
+    deployment.spec.template = fixtures::object(objects::later_template());
+    let says = |instance: Instance| {
+        let plan = plan(&Observed {
+            deployment: &deployment,
+            instances: &shared([instance]),
+            undecodable: &[],
+            now: now(),
+        });
+        assert!(plan.steps.is_empty() && plan.refresh.is_empty());
+        let conditions = plan.status.unwrap().conditions;
+        let available = condition::find(&conditions, AVAILABLE).unwrap();
+        available
+            .message
+            .contains("web-0 lacks parts of the template")
+    };
+    let complete = made(&deployment, "web-0", true);
+    assert!(!says(complete.clone()));
+    let with = |edit: &dyn Fn(&mut Value)| {
+        let mut value = json!(complete);
+        edit(&mut value["spec"]);
+        fixtures::object::<Instance>(value)
+    };
+    // An API server adds defaults, and other controllers add fields.
+    assert!(!says(with(&|spec| spec["runtime"]["added"] = json!(1))));
+    let container = "/runtime/sandbox/containers/0";
+    assert!(says(with(&|spec| {
+        let container = spec.pointer_mut(container).unwrap();
+        container.as_object_mut().unwrap().remove("later");
+    })));
+    assert!(says(with(&|spec| spec["volumes"] = json!([]))));
+}

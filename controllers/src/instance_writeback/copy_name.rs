@@ -1,0 +1,54 @@
+//! Finds the copy of an Instance on the hub, and the name that a new copy gets.
+//!
+//! A copy has the name of its Instance. If the hub's Instance of this name is that of another cell of the same city, or if
+//! the name is not a DNS label, the copy has a name with a hash of the cell. A copy keeps its name: a copy with a hash is
+//! used also after the readable name has become free.
+
+use api::{CellName, Instance, labels};
+
+use crate::names;
+use crate::objects::label;
+use crate::runtime::ReconcileError;
+use crate::runtime::write::Collection;
+
+/// The copy of an Instance, and its name.
+pub(super) struct NamedCopy {
+    /// The name of the copy, or the name of the copy to create.
+    pub(super) name: String,
+    pub(super) copy: Option<Instance>,
+}
+
+impl NamedCopy {
+    /// Reads the copy of an Instance of this cell. The hub is asked for the second name only if the first name is not that
+    /// of the copy.
+    pub(super) async fn read(
+        copies: &Collection<'_, Instance>,
+        cell: &CellName,
+        instance: &str,
+    ) -> Result<Self, ReconcileError> {
+        let copy = copies.read(instance).await?;
+        let of_another_cell = copy.as_ref().is_some_and(|copy| is_of_another(cell, copy));
+        if copy.is_some() && !of_another_cell {
+            let name = instance.to_owned();
+            return Ok(Self { name, copy });
+        }
+        let derived = names::copy_name(instance, cell.as_str());
+        let own = copies.read(&derived).await?;
+        let is_derived = own.is_some() || of_another_cell || !names::is_dns_label(instance);
+        Ok(match is_derived {
+            true => Self {
+                name: derived,
+                copy: own,
+            },
+            false => Self {
+                name: instance.to_owned(),
+                copy: None,
+            },
+        })
+    }
+}
+
+/// Returns whether another cell wrote the copy. A copy of the Go manager does not name its cell.
+pub(super) fn is_of_another(cell: &CellName, copy: &Instance) -> bool {
+    label(copy, labels::SOURCE_CLUSTER).is_some_and(|other| other != cell.as_str())
+}
