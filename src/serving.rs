@@ -158,7 +158,7 @@ impl Servers {
     }
 }
 
-/// Returns the limits of a server for operators. When its connections are all taken, the longest idle one goes.
+/// Returns the limits of a server for operators. If all its connections are taken, the longest idle one is closed.
 fn operator_limits() -> Limits {
     Limits {
         connections: OPERATOR_CONNECTIONS,

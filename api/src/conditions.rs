@@ -290,8 +290,8 @@ pub const WRITTEN: &[WrittenCondition] = &[
         Unknown,
         of_deployment::HUB_CONTRADICTED,
         (
-            "The deployment, its hub namespace or a neighbour in its project was written to another hub than the one in use.",
-            "Correct `--federation-kubeconfig`, or [move to the hub](../operate/move-hub.md). Until then nothing is written or deleted on the hub, and the finalizer stays.",
+            "The deployment, its hub namespace or another deployment of its project was written to another hub than the one in use.",
+            "Correct `--federation-kubeconfig`, or [move to the hub](../operate/move-hub.md). Until then, nothing is written or deleted on the hub, and the finalizer stays.",
         ),
     ),
     written(
@@ -301,8 +301,8 @@ pub const WRITTEN: &[WrittenCondition] = &[
         Unknown,
         of_deployment::HUB_REFUSED,
         (
-            "The hub has no copy of the deployment, and refuses the copy, its namespace or its policy. The counters are the last known ones.",
-            "Correct what the message of the hub's API server names.",
+            "The hub has no copy of the deployment, and refuses the copy, its namespace or its policy. The message contains the error of the hub's API server. The counters keep their last known values.",
+            "Correct the error in the message.",
         ),
     ),
     written(
@@ -312,8 +312,8 @@ pub const WRITTEN: &[WrittenCondition] = &[
         False,
         of_deployment::HUB_REFUSED,
         (
-            "The hub refuses the current spec of the deployment, so no cell reports about it. The message has the words of the hub's API server.",
-            "Correct what the message names.",
+            "The hub refuses the current spec of the deployment, so no cell reports about it. The message contains the error of the hub's API server.",
+            "Correct the error in the message.",
         ),
     ),
     written(

@@ -37,7 +37,7 @@ pub struct CrdFile {
 ///
 /// # Errors
 ///
-/// A definition cannot be serialized, or a rule has no field. Both are defects of this crate.
+/// A definition cannot be serialized, or the schema lacks the field of a rule. Both are defects of this crate.
 pub fn definitions() -> Result<Vec<CustomResourceDefinition>, CrdError> {
     let mut workload = adapted(&Workload::crd())?;
     workload_rules::add(&mut workload).map_err(CrdError::NoField)?;
@@ -61,7 +61,7 @@ fn adapted(definition: &CustomResourceDefinition) -> Result<Value, CrdError> {
 ///
 /// # Errors
 ///
-/// A definition cannot be serialized, or a rule has no field. Both are defects of this crate.
+/// A definition cannot be serialized, or the schema lacks the field of a rule. Both are defects of this crate.
 pub fn files() -> Result<Vec<CrdFile>, CrdError> {
     definitions()?
         .into_iter()

@@ -123,8 +123,7 @@ pub struct WorkloadReference {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadDeploymentStatus {
-    /// Last report of each cell. Only on the hub, while the deployment has several cells or its only cell does not
-    /// report.
+    /// Last report of each cell. Only on the hub, while the deployment has several cells.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub cells: Vec<CellStatus>,
@@ -145,7 +144,7 @@ pub struct WorkloadDeploymentStatus {
     pub ready_replicas: i32,
     /// Instances that exist.
     pub replicas: i32,
-    /// Name of the cell that this status is the last report of, while the deployment is in one cell. Only on the hub.
+    /// Name of the cell whose last report this status is, while the deployment has one cell. Only on the hub.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reporting_cell: Option<String>,
 }

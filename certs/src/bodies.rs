@@ -1,4 +1,4 @@
-//! Bodies that tell how far a request is.
+//! Bodies that report the progress of a request.
 
 use std::io::IoSlice;
 use std::pin::Pin;

@@ -41,7 +41,7 @@ impl Metrics {
         );
         registry.register(
             "connections_shed",
-            "Connections that were closed because all slots were taken, by reason: idle if it was the longest idle connection, refused if it was new and no connection was idle",
+            "Connections that were closed because all slots were taken, by reason: idle (idle for the longest time) or refused (new, and no connection was idle)",
             metrics.shed.clone(),
         );
         metrics

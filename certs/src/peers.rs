@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::handshakes::HandshakeTurns;
 
-/// Part of the requests, and of the handshakes, of a server that one source address may use: one of this number.
+/// Divisor: one source address may use the requests, and the handshakes, of a server divided by this number.
 const PARTS: usize = 4;
 
-/// Maximum number of TLS handshakes at a time. A full handshake costs about 0.2 ms of CPU, so that a request waits for at
-/// most 13 ms of handshakes.
+/// Maximum number of TLS handshakes at a time. A full handshake costs about 0.2 ms of CPU, so a request waits for the
+/// handshakes for at most 13 ms.
 const HANDSHAKES: usize = 64;
 
 /// What all clients of a server use together.

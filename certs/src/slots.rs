@@ -1,4 +1,4 @@
-//! The slots of connections: how many connections a server has, and which one goes when there are too many.
+//! The slots of connections: how many connections a server has, and which connection is closed if there are too many.
 //!
 //! The path of a request is known only after the handshake. A new connection therefore uses the slots of new
 //! connections, and its first request moves it to the share of the request's path.
@@ -14,7 +14,7 @@ use crate::limits::{Limits, Shares};
 use crate::metrics::Metrics;
 use crate::peers::{AllPeers, Peer, source};
 
-/// Part of the slots that new connections use if the server has shares: one of this number.
+/// Divisor: if the server has shares, new connections may use the slots of the server divided by this number.
 const NEW_PART: usize = 4;
 
 /// The slots of one server.

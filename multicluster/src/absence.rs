@@ -13,8 +13,8 @@ const CODE: u16 = 404;
 /// object.
 ///
 /// If an API server has looked for the object, its 404 contains the name of the object, and the name and the group of
-/// the resource. A 404 without them is no proof. Such a 404 can come from an API server that does not serve the resource, from Milo's front
-/// proxy if it does not have the project, or from another proxy.
+/// the resource. A 404 without them is no proof. Such a 404 can come from an API server that does not serve the
+/// resource, from Milo's front proxy if it does not have the project, or from another proxy.
 pub fn is_definitive_not_found<K: Resource<DynamicType = ()>>(name: &str, status: &Status) -> bool {
     let is_asked_for = status.details.as_ref().is_some_and(|details| {
         details.name == name && details.kind == K::plural(&()) && details.group == K::group(&())

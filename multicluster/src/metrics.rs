@@ -151,7 +151,7 @@ impl Metrics {
         );
         registry.register(
             "hub_contradictions",
-            "WorkloadDeployments of projects that are held because they are not proved to be on the hub in use",
+            "WorkloadDeployments of projects that are held because they may be on another hub than the one in use",
             metrics.hub_contradictions.clone(),
         );
         registry.register(

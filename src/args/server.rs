@@ -10,13 +10,13 @@ use super::values::{duration, positive_duration};
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Webhook server")]
 pub(crate) struct ServerArgs {
-    /// Largest body of a request, in bytes. Larger requests are answered 413. It is less if the decoded body would not fit
-    /// into --max-bytes-in-flight.
+    /// Largest body of a request, in bytes. Larger requests are answered 413. The limit is lower if the decoded body
+    /// would not fit into --max-bytes-in-flight.
     #[arg(long, value_name = "BYTES", value_parser = positive(), default_value_t = webhooks::Limits::default().body)]
     max_body: usize,
 
-    /// Memory of all requests, in bytes: their bodies, what decoding them may take, and their answers until the client has
-    /// taken them. Interpreter and admission have half each. Requests beyond this are answered 429.
+    /// Memory of all requests, in bytes: their bodies, the memory that their decoding may need, and their answers until
+    /// the client has read them. Interpreter and admission have half each. Further requests are answered 429.
     #[arg(long, value_name = "BYTES", value_parser = positive(), default_value_t = webhooks::Limits::default().bytes_in_flight)]
     max_bytes_in_flight: usize,
 
@@ -51,7 +51,8 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "TIME", value_parser = positive_duration, default_value = "5s")]
     header_timeout: Duration,
 
-    /// Longest time that an answer waits for the client to read it, give or take a half. A slower connection is closed.
+    /// Longest time that an answer waits for the client to read it. A slower connection is closed, at the latest after
+    /// one and a half times this time.
     #[arg(long, value_name = "TIME", value_parser = positive_duration, default_value = "30s")]
     write_timeout: Duration,
 

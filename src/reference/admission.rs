@@ -25,7 +25,9 @@ pub(super) fn page() -> Page {
                  `Project`, and `iam.miloapis.com/parent-name` is the name of the project. With `mode: single`, the project is the own \
                  cluster. A request that names no project is forbidden. A request for an unknown project gets a 503: Milo has \
                  just admitted the request, so the project exists.\n\
-                 - *Cities* are those of the project's LocationBindings whose condition is not `Available=False`.\n\
+                 - *Cities* are those of the project's LocationBindings whose condition is not `Available=False`. While the \
+                 LocationBindings cannot be read, the last known cities are used for one minute, if they contain all cities that the \
+                 request adds.\n\
                  - *Networks*: for each Network, admission asks the project's API server whether the requester may `use` it. The \
                  question has the user, UID, groups and all claims of the request. At most 256 new Networks of a request are checked. \
                  Further Networks are refused.\n\
@@ -52,12 +54,13 @@ pub(super) fn page() -> Page {
             "Static rules",
             [
                 "The webhook checks every rule. The column *in the CRD* shows the rules that the CRD of Workload has too, as keywords of \
-                 its schema or as CEL expressions. They hold while no webhook is registered. The API server checks them before it calls \
+                 its schema or as CEL expressions. They apply even if no webhook is registered. The API server checks them before it calls \
                  the webhook, so a user sees their errors first.",
-                "- Both take their numbers and lists of values from `api/src/allowed.rs`.\n\
+                "- The CRD and the webhook take their numbers and lists of values from `api/src/allowed.rs`.\n\
                  - The webhook alone has the rules that need facts from outside the object, compare two long lists, or read a quantity. \
                  CEL rules of these kinds cost more than an API server allows.\n\
-                 - The webhook alone has the rules that the Go manager does not have. Its objects stay valid for the API server.\n\
+                 - The webhook alone has the rules that the Go manager does not have. Workloads that the Go manager accepted stay \
+                 valid for the API server.\n\
                  - An API server accepts an update if the values that a broken rule reads stay the same. It compares `placements` and \
                  `networkInterfaces` as a whole, and the template for the rules of SSH keys and boot disk: a change of one placement \
                  needs all placements without errors.\n\

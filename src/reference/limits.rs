@@ -15,7 +15,7 @@ const BOUNDS: [(&str, &str); 15] = [
     ),
     (
         "max-bytes-in-flight",
-        "Memory of all requests, in bytes. Interpreter and admission have half each; without admission the interpreter has all. Further requests are answered with 429. See [Memory](#memory).",
+        "Memory of all requests, in bytes. Interpreter and admission have half each. Without admission, the interpreter has all of it. Further requests are answered with 429. See [Memory](#memory).",
     ),
     (
         "max-requests",
@@ -105,15 +105,15 @@ fn memory() -> Section {
     let counted = [
         (
             "small: 1/8",
-            "Requests with a body of up to 128 KiB: 8 KiB, the body, and the answer until the client has taken it.",
+            "For each request with a body of up to 128 KiB: 8 KiB, the body, and the answer until the client has read it.",
         ),
         (
             "large: 1/8",
-            "The same for all other requests. A body whose size is not known counts with its buffer.",
+            "The same for each larger request. If the size of the body is not known in advance, its buffer counts.",
         ),
         (
             "decoding: 3/4",
-            "The decoded form of a body: 12 times its size. A large body waits for it for up to 1 s. A small body of the interpreter does not count, because a thread decodes and answers it at once.",
+            "For the decoded form of a body: 12 times the size of the body. A large body waits for this memory for up to 1 s. A small body of the interpreter does not count, because a thread decodes and answers it at once.",
         ),
     ];
     let rows = counted.map(|(part, counts)| vec![part.to_owned(), counts.to_owned()]);
@@ -132,9 +132,9 @@ fn connections() -> Section {
             "A new connection has one of the slots for new connections, a quarter of `--max-connections`. Its first request moves \
              it to the slots of its protocol: interpreter and admission have half of the rest each. When all slots of a part, or \
              of a source address, are taken, the connection that has been idle longest is closed. A connection is idle if it has \
-             no request, or if it has only waited for its client for 1 s. If no connection is idle, the new one is closed.",
-            "At most three times `--max-requests` requests exist at a time, refused ones included, until their answers are taken. \
-             Further ones are reset. Health probes and the metrics server have 64 connections each, and threads of their own.",
+             no request, or if it has only waited for its client for 1 s. If no connection is idle, the new connection is closed.",
+            "At most three times `--max-requests` requests exist at a time. A refused request counts too, until its answer is read. \
+             Further requests are reset. Health probes and the metrics server have 64 connections each, and threads of their own.",
             "A connection holds, besides what counts above: on HTTP/1.1 a read buffer of 12 KiB; on HTTP/2 up to 64 KiB that no \
              handler has read yet; for TLS up to 16 KiB in each direction; and its state. Plan 128 KiB for each of \
              `--max-connections`, and one and a half times `--max-bytes-in-flight`. For a pod of 128 MiB set, for example, \

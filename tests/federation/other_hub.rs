@@ -56,8 +56,8 @@ async fn run(federation: &mut Federation, config: &Config) -> anyhow::Result<()>
     until_counted(federation, 0).await
 }
 
-/// Waits until each WorkloadDeployment says why it is held, and the projector has failed to prove that the projections
-/// are unwanted.
+/// Waits until the status of each WorkloadDeployment has the reason why it is held. Also waits until the projector has
+/// failed to prove that the projections are unwanted.
 async fn until_held(space: &Space<'_>) -> anyhow::Result<()> {
     let deployments: Api<WorkloadDeployment> = space.in_project();
     for name in ["calm-us-dfw", "gone-us-dfw", "new-us-dfw"] {
@@ -123,7 +123,10 @@ async fn nothing_has_changed(space: &Space<'_>, other: &Plane) -> anyhow::Result
     );
     ensure!(going.metadata.deletion_timestamp.is_some());
     let new = deployments.get("new-us-dfw").await?;
-    ensure!(new.finalizers().is_empty(), "it was never on a hub");
+    ensure!(
+        new.finalizers().is_empty(),
+        "a WorkloadDeployment that was never on a hub has a finalizer"
+    );
     for (instances, names) in [
         (space.in_project::<Instance>(), "the project"),
         (space.on_hub(), "the hub"),

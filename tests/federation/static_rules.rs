@@ -45,12 +45,16 @@ pub(crate) async fn the_api_server_refuses_what_the_table_says(
         let rule = RULES
             .iter()
             .find(|it| (it.field, it.rule) == (case.field, case.rule))
-            .with_context(|| format!("no rule: {}: {}", case.field, case.rule))?;
+            .with_context(|| format!("the reference has no rule {}: {}", case.field, case.rule))?;
         let object: DynamicObject = serde_json::from_value(bad(case)?)?;
         let answer = workloads.create(&dry_run, &object).await;
         if rule.in_crd == InCrd::No {
-            answer
-                .with_context(|| format!("{}: {}: not only the webhook", rule.field, rule.rule))?;
+            answer.with_context(|| {
+                format!(
+                    "{}: {}: the API server also has this rule",
+                    rule.field, rule.rule
+                )
+            })?;
             continue;
         }
         refused_at(answer, case.reported)

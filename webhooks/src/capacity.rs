@@ -35,7 +35,7 @@ use pool::Pool;
 use sources::{Source, Sources};
 
 /// Largest body that counts as small, in bytes. A small body is interpreted where it was read, because this takes less
-/// than 1 ms of CPU. A larger body is interpreted beside the threads that serve connections.
+/// than 1 ms of CPU. A larger body is interpreted on other threads than those that serve connections.
 pub(crate) const SMALL_BODY: usize = 128 << 10;
 
 /// Bytes that one request holds besides its body, its decoded form and its answer: the state of its stream and of its
@@ -124,8 +124,8 @@ impl Capacity {
         Ok(permit)
     }
 
-    /// Runs `work`, which reads a body of `body` bytes. Work on a large body waits for its turn, and then runs beside
-    /// the threads that serve connections.
+    /// Runs `work`, which reads a body of `body` bytes. Work on a large body waits for its turn, and then runs on
+    /// another thread than those that serve connections.
     pub(crate) async fn run<T>(
         &self,
         body: usize,

@@ -1,11 +1,11 @@
-//! The rules of admission that the CRD of Workload states too. They hold while no webhook is registered.
+//! The rules of admission that the CRD of Workload also has. They apply even if no webhook is registered.
 //!
 //! Only Workloads have these rules. A WorkloadDeployment shares the types of its template and scale settings, but a
 //! controller or Karmada writes it: it may have 0 replicas, or come from a Workload that is older than a rule.
 //!
-//! A rule stands here only if the Go manager's admission has it too. The API server compares the elements of a list
-//! that has no key only as a whole, so a Workload with an older mistake could not be edited beside this mistake
-//! (docs/reference/admission.md#static-rules).
+//! A rule is here only if the Go manager's admission has it too. Otherwise, a stored Workload could break the rule. The
+//! API server compares a list without a key only as a whole, so an update of another element of the list would be
+//! refused (docs/reference/admission.md#static-rules).
 //!
 //! The API server limits the estimated cost of a CEL rule. The estimate multiplies the lengths of nested lists, and most
 //! lists of a Workload have no maximum length. So a CEL rule reads at most one list.
@@ -104,7 +104,7 @@ fn workload_rules() -> Vec<CrdRule> {
 ///
 /// # Errors
 ///
-/// The path of a rule whose field the schema does not have.
+/// The path of a rule, if the schema does not have the field of this rule.
 pub(super) fn add(definition: &mut Value) -> Result<(), &'static str> {
     let versions = definition.pointer_mut("/spec/versions");
     let versions = versions.and_then(Value::as_array_mut);
@@ -174,8 +174,8 @@ fn ssh_keys() -> Value {
     cel_rules([cel(&rule, &message, REQUIRED, ".metadata.annotations")])
 }
 
-/// The list of one name saves selecting the name for each volume, which would exceed the cost limit. An attachment that
-/// names no volume is reported by the webhook only.
+/// The rule puts the name of the boot volume into a list of one element. The name is then selected once, not once for
+/// each volume, which would exceed the cost limit. If the attachment names no volume, only the webhook reports it.
 fn boot_disk() -> Value {
     let rule = "!has(self.runtime.virtualMachine) || size(self.runtime.virtualMachine.volumeAttachments) == 0 || \
                 !has(self.volumes) || [self.runtime.virtualMachine.volumeAttachments[0].name].all(boot, \
@@ -251,6 +251,6 @@ fn no_resources() -> Value {
 
 fn metrics() -> Value {
     let rule = "!has(self.maxReplicas) || (has(self.metrics) && size(self.metrics) > 0)";
-    let message = "scaling up to maxReplicas goes by a metric";
+    let message = "at least one metric is required when maxReplicas is set";
     cel_rules([cel(rule, message, REQUIRED, ".metrics")])
 }

@@ -36,7 +36,7 @@ impl HeldByHub {
         if is_first {
             error!(
                 project = %key.project, namespace = key.namespace, name = key.name, problem,
-                "WorkloadDeployments are not proved to be on this hub: nothing of them is written or deleted"
+                "WorkloadDeployments may be on another hub than the one in use: for them, nothing is written or deleted on the hub"
             );
         }
     }
@@ -56,8 +56,8 @@ impl HeldByHub {
         let count = self.change(|keys| keys.len());
         (count > 0).then(|| {
             format!(
-                "{count} WorkloadDeployments are not proved to be on the hub in use (HubContradicted): is \
-                 --federation-kubeconfig right?"
+                "{count} WorkloadDeployments may be on another hub than the one in use (HubContradicted): check \
+                 --federation-kubeconfig"
             )
         })
     }
@@ -102,8 +102,8 @@ pub(super) fn neighbour(
     if problem.is_some() || has_namespace {
         return problem;
     }
-    // A neighbour from before hubs were recorded is adopted only by a hub that has the hub namespace. So the hub
-    // namespace must not be created for a new WorkloadDeployment.
+    // A WorkloadDeployment without a record is adopted only if the hub has the hub namespace. So the hub namespace must
+    // not be created for a new WorkloadDeployment while such a WorkloadDeployment exists.
     let neighbours = project.deployments.metadata(namespace);
     let unrecorded = neighbours
         .iter()

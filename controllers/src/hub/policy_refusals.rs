@@ -1,5 +1,5 @@
-//! The policies that the hub refuses to create, with the words of its API server. The policy controller notes them, and
-//! the federator shows them on the WorkloadDeployments that wait for the policy.
+//! The policies that the hub refuses to create, with the message of its API server. The policy controller records them,
+//! and the federator shows the message on the WorkloadDeployments that wait for the policy.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

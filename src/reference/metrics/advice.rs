@@ -104,7 +104,7 @@ pub(super) const ADVICE: &[Advice] = &[
     advice(
         "compute_federation_hub_contradictions",
         &[],
-        "Above 0: the hub in use is not the hub that WorkloadDeployments of a project were written to. See [The hub is another one](../operate/troubleshoot.md#the-hub-is-another-one).",
+        "Above 0: WorkloadDeployments of a project were written to another hub than the one in use. See [The hub is another one](../operate/troubleshoot.md#the-hub-is-another-one).",
     ),
     advice(
         "compute_federation_quarantined_objects",
@@ -169,7 +169,7 @@ pub(super) const ADVICE: &[Advice] = &[
                 "`missing`, `unreadable`, `broken`, `mismatch`, `expired`, `not_yet_valid`, `untrusted`, `wrong_names`",
             ),
         ],
-        "1 for some minutes: the server goes on with its former certificate, or with none. The log names the file.",
+        "1 for some minutes: the server still uses its former certificate, or has none. The log names the file.",
     ),
     advice(
         "compute_federation_log_lines_dropped_total",

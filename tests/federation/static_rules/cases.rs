@@ -31,7 +31,7 @@ pub(super) const WITHOUT_CASE: [(&str, &str); 3] = [
     ),
     (
         "spec.template.spec.runtime.*.ports[i].port",
-        "The error shows the port, not its name.",
+        "The error shows the port number. (The Go manager shows the name.)",
     ),
 ];
 
@@ -157,7 +157,7 @@ pub(super) const CASES: &[Case] = &[
     webhook(
         machine,
         "spec.template.annotations[compute.datumapis.com/ssh-keys]",
-        "The type of a key is that of its content, as sshd requires it.",
+        "The type of a key matches its content, because sshd requires this.",
         (
             "/template/metadata/annotations",
             r#"{"compute.datumapis.com/ssh-keys":"a:ssh-rsa AAAA"}"#,
@@ -209,7 +209,7 @@ pub(super) const CASES: &[Case] = &[
     webhook(
         sandbox,
         "spec.template.spec.volumes[i].disk.deviceName",
-        "Unique. A volume without one has `persistent-disk-` and its index.",
+        "Unique. The default is `persistent-disk-` followed by the index of the volume.",
         (
             "/template/spec/volumes/0/disk/deviceName",
             r#""persistent-disk-1""#,
@@ -276,7 +276,7 @@ pub(super) const CASES: &[Case] = &[
     webhook(
         machine,
         "spec.template.spec.volumes[i].disk.template.populator.filesystem",
-        "Not beside an image.",
+        "Absent if there is an image.",
         (
             "/template/spec/volumes/0/disk/template/spec/populator/filesystem",
             r#"{"type":"ext4"}"#,
@@ -389,13 +389,13 @@ pub(super) const CASES: &[Case] = &[
     webhook(
         sandbox,
         "spec.template.spec.volumes[i].secret",
-        "`secretName` is set, `defaultMode` is within 0 to 0777 (octal), `items` is empty: as for a ConfigMap.",
+        "`secretName` is set, `defaultMode` is within 0 to 0777 (octal), `items` is empty.",
         ("/template/spec/volumes/2/secret", "{}"),
     ),
     webhook(
         sandbox,
         "spec.template.spec.volumes[i].secret",
-        "`secretName` is set, `defaultMode` is within 0 to 0777 (octal), `items` is empty: as for a ConfigMap.",
+        "`secretName` is set, `defaultMode` is within 0 to 0777 (octal), `items` is empty.",
         ("/template/spec/volumes/2/secret/defaultMode", "512"),
     ),
     case(
@@ -411,7 +411,7 @@ pub(super) const CASES: &[Case] = &[
     case(
         sandbox,
         "spec.template.spec.runtime.resources.requests",
-        "Empty: resources are those of the instance type.",
+        "Empty, because the instance type defines the resources.",
         (
             "/template/spec/runtime/resources/requests",
             r#"{"cpu":"1"}"#,
@@ -472,7 +472,7 @@ pub(super) const CASES: &[Case] = &[
     case(
         sandbox,
         "spec.template.spec.runtime.sandbox.containers[i].resources",
-        "Absent: resources are those of the instance type.",
+        "Absent, because the instance type defines the resources.",
         (
             "/template/spec/runtime/sandbox/containers/0/resources",
             r#"{"limits":{"cpu":"1"}}"#,
@@ -521,7 +521,7 @@ pub(super) const CASES: &[Case] = &[
     webhook(
         sandbox,
         "spec.template.spec.runtime.*.volumeAttachments[i].mountPath",
-        "Unique; a disk needs a populator, which makes its file system.",
+        "Unique. A disk with a mount path needs a populator, which creates the file system.",
         (
             "/template/spec/runtime/sandbox/containers/0/volumeAttachments/-",
             r#"{"name":"config","mountPath":"/data"}"#,

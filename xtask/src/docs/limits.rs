@@ -18,12 +18,12 @@ const CONSTANTS: [(&str, &str, &str); 39] = [
     (
         "webhooks",
         "REQUEST_OVERHEAD",
-        "Bytes that a request counts besides its body, its decoded form and its answer.",
+        "Bytes that a request reserves besides its body, its decoded form and its answer.",
     ),
     (
         "webhooks",
         "DECODED_FACTOR",
-        "Multiple of the size of its body that a request counts for its decoded form.",
+        "Bytes that a request reserves for its decoded form, as a multiple of the size of its body.",
     ),
     (
         "webhooks",
@@ -109,12 +109,12 @@ const CONSTANTS: [(&str, &str, &str); 39] = [
     (
         "certs",
         "PARTS",
-        "One source address may have one of this number of the requests, and of the handshakes.",
+        "Divisor: one source address may have the requests, and the handshakes, divided by this number.",
     ),
     (
         "certs",
         "NEW_PART",
-        "Connections without a request have one of this number of the slots.",
+        "Divisor: connections without a request have the slots divided by this number.",
     ),
     ("api", "MESSAGE_MAX", "Characters of a condition's message."),
     (

@@ -67,8 +67,8 @@ pub(super) fn unreported(
 }
 
 /// Returns the status while the hub refuses the copy, its namespace or its policy. `planned` is the status without the
-/// refusal, if it differs from the current one. Without a copy, no cell reports at all, so the counters are the last known
-/// ones, as those of a cell that cannot be reached. With a copy, the cells still report about the former spec.
+/// refusal, if it differs from the current one. Without a copy, no cell reports, so the counters keep their last known
+/// values, as for a cell that is unreachable. With a copy, the cells still report about the former spec.
 pub(in crate::federator) fn refused(
     deployment: &WorkloadDeployment,
     planned: Option<WorkloadDeploymentStatus>,
@@ -79,7 +79,7 @@ pub(in crate::federator) fn refused(
     let shown = deployment.status.clone().unwrap_or_default();
     let shown_reporting = condition::find(&shown.conditions, CELLS_REPORTING).cloned();
     let mut status = planned.unwrap_or(shown);
-    // The time of the transition is that of the current condition.
+    // If the status of the condition does not change, the time of its transition stays.
     if let Some(shown) = shown_reporting {
         condition::remove(&mut status.conditions, CELLS_REPORTING);
         status.conditions.push(shown);

@@ -77,7 +77,7 @@ where
                     sleep(SHORTEST.saturating_sub(elapsed)).await;
                 }
                 End::Lost(reason) => {
-                    info!(plane = %self.plane, kind = %K::kind(&()), reason, "everything is listed again");
+                    info!(plane = %self.plane, kind = %K::kind(&()), reason, "all objects are listed again");
                     follower.position.lose();
                     follower.permit = follower.lists.permit().await;
                 }

@@ -119,7 +119,7 @@ async fn twenty_projects_that_hang_do_not_delay_a_healthy_project() {
     let (beside, longest) = waits_beside(20).await;
     assert!(
         beside <= 1.3 * alone,
-        "{beside} ms beside, {alone} ms alone"
+        "{beside} ms while the other projects hang, {alone} ms alone"
     );
     assert!(longest <= 2_000, "{longest} ms");
 }
