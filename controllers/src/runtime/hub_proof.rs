@@ -1,7 +1,6 @@
 //! Reads of the hub that may prove that an object is absent there.
 
 use api::DEFAULT_NAMESPACE;
-use kube::Resource;
 use kube::core::NamespaceResourceScope;
 
 use super::ReconcileError;
@@ -16,7 +15,8 @@ use crate::objects::Namespace;
 ///
 /// # Errors
 ///
-/// [`ReconcileError::Contradiction`] if another hub answers, and the errors of [`Collection::read`].
+/// [`ReconcileError::Contradiction`] if another hub answers, and the errors of [`Collection::read`] and
+/// [`Collection::find`].
 pub(crate) async fn read_from_hub<K: Object<Scope = NamespaceResourceScope>>(
     hub: &HubCaches,
     identity: &HubIdentity,
@@ -28,8 +28,8 @@ pub(crate) async fn read_from_hub<K: Object<Scope = NamespaceResourceScope>>(
         return Ok(Some(object));
     }
     let namespaces = Collection::<Namespace>::of_plane(&hub.client, None);
-    let default = namespaces.read(DEFAULT_NAMESPACE).await?;
-    let answered = HubIdentity::of(default.as_ref().map(Resource::meta));
+    let default = namespaces.find(DEFAULT_NAMESPACE).await?;
+    let answered = HubIdentity::of(default.as_ref());
     if answered.uid().is_some() && answered.uid() == identity.uid() {
         return Ok(None);
     }

@@ -207,7 +207,7 @@ async fn deployments_shrink_and_go_only_when_the_project_confirms_the_workload()
         workload["metadata"]["generation"] = json!(generation);
         workload["spec"]["placements"] = json!([]);
     };
-    let changes: [&dyn Fn(&mut Value, i64, i32); 2] = [&replicas, &withdrawn];
+    let changes: [fn(&mut Value, i64, i32); 2] = [replicas, withdrawn];
     for stale in changes {
         let (planes, controller) = start().await;
         let change = |to: &dyn Fn(&mut Value)| {

@@ -101,7 +101,7 @@ async fn a_copy_shrinks_only_when_the_project_confirms_it() {
         ] {
             change(&planes, 8, 1);
             settle().await;
-            planes.project.fail(fault.on(&[Verb::Get]));
+            planes.project.fail(fault.on(&[Verb::List]));
             reconcile(&federator, project_key(NAME))
                 .await
                 .unwrap()

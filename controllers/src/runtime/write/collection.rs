@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{ListParams, ObjectList};
 use kube::core::{ClusterResourceScope, NamespaceResourceScope, PartialObjectMeta};
 use kube::{Api, Client, Resource, ResourceExt};
@@ -64,21 +65,35 @@ impl<K: Object> Collection<'_, K> {
         }
     }
 
+    /// Asks the API server for the metadata of an object. Returns `None` if a complete list proves that the object is
+    /// absent. The request is a list of one name, because controllers may list kinds that they may not get.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError::NotYet`] if the object is not found but the answer is not a complete list.
+    pub(crate) async fn find(&self, name: &str) -> Result<Option<ObjectMeta>> {
+        let params = ListParams::default().fields(&format!("metadata.name={name}"));
+        let listed = self.list(&params).await?;
+        let mut objects = listed.items.iter().map(|object| &object.metadata);
+        let found = objects.find(|object| object.name.as_deref() == Some(name));
+        known(found.is_some(), &listed)?;
+        Ok(found.cloned())
+    }
+
     /// Confirms with the API server that a cached object is not behind: the answer is the same object with the same spec
     /// and the same state of its deletion. Ask before a change that must not follow from an old spec, because it removes
     /// Instances.
     ///
     /// # Errors
     ///
-    /// [`ReconcileError::NotYet`] if the answer differs, and the errors of [`Collection::read`].
+    /// [`ReconcileError::NotYet`] if the answer differs, and the errors of [`Collection::find`].
     pub(crate) async fn confirm(&self, cached: &K) -> Result<()> {
-        let current = self.read(&cached.name_any()).await?;
-        let state = |object: &K| {
-            let metadata = object.meta();
+        let current = self.find(&cached.name_any()).await?;
+        let state = |metadata: &ObjectMeta| {
             let is_terminating = metadata.deletion_timestamp.is_some();
             (metadata.uid.clone(), metadata.generation, is_terminating)
         };
-        match current.as_ref().map(state) == Some(state(cached)) {
+        match current.as_ref().map(state) == Some(state(cached.meta())) {
             true => Ok(()),
             false => Err(ReconcileError::NotYet {
                 object: describe(cached),
