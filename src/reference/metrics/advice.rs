@@ -146,6 +146,11 @@ pub(super) const ADVICE: &[Advice] = &[
     advice("compute_federation_certificate_reloaded_seconds", &[], ""),
     advice("compute_federation_certificate_failures_total", &[], ""),
     advice(
+        "compute_federation_queue_keys",
+        CONTROLLER,
+        "Growing while the number of objects stays: keys of deleted objects are kept.",
+    ),
+    advice(
         "compute_federation_queue_depth",
         CONTROLLER,
         "Above 0 for minutes while `queue_groups_in_trouble` is 0: keys wait for a worker.",
