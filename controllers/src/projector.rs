@@ -140,9 +140,19 @@ impl Projector {
                 };
                 self.project(context, &project, name, &observed).await?
             }
+            None if self.is_nowhere(&project, upstream, name) => Outcome::Gone,
             None => Outcome::Settled,
         };
         Ok(rest.map_or(settled, Outcome::Again))
+    }
+
+    /// Returns whether neither the hub nor the project has an Instance of this name.
+    fn is_nowhere(&self, project: &ProjectCaches, upstream: &Upstream, name: &str) -> bool {
+        let namespaces = self.hub.namespaces_for.get(&upstream.to_string());
+        let is_absent =
+            |namespace: String| matches!(self.hub.instances.get(&namespace, name), Ok(None));
+        let projection = project.instances.get(&upstream.namespace, name);
+        matches!(projection, Ok(None)) && namespaces.iter().all(|it| is_absent(it.name_any()))
     }
 
     /// Returns the Instances of this name on the hub whose labels are correct. Puts the other Instances into

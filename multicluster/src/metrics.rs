@@ -26,6 +26,7 @@ pub struct Metrics {
     pub(crate) reconciles: Family<ReconcileLabels, Counter>,
     pub(crate) reconcile_seconds: Family<ControllerLabels, Histogram>,
     pub(crate) queue_depth: Family<ControllerLabels, Gauge>,
+    pub(crate) queue_keys: Family<ControllerLabels, Gauge>,
     pub(crate) queue_groups_in_trouble: Family<OutageLabels, Gauge>,
     pub(crate) undecodable: Family<CacheLabels, Gauge>,
     pub(crate) leader: Gauge,
@@ -97,6 +98,7 @@ impl Metrics {
             reconciles: Family::default(),
             reconcile_seconds: Family::new_with_constructor(histogram),
             queue_depth: Family::default(),
+            queue_keys: Family::default(),
             queue_groups_in_trouble: Family::default(),
             undecodable: Family::default(),
             leader: Gauge::default(),
@@ -127,6 +129,11 @@ impl Metrics {
             "queue_depth",
             "Keys that wait for a worker, by controller",
             metrics.queue_depth.clone(),
+        );
+        registry.register(
+            "queue_keys",
+            "Keys that a controller reconciles now, later or at the next resync",
+            metrics.queue_keys.clone(),
         );
         registry.register(
             "queue_groups_in_trouble",
@@ -208,6 +215,12 @@ impl Metrics {
             "Engaged projects that refuse creates and updates because they are suspended",
             self.projects_suspended.clone(),
         );
+    }
+
+    /// Returns the number of keys in the queue of a controller.
+    pub fn queued_keys(&self, controller: &'static str) -> i64 {
+        let keys = self.queue_keys.get(&ControllerLabels { controller });
+        keys.map_or(0, |keys| keys.get())
     }
 
     /// Returns the number of engaged projects with a kind that cannot be listed or watched at present.

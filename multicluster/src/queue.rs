@@ -137,7 +137,7 @@ impl<K: Key> Workers<K> {
                 let begin = Instant::now();
                 running.spawn(async move { (key, context, begin, work.await) }.instrument(span));
             }
-            self.show(scheduler.counts());
+            self.show(scheduler.counts(), scheduler.keys());
             let timer = scheduler.next_timer();
             tokio::select! {
                 () = stop.cancelled() => break,
@@ -163,10 +163,12 @@ impl<K: Key> Workers<K> {
         Ok(())
     }
 
-    fn show(&self, counts: QueueCounts) {
+    fn show(&self, counts: QueueCounts, keys: usize) {
         let controller = self.controller;
         let depth = &self.metrics.queue_depth;
         set(depth, &ControllerLabels { controller }, counts.ready);
+        let all = &self.metrics.queue_keys;
+        set(all, &ControllerLabels { controller }, keys);
         for (outage, tenants) in [
             ("unreachable", counts.unreachable),
             ("suspended", counts.suspended),

@@ -14,6 +14,8 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::{Duration, sleep};
 
+mod ended_keys;
+
 use super::*;
 use crate::fixtures::servers::{HUB_NAMESPACE, copy, hub_namespace, recorded, settle};
 use crate::fixtures::{now, workload};

@@ -27,6 +27,7 @@ impl Metrics {
         );
         drop(self.reconcile_seconds.get_or_create(&of_controller));
         drop(self.queue_depth.get_or_create(&of_controller));
+        drop(self.queue_keys.get_or_create(&of_controller));
         drop(self.queue_groups_in_trouble.get_or_create(&OutageLabels {
             controller,
             trouble,

@@ -1,6 +1,8 @@
 //! Decides which key is reconciled next.
 
 mod outage;
+#[cfg(test)]
+mod recount;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem;
@@ -35,6 +37,8 @@ pub(super) struct Scheduler<K: Key> {
     probes: BTreeMap<u64, K::Tenant>,
     tickets: u64,
     timers: Timers<Due<K>>,
+    /// Number of keys in any state.
+    keys: usize,
     /// Number of running reconciliations.
     running: usize,
     /// Number of running reconciliations that do not count towards [`Limits::concurrency`].
@@ -82,6 +86,7 @@ impl<K: Key> Scheduler<K> {
             probes: BTreeMap::new(),
             tickets: 0,
             timers: Timers::new(),
+            keys: 0,
             running: 0,
             stalled: 0,
             counts: QueueCounts::default(),
@@ -90,6 +95,11 @@ impl<K: Key> Scheduler<K> {
 
     pub(super) fn counts(&self) -> QueueCounts {
         self.counts
+    }
+
+    /// Returns the number of keys in any state.
+    pub(super) fn keys(&self) -> usize {
+        self.keys
     }
 
     /// Returns the time at which [`Self::expire`] must be called next.
@@ -111,6 +121,7 @@ impl<K: Key> Scheduler<K> {
             tenant.entries.insert(Arc::clone(&key), KeyEntry::new(at));
             tenant.ready.push_back(Arc::clone(&key));
             self.counts.ready += 1;
+            self.keys += 1;
             self.schedule(key.tenant());
             return;
         };
@@ -235,6 +246,7 @@ impl<K: Key> Scheduler<K> {
             }
             (Next::Never, None) => {
                 tenant.entries.remove(key);
+                self.keys -= 1;
             }
         }
         if !forgotten {
@@ -254,6 +266,7 @@ impl<K: Key> Scheduler<K> {
         self.counts.ready -= mem::take(&mut tenant.ready).len();
         tenant.refused_keys = HashSet::new();
         tenant.write_budget = WriteBudget::default();
+        let keys = tenant.entries.len();
         tenant.entries.retain(|_, entry| match entry.state {
             KeyState::Running { stalls, .. } => {
                 *entry = KeyEntry {
@@ -272,6 +285,7 @@ impl<K: Key> Scheduler<K> {
                 false
             }
         });
+        self.keys -= keys - tenant.entries.len();
         tenant.entries.shrink_to_fit();
         self.schedule(id);
     }
@@ -382,36 +396,5 @@ impl<K: Key> Scheduler<K> {
             // The tenant has no keys left, so the outage that these keys showed is forgotten too.
             self.tenants.remove(id);
         }
-    }
-
-    /// Counts the keys and tenants again, as a check of the stored counts.
-    #[cfg(test)]
-    pub(super) fn recount(&self) -> QueueCounts {
-        let tenants = || self.tenants.values();
-        let unreachable = || tenants().filter(|tenant| tenant.breaker.is_some());
-        assert_eq!(
-            self.running,
-            tenants().map(|tenant| tenant.running).sum::<usize>()
-        );
-        let entries = tenants().flat_map(|tenant| tenant.entries.values());
-        let stalled =
-            entries.filter(|entry| matches!(entry.state, KeyState::Running { stalls: None, .. }));
-        assert_eq!(self.stalled, stalled.count());
-        QueueCounts {
-            ready: tenants().map(|tenant| tenant.ready.len()).sum(),
-            unreachable: unreachable().count(),
-            probing: unreachable().map(|tenant| tenant.running).sum(),
-            suspended: tenants().filter(|tenant| tenant.suspended).count(),
-            busy: tenants()
-                .filter(|tenant| tenant.throttled.is_some())
-                .count(),
-        }
-    }
-
-    /// Returns the numbers of tenants, keys and timers.
-    #[cfg(test)]
-    pub(super) fn sizes(&self) -> [usize; 3] {
-        let keys = self.tenants.values().map(|tenant| tenant.entries.len());
-        [self.tenants.len(), keys.sum(), self.timers.len()]
     }
 }

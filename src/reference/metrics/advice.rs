@@ -177,6 +177,11 @@ pub(super) const ADVICE: &[Advice] = &[
         "Above 0: the log has gaps. The container runtime does not read stderr fast enough.",
     ),
     advice(
+        "compute_federation_queue_keys",
+        CONTROLLER,
+        "Growing while the number of objects stays: keys of deleted objects are kept.",
+    ),
+    advice(
         "compute_federation_queue_depth",
         CONTROLLER,
         "Above 0 for minutes while `queue_groups_in_trouble` is 0: keys wait for a worker.",
