@@ -425,6 +425,17 @@ pub const WRITTEN: &[WrittenCondition] = &[
     ),
     written(
         INSTANCE,
+        PROJECT,
+        instance::READY,
+        Unknown,
+        of_instance::CELL_UNREACHABLE,
+        (
+            "The Cluster of the Instance's cell is not `Ready` on the hub. The message contains the last report; the other fields are as the cell last reported them.",
+            "Wait until the cell returns, or make the cell reachable for the hub.",
+        ),
+    ),
+    written(
+        INSTANCE,
         CELL,
         instance::COPIED_TO_HUB,
         False,

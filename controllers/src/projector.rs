@@ -10,15 +10,16 @@ pub(crate) mod triggers;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::{HubNamespace, Instance, WorkloadDeployment};
+use api::{HubNamespace, Instance, WorkloadDeployment, labels};
 use kube::{Resource, ResourceExt};
 use multicluster::Outcome;
 use serde_json::{Value, json};
 
 use crate::hub::HubCaches;
+use crate::hub::cells::CellState;
 use crate::hub::identity::recorded_hub;
 use crate::hub::upstream::Upstream;
-use crate::objects::{Namespace, deployment_name, describe, is_terminating};
+use crate::objects::{Namespace, deployment_name, describe, is_terminating, label};
 use crate::projects::{ProjectCaches, SyncedProjects};
 use crate::runtime::hub_proof::read_from_hub;
 use crate::runtime::keys::InstanceKey;
@@ -137,6 +138,8 @@ impl Projector {
                     instance,
                     deployment: deployment.as_ref(),
                     projection: projection.as_ref(),
+                    cell: self.cell_of(instance),
+                    now: context.now(),
                 };
                 self.project(context, &project, name, &observed).await?
             }
@@ -227,6 +230,12 @@ impl Projector {
                 Ok(Some(rest))
             }
         }
+    }
+
+    /// Returns the state of the cell of an Instance on the hub. An Instance of the Go manager does not name its cell.
+    fn cell_of(&self, instance: Option<&Arc<Instance>>) -> CellState {
+        let cell = instance.and_then(|instance| label(instance.as_ref(), labels::SOURCE_CLUSTER));
+        cell.map_or(CellState::Reachable, |cell| self.hub.cells.state(cell))
     }
 
     async fn project(

@@ -11,7 +11,7 @@ use multicluster::cache::{Change, Reflector};
 use multicluster::{Cache, Metrics};
 use serde::de::DeserializeOwned;
 
-use super::indexes::{deployment_of, project_of, upstream_of};
+use super::indexes::{cell_of, deployment_of, project_of, upstream_of};
 use super::lookups::HubView;
 use super::queues::ManagementQueues;
 use crate::customizations::CustomizationReflector;
@@ -80,6 +80,7 @@ impl HubReflectors {
             ),
             instances: self.instances.cache(),
             instances_of: self.instances.index(deployment_of),
+            instances_in_cell: self.instances.index(cell_of),
             cells: Cells::new(&self.clusters, &self.bindings),
         }
     }

@@ -1,10 +1,10 @@
 //! The index values of the caches of the hub.
 
-use api::Instance;
+use api::{Instance, labels};
 use kube::Resource;
 
 use crate::hub::upstream::{self, Upstream};
-use crate::objects::{Namespace, deployment_name};
+use crate::objects::{Namespace, deployment_name, label};
 
 /// Returns the values of `HubCaches::instances_of` for an Instance.
 pub(super) fn deployment_of(instance: &Instance) -> Vec<String> {
@@ -13,6 +13,12 @@ pub(super) fn deployment_of(instance: &Instance) -> Vec<String> {
     name.map(|name| deployment_index_value(namespace, name))
         .into_iter()
         .collect()
+}
+
+/// Returns the values of `HubCaches::instances_in_cell` for an Instance.
+pub(super) fn cell_of(instance: &Instance) -> Vec<String> {
+    let cell = label(instance, labels::SOURCE_CLUSTER);
+    cell.map(str::to_owned).into_iter().collect()
 }
 
 /// Returns the value of `HubCaches::instances_of` for the Instances of a WorkloadDeployment.

@@ -51,6 +51,10 @@ impl HubLookups for HubView {
         self.hub.instances_of.keys(&value)
     }
 
+    fn instances_in_cell(&self, cell: &str) -> Vec<NamespacedName> {
+        self.hub.instances_in_cell.keys(cell)
+    }
+
     fn binding(&self, hub_namespace: &str, name: &str) -> Option<Arc<ResourceBinding>> {
         self.hub.bindings.get(hub_namespace, name).ok().flatten()
     }

@@ -1,15 +1,19 @@
 //! Decides how the projection of an Instance must look.
 
+mod freshness;
 pub(super) mod verdict;
 
 use std::sync::Arc;
 
 use api::{HubNamespace, Instance, InstanceStatus, WorkloadDeployment, annotations, labels};
+use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 
 use crate::generation::instance_status;
+use crate::hub::cells::CellState;
 use crate::hub::upstream::Upstream;
 use crate::objects::{StringMap, covers, is_terminating, recorded_hub_namespace};
+use freshness::fresh;
 
 /// Labels that are copied from an Instance on the hub to its projection.
 const COPIED_LABELS: [&str; 7] = [
@@ -34,6 +38,9 @@ pub(super) struct Observed<'a> {
     pub(super) deployment: Option<&'a Arc<WorkloadDeployment>>,
     /// The Instance of the same name in the project.
     pub(super) projection: Option<&'a Arc<Instance>>,
+    /// The state of the cell of the Instance.
+    pub(super) cell: CellState,
+    pub(super) now: Timestamp,
 }
 
 /// The actions to take, in the order of the fields.
@@ -92,8 +99,10 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     }
     let status = instance.status.as_ref().zip(projection);
     Plan {
-        status: status
-            .and_then(|(status, projection)| instance_status(instance, status, projection)),
+        status: status.and_then(|(status, projection)| {
+            let status = fresh(instance, status, projection, &observed.cell, observed.now);
+            instance_status(instance, &status, projection)
+        }),
         ..Plan::default()
     }
 }

@@ -166,3 +166,19 @@ async fn a_projection_has_the_fields_that_the_types_do_not_know() {
     converge(&projector, || instance_key(NAME), &planes.servers()).await;
     assert_eq!(json!(projection(&planes).unwrap().spec), spec);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_projection_shows_that_its_cell_has_no_cluster() {
+    let (planes, projector) = start().await;
+    for (cell, expected) in [("gone", "CellUnreachable"), ("", "Because")] {
+        planes
+            .hub
+            .modify::<Instance>(HUB_NAMESPACE, NAME, |instance| {
+                instance["metadata"]["labels"][labels::SOURCE_CLUSTER] = json!(cell);
+            });
+        settle().await;
+        converge(&projector, || instance_key(NAME), &planes.servers()).await;
+        let status = projection(&planes).unwrap().status.unwrap();
+        assert_eq!(status.conditions[0].reason, expected, "{status:?}");
+    }
+}

@@ -103,6 +103,21 @@ pub(crate) const ON_HUB: &[Trigger<HubSource, dyn HubLookups, InstanceKey>] = &[
                 .collect()
         },
     },
+    Trigger {
+        source: HubSource::CellReachability,
+        reason: "projections show that their cell cannot be reached",
+        keys: |change, hub| {
+            let cell = change.current.or(change.former);
+            let cell = cell.and_then(|cell| cell.name.as_deref());
+            let instances = cell.map(|cell| hub.instances_in_cell(cell));
+            let instances = instances.unwrap_or_default().into_iter();
+            instances
+                .map(|(namespace, name)| {
+                    key_in(hub.upstream_of(&namespace).as_ref(), &namespace, &name)
+                })
+                .collect()
+        },
+    },
 ];
 
 /// Returns the Instances on the hub that belong to a WorkloadDeployment, if its UID, deletion or recorded hub namespace
@@ -269,6 +284,10 @@ mod tests {
         };
         let (instance, stray) = (named("ns-1", "web-0"), named("plain", "stray"));
         let (unknown, copy) = (named("ns-9", "web-0"), named("ns-1", "web"));
+        let (cell, unknown_cell) = (
+            metadata(json!({"name": "dfw1"})),
+            metadata(json!({"name": "x"})),
+        );
         let case = |name, source, former, current, expected: &[(&str, &str, &str)]| {
             let keys = keys(expected);
             TriggerCase {
@@ -309,6 +328,9 @@ mod tests {
             case("never had one", HubSource::Namespaces, Some(&unlabelled), Some(&unlabelled), &[]),
             case("copy", HubSource::Deployments, None, Some(&copy), &[]),
             case("policy", HubSource::Policies, None, Some(&copy), &[]),
+            case("cell", HubSource::CellReachability, Some(&cell), Some(&cell), &in_ns_1),
+            case("cell gone", HubSource::CellReachability, Some(&cell), None, &in_ns_1),
+            case("cell of nothing", HubSource::CellReachability, None, Some(&unknown_cell), &[]),
         ];
         assert_cases::<_, dyn HubLookups, _>(ON_HUB, &cases, &FakeHub::new());
     }

@@ -2,11 +2,21 @@ use api::ProjectName;
 use serde_json::json;
 
 use super::*;
-use crate::fixtures::{condition, deployment, instance, object, terminating};
+use crate::fixtures::{condition, deployment, instance, now, object, terminating};
 
 const HUB_NAMESPACE: &str = "ns-1";
 
 fn plan_for(
+    instance: Option<&Arc<Instance>>,
+    deployment: Option<&Arc<WorkloadDeployment>>,
+    projection: Option<&Arc<Instance>>,
+) -> Plan {
+    plan_knowing(CellState::Reachable, instance, deployment, projection)
+}
+
+/// Plans with this state of the cell.
+fn plan_knowing(
+    state: CellState,
     instance: Option<&Arc<Instance>>,
     deployment: Option<&Arc<WorkloadDeployment>>,
     projection: Option<&Arc<Instance>>,
@@ -20,6 +30,8 @@ fn plan_for(
         instance,
         deployment,
         projection,
+        cell: state,
+        now: now(),
     })
 }
 
@@ -159,4 +171,61 @@ fn a_projection_has_the_labels_of_its_hub_namespace_not_of_the_instance() {
         "cluster-single"
     );
     assert_eq!(desired.labels[labels::UPSTREAM_NAMESPACE], "default");
+}
+
+#[test]
+fn an_instance_of_an_unreachable_cell_says_so_and_keeps_its_last_report() {
+    let mut instance = on_hub().as_ref().clone();
+    instance
+        .labels_mut()
+        .insert(labels::SOURCE_CLUSTER.into(), "dfw1".into());
+    instance.status = Some(object(json!({
+        "conditions": [condition("Running", true, Some(2)), condition("Ready", true, Some(2))],
+        "networkInterfaces": [{"assignments": {"networkIP": "10.0.0.1"}}],
+    })));
+    let (instance, owner) = (Arc::new(instance), owner());
+    let desired = plan_for(Some(&instance), Some(&owner), None).apply.unwrap();
+    let mut projection = executed(&instance, &owner, &desired);
+    let mut show = |state: CellState| {
+        let plan = plan_knowing(state, Some(&instance), Some(&owner), Some(&projection));
+        assert_eq!(plan.apply, None);
+        if let Some(status) = plan.status.clone() {
+            Arc::make_mut(&mut projection).status = Some(status);
+        }
+        plan.status
+    };
+    let healthy = show(CellState::Reachable).unwrap();
+    let unreachable = |since: Option<&str>| CellState::Unreachable {
+        since: since.map(|since| since.parse().unwrap()),
+        message: "no heartbeat".into(),
+    };
+    let ready = |status: &InstanceStatus| {
+        let conditions = &status.conditions;
+        api::condition::find(conditions, "Ready").unwrap().clone()
+    };
+    let since = "2026-11-21T09:30:00Z";
+    let stale = show(unreachable(Some(since))).unwrap();
+    let shown = ready(&stale);
+    let of = (
+        shown.status,
+        shown.reason.as_str(),
+        shown.observed_generation,
+    );
+    assert_eq!(
+        of,
+        (api::ConditionStatus::Unknown, "CellUnreachable", Some(9))
+    );
+    assert_eq!(shown.last_transition_time.0, since.parse().unwrap());
+    let message = "cell dfw1 cannot be reached: no heartbeat; it last reported True Because: m";
+    assert_eq!(shown.message, message);
+    assert_eq!(stale.network_interfaces, healthy.network_interfaces);
+    assert!(api::condition::is_true(&stale.conditions, "Running"));
+    assert_eq!(show(unreachable(Some(since))), None);
+    // The time that is shown stays if the hub no longer knows it.
+    assert_eq!(show(unreachable(None)), None);
+    assert_eq!(show(CellState::Reachable), Some(healthy));
+    // Without any time, the time is that of the observation.
+    let shown = ready(&show(unreachable(None)).unwrap());
+    assert_eq!(shown.last_transition_time.0, now());
+    assert_eq!(show(unreachable(None)), None);
 }

@@ -72,7 +72,10 @@ impl FakeHub {
             ("ns-3", "foreign"),
         ];
         let instance = |(namespace, deployment): &(&str, &str)| {
-            let labels = json!({api::labels::WORKLOAD_DEPLOYMENT_NAME: deployment});
+            let labels = json!({
+                api::labels::WORKLOAD_DEPLOYMENT_NAME: deployment,
+                api::labels::SOURCE_CLUSTER: if *namespace == "ns-1" { "dfw1" } else { "ord1" },
+            });
             let name = format!("{deployment}-0");
             metadata(json!({"namespace": namespace, "name": name, "labels": labels}))
         };
@@ -164,6 +167,15 @@ impl HubLookups for FakeHub {
                 && it.meta().name.as_deref() == Some(name)
         };
         bindings.find(is_it).cloned()
+    }
+
+    fn instances_in_cell(&self, cell: &str) -> Vec<NamespacedName> {
+        let instances = self.instances.iter().filter(|it| {
+            let labels = it.labels.as_ref();
+            let of = labels.and_then(|labels| labels.get(api::labels::SOURCE_CLUSTER));
+            of.is_some_and(|of| of == cell)
+        });
+        names(instances.cloned())
     }
 
     fn bindings_of_cell(&self, cell: &str) -> Vec<Arc<ResourceBinding>> {

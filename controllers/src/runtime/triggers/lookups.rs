@@ -32,6 +32,9 @@ pub(crate) trait HubLookups {
     /// Returns the Instances of a WorkloadDeployment in a hub namespace.
     fn instances_of(&self, hub_namespace: &str, deployment: &str) -> Vec<NamespacedName>;
 
+    /// Returns the Instances on the hub that a cell has copied there.
+    fn instances_in_cell(&self, cell: &str) -> Vec<NamespacedName>;
+
     /// Returns the ResourceBinding of this name, if it can be decoded.
     fn binding(&self, hub_namespace: &str, name: &str) -> Option<Arc<ResourceBinding>>;
 
