@@ -38,6 +38,26 @@ pub const MUTATE_WORKLOAD: &str = "/mutate-compute-datumapis-com-v1alpha-workloa
 /// Path of the validating webhook for Workloads.
 pub const VALIDATE_WORKLOAD: &str = "/validate-compute-datumapis-com-v1alpha-workload";
 
+/// Returns the maximum memory to decode and to check one review, in bytes. `body` is the size of the review in bytes. The
+/// memory of the body itself is not included. `fuzz/tests/memory.rs` measures it.
+///
+/// A list element of two bytes can need two hundred bytes of memory. But the number of values in a Workload is limited,
+/// and so is the size of the requester.
+pub fn peak_bytes(body: usize) -> usize {
+    /// Memory for each byte of a body with many list elements, in bytes.
+    const OF_ELEMENTS: usize = 96;
+    /// Maximum memory for all list elements, in bytes.
+    const OF_ALL_ELEMENTS: usize = 12 << 20;
+    /// Memory for each byte of any body, in bytes.
+    const PER_BYTE: usize = 12;
+    /// Memory for any answer, in bytes: a hundred errors, twice.
+    const OF_ANY: usize = 256 << 10;
+    let of_elements = body.saturating_mul(OF_ELEMENTS).min(OF_ALL_ELEMENTS);
+    body.saturating_mul(PER_BYTE)
+        .saturating_add(of_elements)
+        .saturating_add(OF_ANY)
+}
+
 /// Answers an `AdmissionReview` without I/O. The project of the request has the given cities, and every requester may
 /// use its networks.
 ///

@@ -81,7 +81,7 @@ impl<'a> StatusFold<'a> {
         let formers = &former.conditions;
         let single = cells.len() == 1;
         let mut conditions = if single {
-            first.conditions.to_vec()
+            first.conditions().to_vec()
         } else {
             join(&cells, formers)
         };
@@ -114,11 +114,14 @@ impl<'a> StatusFold<'a> {
         // If the only cell reports, the hub status itself contains the last report. Entries are not needed.
         let entries = match single && matches!(first.source, Source::Report(_)) {
             true => Vec::new(),
-            false => cells
-                .iter()
-                .enumerate()
-                .filter_map(|(index, cell)| CellEntry::of(cell, assigned(index, cell)))
-                .collect(),
+            false => {
+                let mut entries = Vec::with_capacity(cells.len());
+                let cells = cells.iter().enumerate();
+                entries.extend(
+                    cells.filter_map(|(index, cell)| CellEntry::of(cell, assigned(index, cell))),
+                );
+                entries
+            }
         };
         let status = RenderedStatus {
             cells: entries,

@@ -10,8 +10,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::condition::{ConditionView, ConditionsText, RememberedConditions};
-use crate::decode::{from_str, visit_map};
 use crate::fields::{Fields, unescaped};
+use api::decode::{from_str, visit_map};
 
 /// A status, borrowed from the request. Only the fields that the fold needs are decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
