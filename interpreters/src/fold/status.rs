@@ -27,7 +27,6 @@ pub(crate) struct StatusView<'a> {
     pub(crate) cells: Vec<RememberedCell<'a>>,
     /// The fields that the fold does not know.
     pub(crate) others: Fields<'a>,
-    is_empty: bool,
 }
 
 /// The counters. The CRD requires them.
@@ -42,8 +41,8 @@ pub(crate) struct Counters {
 /// The fields that `InterpretStatus` adds, and `status.observedGeneration`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Generations {
-    pub(crate) assigned_min_replicas: Option<i64>,
-    pub(crate) assigned_replicas: Option<i64>,
+    pub(crate) assigned_min_replicas: Option<i32>,
+    pub(crate) assigned_replicas: Option<i32>,
     pub(crate) generation: Option<i64>,
     pub(crate) observed_generation: Option<i64>,
     pub(crate) resource_template_generation: Option<i64>,
@@ -75,12 +74,12 @@ impl<'a> StatusView<'a> {
         decoded.ok().and_then(Self::checked)
     }
 
-    /// Returns the status. Returns `None` if the status is empty or the CRD does not allow a value.
+    /// Returns the status. Returns `None` if the CRD does not allow a value.
     pub(crate) fn checked(self) -> Option<Self> {
         let valid = (self.conditions_text.0.is_some()
             || self.conditions.iter().all(ConditionView::is_valid))
             && self.cells.iter().all(|cell| cell.conditions.are_valid());
-        (valid && !self.is_empty).then_some(self)
+        valid.then_some(self)
     }
 
     /// Moves `CellsReporting` from `conditions` to `cells_reporting`.
@@ -119,22 +118,20 @@ impl<'a> Visitor<'a> for StatusVisitor<'a> {
     }
 
     fn visit_map<M: MapAccess<'a>>(self, mut fields: M) -> Result<StatusView<'a>, M::Error> {
-        let mut status = StatusView {
-            is_empty: true,
-            ..StatusView::default()
-        };
+        let mut status = StatusView::default();
+        let mut is_empty = true;
         let mut counters = Counters::default();
         let mut generations = Generations::default();
         let mut conditions: Vec<ConditionView<'a>> = Vec::new();
         while let Some(name) = fields.next_key::<&'a RawValue>()? {
-            status.is_empty = false;
+            is_empty = false;
             match unescaped(name.get()).map_err(M::Error::custom)?.as_ref() {
                 "currentReplicas" => counters.current_replicas = counter(&mut fields)?,
                 "desiredReplicas" => counters.desired_replicas = counter(&mut fields)?,
                 "readyReplicas" => counters.ready_replicas = counter(&mut fields)?,
                 "replicas" => counters.replicas = counter(&mut fields)?,
-                "assignedMinReplicas" => generations.assigned_min_replicas = fields.next_value()?,
-                "assignedReplicas" => generations.assigned_replicas = fields.next_value()?,
+                "assignedMinReplicas" => generations.assigned_min_replicas = share(&mut fields)?,
+                "assignedReplicas" => generations.assigned_replicas = share(&mut fields)?,
                 "generation" => generations.generation = fields.next_value()?,
                 "observedGeneration" => generations.observed_generation = fields.next_value()?,
                 "resourceTemplateGeneration" => {
@@ -151,6 +148,9 @@ impl<'a> Visitor<'a> for StatusVisitor<'a> {
                     status.others.push(self.text, name, value);
                 }
             }
+        }
+        if is_empty {
+            return Err(M::Error::custom("an empty status"));
         }
         status.others.sort();
         status.others.retain(|field| field.value() != "null");
@@ -170,6 +170,12 @@ impl<'a> Visitor<'a> for StatusVisitor<'a> {
         status.take_cells_reporting();
         Ok(status)
     }
+}
+
+/// Reads a share, and clamps it to `int32`.
+fn share<'de, M: MapAccess<'de>>(fields: &mut M) -> Result<Option<i32>, M::Error> {
+    let share: Option<i64> = fields.next_value()?;
+    Ok(share.map(saturated))
 }
 
 /// Reads a counter, and clamps it to `int32`.
