@@ -13,6 +13,7 @@ pub mod condition;
 pub mod conditions;
 pub mod core_v1;
 pub mod crds;
+pub mod decode;
 pub mod embedded_metadata;
 pub mod finalizers;
 pub mod gateway;

@@ -2,14 +2,14 @@
 
 #![no_main]
 
-use interpreters::{PEAK_BYTES_OF_ANY, PEAK_BYTES_PER_BYTE, interpret};
+use interpreters::{interpret, peak_bytes};
 use jiff::Timestamp;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let counted = allocation_counter::measure(|| {
         let _ = interpret(data, Timestamp::UNIX_EPOCH);
     });
-    let bound = PEAK_BYTES_PER_BYTE * data.len() + PEAK_BYTES_OF_ANY;
+    let bound = peak_bytes(data.len());
     assert!(
         counted.bytes_max <= bound as u64,
         "{} of {bound}",

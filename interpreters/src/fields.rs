@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Deserializer;
 use serde_json::value::RawValue;
 
-use crate::decode::visit_map;
+use api::decode::visit_map;
 
 /// The fields of a JSON object. Each field is a part of the text of the object, so a field needs little memory: an
 /// object can have a million fields.
@@ -37,6 +37,10 @@ impl<'a> Fields<'a> {
         let end = offset(value.get()).map(|begin| begin + value.get().len());
         let range = offset(name.get()).zip(end);
         let field = range.and_then(|(begin, end)| object.get(begin..end));
+        if self.0.is_empty() {
+            // A hundred thousand cells can report one field each.
+            self.0.reserve_exact(1);
+        }
         self.0.extend(field.map(Field));
     }
 

@@ -12,7 +12,6 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::annotations::AnnotationsView;
-use crate::decode::{for_each, from_str};
 use crate::dependencies;
 use crate::error::InterpretError;
 use crate::instance_spec::InstanceSpecView;
@@ -20,6 +19,7 @@ use crate::patch::Patch;
 use crate::raw::{parse, same};
 use crate::requirements;
 use crate::review::{Component, InterpretRequest, Operation, OperationOutcome, Requirements};
+use api::decode::{for_each, from_str};
 
 /// Answers one request in any JSON form.
 pub(crate) fn interpret<'a>(

@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::decode::for_each;
 use crate::quantities::{ContainerLimits, Quantities};
+use api::decode::for_each;
 
 /// A view of `InstanceTemplateSpec`.
 #[derive(Default, Deserialize)]

@@ -10,7 +10,6 @@
 //! the same bytes in both ways. Tests and a fuzz target check this.
 
 mod annotations;
-mod decode;
 mod dependencies;
 mod error;
 mod fast;
@@ -34,12 +33,17 @@ pub use review::{Interpretation, InterpretedKind, MalformedReview, Operation};
 
 use review::{InterpretRequest, OperationOutcome};
 
-/// Maximum memory for the answer to one request, as a multiple of the size of the request. The answer itself is included,
-/// the request is not. For a small request, [`PEAK_BYTES_OF_ANY`] is added. `fuzz/tests/memory.rs` measures the peak for
-/// requests that need as much memory as possible.
+/// Maximum memory for the answer to one request, as a multiple of the size of the request.
 pub const PEAK_BYTES_PER_BYTE: usize = 12;
 /// Memory that the answer to any request can need in addition to [`PEAK_BYTES_PER_BYTE`], in bytes.
 pub const PEAK_BYTES_OF_ANY: usize = 16 << 10;
+
+/// Returns the maximum memory for the answer to a request, in bytes, while the request is answered. `body` is the size of
+/// the request in bytes. The answer itself is included, the request is not. `fuzz/tests/memory.rs` measures it.
+pub fn peak_bytes(body: usize) -> usize {
+    body.saturating_mul(PEAK_BYTES_PER_BYTE)
+        .saturating_add(PEAK_BYTES_OF_ANY)
+}
 
 /// Answers one `ResourceInterpreterContext`.
 ///

@@ -6,8 +6,8 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use crate::decode::{Strict, from_str};
 use crate::error::InterpretError;
+use api::decode::{Strict, from_str};
 
 /// Decodes `text`. `field` is the path of the text, for error messages.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(

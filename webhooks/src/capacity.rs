@@ -42,10 +42,6 @@ pub(crate) const SMALL_BODY: usize = 128 << 10;
 /// handler.
 pub(crate) const REQUEST_OVERHEAD: usize = 8 << 10;
 
-/// Size of a decoded object, as a multiple of the size of its body. This is the bound for what the interpreter and the
-/// rules of admission may allocate for one request.
-const DECODED_FACTOR: usize = 12;
-
 /// Longest time for which a large body waits for its turn. After this time the answer is 429.
 const QUEUE_MAX: Duration = Duration::from_secs(1);
 
@@ -99,7 +95,7 @@ impl Capacity {
 
     /// Returns the size of the largest body for which the capacity is sufficient if no other request is in flight.
     pub(crate) fn body_max(&self) -> usize {
-        let decoded = self.decoding_max / DECODED_FACTOR;
+        let decoded = self.decoding_max / interpreters::PEAK_BYTES_PER_BYTE;
         decoded.min(self.large.max().saturating_sub(REQUEST_OVERHEAD))
     }
 
@@ -181,9 +177,14 @@ impl RequestPermit {
         self.take(bytes)
     }
 
-    /// Takes the bytes that the decoded form of a body of `body` bytes needs. A large body waits for them.
-    pub(crate) async fn hold_decoded(&mut self, body: usize) -> Result<(), Overloaded> {
-        let decoded = body.saturating_mul(DECODED_FACTOR);
+    /// Takes the bytes that the decoded form of a body of `body` bytes needs. A large body waits for them. `decoded` is at
+    /// most the whole part `decoding`, so that the largest body can be answered if no other request is in flight.
+    pub(crate) async fn hold_decoded(
+        &mut self,
+        body: usize,
+        decoded: usize,
+    ) -> Result<(), Overloaded> {
+        let decoded = decoded.min(self.capacity.decoding_max);
         let count = u32::try_from(decoded).map_err(|_| Overloaded)?;
         let part = Arc::clone(&self.capacity.decoding);
         if !self.is_large {

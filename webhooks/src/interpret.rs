@@ -32,7 +32,8 @@ async fn interpret(context: &HandlerContext, request: Request) -> Result<Bytes, 
     let body = body::read(&context.limits, request, &mut permit).await?;
     let begin = Instant::now();
     if body.len() > SMALL_BODY {
-        permit.hold_decoded(body.len()).await?;
+        let decoded = interpreters::peak_bytes(body.len());
+        permit.hold_decoded(body.len(), decoded).await?;
     }
     // A small body is decoded and answered without a pause, so as many decoded forms exist as the server has threads.
     // They are not counted.

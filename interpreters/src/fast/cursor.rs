@@ -4,7 +4,7 @@
 use serde::Deserialize;
 use serde_json::Deserializer;
 
-use crate::decode::Strict;
+use api::decode::Strict;
 
 /// A position in a JSON text. Each method moves the position to the end of the text that it reads. After
 /// [`NotCanonical`] the position is undefined.

@@ -114,8 +114,8 @@ fn status_view<'a>(cursor: &mut Cursor<'a>) -> Result<StatusView<'a>, NotCanonic
         status.reporting_cell = Some(cursor.text()?.into());
     }
     status.generations = Generations {
-        assigned_min_replicas,
-        assigned_replicas,
+        assigned_min_replicas: assigned_min_replicas.map(saturated),
+        assigned_replicas: assigned_replicas.map(saturated),
         generation,
         observed_generation,
         resource_template_generation: cursor.number(br#""resourceTemplateGeneration":"#)?,

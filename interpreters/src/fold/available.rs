@@ -54,7 +54,7 @@ pub(super) fn require_reachable<'a>(
     available.last_transition_time = kept_time.unwrap_or_else(|| {
         let lost = cells.iter().filter_map(|cell| {
             let since = unreachable.since(cell.name)?;
-            let of_type = cell.conditions.iter().filter(|c| c.type_ == AVAILABLE);
+            let of_type = cell.conditions().iter().filter(|c| c.type_ == AVAILABLE);
             (of_type.map(|c| c.status).max() > new_status).then_some(since)
         });
         time(lost.max().unwrap_or(earliest))

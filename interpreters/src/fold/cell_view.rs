@@ -4,21 +4,19 @@ use super::condition::ConditionView;
 use super::resource_template::ResourceTemplate;
 use super::status::{Counters, RememberedCell, StatusView};
 
-/// The known state of one cell. The source is the current report, or the last report in the former status.
+/// The known state of one cell. The source is the current report, or the last report in the former status. A view only
+/// refers to the state, because there can be a hundred thousand cells.
 pub(super) struct CellView<'f, 'a> {
     /// `None` if the source is a hub status that does not contain the name of its cell.
     pub(super) name: Option<&'f str>,
-    pub(super) counters: Counters,
-    pub(super) conditions: &'f [ConditionView<'a>],
-    /// The text of the conditions in the form that the fold writes, if this text is known.
-    pub(super) conditions_text: Option<&'a str>,
-    pub(super) resource_template_generation: Option<i64>,
     /// The status with all other fields: the report, or the hub status of a single cell.
     pub(super) whole: Option<&'f StatusView<'a>>,
     pub(super) source: Source<'f, 'a>,
+    state: CellState<'f, 'a>,
 }
 
 /// The source of a [`CellView`].
+#[derive(Clone, Copy)]
 pub(super) enum Source<'f, 'a> {
     /// A current report.
     Report(&'f StatusView<'a>),
@@ -28,20 +26,26 @@ pub(super) enum Source<'f, 'a> {
     Nothing,
 }
 
+/// The object with the known state of a cell.
+#[derive(Clone, Copy)]
+enum CellState<'f, 'a> {
+    Report(&'f StatusView<'a>),
+    HubStatus(&'f StatusView<'a>),
+    Memory(&'f RememberedCell<'a>),
+    Nothing,
+}
+
 impl<'f, 'a> CellView<'f, 'a> {
     pub(super) fn of_report(name: &'f str, report: &'f StatusView<'a>, is_current: bool) -> Self {
         Self {
             name: Some(name),
-            counters: report.counters,
-            conditions: &report.conditions,
-            conditions_text: report.conditions_text.0,
-            resource_template_generation: report.generations.resource_template_generation,
             whole: Some(report),
             source: if is_current {
                 Source::Report(report)
             } else {
                 Source::Memory
             },
+            state: CellState::Report(report),
         }
     }
 
@@ -50,30 +54,55 @@ impl<'f, 'a> CellView<'f, 'a> {
     pub(super) fn of_hub_status(name: Option<&'f str>, status: &'f StatusView<'a>) -> Self {
         Self {
             name,
-            counters: status.counters,
-            conditions: &status.conditions,
-            conditions_text: status.conditions_text.0,
-            resource_template_generation: None,
             whole: Some(status),
             source: Source::Memory,
+            state: CellState::HubStatus(status),
         }
     }
 
     pub(super) fn of_memory(name: &'f str, memory: Option<&'f RememberedCell<'a>>) -> Self {
         Self {
             name: Some(name),
-            counters: memory.map(RememberedCell::counters).unwrap_or_default(),
-            conditions: memory
-                .map(|cell| cell.conditions.list.as_slice())
-                .unwrap_or_default(),
-            conditions_text: memory.and_then(|cell| cell.conditions.text.0),
-            resource_template_generation: memory.and_then(|cell| cell.resource_template_generation),
             whole: None,
             source: if memory.is_some() {
                 Source::Memory
             } else {
                 Source::Nothing
             },
+            state: memory.map_or(CellState::Nothing, CellState::Memory),
+        }
+    }
+
+    pub(super) fn counters(&self) -> Counters {
+        match self.state {
+            CellState::Report(status) | CellState::HubStatus(status) => status.counters,
+            CellState::Memory(cell) => cell.counters(),
+            CellState::Nothing => Counters::default(),
+        }
+    }
+
+    pub(super) fn conditions(&self) -> &'f [ConditionView<'a>] {
+        match self.state {
+            CellState::Report(status) | CellState::HubStatus(status) => &status.conditions,
+            CellState::Memory(cell) => &cell.conditions.list,
+            CellState::Nothing => &[],
+        }
+    }
+
+    /// Returns the text of the conditions in the form that the fold writes, if this text is known.
+    pub(super) fn conditions_text(&self) -> Option<&'a str> {
+        match self.state {
+            CellState::Report(status) | CellState::HubStatus(status) => status.conditions_text.0,
+            CellState::Memory(cell) => cell.conditions.text.0,
+            CellState::Nothing => None,
+        }
+    }
+
+    pub(super) fn resource_template_generation(&self) -> Option<i64> {
+        match self.state {
+            CellState::Report(status) => status.generations.resource_template_generation,
+            CellState::Memory(cell) => cell.resource_template_generation,
+            CellState::HubStatus(_) | CellState::Nothing => None,
         }
     }
 

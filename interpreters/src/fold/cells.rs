@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::status::StatusView;
 use super::unreachable::{Unreachable, UnreachableCells};
-use crate::decode::{for_each, from_str};
+use api::decode::{for_each_of, from_str};
 
 /// The name for the cell of an item without a `clusterName` that a Cluster can have.
 const UNNAMED: &str = "unnamed";
@@ -75,13 +75,12 @@ impl<'a> StatusFold<'a> {
     ///
     /// An error if the text is not a JSON list.
     pub fn of_items(items: &'a str) -> Result<Self, serde_json::Error> {
-        let mut text = serde_json::Deserializer::from_str(items);
         let mut collector = ItemCollector::new(0);
-        for_each(&mut text, |item| {
+        for_each_of(items, |item| {
             let (name, cell) = CellContribution::of_item(item);
             collector.push(name, cell);
         })?;
-        text.end().map(|()| collector.into_fold())
+        Ok(collector.into_fold())
     }
 
     /// Reads one `AggregatedStatusItem`. A malformed item counts as a cell without a report. An error for one item

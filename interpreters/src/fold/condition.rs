@@ -94,6 +94,19 @@ pub(crate) fn shown_since<'a>(
 }
 
 impl ConditionView<'_> {
+    /// Returns the size of the condition as JSON, in bytes, rounded up. Escapes are not counted.
+    pub(crate) fn size(&self) -> usize {
+        /// Size of the names, of the status and of the generation, in bytes, rounded up.
+        const NAMES: usize = 160;
+        let texts = [
+            &self.last_transition_time,
+            &self.message,
+            &self.reason,
+            &self.type_,
+        ];
+        NAMES + texts.map(|text| text.len()).iter().sum::<usize>()
+    }
+
     /// Returns whether the CRD allows the condition.
     pub(crate) fn is_valid(&self) -> bool {
         is_rfc3339(&self.last_transition_time)

@@ -32,20 +32,20 @@ impl<'k, 'a> CellEntry<'k, 'a> {
 
     /// Returns whether the stored entry is already the same as this entry.
     pub(super) fn equals(&self, remembered: &RememberedCell<'_>) -> bool {
-        let same_conditions = match (self.cell.conditions_text, remembered.conditions.text.0) {
+        let same_conditions = match (self.cell.conditions_text(), remembered.conditions.text.0) {
             (Some(one), Some(other)) => one == other,
-            _ => self.cell.conditions == remembered.conditions.list,
+            _ => self.cell.conditions() == remembered.conditions.list,
         };
         same_conditions
             && self.name == remembered.name
-            && self.cell.counters == remembered.counters()
-            && self.cell.resource_template_generation == remembered.resource_template_generation
+            && self.cell.counters() == remembered.counters()
+            && self.cell.resource_template_generation() == remembered.resource_template_generation
             && self.assigned == AssignedShare::of(remembered)
     }
 
     /// Returns whether [`max_size`](Self::max_size) is the maximum size.
     pub(super) fn has_known_size(&self) -> bool {
-        self.cell.conditions_text.is_some() || self.cell.conditions.is_empty()
+        self.cell.conditions_text().is_some() || self.cell.conditions().is_empty()
     }
 
     /// Returns the maximum size of the entry, in bytes. If the text of the conditions is unknown, the conditions are
@@ -58,7 +58,7 @@ impl<'k, 'a> CellEntry<'k, 'a> {
         /// Size of all optional fields without their values, in bytes.
         const OPTIONAL: usize =
             r#""assignedReplicas":,"conditions":,"resourceTemplateGeneration":,"templateReplicas":,"#.len();
-        let counters = self.cell.counters;
+        let counters = self.cell.counters();
         let numbers = [
             counters.current_replicas,
             counters.desired_replicas,
@@ -71,10 +71,10 @@ impl<'k, 'a> CellEntry<'k, 'a> {
         });
         let has_optional = self.assigned.assigned_replicas.is_some()
             || self.assigned.template_replicas.is_some()
-            || self.cell.resource_template_generation.is_some()
-            || self.cell.conditions_text.is_some();
+            || self.cell.resource_template_generation().is_some()
+            || self.cell.conditions_text().is_some();
         let optional = match has_optional {
-            true => OPTIONAL + 11 + 11 + 20 + self.cell.conditions_text.map_or(0, str::len),
+            true => OPTIONAL + 11 + 11 + 20 + self.cell.conditions_text().map_or(0, str::len),
             false => 0,
         };
         REQUIRED + self.name.len() + digits.iter().sum::<usize>() + optional
@@ -82,21 +82,21 @@ impl<'k, 'a> CellEntry<'k, 'a> {
 
     /// Appends the entry as JSON. The fields are in alphabetical order.
     pub(super) fn write(&self, out: &mut impl Write) -> serde_json::Result<()> {
-        let counters = self.cell.counters;
+        let counters = self.cell.counters();
         put(out, b"{")?;
         if let Some(replicas) = self.assigned.assigned_replicas {
             field(out, r#""assignedReplicas":"#, &replicas)?;
             put(out, b",")?;
         }
-        match self.cell.conditions_text {
+        match self.cell.conditions_text() {
             Some(text) => {
                 put(out, br#""conditions":"#)?;
                 put(out, text.as_bytes())?;
                 put(out, b",")?;
             }
-            None if self.cell.conditions.is_empty() => {}
+            None if self.cell.conditions().is_empty() => {}
             None => {
-                field(out, r#""conditions":"#, self.cell.conditions)?;
+                field(out, r#""conditions":"#, self.cell.conditions())?;
                 put(out, b",")?;
             }
         }
@@ -105,7 +105,7 @@ impl<'k, 'a> CellEntry<'k, 'a> {
         field(out, r#","name":"#, self.name)?;
         field(out, r#","readyReplicas":"#, &counters.ready_replicas)?;
         field(out, r#","replicas":"#, &counters.replicas)?;
-        if let Some(generation) = self.cell.resource_template_generation {
+        if let Some(generation) = self.cell.resource_template_generation() {
             field(out, r#","resourceTemplateGeneration":"#, &generation)?;
         }
         if let Some(replicas) = self.assigned.template_replicas {

@@ -16,7 +16,7 @@ pub(super) fn sum(cells: &[CellView<'_, '_>]) -> Counters {
     let total = |counter: fn(&Counters) -> i32| {
         let total: i64 = cells
             .iter()
-            .map(|cell| i64::from(counter(&cell.counters)))
+            .map(|cell| i64::from(counter(&cell.counters())))
             .sum();
         saturated(total)
     };
@@ -37,7 +37,7 @@ pub(super) fn join<'k, 'a: 'k>(
     let formers = ConditionIndex::of(former);
     let mut deciding: BTreeMap<&str, (&str, &ConditionView<'a>)> = BTreeMap::new();
     for cell in cells {
-        for condition in cell.conditions {
+        for condition in cell.conditions() {
             let decides = match deciding.get(condition.type_.as_ref()) {
                 None => true,
                 Some((_, other)) if condition.type_ == AVAILABLE => condition.status > other.status,

@@ -81,7 +81,7 @@ impl<'a> StatusFold<'a> {
         let formers = &former.conditions;
         let single = cells.len() == 1;
         let mut conditions = if single {
-            first.conditions.to_vec()
+            first.conditions().to_vec()
         } else {
             join(&cells, formers)
         };
@@ -112,14 +112,17 @@ impl<'a> StatusFold<'a> {
                 .unwrap_or_default(),
         };
         // The hub status of a single cell is the last report of this cell. It needs no entries, only the name.
-        let (entries, reporting_cell) = if single {
+        let mut entries = Vec::new();
+        let mut reporting_cell = None;
+        if single {
             let has_reported = !matches!(first.source, Source::Nothing);
-            (Vec::new(), first.name.filter(|_| has_reported))
+            reporting_cell = first.name.filter(|_| has_reported);
         } else {
-            let entries = cells.iter().enumerate();
+            entries.reserve_exact(cells.len());
+            let cells = cells.iter().enumerate();
             let entry = |(index, cell)| CellEntry::of(cell, assigned(index, cell));
-            (entries.filter_map(entry).collect(), None)
-        };
+            entries.extend(cells.filter_map(entry));
+        }
         let status = RenderedStatus {
             cells: entries,
             conditions,

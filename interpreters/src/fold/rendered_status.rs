@@ -35,6 +35,8 @@ impl<'f, 'a> RenderedStatus<'f, 'a> {
     pub(super) fn write(self, out: &mut Vec<u8>) -> serde_json::Result<()> {
         /// Number of conditions and other fields of a usual status, rounded up.
         const USUAL_PARTS: usize = 16;
+        /// Size of the counters and of the generation, in bytes, rounded up.
+        const COUNTERS: usize = 192;
         /// Room for the end of the patch, in bytes.
         const END: usize = 16;
         let others = self.others.map_or(0, Fields::len);
@@ -46,7 +48,11 @@ impl<'f, 'a> RenderedStatus<'f, 'a> {
             self.write_to(&mut size)?;
             out.reserve_exact(size.0 + END);
         } else {
-            out.reserve(self.cells.iter().map(CellEntry::max_size).sum());
+            let conditions = self.conditions.iter().chain(&self.cells_reporting);
+            let size = COUNTERS
+                + conditions.map(ConditionView::size).sum::<usize>()
+                + self.cells.iter().map(CellEntry::max_size).sum::<usize>();
+            out.reserve(size + END);
         }
         self.write_to(out)
     }

@@ -125,5 +125,6 @@ fn joined<'p>(parts: impl Iterator<Item = Cow<'p, str>>, count: usize) -> String
         }
         message.push_str(&part);
     }
+    message.shrink_to_fit();
     message
 }

@@ -40,8 +40,8 @@ pub(super) fn shares<'k>(
             let generations = report.generations;
             let share = share(
                 template.replicas,
-                generations.assigned_replicas,
-                generations.assigned_min_replicas,
+                generations.assigned_replicas.map(i64::from),
+                generations.assigned_min_replicas.map(i64::from),
             );
             Some((cell.name?, saturated(share?.max(0))))
         })

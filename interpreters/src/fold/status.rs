@@ -10,8 +10,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::condition::{ConditionView, ConditionsText, RememberedConditions};
-use crate::decode::{from_str, visit_map};
 use crate::fields::{Fields, unescaped};
+use api::decode::{from_str, visit_map};
 
 /// A status, borrowed from the request. Only the fields that the fold needs are decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,7 +29,6 @@ pub(crate) struct StatusView<'a> {
     pub(crate) reporting_cell: Option<Cow<'a, str>>,
     /// The fields that the fold does not know.
     pub(crate) others: Fields<'a>,
-    is_empty: bool,
 }
 
 /// The counters. The CRD requires them.
@@ -44,8 +43,8 @@ pub(crate) struct Counters {
 /// The fields that `InterpretStatus` adds, and `status.observedGeneration`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Generations {
-    pub(crate) assigned_min_replicas: Option<i64>,
-    pub(crate) assigned_replicas: Option<i64>,
+    pub(crate) assigned_min_replicas: Option<i32>,
+    pub(crate) assigned_replicas: Option<i32>,
     pub(crate) generation: Option<i64>,
     pub(crate) observed_generation: Option<i64>,
     pub(crate) resource_template_generation: Option<i64>,
@@ -77,12 +76,12 @@ impl<'a> StatusView<'a> {
         decoded.ok().and_then(Self::checked)
     }
 
-    /// Returns the status. Returns `None` if the status is empty or the CRD does not allow a value.
+    /// Returns the status. Returns `None` if the CRD does not allow a value.
     pub(crate) fn checked(self) -> Option<Self> {
         let valid = (self.conditions_text.0.is_some()
             || self.conditions.iter().all(ConditionView::is_valid))
             && self.cells.iter().all(|cell| cell.conditions.are_valid());
-        (valid && !self.is_empty).then_some(self)
+        valid.then_some(self)
     }
 
     /// Moves `CellsReporting` from `conditions` to `cells_reporting`.
@@ -121,22 +120,20 @@ impl<'a> Visitor<'a> for StatusVisitor<'a> {
     }
 
     fn visit_map<M: MapAccess<'a>>(self, mut fields: M) -> Result<StatusView<'a>, M::Error> {
-        let mut status = StatusView {
-            is_empty: true,
-            ..StatusView::default()
-        };
+        let mut status = StatusView::default();
+        let mut is_empty = true;
         let mut counters = Counters::default();
         let mut generations = Generations::default();
         let mut conditions: Vec<ConditionView<'a>> = Vec::new();
         while let Some(name) = fields.next_key::<&'a RawValue>()? {
-            status.is_empty = false;
+            is_empty = false;
             match unescaped(name.get()).map_err(M::Error::custom)?.as_ref() {
                 "currentReplicas" => counters.current_replicas = counter(&mut fields)?,
                 "desiredReplicas" => counters.desired_replicas = counter(&mut fields)?,
                 "readyReplicas" => counters.ready_replicas = counter(&mut fields)?,
                 "replicas" => counters.replicas = counter(&mut fields)?,
-                "assignedMinReplicas" => generations.assigned_min_replicas = fields.next_value()?,
-                "assignedReplicas" => generations.assigned_replicas = fields.next_value()?,
+                "assignedMinReplicas" => generations.assigned_min_replicas = share(&mut fields)?,
+                "assignedReplicas" => generations.assigned_replicas = share(&mut fields)?,
                 "generation" => generations.generation = fields.next_value()?,
                 "observedGeneration" => generations.observed_generation = fields.next_value()?,
                 "resourceTemplateGeneration" => {
@@ -158,6 +155,9 @@ impl<'a> Visitor<'a> for StatusVisitor<'a> {
                 }
             }
         }
+        if is_empty {
+            return Err(M::Error::custom("an empty status"));
+        }
         status.others.sort();
         status.others.retain(|field| field.value() != "null");
         let is_own = |condition: &ConditionView<'a>| condition.type_ == CELLS_REPORTING;
@@ -176,6 +176,12 @@ impl<'a> Visitor<'a> for StatusVisitor<'a> {
         status.take_cells_reporting();
         Ok(status)
     }
+}
+
+/// Reads a share, and clamps it to `int32`.
+fn share<'de, M: MapAccess<'de>>(fields: &mut M) -> Result<Option<i32>, M::Error> {
+    let share: Option<i64> = fields.next_value()?;
+    Ok(share.map(saturated))
 }
 
 /// Reads a counter, and clamps it to `int32`.

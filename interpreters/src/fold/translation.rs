@@ -73,12 +73,12 @@ impl<'c> OutdatedTypes<'c> {
                 condition.observed_generation != report.generations.generation
             };
             if cell
-                .conditions
+                .conditions()
                 .iter()
                 .any(|condition| is_outdated(&condition))
             {
-                let by_type = ConditionIndex::of(cell.conditions);
-                let outdated = cell.conditions.iter().filter(is_outdated);
+                let by_type = ConditionIndex::of(cell.conditions());
+                let outdated = cell.conditions().iter().filter(is_outdated);
                 types.extend(
                     outdated
                         .filter(|condition| {

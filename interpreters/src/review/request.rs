@@ -9,8 +9,8 @@ use thiserror::Error;
 
 use super::kind::InterpretedKind;
 use super::operation::Operation;
-use crate::decode::from_str;
 use crate::error::{InterpretError, Quoted};
+use api::decode::from_str;
 
 const API_VERSION: &str = "config.karmada.io/v1alpha1";
 const KIND: &str = "ResourceInterpreterContext";

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use api::workload_deployment::AVAILABLE;
 use serde::{Deserialize, Deserializer};
 
-use crate::decode::for_each;
+use api::decode::for_each;
 
 /// The conditions of a status. Only conditions that can make the object healthy are kept.
 #[derive(Deserialize)]

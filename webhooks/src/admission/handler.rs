@@ -11,6 +11,7 @@ use tracing::{debug, warn};
 
 use super::denial::Denial;
 use super::field_error::Warnings;
+use super::peak_bytes;
 use super::project_lookup::ProjectLookup;
 use super::review::{self, AdmissionRequest};
 use super::validate_workload::validate_workload;
@@ -70,7 +71,7 @@ async fn answer(
         .into();
     let begin = Instant::now();
     // The decoded form is held until the access reviews are answered.
-    permit.hold_decoded(body.len()).await?;
+    permit.hold_decoded(body.len(), peak_bytes(&body)).await?;
     // Gives the slot back, because the request needs no CPU while access reviews are in flight. The bytes of the
     // request still count.
     permit.release_slot();

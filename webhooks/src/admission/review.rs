@@ -3,16 +3,23 @@
 
 use std::borrow::Cow;
 
+use api::decode::from_slice;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use thiserror::Error;
 
 use super::denial::Denial;
 use super::field_error::Warnings;
-use super::user_info::UserInfo;
+use super::user_info::{self, UserInfo};
 
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
+/// Longest `uid`, in bytes. API servers send 36 characters.
+const UID_MAX: usize = 256;
+/// Longest name of an object, in bytes (a DNS subdomain).
+const NAME_MAX: usize = 253;
+/// Longest name of a namespace, in bytes (a DNS label).
+const NAMESPACE_MAX: usize = 63;
 
 /// The reason why a body is not an `AdmissionReview` with a request. The message contains the name of the field.
 #[derive(Debug, Error)]
@@ -29,6 +36,14 @@ pub enum ReviewError {
         value: String,
         /// The only supported value of the field.
         expected: &'static str,
+    },
+    /// A field is longer than API servers allow. Answers and access reviews repeat these fields.
+    #[error("{field}: is longer than {max} bytes")]
+    TooLong {
+        /// The path of the field.
+        field: &'static str,
+        /// The longest allowed value, in bytes.
+        max: usize,
     },
     /// A required field is missing.
     #[error("{0}: is missing")]
@@ -62,7 +77,7 @@ pub(crate) struct AdmissionRequest<'a> {
     pub(crate) namespace: Cow<'a, str>,
     #[serde(borrow, default)]
     pub(crate) operation: Cow<'a, str>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "user_info::bounded")]
     pub(crate) user_info: UserInfo,
     #[serde(borrow)]
     pub(crate) object: Option<&'a RawValue>,
@@ -87,22 +102,31 @@ pub(crate) struct GroupVersionKind<'a> {
 ///
 /// [`ReviewError`] if the body has no request that can be answered.
 pub(crate) fn decode(body: &[u8]) -> Result<AdmissionRequest<'_>, ReviewError> {
-    let review: ReviewedRequest<'_> = serde_json::from_slice(body)?;
+    let review: ReviewedRequest<'_> = from_slice(body)?;
     let expect = |field, value: &str, expected| match value == expected {
         true => Ok(()),
         false => Err(ReviewError::Unexpected {
             field,
-            value: value.to_owned(),
+            value: truncated(value).into_owned(),
             expected,
         }),
     };
     expect("apiVersion", &review.api_version, API_VERSION)?;
     expect("kind", &review.kind, KIND)?;
     let request = review.request.ok_or(ReviewError::Missing("request"))?;
-    match request.uid.is_empty() {
-        true => Err(ReviewError::Missing("request.uid")),
-        false => Ok(request),
+    if request.uid.is_empty() {
+        return Err(ReviewError::Missing("request.uid"));
     }
+    for (field, text, max) in [
+        ("request.uid", &request.uid, UID_MAX),
+        ("request.name", &request.name, NAME_MAX),
+        ("request.namespace", &request.namespace, NAMESPACE_MAX),
+    ] {
+        if text.len() > max {
+            return Err(ReviewError::TooLong { field, max });
+        }
+    }
+    Ok(request)
 }
 
 /// Encodes the answer to the request with this `uid`.

@@ -1,5 +1,6 @@
 //! The change of a Workload in an admission request.
 
+use api::decode::{Strict, from_str};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
@@ -11,6 +12,11 @@ use super::review::AdmissionRequest;
 use super::rules;
 use super::workload_view::WorkloadSpecView;
 use crate::truncate::truncated;
+
+/// Maximum number of values in the spec of a Workload: elements of lists, fields of objects, lists and objects. The rules
+/// need up to 252 bytes for each element of a list, also for an empty one. The largest Workloads have about a thousand
+/// values.
+const VALUES_MAX: usize = 20_000;
 
 /// The change of a Workload in a request: the new Workload and, for an update, the former Workload.
 pub(crate) struct WorkloadChange<'a> {
@@ -33,6 +39,7 @@ impl<'a> WorkloadChange<'a> {
             "UPDATE" => true,
             "DELETE" | "CONNECT" => return Ok(None),
             other => {
+                let other = truncated(other);
                 let problem = format!("request.operation: {other:?} is not known");
                 return Err(Denial::bad_request(name, &problem));
             }
@@ -105,9 +112,9 @@ pub(crate) fn expect_workload(request: &AdmissionRequest<'_>) -> Result<(), Deni
             &request.name,
             &format!(
                 "request.kind: {}/{} {} is not admitted here, Workload of {} is",
-                kind.group,
-                kind.version,
-                kind.kind,
+                truncated(&kind.group),
+                truncated(&kind.version),
+                truncated(&kind.kind),
                 api::API_VERSION
             ),
         )),
@@ -129,6 +136,24 @@ struct EnvelopeMetadata {
     deletion_timestamp: Option<IgnoredAny>,
 }
 
+/// Returns whether a JSON text has more than [`VALUES_MAX`] values. A text with that many values has at least twice as
+/// many bytes, so a usual text is not read.
+fn has_too_many_values(text: &str) -> bool {
+    if text.len() <= 2 * VALUES_MAX {
+        return false;
+    }
+    let (mut quoted, mut escaped, mut values) = (false, false, 1);
+    for byte in text.bytes() {
+        match byte {
+            b',' | b'[' | b'{' if !quoted => values += 1,
+            b'"' if !escaped => quoted = !quoted,
+            _ => {}
+        }
+        escaped = byte == b'\\' && !escaped;
+    }
+    values > VALUES_MAX
+}
+
 /// Decodes the part of the object at `path`. If the part is absent, returns the default value.
 fn decode<'a, T: Deserialize<'a> + Default>(
     name: &str,
@@ -138,11 +163,24 @@ fn decode<'a, T: Deserialize<'a> + Default>(
     let Some(text) = text else {
         return Ok(T::default());
     };
-    serde_json::from_str(text.get()).or_else(|_| {
+    if path == "spec" && has_too_many_values(text.get()) {
+        let cause = StatusCause {
+            field: path.to_owned(),
+            reason: "FieldValueTooMany",
+            message: format!("Too many: must have at most {VALUES_MAX} values"),
+        };
+        let errors = FieldErrorList {
+            listed: vec![cause],
+            more: 0,
+        };
+        return Err(Denial::invalid(name, errors));
+    }
+    from_str(text.get()).or_else(|_| {
         // Decodes the text again to find the path of the error. This second decoding is slow, and only runs after an
         // error.
         let text = &mut serde_json::Deserializer::from_str(text.get());
-        serde_path_to_error::deserialize(text).map_err(|error| {
+        let decoded = serde_path_to_error::deserialize::<_, Strict<T>>(text);
+        decoded.map(|Strict(value)| value).map_err(|error| {
             let field = match (path, error.path().to_string().as_str()) {
                 ("", field) => field.to_owned(),
                 (path, ".") => path.to_owned(),
@@ -169,4 +207,21 @@ fn decode<'a, T: Deserialize<'a> + Default>(
             Denial::invalid(name, errors)
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_counted_outside_of_strings() {
+        let list = |count: usize| format!("[{}]", vec![r#""a,{\"[""#; count].join(","));
+        // The list itself is a value, and the text a value of its own.
+        assert!(!has_too_many_values(&list(VALUES_MAX - 1)));
+        assert!(has_too_many_values(&list(VALUES_MAX)));
+        assert!(!has_too_many_values(&format!(
+            "\"{}\"",
+            ",".repeat(3 * VALUES_MAX)
+        )));
+    }
 }

@@ -31,14 +31,14 @@ async fn each_part_is_held_until_the_data_of_the_answer_is_dropped() {
     let capacity = capacity(Limits::default());
     let mut small = admit(&capacity).unwrap();
     small.hold_body(1000).unwrap();
-    small.hold_decoded(1000).await.unwrap();
+    small.hold_decoded(1000, 12 * 1000).await.unwrap();
     let overhead = REQUEST_OVERHEAD;
     assert_eq!(taken(&capacity), [1, overhead + 1000, 0, 12_000]);
     let small = small.answer(vec![0; 100]).unwrap();
     assert_eq!(taken(&capacity), [0, overhead + 100, 0, 0]);
     let mut large = admit(&capacity).unwrap();
     large.hold_body(MIB).unwrap();
-    large.hold_decoded(MIB).await.unwrap();
+    large.hold_decoded(MIB, 12 * MIB).await.unwrap();
     assert_eq!(
         taken(&capacity),
         [1, overhead + 100, overhead + MIB, 12 * MIB]
@@ -58,7 +58,7 @@ async fn large_bodies_leave_capacity_for_small_ones() {
     let mut held = Vec::new();
     let mut decoded = admit(&capacity).unwrap();
     decoded.hold_body(body).unwrap();
-    decoded.hold_decoded(body).await.unwrap();
+    decoded.hold_decoded(body, 12 * body).await.unwrap();
     while let Ok(mut permit) = admit(&capacity)
         && permit.hold_body(MIB).is_ok()
     {
@@ -66,7 +66,7 @@ async fn large_bodies_leave_capacity_for_small_ones() {
     }
     let mut small = admit(&capacity).unwrap();
     small.hold_body(10_000).unwrap();
-    small.hold_decoded(10_000).await.unwrap();
+    small.hold_decoded(10_000, 12 * 10_000).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -79,14 +79,14 @@ async fn a_large_body_waits_for_its_turn_and_then_is_refused() {
         permit
     };
     let (mut first, mut second) = (large(), large());
-    first.hold_decoded(body).await.unwrap();
-    assert_eq!(second.hold_decoded(body).await, Err(Overloaded));
+    first.hold_decoded(body, 12 * body).await.unwrap();
+    assert_eq!(second.hold_decoded(body, 12 * body).await, Err(Overloaded));
     let begin = tokio::time::Instant::now();
     let wait = async {
         tokio::time::sleep(QUEUE_MAX / 2).await;
         drop(first);
     };
-    let ((), waited) = tokio::join!(wait, second.hold_decoded(body));
+    let ((), waited) = tokio::join!(wait, second.hold_decoded(body, 12 * body));
     waited.unwrap();
     assert_eq!(begin.elapsed(), QUEUE_MAX / 2);
 }

@@ -16,7 +16,8 @@ use serde::de::{
 const REPEATED_MAX: usize = 128;
 
 /// A value that was decoded with short errors.
-pub(crate) struct Strict<T>(pub(crate) T);
+#[derive(Debug)]
+pub struct Strict<T>(pub T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Strict<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -25,22 +26,54 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Strict<T> {
 }
 
 /// Decodes a JSON text.
-pub(crate) fn from_str<'a, T: Deserialize<'a>>(text: &'a str) -> serde_json::Result<T> {
+///
+/// # Errors
+///
+/// An error of `serde_json`, without long texts.
+pub fn from_str<'a, T: Deserialize<'a>>(text: &'a str) -> serde_json::Result<T> {
     serde_json::from_str(text).map(|Strict(value)| value)
 }
 
+/// Decodes a JSON text in UTF-8.
+///
+/// # Errors
+///
+/// An error of `serde_json`, without long texts.
+pub fn from_slice<'a, T: Deserialize<'a>>(text: &'a [u8]) -> serde_json::Result<T> {
+    serde_json::from_slice(text).map(|Strict(value)| value)
+}
+
 /// Decodes a JSON object with a visitor.
-pub(crate) fn visit_map<'a, V: Visitor<'a>>(
-    text: &'a str,
-    visitor: V,
-) -> serde_json::Result<V::Value> {
+///
+/// # Errors
+///
+/// An error of `serde_json`, without long texts.
+pub fn visit_map<'a, V: Visitor<'a>>(text: &'a str, visitor: V) -> serde_json::Result<V::Value> {
     let mut json = serde_json::Deserializer::from_str(text);
     let value = Guard::<_, ANY>(&mut json).deserialize_map(visitor)?;
     json.end().map(|()| value)
 }
 
+/// Decodes a JSON list, and passes each element to `each`.
+///
+/// # Errors
+///
+/// An error of `serde_json`, without long texts.
+pub fn for_each_of<'a, T: Deserialize<'a>>(
+    text: &'a str,
+    each: impl FnMut(T),
+) -> serde_json::Result<()> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    for_each(Guard::<_, ANY>(&mut json), each)?;
+    json.end()
+}
+
 /// Decodes a list, and passes each element to `each`.
-pub(crate) fn for_each<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+///
+/// # Errors
+///
+/// An error of the deserializer.
+pub fn for_each<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
     each: impl FnMut(T),
 ) -> Result<(), D::Error> {
