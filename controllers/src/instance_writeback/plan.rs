@@ -219,7 +219,7 @@ fn ownership<'a>(
         if is_of_another(cell, copy) {
             let other = label(copy, labels::SOURCE_CLUSTER).unwrap_or_default();
             let name = &hub.copy_name;
-            let message = format!("the hub's Instance {name} is that of cell {other}");
+            let message = format!("cell {other} wrote the hub's Instance {name}");
             return refuse(reason::HELD_BY_ANOTHER_CELL, message);
         }
         if controller_uid(copy).is_some_and(|uid| Some(uid) != owner.metadata.uid.as_deref()) {
