@@ -247,7 +247,7 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
         .map(because(HUB_NAMESPACE_CONTRADICTED))
         .or_else(|| hub_contradiction(observed).map(because(HUB_CONTRADICTED)));
     if let Some(hold) = held {
-        let status = contradicted(deployment, &hold, observed.now);
+        let status = contradicted(deployment, hold.reason, &hold.problem, observed.now);
         return Plan {
             status: (deployment.status.as_ref() != Some(&status)).then_some(status),
             hold: Some(hold),

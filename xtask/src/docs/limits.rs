@@ -21,9 +21,9 @@ const CONSTANTS: [(&str, &str, &str); 39] = [
         "Bytes that a request reserves besides its body, its decoded form and its answer.",
     ),
     (
-        "webhooks",
-        "DECODED_FACTOR",
-        "Bytes that a request reserves for its decoded form, as a multiple of the size of its body.",
+        "interpreters",
+        "PEAK_BYTES_PER_BYTE",
+        "Bytes that a request of the interpreter reserves for its decoded form, as a multiple of the size of its body.",
     ),
     (
         "webhooks",

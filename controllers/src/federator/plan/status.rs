@@ -11,7 +11,6 @@ use api::workload_deployment::{AVAILABLE, CELLS_REPORTING, REPLICAS_READY};
 use api::{WorkloadDeployment, WorkloadDeploymentStatus};
 use jiff::Timestamp;
 
-use super::Hold;
 use crate::generation::GenerationMap;
 
 /// Conditions that are copied from the hub. If the hub no longer has a condition, it is removed from the project.
@@ -101,11 +100,12 @@ pub(in crate::federator) fn refused(
 /// Returns a status with the reason why nothing is written to the hub.
 pub(super) fn contradicted(
     deployment: &WorkloadDeployment,
-    hold: &Hold,
+    reason: &str,
+    problem: &str,
     now: Timestamp,
 ) -> WorkloadDeploymentStatus {
     let former = deployment.status.clone().unwrap_or_default();
-    unknown(former, hold.reason, &hold.problem, now)
+    unknown(former, reason, problem, now)
 }
 
 /// Returns the former status with its condition `Available` set to Unknown.

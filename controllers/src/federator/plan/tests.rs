@@ -130,6 +130,33 @@ fn plan_knowing(
     })
 }
 
+/// Plans for a WorkloadDeployment on an empty hub. `neighbour` is the reason to wait for another WorkloadDeployment.
+fn plan_beside(
+    neighbour: Option<&str>,
+    hub: &HubIdentity,
+    deployment: &WorkloadDeployment,
+) -> Plan {
+    let own = HubNamespace::new(HUB_NAMESPACE).unwrap();
+    plan(&Observed {
+        project: &project(),
+        deployment,
+        hub_namespace: &own,
+        derived: Some(&own),
+        cluster_uid: None,
+        root_uid: None,
+        hub,
+        neighbour: neighbour.map(str::to_owned),
+        namespace: None,
+        copy: None,
+        policy_exists: false,
+        cells: CopyCells {
+            binding: None,
+            state: &|_| CellState::Reachable,
+        },
+        now: now(),
+    })
+}
+
 /// I-9: a recorded hub namespace needs no other object.
 #[test]
 fn the_hub_namespace_is_the_recorded_one_and_else_that_of_the_namespace() {

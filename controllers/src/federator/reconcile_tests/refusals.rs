@@ -1,6 +1,6 @@
 //! Tests of a hub that refuses a copy or its policy.
 
-use api::reasons::workload_deployment::HUB_REFUSED;
+use api::reasons::workload_deployment::{HUB_REFUSED, STABLE_INSTANCE_FOUND};
 use api::{Condition, condition};
 use kube::core::Status;
 
@@ -37,7 +37,7 @@ fn reported(mut deployment: Value) -> Value {
     deployment["status"] = json!({
         "replicas": 3, "currentReplicas": 3, "desiredReplicas": 3, "readyReplicas": 3,
         "conditions": [{
-            "type": AVAILABLE, "status": "True", "reason": "StableInstanceFound", "message": "m",
+            "type": AVAILABLE, "status": "True", "reason": STABLE_INSTANCE_FOUND, "message": "m",
             "lastTransitionTime": since,
         }],
     });

@@ -205,27 +205,7 @@ fn a_deployment_without_a_record_of_its_hub_is_adopted_with_its_hub_namespace() 
 #[test]
 fn a_new_deployment_waits_for_its_neighbours() {
     let new = deployment("default", "web-us-dfw", "DFW", 2);
-    let own = HubNamespace::new(HUB_NAMESPACE).unwrap();
-    let plan = |neighbour: Option<&str>, hub: &HubIdentity| {
-        plan(&Observed {
-            project: &project(),
-            deployment: &new,
-            hub_namespace: &own,
-            derived: Some(&own),
-            cluster_uid: None,
-            root_uid: None,
-            hub,
-            neighbour: neighbour.map(str::to_owned),
-            namespace: None,
-            copy: None,
-            policy_exists: false,
-            cells: CopyCells {
-                binding: None,
-                state: &|_| CellState::Reachable,
-            },
-            now: now(),
-        })
-    };
+    let plan = |neighbour, hub: &HubIdentity| plan_beside(neighbour, hub, &new);
     assert!(plan(None, &hub_identity()).record);
     for held in [
         plan(Some("it is elsewhere"), &hub_identity()),

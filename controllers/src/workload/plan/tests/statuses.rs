@@ -1,7 +1,7 @@
 //! Tests of the status of a Workload.
 
 use api::condition::{self, Condition, MESSAGE_MAX};
-use api::reasons::workload_deployment::HUB_REFUSED;
+use api::reasons::workload_deployment::{CELL_UNREACHABLE, HUB_REFUSED};
 use api::workload_deployment::{AVAILABLE, CELLS_REPORTING};
 
 use super::*;
@@ -56,7 +56,7 @@ fn a_refusal_of_the_hub_is_shown_with_its_placement() {
             HUB_REFUSED,
             "web-us-dfw is available; web-us-dfw: not here",
         ),
-        (true, "CellUnreachable", "web-us-dfw is available"),
+        (true, CELL_UNREACHABLE, "web-us-dfw is available"),
         (false, HUB_REFUSED, "web-us-dfw: HubRefused: not here"),
     ] {
         assert_eq!(refused(available, reason), expected);
