@@ -56,6 +56,8 @@ mod milo;
 mod namespaces;
 #[path = "federation/needs.rs"]
 mod needs;
+#[path = "federation/newer_crds.rs"]
+mod newer_crds;
 #[path = "federation/operations.rs"]
 mod operations;
 #[path = "federation/orphans.rs"]
@@ -319,6 +321,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Apart certificates::a_follower_waits_for_the_leader;
         Alone policies::a_policy_that_stays_terminating;
         Alone customizations::a_customization_that_shadows_the_webhook_is_reported;
+        Alone newer_crds::a_field_of_a_newer_crd_reaches_the_cell;
         Alone settled::writes_nothing;
         Alone invariants::a_change_makes_only_the_necessary_writes;
         Alone invariants::foreign_labels_and_annotations_stay;
