@@ -58,6 +58,8 @@ mod milo;
 mod namespaces;
 #[path = "federation/needs.rs"]
 mod needs;
+#[path = "federation/newer_crds.rs"]
+mod newer_crds;
 #[path = "federation/operations.rs"]
 mod operations;
 #[path = "federation/orphans.rs"]
@@ -330,6 +332,7 @@ fn all() -> Vec<(&'static str, Test)> {
         Alone customizations::a_customization_that_shadows_the_webhook_is_reported;
         Apart other_hub::nothing_is_removed_because_of_another_hub;
         Alone proofs::a_hub_namespace_without_identity_is_counted;
+        Alone newer_crds::a_field_of_a_newer_crd_reaches_the_cell;
         Alone settled::writes_nothing;
         Alone invariants::a_change_makes_only_the_necessary_writes;
         Alone invariants::foreign_labels_and_annotations_stay;

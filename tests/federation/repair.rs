@@ -152,17 +152,26 @@ pub(crate) async fn a_copy_of_another_cell_is_left_alone(
     let instances: Api<Instance> = space.in_cell(DFW);
     let made = || async { create(&instances, instance("held-0", "wd")).await };
     wait::eventually("the Instance is created in the cell", WITHIN, made).await?;
-    let refused = wait::until(&instances, "held-0", "refused", WITHIN, |instance| {
-        refusal(instance).is_some()
-    })
-    .await?;
-    assert_eq!(
-        refusal(&refused),
-        Some((
-            "HeldByAnotherCell".into(),
-            "cell lhr1 wrote the hub's Instance of this name".into()
-        ))
-    );
+    // The copy of this cell gets another name. Both Instances appear in the project.
+    let of_this_cell = ListParams::default().labels(&format!("{}={DFW}", labels::SOURCE_CLUSTER));
+    let copied = || async {
+        let found = copies.list(&of_this_cell).await?.items;
+        let [copy] = found.as_slice() else {
+            anyhow::bail!("{} copies", found.len());
+        };
+        Ok(copy.name_any())
+    };
+    let name = wait::eventually("the Instance is copied", WITHIN, copied).await?;
+    assert!(name.starts_with("held-0-"), "{name}");
+    let projections: Api<Instance> = space.in_project();
+    wait::until(&projections, &name, "projected", WITHIN, |_| true).await?;
+    // No Cluster has the name of the other cell.
+    let says_so = |projection: &Instance| {
+        let status = projection.status.as_ref();
+        let ready = status.and_then(|it| condition::find(&it.conditions, "Ready"));
+        ready.is_some_and(|ready| ready.reason == "CellUnreachable")
+    };
+    wait::until(&projections, "held-0", "unreachable", WITHIN, says_so).await?;
     let unchanged = copies.get("held-0").await?;
     assert_eq!(
         (unchanged.uid(), unchanged.resource_version()),
@@ -172,6 +181,7 @@ pub(crate) async fn a_copy_of_another_cell_is_left_alone(
     // The copy belongs to another cell. The deletion of this cell's Instance must not delete the copy either.
     instances.delete("held-0", &DeleteParams::default()).await?;
     wait::gone(&instances, "held-0", WITHIN).await?;
+    wait::gone(&copies, &name, WITHIN).await?;
     let unchanged = copies.get("held-0").await?;
     assert_eq!(
         (unchanged.uid(), unchanged.resource_version()),

@@ -158,11 +158,9 @@ impl<'a> StatusFold<'a> {
             }
             None => {
                 let memory = memory.get(name);
-                let whole = memory.filter(|_| is_single).map(|_| former);
-                CellView {
-                    whole,
-                    ..CellView::of_memory(name, memory)
-                }
+                let mut view = CellView::of_memory(name, memory);
+                view.whole = memory.filter(|_| is_single).map(|_| former);
+                view
             }
         };
         self.cells.iter().map(view).collect()

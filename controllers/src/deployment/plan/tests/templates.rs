@@ -93,3 +93,17 @@ fn an_instance_without_a_field_of_its_template_is_reported() {
     })));
     assert!(says(with(&|spec| spec["volumes"] = json!([]))));
 }
+
+#[test]
+fn the_order_of_unknown_fields_does_not_change_the_hash() {
+    let hash = |fields: &str| {
+        let text = objects::template("app:1").to_string();
+        let text = text.replacen('{', &format!("{{{fields},"), 1);
+        let mut deployment = deployment(1);
+        deployment.spec.template = serde_json::from_str(&text).unwrap();
+        template_hash(&deployment)
+    };
+    let one = hash(r#""a":{"c":1,"d":2},"b":3"#);
+    assert_eq!(one, hash(r#""b":3,"a":{"d":2,"c":1}"#));
+    assert_ne!(one, hash(r#""a":{"c":1,"d":2},"b":4"#));
+}
