@@ -47,7 +47,7 @@ impl<W: Write> Write for Escaped<'_, W> {
             let escaped = is_unsafe(c).then(|| c.escape_default());
             let length = escaped
                 .as_ref()
-                .map_or(c.len_utf8(), ExactSizeIterator::len);
+                .map_or_else(|| c.len_utf8(), ExactSizeIterator::len);
             if self.cut > 0 || length > self.left {
                 self.cut += c.len_utf8();
                 continue;

@@ -41,7 +41,7 @@ pub(super) fn page() -> Page {
             [
                 "An update is refused only for errors that it adds.",
                 "- An error that the object had before, with the same value at the same place, does not count. List elements are matched \
-                 by their names.\n\
+                 by their names. If the update is accepted, `warnings` of the answer name the first eight such errors.\n\
                  - Networks and cities that the object has already are not checked again.\n\
                  - A change that does not touch the `spec` is always accepted. A change of a terminating object is accepted too.\n\
                  - Elements that share a `deviceName` or a `mountPath` may change their order, but no further element may use the same \

@@ -100,10 +100,10 @@ async fn a_request_cannot_forge_or_flood_the_log() {
             if format == "json" {
                 let line: Value = serde_json::from_str(line).unwrap();
                 let texts = line.as_object().unwrap().values();
-                let long = texts
+                let too_long = texts
                     .filter_map(Value::as_str)
                     .find(|text| text.len() > FIELD_MAX);
-                assert_eq!(long, None);
+                assert_eq!(too_long, None);
             }
         }
     }
