@@ -11,6 +11,7 @@ use thiserror::Error;
 use super::denial::Denial;
 use super::field_error::Warnings;
 use super::user_info::{self, UserInfo};
+use crate::truncate::truncated;
 
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";

@@ -172,6 +172,7 @@ fn decode<'a, T: Deserialize<'a> + Default>(
         let errors = FieldErrorList {
             listed: vec![cause],
             more: 0,
+            tolerated: Warnings::default(),
         };
         return Err(Denial::invalid(name, errors));
     }
