@@ -134,7 +134,7 @@ fn connections() -> Section {
              of a source address, are taken, the connection that has been idle longest is closed. A connection is idle if it has \
              no request, or if it has only waited for its client for 1 s. If no connection is idle, the new connection is closed.",
             "At most three times `--max-requests` requests exist at a time. A refused request counts too, until its answer is read. \
-             Further requests are reset. Health probes and the metrics server have 64 connections each, and threads of their own.",
+             Further requests are reset. Health probes and the metrics server have 64 connections each, and do not use the threads of the webhook server.",
             "A connection holds, besides what counts above: on HTTP/1.1 a read buffer of 12 KiB; on HTTP/2 up to 64 KiB that no \
              handler has read yet; for TLS up to 16 KiB in each direction; and its state. Plan 128 KiB for each of \
              `--max-connections`, and one and a half times `--max-bytes-in-flight`. For a pod of 128 MiB set, for example, \

@@ -27,7 +27,7 @@ use crate::{WITHIN, command};
 pub(crate) struct Interpreter {
     process: Child,
     pub(crate) port: u16,
-    health: u16,
+    pub(crate) health: u16,
 }
 
 impl Interpreter {

@@ -136,6 +136,11 @@ async fn idle_clients_of_one_address_do_not_make_a_call_fail() {
         let (status, _) = connection.post("/interpret", &call()).await.unwrap();
         assert_eq!(status, 200);
     }
+    // Probes have slots of their own, and the longest idle client of them goes too.
+    assert_eq!(server.healthz().await.unwrap(), 200);
+    for _ in 0..128 {
+        idle.push(connect_from(2, server.health).await);
+    }
     assert_eq!(server.healthz().await.unwrap(), 200);
 }
 
