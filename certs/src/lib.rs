@@ -7,6 +7,7 @@
 mod client_names;
 mod clock;
 mod connection;
+mod error;
 mod leaf;
 mod limits;
 pub mod load;
@@ -20,8 +21,9 @@ mod tests;
 pub use client_names::ClientNames;
 pub use clock::Clock;
 pub use connection::Shutdown;
+pub use error::{CertificateError, CertificateProblem};
 pub use limits::Limits;
-pub use load::{Authorities, CertificateError, CertificateProblem, Certificates, Files};
+pub use load::{Authorities, Certificates, Files};
 pub use metrics::Metrics;
 pub use reload::{CertificateState, Problem, Reloader};
 pub use self_dial::SelfDial;
